@@ -1,0 +1,107 @@
+//! Ids: the secret [`Owner`], the public [`ClientId`] and the fencing [`Token`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The secret that authorises renewing and releasing one grant: 128 random bits, fresh for every
+/// acquire. It has no `Display`, and its `Debug` shows nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Owner(u128);
+
+impl Owner {
+    /// Wraps 128 bits that the caller drew from the operating system.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The bits themselves, for the wire and for storage only.
+    pub const fn expose(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner(…)")
+    }
+}
+
+/// Which client a holder or a waiter belongs to: where wake-ups go, and whose refresh keeps a place
+/// alive. Public, authorises nothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClientId(u64);
+
+impl ClientId {
+    /// Wraps 64 bits that the caller drew from the operating system.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits themselves.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientId({self})")
+    }
+}
+
+/// A fencing token: strictly increasing per lock, in the order of the grants. Not a secret; the
+/// resource that the lock guards refuses a token older than the newest it has seen.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Token(u64);
+
+impl Token {
+    /// A token read back from wherever it travelled through.
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The number, as the resource compares it.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_nothing_of_the_owner() {
+        assert_eq!(format!("{:?}", Owner::from_bits(0xdead_beef)), "Owner(…)");
+        assert_eq!(Owner::from_bits(5).expose(), 5);
+    }
+
+    #[test]
+    fn a_client_id_reads_as_sixteen_hex_digits() {
+        assert_eq!(ClientId::from_bits(0xab).to_string(), "00000000000000ab");
+        assert_eq!(format!("{:?}", ClientId::from_bits(1)), "ClientId(0000000000000001)");
+        assert_eq!(ClientId::from_bits(9).bits(), 9);
+    }
+
+    #[test]
+    fn a_token_reads_as_its_number() {
+        assert_eq!(Token::from_raw(42).to_string(), "42");
+        assert_eq!(Token::from_raw(42).raw(), 42);
+    }
+}

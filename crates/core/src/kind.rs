@@ -1,0 +1,137 @@
+//! The four kinds of lock, and how much of one a request asks for.
+//!
+//! One rule serves all four: a request is granted beside the present holders when its weight still
+//! fits into the lock's capacity. A pool applies it to each member on its own, with capacity one.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Member, limits};
+
+/// What a lock is. Fixed while the lock is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// One holder.
+    #[default]
+    Mutex,
+    /// Many readers or one writer.
+    RwLock,
+    /// A number of permits, of which each holder takes some.
+    Semaphore {
+        /// How many there are.
+        permits: u32,
+    },
+    /// Named members, each with at most one holder.
+    Pool,
+}
+
+impl Kind {
+    /// How much weight all holders together may have.
+    pub(crate) fn capacity(self) -> u64 {
+        match self {
+            Kind::Mutex => 1,
+            Kind::RwLock | Kind::Pool => limits::HOLDERS_MAX as u64,
+            Kind::Semaphore { permits } => u64::from(permits),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Mutex => f.write_str("mutex"),
+            Kind::RwLock => f.write_str("rwlock"),
+            Kind::Semaphore { permits } => write!(f, "semaphore of {permits}"),
+            Kind::Pool => f.write_str("pool"),
+        }
+    }
+}
+
+/// What an acquire asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ask {
+    /// The mutex.
+    Mutex,
+    /// A read-write lock, shared with other readers.
+    Read,
+    /// A read-write lock, alone.
+    Write,
+    /// Some permits of a semaphore.
+    Permits {
+        /// How many are taken.
+        take: u32,
+        /// How many the semaphore has.
+        of: u32,
+    },
+    /// Whichever member of a pool has been free for longest.
+    Any,
+    /// One member of a pool.
+    Member(Member),
+}
+
+impl Ask {
+    /// The kind of lock that this asks of.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Ask::Mutex => Kind::Mutex,
+            Ask::Read | Ask::Write => Kind::RwLock,
+            Ask::Permits { of, .. } => Kind::Semaphore { permits: *of },
+            Ask::Any | Ask::Member(_) => Kind::Pool,
+        }
+    }
+
+    /// How much of the lock's capacity this takes.
+    pub(crate) fn weight(&self) -> u64 {
+        match self {
+            Ask::Mutex | Ask::Read | Ask::Any | Ask::Member(_) => 1,
+            Ask::Write => Kind::RwLock.capacity(),
+            Ask::Permits { take, .. } => u64::from(*take),
+        }
+    }
+
+    /// The line that a waiter with this request stands in: that of a member, or the common one.
+    pub(crate) fn line(&self) -> Option<&Member> {
+        match self {
+            Ask::Member(member) => Some(member),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ask::Mutex => f.write_str("mutex"),
+            Ask::Read => f.write_str("read"),
+            Ask::Write => f.write_str("write"),
+            Ask::Permits { take, of } => write!(f, "{take}/{of} permits"),
+            Ask::Any => f.write_str("any member"),
+            Ask::Member(member) => write!(f, "member {member}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_asks_read_as_people_say_them() {
+        let member = Member::new("b-3").unwrap();
+        let asks = [
+            (Ask::Mutex, "mutex", "mutex"),
+            (Ask::Read, "read", "rwlock"),
+            (Ask::Write, "write", "rwlock"),
+            (Ask::Permits { take: 2, of: 4 }, "2/4 permits", "semaphore of 4"),
+            (Ask::Any, "any member", "pool"),
+            (Ask::Member(member), "member b-3", "pool"),
+        ];
+        for (ask, said, kind) in asks {
+            assert_eq!(ask.to_string(), said);
+            assert_eq!(ask.kind().to_string(), kind);
+        }
+    }
+}

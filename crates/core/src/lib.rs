@@ -1,0 +1,50 @@
+//! The lock itself, as a pure state machine.
+//!
+//! ```text
+//!            now, request
+//!                 │
+//!                 ▼
+//!   ┌───────────────────────────┐      Step
+//!   │ Lock::apply               │ ──► reply   to whoever asked
+//!   │   holders · queue · token │ ──► wakes   to those who were granted or revoked
+//!   └───────────────────────────┘ ──► more    set when one step was not enough
+//! ```
+//!
+//! This crate does no I/O, reads no clock, draws no random number and knows no async: time and ids
+//! come in as arguments, so every decision can be replayed. It is used inside the memory and file
+//! engines, and as the model that other engines are tested against.
+//!
+//! [`client`] holds the other half: what a client decides on its own (when to renew, when a guard
+//! counts as lost, when to ask again), pure as well.
+//!
+//! ```
+//! use taketurns_core::{Acquire, Ask, ClientId, Label, Lock, Now, Owner, Reply, Request};
+//!
+//! let mut lock = Lock::new();
+//! let now = Now { ms: 1_000, wall_us: 1_790_000_000_000_000 };
+//! let step = lock.apply(now, &Request::Acquire(Acquire {
+//!     owner: Owner::from_bits(1),
+//!     client: ClientId::from_bits(7),
+//!     ask: Ask::Mutex,
+//!     lease_ms: 30_000,
+//!     waiter_lease_ms: Some(3_000),
+//!     not_after_ms: 11_000,
+//!     label: Label::default(),
+//! }));
+//! assert!(matches!(step.reply, Reply::Granted(grant) if grant.deadline_ms == 31_000));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod client;
+mod ids;
+mod kind;
+pub mod limits;
+mod lock;
+mod name;
+mod request;
+
+pub use ids::{ClientId, Owner, Token};
+pub use kind::{Ask, Kind};
+pub use lock::{Corrupt, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
+pub use name::{InvalidLabel, InvalidName, Label, Member, Name, Pattern};
+pub use request::{Acquire, Grant, Now, Place, Refusal, Reply, Request, Step, Wake, WakeEvent};

@@ -1,0 +1,40 @@
+//! Every limit in one place. A limit that is met is an error that names it, never a truncation.
+
+/// Longest name of a lock or of a pool's member, in bytes.
+pub const NAME_BYTES_MAX: usize = 512;
+/// Longest label (`who` and `why` together), in bytes.
+pub const LABEL_BYTES_MAX: usize = 256;
+/// Shortest lease: below this the safety margin eats most of it.
+pub const LEASE_MS_MIN: u64 = 10;
+/// Longest lease that any store takes. A store may set a lower one.
+pub const LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// The lease that a client asks for when nothing else is said.
+pub const LEASE_MS_DEFAULT: u64 = 30_000;
+/// How long a waiter keeps its place without a refresh when nothing else is said.
+pub const WAITER_LEASE_MS_DEFAULT: u64 = 3_000;
+/// Most waiters in one lock's queue.
+pub const QUEUE_MAX: usize = 100_000;
+/// Most holders of one lock at a time; a further one waits.
+pub const HOLDERS_MAX: usize = 1_024;
+/// Most members of one pool.
+pub const MEMBERS_MAX: usize = 1_024;
+/// Most permits of one semaphore.
+pub const PERMITS_MAX: u32 = 1_000_000;
+/// Most waiters that one step skips or grants. What is left is done by the next step.
+pub const STEP_MAX: u32 = 64;
+/// Places that an enqueue looks at on its way, so that the dead can't pile up behind the living.
+pub const SWEEP_PER_ENQUEUE: u32 = 2;
+/// How long an unused lock's last token is remembered.
+pub const RETENTION_MS: u64 = 60 * 60 * 1000;
+/// Most cancelled owners that one lock remembers; past it the one that matters least is dropped.
+pub const TOMBS_MAX: usize = 10_000;
+/// Tokens stay below this, since JavaScript and Lua clients hold them in a double.
+pub const TOKEN_MAX: u64 = (1 << 53) - 1;
+/// The wall clock floors tokens only up to here (the year 2112): a clock gone mad must not use up
+/// the numbers that are left.
+pub const TOKEN_CLOCK_MAX: u64 = 1 << 52;
+
+/// Is this a lease, or a waiter lease, that a lock takes?
+pub fn is_lease(lease_ms: u64) -> bool {
+    (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms)
+}

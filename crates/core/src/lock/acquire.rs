@@ -1,0 +1,77 @@
+//! Acquire: the same answer however often it is sent, granted only if nobody is overtaken.
+
+use super::Lock;
+use super::queue::Waiter;
+use crate::{Acquire, Ask, Now, Place, Refusal, Reply, limits};
+
+impl Lock {
+    pub(super) fn acquire(&mut self, now: Now, acquire: &Acquire) -> Reply {
+        if let Some(holder) = self.holders.get(acquire.owner) {
+            return Reply::Granted(holder.grant());
+        }
+        if let Some(place) = self.queue.place_of(acquire.owner) {
+            if let Some(waiter_lease_ms) = acquire.waiter_lease_ms {
+                self.queue.keep_alive(acquire.client, waiter_lease_ms, now);
+            }
+            return self.queued(place);
+        }
+        match self.newcomer(now, acquire) {
+            Ok(reply) => reply,
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    fn newcomer(&mut self, now: Now, acquire: &Acquire) -> Result<Reply, Refusal> {
+        self.check(now, acquire)?;
+        if !self.in_use() {
+            self.kind = acquire.ask.kind();
+        }
+        let waiter = Waiter {
+            owner: acquire.owner,
+            client: acquire.client,
+            ask: acquire.ask.clone(),
+            lease_ms: acquire.lease_ms,
+            since_ms: now.ms,
+            label: acquire.label.clone(),
+        };
+        if let Some(opening) = self.opening(&acquire.ask) {
+            let grant = self.grant(now, &waiter, opening.member, acquire.lease_ms, false);
+            return Ok(Reply::Granted(grant));
+        }
+        let Some(waiter_lease_ms) = acquire.waiter_lease_ms else { return Ok(Reply::Busy) };
+        self.queue.sweep(now, limits::SWEEP_PER_ENQUEUE);
+        if self.queue.len() >= limits::QUEUE_MAX {
+            return Err(Refusal::QueueFull);
+        }
+        let place = self.queue.push(waiter, waiter_lease_ms, now);
+        Ok(self.queued(place))
+    }
+
+    /// Everything that can be wrong with an acquire by an owner not seen yet.
+    fn check(&self, now: Now, acquire: &Acquire) -> Result<(), Refusal> {
+        if now.ms >= acquire.not_after_ms {
+            return Err(Refusal::TooLate);
+        }
+        if self.tombs.contains(acquire.owner) {
+            return Err(Refusal::Cancelled);
+        }
+        let leases = [Some(acquire.lease_ms), acquire.waiter_lease_ms];
+        if !leases.into_iter().flatten().all(limits::is_lease) {
+            return Err(Refusal::InvalidLease);
+        }
+        if let Ask::Permits { take, of } = acquire.ask
+            && (take < 1 || take > of || of > limits::PERMITS_MAX)
+        {
+            return Err(Refusal::InvalidPermits);
+        }
+        self.check_kind(acquire.ask.kind())
+    }
+
+    fn queued(&self, number: u64) -> Reply {
+        Reply::Queued(Place {
+            number,
+            front: self.queue.front(),
+            recheck_ms: self.holders.first_deadline_ms(),
+        })
+    }
+}

@@ -1,0 +1,339 @@
+//! One lock: who holds it, who waits, and the last token it gave out.
+//!
+//! Every step first catches up with time (expiry, hand-over left undone), then carries out the
+//! request, then hands over what the request set free. So no step ever sees a holder whose lease is
+//! over, and nothing but a step changes the lock.
+
+mod acquire;
+mod holders;
+mod members;
+mod next;
+mod queue;
+mod snapshot;
+mod tombs;
+mod view;
+
+pub use snapshot::{Corrupt, Snapshot};
+pub use view::{HolderView, MemberView, View, WaiterView};
+
+use holders::{Holder, Holders};
+use members::Members;
+use next::Next;
+use queue::{Queue, Waiter};
+use tombs::Tombs;
+
+use crate::{
+    ClientId, Grant, Kind, Member, Now, Owner, Refusal, Reply, Request, Step, Token, Wake,
+    WakeEvent, limits,
+};
+
+/// The state of one lock. It knows neither its name nor where it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lock {
+    kind: Kind,
+    last_token: u64,
+    /// The time of the last step, to notice a clock that was set back.
+    seen_ms: u64,
+    holders: Holders,
+    queue: Queue,
+    members: Members,
+    tombs: Tombs,
+}
+
+/// What one step may still do, and whom it has to wake.
+struct Work {
+    left: u32,
+    more: bool,
+    wakes: Vec<Wake>,
+}
+
+impl Lock {
+    /// A lock that nobody has used.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Carries out one request at one instant. Takes time in the logarithm of the number of waiters
+    /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
+    pub fn apply(&mut self, now: Now, request: &Request) -> Step {
+        let mut work = Work { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
+        self.catch_up(now);
+        self.settle(now, &mut work);
+        let reply = match request {
+            Request::Acquire(acquire) => self.acquire(now, acquire),
+            Request::Refresh { client, waiter_lease_ms } => {
+                self.refresh(now, *client, *waiter_lease_ms)
+            }
+            Request::Renew { owner, client, lease_ms } => {
+                self.renew(now, *owner, *client, *lease_ms)
+            }
+            Request::Release { owner, bury_until_ms } => self.release(now, *owner, *bury_until_ms),
+            Request::Break { token, at_once } => self.break_(*token, *at_once, &mut work),
+            Request::ClientGone { client } => self.client_gone(now, *client),
+            Request::Resize { permits } => self.resize(*permits),
+            Request::PoolAdd { member } => self.pool_add(member),
+            Request::PoolRemove { member } => self.pool_remove(member),
+            Request::Tick => Reply::Done,
+        };
+        self.settle(now, &mut work);
+        Step { reply, wakes: work.wakes, more: work.more }
+    }
+
+    /// The kind that the lock has, or had when it was last used.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The last token given out, if any was.
+    pub fn last_token(&self) -> Option<Token> {
+        (self.last_token > 0).then_some(Token::from_raw(self.last_token))
+    }
+
+    /// When the lock may be forgotten if nobody touches it until then, on the lease clock. Never
+    /// while a pool has members.
+    pub fn forget_at_ms(&self) -> Option<u64> {
+        if !self.members.is_empty() {
+            return None;
+        }
+        let in_use_until = self.holders.last_deadline_ms().unwrap_or(0).max(self.seen_ms);
+        Some(in_use_until.saturating_add(limits::RETENTION_MS))
+    }
+
+    /// The lease clock started anew (the machine was booted): nobody holds or waits any more, since
+    /// no process survived. Token, kind and members stay.
+    pub fn reboot(&mut self) {
+        let mut members = std::mem::take(&mut self.members);
+        for holder in self.holders.iter() {
+            if let Some(member) = &holder.member {
+                members.give_back(member);
+            }
+        }
+        *self = Self { kind: self.kind, last_token: self.last_token, members, ..Self::default() };
+    }
+
+    fn in_use(&self) -> bool {
+        !(self.holders.is_empty() && self.queue.is_empty() && self.members.is_empty())
+    }
+
+    /// Refuses a request that takes a lock in use for something else.
+    fn check_kind(&self, kind: Kind) -> Result<(), Refusal> {
+        if self.in_use() && self.kind != kind {
+            return Err(Refusal::KindMismatch(self.kind));
+        }
+        Ok(())
+    }
+
+    fn catch_up(&mut self, now: Now) {
+        if now.ms < self.seen_ms {
+            self.holders.pull_in(now);
+        }
+        self.seen_ms = now.ms;
+        self.tombs.purge(now.ms);
+        while let Some(holder) = self.holders.pop_expired(now) {
+            self.after_hold(&holder);
+        }
+    }
+
+    /// Hands over whatever is free, to whoever is next.
+    fn settle(&mut self, now: Now, work: &mut Work) {
+        while let Some(next) = self.next(now) {
+            if work.left == 0 {
+                work.more = true;
+                return;
+            }
+            work.left -= 1;
+            match next {
+                Next::Grant(place, member) => self.hand_over(now, place, member, work),
+                Next::Skip(place) => {
+                    self.queue.remove(place);
+                }
+                Next::Refuse(place) => {
+                    if let Some(waiter) = self.queue.remove(place) {
+                        let refusal = Refusal::KindMismatch(self.kind);
+                        work.wake(&waiter, WakeEvent::Refused(refusal));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The waiter may have died since its last refresh, so it gets no more than a waiter lease until
+    /// it answers.
+    fn hand_over(&mut self, now: Now, place: u64, member: Option<Member>, work: &mut Work) {
+        let Some((waiter, waiter_lease_ms)) = self.take_place(place) else { return };
+        let lease_ms = waiter.lease_ms.min(waiter_lease_ms);
+        let grant = self.grant(now, &waiter, member, lease_ms, true);
+        work.wake(&waiter, WakeEvent::Granted(grant));
+    }
+
+    fn take_place(&mut self, place: u64) -> Option<(Waiter, u64)> {
+        let Waiter { client, owner, .. } = *self.queue.get(place)?;
+        let waiter_lease_ms = self.queue.client(client)?.waiter_lease_ms;
+        self.queue.hand_over(client, owner);
+        Some((self.queue.remove(place)?, waiter_lease_ms))
+    }
+
+    /// Mints the token and takes the holder in, in one go.
+    fn grant(
+        &mut self,
+        now: Now,
+        waiter: &Waiter,
+        member: Option<Member>,
+        lease_ms: u64,
+        handed: bool,
+    ) -> Grant {
+        self.last_token = (self.last_token + 1).max(now.wall_us.min(limits::TOKEN_CLOCK_MAX));
+        if let Some(member) = &member {
+            self.members.hold(member);
+        }
+        let holder = Holder {
+            owner: waiter.owner,
+            client: waiter.client,
+            token: Token::from_raw(self.last_token),
+            ask: waiter.ask.clone(),
+            member,
+            lease_ms: waiter.lease_ms,
+            deadline_ms: now.ms.saturating_add(lease_ms),
+            since_ms: now.ms,
+            handed,
+            revoked: false,
+            label: waiter.label.clone(),
+        };
+        let grant = holder.grant();
+        self.holders.insert(holder);
+        grant
+    }
+
+    fn refresh(&mut self, now: Now, client: ClientId, waiter_lease_ms: u64) -> Reply {
+        if !limits::is_lease(waiter_lease_ms) {
+            return Reply::Refused(Refusal::InvalidLease);
+        }
+        self.queue.keep_alive(client, waiter_lease_ms, now);
+        let handed = self.queue.client(client).map_or(Vec::new(), |client| client.handed.clone());
+        let mut granted = Vec::new();
+        for owner in handed {
+            let Some(holder) = self.holders.get(owner) else { continue };
+            let lease_ms = holder.lease_ms;
+            if let Reply::Renewed(grant) = self.renew(now, owner, client, lease_ms) {
+                granted.push((owner, grant));
+            }
+        }
+        Reply::Refreshed {
+            waiting: self.queue.client(client).map_or(0, |client| client.waiting),
+            front: self.queue.front(),
+            recheck_ms: self.holders.first_deadline_ms(),
+            granted,
+        }
+    }
+
+    fn renew(&mut self, now: Now, owner: Owner, client: ClientId, lease_ms: u64) -> Reply {
+        if !limits::is_lease(lease_ms) {
+            return Reply::Refused(Refusal::InvalidLease);
+        }
+        let Some(holder) = self.holders.get(owner) else { return Reply::NotHeld };
+        if holder.revoked {
+            return Reply::Revoked;
+        }
+        let kept_by = holder.client;
+        let renewed = self.holders.update(owner, |holder| {
+            holder.client = client;
+            holder.lease_ms = lease_ms;
+            holder.deadline_ms = now.ms.saturating_add(lease_ms);
+            holder.handed = false;
+        });
+        let reply = renewed.map_or(Reply::NotHeld, |holder| Reply::Renewed(holder.grant()));
+        self.queue.answered(kept_by, owner);
+        reply
+    }
+
+    fn release(&mut self, now: Now, owner: Owner, bury_until_ms: u64) -> Reply {
+        let bury_until_ms = bury_until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
+        if bury_until_ms > now.ms {
+            self.tombs.bury(owner, bury_until_ms);
+        }
+        if self.drop_holder(owner) {
+            return Reply::Released;
+        }
+        let left = self.queue.place_of(owner).and_then(|place| self.queue.remove(place));
+        if left.is_some() { Reply::Left } else { Reply::NotHeld }
+    }
+
+    fn break_(&mut self, token: Option<Token>, at_once: bool, work: &mut Work) -> Reply {
+        let broken: Vec<(ClientId, Owner)> = self
+            .holders
+            .iter()
+            .filter(|holder| token.is_none_or(|token| token == holder.token))
+            .map(|holder| (holder.client, holder.owner))
+            .collect();
+        for &(client, owner) in &broken {
+            if at_once {
+                self.drop_holder(owner);
+            } else {
+                self.holders.update(owner, |holder| holder.revoked = true);
+            }
+            work.wakes.push(Wake { client, owner, event: WakeEvent::Revoked });
+        }
+        Reply::Broken(broken.len() as u32)
+    }
+
+    fn client_gone(&mut self, now: Now, client: ClientId) -> Reply {
+        for owner in self.queue.declare_dead(client, now) {
+            self.drop_holder(owner);
+        }
+        Reply::Done
+    }
+
+    fn resize(&mut self, permits: u32) -> Reply {
+        if !(1..=limits::PERMITS_MAX).contains(&permits) {
+            return Reply::Refused(Refusal::InvalidPermits);
+        }
+        if self.in_use() && !matches!(self.kind, Kind::Semaphore { .. }) {
+            return Reply::Refused(Refusal::KindMismatch(self.kind));
+        }
+        let kind = Kind::Semaphore { permits };
+        Reply::Changed(std::mem::replace(&mut self.kind, kind) != kind)
+    }
+
+    fn pool_add(&mut self, member: &Member) -> Reply {
+        if let Err(refusal) = self.check_kind(Kind::Pool) {
+            return Reply::Refused(refusal);
+        }
+        if self.members.len() >= limits::MEMBERS_MAX && !self.members.contains(member) {
+            return Reply::Refused(Refusal::PoolFull);
+        }
+        self.kind = Kind::Pool;
+        Reply::Changed(self.members.add(member))
+    }
+
+    fn pool_remove(&mut self, member: &Member) -> Reply {
+        match self.check_kind(Kind::Pool) {
+            Ok(()) => Reply::Changed(self.members.remove(member)),
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    /// True if the owner was holding.
+    fn drop_holder(&mut self, owner: Owner) -> bool {
+        let holder = self.holders.remove(owner);
+        if let Some(holder) = &holder {
+            self.after_hold(holder);
+        }
+        holder.is_some()
+    }
+
+    /// What a holder that is gone leaves to be done.
+    fn after_hold(&mut self, holder: &Holder) {
+        if holder.handed {
+            self.queue.answered(holder.client, holder.owner);
+        }
+        if let Some(member) = &holder.member {
+            self.members.give_back(member);
+        }
+    }
+}
+
+impl Work {
+    fn wake(&mut self, waiter: &Waiter, event: WakeEvent) {
+        self.wakes.push(Wake { client: waiter.client, owner: waiter.owner, event });
+    }
+}

@@ -1,0 +1,81 @@
+//! Who is next? The one place that knows, for all four kinds.
+//!
+//! First come, first served: a waiter is granted when it is at the head of its line and fits beside
+//! the present holders, a newcomer when it fits and nobody waits whom it would overtake. Dead
+//! waiters are skipped on the way.
+
+use super::Lock;
+use crate::{Ask, Kind, Member, Now, limits};
+
+/// What to do with the place at the head.
+pub(super) enum Next {
+    /// Hand it the lock, or this member of the pool.
+    Grant(u64, Option<Member>),
+    /// Its client died.
+    Skip(u64),
+    /// It asks for more than there is since the semaphore was made smaller.
+    Refuse(u64),
+}
+
+/// What a newcomer may take at once.
+pub(super) struct Opening {
+    pub(super) member: Option<Member>,
+}
+
+impl Lock {
+    pub(super) fn next(&mut self, now: Now) -> Option<Next> {
+        match self.kind {
+            Kind::Pool => self.next_for_a_member(now),
+            _ => self.next_in_line(now),
+        }
+    }
+
+    /// May a newcomer be granted at once? To be asked when all is settled.
+    pub(super) fn opening(&self, ask: &Ask) -> Option<Opening> {
+        match ask {
+            Ask::Any => {
+                let member = self.members.free_longest()?.clone();
+                Some(Opening { member: Some(member) })
+            }
+            Ask::Member(member) => {
+                self.members.is_free(member).then(|| Opening { member: Some(member.clone()) })
+            }
+            _ => (self.queue.is_empty() && self.fits(ask)).then_some(Opening { member: None }),
+        }
+    }
+
+    fn next_in_line(&self, now: Now) -> Option<Next> {
+        if self.holders.weight() >= self.kind.capacity() {
+            return None;
+        }
+        let (place, waiter) = self.queue.head(None)?;
+        if !self.queue.is_live(waiter, now) {
+            return Some(Next::Skip(place));
+        }
+        if waiter.ask.weight() > self.kind.capacity() {
+            return Some(Next::Refuse(place));
+        }
+        self.fits(&waiter.ask).then_some(Next::Grant(place, None))
+    }
+
+    /// Offers each freed member to the foremost of those who want it: by name, or any.
+    fn next_for_a_member(&mut self, now: Now) -> Option<Next> {
+        while let Some(member) = self.members.unsettled().front() {
+            let by_name = self.queue.head(Some(member));
+            let any = self.queue.head(None);
+            match by_name.into_iter().chain(any).min_by_key(|(place, _)| *place) {
+                Some((place, waiter)) if self.queue.is_live(waiter, now) => {
+                    return Some(Next::Grant(place, Some(member.clone())));
+                }
+                Some((place, _)) => return Some(Next::Skip(place)),
+                None => self.members.settle_first(),
+            }
+        }
+        None
+    }
+
+    fn fits(&self, ask: &Ask) -> bool {
+        self.holders.weight() + ask.weight() <= self.kind.capacity()
+            && self.holders.len() < limits::HOLDERS_MAX
+    }
+}

@@ -1,0 +1,208 @@
+//! The queue: one numbered place per waiter, in lines that are each first come, first served.
+//!
+//! All waiters of a mutex, a read-write lock or a semaphore stand in the common line. A pool has a
+//! line per member besides; the next for a member is the smaller number of the two heads.
+//!
+//! A place lives as long as its *client* keeps refreshing: one refresh, however many tasks wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Ask, ClientId, Label, Member, Now, Owner};
+
+/// One waiter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Waiter {
+    pub(super) owner: Owner,
+    pub(super) client: ClientId,
+    pub(super) ask: Ask,
+    pub(super) lease_ms: u64,
+    pub(super) since_ms: u64,
+    pub(super) label: Label,
+}
+
+/// What the lock knows of a client that waits, or was handed the lock and has not answered yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) deadline_ms: u64,
+    pub(super) waiter_lease_ms: u64,
+    pub(super) waiting: u32,
+    pub(super) handed: Vec<Owner>,
+}
+
+/// Invariants: `by_owner` and `lines` name exactly the places in `places`; each waiter has a client,
+/// whose `waiting` counts its places; a client with neither place nor hand-over is forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Queue {
+    places: BTreeMap<u64, Waiter>,
+    by_owner: BTreeMap<Owner, u64>,
+    lines: BTreeMap<Option<Member>, BTreeSet<u64>>,
+    clients: BTreeMap<ClientId, Client>,
+    next: u64,
+    /// Where the sweep for the dead goes on.
+    swept: u64,
+}
+
+impl Queue {
+    pub(super) fn restore(
+        places: Vec<(u64, Waiter)>,
+        clients: Vec<(ClientId, Client)>,
+        next: u64,
+        swept: u64,
+    ) -> Self {
+        let mut queue =
+            Self { next, swept, clients: clients.into_iter().collect(), ..Self::default() };
+        for (place, waiter) in places {
+            queue.index(place, &waiter);
+            queue.places.insert(place, waiter);
+        }
+        queue
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Waiter)> {
+        self.places.iter().map(|(&place, waiter)| (place, waiter))
+    }
+
+    pub(super) fn clients(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.clients.iter().map(|(&id, client)| (id, client))
+    }
+
+    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
+        self.by_owner.keys().copied()
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn swept(&self) -> u64 {
+        self.swept
+    }
+
+    pub(super) fn place_of(&self, owner: Owner) -> Option<u64> {
+        self.by_owner.get(&owner).copied()
+    }
+
+    pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
+        self.clients.get(&id)
+    }
+
+    pub(super) fn get(&self, place: u64) -> Option<&Waiter> {
+        self.places.get(&place)
+    }
+
+    /// The first place in a line, dead or alive.
+    pub(super) fn head(&self, line: Option<&Member>) -> Option<(u64, &Waiter)> {
+        let place = *self.lines.get(&line.cloned())?.first()?;
+        Some((place, &self.places[&place]))
+    }
+
+    /// The number of the foremost place, or of the next to be given if nobody waits.
+    pub(super) fn front(&self) -> u64 {
+        self.places.keys().next().copied().unwrap_or(self.next)
+    }
+
+    /// Does the client of this waiter still keep its places alive?
+    pub(super) fn is_live(&self, waiter: &Waiter, now: Now) -> bool {
+        self.clients.get(&waiter.client).is_some_and(|client| client.deadline_ms > now.ms)
+    }
+
+    /// Puts a waiter at the end of its line, and keeps its client's places alive.
+    pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> u64 {
+        let place = self.next;
+        self.next += 1;
+        self.clients
+            .entry(waiter.client)
+            .or_insert_with(|| Client {
+                deadline_ms: 0,
+                waiter_lease_ms,
+                waiting: 0,
+                handed: Vec::new(),
+            })
+            .waiting += 1;
+        self.keep_alive(waiter.client, waiter_lease_ms, now);
+        self.index(place, &waiter);
+        self.places.insert(place, waiter);
+        place
+    }
+
+    pub(super) fn remove(&mut self, place: u64) -> Option<Waiter> {
+        let waiter = self.places.remove(&place)?;
+        self.by_owner.remove(&waiter.owner);
+        let line = waiter.ask.line().cloned();
+        if let Some(places) = self.lines.get_mut(&line) {
+            places.remove(&place);
+            if places.is_empty() {
+                self.lines.remove(&line);
+            }
+        }
+        self.update_client(waiter.client, |client| client.waiting -= 1);
+        Some(waiter)
+    }
+
+    /// The client gave a sign of life. False if it neither waits nor was handed anything.
+    pub(super) fn keep_alive(&mut self, id: ClientId, waiter_lease_ms: u64, now: Now) -> bool {
+        let Some(client) = self.clients.get_mut(&id) else { return false };
+        client.waiter_lease_ms = waiter_lease_ms;
+        client.deadline_ms = now.ms.saturating_add(waiter_lease_ms);
+        true
+    }
+
+    /// The client is known to be dead: its places are from now on. Answers what was handed to it.
+    pub(super) fn declare_dead(&mut self, id: ClientId, now: Now) -> Vec<Owner> {
+        let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
+        client.deadline_ms = client.deadline_ms.min(now.ms);
+        client.handed.clone()
+    }
+
+    /// The place becomes a hand-over that the client has yet to answer. To be called while the
+    /// waiter still has its place.
+    pub(super) fn hand_over(&mut self, id: ClientId, owner: Owner) {
+        self.update_client(id, |client| client.handed.push(owner));
+    }
+
+    /// The client answered, or the hand-over is gone.
+    pub(super) fn answered(&mut self, id: ClientId, owner: Owner) {
+        self.update_client(id, |client| client.handed.retain(|&other| other != owner));
+    }
+
+    /// Looks at the next few places in turn and drops those of the dead. Each enqueue pays for this,
+    /// so however many die in the middle of the queue, they can't pile up.
+    pub(super) fn sweep(&mut self, now: Now, count: u32) {
+        for _ in 0..count {
+            let next = self.places.range(self.swept..).next();
+            let Some((&place, waiter)) = next else {
+                self.swept = 0;
+                return;
+            };
+            let dead = !self.is_live(waiter, now);
+            self.swept = place + 1;
+            if dead {
+                self.remove(place);
+            }
+        }
+    }
+
+    fn index(&mut self, place: u64, waiter: &Waiter) {
+        self.by_owner.insert(waiter.owner, place);
+        self.lines.entry(waiter.ask.line().cloned()).or_default().insert(place);
+    }
+
+    fn update_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            change(client);
+            if client.waiting == 0 && client.handed.is_empty() {
+                self.clients.remove(&id);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A lock as plain data, for storing it. Indexes are not stored but built again, and what can't be a
+//! lock is refused.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::holders::{Holder, Holders};
+use super::members::{Members, State};
+use super::queue::{Client, Queue, Waiter};
+use super::tombs::Tombs;
+use super::{Kind, Lock};
+use crate::{ClientId, Member, Owner, limits};
+
+/// A lock as plain data. Its fields are the stored form: a change of them needs a new version in
+/// whatever stores it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    kind: Kind,
+    last_token: u64,
+    seen_ms: u64,
+    holders: Vec<Holder>,
+    places: Vec<(u64, Waiter)>,
+    clients: Vec<(ClientId, Client)>,
+    next_place: u64,
+    swept: u64,
+    members: Vec<(Member, State)>,
+    unsettled: VecDeque<Member>,
+    next_free: u64,
+    tombs: Vec<(Owner, u64)>,
+}
+
+/// What was read back is not the state of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stored lock is corrupt: {0}")]
+pub struct Corrupt(&'static str);
+
+impl Lock {
+    /// The lock as plain data.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            kind: self.kind,
+            last_token: self.last_token,
+            seen_ms: self.seen_ms,
+            holders: self.holders.iter().cloned().collect(),
+            places: self.queue.iter().map(|(place, waiter)| (place, waiter.clone())).collect(),
+            clients: self.queue.clients().map(|(id, client)| (id, client.clone())).collect(),
+            next_place: self.queue.next(),
+            swept: self.queue.swept(),
+            members: self.members.iter().map(|(member, state)| (member.clone(), state)).collect(),
+            unsettled: self.members.unsettled().clone(),
+            next_free: self.members.next_free(),
+            tombs: self.tombs.iter().collect(),
+        }
+    }
+
+    /// The lock that a snapshot was taken of.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the data can't be the state of a lock.
+    pub fn restore(snapshot: Snapshot) -> Result<Self, Corrupt> {
+        let mut holders = Holders::default();
+        for holder in snapshot.holders {
+            if !holders.insert(holder) {
+                return Err(Corrupt("one owner holds twice"));
+            }
+        }
+        let places = snapshot.places.len();
+        let queue =
+            Queue::restore(snapshot.places, snapshot.clients, snapshot.next_place, snapshot.swept);
+        if queue.len() != places {
+            return Err(Corrupt("one place is taken twice"));
+        }
+        let members = Members::restore(snapshot.members, snapshot.unsettled, snapshot.next_free)
+            .ok_or(Corrupt("two members are free since the same moment"))?;
+        let mut tombs = Tombs::default();
+        for (owner, until_ms) in snapshot.tombs {
+            tombs.bury(owner, until_ms);
+        }
+        let lock = Self {
+            kind: snapshot.kind,
+            last_token: snapshot.last_token,
+            seen_ms: snapshot.seen_ms,
+            holders,
+            queue,
+            members,
+            tombs,
+        };
+        lock.audit()?;
+        Ok(lock)
+    }
+
+    /// Checks what must be true of every lock between two steps. Takes time in the size of the lock:
+    /// for tests, and for state that comes from outside.
+    ///
+    /// # Errors
+    /// [`Corrupt`] names the first thing that is not so.
+    pub fn audit(&self) -> Result<(), Corrupt> {
+        self.audit_holders()?;
+        self.audit_queue()?;
+        self.audit_members()
+    }
+
+    fn audit_holders(&self) -> Result<(), Corrupt> {
+        let tokens: BTreeSet<_> = self.holders.iter().map(|holder| holder.token.raw()).collect();
+        if tokens.len() != self.holders.len() {
+            return Err(Corrupt("two holders have one token"));
+        }
+        if tokens.last().is_some_and(|&newest| newest > self.last_token) {
+            return Err(Corrupt("a holder's token was never given out"));
+        }
+        if self.last_token > limits::TOKEN_MAX {
+            return Err(Corrupt("the last token is past the largest"));
+        }
+        if self.holders.len() > limits::HOLDERS_MAX {
+            return Err(Corrupt("too many holders"));
+        }
+        let together = |holder: &Holder| same_kind(holder.ask.kind(), self.kind);
+        if !self.holders.iter().all(together) {
+            return Err(Corrupt("a holder is of another kind than its lock"));
+        }
+        // A semaphore made smaller may be over its capacity until holders leave.
+        let may_exceed = matches!(self.kind, Kind::Semaphore { .. });
+        if !may_exceed && self.holders.weight() > self.kind.capacity() {
+            return Err(Corrupt("more is held than there is"));
+        }
+        Ok(())
+    }
+
+    fn audit_queue(&self) -> Result<(), Corrupt> {
+        if self.queue.owners().any(|owner| self.holders.get(owner).is_some()) {
+            return Err(Corrupt("one owner both holds and waits"));
+        }
+        if self.queue.owners().count() != self.queue.len() {
+            return Err(Corrupt("one owner waits twice"));
+        }
+        if self.queue.len() > limits::QUEUE_MAX {
+            return Err(Corrupt("too many waiters"));
+        }
+        if self.queue.iter().any(|(place, _)| place >= self.queue.next()) {
+            return Err(Corrupt("a place was never given out"));
+        }
+        if !self.queue.iter().all(|(_, waiter)| same_kind(waiter.ask.kind(), self.kind)) {
+            return Err(Corrupt("a waiter is of another kind than its lock"));
+        }
+        let mut waiting: BTreeMap<ClientId, u32> = BTreeMap::new();
+        for (_, waiter) in self.queue.iter() {
+            *waiting.entry(waiter.client).or_default() += 1;
+        }
+        let mut handed = 0;
+        for (id, client) in self.queue.clients() {
+            if client.waiting != waiting.remove(&id).unwrap_or(0) {
+                return Err(Corrupt("a client's places are miscounted"));
+            }
+            if client.waiting == 0 && client.handed.is_empty() {
+                return Err(Corrupt("a client is remembered for nothing"));
+            }
+            let is_handed = |owner: &Owner| {
+                self.holders.get(*owner).is_some_and(|holder| holder.handed && holder.client == id)
+            };
+            if !client.handed.iter().all(is_handed) {
+                return Err(Corrupt("a hand-over has no holder"));
+            }
+            handed += client.handed.len();
+        }
+        if !waiting.is_empty() {
+            return Err(Corrupt("a waiter has no client"));
+        }
+        if handed != self.holders.iter().filter(|holder| holder.handed).count() {
+            return Err(Corrupt("a hand-over has no client"));
+        }
+        Ok(())
+    }
+
+    fn audit_members(&self) -> Result<(), Corrupt> {
+        if self.members.len() > limits::MEMBERS_MAX {
+            return Err(Corrupt("too many members"));
+        }
+        if !self.members.is_empty() && self.kind != Kind::Pool {
+            return Err(Corrupt("there are members, but it is no pool"));
+        }
+        let held: BTreeSet<_> =
+            self.holders.iter().filter_map(|holder| holder.member.as_ref()).collect();
+        if held.len() != self.holders.iter().filter(|holder| holder.member.is_some()).count() {
+            return Err(Corrupt("one member has two holders"));
+        }
+        let in_state = |wanted: fn(State) -> bool| {
+            self.members.iter().filter(move |(_, state)| wanted(*state)).map(|(member, _)| member)
+        };
+        if !in_state(|state| matches!(state, State::Held { .. })).eq(held) {
+            return Err(Corrupt("a member's state is not that of its holder"));
+        }
+        let unsettled: BTreeSet<_> = self.members.unsettled().iter().collect();
+        let listed_once = unsettled.len() == self.members.unsettled().len();
+        if !listed_once || !in_state(|state| state == State::Unsettled).eq(unsettled) {
+            return Err(Corrupt("the members to be offered are not those that were freed"));
+        }
+        for (member, state) in self.members.iter() {
+            if let State::Free(since) = state {
+                if since >= self.members.next_free() {
+                    return Err(Corrupt("a member is free since a moment to come"));
+                }
+                if self.queue.head(Some(member)).is_some() || self.queue.head(None).is_some() {
+                    return Err(Corrupt("a member is free while somebody waits for it"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same but for the size of a semaphore.
+fn same_kind(one: Kind, other: Kind) -> bool {
+    std::mem::discriminant(&one) == std::mem::discriminant(&other)
+}

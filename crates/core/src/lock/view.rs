@@ -1,0 +1,120 @@
+//! What people see of a lock. Computed, never written: looking changes nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::Lock;
+use super::members::State;
+use crate::{Ask, ClientId, Kind, Label, Member, Now, Token};
+
+/// A lock at one instant. Owners are secrets and are not in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// What it is, or was when it was last used.
+    pub kind: Kind,
+    /// The last token given out.
+    pub last_token: Option<Token>,
+    /// Who holds it, in the order of the grants.
+    pub holders: Vec<HolderView>,
+    /// How many wait, of whom `waiters` may show only the first.
+    pub waiting: usize,
+    /// Who waits, in the order in which they came.
+    pub waiters: Vec<WaiterView>,
+    /// The members, if it is a pool.
+    pub members: Vec<MemberView>,
+}
+
+/// A holder as people see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderView {
+    /// Who and why.
+    pub label: Label,
+    /// Which client keeps it.
+    pub client: ClientId,
+    /// Its fencing token.
+    pub token: Option<Token>,
+    /// What it asked for.
+    pub ask: Ask,
+    /// Which member it has, if the lock is a pool.
+    pub member: Option<Member>,
+    /// For how long it has been holding.
+    pub held_ms: u64,
+    /// For how long it will hold without renewal.
+    pub left_ms: u64,
+    /// Broken: it can't be renewed any more.
+    pub revoked: bool,
+}
+
+/// A waiter as people see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaiterView {
+    /// Who and why.
+    pub label: Label,
+    /// Which client waits.
+    pub client: ClientId,
+    /// What it asks for.
+    pub ask: Ask,
+    /// For how long it has been waiting.
+    pub waited_ms: u64,
+}
+
+/// A member of a pool as people see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberView {
+    /// Its name.
+    pub name: Member,
+    /// Somebody has it.
+    pub held: bool,
+    /// It was removed while held, and goes at its release.
+    pub leaving: bool,
+}
+
+impl Lock {
+    /// Shows the lock with its first `waiters_max` live waiters. Leases that are over are left out.
+    pub fn view(&self, now: Now, waiters_max: usize) -> View {
+        let mut holders: Vec<_> = self
+            .holders
+            .iter()
+            .filter(|holder| holder.deadline_ms > now.ms)
+            .map(|holder| HolderView {
+                label: holder.label.clone(),
+                client: holder.client,
+                token: Some(holder.token),
+                ask: holder.ask.clone(),
+                member: holder.member.clone(),
+                held_ms: now.ms.saturating_sub(holder.since_ms),
+                left_ms: holder.deadline_ms - now.ms,
+                revoked: holder.revoked,
+            })
+            .collect();
+        holders.sort_by_key(|holder| holder.token);
+        let live = || self.queue.iter().filter(|(_, waiter)| self.queue.is_live(waiter, now));
+        let waiters = live()
+            .take(waiters_max)
+            .map(|(_, waiter)| WaiterView {
+                label: waiter.label.clone(),
+                client: waiter.client,
+                ask: waiter.ask.clone(),
+                waited_ms: now.ms.saturating_sub(waiter.since_ms),
+            })
+            .collect();
+        let held =
+            |member: &Member| holders.iter().any(|holder| holder.member.as_ref() == Some(member));
+        let members = self
+            .members
+            .iter()
+            .map(|(member, state)| MemberView {
+                name: member.clone(),
+                held: held(member),
+                leaving: matches!(state, State::Held { leaving: true }),
+            })
+            .collect();
+        View {
+            kind: self.kind,
+            last_token: self.last_token(),
+            waiting: live().count(),
+            waiters,
+            members,
+            holders,
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Names of locks and members, labels, and patterns over names. Parsed once, valid from then on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::limits;
+
+/// Why a name was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// It has no characters.
+    #[error("a name must not be empty")]
+    Empty,
+    /// It is over [`limits::NAME_BYTES_MAX`].
+    #[error("a name has at most {max} bytes, this one has {0}", max = limits::NAME_BYTES_MAX)]
+    TooLong(usize),
+    /// It holds a control character, which no terminal or log should be fed.
+    #[error("a name must not hold control characters (found U+{0:04X})")]
+    Control(u32),
+}
+
+fn check(name: &str) -> Result<(), InvalidName> {
+    if name.is_empty() {
+        return Err(InvalidName::Empty);
+    }
+    if name.len() > limits::NAME_BYTES_MAX {
+        return Err(InvalidName::TooLong(name.len()));
+    }
+    match name.chars().find(|c| c.is_control()) {
+        Some(control) => Err(InvalidName::Control(control as u32)),
+        None => Ok(()),
+    }
+}
+
+/// The name of a lock: 1 to 512 bytes without control characters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`InvalidName`] says what is wrong with it.
+    pub fn new(name: &str) -> Result<Self, InvalidName> {
+        check(name)?;
+        Ok(Self(name.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of a pool's member, under the same rules as [`Name`].
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member(Arc<str>);
+
+impl Member {
+    /// Checks a member's name.
+    ///
+    /// # Errors
+    /// [`InvalidName`] says what is wrong with it.
+    pub fn new(name: &str) -> Result<Self, InvalidName> {
+        check(name)?;
+        Ok(Self(name.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+macro_rules! as_text {
+    ($type:ty) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                Self::new(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+as_text!(Name);
+as_text!(Member);
+
+/// A label is over [`limits::LABEL_BYTES_MAX`] or holds a control character.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a label has at most {max} bytes and no control characters", max = limits::LABEL_BYTES_MAX)]
+pub struct InvalidLabel;
+
+/// What people see of a holder or a waiter: who it is, and why it wants the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct Label {
+    who: String,
+    why: String,
+}
+
+impl Label {
+    /// Checks a label: at most 256 bytes in all, no control characters.
+    ///
+    /// # Errors
+    /// [`InvalidLabel`] if it is too long or could disturb a terminal.
+    pub fn new(who: &str, why: &str) -> Result<Self, InvalidLabel> {
+        let fits = who.len() + why.len() <= limits::LABEL_BYTES_MAX;
+        let clean = !who.chars().chain(why.chars()).any(char::is_control);
+        if fits && clean {
+            Ok(Self { who: who.into(), why: why.into() })
+        } else {
+            Err(InvalidLabel)
+        }
+    }
+
+    /// Host, process and program, unless the user said otherwise.
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// Free text, empty if none was given.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.who.as_str(), self.why.as_str()) {
+            ("", "") => f.write_str("(no label)"),
+            (who, "") => f.write_str(who),
+            ("", why) => write!(f, "({why})"),
+            (who, why) => write!(f, "{who} ({why})"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Label {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename = "Label")]
+        struct Raw {
+            who: String,
+            why: String,
+        }
+        let raw = Raw::deserialize(deserializer)?;
+        Self::new(&raw.who, &raw.why).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A pattern over names: `*` stands for any run of characters, `?` for one; all else is literal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// Any text is a pattern.
+    pub fn new(pattern: &str) -> Self {
+        Self(pattern.to_owned())
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Does the name match the whole pattern? Takes time in the product of the two lengths at most.
+    pub fn matches(&self, name: &str) -> bool {
+        let (pattern, name): (Vec<char>, Vec<char>) =
+            (self.0.chars().collect(), name.chars().collect());
+        let (mut p, mut n) = (0, 0);
+        // Where to go on if the characters after the last `*` turn out not to match.
+        let mut retry: Option<(usize, usize)> = None;
+        while n < name.len() {
+            match pattern.get(p) {
+                Some('*') => {
+                    retry = Some((p + 1, n));
+                    p += 1;
+                }
+                Some(&c) if c == '?' || c == name[n] => {
+                    p += 1;
+                    n += 1;
+                }
+                _ => match retry {
+                    Some((after_star, from)) => {
+                        p = after_star;
+                        n = from + 1;
+                        retry = Some((after_star, from + 1));
+                    }
+                    None => return false,
+                },
+            }
+        }
+        pattern[p..].iter().all(|&c| c == '*')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_to_512_bytes_without_control_characters() {
+        assert_eq!(Name::new(""), Err(InvalidName::Empty));
+        assert_eq!(Name::new(&"x".repeat(512)).unwrap().as_str().len(), 512);
+        assert_eq!(Name::new(&"x".repeat(513)), Err(InvalidName::TooLong(513)));
+        assert_eq!(Name::new("a\nb"), Err(InvalidName::Control(10)));
+        assert_eq!(Name::new("a\u{9b}b"), Err(InvalidName::Control(0x9b)));
+        assert_eq!(Name::new("orders/42 ü").unwrap().to_string(), "orders/42 ü");
+        assert_eq!(format!("{:?}", Member::new("m").unwrap()), "\"m\"");
+        assert_eq!(format!("{:>3}", Member::new("m").unwrap()), "  m");
+        assert_eq!(Member::new("b-3").unwrap().as_str(), "b-3");
+        assert!(Member::new("").is_err());
+    }
+
+    #[test]
+    fn labels_have_at_most_256_bytes() {
+        assert!(Label::new(&"w".repeat(200), &"y".repeat(56)).is_ok());
+        assert_eq!(Label::new(&"w".repeat(200), &"y".repeat(57)), Err(InvalidLabel));
+        assert_eq!(Label::new("w", "\x1b[31m"), Err(InvalidLabel));
+        assert_eq!(Label::new("a\n", ""), Err(InvalidLabel));
+        let label = Label::new("me", "nightly").unwrap();
+        assert_eq!((label.who(), label.why()), ("me", "nightly"));
+        assert_eq!(label.to_string(), "me (nightly)");
+        assert_eq!(Label::new("me", "").unwrap().to_string(), "me");
+        assert_eq!(Label::new("", "x").unwrap().to_string(), "(x)");
+        assert_eq!(Label::default().to_string(), "(no label)");
+    }
+
+    #[test]
+    fn what_is_read_back_is_checked_again() {
+        let ok = postcard::to_allocvec(&Label::new("me", "x").unwrap()).unwrap();
+        assert_eq!(postcard::from_bytes::<Label>(&ok).unwrap().who(), "me");
+        let bad = postcard::to_allocvec(&("me", "\x1b")).unwrap();
+        assert!(postcard::from_bytes::<Label>(&bad).is_err());
+        let name = postcard::to_allocvec(&Name::new("n").unwrap()).unwrap();
+        assert_eq!(postcard::from_bytes::<Name>(&name).unwrap().as_str(), "n");
+        assert!(postcard::from_bytes::<Name>(&postcard::to_allocvec("").unwrap()).is_err());
+    }
+
+    #[test]
+    fn patterns_match_the_whole_name() {
+        let cases = [
+            ("*", "", true),
+            ("*", "anything", true),
+            ("orders/*", "orders/42", true),
+            ("orders/*", "order/42", false),
+            ("*/42", "orders/42", true),
+            ("*/42", "orders/421", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("ab**", "ab", true),
+            ("*ab", "aab", true),
+            ("", "", true),
+            ("", "a", false),
+            ("?", "ü", true),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(Pattern::new(pattern).matches(name), expected, "{pattern} against {name}");
+        }
+        assert_eq!(Pattern::new("a*").as_str(), "a*");
+    }
+}

@@ -1,0 +1,220 @@
+//! What can be asked of a lock, what it answers, and whom it wakes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Ask, ClientId, Kind, Label, Member, Owner, Token};
+
+/// The engine's time at a step. Never a client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The lease clock, in milliseconds. May be any clock that all steps of a lock share.
+    pub ms: u64,
+    /// The wall clock, in microseconds since 1970. Floors the tokens.
+    pub wall_us: u64,
+}
+
+/// A request. Each carries its owner or client, so that sending it again gives the same outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Hold the lock, or wait for it.
+    Acquire(Acquire),
+    /// Keep all places of one client alive, and say which of them hold the lock by now.
+    Refresh {
+        /// Whose places.
+        client: ClientId,
+        /// For how long they stay without a further refresh.
+        waiter_lease_ms: u64,
+    },
+    /// Stretch a held lease. One that ran out is gone, and is never recreated.
+    Renew {
+        /// Whose grant.
+        owner: Owner,
+        /// Who keeps it from now on: wake-ups go there.
+        client: ClientId,
+        /// How long from now.
+        lease_ms: u64,
+    },
+    /// Give up the lock, or the place in the queue: whichever the owner has.
+    Release {
+        /// Whose.
+        owner: Owner,
+        /// Until this engine time an acquire by the same owner is refused; 0 for not at all. To be
+        /// set when an acquire may still be under way: cancelled unanswered, or sent twice.
+        bury_until_ms: u64,
+    },
+    /// Revoke: no renewal from now on.
+    Break {
+        /// Only the holder with this token; all holders if `None`.
+        token: Option<Token>,
+        /// Pass the lock on at once instead of at the holder's deadline.
+        at_once: bool,
+    },
+    /// A client is known to have died: its places are dead and what was just handed to it passes on.
+    ClientGone {
+        /// Which.
+        client: ClientId,
+    },
+    /// Give a semaphore another number of permits, also while it is in use.
+    Resize {
+        /// The new number.
+        permits: u32,
+    },
+    /// Add a member to a pool.
+    PoolAdd {
+        /// Which.
+        member: Member,
+    },
+    /// Remove a member from a pool; one that is held goes at its release.
+    PoolRemove {
+        /// Which.
+        member: Member,
+    },
+    /// Nothing but what time has brought: expiry, and hand-over that a step before left undone.
+    Tick,
+}
+
+/// An acquire: [`Request::Acquire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    /// The secret of the grant to be.
+    pub owner: Owner,
+    /// Where wake-ups go, and whose refresh keeps the place.
+    pub client: ClientId,
+    /// What is asked for.
+    pub ask: Ask,
+    /// How long the grant shall last without renewal.
+    pub lease_ms: u64,
+    /// How long the place in the queue lasts without refresh; `None` to not queue at all.
+    pub waiter_lease_ms: Option<u64>,
+    /// The engine time from which on this request must change nothing: it came too late.
+    pub not_after_ms: u64,
+    /// What people see.
+    pub label: Label,
+}
+
+/// A lock held until its deadline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The fencing token. `None` only from an engine whose wire has no room for one.
+    pub token: Option<Token>,
+    /// Held while the engine's clock is below this.
+    pub deadline_ms: u64,
+    /// Which member, if the lock is a pool.
+    pub member: Option<Member>,
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The number of this place. Numbers only grow.
+    pub number: u64,
+    /// The number at the front of the queue.
+    pub front: u64,
+    /// When the next holder's lease ends unless it is renewed: the time to ask again.
+    pub recheck_ms: Option<u64>,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To an acquire: held.
+    Granted(Grant),
+    /// To an acquire: waiting.
+    Queued(Place),
+    /// To an acquire that would not wait: somebody else holds or waits.
+    Busy,
+    /// To a refresh.
+    Refreshed {
+        /// How many of the client's places are in the queue.
+        waiting: u32,
+        /// The number at the front of the queue.
+        front: u64,
+        /// When the next holder's lease ends unless it is renewed: the time to ask again.
+        recheck_ms: Option<u64>,
+        /// Grants that were handed to the client and that it had not renewed yet. They are renewed
+        /// by this.
+        granted: Vec<(Owner, Grant)>,
+    },
+    /// To a renewal: held until the new deadline.
+    Renewed(Grant),
+    /// To a renewal: somebody broke the lock.
+    Revoked,
+    /// To a release: it was held, and is not any more.
+    Released,
+    /// To a release: it was waiting, and is not any more.
+    Left,
+    /// To a renewal or a release: no such holder, and for a release no such waiter.
+    NotHeld,
+    /// To a break: so many holders were revoked or removed.
+    Broken(u32),
+    /// To a change of a pool: did it change anything?
+    Changed(bool),
+    /// Done, and nothing to say.
+    Done,
+    /// Nothing was changed, for this reason.
+    Refused(Refusal),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The lock is in use as something else.
+    #[error("it is in use as a {0}")]
+    KindMismatch(Kind),
+    /// The queue is at its limit.
+    #[error("its queue is full ({max} waiters)", max = crate::limits::QUEUE_MAX)]
+    QueueFull,
+    /// The pool has as many members as it can.
+    #[error("the pool is full ({max} members)", max = crate::limits::MEMBERS_MAX)]
+    PoolFull,
+    /// The request came after its `not_after_ms`.
+    #[error("the request came too late to be carried out")]
+    TooLate,
+    /// The owner was cancelled before this request came.
+    #[error("the request was cancelled before it came")]
+    Cancelled,
+    /// A lease or waiter lease outside its limits.
+    #[error(
+        "a lease must be between {min} ms and {max} ms",
+        min = crate::limits::LEASE_MS_MIN,
+        max = crate::limits::LEASE_MS_MAX
+    )]
+    InvalidLease,
+    /// Permits that no semaphore can give.
+    #[error("permits must be at least 1 and at most what the semaphore has, itself at most {max}",
+        max = crate::limits::PERMITS_MAX)]
+    InvalidPermits,
+}
+
+/// To be sent to a client whose waiter or holder another's step has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// To whom.
+    pub client: ClientId,
+    /// Which of its owners.
+    pub owner: Owner,
+    /// What happened.
+    pub event: WakeEvent,
+}
+
+/// What a wake-up says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WakeEvent {
+    /// The lock was handed over.
+    Granted(Grant),
+    /// The lock was broken: it can't be renewed, or is gone already.
+    Revoked,
+    /// The place is gone, for this reason.
+    Refused(Refusal),
+}
+
+/// What one step did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// To whoever asked.
+    pub reply: Reply,
+    /// To others, to be sent once the step is stored.
+    pub wakes: Vec<Wake>,
+    /// There is more to hand over than one step may: send a [`Request::Tick`].
+    pub more: bool,
+}
