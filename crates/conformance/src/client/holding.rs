@@ -1,0 +1,215 @@
+//! Guards: renewed while they live, lost for good when they are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use taketurns::{ErrorKind, Handle, LossCause};
+
+use super::{has_waiters, is_left_alone, soon};
+use crate::Fixture;
+
+const SHORT: Duration = Duration::from_millis(400);
+
+/// For several leases, without being asked.
+pub async fn a_guard_renews_itself(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
+    let token = guard.check().expect("held");
+    for _ in 0..6 {
+        tokio::time::sleep(SHORT / 2).await;
+        assert_eq!(guard.check().expect("still held"), token);
+        assert!(guard.left() > Duration::ZERO && guard.left() <= guard.span());
+    }
+    guard.release().await.expect("it was held to the end");
+}
+
+/// Between clients that share nothing but the store.
+pub async fn a_released_lock_goes_to_the_next_client(fixture: &dyn Fixture) {
+    let (one, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = one.mutex("l").acquire().await.expect("free");
+    let token = guard.check().expect("held");
+    let next = tokio::spawn(async move { other.mutex("l").acquire().await });
+    has_waiters(&one, "l", 1).await;
+    guard.release().await.expect("held");
+    let next = soon("the next one holds", next).await.expect("no panic").expect("handed over");
+    assert!(next.check().expect("held") > token);
+}
+
+/// First come, first served within one client too.
+pub async fn tasks_of_one_client_take_turns_in_order(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    let (order, mut ordered) = tokio::sync::mpsc::unbounded_channel();
+    for turn in 0..20 {
+        let (waiter, order) = (locks.clone(), order.clone());
+        tokio::spawn(async move {
+            let guard = waiter.mutex("l").acquire().await.expect("handed over");
+            order.send(turn).expect("the test listens");
+            guard.release().await.expect("held");
+        });
+        has_waiters(&locks, "l", turn + 1).await;
+    }
+    guard.release().await.expect("held");
+    for turn in 0..20 {
+        assert_eq!(soon("everyone has a turn", ordered.recv()).await, Some(turn));
+    }
+}
+
+/// `break --now`: the lock is gone, and `lost`, `check` and `is_held` all say so for good.
+pub async fn a_broken_lock_is_lost_and_its_holder_is_told(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    assert_eq!(other.break_lock("l").at_once().await.expect("it is held"), 1);
+    assert_eq!(soon("it is told", guard.lost()).await, LossCause::Revoked);
+    assert!(!guard.is_held());
+    assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(guard.left(), Duration::ZERO);
+    assert_eq!(soon("it stays lost", guard.lost()).await, LossCause::Revoked);
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(other.break_lock("l").await.expect("nobody holds it"), 0);
+}
+
+/// A plain break lets nobody in while the old holder may still believe.
+pub async fn a_revoked_guard_is_lost_before_the_next_one_holds(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = locks.mutex("l").acquire().lease(SHORT * 3).await.expect("free");
+    let waits = {
+        let other = other.clone();
+        tokio::spawn(async move { other.mutex("l").acquire().await })
+    };
+    has_waiters(&other, "l", 1).await;
+    assert_eq!(other.break_lock("l").await.expect("it is held"), 1);
+    let next = soon("the next one holds", waits).await.expect("no panic").expect("passed on");
+    assert!(!guard.is_held());
+    assert!(next.is_held());
+}
+
+/// A holder that hangs can't keep the lock for ever.
+pub async fn max_hold_ends_renewal(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let guard = locks.mutex("l").acquire().lease(SHORT).max_hold(SHORT * 3).await.expect("free");
+    tokio::time::sleep(SHORT * 2).await;
+    assert!(guard.is_held(), "it is renewed until then");
+    assert_eq!(soon("it ends", guard.lost()).await, LossCause::MaxHold);
+    is_left_alone(&locks, "l").await;
+}
+
+/// `run` stops polling the work when the lock is lost.
+pub async fn work_under_a_lost_lock_is_stopped(fixture: &dyn Fixture) {
+    struct SaysWhenDropped(Arc<AtomicBool>);
+    impl Drop for SaysWhenDropped {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let locks = fixture.connect().await;
+    let dropped = Arc::new(AtomicBool::new(false));
+    let work = {
+        let (says, other) = (SaysWhenDropped(dropped.clone()), locks.clone());
+        async move |_token| {
+            let _says = says;
+            other.break_lock("l").at_once().await.expect("it is held");
+            std::future::pending::<()>().await;
+        }
+    };
+    let result = soon("it is stopped", locks.mutex("l").run(work)).await;
+    assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
+    assert!(dropped.load(Ordering::SeqCst));
+}
+
+/// And otherwise gives back what the work gave.
+pub async fn work_under_a_lock_gives_its_result_and_releases(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let token = locks.mutex("l").run(async |token| token).await.expect("free");
+    assert!(token.is_some());
+    is_left_alone(&locks, "l").await;
+}
+
+/// A held lock goes to another process as text, and is renewed there.
+pub async fn a_handle_travels_to_another_client(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
+    let token = guard.token();
+    let text = guard.into_handle().await.expect("held").expose();
+    drop(locks);
+    let adopted = other.adopt(Handle::parse(&text).expect("its own form")).await.expect("held");
+    assert_eq!(adopted.token(), token);
+    tokio::time::sleep(SHORT * 2).await;
+    assert!(adopted.is_held());
+    adopted.release().await.expect("held");
+}
+
+/// Released once, it can be neither adopted nor released again.
+pub async fn a_released_handle_is_worth_nothing(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    let handle = guard.into_handle().await.expect("held");
+    assert!(locks.renew(&handle, None).await.expect("held") > Duration::ZERO);
+    locks.release(&handle).await.expect("held");
+    assert_eq!(locks.release(&handle).await.expect_err("gone").kind(), ErrorKind::NotHeld);
+    assert_eq!(locks.renew(&handle, None).await.expect_err("gone").kind(), ErrorKind::NotHeld);
+    assert_eq!(locks.adopt(handle).await.expect_err("gone").kind(), ErrorKind::NotHeld);
+}
+
+/// Renewal does not depend on the user's runtime.
+pub async fn a_blocked_runtime_keeps_its_locks(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let blocked = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
+            std::thread::sleep(SHORT * 2);
+            guard.check().expect("two leases later it is still held");
+            guard.release().await.expect("held");
+        });
+    });
+    tokio::task::spawn_blocking(|| blocked.join()).await.expect("no panic").expect("no panic");
+}
+
+/// It blocks its thread and nothing else.
+pub async fn the_blocking_api_works_inside_async_code(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let blocking = taketurns::blocking::Locks::from(locks.clone());
+    let guard = blocking.mutex("l").acquire().wait().expect("free");
+    assert!(locks.mutex("l").try_acquire().await.expect("the store answers").is_none());
+    guard.check().expect("held");
+    guard.release().expect("held");
+    assert!(blocking.mutex("l").try_acquire().wait().expect("the store answers").is_some());
+}
+
+/// Who and why, and never the secret.
+pub async fn labels_are_seen_by_others(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = locks.mutex("l").acquire().why("nightly backup").await.expect("free");
+    let view = other.inspect("l").await.expect("the store answers").expect("it is held");
+    assert_eq!(view.holders[0].label.why(), "nightly backup");
+    assert_eq!(view.holders[0].client, locks.client_id());
+    let listed = other.list("l*").await.expect("the store answers");
+    assert_eq!(listed.len(), 1);
+    drop(guard);
+}
+
+/// Bad input is an error that names it, and nothing is held or queued.
+pub async fn names_and_leases_are_checked_before_anything_is_sent(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let year = Duration::from_secs(365 * 24 * 60 * 60);
+    let long = "x".repeat(513);
+    for name in ["", "a\nb", &long] {
+        let error = locks.mutex(name).acquire().await.expect_err("not a name");
+        assert_eq!(error.kind(), ErrorKind::InvalidName);
+    }
+    for lease in [Duration::ZERO, Duration::from_millis(9), year * 10, Duration::MAX] {
+        let error = locks.mutex("l").acquire().lease(lease).await.expect_err("not a lease");
+        assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    }
+    let error = locks.mutex("l").acquire().why("x".repeat(300)).await.expect_err("not a label");
+    assert_eq!(error.kind(), ErrorKind::InvalidLabel);
+    for (permits, of) in [(5, 4), (0, 4), (1, 0)] {
+        let error = locks.semaphore("l", of).acquire().permits(permits).await.expect_err("no");
+        assert_eq!(error.kind(), ErrorKind::InvalidPermits);
+    }
+    let error = locks.mutex("l").acquire().permits(2).await.expect_err("a mutex has none");
+    assert_eq!(error.kind(), ErrorKind::InvalidPermits);
+    assert!(locks.inspect("l").await.expect("the store answers").is_none());
+}

@@ -1,0 +1,92 @@
+//! What users of a store see, with guards, futures and real time.
+//!
+//! No behaviour depends on how fast the machine is: what takes too long here fails by a time-out of
+//! its own that only a test that hangs meets.
+
+mod holding;
+mod leaving;
+mod sharing;
+
+use std::time::Duration;
+
+use taketurns::Locks;
+
+pub use holding::*;
+pub use leaving::*;
+pub use sharing::*;
+
+/// Makes a test of each behaviour of a store's client.
+#[macro_export]
+macro_rules! client_tests {
+    ($fixture:expr) => {
+        $crate::tests_of! { $fixture, client:
+            a_guard_renews_itself
+            a_released_lock_goes_to_the_next_client
+            tasks_of_one_client_take_turns_in_order
+            a_broken_lock_is_lost_and_its_holder_is_told
+            a_revoked_guard_is_lost_before_the_next_one_holds
+            max_hold_ends_renewal
+            work_under_a_lost_lock_is_stopped
+            work_under_a_lock_gives_its_result_and_releases
+            a_handle_travels_to_another_client
+            a_released_handle_is_worth_nothing
+            a_blocked_runtime_keeps_its_locks
+            the_blocking_api_works_inside_async_code
+            labels_are_seen_by_others
+            names_and_leases_are_checked_before_anything_is_sent
+            a_dropped_guard_is_released
+            a_guard_dropped_outside_a_runtime_is_released
+            a_release_goes_on_when_its_future_is_dropped
+            an_acquire_dropped_at_any_point_leaves_nothing
+            an_acquire_that_times_out_leaves_nothing
+            a_try_on_a_held_lock_leaves_nothing
+            closing_waits_for_releases
+            a_waiting_writer_is_not_starved_by_readers
+            a_semaphore_never_gives_more_than_it_has
+            a_pool_of_three_serves_ten_takers
+            all_of_several_locks_without_deadlock
+            all_gives_up_everything_when_one_times_out
+            counting_under_the_lock_counts_right
+        }
+    };
+}
+
+/// Longer than anything takes that works.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future.into_future()).await {
+        Ok(output) => output,
+        Err(_) => panic!("this took too long: {what}"),
+    }
+}
+
+/// Waits until nobody holds the lock or waits for it: releases run in the background.
+async fn is_left_alone(locks: &Locks, lock: &str) {
+    soon("nothing is left behind", async {
+        loop {
+            let view = locks.inspect(lock).await.expect("the store answers");
+            match view {
+                Some(view) if !view.holders.is_empty() || view.waiting > 0 => {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                _ => return,
+            }
+        }
+    })
+    .await;
+}
+
+/// Waits until so many wait for the lock.
+async fn has_waiters(locks: &Locks, lock: &str, waiting: usize) {
+    soon("the waiters queue up", async {
+        loop {
+            let view = locks.inspect(lock).await.expect("the store answers");
+            if view.is_some_and(|view| view.waiting == waiting) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}

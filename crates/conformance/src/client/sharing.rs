@@ -1,0 +1,157 @@
+//! Many at once: readers and writers, permits, pools, several locks together.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use taketurns::ErrorKind;
+
+use super::{has_waiters, is_left_alone, soon};
+use crate::Fixture;
+
+/// Readers come and go without a gap between them, and yet the writer gets its turn; readers that
+/// come after it wait for it.
+pub async fn a_waiting_writer_is_not_starved_by_readers(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let done = Arc::new(AtomicBool::new(false));
+    let mut readers = Vec::new();
+    for _ in 0..4 {
+        let (locks, done) = (locks.clone(), done.clone());
+        readers.push(tokio::spawn(async move {
+            while !done.load(Ordering::SeqCst) {
+                let guard = locks.rwlock("l").read().await.expect("shared");
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                guard.release().await.expect("held");
+            }
+        }));
+    }
+    for _ in 0..5 {
+        let writer = soon("the writer has its turn", locks.rwlock("l").write());
+        let writer = writer.await.expect("alone");
+        let view = locks.inspect("l").await.expect("the store answers").expect("it is held");
+        assert_eq!(view.holders.len(), 1, "a writer holds alone");
+        writer.release().await.expect("held");
+    }
+    done.store(true, Ordering::SeqCst);
+    for reader in readers {
+        soon("the readers end", reader).await.expect("no panic");
+    }
+    is_left_alone(&locks, "l").await;
+}
+
+/// Four permits, ten takers of one or two each.
+pub async fn a_semaphore_never_gives_more_than_it_has(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let out = Arc::new(AtomicU32::new(0));
+    let mut takers = Vec::new();
+    for taker in 0..10_u32 {
+        let (locks, out) = (locks.clone(), out.clone());
+        takers.push(tokio::spawn(async move {
+            let take = 1 + taker % 2;
+            for _ in 0..5 {
+                let guard = locks.semaphore("s", 4).acquire().permits(take).await.expect("a turn");
+                assert!(out.fetch_add(take, Ordering::SeqCst) + take <= 4);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                out.fetch_sub(take, Ordering::SeqCst);
+                guard.release().await.expect("held");
+            }
+        }));
+    }
+    for taker in takers {
+        soon("everyone has its turns", taker).await.expect("no panic");
+    }
+}
+
+/// Never two on one member, and a taker of a busy named member delays no taker of any.
+pub async fn a_pool_of_three_serves_ten_takers(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let pool = locks.pool("p");
+    for member in ["a", "b", "c"] {
+        assert!(pool.add(member).await.expect("the store answers"));
+    }
+    let named = pool.member("a").await.expect("free");
+    let waits_for_a = {
+        let pool = pool.clone();
+        tokio::spawn(async move { pool.member("a").await.expect("a turn") })
+    };
+    has_waiters(&locks, "p", 1).await;
+    let busy = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut takers = Vec::new();
+    for _ in 0..10 {
+        let (pool, busy) = (pool.clone(), busy.clone());
+        takers.push(tokio::spawn(async move {
+            for _ in 0..5 {
+                let guard = pool.any().await.expect("a turn");
+                let member = guard.member().expect("a pool gives a member").clone();
+                assert!(busy.lock().expect("no panic").insert(member.clone()), "two on {member}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                busy.lock().expect("no panic").remove(&member);
+                guard.release().await.expect("held");
+            }
+        }));
+    }
+    for taker in takers {
+        soon("takers of any are not held up", taker).await.expect("no panic");
+    }
+    assert!(!waits_for_a.is_finished(), "a is held all the while");
+    named.release().await.expect("held");
+    let guard = soon("the named one has its turn", waits_for_a).await.expect("no panic");
+    assert_eq!(guard.member().map(taketurns::Member::as_str), Some("a"));
+}
+
+/// In whatever order they are named.
+pub async fn all_of_several_locks_without_deadlock(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let mut tasks = Vec::new();
+    for task in 0..8 {
+        let locks = locks.clone();
+        tasks.push(tokio::spawn(async move {
+            let names = if task % 2 == 0 { ["a", "b", "a"] } else { ["b", "a", "b"] };
+            for _ in 0..10 {
+                let guard = locks.all(names).acquire().await.expect("both");
+                assert_eq!(guard.check().expect("held").len(), 2, "duplicates are taken once");
+                guard.release().await.expect("held");
+            }
+        }));
+    }
+    for task in tasks {
+        soon("nobody deadlocks", task).await.expect("no panic");
+    }
+}
+
+/// Half of it is nothing.
+pub async fn all_gives_up_everything_when_one_times_out(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let guard = locks.mutex("b").acquire().await.expect("free");
+    let within = Duration::from_millis(100);
+    let error = locks.all(["a", "b", "c"]).acquire().within(within).await.expect_err("b is held");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    is_left_alone(&locks, "a").await;
+    assert!(guard.is_held());
+}
+
+/// A read, an add and a write that nothing else protects.
+pub async fn counting_under_the_lock_counts_right(fixture: &dyn Fixture) {
+    let count = Arc::new(AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let locks = fixture.connect().await;
+        for _ in 0..5 {
+            let (locks, count) = (locks.clone(), count.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..10 {
+                    let guard = locks.mutex("l").acquire().await.expect("a turn");
+                    let read = count.load(Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                    count.store(read + 1, Ordering::Relaxed);
+                    guard.release().await.expect("held");
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        soon("everyone has its turns", task).await.expect("no panic");
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 200);
+}

@@ -1,0 +1,176 @@
+//! Leases end, tokens grow, and breaking works.
+
+use std::time::Duration;
+
+use taketurns::{Ask, Refusal, Reply, Request, WakeEvent, limits};
+
+use crate::Fixture;
+use crate::party::{LEASE_MS, Party, WAITER_LEASE_MS, granted, owner};
+
+/// Whoever is handed the lock has it for a waiter lease at first, and for a lease once it renews.
+pub async fn a_hand_over_lasts_a_waiter_lease_until_it_is_renewed(fixture: &dyn Fixture) {
+    let [holder, mut waiter] = Party::several(fixture).await;
+    let (first, _) = holder.hold("l", Ask::Mutex).await;
+    let (waits, _) = waiter.queue("l", Ask::Mutex).await;
+    let before_ms = holder.now_ms().await;
+    holder.release("l", first).await;
+    let after_ms = holder.now_ms().await;
+    let grant = waiter.woken_with_grant(waits).await;
+    let handed = before_ms + WAITER_LEASE_MS..=after_ms + WAITER_LEASE_MS;
+    assert!(handed.contains(&grant.deadline_ms), "{grant:?} not in {handed:?}");
+    let before_ms = waiter.now_ms().await;
+    match waiter.renew("l", waits).await {
+        Reply::Renewed(renewed) => {
+            assert!(renewed.deadline_ms >= before_ms + LEASE_MS);
+            assert_eq!(renewed.token, grant.token);
+        }
+        other => panic!("expected a renewal, got {other:?}"),
+    }
+}
+
+/// A lost wake-up costs time, never the lock: the next refresh tells, and counts as a renewal.
+pub async fn a_refresh_finds_a_hand_over_whose_wake_up_was_lost(fixture: &dyn Fixture) {
+    let [holder, waiter] = Party::several(fixture).await;
+    let (first, _) = holder.hold("l", Ask::Mutex).await;
+    let (waits, _) = waiter.queue("l", Ask::Mutex).await;
+    holder.release("l", first).await;
+    let before_ms = waiter.now_ms().await;
+    match waiter.refresh("l").await {
+        Reply::Refreshed { waiting: 0, granted, .. } => {
+            let [(owner, grant)] = granted.try_into().expect("one grant");
+            assert_eq!(owner, waits);
+            assert!(grant.deadline_ms >= before_ms + LEASE_MS);
+        }
+        other => panic!("expected to be told of the grant, got {other:?}"),
+    }
+}
+
+/// Renewing or releasing what ran out fails, also if nobody else has come since.
+pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
+    let [holder] = Party::several(fixture).await;
+    let (owner, _) = holder.hold("l", Ask::Mutex).await;
+    fixture.pass(Duration::from_millis(LEASE_MS)).await;
+    assert_eq!(holder.renew("l", owner).await, Reply::NotHeld);
+    assert_eq!(holder.release("l", owner).await, Reply::NotHeld);
+}
+
+/// When the lease of a holder that died ends, the next step of anybody passes the lock on.
+pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fixture) {
+    let [dead, mut waiter] = Party::several(fixture).await;
+    let (_, grant) = dead.hold("l", Ask::Mutex).await;
+    let (waits, place) = waiter.queue("l", Ask::Mutex).await;
+    assert_eq!(place.recheck_ms, Some(grant.deadline_ms), "it says when to ask again");
+    for _ in 0..LEASE_MS / (WAITER_LEASE_MS / 2) + 1 {
+        fixture.pass(Duration::from_millis(WAITER_LEASE_MS / 2)).await;
+        waiter.refresh("l").await;
+    }
+    let next = waiter.woken_with_grant(waits).await;
+    assert!(next.token > grant.token);
+}
+
+/// A holder that renews keeps the lock for as long as it likes.
+pub async fn a_renewal_moves_the_deadline(fixture: &dyn Fixture) {
+    let [holder, other] = Party::several(fixture).await;
+    let (owns, _) = holder.hold("l", Ask::Mutex).await;
+    for _ in 0..4 {
+        fixture.pass(Duration::from_millis(LEASE_MS / 2)).await;
+        assert!(matches!(holder.renew("l", owns).await, Reply::Renewed(_)));
+        assert_eq!(other.try_acquire("l", owner(), Ask::Mutex).await, Reply::Busy);
+    }
+}
+
+/// Strictly, over releases, expiry and kinds.
+pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    let mut last = None;
+    for turn in 0..20 {
+        let ask = if turn % 2 == 0 { Ask::Mutex } else { Ask::Write };
+        let (owns, grant) = party.hold("l", ask).await;
+        assert!(grant.token > last, "{:?} after {last:?}", grant.token);
+        assert!(grant.token.is_some_and(|token| token.raw() <= limits::TOKEN_MAX));
+        last = grant.token;
+        party.release("l", owns).await;
+    }
+}
+
+/// A lease, or a waiter lease, of 0, or of more than a day.
+pub async fn leases_outside_the_limits_are_refused(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    let refused = Reply::Refused(Refusal::InvalidLease);
+    for wrong_ms in [0, limits::LEASE_MS_MIN - 1, limits::LEASE_MS_MAX + 1, u64::MAX] {
+        let mut request = party.request(owner(), Ask::Mutex).await;
+        request.lease_ms = wrong_ms;
+        assert_eq!(party.send("l", Request::Acquire(request)).await, refused);
+        let mut request = party.request(owner(), Ask::Mutex).await;
+        request.waiter_lease_ms = Some(wrong_ms);
+        assert_eq!(party.send("l", Request::Acquire(request)).await, refused);
+        let (owns, _) = party.hold("held", Ask::Mutex).await;
+        let renew = Request::Renew { owner: owns, client: party.id, lease_ms: wrong_ms };
+        assert_eq!(party.send("held", renew).await, refused);
+        assert_eq!(party.release("held", owns).await, Reply::Released);
+    }
+}
+
+/// A million names used once leave nothing behind.
+pub async fn an_idle_lock_is_forgotten_after_its_retention(fixture: &dyn Fixture) {
+    if !fixture.can_skip_hours() {
+        return;
+    }
+    let [party] = Party::several(fixture).await;
+    let (owns, _) = party.hold("l", Ask::Mutex).await;
+    party.release("l", owns).await;
+    fixture.pass(Duration::from_millis(limits::RETENTION_MS / 2)).await;
+    party.send("other", Request::Tick).await;
+    assert!(party.view("l").await.is_some(), "it is remembered for its token");
+    // A store may round the time up, and may wait for some steps before it cleans up.
+    fixture.pass(Duration::from_millis(limits::RETENTION_MS)).await;
+    for _ in 0..1_000 {
+        party.send("other", Request::Tick).await;
+    }
+    assert!(party.view("l").await.is_none());
+}
+
+/// Break: no further renewal, the holder is told, and the lock passes on at its deadline.
+pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
+    fixture: &dyn Fixture,
+) {
+    let [mut holder, mut waiter] = Party::several(fixture).await;
+    let (owns, _) = holder.hold("l", Ask::Mutex).await;
+    let (waits, _) = waiter.queue("l", Ask::Mutex).await;
+    let revoke = Request::Break { token: None, at_once: false };
+    assert_eq!(waiter.send("l", revoke).await, Reply::Broken(1));
+    assert_eq!(holder.woken().await, (owns, WakeEvent::Revoked));
+    assert_eq!(holder.renew("l", owns).await, Reply::Revoked);
+    waiter.refresh("l").await;
+    assert!(waiter.heard_nothing(), "nobody overlaps with a revoked holder");
+    for _ in 0..LEASE_MS / (WAITER_LEASE_MS / 2) + 1 {
+        fixture.pass(Duration::from_millis(WAITER_LEASE_MS / 2)).await;
+        waiter.refresh("l").await;
+    }
+    waiter.woken_with_grant(waits).await;
+}
+
+/// Break at once: the holder is gone, and the next one holds with a larger token.
+pub async fn a_lock_broken_at_once_passes_on_at_once(fixture: &dyn Fixture) {
+    let [mut holder, mut waiter] = Party::several(fixture).await;
+    let (owns, grant) = holder.hold("l", Ask::Mutex).await;
+    let (waits, _) = waiter.queue("l", Ask::Mutex).await;
+    let at_once = Request::Break { token: None, at_once: true };
+    assert_eq!(waiter.send("l", at_once.clone()).await, Reply::Broken(1));
+    assert!(waiter.woken_with_grant(waits).await.token > grant.token);
+    assert_eq!(holder.woken().await, (owns, WakeEvent::Revoked));
+    assert_eq!(holder.renew("l", owns).await, Reply::NotHeld);
+    assert_eq!(waiter.send("nobody", at_once).await, Reply::Broken(0));
+}
+
+/// One of several holders can be named by its token.
+pub async fn breaking_by_token_spares_the_other_holders(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    let (one, grant) = party.hold("l", Ask::Read).await;
+    let (other, _) = party.hold("l", Ask::Read).await;
+    let breaking = Request::Break { token: grant.token, at_once: true };
+    assert_eq!(party.send("l", breaking).await, Reply::Broken(1));
+    assert_eq!(party.renew("l", one).await, Reply::NotHeld);
+    assert!(matches!(party.renew("l", other).await, Reply::Renewed(_)));
+    assert_eq!(granted(party.acquire("l", other, Ask::Read).await).member, None);
+}

@@ -1,0 +1,63 @@
+//! What people see, and that looking changes nothing.
+
+use std::time::Duration;
+
+use taketurns::{Ask, Kind, Label, Pattern, Request};
+
+use crate::Fixture;
+use crate::party::{LEASE_MS, Party, name, owner};
+
+/// Holders with their labels and times, waiters in order.
+pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
+    let [holder, waiter] = Party::several(fixture).await;
+    let mut request = holder.request(owner(), Ask::Mutex).await;
+    request.label = Label::new("web1:42 rsync", "nightly").expect("a valid label");
+    holder.send("l", Request::Acquire(request.clone())).await;
+    waiter.queue("l", Ask::Mutex).await;
+    let view = waiter.view("l").await.expect("it is held");
+    assert_eq!((view.kind, view.waiting), (Kind::Mutex, 1));
+    let [shown] = view.holders.try_into().expect("one holder");
+    assert_eq!(shown.label, request.label);
+    assert_eq!(shown.client, holder.id);
+    assert_eq!(shown.token, view.last_token);
+    assert!(shown.left_ms <= LEASE_MS && !shown.revoked);
+    let [waits] = view.waiters.try_into().expect("one waiter");
+    assert_eq!((waits.client, waits.ask), (waiter.id, Ask::Mutex));
+}
+
+/// A lease that is over is not shown, and is not ended by being looked at.
+pub async fn looking_changes_nothing(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    let (_, grant) = party.hold("l", Ask::Mutex).await;
+    let before = party.view("l").await.expect("it is held");
+    assert_eq!(party.view("l").await.expect("it is held").last_token, before.last_token);
+    fixture.pass(Duration::from_millis(LEASE_MS)).await;
+    let view = party.view("l").await.expect("it is remembered");
+    assert!(view.holders.is_empty());
+    assert_eq!(view.last_token, grant.token);
+}
+
+/// By name, only those that match, page by page.
+pub async fn a_listing_is_sorted_filtered_and_paged(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    for lock in ["orders/2", "orders/10", "users/1", "orders/1"] {
+        party.hold(lock, Ask::Mutex).await;
+    }
+    let list = async |pattern: &str, after: Option<&str>, max| {
+        let after = after.map(name);
+        let listed = party.engine.list(&Pattern::new(pattern), after.as_ref(), max, 1).await;
+        let listed = listed.expect("the engine answers");
+        listed.into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("*", None, 100).await, ["orders/1", "orders/10", "orders/2", "users/1"]);
+    assert_eq!(list("orders/*", None, 100).await, ["orders/1", "orders/10", "orders/2"]);
+    assert_eq!(list("orders/*", None, 2).await, ["orders/1", "orders/10"]);
+    assert_eq!(list("orders/*", Some("orders/10"), 2).await, ["orders/2"]);
+    assert!(list("nothing", None, 100).await.is_empty());
+}
+
+/// Nobody used it, so there is nothing to show.
+pub async fn an_unknown_lock_is_shown_as_none(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    assert_eq!(party.view("never").await, None);
+}

@@ -1,0 +1,75 @@
+//! The suite that every engine must pass: one public function per behaviour.
+//!
+//! [`engine`] asks the engine itself, request by request, and moves its clock by hand where it can
+//! be moved. [`client`] uses the store as users do, with guards, futures and real time.
+//!
+//! To run it for an engine of one's own, say how to open it with a [`Fixture`], and let the macro
+//! make a test of each behaviour:
+//!
+//! ```ignore
+//! taketurns_conformance::tests!(MyFixture::new());
+//! ```
+//!
+//! Every behaviour gets a fixture of its own and is free to use any name in it.
+
+pub mod client;
+pub mod engine;
+mod party;
+
+use std::time::Duration;
+
+use taketurns::engine::{Engine, EngineFuture, Wakes};
+use taketurns::{ClientId, Locks};
+
+/// How the suite opens a store and lets time pass in it.
+pub trait Fixture: Send + Sync + 'static {
+    /// Opens the store for one more client. Its clock is the one that [`Fixture::pass`] moves.
+    fn open(&self, client: ClientId, wakes: Wakes) -> EngineFuture<'_, Box<dyn Engine>>;
+
+    /// Lets the engine's time pass: at once if its clock can be moved, else by sleeping.
+    fn pass(&self, time: Duration) -> EngineFuture<'_, ()>;
+
+    /// Can an hour pass in a test?
+    fn can_skip_hours(&self) -> bool;
+
+    /// Connects one more client, with a clock that runs by itself, to a store that all clients of
+    /// this fixture share. A waiter lease of 600 ms keeps the tests short.
+    fn connect(&self) -> EngineFuture<'_, Locks>;
+}
+
+/// Makes a test of each behaviour. The argument is an expression that gives a new [`Fixture`].
+#[macro_export]
+macro_rules! tests {
+    ($fixture:expr) => {
+        $crate::engine_tests!($fixture);
+        $crate::client_tests!($fixture);
+    };
+}
+
+/// Makes the functions of a module tests, each with a fixture of its own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests_of {
+    ($fixture:expr, $module:ident: $($behaviour:ident)*) => {
+        mod $module {
+            use super::*;
+            $(
+                #[test]
+                fn $behaviour() {
+                    $crate::run(async { $crate::$module::$behaviour(&$fixture).await });
+                }
+            )*
+        }
+    };
+}
+
+/// Runs one behaviour on a runtime of its own.
+#[doc(hidden)]
+pub fn run(behaviour: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(behaviour);
+}

@@ -1,0 +1,154 @@
+//! One client of an engine under test, with the requests as short words.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use taketurns::engine::{Answer, Engine, Wakes, Woken};
+use taketurns::{
+    AcquireRequest, Ask, ClientId, Grant, Label, Name, Owner, Place, Reply, Request, View,
+    WakeEvent,
+};
+use tokio::sync::mpsc;
+
+use crate::Fixture;
+
+/// Long enough for the slowest machine, and only waited for in full by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) const LEASE_MS: u64 = 2_000;
+pub(crate) const WAITER_LEASE_MS: u64 = 600;
+
+/// A client of the engine.
+pub(crate) struct Party {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) id: ClientId,
+    woken: mpsc::UnboundedReceiver<Woken>,
+}
+
+/// Owners that no two tests share.
+pub(crate) fn owner() -> Owner {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Owner::from_bits(u128::from(std::process::id()) << 64 | u128::from(number))
+}
+
+pub(crate) fn name(name: &str) -> Name {
+    Name::new(name).expect("a valid name")
+}
+
+impl Party {
+    pub(crate) async fn join(fixture: &dyn Fixture) -> Self {
+        let id = ClientId::from_bits(owner().expose() as u64 ^ u64::from(std::process::id()) << 32);
+        let (wakes, woken) = Wakes::channel();
+        Self { engine: fixture.open(id, wakes).await, id, woken }
+    }
+
+    pub(crate) async fn several<const N: usize>(fixture: &dyn Fixture) -> [Self; N] {
+        let mut parties = Vec::new();
+        for _ in 0..N {
+            parties.push(Self::join(fixture).await);
+        }
+        parties.try_into().unwrap_or_else(|_| unreachable!("as many as were joined"))
+    }
+
+    pub(crate) async fn ask(&self, lock: &str, request: Request) -> Answer {
+        self.engine.call(&name(lock), request).await.expect("the engine answers")
+    }
+
+    pub(crate) async fn send(&self, lock: &str, request: Request) -> Reply {
+        self.ask(lock, request).await.reply
+    }
+
+    pub(crate) async fn now_ms(&self) -> u64 {
+        self.engine.ping().await.expect("the engine answers").now_ms
+    }
+
+    /// An acquire with the usual leases that waits if it has to.
+    pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> AcquireRequest {
+        AcquireRequest {
+            owner,
+            client: self.id,
+            ask,
+            lease_ms: LEASE_MS,
+            waiter_lease_ms: Some(WAITER_LEASE_MS),
+            not_after_ms: self.now_ms().await + 10_000,
+            label: Label::new("suite", "").expect("a valid label"),
+        }
+    }
+
+    pub(crate) async fn acquire(&self, lock: &str, owner: Owner, ask: Ask) -> Reply {
+        let request = self.request(owner, ask).await;
+        self.send(lock, Request::Acquire(request)).await
+    }
+
+    pub(crate) async fn try_acquire(&self, lock: &str, owner: Owner, ask: Ask) -> Reply {
+        let request = self.request(owner, ask).await;
+        self.send(lock, Request::Acquire(AcquireRequest { waiter_lease_ms: None, ..request })).await
+    }
+
+    /// Holds at once, or the test fails.
+    pub(crate) async fn hold(&self, lock: &str, ask: Ask) -> (Owner, Grant) {
+        let owner = owner();
+        (owner, granted(self.acquire(lock, owner, ask).await))
+    }
+
+    /// Waits, or the test fails.
+    pub(crate) async fn queue(&self, lock: &str, ask: Ask) -> (Owner, Place) {
+        let owner = owner();
+        match self.acquire(lock, owner, ask).await {
+            Reply::Queued(place) => (owner, place),
+            other => panic!("expected a place in the queue of {lock}, got {other:?}"),
+        }
+    }
+
+    pub(crate) async fn release(&self, lock: &str, owner: Owner) -> Reply {
+        self.send(lock, Request::Release { owner, bury_until_ms: 0 }).await
+    }
+
+    pub(crate) async fn renew(&self, lock: &str, owner: Owner) -> Reply {
+        self.send(lock, Request::Renew { owner, client: self.id, lease_ms: LEASE_MS }).await
+    }
+
+    pub(crate) async fn refresh(&self, lock: &str) -> Reply {
+        let request = Request::Refresh { client: self.id, waiter_lease_ms: WAITER_LEASE_MS };
+        self.send(lock, request).await
+    }
+
+    pub(crate) async fn view(&self, lock: &str) -> Option<View> {
+        self.engine.view(&name(lock), 100).await.expect("the engine answers")
+    }
+
+    /// The next wake-up, whatever it says.
+    pub(crate) async fn woken(&mut self) -> (Owner, WakeEvent) {
+        loop {
+            let woken = tokio::time::timeout(PATIENCE, self.woken.recv()).await;
+            match woken.expect("a wake-up comes").expect("the engine lives") {
+                Woken::Wake { wake, .. } => {
+                    assert_eq!(wake.client, self.id, "a wake-up went to the wrong client");
+                    return (wake.owner, wake.event);
+                }
+                Woken::Recheck => {}
+            }
+        }
+    }
+
+    /// The next wake-up, which has to be a grant to this owner.
+    pub(crate) async fn woken_with_grant(&mut self, expected: Owner) -> Grant {
+        match self.woken().await {
+            (owner, WakeEvent::Granted(grant)) if owner == expected => grant,
+            (_, event) => panic!("expected a grant to another owner, got {event:?}"),
+        }
+    }
+
+    /// Nothing was pushed to this client so far.
+    pub(crate) fn heard_nothing(&mut self) -> bool {
+        self.woken.try_recv().is_err()
+    }
+}
+
+pub(crate) fn granted(reply: Reply) -> Grant {
+    match reply {
+        Reply::Granted(grant) => grant,
+        other => panic!("expected a grant, got {other:?}"),
+    }
+}

@@ -1,0 +1,238 @@
+//! [`Acquire`]: what is asked for and how, and the future that it becomes.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
+use tokio::sync::oneshot;
+
+use crate::attempt::{Attempt, Patience};
+use crate::clock::{local_us, micros};
+use crate::held::Terms;
+use crate::locks::checked_lease;
+use crate::{Error, Guard, Locks, random};
+
+/// Marks an [`Acquire`] that waits.
+#[derive(Debug)]
+pub enum Waiting {}
+
+/// Marks an [`Acquire`] that does not.
+#[derive(Debug)]
+pub enum Trying {}
+
+/// A lock to be had: set options, then `.await` it. Nothing is sent before that.
+///
+/// Dropping the future, at any point, gives up the place in the queue, or the lock if it was just
+/// granted.
+#[must_use = "an acquire does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Acquire<M = Waiting> {
+    locks: Locks,
+    name: Result<Name, Error>,
+    ask: Result<Ask, Error>,
+    lease: Duration,
+    max_hold: Option<Duration>,
+    why: String,
+    within: Option<Duration>,
+    mode: PhantomData<M>,
+}
+
+impl<M> Acquire<M> {
+    pub(crate) fn new(locks: Locks, name: Result<Name, Error>, ask: Result<Ask, Error>) -> Self {
+        Self {
+            locks,
+            name,
+            ask,
+            lease: Duration::from_millis(limits::LEASE_MS_DEFAULT),
+            max_hold: None,
+            why: String::new(),
+            within: None,
+            mode: PhantomData,
+        }
+    }
+
+    /// How long the lock outlives this client; it is renewed at a third of that. Default: 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Ends renewal after this long: a holder that hangs can't keep the lock for ever. Default: no
+    /// end.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Why the lock is wanted, for people to see. Default: nothing.
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = why.into();
+        self
+    }
+
+    /// How many permits of a semaphore to take. Default: 1. An error for any other kind.
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.ask = match self.ask {
+            Ok(Ask::Permits { of, .. }) => Ok(Ask::Permits { take: permits, of }),
+            Ok(_) => Err(Error::InvalidPermits),
+            Err(error) => Err(error),
+        };
+        self
+    }
+
+    fn attempt(self, patience: Patience) -> Result<Attempt, Error> {
+        let client = self.locks.shared.client.clone();
+        let ask = self.ask?;
+        if let Ask::Permits { take, of } = ask
+            && (take < 1 || take > of || of > limits::PERMITS_MAX)
+        {
+            return Err(Error::InvalidPermits);
+        }
+        let terms = Terms {
+            lock: self.name?,
+            owner: Owner::from_bits(random::bits128()),
+            lease_ms: checked_lease(self.lease, client.engine.max_lease())?,
+            max_hold_us: self.max_hold.map(micros),
+            bury_until_ms: 0,
+        };
+        let label = Label::new(&client.who, &self.why)?;
+        Ok(Attempt { client, terms, ask, label, patience })
+    }
+
+    fn start(self, patience: Patience) -> Running {
+        let shared = self.locks.shared.clone();
+        let (done, result) = oneshot::channel();
+        let (cancel, cancelled) = oneshot::channel();
+        match self.attempt(patience) {
+            Err(error) => {
+                let _ = done.send(Err(error));
+            }
+            Ok(attempt) => {
+                let client = attempt.client.clone();
+                client.spawn(async move {
+                    let held = attempt.run(cancelled).await;
+                    let guard = held.map(|held| held.map(|held| Guard::new(held, shared)));
+                    // If nobody takes it, the guard is dropped here and released by that.
+                    let _ = done.send(guard);
+                });
+            }
+        }
+        Running { result, _cancel: cancel }
+    }
+}
+
+impl Acquire<Waiting> {
+    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] if the store
+    /// never answered. Default: waits for ever, also through times when the store is down.
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = Some(within);
+        self
+    }
+
+    /// Waits for the lock, does the work under it, and releases it. The work is given the token, and
+    /// is dropped where it stands if the lock is lost.
+    ///
+    /// # Errors
+    /// As for an acquire; [`Error::Lost`] if the lock was lost before the work was done.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let sum = locks.mutex("sum").run(|_token| async { 1 + 1 }).await?;
+    /// assert_eq!(sum, 2);
+    /// # Ok(()) }) }
+    /// ```
+    pub async fn run<F, Fut>(self, work: F) -> Result<Fut::Output, Error>
+    where
+        F: FnOnce(Option<Token>) -> Fut,
+        Fut: Future,
+    {
+        let guard = self.await?;
+        let lost = guard.lost();
+        let work = work(guard.token());
+        let output = tokio::select! {
+            biased;
+            cause = lost => return Err(Error::Lost { lock: guard.name().clone(), cause }),
+            output = work => output,
+        };
+        // Work that was done just as the lock was lost was not done under it.
+        guard.still_held()?;
+        guard.release().await?;
+        Ok(output)
+    }
+}
+
+impl IntoFuture for Acquire<Waiting> {
+    type Output = Result<Guard, Error>;
+    type IntoFuture = Acquiring<Waiting>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let patience = match self.within {
+            None => Patience::Endless,
+            Some(Duration::ZERO) => Patience::Try,
+            Some(within) => {
+                let until_us = local_us().saturating_add(micros(within));
+                Patience::Within { until_us, within }
+            }
+        };
+        let name = self.name.clone();
+        Acquiring { running: self.start(patience), name, mode: PhantomData }
+    }
+}
+
+impl IntoFuture for Acquire<Trying> {
+    type Output = Result<Option<Guard>, Error>;
+    type IntoFuture = Acquiring<Trying>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let name = self.name.clone();
+        Acquiring { running: self.start(Patience::Try), name, mode: PhantomData }
+    }
+}
+
+/// An acquire under way. Dropping it gives up.
+#[must_use = "dropping it gives up"]
+pub struct Acquiring<M> {
+    running: Running,
+    name: Result<Name, Error>,
+    mode: PhantomData<fn() -> M>,
+}
+
+struct Running {
+    result: oneshot::Receiver<Result<Option<Guard>, Error>>,
+    /// Dropped with the future, which tells the attempt.
+    _cancel: oneshot::Sender<std::convert::Infallible>,
+}
+
+impl Running {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
+        let result = ready!(Pin::new(&mut self.result).poll(cx));
+        // The task is gone without an answer only if its runtime was shut down.
+        Poll::Ready(result.unwrap_or(Err(Error::Closed)))
+    }
+}
+
+impl Future for Acquiring<Waiting> {
+    type Output = Result<Guard, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let guard = ready!(self.running.poll(cx))?;
+        Poll::Ready(match (guard, &self.name) {
+            (Some(guard), _) => Ok(guard),
+            (None, Ok(lock)) => Err(Error::Timeout { lock: lock.clone(), within: Duration::ZERO }),
+            (None, Err(error)) => Err(error.clone()),
+        })
+    }
+}
+
+impl Future for Acquiring<Trying> {
+    type Output = Result<Option<Guard>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.running.poll(cx)
+    }
+}

@@ -1,0 +1,239 @@
+//! One attempt to acquire, from the first request to the grant or the giving up.
+//!
+//! It runs on the driver, so it goes on whatever happens to the caller's runtime, and it cleans up
+//! after itself however it ends: whoever stops waiting gives up the place, or the lock if it was
+//! just granted. A request whose answer was not seen may still arrive: then its owner is buried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taketurns_core::client::{Anchor, Backoff};
+use taketurns_core::{Acquire, Ask, Grant, Label, Reply, Request};
+use tokio::sync::oneshot;
+
+use crate::client::{Client, sleep_until_some, sleep_until_us};
+use crate::clock::local_us;
+use crate::engine::EngineError;
+use crate::held::{Held, Terms, give_up};
+use crate::waits::{Registration, Signal, Waits};
+use crate::{Error, random};
+
+/// An acquire that arrives at the engine later than this after its sending changes nothing.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(10);
+
+/// What is wanted.
+pub(crate) struct Attempt {
+    pub(crate) client: Arc<Client>,
+    pub(crate) terms: Terms,
+    pub(crate) ask: Ask,
+    pub(crate) label: Label,
+    pub(crate) patience: Patience,
+}
+
+/// For how long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Not at all.
+    Try,
+    /// Until this local time.
+    Within { until_us: u64, within: Duration },
+    /// For ever.
+    Endless,
+}
+
+/// What may still be under way to the engine.
+#[derive(Default)]
+struct Traffic {
+    /// The `not_after` of the last acquire sent.
+    not_after_ms: u64,
+    sent: u32,
+    answered: u32,
+    /// Any answer at all: the engine knew of us.
+    placed: bool,
+}
+
+impl Traffic {
+    /// How long an acquire of ours may still arrive: not at all if each was answered.
+    fn bury_until_ms(&self) -> u64 {
+        if self.sent > self.answered { self.not_after_ms } else { 0 }
+    }
+}
+
+/// Why the attempt goes no further.
+enum Stop {
+    /// Nobody waits for it any more.
+    Cancelled,
+    /// Its time is over.
+    TimedOut,
+    Failed(Error),
+    Busy,
+}
+
+impl Attempt {
+    /// Runs it. `Ok(None)` means that others hold the lock and it would not wait.
+    pub(crate) async fn run(
+        mut self,
+        mut cancelled: oneshot::Receiver<std::convert::Infallible>,
+    ) -> Result<Option<Arc<Held>>, Error> {
+        let mut registration = Waits::register(&self.client, &self.terms.lock, self.terms.owner);
+        let mut traffic = Traffic::default();
+        let until_us = match self.patience {
+            Patience::Within { until_us, .. } => Some(until_us),
+            _ => None,
+        };
+        let stop = tokio::select! {
+            // The end of the time given comes before a grant that arrives with it.
+            biased;
+            _ = &mut cancelled => Stop::Cancelled,
+            () = sleep_until_some(until_us) => Stop::TimedOut,
+            result = self.pursue(&mut registration, &mut traffic) => match result {
+                Ok(held) => return Ok(Some(held)),
+                Err(stop) => stop,
+            },
+        };
+        drop(registration);
+        let gave_up = matches!(stop, Stop::Cancelled | Stop::TimedOut);
+        if traffic.bury_until_ms() > 0 || (gave_up && traffic.placed) {
+            self.clean_up(&traffic);
+        }
+        match stop {
+            Stop::Busy => Ok(None),
+            Stop::Failed(error) => Err(error),
+            Stop::Cancelled => Err(Error::Closed),
+            Stop::TimedOut if traffic.placed => Err(self.timeout()),
+            Stop::TimedOut => Err(Error::Unreachable(format!(
+                "there was no answer for lock {} in the time given",
+                self.terms.lock
+            ))),
+        }
+    }
+
+    async fn pursue(
+        &mut self,
+        registration: &mut Registration,
+        traffic: &mut Traffic,
+    ) -> Result<Arc<Held>, Stop> {
+        let mut backoff = Backoff::default();
+        loop {
+            let signal = tokio::select! {
+                biased;
+                signal = registration.signal() => signal,
+                answer = self.ask(traffic) => match answer {
+                    Ok((Reply::Granted(grant), anchor)) => {
+                        Signal::Granted { grant, anchor: Some(anchor) }
+                    }
+                    Ok((Reply::Queued(place), anchor)) => {
+                        backoff.reset();
+                        registration.placed(place, anchor);
+                        registration.signal().await
+                    }
+                    Ok((Reply::Busy, _)) => return Err(Stop::Busy),
+                    Ok((Reply::Refused(refusal), _)) => Signal::Refused(refusal),
+                    Ok((reply, _)) => {
+                        let why = format!("an acquire was answered with {reply:?}");
+                        return Err(Stop::Failed(Error::Store(why)));
+                    }
+                    Err(error) => {
+                        self.endure(error)?;
+                        Signal::Rejoin
+                    }
+                },
+            };
+            match signal {
+                Signal::Granted { grant, anchor } => {
+                    if let Some(held) = self.take(grant, anchor, traffic).await? {
+                        return Ok(held);
+                    }
+                }
+                Signal::Refused(refusal) => {
+                    if let Some(error) = Error::from_refusal(&self.terms.lock, refusal) {
+                        return Err(Stop::Failed(error));
+                    }
+                }
+                Signal::Rejoin => {}
+            }
+            tracing::debug!(lock = %self.terms.lock, "asking again");
+            sleep_until_us(local_us() + backoff.pause_us(random::bits64())).await;
+        }
+    }
+
+    async fn ask(&self, traffic: &mut Traffic) -> Result<(Reply, Anchor), EngineError> {
+        let waits = self.patience != Patience::Try;
+        traffic.not_after_ms = self.client.engine_ms_in(ARRIVES_WITHIN);
+        traffic.sent += 1;
+        let request = Request::Acquire(Acquire {
+            owner: self.terms.owner,
+            client: self.client.id,
+            ask: self.ask.clone(),
+            lease_ms: self.terms.lease_ms,
+            waiter_lease_ms: waits.then_some(self.client.waiter_lease_ms),
+            not_after_ms: traffic.not_after_ms,
+            label: self.label.clone(),
+        });
+        let answer = self.client.call(&self.terms.lock, request).await;
+        match &answer {
+            Ok(_) => {
+                traffic.answered += 1;
+                traffic.placed = true;
+            }
+            // It never got there.
+            Err(EngineError::Unreachable(_)) => traffic.answered += 1,
+            Err(_) => {}
+        }
+        answer
+    }
+
+    /// A failure that an attempt with patience outlasts.
+    fn endure(&self, error: EngineError) -> Result<(), Stop> {
+        let hopeless = matches!(error, EngineError::Broken(_));
+        if hopeless || self.patience == Patience::Try {
+            return Err(Stop::Failed(Error::from_engine(&self.terms.lock, error)));
+        }
+        tracing::debug!(lock = %self.terms.lock, %error, "the store did not answer");
+        Ok(())
+    }
+
+    /// Takes a grant if it can be relied on; else asks how long it is good for.
+    async fn take(
+        &mut self,
+        grant: Grant,
+        anchor: Option<Anchor>,
+        traffic: &Traffic,
+    ) -> Result<Option<Arc<Held>>, Stop> {
+        self.terms.bury_until_ms = traffic.bury_until_ms();
+        if let Some(anchor) = anchor
+            && let Some(held) = Held::start(&self.client, &self.terms, grant, anchor)
+        {
+            return Ok(Some(held));
+        }
+        let Terms { owner, lease_ms, .. } = self.terms;
+        let request = Request::Renew { owner, client: self.client.id, lease_ms };
+        match self.client.call(&self.terms.lock, request).await {
+            Ok((Reply::Renewed(grant), anchor)) => {
+                Ok(Held::start(&self.client, &self.terms, grant, anchor))
+            }
+            Ok(_) => Ok(None),
+            Err(error) => self.endure(error).map(|()| None),
+        }
+    }
+
+    /// Whatever the engine may have of us, it is to forget. In the background: nobody waits for it.
+    fn clean_up(&self, traffic: &Traffic) {
+        let (client, lock) = (self.client.clone(), self.terms.lock.clone());
+        let (owner, bury_until_ms) = (self.terms.owner, traffic.bury_until_ms());
+        let longest_ms = self.terms.lease_ms.max(client.waiter_lease_ms);
+        let until_us = local_us() + (longest_ms * 1_000) + ARRIVES_WITHIN.as_micros() as u64;
+        self.client.spawn(async move {
+            // That the engine has nothing of us is as good as that it forgot it.
+            let _ = give_up(&client, &lock, owner, bury_until_ms, until_us).await;
+        });
+    }
+
+    fn timeout(&self) -> Error {
+        let within = match self.patience {
+            Patience::Within { within, .. } => within,
+            _ => Duration::ZERO,
+        };
+        Error::Timeout { lock: self.terms.lock.clone(), within }
+    }
+}

@@ -1,0 +1,191 @@
+//! One client of one engine: what all its locks and guards share.
+//!
+//! ```text
+//!   Locks, Guard ──► Shared ──► Client ──► Engine
+//!                      │           ▲ ▲
+//!          ends it     ▼           │ └── wake-ups: to waiters and guards
+//!                    Driver ───────┘     refreshes: one per lock and client
+//! ```
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use taketurns_core::client::{Anchor, Anchors, LossCause};
+use taketurns_core::{ClientId, Name, Owner, Reply, Request, WakeEvent};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::local_us;
+use crate::engine::{Engine, EngineError, Stamp, Woken};
+use crate::held::Held;
+use crate::waits::{Signal, Waits};
+
+/// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
+/// and leases do not.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// What all handles of one client share.
+pub(crate) struct Client {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) id: ClientId,
+    pub(crate) who: String,
+    pub(crate) waiter_lease_ms: u64,
+    pub(crate) waits: Waits,
+    runtime: Handle,
+    anchors: Mutex<Anchors>,
+    guards: Mutex<HashMap<Owner, Weak<Held>>>,
+    /// Each task that must end before the client does has a clone of it.
+    busy: Mutex<Option<mpsc::Sender<()>>>,
+}
+
+/// Under none of these mutexes can anything panic half-way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Client {
+    pub(crate) fn new(
+        engine: Box<dyn Engine>,
+        id: ClientId,
+        who: String,
+        waiter_lease_ms: u64,
+        runtime: Handle,
+    ) -> (Self, mpsc::Receiver<()>) {
+        let (busy, idle) = mpsc::channel(1);
+        let client = Self {
+            engine,
+            id,
+            who,
+            waiter_lease_ms,
+            waits: Waits::new(waiter_lease_ms),
+            runtime,
+            anchors: Mutex::default(),
+            guards: Mutex::default(),
+            busy: Mutex::new(Some(busy)),
+        };
+        (client, idle)
+    }
+
+    /// One request, with the anchor that its answer gives.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        lock: &Name,
+        request: Request,
+    ) -> Result<(Reply, Anchor), EngineError> {
+        let sent_us = local_us();
+        let answer = self.engine.call(lock, request).await?;
+        let anchor = self.observe(sent_us, answer.stamp);
+        if answer.more {
+            self.go_on(lock.clone());
+        }
+        Ok((answer.reply, anchor))
+    }
+
+    /// Takes an answer's time into account.
+    pub(crate) fn observe(&self, sent_us: u64, stamp: Stamp) -> Anchor {
+        let anchor = Anchor { sent_us, engine_ms: stamp.now_ms };
+        lock(&self.anchors).observe(stamp.epoch, anchor);
+        anchor
+    }
+
+    /// One step was not enough: the next goes on, and so forth.
+    pub(crate) fn go_on(self: &Arc<Self>, name: Name) {
+        let client = self.clone();
+        self.spawn(async move {
+            while let Ok(answer) = client.engine.call(&name, Request::Tick).await {
+                if !answer.more {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// What the engine's clock will show after a while from now, as far as it is known.
+    pub(crate) fn engine_ms_in(&self, after: Duration) -> u64 {
+        let latest = lock(&self.anchors).latest();
+        let now_ms = latest.map_or(0, |anchor| anchor.engine_ms_at(local_us()));
+        now_ms.saturating_add(crate::clock::millis(after))
+    }
+
+    /// Runs a task to its end, even if the client is dropped meanwhile.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let busy = lock(&self.busy).clone();
+        self.runtime.spawn(async move {
+            task.await;
+            drop(busy);
+        });
+    }
+
+    pub(crate) fn register_guard(&self, owner: Owner, held: &Arc<Held>) {
+        lock(&self.guards).insert(owner, Arc::downgrade(held));
+    }
+
+    pub(crate) fn forget_guard(&self, owner: Owner) {
+        lock(&self.guards).remove(&owner);
+    }
+
+    pub(crate) fn guard(&self, owner: Owner) -> Option<Arc<Held>> {
+        lock(&self.guards).get(&owner).and_then(Weak::upgrade)
+    }
+
+    /// From now on nothing new keeps the client alive.
+    pub(crate) fn finish(&self) {
+        *lock(&self.busy) = None;
+    }
+
+    /// Passes on what the engine pushes, until told to stop.
+    pub(crate) async fn route(
+        self: Arc<Self>,
+        mut woken: mpsc::UnboundedReceiver<Woken>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        loop {
+            let woken = tokio::select! {
+                woken = woken.recv() => woken,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            match woken {
+                Some(Woken::Wake { lock: name, wake, epoch }) => {
+                    // A wake-up is never an anchor: who knows for how long it was under way.
+                    let anchor = lock(&self.anchors).newest(epoch);
+                    match wake.event {
+                        WakeEvent::Granted(grant) => {
+                            self.waits.signal(&name, wake.owner, Signal::Granted { grant, anchor });
+                        }
+                        WakeEvent::Refused(refusal) => {
+                            self.waits.signal(&name, wake.owner, Signal::Refused(refusal));
+                        }
+                        WakeEvent::Revoked => {
+                            if let Some(held) = self.guard(wake.owner) {
+                                held.lose(LossCause::Revoked);
+                            }
+                        }
+                    }
+                }
+                Some(Woken::Recheck) => self.waits.doubt(),
+                None => return,
+            }
+        }
+    }
+}
+
+/// Sleeps until a local time.
+pub(crate) async fn sleep_until_us(until_us: u64) {
+    loop {
+        let left = Duration::from_micros(until_us.saturating_sub(local_us()));
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(SLEEP_MAX)).await;
+    }
+}
+
+/// Sleeps until a local time, or for ever.
+pub(crate) async fn sleep_until_some(until_us: Option<u64>) {
+    match until_us {
+        Some(until_us) => sleep_until_us(until_us).await,
+        None => std::future::pending().await,
+    }
+}

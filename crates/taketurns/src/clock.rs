@@ -1,0 +1,91 @@
+//! Clocks. Local times and lease times come from one that goes on while the machine sleeps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+use taketurns_core::Now;
+
+/// `Instant` stops during suspend on Linux, and a lease does not.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// Microseconds since some moment at or before the start of this boot.
+pub(crate) fn local_us() -> u64 {
+    let time = clock_gettime(CLOCK);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An embedded engine's time: the system's, or one that a test moves by hand.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The boot clock for leases, the wall clock for tokens.
+    #[default]
+    System,
+    /// Both from a number that only [`Manual::advance`] changes.
+    Manual(Manual),
+}
+
+impl Clock {
+    /// What time it is.
+    pub fn now(&self) -> Now {
+        match self {
+            Clock::System => {
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Now { ms: local_us() / 1_000, wall_us: micros(wall) }
+            }
+            Clock::Manual(manual) => {
+                let ms = manual.0.load(Ordering::SeqCst);
+                Now { ms, wall_us: ms.saturating_mul(1_000) }
+            }
+        }
+    }
+}
+
+/// A clock that stands still until it is moved, for tests that do not sleep.
+///
+/// ```
+/// # use std::time::Duration;
+/// use taketurns::engine::{Clock, Manual};
+/// let manual = Manual::new();
+/// let clock = Clock::Manual(manual.clone());
+/// let before = clock.now().ms;
+/// manual.advance(Duration::from_secs(3));
+/// assert_eq!(clock.now().ms, before + 3_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Manual(Arc<AtomicU64>);
+
+impl Manual {
+    /// Starts at an arbitrary time.
+    pub fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1_000_000)))
+    }
+
+    /// Moves it forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(millis(by), Ordering::SeqCst);
+    }
+
+    /// Sets it back, as an administrator might.
+    pub fn set_back(&self, by: Duration) {
+        self.0.fetch_sub(millis(by), Ordering::SeqCst);
+    }
+}
+
+impl Default for Manual {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,98 @@
+//! Where a client's tasks run: a thread with a small runtime of its own, or the caller's runtime.
+//!
+//! On a thread of its own a blocked or ended user runtime neither stops renewals nor makes a drop
+//! panic, and the blocking API works anywhere.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::Error;
+use crate::client::Client;
+
+/// Releases under way when the last handle is dropped get this long.
+const DRAIN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Runs tasks. A thread of its own ends when this is dropped.
+pub(crate) struct Driver {
+    runtime: Handle,
+    /// Dropping it ends the thread.
+    _thread: Option<oneshot::Sender<()>>,
+}
+
+impl Driver {
+    /// Starts a thread.
+    pub(crate) fn start() -> Result<Self, Error> {
+        let failed =
+            |error| Error::Unreachable(format!("the driver thread can't be started: {error}"));
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            let _ = runtime.block_on(stopped);
+            // Not to be waited for: a call that hangs must not keep the thread.
+            runtime.shutdown_background();
+        };
+        thread::Builder::new().name("taketurns".into()).spawn(run).map_err(failed)?;
+        Ok(Self { runtime: handle, _thread: Some(stop) })
+    }
+
+    /// Uses a runtime that somebody else runs.
+    pub(crate) fn on(runtime: Handle) -> Self {
+        Self { runtime, _thread: None }
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+}
+
+/// What `Locks` and guards have in common. The client ends when the last of them is dropped.
+pub(crate) struct Shared {
+    pub(crate) client: Arc<Client>,
+    end: Option<End>,
+}
+
+/// What ending the client takes.
+struct End {
+    driver: Driver,
+    stop: watch::Sender<bool>,
+    idle: mpsc::Receiver<()>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        driver: Driver,
+        stop: watch::Sender<bool>,
+        idle: mpsc::Receiver<()>,
+    ) -> Self {
+        Self { client, end: Some(End { driver, stop, idle }) }
+    }
+
+    /// Starts the end, and answers what resolves when it is done.
+    pub(crate) fn finish(&mut self) -> Option<oneshot::Receiver<()>> {
+        let End { driver, stop, mut idle } = self.end.take()?;
+        let client = self.client.clone();
+        let (done, finished) = oneshot::channel();
+        client.finish();
+        driver.runtime().clone().spawn(async move {
+            let _ = tokio::time::timeout(DRAIN_WITHIN, idle.recv()).await;
+            let _ = stop.send(true);
+            client.engine.close().await;
+            drop(client);
+            let _ = done.send(());
+            drop(driver);
+        });
+        Some(finished)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}

@@ -1,0 +1,204 @@
+//! The engine in a file: SQLite, shared by all processes of one machine.
+//!
+//! ```text
+//!   this process                                another process
+//!   ┌──────────────┐  BEGIN IMMEDIATE … COMMIT  ┌──────────────┐
+//!   │ store thread ├────────► locks.db ◄────────┤ store thread │
+//!   └──────┬───────┘                            └──────┬───────┘
+//!          │            after COMMIT: one datagram     │
+//!          └──────────────────────────► locks.db-wake/<client>
+//!                                               ┌──────┴──────┐
+//!                                               │ ear thread  │──► Wakes
+//!                                               └─────────────┘
+//! ```
+//!
+//! SQLite wakes nobody, so each client binds a datagram socket beside the database, and whoever
+//! hands the lock over sends there once the step is committed. A refused datagram proves the client
+//! dead, and its places with it. A lost one costs the time until the waiter's next refresh.
+//!
+//! A step reads and writes the one row of its lock. The row holds the whole queue, which makes the
+//! common case (none or few waiters) two statements, and costs bytes in proportion with thousands.
+
+mod check;
+mod store;
+mod wake;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use taketurns_core::{ClientId, Name, Pattern, Request, View, limits};
+use tokio::sync::oneshot;
+
+use super::{
+    Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
+};
+use store::Store;
+
+/// How often a client without a socket looks whether the file has changed.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Opens a [`FileEngine`].
+pub(crate) struct OpenFile {
+    path: PathBuf,
+}
+
+impl OpenFile {
+    /// The path of a `file:` URL. `file:///abs` is the same as `file:/abs`.
+    pub(crate) fn new(path: &str) -> Self {
+        let path = match path.strip_prefix("//") {
+            Some(absolute) if absolute.starts_with('/') => absolute,
+            _ => path,
+        };
+        Self { path: path.into() }
+    }
+}
+
+impl Open for OpenFile {
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
+        Box::pin(async move {
+            let engine = FileEngine::open(self.path, Clock::System, client, wakes).await?;
+            Ok(Box::new(engine) as Box<dyn Engine>)
+        })
+    }
+}
+
+type Job = Box<dyn FnOnce(&mut Store) + Send>;
+
+/// Locks in a SQLite file, as one client sees them.
+pub struct FileEngine {
+    jobs: mpsc::Sender<Job>,
+    /// Ends the polling, where there is any.
+    _alive: Arc<()>,
+}
+
+impl FileEngine {
+    /// Opens the file, or creates it if there is none.
+    ///
+    /// # Errors
+    /// [`EngineError::Broken`] if the path can't be a store of ours: it is then left as it was.
+    pub async fn open(
+        path: PathBuf,
+        clock: Clock,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> Result<Self, EngineError> {
+        let (jobs, inbox) = mpsc::channel::<Job>();
+        let (opened, opening) = oneshot::channel();
+        let alive = Arc::new(());
+        let poll = Poll { jobs: jobs.clone(), alive: Arc::downgrade(&alive), wakes: wakes.clone() };
+        let run = move || match Store::open(&path, clock, client, wakes) {
+            Ok(mut store) => {
+                if !store.hears() {
+                    thread::spawn(move || poll.run());
+                }
+                // Nobody waits for a client that was dropped while it was being opened.
+                let _ = opened.send(Ok(()));
+                inbox.into_iter().for_each(|job| job(&mut store));
+            }
+            Err(error) => {
+                let _ = opened.send(Err(error));
+            }
+        };
+        thread::Builder::new().name("taketurns-file".into()).spawn(run).map_err(|error| {
+            EngineError::Unreachable(format!("no thread could be started: {error}"))
+        })?;
+        opening.await.map_err(|_| ended())??;
+        Ok(Self { jobs, _alive: alive })
+    }
+
+    async fn job<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Store) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (done, result) = oneshot::channel();
+        let job = move |store: &mut Store| {
+            let _ = done.send(work(store));
+        };
+        self.jobs.send(Box::new(job)).map_err(|_| ended())?;
+        result.await.map_err(|_| ended())?
+    }
+}
+
+fn ended() -> EngineError {
+    EngineError::Unreachable("the thread of the file engine has ended".into())
+}
+
+/// Where there is no socket: looks at the file from time to time, until the engine is dropped.
+struct Poll {
+    jobs: mpsc::Sender<Job>,
+    alive: Weak<()>,
+    wakes: Wakes,
+}
+
+impl Poll {
+    fn run(self) {
+        while self.alive.strong_count() > 0 {
+            let wakes = self.wakes.clone();
+            if self.jobs.send(Box::new(move |store| store.look(&wakes))).is_err() {
+                return;
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Engine for FileEngine {
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+        let lock = lock.clone();
+        Box::pin(self.job(move |store| store.step(&lock, &request)))
+    }
+
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
+        Box::pin(self.job(|store| Ok(store.stamp())))
+    }
+
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
+        let lock = lock.clone();
+        Box::pin(self.job(move |store| store.view(&lock, waiters_max)))
+    }
+
+    fn list<'a>(
+        &'a self,
+        pattern: &'a Pattern,
+        after: Option<&'a Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
+        let (pattern, after) = (pattern.clone(), after.cloned());
+        Box::pin(self.job(move |store| store.list(&pattern, after.as_ref(), max, waiters_max)))
+    }
+
+    fn max_lease(&self) -> Duration {
+        Duration::from_millis(limits::LEASE_MS_MAX)
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::full(Survives::ProcessExit)
+    }
+
+    /// Waits for what was asked before. The file is closed when the engine is dropped.
+    fn close(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async move {
+            let _ = self
+                .job(|store| {
+                    store.close();
+                    Ok(())
+                })
+                .await;
+        })
+    }
+}

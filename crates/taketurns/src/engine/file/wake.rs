@@ -1,0 +1,127 @@
+//! Wake-ups between processes: a datagram socket per client, in a directory beside the database.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use taketurns_core::{ClientId, Name, Wake};
+
+use crate::engine::{Wakes, Woken};
+
+/// One step wakes at most 64 waiters, each in some hundred bytes.
+const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
+/// Sockets that dead clients left behind are looked for at the start, so many at the most.
+const SWEEP_MAX: usize = 256;
+
+/// The directory of sockets. Addresses go through its descriptor, since a socket's path may have
+/// only some hundred bytes and a database's any number.
+pub(super) struct Mouth {
+    directory: PathBuf,
+    opened: fs::File,
+    socket: UnixDatagram,
+    /// The database's own: who may use it may wake.
+    mode: u32,
+}
+
+/// This client's own socket. While it lives, a thread listens; dropping it removes the socket.
+pub(super) struct Ear {
+    socket: Arc<UnixDatagram>,
+    path: PathBuf,
+}
+
+impl Mouth {
+    /// Opens the directory beside the database, with the database's own permissions.
+    pub(super) fn open(database: &Path) -> io::Result<Self> {
+        let mut name = database.as_os_str().to_owned();
+        name.push("-wake");
+        let directory = PathBuf::from(name);
+        let mode = fs::metadata(database)?.permissions().mode() & 0o666;
+        // Whoever may read the database may enter.
+        let entry = (mode & 0o444) >> 2;
+        match fs::DirBuilder::new().mode(mode | entry).create(&directory) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let opened = fs::File::open(&directory)?;
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { directory, opened, socket, mode })
+    }
+
+    /// Binds this client's socket, and pushes what comes.
+    pub(super) fn listen(&self, client: ClientId, wakes: Wakes) -> io::Result<Ear> {
+        let path = self.directory.join(client.to_string());
+        let socket = Arc::new(UnixDatagram::bind(self.address(&client.to_string()))?);
+        let ear = Ear { socket: socket.clone(), path };
+        fs::set_permissions(&ear.path, Permissions::from_mode(self.mode))?;
+        thread::Builder::new().name("taketurns-ear".into()).spawn(move || hear(&socket, &wakes))?;
+        Ok(ear)
+    }
+
+    /// Removes sockets that nobody listens on any more.
+    pub(super) fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        for entry in entries.take(SWEEP_MAX).flatten() {
+            let name = entry.file_name();
+            if is_refused(&self.socket.send_to(&[], self.address(&name.to_string_lossy()))) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Sends each client its wake-ups in one datagram. Answers the clients that are proven dead.
+    pub(super) fn tell(&self, lock: &Name, wakes: Vec<Wake>) -> Vec<ClientId> {
+        let mut by_client: BTreeMap<ClientId, Vec<Wake>> = BTreeMap::new();
+        for wake in wakes {
+            by_client.entry(wake.client).or_default().push(wake);
+        }
+        let mut dead = Vec::new();
+        for (client, wakes) in by_client {
+            let Ok(datagram) = postcard::to_allocvec(&(lock, &wakes)) else { continue };
+            let sent = self.socket.send_to(&datagram, self.address(&client.to_string()));
+            if is_refused(&sent) {
+                dead.push(client);
+            }
+        }
+        dead
+    }
+
+    fn address(&self, name: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{name}", self.opened.as_raw_fd()).into()
+    }
+}
+
+/// The socket is there, but no process has it open. A socket that is not there proves nothing: its
+/// client may have none.
+fn is_refused(sent: &io::Result<usize>) -> bool {
+    matches!(sent, Err(error) if error.kind() == ErrorKind::ConnectionRefused)
+}
+
+fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
+    let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+    while let Ok(bytes) = socket.recv(&mut datagram) {
+        match postcard::from_bytes::<(Name, Vec<Wake>)>(&datagram[..bytes]) {
+            Ok((lock, woken)) => {
+                for wake in woken {
+                    wakes.push(Woken::Wake { lock: lock.clone(), wake, epoch: 0 });
+                }
+            }
+            // No bytes: the ear was dropped, or somebody's sweep asked whether we live.
+            Err(_) if bytes == 0 && Arc::strong_count(socket) == 1 => return,
+            Err(_) => {}
+        }
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+}

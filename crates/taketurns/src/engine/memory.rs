@@ -1,0 +1,188 @@
+//! The engine in this process: a map of locks behind a mutex.
+//!
+//! A step takes microseconds and never waits, so one mutex over all locks is held for less time than
+//! finding the right one of many would take; and it is a std mutex since nothing awaits under it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, View, limits};
+
+use super::{
+    Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
+    Woken,
+};
+
+/// Forgotten locks are looked for by every step, a few at a time.
+const FORGET_PER_STEP: usize = 4;
+
+/// Locks in this process. Clones are the same store; each client opens its own [`MemoryEngine`].
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    clock: Clock,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    locks: BTreeMap<Name, Lock>,
+    /// When each lock may be forgotten: exactly one entry per lock that may.
+    forget: BTreeSet<(u64, Name)>,
+    clients: HashMap<ClientId, Wakes>,
+}
+
+impl MemoryStore {
+    /// A new store that nobody else sees.
+    pub fn new(clock: Clock) -> Self {
+        Self { state: Arc::default(), clock }
+    }
+
+    /// The store of that name in this process, which lives as long as the process does; a new one
+    /// that nobody else sees for the empty name.
+    pub(crate) fn named(name: &str) -> Self {
+        static NAMED: LazyLock<Mutex<HashMap<String, MemoryStore>>> = LazyLock::new(Mutex::default);
+        if name.is_empty() {
+            return Self::default();
+        }
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        named.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// The engine for one client.
+    pub fn engine(&self, client: ClientId, wakes: Wakes) -> MemoryEngine {
+        self.state().clients.insert(client, wakes);
+        MemoryEngine { store: self.clone(), client }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic under this lock can only come from a bug in a step, which leaves the lock it was
+        // about in some state but all others whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open for MemoryStore {
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
+        Box::pin(async move { Ok(Box::new(self.engine(client, wakes)) as Box<dyn Engine>) })
+    }
+}
+
+impl State {
+    fn step(&mut self, now: Now, name: &Name, request: &Request) -> Answer {
+        self.forget(now);
+        let lock = self.locks.entry(name.clone()).or_default();
+        let before = lock.forget_at_ms();
+        let step = lock.apply(now, request);
+        let after = lock.forget_at_ms();
+        if let Some(at_ms) = before {
+            self.forget.remove(&(at_ms, name.clone()));
+        }
+        if let Some(at_ms) = after {
+            self.forget.insert((at_ms, name.clone()));
+        }
+        for wake in step.wakes {
+            if let Some(wakes) = self.clients.get(&wake.client) {
+                wakes.push(Woken::Wake { lock: name.clone(), wake, epoch: 0 });
+            }
+        }
+        Answer { reply: step.reply, stamp: stamp(now), more: step.more }
+    }
+
+    fn forget(&mut self, now: Now) {
+        for _ in 0..FORGET_PER_STEP {
+            match self.forget.first() {
+                Some((at_ms, _)) if *at_ms <= now.ms => {
+                    if let Some((_, name)) = self.forget.pop_first() {
+                        self.locks.remove(&name);
+                    }
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// Nothing can come between this engine and its clients, so there is one epoch.
+fn stamp(now: Now) -> Stamp {
+    Stamp { now_ms: now.ms, epoch: 0 }
+}
+
+/// A [`MemoryStore`] as one client sees it.
+#[derive(Debug)]
+pub struct MemoryEngine {
+    store: MemoryStore,
+    client: ClientId,
+}
+
+impl Engine for MemoryEngine {
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+        Box::pin(async move { Ok(self.store.state().step(self.store.clock.now(), lock, &request)) })
+    }
+
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
+        Box::pin(async move { Ok(stamp(self.store.clock.now())) })
+    }
+
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
+        Box::pin(async move {
+            let now = self.store.clock.now();
+            Ok(self.store.state().locks.get(lock).map(|lock| lock.view(now, waiters_max)))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        pattern: &'a Pattern,
+        after: Option<&'a Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
+        Box::pin(async move {
+            use std::ops::Bound::{Excluded, Unbounded};
+            let now = self.store.clock.now();
+            let state = self.store.state();
+            let from = after.map_or(Unbounded, Excluded);
+            let views = state
+                .locks
+                .range::<Name, _>((from, Unbounded))
+                .filter(|(name, _)| pattern.matches(name.as_str()))
+                .take(max)
+                .map(|(name, lock)| (name.clone(), lock.view(now, waiters_max)))
+                .collect();
+            Ok(views)
+        })
+    }
+
+    fn max_lease(&self) -> Duration {
+        Duration::from_millis(limits::LEASE_MS_MAX)
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::full(Survives::Nothing)
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async move {
+            self.store.state().clients.remove(&self.client);
+        })
+    }
+}
+
+impl Drop for MemoryEngine {
+    fn drop(&mut self) {
+        self.store.state().clients.remove(&self.client);
+    }
+}

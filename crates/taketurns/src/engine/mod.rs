@@ -1,0 +1,219 @@
+//! Where locks are kept: one trait, an engine per file or folder.
+//!
+//! ```text
+//!   client ── call(name, request) ──► engine     one atomic step of the lock
+//!   client ◄─ reply, stamped with the engine's time
+//!   client ◄─ Wakes ─────────────────  engine     somebody else's step concerned us
+//! ```
+//!
+//! An engine carries out [`Request`]s as [`taketurns_core::Lock::apply`] does, whatever it is made
+//! of, and delivers wake-ups. Everything else (waiting, renewing, giving up) is the client's.
+//! `taketurns-conformance` tries an engine against all of it.
+
+#[cfg(feature = "file")]
+mod file;
+mod memory;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use taketurns_core::{ClientId, Name, Pattern, Reply, Request, View, Wake};
+use tokio::sync::mpsc;
+
+pub use crate::clock::{Clock, Manual};
+#[cfg(feature = "file")]
+pub use file::FileEngine;
+pub use memory::{MemoryEngine, MemoryStore};
+
+/// A future that an engine answers with. It must not need a runtime to be polled: the caller's may
+/// be any, or none.
+pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The engine could not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The request was not carried out, and can be sent again: the store is down or busy.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The request may or may not have been carried out, and can be sent again.
+    #[error("{0}")]
+    Unknown(String),
+    /// Sending it again would not help: damaged, of another format, not permitted.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// The engine's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its lease clock.
+    pub now_ms: u64,
+    /// Changes, always upwards, whenever the connection or the server's run does: times of different
+    /// epochs can't be compared.
+    pub epoch: u64,
+}
+
+/// A reply with the engine's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What the lock said.
+    pub reply: Reply,
+    /// The engine's time at that step.
+    pub stamp: Stamp,
+    /// One step was not enough: a [`Request::Tick`] is wanted.
+    pub more: bool,
+}
+
+/// What an engine promises, for people and for programs that must not rely on more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Guarantees {
+    /// First come, first served.
+    pub fair: bool,
+    /// Every grant has a token larger than the one before.
+    pub fenced: bool,
+    /// A waiter is woken by whoever lets go, and does not poll.
+    pub event_driven: bool,
+    /// What a holder survives.
+    pub survives: Survives,
+}
+
+/// What the state of an engine outlives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Survives {
+    /// Nothing: it ends with the process.
+    Nothing,
+    /// The end of any process on the machine.
+    ProcessExit,
+}
+
+impl Guarantees {
+    /// All that there is, with this much endurance.
+    pub const fn full(survives: Survives) -> Self {
+        Self { fair: true, fenced: true, event_driven: true, survives }
+    }
+}
+
+/// Where locks are kept, as seen by one client.
+///
+/// Every method may be called from any thread, and its future polled by any executor. It answers or
+/// fails in bounded time. A future that is dropped need not stop its request, but must not hurt it.
+pub trait Engine: Send + Sync + 'static {
+    /// Carries out one request in one atomic step.
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>>;
+
+    /// Carries out several, each a step of its own, in one round trip where the engine can.
+    fn call_all<'a>(
+        &'a self,
+        calls: Vec<(Name, Request)>,
+    ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(calls.len());
+            for (lock, request) in calls {
+                answers.push(self.call(&lock, request).await);
+            }
+            answers
+        })
+    }
+
+    /// What time it is there. Changes nothing.
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>>;
+
+    /// Shows one lock with its first `waiters_max` waiters; `None` if it is not known.
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>>;
+
+    /// Shows the locks whose name matches, in the order of their names, starting after `after`, at
+    /// most `max` of them. Fewer than `max` means that there are no more.
+    fn list<'a>(
+        &'a self,
+        pattern: &'a Pattern,
+        after: Option<&'a Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>>;
+
+    /// The longest lease that it takes.
+    fn max_lease(&self) -> Duration;
+
+    /// What it promises.
+    fn guarantees(&self) -> Guarantees;
+
+    /// Ends this client's connection. Calls after it may fail.
+    fn close(&self) -> EngineFuture<'_, ()>;
+}
+
+/// Opens an engine for one client. What [`crate::Connect`] needs to use an engine of one's own.
+pub trait Open: Send + 'static {
+    /// Opens it. Wake-ups for `client` are to be pushed into `wakes`.
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>>;
+}
+
+/// Where an engine pushes what others' steps did to this client.
+#[derive(Clone, Debug)]
+pub struct Wakes(mpsc::UnboundedSender<Woken>);
+
+/// What an engine pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// A wake-up for one owner of this client, with the epoch of the answers it belongs to.
+    Wake {
+        /// Of which lock.
+        lock: Name,
+        /// What happened to whom.
+        wake: Wake,
+        /// See [`Stamp::epoch`].
+        epoch: u64,
+    },
+    /// Wake-ups may have been lost: every waiter has to ask again.
+    Recheck,
+}
+
+impl Wakes {
+    /// A sender and what it is read from. For engines' own tests; a client makes its own.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Woken>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Pushes. It does not matter if nobody listens any more.
+    pub fn push(&self, woken: Woken) {
+        let _ = self.0.send(woken);
+    }
+}
+
+/// The opener for a store URL.
+pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
+    let invalid = |why: &str| crate::Error::InvalidUrl(why.to_owned());
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(invalid(
+            "it must start with memory: or file:, as in file:/var/lib/app/locks.db",
+        ));
+    };
+    match scheme {
+        "memory" => Ok(Box::new(MemoryStore::named(rest))),
+        #[cfg(feature = "file")]
+        "file" if rest.is_empty() => {
+            Err(invalid("file: needs a path, as in file:/var/lib/app/locks.db"))
+        }
+        #[cfg(feature = "file")]
+        "file" => Ok(Box::new(file::OpenFile::new(rest))),
+        #[cfg(not(feature = "file"))]
+        "file" => Err(invalid("file: needs this crate's feature `file`")),
+        // The scheme alone: what follows may hold a password.
+        other => Err(invalid(&format!("there is no engine {other:?}: use memory: or file:"))),
+    }
+}

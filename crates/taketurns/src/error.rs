@@ -1,0 +1,174 @@
+//! What can go wrong, each variant with what happened, to which lock, and what to do.
+
+use std::time::Duration;
+
+use taketurns_core::client::LossCause;
+use taketurns_core::{InvalidLabel, InvalidName, Kind, Name, Refusal};
+
+use crate::engine::EngineError;
+
+/// An error of this crate.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Others held the lock for all of the time given by `within`.
+    #[error("lock {lock} was not had within {within:?}: others hold it or wait before us")]
+    Timeout {
+        /// Which lock.
+        lock: Name,
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// The store could not be reached, and the request was never placed there.
+    #[error("the store can't be reached: {0}")]
+    Unreachable(String),
+    /// The request was sent, but its outcome is unknown.
+    #[error("the outcome for lock {lock} is unknown ({why}); it ends with its lease at the latest")]
+    Indeterminate {
+        /// Which lock.
+        lock: Name,
+        /// What came in between.
+        why: String,
+    },
+    /// The lock was held, and is not any more.
+    #[error("lock {lock} was lost: {cause}")]
+    Lost {
+        /// Which lock.
+        lock: Name,
+        /// How.
+        cause: LossCause,
+    },
+    /// The lock is not held by this handle, or no longer.
+    #[error("lock {lock} is not held by this handle: it was released, or its lease ran out")]
+    NotHeld {
+        /// Which lock.
+        lock: Name,
+    },
+    /// The lock is in use as another kind, or as a semaphore of another size.
+    #[error("lock {lock} is in use as a {is}: use it as that, or wait until nobody holds it")]
+    KindMismatch {
+        /// Which lock.
+        lock: Name,
+        /// What it is.
+        is: Kind,
+    },
+    /// So many wait already that no more may.
+    #[error("the queue of lock {lock} is full ({max} waiters)", max = taketurns_core::limits::QUEUE_MAX)]
+    QueueFull {
+        /// Which lock.
+        lock: Name,
+    },
+    /// The pool can take no more members.
+    #[error("pool {lock} is full ({max} members)", max = taketurns_core::limits::MEMBERS_MAX)]
+    PoolFull {
+        /// Which pool.
+        lock: Name,
+    },
+    /// The store's wire has no room for a fencing token.
+    #[error("lock {lock} has no fencing token: its wire has no room for one")]
+    Unfenced {
+        /// Which lock.
+        lock: Name,
+    },
+    /// A name that no lock or member can have.
+    #[error("invalid name: {0}")]
+    InvalidName(#[from] InvalidName),
+    /// A label that is too long or not plain text.
+    #[error("invalid label: {0}")]
+    InvalidLabel(#[from] InvalidLabel),
+    /// A lease outside what the store takes.
+    #[error("a lease must be between 10 ms and {max:?} here, not {given:?}")]
+    InvalidLease {
+        /// What was asked for.
+        given: Duration,
+        /// The most that this store takes.
+        max: Duration,
+    },
+    /// Permits that the semaphore can't give.
+    #[error("permits must be at least 1 and at most what the semaphore has, itself at most {max}",
+        max = taketurns_core::limits::PERMITS_MAX)]
+    InvalidPermits,
+    /// A store URL that can't be understood.
+    #[error("invalid store URL: {0}")]
+    InvalidUrl(String),
+    /// A handle that can't be understood.
+    #[error("invalid handle: it must be given just as `acquire` printed it")]
+    InvalidHandle,
+    /// The store can be reached but not used: damaged, full, of another format, not ours.
+    #[error("the store can't be used: {0}")]
+    Store(String),
+    /// The client was closed.
+    #[error("this client was closed")]
+    Closed,
+}
+
+/// The same, without what it is about: for matching, and for exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is explained at the variant of Error with its name")]
+pub enum ErrorKind {
+    Timeout,
+    Unreachable,
+    Indeterminate,
+    Lost,
+    NotHeld,
+    KindMismatch,
+    QueueFull,
+    PoolFull,
+    Unfenced,
+    InvalidName,
+    InvalidLabel,
+    InvalidLease,
+    InvalidPermits,
+    InvalidUrl,
+    InvalidHandle,
+    Store,
+    Closed,
+}
+
+impl Error {
+    /// Which variant it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Timeout { .. } => ErrorKind::Timeout,
+            Error::Unreachable(_) => ErrorKind::Unreachable,
+            Error::Indeterminate { .. } => ErrorKind::Indeterminate,
+            Error::Lost { .. } => ErrorKind::Lost,
+            Error::NotHeld { .. } => ErrorKind::NotHeld,
+            Error::KindMismatch { .. } => ErrorKind::KindMismatch,
+            Error::QueueFull { .. } => ErrorKind::QueueFull,
+            Error::PoolFull { .. } => ErrorKind::PoolFull,
+            Error::Unfenced { .. } => ErrorKind::Unfenced,
+            Error::InvalidName(_) => ErrorKind::InvalidName,
+            Error::InvalidLabel(_) => ErrorKind::InvalidLabel,
+            Error::InvalidLease { .. } => ErrorKind::InvalidLease,
+            Error::InvalidPermits => ErrorKind::InvalidPermits,
+            Error::InvalidUrl(_) => ErrorKind::InvalidUrl,
+            Error::InvalidHandle => ErrorKind::InvalidHandle,
+            Error::Store(_) => ErrorKind::Store,
+            Error::Closed => ErrorKind::Closed,
+        }
+    }
+
+    /// What an engine's failure means for a request about this lock.
+    pub(crate) fn from_engine(lock: &Name, error: EngineError) -> Self {
+        match error {
+            EngineError::Unreachable(why) => Error::Unreachable(why),
+            EngineError::Unknown(why) => Error::Indeterminate { lock: lock.clone(), why },
+            EngineError::Broken(why) => Error::Store(why),
+        }
+    }
+
+    /// What a refusal means. `None` for those that say "send it again".
+    pub(crate) fn from_refusal(lock: &Name, refusal: Refusal) -> Option<Self> {
+        let lock = lock.clone();
+        Some(match refusal {
+            Refusal::KindMismatch(is) => Error::KindMismatch { lock, is },
+            Refusal::QueueFull => Error::QueueFull { lock },
+            Refusal::PoolFull => Error::PoolFull { lock },
+            Refusal::InvalidPermits => Error::InvalidPermits,
+            Refusal::InvalidLease => Error::Store(refusal.to_string()),
+            Refusal::TooLate | Refusal::Cancelled => return None,
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! The resource's side of fencing: admit a token, refuse any older.
+//!
+//! A lease can end while its holder is stopped, and the holder goes on as if nothing had happened.
+//! No lock can prevent that; the resource can. It remembers the newest token it has seen and refuses
+//! older ones, so that a stale writer can't overwrite what a later holder wrote.
+//!
+//! ```
+//! use taketurns::Token;
+//! use taketurns::fence::Fence;
+//!
+//! let fence = Fence::new();
+//! assert!(fence.admit("orders/42", Token::from_raw(7)).is_ok());
+//! assert!(fence.admit("orders/42", Token::from_raw(9)).is_ok()); // a later holder
+//! assert!(fence.admit("orders/42", Token::from_raw(7)).is_err()); // the stale one comes back
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use taketurns_core::Token;
+
+/// A token older than one that was admitted before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("token {token} for {resource} is stale: {newest} was admitted before")]
+pub struct Stale {
+    /// What was to be written to.
+    pub resource: String,
+    /// What came.
+    pub token: Token,
+    /// The newest that was admitted.
+    pub newest: Token,
+}
+
+/// Remembers the newest token of each resource in this process. For a resource that outlives the
+/// process, `SqliteFence` remembers it in a file.
+#[derive(Debug, Default)]
+pub struct Fence {
+    newest: Mutex<HashMap<String, Token>>,
+}
+
+impl Fence {
+    /// A fence that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Admits a token, or refuses it if a newer one was admitted before. The same token may come any
+    /// number of times: one holder may write often.
+    ///
+    /// # Errors
+    /// [`Stale`], and then the write must not happen.
+    pub fn admit(&self, resource: &str, token: Token) -> Result<(), Stale> {
+        self.write(resource, token, || ())
+    }
+
+    /// Admits a token and writes, in one go: no newer token is admitted in between.
+    ///
+    /// # Errors
+    /// [`Stale`], and then `write` was not called.
+    pub fn write<T>(
+        &self,
+        resource: &str,
+        token: Token,
+        write: impl FnOnce() -> T,
+    ) -> Result<T, Stale> {
+        let mut newest = self.newest();
+        match newest.get_mut(resource) {
+            Some(newest) => compare(resource, token, newest)?,
+            None => {
+                newest.insert(resource.to_owned(), token);
+            }
+        }
+        Ok(write())
+    }
+
+    fn newest(&self) -> MutexGuard<'_, HashMap<String, Token>> {
+        // If a write panicked, its token was admitted all the same.
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn compare(resource: &str, token: Token, newest: &mut Token) -> Result<(), Stale> {
+    if token < *newest {
+        return Err(Stale { resource: resource.to_owned(), token, newest: *newest });
+    }
+    *newest = token;
+    Ok(())
+}
+
+#[cfg(feature = "file")]
+pub use sqlite::{FenceError, SqliteFence};
+
+#[cfg(feature = "file")]
+mod sqlite {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+    use taketurns_core::Token;
+
+    use super::{Stale, compare};
+
+    /// The fence could not admit.
+    #[derive(Debug, thiserror::Error)]
+    pub enum FenceError {
+        /// The token is stale: the write must not happen.
+        #[error(transparent)]
+        Stale(#[from] Stale),
+        /// The file can't be read or written: whether the token is stale is not known, and the write
+        /// must not happen either.
+        #[error("the fence's file can't be used: {0}")]
+        File(String),
+    }
+
+    impl From<rusqlite::Error> for FenceError {
+        fn from(error: rusqlite::Error) -> Self {
+            FenceError::File(error.to_string())
+        }
+    }
+
+    /// Remembers the newest token of each resource in a SQLite file, for all processes that open it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use taketurns::{Token, fence::SqliteFence};
+    ///
+    /// let mut fence = SqliteFence::open(dir.path().join("fence.db"))?;
+    /// fence.write("report", Token::from_raw(7), || std::fs::write(dir.path().join("report"), "7"))??;
+    /// assert!(fence.admit("report", Token::from_raw(6)).is_err());
+    /// # Ok(()) }
+    /// ```
+    #[derive(Debug)]
+    pub struct SqliteFence {
+        connection: Connection,
+    }
+
+    impl SqliteFence {
+        /// Opens the file, or creates it. Other tables in it are left alone.
+        ///
+        /// # Errors
+        /// [`FenceError::File`].
+        pub fn open(path: impl AsRef<Path>) -> Result<Self, FenceError> {
+            let connection = Connection::open(path)?;
+            connection.busy_timeout(Duration::from_secs(5))?;
+            // A token that was admitted must not be forgotten in a power cut.
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.execute_batch(
+                "CREATE TABLE IF NOT EXISTS taketurns_fence
+                 (resource TEXT PRIMARY KEY, newest INTEGER NOT NULL) WITHOUT ROWID",
+            )?;
+            Ok(Self { connection })
+        }
+
+        /// As [`Fence::admit`](super::Fence::admit).
+        ///
+        /// # Errors
+        /// [`FenceError`], and then the write must not happen.
+        pub fn admit(&mut self, resource: &str, token: Token) -> Result<(), FenceError> {
+            self.write(resource, token, || ())
+        }
+
+        /// Admits a token and writes while no other process can admit one: what is written is either
+        /// the newest, or followed by something newer.
+        ///
+        /// # Errors
+        /// [`FenceError`], and then `write` was not called.
+        pub fn write<T>(
+            &mut self,
+            resource: &str,
+            token: Token,
+            write: impl FnOnce() -> T,
+        ) -> Result<T, FenceError> {
+            let transaction =
+                self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let newest: Option<i64> = transaction
+                .query_row(
+                    "SELECT newest FROM taketurns_fence WHERE resource = ?1",
+                    [resource],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            if let Some(newest) = newest {
+                compare(resource, token, &mut Token::from_raw(newest as u64))?;
+            }
+            transaction.execute(
+                "INSERT OR REPLACE INTO taketurns_fence (resource, newest) VALUES (?1, ?2)",
+                (resource, token.raw() as i64),
+            )?;
+            let output = write();
+            transaction.commit()?;
+            Ok(output)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn token(raw: u64) -> Token {
+        Token::from_raw(raw)
+    }
+
+    #[test]
+    fn an_older_token_is_refused_and_the_same_is_not() {
+        let fence = Fence::new();
+        fence.admit("a", token(5)).unwrap();
+        fence.admit("a", token(5)).unwrap();
+        fence.admit("b", token(1)).unwrap();
+        let stale = fence.admit("a", token(4)).unwrap_err();
+        assert_eq!(stale, Stale { resource: "a".into(), token: token(4), newest: token(5) });
+        let written = fence.write("a", token(4), || unreachable!("a stale write happened"));
+        assert!(written.is_err());
+    }
+
+    #[cfg(feature = "file")]
+    #[test]
+    fn a_fence_in_a_file_remembers_across_processes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fence.db");
+        SqliteFence::open(&path).unwrap().admit("a", token(5)).unwrap();
+        let mut again = SqliteFence::open(&path).unwrap();
+        let refused = again.write("a", token(4), || unreachable!("a stale write happened"));
+        assert!(matches!(refused, Err(FenceError::Stale(stale)) if stale.newest == token(5)));
+        again.admit("a", token(6)).unwrap();
+    }
+}

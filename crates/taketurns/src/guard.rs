@@ -1,0 +1,165 @@
+//! [`Guard`]: a lock that is held, and that says so when it no longer is.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use taketurns_core::client::LossCause;
+use taketurns_core::{Member, Name, Token};
+use tokio::sync::oneshot;
+
+use crate::driver::Shared;
+use crate::held::Held;
+use crate::{Error, Handle};
+
+/// A held lock. It renews itself until it is released, dropped or lost.
+///
+/// Dropping it releases the lock in the background, also outside a runtime.
+#[must_use = "dropping a guard releases the lock"]
+pub struct Guard {
+    held: Arc<Held>,
+    shared: Arc<Shared>,
+}
+
+impl Guard {
+    pub(crate) fn new(held: Arc<Held>, shared: Arc<Shared>) -> Self {
+        Self { held, shared }
+    }
+
+    /// Is it still held? Then here is its token, for the resource to compare. To be called right
+    /// before each use of what the lock guards.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] from the moment on from which somebody else may hold it, for good;
+    /// [`Error::Unfenced`] if the store's wire has no room for a token.
+    pub fn check(&self) -> Result<Token, Error> {
+        self.still_held()?;
+        self.token().ok_or_else(|| Error::Unfenced { lock: self.name().clone() })
+    }
+
+    /// Is it still held? Once it is not, it never is again.
+    pub fn is_held(&self) -> bool {
+        self.held.loss().is_none()
+    }
+
+    pub(crate) fn still_held(&self) -> Result<(), Error> {
+        match self.held.loss() {
+            Some(cause) => Err(Error::Lost { lock: self.name().clone(), cause }),
+            None => Ok(()),
+        }
+    }
+
+    /// Resolves when the lock is lost, with the cause. Never resolves if it is released before.
+    pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        let mut watch = self.held.watch();
+        let held = Arc::downgrade(&self.held);
+        async move {
+            if let Some(cause) = held.upgrade().and_then(|held| held.loss()) {
+                return cause;
+            }
+            drop(held);
+            match watch.wait_for(Option::is_some).await.map(|cause| *cause) {
+                Ok(Some(cause)) => cause,
+                _ => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The fencing token. `None` only from a store whose wire has no room for one.
+    pub fn token(&self) -> Option<Token> {
+        self.held.token()
+    }
+
+    /// Which member of the pool it is, if the lock is a pool.
+    pub fn member(&self) -> Option<&Member> {
+        self.held.member()
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &Name {
+        self.held.name()
+    }
+
+    /// For how long it can still be relied on if it is never renewed again; zero once it is lost.
+    pub fn left(&self) -> Duration {
+        self.held.left()
+    }
+
+    /// For how long the last grant or renewal was. A lock handed over while its client waited starts
+    /// with no more than the waiter lease, until the first renewal.
+    pub fn span(&self) -> Duration {
+        self.held.span()
+    }
+
+    /// Gives the lock back. It is given back even if the future is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`] or [`Error::Unreachable`] if
+    /// the store did not say: then it ends with its lease at the latest.
+    pub fn release(self) -> Releasing {
+        let (done, result) = oneshot::channel();
+        let held = self.held.clone();
+        let name = held.name().clone();
+        held.end();
+        self.shared.client.spawn(async move {
+            let _ = done.send(held.release().await);
+        });
+        Releasing { result, name, _shared: self.shared.clone() }
+    }
+
+    /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
+    /// to do that in; from then on nobody renews it.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]; [`Error::Unreachable`] or [`Error::Indeterminate`], and then it is released.
+    pub async fn into_handle(self) -> Result<Handle, Error> {
+        self.still_held()?;
+        self.held.renew(self.held.lease_ms()).await?;
+        self.held.end();
+        Ok(Handle::new(self.name().clone(), self.held.owner(), self.token(), self.held.lease_ms()))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.held.end() {
+            let held = self.held.clone();
+            self.shared.client.spawn(async move {
+                let _ = held.release().await;
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("lock", self.name())
+            .field("token", &self.token())
+            .field("member", &self.member())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A release under way. It goes on if this is dropped.
+pub struct Releasing {
+    result: oneshot::Receiver<Result<(), Error>>,
+    name: Name,
+    _shared: Arc<Shared>,
+}
+
+impl Future for Releasing {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.result).poll(cx).map(|result| {
+            result.unwrap_or_else(|_| {
+                let why = "the client ended first".into();
+                Err(Error::Indeterminate { lock: self.name.clone(), why })
+            })
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! [`Handle`]: a held lock as text, on its way to another process.
+
+use std::fmt;
+
+use taketurns_core::{Name, Owner, Token, limits};
+
+use crate::Error;
+
+/// The form's own name and version.
+const FORM: &str = "tt1";
+
+/// A held lock that nobody renews, to be carried to another process and adopted there with
+/// [`Locks::adopt`](crate::Locks::adopt) before its lease ends. Whoever has it can release the lock:
+/// it is a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Handle {
+    name: Name,
+    owner: Owner,
+    token: Option<Token>,
+    lease_ms: u64,
+}
+
+impl Handle {
+    pub(crate) fn new(name: Name, owner: Owner, token: Option<Token>, lease_ms: u64) -> Self {
+        Self { name, owner, token, lease_ms }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The fencing token of the grant.
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.lease_ms
+    }
+
+    /// The handle as one line of text. A secret: not for logs, and not for a command line.
+    pub fn expose(&self) -> String {
+        let token = self.token.map_or(0, Token::raw);
+        format!("{FORM}.{:032x}.{token}.{}.{}", self.owner.expose(), self.lease_ms, self.name)
+    }
+
+    /// Reads what [`Handle::expose`] gave.
+    ///
+    /// # Errors
+    /// [`Error::InvalidHandle`], without a word of what was given.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        Self::read(text.trim_end_matches(['\r', '\n'])).ok_or(Error::InvalidHandle)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(5, '.');
+        if parts.next()? != FORM {
+            return None;
+        }
+        let owner = parts.next().filter(|hex| hex.len() == 32)?;
+        let owner = u128::from_str_radix(owner, 16).ok()?;
+        let token: u64 = parts.next()?.parse().ok().filter(|token| *token <= limits::TOKEN_MAX)?;
+        let lease_ms = parts.next()?.parse().ok().filter(|lease_ms| limits::is_lease(*lease_ms))?;
+        let name = Name::new(parts.next()?).ok()?;
+        let token = (token > 0).then_some(Token::from_raw(token));
+        Some(Self { name, owner: Owner::from_bits(owner), token, lease_ms })
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("lock", &self.name)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle() -> Handle {
+        let name = Name::new("a.b c").unwrap();
+        Handle::new(name, Owner::from_bits(0xab), Some(Token::from_raw(7)), 30_000)
+    }
+
+    #[test]
+    fn a_handle_survives_the_way_through_text() {
+        let text = handle().expose();
+        assert_eq!(text, "tt1.000000000000000000000000000000ab.7.30000.a.b c");
+        assert_eq!(Handle::parse(&format!("{text}\n")).unwrap(), handle());
+    }
+
+    #[test]
+    fn what_is_no_handle_is_refused() {
+        let text = handle().expose();
+        for wrong in [
+            "",
+            "tt1",
+            "tt2.000000000000000000000000000000ab.7.30000.a",
+            "tt1.ab.7.30000.a",
+            "tt1.000000000000000000000000000000ab.x.30000.a",
+            "tt1.000000000000000000000000000000ab.9007199254740992.30000.a",
+            "tt1.000000000000000000000000000000ab.7.1.a",
+            "tt1.000000000000000000000000000000ab.7.30000.",
+            &text[..text.len() - 6],
+        ] {
+            assert!(Handle::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_nothing_of_the_secret() {
+        assert!(!format!("{:?}", handle()).contains("ab,"));
+        assert!(format!("{:?}", handle()).contains("a.b c"));
+    }
+}

@@ -1,0 +1,65 @@
+//! A lock for the things that several programs share: a nightly job, an order, a device, a leader's
+//! seat.
+//!
+//! Every lock is **fair** (first come, first served), **fenced** (each grant has a larger token than
+//! the one before), **leased** (it ends by itself if its holder dies), **event-driven** (whoever lets
+//! go wakes the next; nobody polls) and **cancel-safe** (a dropped future leaves nothing behind).
+//!
+//! ```
+//! # fn main() -> Result<(), taketurns::Error> {
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! use std::time::Duration;
+//!
+//! let locks = taketurns::connect("memory:").await?; // or "file:/var/lib/app/locks.db"
+//! let guard = locks.mutex("orders/42").acquire().within(Duration::from_secs(5)).await?;
+//! // Still held? Here is the token; the resource refuses older ones.
+//! let token = guard.check()?;
+//! guard.release().await?;
+//! # let _ = token; Ok(()) }) }
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | [`Locks::mutex`] | one holder |
+//! | [`Locks::rwlock`] | many readers or one writer |
+//! | [`Locks::semaphore`] | a number of permits |
+//! | [`Locks::pool`] | named members: take any, or a named one |
+//! | [`Locks::all`] | several mutexes at once, without deadlock |
+//! | [`fence`] | the other side: a resource that refuses stale writers |
+//! | [`blocking`] | all of it without async |
+//!
+//! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not
+//! cost its locks. [`connect_on`] uses the caller's runtime instead.
+
+mod acquire;
+mod all;
+mod attempt;
+pub mod blocking;
+mod client;
+mod clock;
+mod driver;
+pub mod engine;
+mod error;
+pub mod fence;
+mod guard;
+mod handle;
+mod held;
+mod lock;
+mod locks;
+mod random;
+mod waits;
+
+pub use acquire::{Acquire, Acquiring, Trying, Waiting};
+pub use all::{AcquireAll, All, AllGuard};
+pub use error::{Error, ErrorKind};
+pub use guard::{Guard, Releasing};
+pub use handle::Handle;
+pub use lock::{Mutex, Pool, RwLock, Semaphore};
+pub use locks::{Break, Connect, Locks, connect, connect_on};
+pub use taketurns_core::client::LossCause;
+pub use taketurns_core::limits;
+pub use taketurns_core::{
+    Acquire as AcquireRequest, Ask, ClientId, Grant, HolderView, InvalidLabel, InvalidName, Kind,
+    Label, Member, MemberView, Name, Now, Owner, Pattern, Place, Refusal, Reply, Request, Token,
+    View, WaiterView, Wake, WakeEvent,
+};

@@ -1,0 +1,381 @@
+//! [`Connect`] and [`Locks`]: from a store's URL to its locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taketurns_core::{ClientId, Label, Name, Pattern, Reply, Request, Token, View, limits};
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::clock::{local_us, millis};
+use crate::driver::{Driver, Shared};
+use crate::engine::{self, Guarantees, Open, Wakes};
+use crate::held::{Held, Terms, give_up};
+use crate::waits::Waits;
+use crate::{All, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore, random};
+
+/// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
+const PAGE: usize = 500;
+
+/// Connects to a store with the defaults of [`Connect`].
+///
+/// # Errors
+/// [`Error::InvalidUrl`], [`Error::Unreachable`] or [`Error::Store`].
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let locks = taketurns::connect("memory:").await?;
+/// let guard = locks.mutex("orders/42").acquire().await?;
+/// println!("held with token {}", guard.check()?);
+/// guard.release().await?;
+/// # Ok(()) }) }
+/// ```
+pub async fn connect(url: &str) -> Result<Locks, Error> {
+    Connect::new(url).open().await
+}
+
+/// As [`connect`], but renewals and wake-ups run on the caller's runtime, which has to be kept
+/// running and not blocked for as long as locks are held.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_on(url: &str, runtime: Runtime) -> Result<Locks, Error> {
+    Connect::new(url).open_on(runtime).await
+}
+
+/// How to connect. Each option says its default.
+pub struct Connect {
+    opener: Result<Box<dyn Open>, Error>,
+    who: Option<String>,
+    waiter_lease: Duration,
+}
+
+impl Connect {
+    /// To a store by its URL: `memory:`, `memory:NAME` (shared within the process) or `file:PATH`.
+    pub fn new(url: &str) -> Self {
+        Self::with(engine::by_url(url))
+    }
+
+    /// To an engine of one's own.
+    pub fn engine(opener: impl Open) -> Self {
+        Self::with(Ok(Box::new(opener)))
+    }
+
+    fn with(opener: Result<Box<dyn Open>, Error>) -> Self {
+        let waiter_lease = Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT);
+        Self { opener, who: None, waiter_lease }
+    }
+
+    /// Who holds and waits, as people see it. Default: host, process and program.
+    pub fn who(mut self, who: impl Into<String>) -> Self {
+        self.who = Some(who.into());
+        self
+    }
+
+    /// How long a place in a queue outlives this client; it is refreshed at a third of that.
+    /// Default: 3 s.
+    pub fn waiter_lease(mut self, waiter_lease: Duration) -> Self {
+        self.waiter_lease = waiter_lease;
+        self
+    }
+
+    /// Connects, with a driver thread of its own.
+    ///
+    /// # Errors
+    /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
+    /// [`Error::Unreachable`] or [`Error::Store`].
+    pub async fn open(self) -> Result<Locks, Error> {
+        let driver = Driver::start()?;
+        self.open_with(driver).await
+    }
+
+    /// Connects, with tasks on the caller's runtime.
+    ///
+    /// # Errors
+    /// As [`Connect::open`].
+    pub async fn open_on(self, runtime: Runtime) -> Result<Locks, Error> {
+        self.open_with(Driver::on(runtime)).await
+    }
+
+    async fn open_with(self, driver: Driver) -> Result<Locks, Error> {
+        let opener = self.opener?;
+        let who = self.who.unwrap_or_else(default_who);
+        Label::new(&who, "")?;
+        let waiter_lease_ms = checked_lease(self.waiter_lease, Duration::from_secs(60))?;
+        let id = ClientId::from_bits(random::bits64());
+        let (wakes, woken) = Wakes::channel();
+        let runtime = driver.runtime().clone();
+        let on_driver = runtime.clone();
+        // On the driver, where an engine finds the runtime that its connections are to live on.
+        let opened = on_driver.spawn(async move {
+            let engine = opener.open(id, wakes).await?;
+            let (client, idle) = Client::new(engine, id, who, waiter_lease_ms, runtime);
+            let sent_us = local_us();
+            let stamp = client.engine.ping().await?;
+            client.observe(sent_us, stamp);
+            Ok::<_, engine::EngineError>((Arc::new(client), idle))
+        });
+        let opened = opened.await.map_err(|_| Error::Closed)?;
+        let (client, idle) = opened.map_err(|error| match error {
+            engine::EngineError::Broken(why) => Error::Store(why),
+            other => Error::Unreachable(other.to_string()),
+        })?;
+        let (stop, stopped) = watch::channel(false);
+        driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
+        driver.runtime().spawn(Waits::keep_alive(client.clone(), stopped));
+        Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
+    }
+}
+
+/// `host:pid program`, as much of it as can be had.
+fn default_who() -> String {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = std::path::Path::new(&program).file_name().unwrap_or_default();
+    let who = format!("{host}:{} {}", std::process::id(), program.to_string_lossy());
+    let clean = who.trim_end().chars().filter(|c| !c.is_control());
+    // Room is left for the reason that the user may give.
+    clean.take(64).collect()
+}
+
+/// The milliseconds of a lease that is within the limits.
+pub(crate) fn checked_lease(given: Duration, max: Duration) -> Result<u64, Error> {
+    let lease_ms = millis(given);
+    if lease_ms < limits::LEASE_MS_MIN || given > max {
+        return Err(Error::InvalidLease { given, max });
+    }
+    Ok(lease_ms)
+}
+
+/// The locks of one store. Cheap to clone; the connection ends when the last clone and the last
+/// guard are dropped, once what they released is released.
+#[derive(Clone)]
+pub struct Locks {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Locks {
+    /// The mutex of that name: one holder at a time.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self, name.as_ref())
+    }
+
+    /// The read-write lock of that name: many readers or one writer; a waiting writer stops later
+    /// readers.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self, name.as_ref())
+    }
+
+    /// The semaphore of that name, with this many permits.
+    pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
+        Semaphore::new(self, name.as_ref(), permits)
+    }
+
+    /// The pool of that name: named members, each with one holder at a time.
+    pub fn pool(&self, name: impl AsRef<str>) -> Pool {
+        Pool::new(self, name.as_ref())
+    }
+
+    /// Several mutexes at once, taken in the order of their names: no two `all`s deadlock.
+    pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> All {
+        All::new(self, names)
+    }
+
+    /// Goes on with a lock that another process made a [`Handle`] of. Renews it first.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
+    pub async fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
+        let terms = Terms {
+            lock: handle.name().clone(),
+            owner: handle.owner(),
+            lease_ms: handle.lease_ms(),
+            max_hold_us: None,
+            bury_until_ms: 0,
+        };
+        let (grant, anchor) = self.renew_handle(&handle, handle.lease_ms()).await?;
+        let held = Held::start(&self.shared.client, &terms, grant, anchor);
+        match held {
+            Some(held) => Ok(Guard::new(held, self.shared.clone())),
+            None => Err(Error::NotHeld { lock: terms.lock }),
+        }
+    }
+
+    /// Renews the lock of a handle without adopting it: for one lease of its own length, or of the
+    /// given one. Answers for how long it can be relied on from now.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
+    pub async fn renew(&self, handle: &Handle, lease: Option<Duration>) -> Result<Duration, Error> {
+        let lease_ms = match lease {
+            Some(lease) => checked_lease(lease, self.shared.client.engine.max_lease())?,
+            None => handle.lease_ms(),
+        };
+        let (grant, anchor) = self.renew_handle(handle, lease_ms).await?;
+        let valid_until_us = anchor.valid_until_us(grant.deadline_ms);
+        Ok(Duration::from_micros(valid_until_us.saturating_sub(local_us())))
+    }
+
+    /// Releases the lock of a handle.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] if it was released before or its lease is over.
+    pub async fn release(&self, handle: &Handle) -> Result<(), Error> {
+        let until_us = local_us() + handle.lease_ms() * 1_000;
+        let (client, name, owner) =
+            (self.shared.client.clone(), handle.name().clone(), handle.owner());
+        self.on_driver(async move { give_up(&client, &name, owner, 0, until_us).await }).await
+    }
+
+    async fn renew_handle(
+        &self,
+        handle: &Handle,
+        lease_ms: u64,
+    ) -> Result<(taketurns_core::Grant, taketurns_core::client::Anchor), Error> {
+        let lock = handle.name();
+        let client = &self.shared.client;
+        let request = Request::Renew { owner: handle.owner(), client: client.id, lease_ms };
+        match client.call(lock, request).await {
+            Ok((Reply::Renewed(grant), anchor)) => Ok((grant, anchor)),
+            Ok((Reply::Revoked, _)) => Err(Error::Lost {
+                lock: lock.clone(),
+                cause: taketurns_core::client::LossCause::Revoked,
+            }),
+            Ok(_) => Err(Error::NotHeld { lock: lock.clone() }),
+            Err(error) => Err(Error::from_engine(lock, error)),
+        }
+    }
+
+    /// Shows one lock with its first 500 waiters; `None` if nobody used it of late. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`], [`Error::Unreachable`] or [`Error::Store`].
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Option<View>, Error> {
+        let name = Name::new(name.as_ref())?;
+        let view = self.shared.client.engine.view(&name, PAGE).await;
+        view.map_err(|error| Error::from_engine(&name, error))
+    }
+
+    /// Shows all locks whose name matches a pattern (`*` for any characters, `?` for one), each with
+    /// its first waiter, in the order of their names. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] or [`Error::Store`].
+    pub async fn list(&self, pattern: &str) -> Result<Vec<(Name, View)>, Error> {
+        let pattern = Pattern::new(pattern);
+        let mut all: Vec<(Name, View)> = Vec::new();
+        loop {
+            let after = all.last().map(|(name, _)| name);
+            let page = self.shared.client.engine.list(&pattern, after, PAGE, 1).await;
+            let page = page.map_err(|error| match error {
+                engine::EngineError::Broken(why) => Error::Store(why),
+                other => Error::Unreachable(other.to_string()),
+            })?;
+            let last = page.len() < PAGE;
+            all.extend(page);
+            if last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Takes a lock away from its holders: see [`Break`].
+    pub fn break_lock(&self, name: impl AsRef<str>) -> Break {
+        Break { locks: self.clone(), name: name.as_ref().to_owned(), token: None, at_once: false }
+    }
+
+    /// Identifies this client among the holders and waiters of a [`View`].
+    pub fn client_id(&self) -> ClientId {
+        self.shared.client.id
+    }
+
+    /// What the store's engine promises.
+    pub fn guarantees(&self) -> Guarantees {
+        self.shared.client.engine.guarantees()
+    }
+
+    /// Ends the connection once everything dropped or released is released, or after 5 s. Without
+    /// this, a process that ends may leave a lock to its lease. Other clones and guards of this
+    /// client must be gone; if some are left, the connection ends with the last of them instead.
+    pub async fn close(self) {
+        if let Some(mut shared) = Arc::into_inner(self.shared)
+            && let Some(finished) = shared.finish()
+        {
+            let _ = finished.await;
+        }
+    }
+
+    /// Carries out one request of an owner-less kind.
+    pub(crate) async fn request(&self, lock: &Name, request: Request) -> Result<Reply, Error> {
+        let (client, name) = (self.shared.client.clone(), lock.clone());
+        let answer = client.call(&name, request).await;
+        match answer.map_err(|error| Error::from_engine(lock, error))? {
+            (Reply::Refused(refusal), _) => Err(Error::from_refusal(lock, refusal)
+                .unwrap_or_else(|| Error::Store(refusal.to_string()))),
+            (reply, _) => Ok(reply),
+        }
+    }
+
+    /// Runs on the driver, to the end even if the caller stops waiting; needs no runtime to await.
+    async fn on_driver<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (done, result) = tokio::sync::oneshot::channel();
+        self.shared.client.spawn(async move {
+            let _ = done.send(task.await);
+        });
+        result.await.map_err(|_| Error::Closed)?
+    }
+}
+
+impl std::fmt::Debug for Locks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Locks").field("client", &self.client_id()).finish_non_exhaustive()
+    }
+}
+
+/// Takes a lock away from its holders, once awaited. Answers how many there were.
+///
+/// By default it revokes: holders can't renew any more and are told that they lost the lock, and it
+/// passes on when their leases end, so nobody overlaps.
+pub struct Break {
+    locks: Locks,
+    name: String,
+    token: Option<Token>,
+    at_once: bool,
+}
+
+impl Break {
+    /// Passes the lock on at once. The holder may not have noticed when the next one starts: only
+    /// the token keeps their work apart then.
+    pub fn at_once(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
+    /// Only the holder with this token. Default: all holders.
+    pub fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+}
+
+impl IntoFuture for Break {
+    type Output = Result<u32, Error>;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let name = Name::new(&self.name)?;
+            let request = Request::Break { token: self.token, at_once: self.at_once };
+            match self.locks.request(&name, request).await? {
+                Reply::Broken(holders) => Ok(holders),
+                reply => Err(Error::Store(format!("a break was answered with {reply:?}"))),
+            }
+        })
+    }
+}

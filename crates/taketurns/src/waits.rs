@@ -1,0 +1,240 @@
+//! Who of this client waits for what, and the one task that keeps all their places alive.
+//!
+//! Invariant: an acquire is registered here before its request is sent, so a wake-up finds it even
+//! if it comes before the reply; and it stays until it holds, or has given up its place.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use taketurns_core::client::{Anchor, Vigil};
+use taketurns_core::{Grant, Name, Owner, Refusal, Reply, Request};
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::client::{Client, sleep_until_some};
+use crate::clock::local_us;
+
+/// What a waiting acquire is told.
+#[derive(Debug)]
+pub(crate) enum Signal {
+    /// The lock was handed to it. Without an anchor it has to ask how long that is.
+    Granted { grant: Grant, anchor: Option<Anchor> },
+    /// It can't have what it asks for any more.
+    Refused(Refusal),
+    /// Its place may have lapsed: ask again.
+    Rejoin,
+}
+
+/// All waiting acquires of one client.
+pub(crate) struct Waits {
+    waiter_lease_ms: u64,
+    locks: Mutex<HashMap<Name, Line>>,
+    /// A lock was added, or is to be asked about sooner.
+    changed: Notify,
+}
+
+/// Those that wait for one lock. Invariant: `places` names exactly the owners that have one.
+struct Line {
+    owners: HashMap<Owner, Waiting>,
+    places: BTreeMap<u64, Owner>,
+    vigil: Vigil,
+}
+
+struct Waiting {
+    signals: mpsc::UnboundedSender<Signal>,
+    /// The number of its place, once the engine said it.
+    place: Option<u64>,
+}
+
+/// One acquire's registration. Ends when it is dropped.
+pub(crate) struct Registration {
+    client: Arc<Client>,
+    lock: Name,
+    owner: Owner,
+    signals: mpsc::UnboundedReceiver<Signal>,
+}
+
+impl Waits {
+    pub(crate) fn new(waiter_lease_ms: u64) -> Self {
+        Self { waiter_lease_ms, locks: Mutex::default(), changed: Notify::new() }
+    }
+
+    pub(crate) fn register(client: &Arc<Client>, lock: &Name, owner: Owner) -> Registration {
+        let (sender, signals) = mpsc::unbounded_channel();
+        let waits = &client.waits;
+        waits
+            .locks()
+            .entry(lock.clone())
+            .or_insert_with(|| Line {
+                owners: HashMap::new(),
+                places: BTreeMap::new(),
+                vigil: Vigil::new(local_us(), waits.waiter_lease_ms),
+            })
+            .owners
+            .insert(owner, Waiting { signals: sender, place: None });
+        Registration { client: client.clone(), lock: lock.clone(), owner, signals }
+    }
+
+    pub(crate) fn signal(&self, lock: &Name, owner: Owner, signal: Signal) {
+        if let Some(waiting) = self.locks().get(lock).and_then(|line| line.owners.get(&owner)) {
+            let _ = waiting.signals.send(signal);
+        }
+    }
+
+    /// Wake-ups may have been lost: every lock is asked about now.
+    pub(crate) fn doubt(&self) {
+        let now_us = local_us();
+        self.locks().values_mut().for_each(|line| line.vigil.handle_doubt(now_us));
+        self.changed.notify_one();
+    }
+
+    fn locks(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn due_us(&self) -> Option<u64> {
+        self.locks()
+            .values()
+            .filter(|line| !line.places.is_empty())
+            .map(|line| line.vigil.due_us())
+            .min()
+    }
+
+    /// The locks to refresh now. If one is due, those due soon go along in the same round trip.
+    fn take_due(&self, now_us: u64) -> Vec<(Name, Vec<Owner>)> {
+        let soon_us = now_us + self.waiter_lease_ms * 1_000 / 6;
+        let mut due = Vec::new();
+        for (lock, line) in self.locks().iter_mut() {
+            if !line.places.is_empty() && line.vigil.due_us() <= soon_us {
+                line.vigil.handle_sent(now_us);
+                due.push((lock.clone(), line.places.values().copied().collect()));
+            }
+        }
+        due
+    }
+
+    /// Keeps all places alive until told to stop.
+    pub(crate) async fn keep_alive(client: Arc<Client>, mut stop: watch::Receiver<bool>) {
+        let waits = &client.waits;
+        loop {
+            tokio::select! {
+                () = sleep_until_some(waits.due_us()) => {
+                    let due = waits.take_due(local_us());
+                    // A task of its own, so that one that hangs does not stop the next.
+                    client.spawn(refresh(client.clone(), due));
+                }
+                () = waits.changed.notified() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    fn refreshed(
+        &self,
+        client: &Client,
+        lock: &Name,
+        asked: &[Owner],
+        anchor: Anchor,
+        reply: Reply,
+    ) {
+        let Reply::Refreshed { waiting, front, recheck_ms, granted } = reply else { return };
+        for (owner, grant) in &granted {
+            let deadline_ms = grant.deadline_ms;
+            match client.guard(*owner) {
+                Some(held) => held.renewed(anchor, deadline_ms),
+                None => {
+                    let grant = grant.clone();
+                    self.signal(lock, *owner, Signal::Granted { grant, anchor: Some(anchor) });
+                }
+            }
+        }
+        let mut locks = self.locks();
+        let Some(line) = locks.get_mut(lock) else { return };
+        let ahead = line.places.keys().next().map_or(0, |place| place.saturating_sub(front));
+        line.vigil.handle_recheck(local_us(), anchor, recheck_ms, ahead);
+        self.changed.notify_one();
+        let is_granted = |owner: &Owner| granted.iter().any(|(granted, _)| granted == owner);
+        let missing: Vec<&Waiting> = asked
+            .iter()
+            .filter(|owner| !is_granted(owner))
+            .filter_map(|owner| line.owners.get(owner))
+            .collect();
+        // The engine knows of fewer than we do: some lapsed, or were granted unheard.
+        if missing.len() > waiting as usize {
+            for waiting in missing {
+                let _ = waiting.signals.send(Signal::Rejoin);
+            }
+        }
+    }
+}
+
+impl Line {
+    fn remove(&mut self, owner: Owner) {
+        if let Some(Waiting { place: Some(place), .. }) = self.owners.remove(&owner) {
+            self.places.remove(&place);
+        }
+    }
+}
+
+async fn refresh(client: Arc<Client>, due: Vec<(Name, Vec<Owner>)>) {
+    let waiter_lease_ms = client.waiter_lease_ms;
+    let request = Request::Refresh { client: client.id, waiter_lease_ms };
+    let calls = due.iter().map(|(lock, _)| (lock.clone(), request.clone())).collect();
+    let sent_us = local_us();
+    let answers = client.engine.call_all(calls).await;
+    for ((lock, asked), answer) in due.into_iter().zip(answers) {
+        match answer {
+            Ok(answer) => {
+                let anchor = client.observe(sent_us, answer.stamp);
+                if answer.more {
+                    client.go_on(lock.clone());
+                }
+                client.waits.refreshed(&client, &lock, &asked, anchor, answer.reply);
+            }
+            Err(error) => tracing::debug!(%lock, %error, "a place could not be refreshed"),
+        }
+    }
+}
+
+impl Registration {
+    /// The next thing that concerns this acquire.
+    pub(crate) async fn signal(&mut self) -> Signal {
+        match self.signals.recv().await {
+            Some(signal) => signal,
+            // The sender lives in the registry for as long as this does.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The engine gave it a place: from now on it is refreshed.
+    pub(crate) fn placed(&self, place: taketurns_core::Place, anchor: Anchor) {
+        let waits = &self.client.waits;
+        let mut locks = waits.locks();
+        let Some(line) = locks.get_mut(&self.lock) else { return };
+        let first = line.places.is_empty();
+        if let Some(waiting) = line.owners.get_mut(&self.owner) {
+            if let Some(before) = waiting.place.replace(place.number) {
+                line.places.remove(&before);
+            }
+            line.places.insert(place.number, self.owner);
+        }
+        if first {
+            // The request that gave the place kept it alive too.
+            line.vigil = Vigil::new(anchor.sent_us, waits.waiter_lease_ms);
+            let ahead = place.number.saturating_sub(place.front);
+            line.vigil.handle_recheck(local_us(), anchor, place.recheck_ms, ahead);
+            waits.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut locks = self.client.waits.locks();
+        if let Some(line) = locks.get_mut(&self.lock) {
+            line.remove(self.owner);
+            if line.owners.is_empty() {
+                locks.remove(&self.lock);
+            }
+        }
+    }
+}

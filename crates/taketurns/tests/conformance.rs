@@ -1,0 +1,92 @@
+//! The conformance suite on the engines of this crate.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use taketurns::engine::{Clock, Engine, EngineFuture, FileEngine, Manual, MemoryStore, Wakes};
+use taketurns::{ClientId, Connect, Locks};
+use taketurns_conformance::Fixture;
+
+const WAITER_LEASE: Duration = Duration::from_millis(600);
+
+struct Memory {
+    manual: Manual,
+    store: MemoryStore,
+    shared: MemoryStore,
+}
+
+impl Memory {
+    fn new() -> Self {
+        let manual = Manual::new();
+        let store = MemoryStore::new(Clock::Manual(manual.clone()));
+        Self { manual, store, shared: MemoryStore::new(Clock::System) }
+    }
+}
+
+impl Fixture for Memory {
+    fn open(&self, client: ClientId, wakes: Wakes) -> EngineFuture<'_, Box<dyn Engine>> {
+        Box::pin(async move { Box::new(self.store.engine(client, wakes)) as Box<dyn Engine> })
+    }
+
+    fn pass(&self, time: Duration) -> EngineFuture<'_, ()> {
+        Box::pin(async move { self.manual.advance(time) })
+    }
+
+    fn can_skip_hours(&self) -> bool {
+        true
+    }
+
+    fn connect(&self) -> EngineFuture<'_, Locks> {
+        let connect = Connect::engine(self.shared.clone()).waiter_lease(WAITER_LEASE);
+        Box::pin(async move { connect.open().await.expect("a store in memory") })
+    }
+}
+
+struct File {
+    manual: Manual,
+    dir: tempfile::TempDir,
+}
+
+impl File {
+    fn new() -> Self {
+        Self { manual: Manual::new(), dir: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+impl Fixture for File {
+    fn open(&self, client: ClientId, wakes: Wakes) -> EngineFuture<'_, Box<dyn Engine>> {
+        Box::pin(async move {
+            let clock = Clock::Manual(self.manual.clone());
+            let engine = FileEngine::open(self.path("manual.db"), clock, client, wakes).await;
+            Box::new(engine.expect("a store in a file")) as Box<dyn Engine>
+        })
+    }
+
+    fn pass(&self, time: Duration) -> EngineFuture<'_, ()> {
+        Box::pin(async move { self.manual.advance(time) })
+    }
+
+    fn can_skip_hours(&self) -> bool {
+        true
+    }
+
+    fn connect(&self) -> EngineFuture<'_, Locks> {
+        let url = format!("file:{}", self.path("system.db").display());
+        let connect = Connect::new(&url).waiter_lease(WAITER_LEASE);
+        Box::pin(async move { connect.open().await.expect("a store in a file") })
+    }
+}
+
+mod memory {
+    use super::*;
+    taketurns_conformance::tests!(Memory::new());
+}
+
+mod file {
+    use super::*;
+    taketurns_conformance::tests!(File::new());
+}

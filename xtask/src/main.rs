@@ -1,0 +1,149 @@
+//! The project's own commands.
+//!
+//! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
+//! nothing in the tree. `cargo xtask fix` changes what a machine can mend.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test   format, lints, docs, every test and every example; changes nothing in the tree
+  fix    formats, and applies what clippy can mend by itself
+";
+
+/// One thing to run: what it is called, and cargo's arguments.
+struct Task {
+    name: &'static str,
+    args: &'static [&'static str],
+    env: &'static [(&'static str, &'static str)],
+}
+
+const fn task(name: &'static str, args: &'static [&'static str]) -> Task {
+    Task { name, args, env: &[] }
+}
+
+const TEST: &[Task] = &[
+    task("format", &["fmt", "--all", "--check"]),
+    task(
+        "lints",
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    ),
+    task(
+        "without the default features",
+        &["check", "--package", "taketurns", "--no-default-features", "--quiet"],
+    ),
+    Task {
+        name: "docs",
+        args: &["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"],
+        env: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
+    task("tests", &["test", "--workspace", "--all-features"]),
+];
+
+const FIX: &[Task] = &[
+    task(
+        "clippy",
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--fix",
+            "--allow-dirty",
+            "--allow-staged",
+        ],
+    ),
+    task("format", &["fmt", "--all"]),
+];
+
+fn main() -> ExitCode {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let done = match command.as_str() {
+        "test" => need(&["fmt", "clippy"]).and_then(|()| run_all(TEST)).and_then(|()| examples()),
+        "fix" => need(&["fmt", "clippy"]).and_then(|()| run_all(FIX)),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{}", why.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The parts of the toolchain that a minimal installation leaves out.
+fn need(parts: &[&str]) -> Result<(), String> {
+    for part in parts {
+        let there = cargo(&[part, "--version"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !there {
+            return Err(format!(
+                "cargo {part} is missing: install it with `rustup component add rustfmt clippy`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn run_all(tasks: &[Task]) -> Result<(), String> {
+    let started = Instant::now();
+    for (index, task) in tasks.iter().enumerate() {
+        eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
+        let status = cargo(task.args).envs(task.env.iter().copied()).status();
+        let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
+        if !status.success() {
+            return Err(format!(
+                "==> {} failed; to run it alone: cargo {}",
+                task.name,
+                task.args.join(" ")
+            ));
+        }
+    }
+    eprintln!("==> all of it passed in {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+/// Every example of the library, run as a reader would.
+fn examples() -> Result<(), String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/taketurns/examples");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .map_err(|error| format!("{folder}: {error}"))?
+        .filter_map(|entry| entry.ok()?.path().file_stem()?.to_str().map(str::to_owned))
+        .collect();
+    names.sort();
+    for name in &names {
+        eprintln!("==> example {name}");
+        let status =
+            cargo(&["run", "--quiet", "--package", "taketurns", "--example", name]).status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err(format!("==> example {name} failed"));
+        }
+    }
+    eprintln!("==> {} examples ran", names.len());
+    Ok(())
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(args);
+    command
+}
