@@ -176,9 +176,8 @@ impl Attempt {
                 traffic.answered += 1;
                 traffic.placed = true;
             }
-            // It never got there.
-            Err(EngineError::Unreachable(_)) => traffic.answered += 1,
-            Err(_) => {}
+            Err(EngineError::Unknown(_)) => {}
+            Err(EngineError::Unreachable(_) | EngineError::Broken(_)) => traffic.answered += 1,
         }
         answer
     }

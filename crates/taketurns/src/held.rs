@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::client::{Client, sleep_until_us};
 use crate::clock::local_us;
+use crate::engine::EngineError;
 use crate::{Error, random};
 
 /// One held lock.
@@ -259,10 +260,11 @@ pub(crate) async fn give_up(
             Err(error) => error,
         };
         let pause_us = backoff.pause_us(random::bits64());
-        if local_us() + pause_us >= until_us {
+        let hopeless = matches!(error, EngineError::Broken(_));
+        if hopeless || local_us() + pause_us >= until_us {
             return Err(Error::from_engine(lock, error));
         }
-        if let crate::engine::EngineError::Unknown(why) = error {
+        if let EngineError::Unknown(why) = error {
             unknown = Some(why);
         }
         sleep_until_us(local_us() + pause_us).await;

@@ -39,7 +39,8 @@ pub enum EngineError {
     /// The request may or may not have been carried out, and can be sent again.
     #[error("{0}")]
     Unknown(String),
-    /// Sending it again would not help: damaged, of another format, not permitted.
+    /// The request was not carried out, and sending it again would not help: damaged, full, of
+    /// another format, not permitted.
     #[error("{0}")]
     Broken(String),
 }

@@ -79,35 +79,64 @@ fn stated_bytes(header: &[u8; HEADER_BYTES]) -> u64 {
     u64::from(pages) * page_bytes
 }
 
+/// File systems that reach over a network, by the number that `statfs` gives.
+const NETWORK: [(u32, &str); 11] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x5346_414f, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x564c, "NCP"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x0116_1970, "GFS2"),
+];
+
 /// SQLite's shared memory and file locks work between processes of one machine only.
-#[cfg(target_os = "linux")]
-fn local_file_system(directory: &Path) -> Result<(), EngineError> {
-    const NETWORK: [(u32, &str); 11] = [
-        (0x6969, "NFS"),
-        (0x517b, "SMB"),
-        (0xff53_4d42, "CIFS"),
-        (0xfe53_4d42, "SMB2"),
-        (0x5346_414f, "AFS"),
-        (0x7375_7245, "Coda"),
-        (0x564c, "NCP"),
-        (0x0102_1997, "9p"),
-        (0x00c3_6400, "Ceph"),
-        (0x0bd0_0bd0, "Lustre"),
-        (0x0116_1970, "GFS2"),
-    ];
-    let found = rustix::fs::statfs(directory).map_err(|error| broken(directory, error))?;
-    match NETWORK.iter().find(|(magic, _)| *magic == found.f_type as u32) {
+fn refuse_network(directory: &Path, kind: u32) -> Result<(), EngineError> {
+    match NETWORK.iter().find(|(magic, _)| *magic == kind) {
         Some((_, name)) => Err(broken(
             directory,
             format!(
-                "this is on a network file system ({name}), where file locks can't be relied on; use a local disk"
+                "this is on a network file system ({name}), where file locks can't be relied on; \
+                 use a local disk"
             ),
         )),
         None => Ok(()),
     }
 }
 
+#[cfg(target_os = "linux")]
+fn local_file_system(directory: &Path) -> Result<(), EngineError> {
+    let found = rustix::fs::statfs(directory).map_err(|error| broken(directory, error))?;
+    refuse_network(directory, found.f_type as u32)
+}
+
 #[cfg(not(target_os = "linux"))]
 fn local_file_system(directory: &Path) -> Result<(), EngineError> {
     Err(broken(directory, "the file engine needs Linux: its lease clock is that of the boot"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_refused_by_name() {
+        let refused = refuse_network(Path::new("/mnt/share"), 0x6969).unwrap_err().to_string();
+        assert!(refused.starts_with("/mnt/share: ") && refused.contains("NFS"), "{refused}");
+        assert!(refuse_network(Path::new("/"), 0xef53).is_ok(), "ext4 is local");
+    }
+
+    #[test]
+    fn the_header_says_how_long_the_file_is() {
+        let mut header = [0; HEADER_BYTES];
+        header[16..18].copy_from_slice(&4096_u16.to_be_bytes());
+        header[28..32].copy_from_slice(&3_u32.to_be_bytes());
+        assert_eq!(stated_bytes(&header), 3 * 4096);
+        header[16..18].copy_from_slice(&1_u16.to_be_bytes());
+        assert_eq!(stated_bytes(&header), 3 * 65_536);
+    }
 }

@@ -1,0 +1,27 @@
+//! Only one of us: three workers stand by, one does the work, and when it goes the next takes over.
+//! The work is dropped where it stands if the lock is lost.
+
+use std::time::Duration;
+
+use taketurns::Locks;
+
+async fn worker(name: &str, locks: Locks) -> Result<(), taketurns::Error> {
+    let leads = locks.mutex("leader").acquire().lease(Duration::from_secs(2)).why(name);
+    leads
+        .run(async |token| {
+            println!("{name} leads with token {}", token.expect("this engine is fenced"));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            println!("{name} is done");
+        })
+        .await
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let locks = taketurns::connect("memory:").await?;
+    let workers = ["anna", "bert", "carl"].map(|name| tokio::spawn(worker(name, locks.clone())));
+    for worker in workers {
+        worker.await??;
+    }
+    Ok(())
+}

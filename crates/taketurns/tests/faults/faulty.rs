@@ -1,0 +1,201 @@
+//! A real store behind a way that loses things: what a network between client and store would do.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use taketurns::engine::{
+    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Stamp,
+    Wakes, Woken,
+};
+use taketurns::{ClientId, Name, Pattern, Request, View};
+
+/// What goes wrong, to be changed while it runs.
+#[derive(Default)]
+pub(crate) struct Faults {
+    random: AtomicU64,
+    percent: AtomicU32,
+    lose_replies: AtomicU32,
+    down: AtomicBool,
+    hold_up: AtomicBool,
+    drop_wakes: AtomicBool,
+    held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
+}
+
+impl Faults {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self { random: AtomicU64::new(seed), ..Self::default() }
+    }
+
+    /// So many of a hundred calls fail in some way, and as many wake-ups are lost.
+    pub(crate) fn set_percent(&self, percent: u32) {
+        self.percent.store(percent, Ordering::SeqCst);
+    }
+
+    /// The next calls are carried out, and their replies are lost.
+    pub(crate) fn lose_replies(&self, count: u32) {
+        self.lose_replies.store(count, Ordering::SeqCst);
+    }
+
+    /// Nothing gets through.
+    pub(crate) fn down(&self, down: bool) {
+        self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Acquires stay on the way until they are delivered.
+    pub(crate) fn hold_up(&self, hold_up: bool) {
+        self.hold_up.store(hold_up, Ordering::SeqCst);
+    }
+
+    pub(crate) fn drop_wakes(&self, drop_wakes: bool) {
+        self.drop_wakes.store(drop_wakes, Ordering::SeqCst);
+    }
+
+    pub(crate) async fn deliver_held_up(&self) {
+        let held_up = std::mem::take(&mut *self.held_up.lock().expect("no panic"));
+        assert!(!held_up.is_empty(), "nothing was held up");
+        for (engine, lock, request) in held_up {
+            engine.call(&lock, request).await.expect("memory answers");
+        }
+    }
+
+    /// SplitMix64: the same seed, the same faults.
+    fn next(&self) -> u64 {
+        let state = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn strikes(&self) -> bool {
+        self.next() % 100 < u64::from(self.percent.load(Ordering::SeqCst))
+    }
+}
+
+/// Opens a store through those faults.
+pub(crate) struct Faulty {
+    pub(crate) store: MemoryStore,
+    pub(crate) faults: Arc<Faults>,
+}
+
+struct FaultyEngine {
+    inner: Arc<MemoryEngine>,
+    faults: Arc<Faults>,
+}
+
+impl Open for Faulty {
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
+        Box::pin(async move {
+            let (through, mut arriving) = Wakes::channel();
+            let faults = self.faults.clone();
+            tokio::spawn(async move {
+                while let Some(woken) = arriving.recv().await {
+                    let lost = faults.drop_wakes.load(Ordering::SeqCst)
+                        || faults.down.load(Ordering::SeqCst)
+                        || faults.strikes();
+                    match woken {
+                        Woken::Wake { .. } if lost => {}
+                        other => wakes.push(other),
+                    }
+                }
+            });
+            let inner = Arc::new(self.store.engine(client, through));
+            Ok(Box::new(FaultyEngine { inner, faults: self.faults }) as Box<dyn Engine>)
+        })
+    }
+}
+
+impl FaultyEngine {
+    async fn through(&self, lock: &Name, request: Request) -> Result<Answer, EngineError> {
+        let faults = &self.faults;
+        if faults.down.load(Ordering::SeqCst) {
+            return Err(EngineError::Unreachable("down".into()));
+        }
+        if faults.hold_up.load(Ordering::SeqCst) && matches!(request, Request::Acquire(_)) {
+            let held_up = (self.inner.clone(), lock.clone(), request);
+            faults.held_up.lock().expect("no panic").push(held_up);
+            std::future::pending::<()>().await;
+            unreachable!("it is never answered");
+        }
+        if !faults.strikes() {
+            let answer = self.inner.call(lock, request).await;
+            let lose = |left: u32| left.checked_sub(1);
+            let counter = &faults.lose_replies;
+            if counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose).is_ok() {
+                return Err(EngineError::Unknown("the reply was lost".into()));
+            }
+            return answer;
+        }
+        match faults.next() % 5 {
+            0 => Err(EngineError::Unreachable("never sent".into())),
+            1 => Err(EngineError::Unknown("the request was lost".into())),
+            2 => {
+                let _ = self.inner.call(lock, request).await;
+                Err(EngineError::Unknown("the reply was lost".into()))
+            }
+            3 => {
+                let answer = self.inner.call(lock, request).await;
+                tokio::time::sleep(Duration::from_millis(faults.next() % 60)).await;
+                answer
+            }
+            _ => {
+                // Old bytes: they arrive long after their sender was told that it failed.
+                let (engine, lock) = (self.inner.clone(), lock.clone());
+                let late = Duration::from_millis(faults.next() % 200);
+                tokio::spawn(async move {
+                    tokio::time::sleep(late).await;
+                    let _ = engine.call(&lock, request).await;
+                });
+                Err(EngineError::Unknown("the connection broke".into()))
+            }
+        }
+    }
+}
+
+impl Engine for FaultyEngine {
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+        Box::pin(self.through(lock, request))
+    }
+
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
+        self.inner.ping()
+    }
+
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
+        self.inner.view(lock, waiters_max)
+    }
+
+    fn list<'a>(
+        &'a self,
+        pattern: &'a Pattern,
+        after: Option<&'a Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
+        self.inner.list(pattern, after, max, waiters_max)
+    }
+
+    fn max_lease(&self) -> Duration {
+        self.inner.max_lease()
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        self.inner.close()
+    }
+}

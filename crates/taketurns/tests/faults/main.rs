@@ -1,0 +1,229 @@
+//! The client over a store that fails: requests and replies that are lost, bytes that come late,
+//! wake-ups that never come, a store that is down. What was promised holds all the same.
+
+mod faulty;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use faulty::{Faults, Faulty};
+use taketurns::engine::{Clock, MemoryStore};
+use taketurns::{Connect, ErrorKind, Locks, LossCause, Token};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn connect(store: &MemoryStore, faults: &Arc<Faults>) -> Locks {
+    let faulty = Faulty { store: store.clone(), faults: faults.clone() };
+    let connect = Connect::engine(faulty).waiter_lease(Duration::from_millis(300));
+    connect.open().await.expect("faults start after the connection is made")
+}
+
+fn store() -> MemoryStore {
+    MemoryStore::new(Clock::System)
+}
+
+async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
+    let output = tokio::time::timeout(PATIENCE, future.into_future()).await;
+    output.unwrap_or_else(|_| panic!("this took too long: {what}"))
+}
+
+/// Waits until the store has neither holder nor waiter.
+async fn is_left_alone(store: &MemoryStore, lock: &str) {
+    let locks = connect(store, &Arc::default()).await;
+    soon("nothing is left behind", async {
+        loop {
+            match locks.inspect(lock).await.expect("memory answers") {
+                Some(view) if view.holders.len() + view.waiting > 0 => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                _ => return,
+            }
+        }
+    })
+    .await;
+}
+
+/// One turn as its holder saw it: certain to hold from `from` to `until`.
+struct Turn {
+    token: Token,
+    from: Instant,
+    until: Instant,
+}
+
+/// Sorted by token, turns must not overlap: whoever could still `check` was alone.
+fn no_two_overlap(mut turns: Vec<Turn>) {
+    turns.sort_by_key(|turn| turn.token);
+    for pair in turns.windows(2) {
+        assert!(pair[0].token < pair[1].token, "two grants had one token");
+        assert!(
+            pair[0].until <= pair[1].from,
+            "token {} was valid when {} began",
+            pair[0].token,
+            pair[1].token
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_lost_on_the_way_turns_do_not_overlap_and_all_get_theirs() {
+    for seed in 0..4 {
+        let store = store();
+        let turns = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for client in 0..4 {
+            let faults = Arc::new(Faults::seeded(seed * 10 + client));
+            let locks = connect(&store, &faults).await;
+            faults.set_percent(15);
+            for _ in 0..3 {
+                let (locks, turns) = (locks.clone(), turns.clone());
+                tasks.push(tokio::spawn(async move {
+                    for _ in 0..6 {
+                        let lease = Duration::from_millis(400);
+                        let guard = locks.mutex("l").acquire().lease(lease).await.expect("a turn");
+                        let (token, from) = (guard.token().expect("fenced"), Instant::now());
+                        let mut until = from;
+                        for _ in 0..4 {
+                            tokio::time::sleep(Duration::from_millis(1)).await;
+                            // The instant is taken first: it was held then.
+                            let now = Instant::now();
+                            if guard.check().is_err() {
+                                break;
+                            }
+                            until = now;
+                        }
+                        turns.lock().expect("no panic").push(Turn { token, from, until });
+                        // It may be lost by now, or its release's reply may be.
+                        let _ = guard.release().await;
+                    }
+                }));
+            }
+        }
+        for task in tasks {
+            soon("everyone gets its turns", task).await.expect("no panic");
+        }
+        let turns = std::mem::take(&mut *turns.lock().expect("no panic"));
+        assert_eq!(turns.len(), 4 * 3 * 6);
+        no_two_overlap(turns);
+        is_left_alone(&store, "l").await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_single_wake_up_everyone_still_gets_its_turn() {
+    let store = store();
+    let faults = Arc::new(Faults::default());
+    faults.drop_wakes(true);
+    let locks = connect(&store, &faults).await;
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let locks = locks.clone();
+        waiting.push(tokio::spawn(async move {
+            let guard = locks.mutex("l").acquire().await.expect("a turn");
+            guard.release().await.expect("held");
+        }));
+    }
+    guard.release().await.expect("held");
+    for task in waiting {
+        soon("the re-check finds the grant", task).await.expect("no panic");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_whose_reply_was_lost_is_found_by_the_retry() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    faults.lose_replies(1);
+    let guard = soon("the retry", locks.mutex("l").acquire()).await.expect("granted once");
+    let view = locks.inspect("l").await.expect("memory answers").expect("held");
+    assert_eq!(view.holders.len(), 1);
+    assert_eq!(view.holders[0].token, guard.token());
+    assert_eq!(view.waiting, 0);
+}
+
+#[tokio::test]
+async fn a_lock_whose_store_is_gone_is_lost_before_its_lease_ends_and_stays_lost() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
+    let lease = Duration::from_millis(600);
+    let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
+    let waits = tokio::spawn(async move { other.mutex("l").acquire().await.expect("a turn") });
+    faults.down(true);
+    assert_eq!(soon("it is lost", guard.lost()).await, LossCause::Expired);
+    assert!(!waits.is_finished(), "it was lost before anyone else was granted");
+    let next = soon("the next one holds", waits).await.expect("no panic");
+    faults.down(false);
+    tokio::time::sleep(lease / 2).await;
+    assert_eq!(guard.check().expect_err("for good").kind(), ErrorKind::Lost);
+    assert!(next.is_held(), "what the first one does afterwards does not touch the second");
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert!(next.is_held());
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_unreachable_and_not_contended() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    faults.down(true);
+    let within = Duration::from_millis(50);
+    let error = locks.mutex("l").acquire().within(within).await.expect_err("down");
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    let error = locks.mutex("l").try_acquire().await.expect_err("down");
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    let patient = tokio::spawn(async move { locks.mutex("l").acquire().await });
+    tokio::time::sleep(within).await;
+    faults.down(false);
+    let guard = soon("it waits through the outage", patient).await.expect("no panic");
+    guard.expect("granted").release().await.expect("held");
+    is_left_alone(&store, "l").await;
+}
+
+#[tokio::test]
+async fn old_bytes_of_a_cancelled_acquire_take_nothing() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    // The request is held up on its way, its sender gives up, and then it arrives.
+    faults.hold_up(true);
+    let within = Duration::from_millis(30);
+    locks.mutex("l").acquire().within(within).await.expect_err("no answer");
+    faults.hold_up(false);
+    is_left_alone(&store, "l").await;
+    faults.deliver_held_up().await;
+    let view = locks.inspect("l").await.expect("memory answers").expect("buried there");
+    assert_eq!(view.holders.len() + view.waiting, 0, "a ghost took the lock");
+}
+
+#[tokio::test]
+async fn a_place_that_lapsed_is_taken_again_at_the_tail() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
+    let guard = other.mutex("l").acquire().await.expect("free");
+    let first = tokio::spawn(async move { locks.mutex("l").acquire().await.expect("a turn") });
+    while other.inspect("l").await.expect("memory answers").expect("held").waiting == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    faults.down(true);
+    while other.inspect("l").await.expect("memory answers").expect("held").waiting == 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let second = tokio::spawn(async move {
+        let guard = other.mutex("l").acquire().await.expect("a turn");
+        guard.release().await.expect("held");
+    });
+    guard.release().await.expect("held");
+    soon("the dead place is skipped", second).await.expect("no panic");
+    faults.down(false);
+    let guard = soon("the first one comes back", first).await.expect("no panic");
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_repeated() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    faults.lose_replies(1);
+    let error = guard.release().await.expect_err("whether the first try did it is not known");
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    is_left_alone(&store, "l").await;
+}

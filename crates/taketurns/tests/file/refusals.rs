@@ -1,0 +1,107 @@
+//! A path that can't be a store: one clear error, and what is there stays as it was.
+
+use std::fs;
+use std::path::Path;
+
+use taketurns::ErrorKind;
+
+use crate::{connect, directory};
+
+/// Connecting fails with these words, and leaves the file as it was.
+async fn refused(path: &Path, words: &str) {
+    let before = fs::read(path).ok();
+    let url = format!("file:{}", path.display());
+    let error = taketurns::connect(&url).await.expect_err("not a store");
+    assert_eq!(error.kind(), ErrorKind::Store, "{error}");
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(fs::read(path).ok(), before, "it was changed");
+}
+
+#[tokio::test]
+async fn a_directory_is_refused() {
+    let (dir, _) = directory();
+    refused(dir.path(), "this is a directory").await;
+}
+
+#[tokio::test]
+async fn a_path_in_no_directory_is_refused() {
+    let (dir, _) = directory();
+    refused(&dir.path().join("none/locks.db"), "No such file or directory").await;
+    let file = dir.path().join("file");
+    fs::write(&file, "x").expect("a file");
+    refused(&file.join("locks.db"), "not a directory").await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let (_dir, path) = directory();
+    for contents in [&b"hello"[..], b"", &[0; 4096]] {
+        fs::write(&path, contents).expect("a file");
+        refused(&path, "not a taketurns store").await;
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_database_is_refused() {
+    let (_dir, path) = directory();
+    let other = rusqlite::Connection::open(&path).expect("SQLite");
+    other.execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").expect("filled");
+    drop(other);
+    refused(&path, "not a taketurns store").await;
+}
+
+#[tokio::test]
+async fn a_store_that_was_cut_short_is_refused() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    drop(locks.mutex("l").acquire().await.expect("free"));
+    locks.close().await;
+    let whole = fs::read(&path).expect("readable");
+    for keep in [whole.len() - 1, whole.len() / 2, 200] {
+        fs::write(&path, &whole[..keep]).expect("writable");
+        refused(&path, "cut short").await;
+    }
+    fs::write(&path, &whole[..50]).expect("writable");
+    refused(&path, "not a taketurns store").await;
+}
+
+#[tokio::test]
+async fn a_store_of_another_format_is_refused() {
+    let (_dir, path) = directory();
+    connect(&path).await.close().await;
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    database.pragma_update(None, "user_version", 99).expect("writable");
+    drop(database);
+    refused(&path, "format 99").await;
+}
+
+#[tokio::test]
+async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    drop(locks.mutex("good").acquire().await.expect("free"));
+    drop(locks.mutex("bad").acquire().await.expect("free"));
+    locks.close().await;
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    for damage in ["x'ff00'", "x'01ffffffff'", "x'01'", "x''"] {
+        let update = format!("UPDATE locks SET state = {damage} WHERE name = 'bad'");
+        database.execute(&update, []).expect("writable");
+        let locks = connect(&path).await;
+        let error = locks.mutex("bad").acquire().await.expect_err("damaged");
+        assert_eq!(error.kind(), ErrorKind::Store, "{error}");
+        drop(locks.mutex("good").acquire().await.expect("free"));
+        locks.close().await;
+        let kept = format!("SELECT state = {damage} FROM locks WHERE name = 'bad'");
+        let kept: bool = database.query_row(&kept, [], |row| row.get(0)).expect("there");
+        assert!(kept, "the damaged row was written to");
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_is_refused_without_repeating_what_may_be_a_secret() {
+    for url in ["", "locks.db", "file:", "redis://:secret@host", "nfs:/x"] {
+        let error = taketurns::connect(url).await.expect_err("not a store");
+        assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}

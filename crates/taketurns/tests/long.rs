@@ -1,0 +1,69 @@
+//! What only shows over time.
+
+use std::time::{Duration, Instant};
+
+use taketurns::Locks;
+
+/// Eight tasks, half of which name the locks the other way round, for ten seconds: if two of them
+/// could ever wait for each other they would, and then no turn would follow.
+async fn all_against_all(locks: Locks) {
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut tasks = Vec::new();
+    for task in 0..8 {
+        let locks = locks.clone();
+        tasks.push(tokio::spawn(async move {
+            let names = if task % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
+            let mut turns = 0_u32;
+            while Instant::now() < end {
+                let guard = locks.all(names).acquire().await.expect("both");
+                assert!(guard.is_held());
+                guard.release().await.expect("held");
+                turns += 1;
+            }
+            turns
+        }));
+    }
+    let mut turns = Vec::new();
+    for task in tasks {
+        let ended = tokio::time::timeout(Duration::from_secs(60), task).await;
+        turns.push(ended.expect("a deadlock").expect("no panic"));
+    }
+    println!("turns of each task: {turns:?}");
+    assert!(turns.iter().all(|turns| *turns > 0), "somebody was starved: {turns:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_against_all_in_memory() {
+    all_against_all(taketurns::connect("memory:").await.expect("memory")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_against_all_in_a_file() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let url = format!("file:{}", dir.path().join("locks.db").display());
+    all_against_all(taketurns::connect(&url).await.expect("a file")).await;
+}
+
+/// Renewals and hand-overs on the caller's own runtime, and a guard that outlives it.
+#[test]
+fn on_the_callers_runtime_locks_are_kept_until_it_ends() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let guard = runtime.block_on(async {
+        let handle = tokio::runtime::Handle::current();
+        let locks = taketurns::connect_on("memory:", handle).await.expect("memory");
+        let lease = Duration::from_millis(300);
+        let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
+        tokio::time::sleep(lease * 2).await;
+        guard.check().expect("it was renewed");
+        let waits = tokio::spawn({
+            let locks = locks.clone();
+            async move { locks.mutex("l").acquire().lease(lease).await.expect("a turn") }
+        });
+        guard.release().await.expect("held");
+        waits.await.expect("no panic")
+    });
+    drop(runtime);
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(!guard.is_held(), "nobody renewed it, and it says so");
+    drop(guard);
+}
