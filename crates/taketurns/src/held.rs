@@ -126,6 +126,7 @@ impl Held {
     /// The engine said that it is over.
     pub(crate) fn lose(&self, cause: LossCause) {
         self.state().hold.handle_loss(local_us(), cause);
+        self.loss();
         self.changed.notify_one();
     }
 

@@ -90,10 +90,18 @@ impl Store {
 
     /// One step, and the wake-ups that follow from it once it is committed.
     pub(super) fn step(&mut self, name: &Name, request: &Request) -> Result<Answer, EngineError> {
-        let (answer, mut wakes) = self.transact(name, request)?;
+        let (answer, wakes) = self.transact(name, request)?;
+        // The request is carried out: what fails from here on is not its failure.
+        if let Err(error) = self.follow_up(name, wakes) {
+            tracing::warn!(lock = %name, %error, "what followed from a step was left to the next");
+        }
+        Ok(answer)
+    }
+
+    /// Delivers wake-ups, passes on what was handed to the dead, and forgets what is long idle.
+    fn follow_up(&mut self, name: &Name, mut wakes: Vec<Wake>) -> Result<(), EngineError> {
         for _ in 0..DEAD_PER_STEP_MAX {
-            let dead = self.deliver(name, wakes);
-            wakes = Vec::new();
+            let dead = self.deliver(name, std::mem::take(&mut wakes));
             for client in dead {
                 let (_, more) = self.transact(name, &Request::ClientGone { client })?;
                 wakes.extend(more);
@@ -106,7 +114,7 @@ impl Store {
         if self.steps.is_multiple_of(STEPS_PER_SWEEP) {
             self.forget()?;
         }
-        Ok(answer)
+        Ok(())
     }
 
     pub(super) fn view(

@@ -69,7 +69,9 @@ impl Mouth {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         for entry in entries.take(SWEEP_MAX).flatten() {
             let name = entry.file_name();
-            if is_refused(&self.socket.send_to(&[], self.address(&name.to_string_lossy()))) {
+            let connected = UnixDatagram::unbound()
+                .and_then(|socket| socket.connect(self.address(&name.to_string_lossy())));
+            if is_refused(&connected) {
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -99,8 +101,8 @@ impl Mouth {
 
 /// The socket is there, but no process has it open. A socket that is not there proves nothing: its
 /// client may have none.
-fn is_refused(sent: &io::Result<usize>) -> bool {
-    matches!(sent, Err(error) if error.kind() == ErrorKind::ConnectionRefused)
+fn is_refused<T>(tried: &io::Result<T>) -> bool {
+    matches!(tried, Err(error) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
 fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
@@ -112,7 +114,7 @@ fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
                     wakes.push(Woken::Wake { lock: lock.clone(), wake, epoch: 0 });
                 }
             }
-            // No bytes: the ear was dropped, or somebody's sweep asked whether we live.
+            // Nobody sends nothing: the ear was dropped.
             Err(_) if bytes == 0 && Arc::strong_count(socket) == 1 => return,
             Err(_) => {}
         }
