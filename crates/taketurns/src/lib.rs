@@ -63,3 +63,8 @@ pub use taketurns_core::{
     Label, Member, MemberView, Name, Now, Owner, Pattern, Place, Refusal, Reply, Request, Token,
     View, WaiterView, Wake, WakeEvent,
 };
+
+/// The README's snippets are compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
