@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The secret that authorises renewing and releasing one grant: 128 random bits, fresh for every
 /// acquire. It has no `Display`, and its `Debug` shows nothing of it.
@@ -29,7 +29,7 @@ impl fmt::Debug for Owner {
 
 /// Which client a holder or a waiter belongs to: where wake-ups go, and whose refresh keeps a place
 /// alive. Public, authorises nothing.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
 impl ClientId {
@@ -47,6 +47,28 @@ impl ClientId {
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Text where people or JavaScript read it, a number where only a store does.
+impl Serialize for ClientId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ClientId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            u64::from_str_radix(&text, 16).map(Self).map_err(serde::de::Error::custom)
+        } else {
+            u64::deserialize(deserializer).map(Self)
+        }
     }
 }
 
@@ -97,6 +119,18 @@ mod tests {
         assert_eq!(ClientId::from_bits(0xab).to_string(), "00000000000000ab");
         assert_eq!(format!("{:?}", ClientId::from_bits(1)), "ClientId(0000000000000001)");
         assert_eq!(ClientId::from_bits(9).bits(), 9);
+    }
+
+    #[test]
+    fn a_client_id_is_text_for_people_and_a_number_for_a_store() {
+        let id = ClientId::from_bits(u64::MAX);
+        let text = serde_json::to_string(&id).unwrap();
+        assert_eq!(text, "\"ffffffffffffffff\"");
+        assert_eq!(serde_json::from_str::<ClientId>(&text).unwrap(), id);
+        assert!(serde_json::from_str::<ClientId>("\"x\"").is_err());
+        let bytes = postcard::to_allocvec(&id).unwrap();
+        assert_eq!(bytes, postcard::to_allocvec(&u64::MAX).unwrap());
+        assert_eq!(postcard::from_bytes::<ClientId>(&bytes).unwrap(), id);
     }
 
     #[test]

@@ -38,3 +38,18 @@ pub const TOKEN_CLOCK_MAX: u64 = 1 << 52;
 pub fn is_lease(lease_ms: u64) -> bool {
     (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_an_integer_that_a_double_holds_exactly() {
+        assert_eq!(TOKEN_MAX, 9_007_199_254_740_991, "JavaScript's Number.MAX_SAFE_INTEGER");
+    }
+
+    #[test]
+    fn a_clock_gone_mad_leaves_as_many_tokens_as_it_used_up() {
+        assert_eq!(TOKEN_MAX - TOKEN_CLOCK_MAX, TOKEN_CLOCK_MAX - 1);
+    }
+}

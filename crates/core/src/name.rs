@@ -193,8 +193,8 @@ impl Pattern {
         while n < name.len() {
             match pattern.get(p) {
                 Some('*') => {
-                    retry = Some((p + 1, n));
                     p += 1;
+                    retry = Some((p, n));
                 }
                 Some(&c) if c == '?' || c == name[n] => {
                     p += 1;
@@ -202,9 +202,8 @@ impl Pattern {
                 }
                 _ => match retry {
                     Some((after_star, from)) => {
-                        p = after_star;
-                        n = from + 1;
-                        retry = Some((after_star, from + 1));
+                        (p, n) = (after_star, from + 1);
+                        retry = Some((p, n));
                     }
                     None => return false,
                 },

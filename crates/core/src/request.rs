@@ -25,13 +25,13 @@ pub enum Request {
         /// For how long they stay without a further refresh.
         waiter_lease_ms: u64,
     },
-    /// Stretch a held lease. One that ran out is gone, and is never recreated.
+    /// Stretch a held lease, never shorten it. One that ran out is gone, and is never recreated.
     Renew {
         /// Whose grant.
         owner: Owner,
         /// Who keeps it from now on: wake-ups go there.
         client: ClientId,
-        /// How long from now.
+        /// How long from now, at least.
         lease_ms: u64,
     },
     /// Give up the lock, or the place in the queue: whichever the owner has.

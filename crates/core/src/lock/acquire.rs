@@ -11,6 +11,9 @@ impl Lock {
         }
         if let Some(place) = self.queue.place_of(acquire.owner) {
             if let Some(waiter_lease_ms) = acquire.waiter_lease_ms {
+                if !limits::is_lease(waiter_lease_ms) {
+                    return Reply::Refused(Refusal::InvalidLease);
+                }
                 self.queue.keep_alive(acquire.client, waiter_lease_ms, now);
             }
             return self.queued(place);

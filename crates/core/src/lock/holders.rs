@@ -117,16 +117,15 @@ impl Holders {
         self.remove(owner)
     }
 
-    /// The clock was set back: nobody holds for longer than it asked for.
-    pub(super) fn pull_in(&mut self, now: Now) {
-        let too_far: Vec<Owner> = self
+    /// The clock was set back: nobody holds for longer than its own lease.
+    pub(super) fn pull_in(&mut self, now: Now, lease_of: impl Fn(&Holder) -> u64) {
+        let at_most: Vec<(Owner, u64)> = self
             .iter()
-            .filter(|holder| holder.deadline_ms > now.ms.saturating_add(holder.lease_ms))
-            .map(|holder| holder.owner)
+            .map(|holder| (holder.owner, now.ms.saturating_add(lease_of(holder))))
             .collect();
-        for owner in too_far {
+        for (owner, at_most_ms) in at_most {
             self.update(owner, |holder| {
-                holder.deadline_ms = now.ms.saturating_add(holder.lease_ms);
+                holder.deadline_ms = holder.deadline_ms.min(at_most_ms);
                 holder.since_ms = holder.since_ms.min(now.ms);
             });
         }

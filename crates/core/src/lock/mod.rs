@@ -54,7 +54,8 @@ impl Lock {
     }
 
     /// Carries out one request at one instant. Takes time in the logarithm of the number of waiters
-    /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
+    /// at most, and skips or grants at most [`limits::STEP_MAX`] of them. Only a step that finds the
+    /// clock set back looks at every client that waits.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
         let mut work = Work { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
         self.catch_up(now);
@@ -95,7 +96,10 @@ impl Lock {
         if !self.members.is_empty() {
             return None;
         }
-        let in_use_until = self.holders.last_deadline_ms().unwrap_or(0).max(self.seen_ms);
+        // No waiter was seen later than the last step, and none has a longer lease than the longest.
+        let patience_ms = if self.queue.is_empty() { 0 } else { limits::LEASE_MS_MAX };
+        let waited_until = self.seen_ms.saturating_add(patience_ms);
+        let in_use_until = self.holders.last_deadline_ms().unwrap_or(0).max(waited_until);
         Some(in_use_until.saturating_add(limits::RETENTION_MS))
     }
 
@@ -125,7 +129,9 @@ impl Lock {
 
     fn catch_up(&mut self, now: Now) {
         if now.ms < self.seen_ms {
-            self.holders.pull_in(now);
+            self.queue.pull_in(now);
+            let queue = &self.queue;
+            self.holders.pull_in(now, |holder| queue.lease_of(holder));
         }
         self.seen_ms = now.ms;
         self.tombs.purge(now.ms);
@@ -235,10 +241,11 @@ impl Lock {
             return Reply::Revoked;
         }
         let kept_by = holder.client;
+        // Never shorter: a renewal that was long under way must not end what a later one was promised.
         let renewed = self.holders.update(owner, |holder| {
             holder.client = client;
-            holder.lease_ms = lease_ms;
-            holder.deadline_ms = now.ms.saturating_add(lease_ms);
+            holder.lease_ms = holder.lease_ms.max(lease_ms);
+            holder.deadline_ms = holder.deadline_ms.max(now.ms.saturating_add(lease_ms));
             holder.handed = false;
         });
         let reply = renewed.map_or(Reply::NotHeld, |holder| Reply::Renewed(holder.grant()));

@@ -71,7 +71,9 @@ impl Lock {
                 None => self.members.settle_first(),
             }
         }
-        None
+        // Without members nobody can be granted, but the dead must not keep the lock in use.
+        let (place, waiter) = self.queue.iter().next().filter(|_| self.members.is_empty())?;
+        (!self.queue.is_live(waiter, now)).then_some(Next::Skip(place))
     }
 
     fn fits(&self, ask: &Ask) -> bool {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::holders::Holder;
 use crate::{Ask, ClientId, Label, Member, Now, Owner};
 
 /// One waiter.
@@ -155,6 +156,23 @@ impl Queue {
         client.waiter_lease_ms = waiter_lease_ms;
         client.deadline_ms = now.ms.saturating_add(waiter_lease_ms);
         true
+    }
+
+    /// The clock was set back: nobody is taken for alive for longer than its waiter lease.
+    pub(super) fn pull_in(&mut self, now: Now) {
+        for client in self.clients.values_mut() {
+            let at_most_ms = now.ms.saturating_add(client.waiter_lease_ms);
+            client.deadline_ms = client.deadline_ms.min(at_most_ms);
+        }
+    }
+
+    /// How long a holder may hold without renewal: its lease, but no more than a waiter lease while
+    /// its client has not answered the hand-over.
+    pub(super) fn lease_of(&self, holder: &Holder) -> u64 {
+        match self.clients.get(&holder.client) {
+            Some(client) if holder.handed => holder.lease_ms.min(client.waiter_lease_ms),
+            _ => holder.lease_ms,
+        }
     }
 
     /// The client is known to be dead: its places are from now on. Answers what was handed to it.

@@ -71,8 +71,12 @@ impl Lock {
         if queue.len() != places {
             return Err(Corrupt("one place is taken twice"));
         }
+        let count = snapshot.members.len();
         let members = Members::restore(snapshot.members, snapshot.unsettled, snapshot.next_free)
             .ok_or(Corrupt("two members are free since the same moment"))?;
+        if members.len() != count {
+            return Err(Corrupt("one member is there twice"));
+        }
         let mut tombs = Tombs::default();
         for (owner, until_ms) in snapshot.tombs {
             tombs.bury(owner, until_ms);
@@ -184,6 +188,9 @@ impl Lock {
         if held.len() != self.holders.iter().filter(|holder| holder.member.is_some()).count() {
             return Err(Corrupt("one member has two holders"));
         }
+        if self.kind == Kind::Pool && held.len() != self.holders.len() {
+            return Err(Corrupt("a holder of the pool has no member"));
+        }
         let in_state = |wanted: fn(State) -> bool| {
             self.members.iter().filter(move |(_, state)| wanted(*state)).map(|(member, _)| member)
         };
@@ -213,3 +220,6 @@ impl Lock {
 fn same_kind(one: Kind, other: Kind) -> bool {
     std::mem::discriminant(&one) == std::mem::discriminant(&other)
 }
+
+#[cfg(test)]
+mod tests;

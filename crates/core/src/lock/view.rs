@@ -82,7 +82,7 @@ impl Lock {
                 ask: holder.ask.clone(),
                 member: holder.member.clone(),
                 held_ms: now.ms.saturating_sub(holder.since_ms),
-                left_ms: holder.deadline_ms - now.ms,
+                left_ms: (holder.deadline_ms - now.ms).min(self.queue.lease_of(holder)),
                 revoked: holder.revoked,
             })
             .collect();

@@ -1,0 +1,196 @@
+//! What was stored and damaged must not come back as a lock.
+
+use super::*;
+use crate::{Acquire, Ask, Label, Now, Request, Token};
+
+const NOW: Now = Now { ms: 1_000, wall_us: 5 };
+
+fn acquire(lock: &mut Lock, bits: u64, ask: Ask) {
+    let acquire = Acquire {
+        owner: Owner::from_bits(bits.into()),
+        client: ClientId::from_bits(bits),
+        ask,
+        lease_ms: 1_000,
+        waiter_lease_ms: Some(500),
+        not_after_ms: u64::MAX,
+        label: Label::default(),
+    };
+    lock.apply(NOW, &Request::Acquire(acquire));
+}
+
+fn release(lock: &mut Lock, bits: u128, bury_until_ms: u64) {
+    let owner = Owner::from_bits(bits);
+    lock.apply(NOW, &Request::Release { owner, bury_until_ms });
+}
+
+fn member(name: &str) -> Member {
+    Member::new(name).unwrap()
+}
+
+/// Owner 2 was handed the lock, owners 3 and 4 wait, owner 9 is buried.
+fn mutex() -> Lock {
+    let mut lock = Lock::new();
+    (1..=4).for_each(|bits| acquire(&mut lock, bits, Ask::Mutex));
+    release(&mut lock, 1, 0);
+    release(&mut lock, 9, 9_000);
+    lock
+}
+
+/// Owners 1 and 2 have `a` and `b`, `c` and `d` are free, owner 3 waits for `a`.
+fn pool() -> Lock {
+    let mut lock = Lock::new();
+    for name in ["a", "b", "c", "d"] {
+        lock.apply(NOW, &Request::PoolAdd { member: member(name) });
+    }
+    for (bits, name) in [(1, "a"), (2, "b"), (3, "a")] {
+        acquire(&mut lock, bits, Ask::Member(member(name)));
+    }
+    lock
+}
+
+/// Owners 1 and 2 read.
+fn read() -> Lock {
+    let mut lock = Lock::new();
+    (1..=2).for_each(|bits| acquire(&mut lock, bits, Ask::Read));
+    lock
+}
+
+fn damaged(lock: fn() -> Lock, damage: fn(&mut Snapshot)) -> Result<Lock, Corrupt> {
+    let mut snapshot = lock().snapshot();
+    damage(&mut snapshot);
+    Lock::restore(snapshot)
+}
+
+#[test]
+fn what_was_stored_is_read_back() {
+    for lock in [mutex, pool, read] {
+        assert_eq!(damaged(lock, |_| {}), Ok(lock()));
+    }
+}
+
+#[test]
+fn what_can_not_be_a_lock_is_refused() {
+    type Case = (fn() -> Lock, fn(&mut Snapshot), &'static str);
+    let cases: &[Case] = &[
+        (mutex, |s| s.holders.push(s.holders[0].clone()), "one owner holds twice"),
+        (mutex, |s| s.places.push(s.places[0].clone()), "one place is taken twice"),
+        (mutex, |s| s.places[0].1.owner = s.places[1].1.owner, "one owner waits twice"),
+        (mutex, |s| s.places[0].1.owner = s.holders[0].owner, "one owner both holds and waits"),
+        (mutex, |s| s.places[1].0 = s.next_place, "a place was never given out"),
+        (
+            mutex,
+            |s| s.places[1].1.client = ClientId::from_bits(99),
+            "a client's places are miscounted",
+        ),
+        (mutex, |s| s.clients.retain(|(_, client)| client.waiting == 0), "a waiter has no client"),
+        (mutex, |s| s.clients[0].1.handed.clear(), "a client is remembered for nothing"),
+        (
+            mutex,
+            |s| s.clients[1].1.handed = s.clients[0].1.handed.clone(),
+            "a hand-over has no holder",
+        ),
+        (mutex, |s| s.holders[0].handed = false, "a hand-over has no holder"),
+        (mutex, |s| drop(s.clients.remove(0)), "a hand-over has no client"),
+        (mutex, |s| s.places[0].1.ask = Ask::Read, "a waiter is of another kind than its lock"),
+        (mutex, |s| s.kind = Kind::RwLock, "a holder is of another kind than its lock"),
+        (mutex, |s| s.last_token -= 1, "a holder's token was never given out"),
+        (mutex, |s| s.last_token = limits::TOKEN_MAX + 1, "the last token is past the largest"),
+        (read, |s| s.holders[0].token = s.holders[1].token, "two holders have one token"),
+        (read, |s| s.holders[0].ask = Ask::Write, "more is held than there is"),
+        (pool, |s| s.members.push(s.members[0].clone()), "one member is there twice"),
+        (pool, |s| s.members[2].1 = s.members[3].1, "two members are free since the same moment"),
+        (pool, |s| s.holders[0].member = s.holders[1].member.clone(), "one member has two holders"),
+        (pool, |s| s.holders[0].member = None, "a holder of the pool has no member"),
+        (pool, |s| s.members[0].1 = State::Free(0), "a member's state is not that of its holder"),
+        (
+            pool,
+            |s| s.members[2].1 = State::Held { leaving: false },
+            "a member's state is not that of its holder",
+        ),
+        (
+            pool,
+            |s| s.members[2].1 = State::Unsettled,
+            "the members to be offered are not those that were freed",
+        ),
+        (
+            pool,
+            |s| s.unsettled.push_back(member("c")),
+            "the members to be offered are not those that were freed",
+        ),
+        (
+            pool,
+            |s| {
+                s.members[2].1 = State::Unsettled;
+                s.unsettled = [member("c"), member("c")].into();
+            },
+            "the members to be offered are not those that were freed",
+        ),
+        (pool, |s| s.next_free -= 1, "a member is free since a moment to come"),
+        (pool, |s| s.places[0].1.ask = Ask::Any, "a member is free while somebody waits for it"),
+        (
+            pool,
+            |s| s.places[0].1.ask = Ask::Member(member("d")),
+            "a member is free while somebody waits for it",
+        ),
+        (
+            pool,
+            |s| {
+                (s.kind, s.holders, s.places, s.clients) = (Kind::Mutex, vec![], vec![], vec![]);
+            },
+            "there are members, but it is no pool",
+        ),
+    ];
+    for (lock, damage, message) in cases {
+        assert_eq!(damaged(*lock, *damage), Err(Corrupt(message)));
+    }
+}
+
+#[test]
+fn a_semaphore_made_smaller_may_hold_more_than_it_has() {
+    let mut lock = Lock::new();
+    acquire(&mut lock, 1, Ask::Permits { take: 3, of: 3 });
+    lock.apply(NOW, &Request::Resize { permits: 1 });
+    assert_eq!(Lock::restore(lock.snapshot()), Ok(lock));
+}
+
+#[test]
+fn the_largest_token_is_a_token() {
+    assert!(damaged(mutex, |s| s.last_token = limits::TOKEN_MAX).is_ok());
+}
+
+#[test]
+fn no_stored_lock_is_past_a_limit() {
+    let mut lock = Lock::new();
+    (1..=limits::HOLDERS_MAX as u64)
+        .for_each(|bits| acquire(&mut lock, bits, Ask::Permits { take: 1, of: 9_999 }));
+    let mut snapshot = lock.snapshot();
+    assert_eq!(Lock::restore(snapshot.clone()), Ok(lock));
+    let mut one_more = snapshot.holders[0].clone();
+    one_more.owner = Owner::from_bits(0);
+    one_more.token = Token::from_raw(1);
+    snapshot.holders.push(one_more);
+    assert_eq!(Lock::restore(snapshot), Err(Corrupt("too many holders")));
+
+    let mut lock = Lock::new();
+    for n in 0..limits::MEMBERS_MAX {
+        lock.apply(NOW, &Request::PoolAdd { member: member(&n.to_string()) });
+    }
+    let mut snapshot = lock.snapshot();
+    assert_eq!(Lock::restore(snapshot.clone()), Ok(lock));
+    snapshot.members.push((member("one more"), State::Free(snapshot.next_free)));
+    assert_eq!(Lock::restore(snapshot), Err(Corrupt("too many members")));
+
+    let mut snapshot = mutex().snapshot();
+    let (_, waiter) = snapshot.places[1].clone();
+    let more = limits::QUEUE_MAX - snapshot.places.len();
+    for n in 0..more as u64 {
+        let owner = Owner::from_bits(u128::from(n) + 100);
+        snapshot.places.push((snapshot.next_place + n, Waiter { owner, ..waiter.clone() }));
+    }
+    snapshot.clients[2].1.waiting += more as u32;
+    snapshot.next_place += more as u64;
+    assert!(Lock::restore(snapshot.clone()).is_ok());
+    let owner = Owner::from_bits(99);
+    snapshot.places.push((snapshot.next_place, Waiter { owner, ..waiter }));
+    assert_eq!(Lock::restore(snapshot), Err(Corrupt("too many waiters")));
+}

@@ -1,0 +1,359 @@
+//! The words of the golden scripts.
+//!
+//! | command | means |
+//! |---|---|
+//! | `at MS …` | the lease clock, from here on; any command may start with it |
+//! | `wall US` | the wall clock, from here on; 0 to begin with, so that tokens count 1, 2, 3 |
+//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `read`, `write`, `2/4`, `any` or `member:NAME` |
+//! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on, of which the last is shown |
+//! | `refresh c1 [wait=3000]` · `gone c1` | |
+//! | `renew A [client=c1] [lease=30000]` · `release A [bury=MS]` | |
+//! | `break [token=N] [now]` | |
+//! | `resize N` · `add NAME` · `remove NAME` · `tick` | |
+//! | `drain` | ticks until there is no more to hand over, and counts them |
+//! | `show` · `forget` | look, and change nothing |
+//! | `reboot` · `reload` | another boot; stored and read back |
+//!
+//! An owner is a capital letter, and unless it says otherwise `A` is of client `c1`, `B` of `c2`, ….
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use taketurns_core::{
+    Acquire, Ask, ClientId, Grant, Label, Lock, Member, Now, Owner, Place, Reply, Request, Step,
+    Token, Wake, WakeEvent,
+};
+
+const EXPECTED: &str = "    ";
+const OPTIONS: [&str; 6] = ["client", "lease", "wait", "not_after", "bury", "token"];
+
+/// Runs a script. Answers it with what came of each command in place of what it said.
+pub(crate) fn run(script: &str) -> Result<String, String> {
+    let mut world = World { lock: Lock::new(), now: Now { ms: 0, wall_us: 0 }, out: String::new() };
+    for (index, line) in script.lines().enumerate() {
+        if line.starts_with(EXPECTED) {
+            continue;
+        }
+        world.out += line;
+        world.out += "\n";
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        world
+            .command(&Words::new(line))
+            .and_then(|()| world.lock.audit().map_err(|corrupt| corrupt.to_string()))
+            .map_err(|problem| format!("line {}: {problem} in `{line}`", index + 1))?;
+    }
+    Ok(world.out)
+}
+
+struct World {
+    lock: Lock,
+    now: Now,
+    out: String,
+}
+
+impl World {
+    fn command(&mut self, words: &Words<'_>) -> Result<(), String> {
+        let mut words = words.clone();
+        if let Some(key) = words.options.keys().find(|key| !OPTIONS.contains(key)) {
+            return Err(format!("`{key}=` is no option"));
+        }
+        if words.first() == Some("at") {
+            self.now.ms = words.parse(1)?;
+            words.list.drain(..2);
+        }
+        match words.first() {
+            None => {}
+            Some("wall") => self.now.wall_us = words.parse(1)?,
+            Some("show") => self.show(),
+            Some("forget") => match self.lock.forget_at_ms() {
+                Some(at_ms) => self.say(format!("may be forgotten at {at_ms}")),
+                None => self.say("is never forgotten"),
+            },
+            Some("reboot") => self.lock.reboot(),
+            Some("reload") => self.reload()?,
+            Some("crowd") => self.crowd(&words)?,
+            Some("drain") => self.drain(),
+            Some(_) => {
+                let request = self.request(&words)?;
+                let step = self.lock.apply(self.now, &request);
+                self.say_step(&step);
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&self, words: &Words<'_>) -> Result<Request, String> {
+        Ok(match words.first().unwrap_or_default() {
+            "acquire" => Request::Acquire(self.acquire(words, owner(words.at(1)?)?)?),
+            "refresh" => Request::Refresh {
+                client: client(words.at(1)?)?,
+                waiter_lease_ms: words.option("wait", 3_000)?,
+            },
+            "renew" => Request::Renew {
+                owner: owner(words.at(1)?)?,
+                client: words.client(owner(words.at(1)?)?)?,
+                lease_ms: words.option("lease", 30_000)?,
+            },
+            "release" => Request::Release {
+                owner: owner(words.at(1)?)?,
+                bury_until_ms: words.option("bury", 0)?,
+            },
+            "break" => Request::Break {
+                token: words
+                    .value("token")
+                    .map(|_| words.option("token", 0))
+                    .transpose()?
+                    .map(Token::from_raw),
+                at_once: words.list.contains(&"now"),
+            },
+            "gone" => Request::ClientGone { client: client(words.at(1)?)? },
+            "resize" => Request::Resize { permits: words.parse(1)? },
+            "add" => Request::PoolAdd { member: member(words.at(1)?)? },
+            "remove" => Request::PoolRemove { member: member(words.at(1)?)? },
+            "tick" => Request::Tick,
+            other => return Err(format!("`{other}` is no command")),
+        })
+    }
+
+    fn acquire(&self, words: &Words<'_>, owner: Owner) -> Result<Acquire, String> {
+        let wait = match words.value("wait") {
+            Some("no") => None,
+            _ => Some(words.option("wait", 3_000)?),
+        };
+        let who = name(owner);
+        Ok(Acquire {
+            owner,
+            client: words.client(owner)?,
+            ask: words.list.get(2).map_or(Ok(Ask::Mutex), |word| ask(word))?,
+            lease_ms: words.option("lease", 30_000)?,
+            waiter_lease_ms: wait,
+            not_after_ms: words.option("not_after", self.now.ms + 10_000)?,
+            label: Label::new(&who, "").map_err(|invalid| invalid.to_string())?,
+        })
+    }
+
+    fn crowd(&mut self, words: &Words<'_>) -> Result<(), String> {
+        let mut last = None;
+        for n in 1..=words.parse(1)? {
+            let acquire = self.acquire(words, Owner::from_bits(CROWD + n))?;
+            last = Some(self.lock.apply(self.now, &Request::Acquire(acquire)));
+        }
+        if let Some(step) = last {
+            self.say_step(&step);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        let mut steps = 0;
+        loop {
+            let step = self.lock.apply(self.now, &Request::Tick);
+            steps += 1;
+            self.say_wakes(&step.wakes);
+            if !step.more {
+                return self.say(format!("drained in {steps}"));
+            }
+        }
+    }
+
+    fn reload(&mut self) -> Result<(), String> {
+        let stored = postcard::to_allocvec(&self.lock.snapshot()).map_err(|e| e.to_string())?;
+        let snapshot = postcard::from_bytes(&stored).map_err(|e| e.to_string())?;
+        let restored = Lock::restore(snapshot).map_err(|corrupt| corrupt.to_string())?;
+        if restored != self.lock {
+            return Err("what was read back is another lock".into());
+        }
+        self.lock = restored;
+        Ok(())
+    }
+
+    fn show(&mut self) {
+        let view = self.lock.view(self.now, 10);
+        let token = view.last_token.map_or("none".into(), |token| token.to_string());
+        self.say(format!("{}, last token {token}", view.kind));
+        for holder in view.holders {
+            let token = holder.token.map_or("none".into(), |token| token.to_string());
+            let member = holder.member.map_or(String::new(), |member| format!(" has {member}"));
+            self.say(format!(
+                "{} of c{} holds {} token={token}{member} held={} left={}{}",
+                holder.label,
+                holder.client.bits(),
+                holder.ask,
+                holder.held_ms,
+                holder.left_ms,
+                if holder.revoked { " revoked" } else { "" },
+            ));
+        }
+        for waiter in view.waiters.iter().take(3) {
+            self.say(format!(
+                "{} of c{} waits for {} since {} ms",
+                waiter.label,
+                waiter.client.bits(),
+                waiter.ask,
+                waiter.waited_ms
+            ));
+        }
+        if view.waiting > 3 {
+            self.say(format!("{} wait in all", view.waiting));
+        }
+        for member in view.members {
+            let state = match (member.held, member.leaving) {
+                (true, true) => "held, leaving",
+                (true, false) => "held",
+                (false, true) => "leaving",
+                (false, false) => "free",
+            };
+            self.say(format!("member {} {state}", member.name));
+        }
+    }
+
+    fn say_step(&mut self, step: &Step) {
+        self.say(reply(&step.reply));
+        self.say_wakes(&step.wakes);
+        if step.more {
+            self.say("more");
+        }
+    }
+
+    fn say_wakes(&mut self, wakes: &[Wake]) {
+        for Wake { client, owner, event } in wakes {
+            let event = match event {
+                WakeEvent::Granted(held) => grant(held),
+                WakeEvent::Revoked => "revoked".into(),
+                WakeEvent::Refused(refusal) => format!("refused: {refusal}"),
+            };
+            self.say(format!("wake {} of c{}: {event}", name(*owner), client.bits()));
+        }
+    }
+
+    fn say(&mut self, line: impl AsRef<str>) {
+        writeln!(self.out, "{EXPECTED}{}", line.as_ref()).expect("a String takes all");
+    }
+}
+
+fn reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Granted(held) => grant(held),
+        Reply::Queued(Place { number, front, recheck_ms }) => {
+            format!("queued place={number} front={front}{}", recheck(*recheck_ms))
+        }
+        Reply::Refreshed { waiting, front, recheck_ms, granted } => {
+            let granted: String = granted
+                .iter()
+                .map(|(owner, held)| format!(", {} is {}", name(*owner), grant(held)))
+                .collect();
+            format!("refreshed waiting={waiting} front={front}{}{granted}", recheck(*recheck_ms))
+        }
+        Reply::Renewed(held) => format!("renewed, {}", grant(held)),
+        Reply::Broken(count) => format!("broken {count}"),
+        Reply::Changed(true) => "changed".into(),
+        Reply::Changed(false) => "not changed".into(),
+        Reply::Refused(refusal) => format!("refused: {refusal}"),
+        Reply::Busy => "busy".into(),
+        Reply::Revoked => "revoked".into(),
+        Reply::Released => "released".into(),
+        Reply::Left => "left".into(),
+        Reply::NotHeld => "not held".into(),
+        Reply::Done => "done".into(),
+    }
+}
+
+fn recheck(recheck_ms: Option<u64>) -> String {
+    recheck_ms.map_or(String::new(), |recheck_ms| format!(" recheck={recheck_ms}"))
+}
+
+fn grant(grant: &Grant) -> String {
+    let token = grant.token.map_or("none".into(), |token| token.to_string());
+    let member = grant.member.as_ref().map_or(String::new(), |member| format!(" member={member}"));
+    format!("granted token={token} until={}{member}", grant.deadline_ms)
+}
+
+const LETTERS: RangeInclusive<char> = 'A'..='Z';
+/// Owners from here on belong to a crowd.
+const CROWD: u128 = 1_000;
+
+fn owner(word: &str) -> Result<Owner, String> {
+    let letter = word.chars().next().filter(|letter| word.len() == 1 && LETTERS.contains(letter));
+    let letter = letter.ok_or_else(|| format!("`{word}` is no owner"))?;
+    Ok(Owner::from_bits(u128::from(letter as u32 - 'A' as u32 + 1)))
+}
+
+fn name(owner: Owner) -> String {
+    match owner.expose() {
+        n if n > CROWD => format!("#{}", n - CROWD),
+        n => char::from(b'A' + n as u8 - 1).to_string(),
+    }
+}
+
+fn client(word: &str) -> Result<ClientId, String> {
+    let number = word.strip_prefix('c').and_then(|number| number.parse().ok());
+    number.map(ClientId::from_bits).ok_or_else(|| format!("`{word}` is no client"))
+}
+
+fn member(word: &str) -> Result<Member, String> {
+    Member::new(word).map_err(|invalid| invalid.to_string())
+}
+
+fn ask(word: &str) -> Result<Ask, String> {
+    let permits = |(take, of): (&str, &str)| Some((take.parse().ok()?, of.parse().ok()?));
+    Ok(match word {
+        "read" => Ask::Read,
+        "write" => Ask::Write,
+        "any" => Ask::Any,
+        _ if word == "mutex" || word.contains('=') => Ask::Mutex,
+        _ => match (word.strip_prefix("member:"), word.split_once('/').and_then(permits)) {
+            (Some(name), _) => Ask::Member(member(name)?),
+            (_, Some((take, of))) => Ask::Permits { take, of },
+            _ => return Err(format!("`{word}` is nothing to ask for")),
+        },
+    })
+}
+
+/// A command, split at its blanks.
+#[derive(Clone)]
+struct Words<'a> {
+    list: Vec<&'a str>,
+    options: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn new(line: &'a str) -> Self {
+        let list: Vec<&str> = line.split_whitespace().collect();
+        let options = list.iter().filter_map(|word| word.split_once('=')).collect();
+        Self { list, options }
+    }
+
+    fn first(&self) -> Option<&'a str> {
+        self.list.first().copied()
+    }
+
+    fn at(&self, index: usize) -> Result<&'a str, String> {
+        self.list.get(index).copied().ok_or_else(|| "a word is missing".into())
+    }
+
+    fn parse<T: FromStr>(&self, index: usize) -> Result<T, String> {
+        let word = self.at(index)?;
+        word.parse().map_err(|_| format!("`{word}` is no number"))
+    }
+
+    fn value(&self, key: &str) -> Option<&'a str> {
+        self.options.get(key).copied()
+    }
+
+    fn option(&self, key: &str, default: u64) -> Result<u64, String> {
+        let Some(value) = self.value(key) else { return Ok(default) };
+        value.parse().map_err(|_| format!("`{value}` is no number"))
+    }
+
+    /// The client that is named, or that of the owner's letter.
+    fn client(&self, owner: Owner) -> Result<ClientId, String> {
+        match self.value("client") {
+            Some(word) => client(word),
+            None => Ok(ClientId::from_bits(owner.expose() as u64)),
+        }
+    }
+}
