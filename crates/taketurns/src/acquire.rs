@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::attempt::{Attempt, Patience};
 use crate::clock::{local_us, micros};
-use crate::held::Terms;
+use crate::driver::Shared;
+use crate::held::{Held, Terms};
 use crate::locks::checked_lease;
 use crate::{Error, Guard, Locks, random};
 
@@ -113,14 +115,14 @@ impl<M> Acquire<M> {
             Ok(attempt) => {
                 let client = attempt.client.clone();
                 client.spawn(async move {
-                    let held = attempt.run(cancelled).await;
-                    let guard = held.map(|held| held.map(|held| Guard::new(held, shared)));
-                    // If nobody takes it, the guard is dropped here and released by that.
-                    let _ = done.send(guard);
+                    // If nobody takes what it got, it is given back.
+                    if let Err(Ok(Some(held))) = done.send(attempt.run(cancelled).await) {
+                        held.abandon();
+                    }
                 });
             }
         }
-        Running { result, _cancel: cancel }
+        Running { result, shared, _cancel: cancel }
     }
 }
 
@@ -133,7 +135,8 @@ impl Acquire<Waiting> {
     }
 
     /// Waits for the lock, does the work under it, and releases it. The work is given the token, and
-    /// is dropped where it stands if the lock is lost.
+    /// is dropped where it stands if the lock is lost. If the release fails the work is done all the
+    /// same: that is logged, and the lock ends with its lease.
     ///
     /// # Errors
     /// As for an acquire; [`Error::Lost`] if the lock was lost before the work was done.
@@ -161,7 +164,10 @@ impl Acquire<Waiting> {
         };
         // Work that was done just as the lock was lost was not done under it.
         guard.still_held()?;
-        guard.release().await?;
+        let lock = guard.name().clone();
+        if let Err(error) = guard.release().await {
+            tracing::warn!(%lock, %error, "the work was done, but the lock was not released");
+        }
         Ok(output)
     }
 }
@@ -203,7 +209,9 @@ pub struct Acquiring<M> {
 }
 
 struct Running {
-    result: oneshot::Receiver<Result<Option<Guard>, Error>>,
+    result: oneshot::Receiver<Result<Option<Arc<Held>>, Error>>,
+    /// The client lives as long as this does, and as the guard does that comes of it.
+    shared: Arc<Shared>,
     /// Dropped with the future, which tells the attempt.
     _cancel: oneshot::Sender<std::convert::Infallible>,
 }
@@ -212,7 +220,19 @@ impl Running {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
         let result = ready!(Pin::new(&mut self.result).poll(cx));
         // The task is gone without an answer only if its runtime was shut down.
-        Poll::Ready(result.unwrap_or(Err(Error::Closed)))
+        let held = result.unwrap_or(Err(Error::Closed))?;
+        Poll::Ready(Ok(held.map(|held| Guard::new(held, self.shared.clone()))))
+    }
+}
+
+/// A result may have come that was never polled for.
+impl Drop for Running {
+    fn drop(&mut self) {
+        // From here on none can come unseen.
+        self.result.close();
+        if let Ok(Ok(Some(held))) = self.result.try_recv() {
+            held.abandon();
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Backoff};
+use taketurns_core::client::{Anchor, Backoff, LossCause};
 use taketurns_core::{Acquire, Ask, Grant, Label, Reply, Request};
 use tokio::sync::oneshot;
 
@@ -92,8 +92,8 @@ impl Attempt {
             },
         };
         drop(registration);
-        let gave_up = matches!(stop, Stop::Cancelled | Stop::TimedOut);
-        if traffic.bury_until_ms() > 0 || (gave_up && traffic.placed) {
+        let nothing_there = matches!(stop, Stop::Busy) || !traffic.placed;
+        if traffic.bury_until_ms() > 0 || !nothing_there {
             self.clean_up(&traffic);
         }
         match stop {
@@ -142,6 +142,9 @@ impl Attempt {
             match signal {
                 Signal::Granted { grant, anchor } => {
                     if let Some(held) = self.take(grant, anchor, traffic).await? {
+                        if registration.was_revoked() {
+                            held.lose(LossCause::Revoked);
+                        }
                         return Ok(held);
                     }
                 }
@@ -150,7 +153,7 @@ impl Attempt {
                         return Err(Stop::Failed(error));
                     }
                 }
-                Signal::Rejoin => {}
+                Signal::Rejoin | Signal::Revoked => {}
             }
             tracing::debug!(lock = %self.terms.lock, "asking again");
             sleep_until_us(local_us() + backoff.pause_us(random::bits64())).await;

@@ -20,6 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use crate::engine::Guarantees;
 use crate::{Error, Handle, LossCause, Name, Token, Trying, View, Waiting};
 
 /// Connects to a store. See [`crate::connect`].
@@ -102,6 +103,27 @@ impl Locks {
         block_on(self.inner().adopt(handle)).map(Guard)
     }
 
+    /// See [`crate::Locks::renew`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn renew(&self, handle: &Handle, lease: Option<Duration>) -> Result<Duration, Error> {
+        block_on(self.inner().renew(handle, lease))
+    }
+
+    /// See [`crate::Locks::release`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release(&self, handle: &Handle) -> Result<(), Error> {
+        block_on(self.inner().release(handle))
+    }
+
+    /// See [`crate::Locks::guarantees`].
+    pub fn guarantees(&self) -> Guarantees {
+        self.inner().guarantees()
+    }
+
     /// See [`crate::Locks::inspect`].
     ///
     /// # Errors
@@ -125,7 +147,9 @@ impl Locks {
 }
 
 impl From<crate::Locks> for Locks {
-    /// The same client, used from code that is not async.
+    /// The same client, used from code that is not async. If it is one of
+    /// [`connect_on`](crate::connect_on), its runtime must run on other threads than those that
+    /// block.
     fn from(locks: crate::Locks) -> Self {
         Self(Some(locks))
     }
@@ -133,7 +157,10 @@ impl From<crate::Locks> for Locks {
 
 impl Drop for Locks {
     fn drop(&mut self) {
-        if let Some(locks) = self.0.take() {
+        // On a runtime of the caller's we may be the very thread that the end has to run on.
+        if let Some(locks) = self.0.take()
+            && locks.shared.has_thread()
+        {
             block_on(locks.close());
         }
     }
@@ -294,6 +321,19 @@ impl Acquire<Waiting> {
     pub fn wait(self) -> Result<Guard, Error> {
         block_on(self.0.into_future()).map(Guard)
     }
+
+    /// Waits for the lock, does the work under it, and releases it. The work can't be stopped from
+    /// outside: it should ask its guard when it takes long.
+    ///
+    /// # Errors
+    /// As awaiting a [`crate::Acquire`]; [`Error::Lost`] if the lock was lost before the work was
+    /// done.
+    pub fn run<T>(self, work: impl FnOnce(&Guard) -> T) -> Result<T, Error> {
+        let guard = self.wait()?;
+        let output = work(&guard);
+        guard.still_held()?;
+        Ok(output)
+    }
 }
 
 impl Acquire<Trying> {
@@ -326,9 +366,8 @@ impl AcquireAll {
     ///
     /// # Errors
     /// As awaiting a [`crate::AcquireAll`].
-    pub fn wait(self) -> Result<Vec<Guard>, Error> {
-        let guards = block_on(self.0.into_future())?;
-        Ok(guards.into_guards().into_iter().map(Guard).collect())
+    pub fn wait(self) -> Result<AllGuard, Error> {
+        block_on(self.0.into_future()).map(AllGuard)
     }
 }
 
@@ -377,6 +416,30 @@ impl Guard {
     /// Waits until the lock is lost. See [`crate::Guard::lost`].
     pub fn wait_until_lost(&self) -> LossCause {
         block_on(self.0.lost())
+    }
+}
+
+/// Several mutexes, all held. See [`crate::AllGuard`], to which it dereferences for all that does not
+/// wait.
+#[must_use = "dropping a guard releases the locks"]
+#[derive(Debug)]
+pub struct AllGuard(crate::AllGuard);
+
+impl AllGuard {
+    /// See [`crate::AllGuard::release`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release(self) -> Result<(), Error> {
+        block_on(self.0.release())
+    }
+}
+
+impl Deref for AllGuard {
+    type Target = crate::AllGuard;
+
+    fn deref(&self) -> &crate::AllGuard {
+        &self.0
     }
 }
 

@@ -158,6 +158,8 @@ impl Client {
                             self.waits.signal(&name, wake.owner, Signal::Refused(refusal));
                         }
                         WakeEvent::Revoked => {
+                            // First to the acquire, which looks there once it has made a guard.
+                            self.waits.signal(&name, wake.owner, Signal::Revoked);
                             if let Some(held) = self.guard(wake.owner) {
                                 held.lose(LossCause::Revoked);
                             }

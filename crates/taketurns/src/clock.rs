@@ -33,7 +33,7 @@ pub enum Clock {
     /// The boot clock for leases, the wall clock for tokens.
     #[default]
     System,
-    /// Both from a number that only [`Manual::advance`] changes.
+    /// Both stand still until they are moved.
     Manual(Manual),
 }
 
@@ -46,8 +46,9 @@ impl Clock {
                 Now { ms: local_us() / 1_000, wall_us: micros(wall) }
             }
             Clock::Manual(manual) => {
-                let ms = manual.0.load(Ordering::SeqCst);
-                Now { ms, wall_us: ms.saturating_mul(1_000) }
+                let [lease_ms, wall_ms] = manual.0.as_ref();
+                let wall_us = wall_ms.load(Ordering::SeqCst).saturating_mul(1_000);
+                Now { ms: lease_ms.load(Ordering::SeqCst), wall_us }
             }
         }
     }
@@ -65,22 +66,31 @@ impl Clock {
 /// assert_eq!(clock.now().ms, before + 3_000);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Manual(Arc<AtomicU64>);
+pub struct Manual(Arc<[AtomicU64; 2]>);
 
 impl Manual {
     /// Starts at an arbitrary time.
     pub fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(1_000_000)))
+        Self(Arc::new([AtomicU64::new(1_000_000), AtomicU64::new(2_000_000)]))
     }
 
-    /// Moves it forward.
+    /// Moves lease clock and wall clock forward.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(millis(by), Ordering::SeqCst);
+        for clock in self.0.as_ref() {
+            clock.fetch_add(millis(by), Ordering::SeqCst);
+        }
     }
 
-    /// Sets it back, as an administrator might.
+    /// Sets both back, as a lease clock that is a server's wall clock may be.
     pub fn set_back(&self, by: Duration) {
-        self.0.fetch_sub(millis(by), Ordering::SeqCst);
+        for clock in self.0.as_ref() {
+            clock.fetch_sub(millis(by), Ordering::SeqCst);
+        }
+    }
+
+    /// Sets only the wall clock forward, as an administrator might.
+    pub fn set_wall_forward(&self, by: Duration) {
+        self.0[1].fetch_add(millis(by), Ordering::SeqCst);
     }
 }
 

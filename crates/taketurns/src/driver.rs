@@ -19,8 +19,8 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 /// Runs tasks. A thread of its own ends when this is dropped.
 pub(crate) struct Driver {
     runtime: Handle,
-    /// Dropping it ends the thread.
-    _thread: Option<oneshot::Sender<()>>,
+    /// Dropping it ends the thread. `None` if there is none of our own.
+    thread: Option<oneshot::Sender<()>>,
 }
 
 impl Driver {
@@ -28,21 +28,28 @@ impl Driver {
     pub(crate) fn start() -> Result<Self, Error> {
         let failed =
             |error| Error::Unreachable(format!("the driver thread can't be started: {error}"));
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let handle = runtime.handle().clone();
+        let (started, starting) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
-        let run = move || {
-            let _ = runtime.block_on(stopped);
-            // Not to be waited for: a call that hangs must not keep the thread.
-            runtime.shutdown_background();
+        // Made in the thread: a runtime must not be dropped in async code, not even if this fails.
+        let run = move || match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => {
+                let _ = started.send(Ok(runtime.handle().clone()));
+                let _ = runtime.block_on(stopped);
+                // Not to be waited for: a call that hangs must not keep the thread.
+                runtime.shutdown_background();
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
         };
         thread::Builder::new().name("taketurns".into()).spawn(run).map_err(failed)?;
-        Ok(Self { runtime: handle, _thread: Some(stop) })
+        let runtime = starting.recv().map_err(|_| Error::Closed)?.map_err(failed)?;
+        Ok(Self { runtime, thread: Some(stop) })
     }
 
     /// Uses a runtime that somebody else runs.
     pub(crate) fn on(runtime: Handle) -> Self {
-        Self { runtime, _thread: None }
+        Self { runtime, thread: None }
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
@@ -73,6 +80,11 @@ impl Shared {
         Self { client, end: Some(End { driver, stop, idle }) }
     }
 
+    /// Does the client run on a thread of its own?
+    pub(crate) fn has_thread(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.driver.thread.is_some())
+    }
+
     /// Starts the end, and answers what resolves when it is done.
     pub(crate) fn finish(&mut self) -> Option<oneshot::Receiver<()>> {
         let End { driver, stop, mut idle } = self.end.take()?;
@@ -80,9 +92,12 @@ impl Shared {
         let (done, finished) = oneshot::channel();
         client.finish();
         driver.runtime().clone().spawn(async move {
-            let _ = tokio::time::timeout(DRAIN_WITHIN, idle.recv()).await;
+            let drain = async {
+                idle.recv().await;
+                client.engine.close().await;
+            };
+            let _ = tokio::time::timeout(DRAIN_WITHIN, drain).await;
             let _ = stop.send(true);
-            client.engine.close().await;
             drop(client);
             let _ = done.send(());
             drop(driver);

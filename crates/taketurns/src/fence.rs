@@ -53,7 +53,8 @@ impl Fence {
         self.write(resource, token, || ())
     }
 
-    /// Admits a token and writes, in one go: no newer token is admitted in between.
+    /// Admits a token and writes, in one go: no token is admitted, for any resource, in between. So
+    /// `write` must not use the same fence.
     ///
     /// # Errors
     /// [`Stale`], and then `write` was not called.
@@ -157,7 +158,7 @@ mod sqlite {
         /// # Errors
         /// [`FenceError`], and then the write must not happen.
         pub fn admit(&mut self, resource: &str, token: Token) -> Result<(), FenceError> {
-            self.write(resource, token, || ())
+            self.remember(resource, token)
         }
 
         /// Admits a token and writes while no other process can admit one: what is written is either
@@ -171,26 +172,40 @@ mod sqlite {
             token: Token,
             write: impl FnOnce() -> T,
         ) -> Result<T, FenceError> {
+            self.remember(resource, token)?;
+            // The token is safe, so even if the write ends in a crash nothing older comes after it.
+            // Nothing newer may come before it, either: it is compared again, and none is admitted
+            // until the write is done.
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let newest: Option<i64> = transaction
-                .query_row(
-                    "SELECT newest FROM taketurns_fence WHERE resource = ?1",
-                    [resource],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            if let Some(newest) = newest {
-                compare(resource, token, &mut Token::from_raw(newest as u64))?;
+            if let Some(mut newest) = newest(&transaction, resource)? {
+                compare(resource, token, &mut newest)?;
+            }
+            let output = write();
+            // Nothing was changed in it.
+            drop(transaction);
+            Ok(output)
+        }
+
+        /// Admits a token, for good.
+        fn remember(&mut self, resource: &str, token: Token) -> Result<(), FenceError> {
+            let transaction =
+                self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            if let Some(mut newest) = newest(&transaction, resource)? {
+                compare(resource, token, &mut newest)?;
             }
             transaction.execute(
                 "INSERT OR REPLACE INTO taketurns_fence (resource, newest) VALUES (?1, ?2)",
                 (resource, token.raw() as i64),
             )?;
-            let output = write();
-            transaction.commit()?;
-            Ok(output)
+            Ok(transaction.commit()?)
         }
+    }
+
+    fn newest(connection: &Connection, resource: &str) -> rusqlite::Result<Option<Token>> {
+        let select = "SELECT newest FROM taketurns_fence WHERE resource = ?1";
+        let newest = connection.query_row(select, [resource], |row| row.get::<_, i64>(0));
+        Ok(newest.optional()?.map(|newest| Token::from_raw(newest as u64)))
     }
 }
 
@@ -224,5 +239,18 @@ mod tests {
         let refused = again.write("a", token(4), || unreachable!("a stale write happened"));
         assert!(matches!(refused, Err(FenceError::Stale(stale)) if stale.newest == token(5)));
         again.admit("a", token(6)).unwrap();
+    }
+
+    #[cfg(feature = "file")]
+    #[test]
+    fn a_write_that_ends_in_a_crash_was_admitted_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fence = SqliteFence::open(dir.path().join("fence.db")).unwrap();
+        let crash = std::panic::AssertUnwindSafe(|| {
+            fence.write("a", token(9), || panic!("in the middle of the write"))
+        });
+        assert!(std::panic::catch_unwind(crash).is_err());
+        assert!(matches!(fence.admit("a", token(8)), Err(FenceError::Stale(_))));
+        fence.admit("a", token(9)).unwrap();
     }
 }

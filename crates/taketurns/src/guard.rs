@@ -111,7 +111,7 @@ impl Guard {
     }
 
     /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
-    /// to do that in; from then on nobody renews it.
+    /// to do that in; from then on nobody renews it. A `max_hold` does not travel with it.
     ///
     /// # Errors
     /// [`Error::Lost`]; [`Error::Unreachable`] or [`Error::Indeterminate`], and then it is released.
@@ -119,18 +119,13 @@ impl Guard {
         self.still_held()?;
         self.held.renew(self.held.lease_ms()).await?;
         self.held.end();
-        Ok(Handle::new(self.name().clone(), self.held.owner(), self.token(), self.held.lease_ms()))
+        Ok(Handle::new(&self.held))
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.held.end() {
-            let held = self.held.clone();
-            self.shared.client.spawn(async move {
-                let _ = held.release().await;
-            });
-        }
+        self.held.abandon();
     }
 }
 

@@ -5,24 +5,45 @@ use std::fmt;
 use taketurns_core::{Name, Owner, Token, limits};
 
 use crate::Error;
+use crate::held::{Held, Terms};
 
 /// The form's own name and version.
 const FORM: &str = "tt1";
 
 /// A held lock that nobody renews, to be carried to another process and adopted there with
 /// [`Locks::adopt`](crate::Locks::adopt) before its lease ends. Whoever has it can release the lock:
-/// it is a secret.
-#[derive(Clone, PartialEq, Eq)]
+/// it is a secret. It is not to be copied: of two that adopt it, one may release the lock while the
+/// other believes that it holds.
+#[derive(PartialEq, Eq)]
 pub struct Handle {
     name: Name,
     owner: Owner,
     token: Option<Token>,
     lease_ms: u64,
+    /// Until when an acquire of the same owner may still be under way.
+    bury_until_ms: u64,
 }
 
 impl Handle {
-    pub(crate) fn new(name: Name, owner: Owner, token: Option<Token>, lease_ms: u64) -> Self {
-        Self { name, owner, token, lease_ms }
+    pub(crate) fn new(held: &Held) -> Self {
+        Self {
+            name: held.name().clone(),
+            owner: held.owner(),
+            token: held.token(),
+            lease_ms: held.lease_ms(),
+            bury_until_ms: held.bury_until_ms(),
+        }
+    }
+
+    /// What an adopted lock is held on.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            lock: self.name.clone(),
+            owner: self.owner,
+            lease_ms: self.lease_ms,
+            max_hold_us: None,
+            bury_until_ms: self.bury_until_ms,
+        }
     }
 
     /// The lock's name.
@@ -35,18 +56,11 @@ impl Handle {
         self.token
     }
 
-    pub(crate) fn owner(&self) -> Owner {
-        self.owner
-    }
-
-    pub(crate) fn lease_ms(&self) -> u64 {
-        self.lease_ms
-    }
-
     /// The handle as one line of text. A secret: not for logs, and not for a command line.
     pub fn expose(&self) -> String {
+        let Self { name, owner, lease_ms, bury_until_ms, .. } = self;
         let token = self.token.map_or(0, Token::raw);
-        format!("{FORM}.{:032x}.{token}.{}.{}", self.owner.expose(), self.lease_ms, self.name)
+        format!("{FORM}.{:032x}.{token}.{lease_ms}.{bury_until_ms}.{name}", owner.expose())
     }
 
     /// Reads what [`Handle::expose`] gave.
@@ -58,7 +72,7 @@ impl Handle {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(5, '.');
+        let mut parts = text.splitn(6, '.');
         if parts.next()? != FORM {
             return None;
         }
@@ -66,9 +80,10 @@ impl Handle {
         let owner = u128::from_str_radix(owner, 16).ok()?;
         let token: u64 = parts.next()?.parse().ok().filter(|token| *token <= limits::TOKEN_MAX)?;
         let lease_ms = parts.next()?.parse().ok().filter(|lease_ms| limits::is_lease(*lease_ms))?;
+        let bury_until_ms = parts.next()?.parse().ok()?;
         let name = Name::new(parts.next()?).ok()?;
         let token = (token > 0).then_some(Token::from_raw(token));
-        Some(Self { name, owner: Owner::from_bits(owner), token, lease_ms })
+        Some(Self { name, owner: Owner::from_bits(owner), token, lease_ms, bury_until_ms })
     }
 }
 
@@ -86,14 +101,19 @@ mod tests {
     use super::*;
 
     fn handle() -> Handle {
-        let name = Name::new("a.b c").unwrap();
-        Handle::new(name, Owner::from_bits(0xab), Some(Token::from_raw(7)), 30_000)
+        Handle {
+            name: Name::new("a.b c").unwrap(),
+            owner: Owner::from_bits(0xab),
+            token: Some(Token::from_raw(7)),
+            lease_ms: 30_000,
+            bury_until_ms: 99,
+        }
     }
 
     #[test]
     fn a_handle_survives_the_way_through_text() {
         let text = handle().expose();
-        assert_eq!(text, "tt1.000000000000000000000000000000ab.7.30000.a.b c");
+        assert_eq!(text, "tt1.000000000000000000000000000000ab.7.30000.99.a.b c");
         assert_eq!(Handle::parse(&format!("{text}\n")).unwrap(), handle());
     }
 
@@ -103,12 +123,13 @@ mod tests {
         for wrong in [
             "",
             "tt1",
-            "tt2.000000000000000000000000000000ab.7.30000.a",
-            "tt1.ab.7.30000.a",
-            "tt1.000000000000000000000000000000ab.x.30000.a",
-            "tt1.000000000000000000000000000000ab.9007199254740992.30000.a",
-            "tt1.000000000000000000000000000000ab.7.1.a",
-            "tt1.000000000000000000000000000000ab.7.30000.",
+            "tt2.000000000000000000000000000000ab.7.30000.99.a",
+            "tt1.ab.7.30000.99.a",
+            "tt1.000000000000000000000000000000ab.x.30000.99.a",
+            "tt1.000000000000000000000000000000ab.9007199254740992.30000.99.a",
+            "tt1.000000000000000000000000000000ab.7.1.99.a",
+            "tt1.000000000000000000000000000000ab.7.30000.99.",
+            "tt1.000000000000000000000000000000ab.7.30000.x.a",
             &text[..text.len() - 6],
         ] {
             assert!(Handle::parse(wrong).is_err(), "{wrong}");

@@ -99,6 +99,10 @@ impl Held {
         self.lease_ms
     }
 
+    pub(crate) fn bury_until_ms(&self) -> u64 {
+        self.bury_until_ms
+    }
+
     /// Why it is lost, if it is. Looks at the clock, so it needs no task to have run.
     pub(crate) fn loss(&self) -> Option<LossCause> {
         let loss = self.state().hold.lost(local_us());
@@ -138,6 +142,17 @@ impl Held {
             state.span = Duration::from_micros(state.hold.valid_until_us().saturating_sub(now_us));
             drop(state);
             self.changed.notify_one();
+        }
+    }
+
+    /// Nobody wants it any more: releases it in the background, once.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        if self.end() {
+            let held = self.clone();
+            self.client.spawn(async move {
+                // It ends with its lease at the latest, and nobody waits for the answer.
+                let _ = held.release().await;
+            });
         }
     }
 
@@ -198,6 +213,8 @@ impl Held {
 
 /// Renews until the lock is given up or lost.
 async fn keep(held: Arc<Held>) {
+    let attended = Attended(held);
+    let held = &attended.0;
     loop {
         let (due, valid_until_us) = {
             let mut state = held.state();
@@ -222,10 +239,27 @@ async fn keep(held: Arc<Held>) {
             Due::Lost(cause) => {
                 held.announce(cause);
                 held.client.forget_guard(held.owner);
+                // Whoever works under a lock that was broken has until its deadline to stop, and
+                // the engine, which renews it no more, passes it on then.
+                if cause == LossCause::Revoked {
+                    return;
+                }
                 // A renewal may be answered yet, and nobody would keep what it renewed.
                 let _ = held.release().await;
                 return;
             }
+        }
+    }
+}
+
+/// If the task that renews is dropped before its end, its runtime has ended. Nobody renews the lock
+/// any more, and nobody would say when it is lost: so it is, now.
+struct Attended(Arc<Held>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        if !self.0.state().over {
+            self.0.lose(LossCause::Unattended);
         }
     }
 }
@@ -261,8 +295,7 @@ pub(crate) async fn give_up(
             Err(error) => error,
         };
         let pause_us = backoff.pause_us(random::bits64());
-        let hopeless = matches!(error, EngineError::Broken(_));
-        if hopeless || local_us() + pause_us >= until_us {
+        if local_us() + pause_us >= until_us {
             return Err(Error::from_engine(lock, error));
         }
         if let EngineError::Unknown(why) = error {

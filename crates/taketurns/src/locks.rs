@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::{ClientId, Label, Name, Pattern, Reply, Request, Token, View, limits};
+use taketurns_core::client::{Anchor, LossCause};
+use taketurns_core::{ClientId, Grant, Label, Name, Pattern, Reply, Request, Token, View, limits};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
 
@@ -189,32 +190,27 @@ impl Locks {
     /// # Errors
     /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
     pub async fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
-        let terms = Terms {
-            lock: handle.name().clone(),
-            owner: handle.owner(),
-            lease_ms: handle.lease_ms(),
-            max_hold_us: None,
-            bury_until_ms: 0,
-        };
-        let (grant, anchor) = self.renew_handle(&handle, handle.lease_ms()).await?;
-        let held = Held::start(&self.shared.client, &terms, grant, anchor);
-        match held {
+        let terms = handle.terms();
+        let (grant, anchor) = self.renew_handle(&terms, terms.lease_ms).await?;
+        match Held::start(&self.shared.client, &terms, grant, anchor) {
             Some(held) => Ok(Guard::new(held, self.shared.clone())),
-            None => Err(Error::NotHeld { lock: terms.lock }),
+            // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
+            None => self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock })),
         }
     }
 
     /// Renews the lock of a handle without adopting it: for one lease of its own length, or of the
-    /// given one. Answers for how long it can be relied on from now.
+    /// given one if that ends later. Answers for how long it can be relied on from now.
     ///
     /// # Errors
     /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
     pub async fn renew(&self, handle: &Handle, lease: Option<Duration>) -> Result<Duration, Error> {
+        let terms = handle.terms();
         let lease_ms = match lease {
             Some(lease) => checked_lease(lease, self.shared.client.engine.max_lease())?,
-            None => handle.lease_ms(),
+            None => terms.lease_ms,
         };
-        let (grant, anchor) = self.renew_handle(handle, lease_ms).await?;
+        let (grant, anchor) = self.renew_handle(&terms, lease_ms).await?;
         let valid_until_us = anchor.valid_until_us(grant.deadline_ms);
         Ok(Duration::from_micros(valid_until_us.saturating_sub(local_us())))
     }
@@ -224,26 +220,22 @@ impl Locks {
     /// # Errors
     /// [`Error::NotHeld`] if it was released before or its lease is over.
     pub async fn release(&self, handle: &Handle) -> Result<(), Error> {
-        let until_us = local_us() + handle.lease_ms() * 1_000;
-        let (client, name, owner) =
-            (self.shared.client.clone(), handle.name().clone(), handle.owner());
-        self.on_driver(async move { give_up(&client, &name, owner, 0, until_us).await }).await
+        let Terms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
+        let client = self.shared.client.clone();
+        let until_us = local_us() + lease_ms * 1_000;
+        self.on_driver(async move { give_up(&client, &lock, owner, bury_until_ms, until_us).await })
+            .await
     }
 
-    async fn renew_handle(
-        &self,
-        handle: &Handle,
-        lease_ms: u64,
-    ) -> Result<(taketurns_core::Grant, taketurns_core::client::Anchor), Error> {
-        let lock = handle.name();
+    async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Anchor), Error> {
+        let lock = &terms.lock;
         let client = &self.shared.client;
-        let request = Request::Renew { owner: handle.owner(), client: client.id, lease_ms };
+        let request = Request::Renew { owner: terms.owner, client: client.id, lease_ms };
         match client.call(lock, request).await {
             Ok((Reply::Renewed(grant), anchor)) => Ok((grant, anchor)),
-            Ok((Reply::Revoked, _)) => Err(Error::Lost {
-                lock: lock.clone(),
-                cause: taketurns_core::client::LossCause::Revoked,
-            }),
+            Ok((Reply::Revoked, _)) => {
+                Err(Error::Lost { lock: lock.clone(), cause: LossCause::Revoked })
+            }
             Ok(_) => Err(Error::NotHeld { lock: lock.clone() }),
             Err(error) => Err(Error::from_engine(lock, error)),
         }

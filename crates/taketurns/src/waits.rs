@@ -22,6 +22,8 @@ pub(crate) enum Signal {
     Refused(Refusal),
     /// Its place may have lapsed: ask again.
     Rejoin,
+    /// What it was granted was broken before it could take it.
+    Revoked,
 }
 
 /// All waiting acquires of one client.
@@ -138,9 +140,9 @@ impl Waits {
     ) {
         let Reply::Refreshed { waiting, front, recheck_ms, granted } = reply else { return };
         for (owner, grant) in &granted {
-            let deadline_ms = grant.deadline_ms;
+            // One that is neither held nor waited for here is being given up already.
             match client.guard(*owner) {
-                Some(held) => held.renewed(anchor, deadline_ms),
+                Some(held) => held.renewed(anchor, grant.deadline_ms),
                 None => {
                     let grant = grant.clone();
                     self.signal(lock, *owner, Signal::Granted { grant, anchor: Some(anchor) });
@@ -203,6 +205,13 @@ impl Registration {
             // The sender lives in the registry for as long as this does.
             None => std::future::pending().await,
         }
+    }
+
+    /// Was the lock broken since it was granted? To be asked once its guard is registered: from then
+    /// on the guard is told.
+    pub(crate) fn was_revoked(&mut self) -> bool {
+        std::iter::from_fn(|| self.signals.try_recv().ok())
+            .any(|signal| matches!(signal, Signal::Revoked))
     }
 
     /// The engine gave it a place: from now on it is refreshed.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use taketurns::Locks;
+use taketurns::{Locks, LossCause};
 
 /// Eight tasks, half of which name the locks the other way round, for ten seconds: if two of them
 /// could ever wait for each other they would, and then no turn would follow.
@@ -63,7 +63,25 @@ fn on_the_callers_runtime_locks_are_kept_until_it_ends() {
         waits.await.expect("no panic")
     });
     drop(runtime);
-    std::thread::sleep(Duration::from_millis(400));
-    assert!(!guard.is_held(), "nobody renewed it, and it says so");
+    let another = tokio::runtime::Runtime::new().expect("a runtime");
+    let cause = another.block_on(guard.lost());
+    assert_eq!(cause, LossCause::Unattended, "nobody renews it, and it says so");
+    assert!(!guard.is_held());
     drop(guard);
+}
+
+/// Its end would have to run on the thread that waits for it.
+#[test]
+fn a_blocking_client_on_the_callers_runtime_can_be_dropped_there() {
+    let (done, dropped) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let handle = tokio::runtime::Handle::current();
+            let locks = taketurns::connect_on("memory:", handle).await.expect("memory");
+            drop(taketurns::blocking::Locks::from(locks));
+        });
+        done.send(()).expect("the test listens");
+    });
+    dropped.recv_timeout(Duration::from_secs(30)).expect("it hangs");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use taketurns::{ErrorKind, Handle, LossCause};
 
@@ -79,8 +79,13 @@ pub async fn a_revoked_guard_is_lost_before_the_next_one_holds(fixture: &dyn Fix
         tokio::spawn(async move { other.mutex("l").acquire().await })
     };
     has_waiters(&other, "l", 1).await;
+    let view = other.inspect("l").await.expect("the store answers").expect("it is held");
+    let (asked, left) = (Instant::now(), Duration::from_millis(view.holders[0].left_ms));
     assert_eq!(other.break_lock("l").await.expect("it is held"), 1);
     let next = soon("the next one holds", waits).await.expect("no panic").expect("passed on");
+    // The lease had that long to go at least when it was asked about.
+    let margin = Duration::from_millis(5);
+    assert!(asked.elapsed() + margin >= left, "it passed on before its deadline");
     assert!(!guard.is_held());
     assert!(next.is_held());
 }

@@ -108,6 +108,23 @@ pub async fn a_try_on_a_held_lock_leaves_nothing(fixture: &dyn Fixture) {
     assert!(locks.mutex("l").try_acquire().await.expect("the store answers").is_some());
 }
 
+/// Also for a place that was only just given up.
+pub async fn closing_waits_for_acquires_that_were_dropped(fixture: &dyn Fixture) {
+    let other = fixture.connect().await;
+    let guard = other.mutex("l").acquire().await.expect("free");
+    for round in 0..10 {
+        let locks = fixture.connect().await;
+        let mut acquire = pin!(Some(locks.mutex("l").acquire().into_future()));
+        poll_once(acquire.as_mut().as_pin_mut().expect("not dropped yet")).await;
+        tokio::time::sleep(Duration::from_millis(round)).await;
+        acquire.set(None);
+        soon("it closes", locks.close()).await;
+        let view = other.inspect("l").await.expect("the store answers").expect("it is held");
+        assert_eq!(view.waiting, 0, "a place was left behind");
+    }
+    drop(guard);
+}
+
 /// After `close` everything that was dropped before is released.
 pub async fn closing_waits_for_releases(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);

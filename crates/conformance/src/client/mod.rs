@@ -41,6 +41,7 @@ macro_rules! client_tests {
             an_acquire_that_times_out_leaves_nothing
             a_try_on_a_held_lock_leaves_nothing
             closing_waits_for_releases
+            closing_waits_for_acquires_that_were_dropped
             a_waiting_writer_is_not_starved_by_readers
             a_semaphore_never_gives_more_than_it_has
             a_pool_of_three_serves_ten_takers

@@ -25,6 +25,9 @@ pub enum LossCause {
     /// It was held for as long as it was allowed to.
     #[error("it was held for its max_hold")]
     MaxHold,
+    /// The runtime that renewed it has ended.
+    #[error("the runtime that renewed it has ended")]
+    Unattended,
 }
 
 /// What a hold needs next.

@@ -90,6 +90,16 @@ impl Lock {
         (self.last_token > 0).then_some(Token::from_raw(self.last_token))
     }
 
+    /// Does this client have a place in the queue?
+    pub fn is_waited_for_by(&self, client: ClientId) -> bool {
+        self.queue.client(client).is_some_and(|client| client.waiting > 0)
+    }
+
+    /// Was the lock handed to this client, and has it not answered yet?
+    pub fn has_handed_to(&self, client: ClientId) -> bool {
+        self.queue.client(client).is_some_and(|client| !client.handed.is_empty())
+    }
+
     /// When the lock may be forgotten if nobody touches it until then, on the lease clock. Never
     /// while a pool has members.
     pub fn forget_at_ms(&self) -> Option<u64> {

@@ -32,6 +32,7 @@ pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The engine could not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EngineError {
     /// The request was not carried out, and can be sent again: the store is down or busy.
     #[error("{0}")]

@@ -19,6 +19,9 @@ pub(crate) struct Faults {
     down: AtomicBool,
     hold_up: AtomicBool,
     drop_wakes: AtomicBool,
+    strange_wakes: AtomicBool,
+    break_renewals: AtomicU32,
+    break_releases: AtomicBool,
     held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
 }
 
@@ -49,6 +52,20 @@ impl Faults {
 
     pub(crate) fn drop_wakes(&self, drop_wakes: bool) {
         self.drop_wakes.store(drop_wakes, Ordering::SeqCst);
+    }
+
+    /// Wake-ups are of a connection that no answer has come from.
+    pub(crate) fn strange_wakes(&self, strange: bool) {
+        self.strange_wakes.store(strange, Ordering::SeqCst);
+    }
+
+    /// The next renewals fail for good.
+    pub(crate) fn break_renewals(&self, count: u32) {
+        self.break_renewals.store(count, Ordering::SeqCst);
+    }
+
+    pub(crate) fn break_releases(&self, broken: bool) {
+        self.break_releases.store(broken, Ordering::SeqCst);
     }
 
     pub(crate) async fn deliver_held_up(&self) {
@@ -99,6 +116,11 @@ impl Open for Faulty {
                         || faults.strikes();
                     match woken {
                         Woken::Wake { .. } if lost => {}
+                        Woken::Wake { lock, wake, .. }
+                            if faults.strange_wakes.load(Ordering::SeqCst) =>
+                        {
+                            wakes.push(Woken::Wake { lock, wake, epoch: 99 });
+                        }
                         other => wakes.push(other),
                     }
                 }
@@ -121,11 +143,17 @@ impl FaultyEngine {
             std::future::pending::<()>().await;
             unreachable!("it is never answered");
         }
+        let broken = match request {
+            Request::Renew { .. } => takes_one(&faults.break_renewals),
+            Request::Release { .. } => faults.break_releases.load(Ordering::SeqCst),
+            _ => false,
+        };
+        if broken {
+            return Err(EngineError::Broken("broken".into()));
+        }
         if !faults.strikes() {
             let answer = self.inner.call(lock, request).await;
-            let lose = |left: u32| left.checked_sub(1);
-            let counter = &faults.lose_replies;
-            if counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose).is_ok() {
+            if takes_one(&faults.lose_replies) {
                 return Err(EngineError::Unknown("the reply was lost".into()));
             }
             return answer;
@@ -154,6 +182,11 @@ impl FaultyEngine {
             }
         }
     }
+}
+
+fn takes_one(counter: &AtomicU32) -> bool {
+    let take = |left: u32| left.checked_sub(1);
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
 }
 
 impl Engine for FaultyEngine {

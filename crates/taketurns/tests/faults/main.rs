@@ -227,3 +227,63 @@ async fn a_release_whose_reply_is_lost_is_repeated() {
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     is_left_alone(&store, "l").await;
 }
+
+#[tokio::test]
+async fn a_lock_broken_right_after_its_hand_over_is_lost() {
+    let store = store();
+    let other = connect(&store, &Arc::default()).await;
+    // On this runtime, so that both wake-ups are there before any task of it looks.
+    let runtime = tokio::runtime::Handle::current();
+    let waiter = Connect::engine(store.clone()).open_on(runtime).await.expect("memory");
+    let _guard = other.mutex("l").acquire().await.expect("free");
+    let waits = tokio::spawn(async move { waiter.mutex("l").acquire().await.expect("a turn") });
+    while other.inspect("l").await.expect("memory answers").expect("held").waiting == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let breaking = taketurns::blocking::Locks::from(other);
+    for _ in 0..2 {
+        assert_eq!(breaking.break_lock("l").at_once().wait().expect("memory answers"), 1);
+    }
+    let guard = soon("it was granted", waits).await.expect("no panic");
+    assert_eq!(soon("it is told", guard.lost()).await, LossCause::Revoked);
+}
+
+#[tokio::test]
+async fn what_a_failed_acquire_was_granted_is_not_kept_alive_by_its_siblings() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
+    let guard = other.mutex("l").acquire().await.expect("free");
+    let mut waiting = Vec::new();
+    for waiters in 1..=2 {
+        let locks = locks.clone();
+        // No test waits for a lease as long as that.
+        let acquire = locks.mutex("l").acquire().lease(Duration::from_secs(3_600));
+        waiting.push(tokio::spawn(async move { acquire.await.map(drop) }));
+        while other.inspect("l").await.expect("memory answers").expect("held").waiting < waiters {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    // The first is granted by a wake-up that it has to ask about, and can't.
+    faults.strange_wakes(true);
+    faults.break_renewals(1);
+    guard.release().await.expect("held");
+    let mut results = Vec::new();
+    for task in waiting {
+        results.push(soon("the second has its turn", task).await.expect("no panic"));
+    }
+    assert_eq!(results[0].as_ref().expect_err("it could not ask").kind(), ErrorKind::Store);
+    assert!(results[1].is_ok());
+    is_left_alone(&store, "l").await;
+}
+
+#[tokio::test]
+async fn work_that_is_done_is_not_undone_by_a_failing_release() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    let acquire = locks.mutex("l").acquire().lease(Duration::from_millis(500));
+    let work = acquire.run(async |_token| {
+        faults.break_releases(true);
+        "the card was charged"
+    });
+    assert_eq!(soon("it ends", work).await.expect("done"), "the card was charged");
+}

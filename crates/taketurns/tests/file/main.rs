@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use taketurns::engine::{Clock, Engine, FileEngine, Wakes, Woken};
+use taketurns::engine::{Clock, Engine, FileEngine, Manual, Wakes, Woken};
 use taketurns::{
     AcquireRequest, Ask, ClientId, Label, Locks, Name, Owner, Reply, Request, WakeEvent,
 };
@@ -68,48 +68,185 @@ async fn a_closed_client_leaves_no_socket_and_a_new_one_sweeps_what_the_dead_lef
     assert_eq!(sockets(&path), 1);
     locks.close().await;
     assert_eq!(sockets(&path), 0);
-    let dead = UnixDatagram::bind(format!("{}-wake/0123456789abcdef", path.display()));
-    drop(dead.expect("a socket that its process leaves behind"));
-    assert_eq!(sockets(&path), 1);
+    let wake = PathBuf::from(format!("{}-wake", path.display()));
+    for dead in ["0123456789abcdef", "fedcba9876543210"] {
+        let dead = UnixDatagram::bind(wake.join(dead));
+        drop(dead.expect("a socket that its process leaves behind"));
+    }
+    fs::write(wake.join("00000000000000ff"), "no socket").expect("a file");
+    fs::write(wake.join("notes"), "no client").expect("a file");
+    for old in ["0123456789abcdef", "00000000000000ff", "notes"] {
+        make_old(&wake.join(old));
+    }
     let (one, other) = (connect(&path).await, connect(&path).await);
-    assert_eq!(sockets(&path), 2, "the dead one is gone, the live ones are not");
+    assert!(!wake.join("0123456789abcdef").exists(), "a dead one is swept");
+    assert!(wake.join("fedcba9876543210").exists(), "a young one may be about to listen");
+    assert!(wake.join("00000000000000ff").exists(), "what is no socket is not ours");
+    assert!(wake.join("notes").exists(), "what is no client's is not ours");
+    assert_eq!(sockets(&path), 5, "and the live ones are there");
     drop((one, other));
 }
 
+fn make_old(path: &Path) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+    let long_ago = Timespec { tv_sec: 1_000_000, tv_nsec: 0 };
+    let times = Timestamps { last_access: long_ago, last_modification: long_ago };
+    utimensat(CWD, path, &times, AtFlags::empty()).expect("a file of ours");
+}
+
 #[tokio::test]
-async fn a_waiter_whose_process_died_is_passed_over_without_waiting_for_its_lease() {
+async fn a_directory_of_sockets_that_is_a_link_is_not_used() {
+    let (dir, path) = directory();
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a directory");
+    std::os::unix::fs::symlink(&elsewhere, format!("{}-wake", path.display())).expect("a link");
+    hands_over_in_time(&path).await;
+    assert_eq!(fs::read_dir(&elsewhere).expect("a directory").count(), 0);
+}
+
+#[tokio::test]
+async fn a_store_reached_by_a_link_is_the_same_store_with_the_same_sockets() {
+    let (dir, path) = directory();
+    let one = connect_drowsily(&path).await;
+    let link = dir.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).expect("a link");
+    hands_over_between(one, connect_drowsily(&link).await).await;
+    assert_eq!(sockets(&link), 0);
+}
+
+#[tokio::test]
+async fn a_store_that_is_removed_in_use_is_noticed_and_its_locks_are_lost() {
     let (_dir, path) = directory();
-    let (wakes, mut woken) = Wakes::channel();
-    let (live, ghost) = (ClientId::from_bits(1), ClientId::from_bits(2));
-    let engine = FileEngine::open(path.clone(), Clock::System, live, wakes).await.expect("a store");
-    let socket = UnixDatagram::bind(format!("{}-wake/{ghost}", path.display()));
-    let lock = Name::new("l").expect("a name");
-    let acquire = async |owner, client| {
-        let now_ms = engine.ping().await.expect("it answers").now_ms;
+    let locks = connect(&path).await;
+    let lease = Duration::from_millis(500);
+    let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
+    fs::remove_file(&path).expect("ours");
+    let error = locks.mutex("l").try_acquire().await.expect_err("there is no store");
+    assert!(error.to_string().contains("removed or replaced"), "{error}");
+    soon("it is lost", guard.lost()).await;
+}
+
+#[tokio::test]
+async fn a_second_client_in_the_process_does_not_drop_the_locks_of_the_first() {
+    let (_dir, path) = directory();
+    let first = connect(&path).await;
+    let guard = first.mutex("l").acquire().await.expect("free");
+    let _second = connect(&path).await;
+    // SQLite holds a shared lock on the file for as long as it is open: closing any descriptor of
+    // the file in this process would have dropped it.
+    let locks = fs::read_to_string("/proc/locks").expect("Linux");
+    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).expect("there"));
+    let ours = locks.lines().any(|line| line.contains(&format!(":{inode} ")));
+    assert!(ours, "nothing is locked:\n{locks}");
+    guard.release().await.expect("held");
+}
+
+#[tokio::test]
+async fn a_store_whose_file_is_behind_its_journal_opens() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    let before = fs::metadata(&path).expect("there").len();
+    for lock in 0..40 {
+        let lock = locks.mutex(format!("a lock with a rather long name, number {lock}"));
+        drop(lock.acquire().await.expect("free"));
+    }
+    assert_eq!(fs::metadata(&path).expect("there").len(), before, "it is all in the journal");
+    assert_eq!(connect(&path).await.list("*").await.expect("it answers").len(), 40);
+}
+
+/// One client's engine, with a clock of its choice.
+struct Party {
+    engine: FileEngine,
+    client: ClientId,
+    woken: tokio::sync::mpsc::UnboundedReceiver<Woken>,
+}
+
+impl Party {
+    async fn join(path: &Path, clock: Clock, client: u64) -> Self {
+        let (client, (wakes, woken)) = (ClientId::from_bits(client), Wakes::channel());
+        let engine = FileEngine::open(path.to_owned(), clock, client, wakes).await;
+        Self { engine: engine.expect("a store in a file"), client, woken }
+    }
+
+    async fn call(&self, lock: &str, request: Request) -> Reply {
+        let lock = Name::new(lock).expect("a name");
+        self.engine.call(&lock, request).await.expect("it answers").reply
+    }
+
+    /// Acquires, in the name of any client, with leases that nothing in a test could wait for.
+    async fn acquire(&self, lock: &str, owner: u128, client: ClientId) -> Reply {
+        let now_ms = self.engine.ping().await.expect("it answers").now_ms;
         let request = AcquireRequest {
             owner: Owner::from_bits(owner),
             client,
             ask: Ask::Mutex,
             lease_ms: 3_600_000,
-            // Nothing in this test could wait for as long as that.
             waiter_lease_ms: Some(3_600_000),
             not_after_ms: now_ms + 10_000,
             label: Label::default(),
         };
-        engine.call(&lock, Request::Acquire(request)).await.expect("it answers").reply
-    };
-    assert!(matches!(acquire(1, live).await, Reply::Granted(_)));
-    for owner in 2..12 {
-        assert!(matches!(acquire(owner, ghost).await, Reply::Queued(_)));
+        self.call(lock, Request::Acquire(request)).await
     }
-    assert!(matches!(acquire(12, live).await, Reply::Queued(_)));
+
+    async fn release(&self, lock: &str, owner: u128) -> Reply {
+        let owner = Owner::from_bits(owner);
+        self.call(lock, Request::Release { owner, bury_until_ms: 0 }).await
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_whose_process_died_is_passed_over_without_waiting_for_its_lease() {
+    let (_dir, path) = directory();
+    let mut party = Party::join(&path, Clock::System, 1).await;
+    let (live, ghost) = (party.client, ClientId::from_bits(2));
+    let socket = UnixDatagram::bind(format!("{}-wake/{ghost}", path.display()));
+    assert!(matches!(party.acquire("l", 1, live).await, Reply::Granted(_)));
+    for owner in 2..12 {
+        assert!(matches!(party.acquire("l", owner, ghost).await, Reply::Queued(_)));
+    }
+    assert!(matches!(party.acquire("l", 12, live).await, Reply::Queued(_)));
     drop(socket.expect("the ghost's socket"));
-    let release = Request::Release { owner: Owner::from_bits(1), bury_until_ms: 0 };
-    engine.call(&lock, release).await.expect("it answers");
-    let woken = soon("the live one is woken", woken.recv()).await.expect("the engine lives");
+    party.release("l", 1).await;
+    let woken = soon("the live one is woken", party.woken.recv()).await.expect("the engine lives");
     let Woken::Wake { wake, .. } = woken else { panic!("no wake-up") };
     assert_eq!(wake.owner, Owner::from_bits(12));
     assert!(matches!(wake.event, WakeEvent::Granted(_)));
+}
+
+#[tokio::test]
+async fn a_wall_clock_set_forward_forgets_no_lock_in_use() {
+    let (_dir, path) = directory();
+    let manual = Manual::new();
+    let party = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
+    assert!(matches!(party.acquire("held", 1, party.client).await, Reply::Granted(_)));
+    party.acquire("idle", 2, party.client).await;
+    party.release("idle", 2).await;
+    manual.set_wall_forward(Duration::from_secs(100 * 60 * 60));
+    // A newcomer looks for what is to be forgotten, and so does everyone from time to time.
+    let other = Party::join(&path, Clock::Manual(manual.clone()), 2).await;
+    for _ in 0..1_000 {
+        party.call("other", Request::Tick).await;
+    }
+    let tries = other.acquire("held", 3, other.client).await;
+    assert!(matches!(tries, Reply::Queued(_)), "a second holder: {tries:?}");
+}
+
+#[tokio::test]
+async fn names_used_once_are_forgotten_as_fast_as_they_come() {
+    let (_dir, path) = directory();
+    let manual = Manual::new();
+    let party = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
+    for name in 0..3_000 {
+        let lock = format!("once {name}");
+        party.acquire(&lock, name, party.client).await;
+        party.release(&lock, name).await;
+        manual.advance(Duration::from_secs(30));
+    }
+    let rows: u32 = rusqlite::Connection::open(&path)
+        .and_then(|database| database.query_row("SELECT count(*) FROM locks", [], |row| row.get(0)))
+        .expect("SQLite");
+    // An hour's worth is 120, and times are rounded up by ten minutes.
+    assert!(rows < 400, "{rows} are still there");
 }
 
 #[tokio::test]
@@ -130,7 +267,10 @@ async fn connect_drowsily(path: &Path) -> Locks {
 }
 
 async fn hands_over_in_time(path: &Path) {
-    let (one, other) = (connect_drowsily(path).await, connect_drowsily(path).await);
+    hands_over_between(connect_drowsily(path).await, connect_drowsily(path).await).await;
+}
+
+async fn hands_over_between(one: Locks, other: Locks) {
     let guard = one.mutex("l").acquire().await.expect("free");
     let waits = tokio::spawn(async move { other.mutex("l").acquire().await.expect("a turn") });
     has_waiters(&one, "l", 1).await;
@@ -152,6 +292,35 @@ async fn where_there_can_be_no_sockets_the_file_is_polled() {
     let (_dir, path) = directory();
     fs::write(format!("{}-wake", path.display()), "in the way").expect("a file");
     hands_over_in_time(&path).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_poll_do_not_wake_each_other() {
+    let (_dir, path) = directory();
+    fs::write(format!("{}-wake", path.display()), "in the way").expect("a file");
+    let holder = connect_drowsily(&path).await;
+    let guard = holder.mutex("l").acquire().await.expect("free");
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let locks = connect_drowsily(&path).await;
+        waiting.push(tokio::spawn(async move { drop(locks.mutex("l").acquire().await) }));
+    }
+    has_waiters(&holder, "l", 4).await;
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let counting = "CREATE TABLE written (n); INSERT INTO written VALUES (0);
+        CREATE TRIGGER u AFTER UPDATE ON locks BEGIN UPDATE written SET n = n + 1; END;
+        CREATE TRIGGER i AFTER INSERT ON locks BEGIN UPDATE written SET n = n + 1; END";
+    database.execute_batch(counting).expect("ours");
+    // Somebody writes, and all who poll see it.
+    drop(holder.mutex("other").acquire().await.expect("free"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let written: u32 =
+        database.query_row("SELECT n FROM written", [], |row| row.get(0)).expect("ours");
+    assert!(written < 10, "{written} writes where nobody had anything to say");
+    guard.release().await.expect("held");
+    for task in waiting {
+        soon("everyone has a turn", task).await.expect("no panic");
+    }
 }
 
 #[tokio::test]

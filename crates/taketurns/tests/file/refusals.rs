@@ -50,19 +50,44 @@ async fn somebody_elses_database_is_refused() {
     refused(&path, "not a taketurns store").await;
 }
 
+/// Moves all that is in the journal into the file.
+fn empty_the_journal(path: &Path) {
+    let database = rusqlite::Connection::open(path).expect("SQLite");
+    let moved = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    assert_eq!(moved, Ok(0), "nobody was in the way");
+}
+
 #[tokio::test]
 async fn a_store_that_was_cut_short_is_refused() {
     let (_dir, path) = directory();
     let locks = connect(&path).await;
     drop(locks.mutex("l").acquire().await.expect("free"));
     locks.close().await;
+    empty_the_journal(&path);
     let whole = fs::read(&path).expect("readable");
-    for keep in [whole.len() - 1, whole.len() / 2, 200] {
+    for keep in [whole.len() - 1, whole.len() - 4096, whole.len() / 2, 200] {
         fs::write(&path, &whole[..keep]).expect("writable");
         refused(&path, "cut short").await;
     }
     fs::write(&path, &whole[..50]).expect("writable");
     refused(&path, "not a taketurns store").await;
+}
+
+#[tokio::test]
+async fn a_store_that_was_cut_short_is_refused_though_its_journal_is_whole() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    for lock in 0..100 {
+        drop(locks.mutex(format!("lock {lock}")).acquire().await.expect("free"));
+    }
+    locks.close().await;
+    empty_the_journal(&path);
+    let locks = connect(&path).await;
+    drop(locks.mutex("lock 1").acquire().await.expect("free"));
+    locks.close().await;
+    let whole = fs::read(&path).expect("readable");
+    fs::write(&path, &whole[..whole.len() / 2]).expect("writable");
+    refused(&path, "cut short").await;
 }
 
 #[tokio::test]

@@ -1,17 +1,19 @@
-//! Is this path a store of ours, or one to be? Asked before SQLite touches it, so that whatever else
-//! it is stays as it was.
+//! Is this path a store of ours, or one to be? Asked before anything is written, so that whatever
+//! else it is stays as it was.
+//!
+//! The file is never opened here but through SQLite: closing any other descriptor of it would drop
+//! the POSIX locks that another connection of this process has on it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::engine::EngineError;
 
-/// `tturns`, shortened to what the header has room for.
+/// `ttrn`: what the header of a store says it is.
 pub(super) const APPLICATION_ID: i32 = 0x7474_726e;
-
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-const HEADER_BYTES: usize = 100;
 
 /// What is at the path.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,32 +35,41 @@ pub(super) fn look(path: &Path) -> Result<Found, EngineError> {
         Err(error) => return Err(broken(directory, error)),
     }
     local_file_system(directory)?;
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(error) => return Err(broken(path, error)),
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(broken(path, "this is a directory; the store is a file"))
+        }
+        Ok(found) if found.is_file() => is_ours(path).map(|()| Found::Store),
+        Ok(_) => Err(broken(path, "this is not a regular file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(broken(path, error)),
+    }
+}
+
+/// Reads the first page, as it is and nothing else: no lock, no journal, no recovery.
+fn is_ours(path: &Path) -> Result<(), EngineError> {
+    let mut url = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        url.push_str(&format!("%{byte:02x}"));
+    }
+    url.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let read = || -> rusqlite::Result<i32> {
+        let connection = Connection::open_with_flags(&url, flags)?;
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))
     };
-    let found = file.metadata().map_err(|error| broken(path, error))?;
-    if found.is_dir() {
-        return Err(broken(path, "this is a directory; the store is a file"));
-    }
-    if !found.is_file() {
-        return Err(broken(path, "this is not a regular file"));
-    }
-    let mut header = [0; HEADER_BYTES];
-    let not_ours = "this is not a taketurns store; it was left as it is. Name another path";
-    file.read_exact(&mut header).map_err(|_| broken(path, not_ours))?;
-    if &header[..16] != MAGIC || header[68..72] != APPLICATION_ID.to_be_bytes() {
-        return Err(broken(path, not_ours));
-    }
-    if found.len() < stated_bytes(&header) {
-        return Err(broken(
+    match read() {
+        Ok(APPLICATION_ID) => Ok(()),
+        // Whether enough of it is there is for the real connection to say: it knows the journal.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+            Err(broken(path, "it can't be opened: it may not be readable"))
+        }
+        _ => Err(broken(
             path,
-            "the store was cut short and can't be used; it was left as it is. Move it away, and a \
-             new one is made",
-        ));
+            "this is not a taketurns store; it was left as it is. Name another path",
+        )),
     }
-    Ok(Found::Store)
 }
 
 /// The directory of a path; `.` for a bare name.
@@ -69,18 +80,8 @@ pub(super) fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// How long the file must be at least by its own header: pages times their size.
-fn stated_bytes(header: &[u8; HEADER_BYTES]) -> u64 {
-    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
-        1 => 65_536,
-        bytes => u64::from(bytes),
-    };
-    let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
-    u64::from(pages) * page_bytes
-}
-
-/// File systems that reach over a network, by the number that `statfs` gives.
-const NETWORK: [(u32, &str); 11] = [
+/// File systems that reach over a network, or may, by the number that `statfs` gives.
+const NETWORK: [(u32, &str); 15] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -92,6 +93,11 @@ const NETWORK: [(u32, &str); 11] = [
     (0x00c3_6400, "Ceph"),
     (0x0bd0_0bd0, "Lustre"),
     (0x0116_1970, "GFS2"),
+    (0x4750_4653, "GPFS"),
+    (0x7461_636f, "OCFS2"),
+    (0x786f_4256, "vboxsf"),
+    // Whatever is behind it can't be seen from here; sshfs and virtiofs are.
+    (0x6573_5546, "FUSE"),
 ];
 
 /// SQLite's shared memory and file locks work between processes of one machine only.
@@ -100,7 +106,7 @@ fn refuse_network(directory: &Path, kind: u32) -> Result<(), EngineError> {
         Some((_, name)) => Err(broken(
             directory,
             format!(
-                "this is on a network file system ({name}), where file locks can't be relied on; \
+                "this is on a file system that may be shared by machines ({name}), where file locks can't be relied on; \
                  use a local disk"
             ),
         )),
@@ -128,15 +134,5 @@ mod tests {
         let refused = refuse_network(Path::new("/mnt/share"), 0x6969).unwrap_err().to_string();
         assert!(refused.starts_with("/mnt/share: ") && refused.contains("NFS"), "{refused}");
         assert!(refuse_network(Path::new("/"), 0xef53).is_ok(), "ext4 is local");
-    }
-
-    #[test]
-    fn the_header_says_how_long_the_file_is() {
-        let mut header = [0; HEADER_BYTES];
-        header[16..18].copy_from_slice(&4096_u16.to_be_bytes());
-        header[28..32].copy_from_slice(&3_u32.to_be_bytes());
-        assert_eq!(stated_bytes(&header), 3 * 4096);
-        header[16..18].copy_from_slice(&1_u16.to_be_bytes());
-        assert_eq!(stated_bytes(&header), 3 * 65_536);
     }
 }

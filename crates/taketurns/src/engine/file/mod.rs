@@ -94,7 +94,10 @@ impl FileEngine {
         let poll = Poll { jobs: jobs.clone(), alive: Arc::downgrade(&alive), wakes: wakes.clone() };
         let run = move || match Store::open(&path, clock, client, wakes) {
             Ok(mut store) => {
-                if !store.hears() {
+                // Else it is dropped here: with a sender in this thread the thread would never end.
+                if store.hears() {
+                    drop(poll);
+                } else {
                     thread::spawn(move || poll.run());
                 }
                 // Nobody waits for a client that was dropped while it was being opened.
@@ -108,7 +111,7 @@ impl FileEngine {
         thread::Builder::new().name("taketurns-file".into()).spawn(run).map_err(|error| {
             EngineError::Unreachable(format!("no thread could be started: {error}"))
         })?;
-        opening.await.map_err(|_| ended())??;
+        opening.await.map_err(|_| EngineError::Broken(ENDED.into()))??;
         Ok(Self { jobs, _alive: alive })
     }
 
@@ -118,16 +121,19 @@ impl FileEngine {
     ) -> Result<T, EngineError> {
         let (done, result) = oneshot::channel();
         let job = move |store: &mut Store| {
-            let _ = done.send(work(store));
+            // If nobody waits for it any more it is not started, so that what waits for a busy
+            // database does not pile up.
+            if !done.is_closed() {
+                let _ = done.send(work(store));
+            }
         };
-        self.jobs.send(Box::new(job)).map_err(|_| ended())?;
-        result.await.map_err(|_| ended())?
+        self.jobs.send(Box::new(job)).map_err(|_| EngineError::Broken(ENDED.into()))?;
+        result.await.map_err(|_| EngineError::Unknown(ENDED.into()))?
     }
 }
 
-fn ended() -> EngineError {
-    EngineError::Unreachable("the thread of the file engine has ended".into())
-}
+/// It ends before its engine only by a panic.
+const ENDED: &str = "the thread of the file engine has ended";
 
 /// Where there is no socket: looks at the file from time to time, until the engine is dropped.
 struct Poll {

@@ -1,13 +1,15 @@
 //! The database: one row per lock, one transaction per step.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
-use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, Snapshot, View, Wake};
+use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Reply, Request, Snapshot, View, Wake};
 
 use super::check::{self, APPLICATION_ID, Found};
 use super::wake::{Ear, Mouth};
@@ -17,8 +19,9 @@ use crate::engine::{Answer, Clock, EngineError, Stamp, Wakes, Woken};
 const VERSION: u8 = 1;
 /// Times to forget at are rounded up to this, so that an index is not rewritten by every step.
 const FORGET_GRAIN_MS: u64 = 10 * 60 * 1_000;
-/// One step in so many looks for locks to forget.
-const STEPS_PER_SWEEP: u32 = 256;
+/// One step in so many looks for locks to forget: at least as many as it can have made.
+const STEPS_PER_SWEEP: u32 = 64;
+const FORGET_PER_SWEEP: u32 = 2 * STEPS_PER_SWEEP;
 /// Clients that turn out dead one after the other in one step: past this the rest lapse by themselves.
 const DEAD_PER_STEP_MAX: u32 = 64;
 /// How often a writer tries for the database before it counts as out of reach: some five seconds.
@@ -36,6 +39,9 @@ const TABLES: &str = "
 ";
 
 pub(super) struct Store {
+    path: PathBuf,
+    /// Device and number of the file that was opened.
+    identity: (u64, u64),
     connection: Connection,
     clock: Clock,
     boot: i64,
@@ -45,11 +51,14 @@ pub(super) struct Store {
     steps: u32,
     /// Changes when another connection has written.
     data_version: i64,
+    /// For a client without a socket: the locks that it has a place in the queue of.
+    waited: BTreeSet<Name>,
 }
 
 /// A lock as it is stored.
 struct Row {
     lock: Lock,
+    of_boot: i64,
     forget_at_ms: Option<i64>,
 }
 
@@ -64,7 +73,11 @@ impl Store {
         if check::look(path)? == Found::Nothing {
             create(path)?;
         }
+        // One name for everybody: the sockets lie beside it, and the working directory may change.
+        let path = fs::canonicalize(path).map_err(|error| io_broken(path, error))?;
+        let path = path.as_path();
         let connection = connect(path)?;
+        let identity = identity(path)?;
         let boot = boot_number(&connection)?;
         let sockets = match sockets(path, client, &wakes) {
             Ok(sockets) => Some(sockets),
@@ -73,8 +86,20 @@ impl Store {
                 None
             }
         };
-        let mut store =
-            Self { connection, clock, boot, client, wakes, sockets, steps: 0, data_version: 0 };
+        let path = path.to_owned();
+        let mut store = Self {
+            path,
+            identity,
+            waited: BTreeSet::new(),
+            connection,
+            clock,
+            boot,
+            client,
+            wakes,
+            sockets,
+            steps: 0,
+            data_version: 0,
+        };
         store.forget()?;
         Ok(store)
     }
@@ -90,31 +115,51 @@ impl Store {
 
     /// One step, and the wake-ups that follow from it once it is committed.
     pub(super) fn step(&mut self, name: &Name, request: &Request) -> Result<Answer, EngineError> {
-        let (answer, wakes) = self.transact(name, request)?;
+        self.still_there()?;
+        let (mut answer, wakes) = self.transact(name, request)?;
+        if matches!(answer.reply, Reply::Queued(_)) && !self.hears() {
+            self.waited.insert(name.clone());
+        }
         // The request is carried out: what fails from here on is not its failure.
-        if let Err(error) = self.follow_up(name, wakes) {
-            tracing::warn!(lock = %name, %error, "what followed from a step was left to the next");
+        match self.follow_up(name, wakes) {
+            Ok(more) => answer.more |= more,
+            Err(error) => {
+                tracing::warn!(lock = %name, %error, "what followed from a step was left to the next");
+            }
         }
         Ok(answer)
     }
 
+    /// Somebody who removed or replaced the file has made another store of it. Nothing that is
+    /// written to this one would be seen there.
+    fn still_there(&self) -> Result<(), EngineError> {
+        if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(EngineError::Broken(format!("{path}: the store was removed or replaced while in use")))
+    }
+
     /// Delivers wake-ups, passes on what was handed to the dead, and forgets what is long idle.
-    fn follow_up(&mut self, name: &Name, mut wakes: Vec<Wake>) -> Result<(), EngineError> {
-        for _ in 0..DEAD_PER_STEP_MAX {
+    /// Answers whether there is more to hand over.
+    fn follow_up(&mut self, name: &Name, mut wakes: Vec<Wake>) -> Result<bool, EngineError> {
+        let mut more = false;
+        for round in 0.. {
             let dead = self.deliver(name, std::mem::take(&mut wakes));
-            for client in dead {
-                let (_, more) = self.transact(name, &Request::ClientGone { client })?;
-                wakes.extend(more);
-            }
-            if wakes.is_empty() {
+            if dead.is_empty() || round == DEAD_PER_STEP_MAX {
                 break;
+            }
+            for client in dead {
+                let (answer, further) = self.transact(name, &Request::ClientGone { client })?;
+                more |= answer.more;
+                wakes.extend(further);
             }
         }
         self.steps = self.steps.wrapping_add(1);
         if self.steps.is_multiple_of(STEPS_PER_SWEEP) {
             self.forget()?;
         }
-        Ok(())
+        Ok(more)
     }
 
     pub(super) fn view(
@@ -150,8 +195,11 @@ impl Store {
             let state =
                 row.get_ref(2).and_then(|state| Ok(state.as_blob()?)).map_err(engine_error)?;
             let boot = row.get(1).map_err(engine_error)?;
-            let lock = decode(state, boot, self.boot)?;
-            views.push((name, lock.view(now, waiters_max)));
+            match decode(state, boot, self.boot) {
+                Ok(lock) => views.push((name, lock.view(now, waiters_max))),
+                // One damaged lock must not hide all others.
+                Err(error) => tracing::warn!(lock = %name, %error, "left out of the listing"),
+            }
             if views.len() == max {
                 break;
             }
@@ -159,14 +207,26 @@ impl Store {
         Ok(views)
     }
 
-    /// For a client without a socket: has anybody written since the last look?
+    /// For a client without a socket: if anybody has written since the last look, was one of the
+    /// locks that it waits for handed to it? Only then it has to ask, which writes: clients that
+    /// asked at every change would wake each other for ever.
     pub(super) fn look(&mut self, wakes: &Wakes) {
         let found = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
-        if let Ok(version) = found
-            && std::mem::replace(&mut self.data_version, version) != version
-        {
-            wakes.push(Woken::Recheck);
+        match found {
+            Ok(version) if version != self.data_version => self.data_version = version,
+            _ => return,
         }
+        let mut waited = std::mem::take(&mut self.waited);
+        waited.retain(|name| match load(&self.connection, name, self.boot) {
+            Ok(Some(row)) if row.lock.has_handed_to(self.client) => {
+                wakes.push(Woken::Recheck);
+                true
+            }
+            Ok(Some(row)) => row.lock.is_waited_for_by(self.client),
+            Ok(None) => false,
+            Err(_) => true,
+        });
+        self.waited = waited;
     }
 
     /// Removes this client's socket. The file is closed when this is dropped.
@@ -208,17 +268,49 @@ impl Store {
         }
     }
 
+    /// Forgets locks that nobody has used for long. Found by the wall clock, which anybody may set,
+    /// and judged by the clock that leases are on.
     fn forget(&mut self) -> Result<(), EngineError> {
-        let now_ms = (self.clock.now().wall_us / 1_000) as i64;
-        self.connection
-            .prepare_cached(
-                "DELETE FROM locks WHERE name IN
-                 (SELECT name FROM locks WHERE forget_at_ms <= ?1 LIMIT 64)",
-            )
-            .and_then(|mut statement| statement.execute([now_ms]))
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(engine_error)?;
-        Ok(())
+        let now = self.clock.now();
+        let now_ms = (now.wall_us / 1_000) as i64;
+        let due: Vec<String> = transaction
+            .prepare_cached("SELECT name FROM locks WHERE forget_at_ms <= ?1 LIMIT ?2")
+            .and_then(|mut statement| {
+                let rows =
+                    statement.query_map(params![now_ms, FORGET_PER_SWEEP], |row| row.get(0))?;
+                rows.collect()
+            })
+            .map_err(engine_error)?;
+        for name in due {
+            let Ok(name) = Name::new(&name) else { continue };
+            let Ok(Some(row)) = load(&transaction, &name, self.boot) else { continue };
+            let idle = row.lock.forget_at_ms().is_some_and(|at_ms| at_ms <= now.ms);
+            // After a reboot its times are of another clock, and nobody can be holding it.
+            if idle || row.of_boot != self.boot {
+                transaction
+                    .prepare_cached("DELETE FROM locks WHERE name = ?1")
+                    .and_then(|mut statement| statement.execute([name.as_str()]))
+                    .map_err(engine_error)?;
+            } else {
+                save(&transaction, &name, self.boot, &row.lock, Some(row.forget_at_ms), now)?;
+            }
+        }
+        transaction.commit().map_err(engine_error)
     }
+}
+
+/// Which file it is, whatever it is called.
+fn identity(path: &Path) -> Result<(u64, u64), EngineError> {
+    let found = fs::metadata(path).map_err(|error| io_broken(path, error))?;
+    Ok((found.dev(), found.ino()))
+}
+
+fn io_broken(path: &Path, error: std::io::Error) -> EngineError {
+    EngineError::Broken(format!("{}: {error}", path.display()))
 }
 
 fn stamp(now: Now) -> Stamp {
@@ -260,8 +352,20 @@ fn connect(path: &Path) -> Result<Connection, EngineError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(engine_error)?;
     connection.busy_handler(Some(wait_for_writer)).map_err(engine_error)?;
+    // The journal stays for the next process: moving it at every end costs more than reading it.
+    // Besides, a file that turns out damaged must not be written to on the way out.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(engine_error)?;
     if connection.is_readonly("main").map_err(engine_error)? {
         return Err(EngineError::Broken(format!("{}: not writable", path.display())));
+    }
+    if !is_whole(&connection, path).map_err(engine_error)? {
+        return Err(EngineError::Broken(format!(
+            "{}: the store is damaged or was cut short; it was left as it is. If nobody uses it move \
+             it away, and a new one is made",
+            path.display()
+        )));
     }
     let version: u8 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
@@ -274,6 +378,32 @@ fn connect(path: &Path) -> Result<Connection, EngineError> {
     }
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(engine_error)?;
     Ok(connection)
+}
+
+/// Is all of the database there? A file that is shorter than the database is usual, since what was
+/// added last is in the journal, but then it is looked at in full.
+fn is_whole(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let bytes_of = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+    let check = || {
+        let page_bytes = number("page_size")? as u64;
+        let bytes = number("page_count")? as u64 * page_bytes;
+        let found = bytes_of(path);
+        if found >= bytes {
+            return Ok(true);
+        }
+        let mut journal = path.as_os_str().to_owned();
+        journal.push("-wal");
+        if !found.is_multiple_of(page_bytes) && bytes_of(Path::new(&journal)) == 0 {
+            return Ok(false);
+        }
+        connection
+            .pragma_query_value(None, "quick_check", |row| Ok(row.get::<_, String>(0)? == "ok"))
+    };
+    match check() {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(false),
+        result => result,
+    }
 }
 
 /// Transactions take some hundred microseconds, so another's is waited for in short steps.
@@ -318,7 +448,7 @@ fn load(connection: &Connection, name: &Name, boot: i64) -> Result<Option<Row>, 
     let of_boot = row.get(0).map_err(engine_error)?;
     let forget_at_ms = row.get(1).map_err(engine_error)?;
     let state = row.get_ref(2).and_then(|state| Ok(state.as_blob()?)).map_err(engine_error)?;
-    Ok(Some(Row { lock: decode(state, of_boot, boot)?, forget_at_ms }))
+    Ok(Some(Row { lock: decode(state, of_boot, boot)?, of_boot, forget_at_ms }))
 }
 
 /// `known` is when the stored row is to be forgotten, if there is one.

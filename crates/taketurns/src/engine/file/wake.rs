@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use taketurns_core::{ClientId, Name, Wake};
 
 use crate::engine::{Wakes, Woken};
@@ -18,6 +20,7 @@ use crate::engine::{Wakes, Woken};
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Sockets that dead clients left behind are looked for at the start, so many at the most.
 const SWEEP_MAX: usize = 256;
+const SWEEP_AGE_MIN: Duration = Duration::from_secs(10);
 
 /// The directory of sockets. Addresses go through its descriptor, since a socket's path may have
 /// only some hundred bytes and a database's any number.
@@ -36,19 +39,26 @@ pub(super) struct Ear {
 }
 
 impl Mouth {
-    /// Opens the directory beside the database, with the database's own permissions.
+    /// Opens the directory beside the database, with the database's own permissions. One that
+    /// somebody else put there is not used.
     pub(super) fn open(database: &Path) -> io::Result<Self> {
         let mut name = database.as_os_str().to_owned();
         name.push("-wake");
         let directory = PathBuf::from(name);
-        let mode = fs::metadata(database)?.permissions().mode() & 0o666;
+        let database = fs::metadata(database)?;
+        let mode = database.permissions().mode() & 0o666;
         // Whoever may read the database may enter.
         let entry = (mode & 0o444) >> 2;
         match fs::DirBuilder::new().mode(mode | entry).create(&directory) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let opened = fs::File::open(&directory)?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let opened = fs::File::from(rustix::fs::open(&directory, flags, Mode::empty())?);
+        let owner = opened.metadata()?.uid();
+        if owner != database.uid() && owner != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("{} is somebody else's", directory.display())));
+        }
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         Ok(Self { directory, opened, socket, mode })
@@ -64,13 +74,20 @@ impl Mouth {
         Ok(ear)
     }
 
-    /// Removes sockets that nobody listens on any more.
+    /// Removes sockets that nobody listens on any more. Nothing else: also a plain file refuses a
+    /// connection. Not young ones: a socket is there a moment before it listens.
     pub(super) fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         for entry in entries.take(SWEEP_MAX).flatten() {
             let name = entry.file_name();
-            let connected = UnixDatagram::unbound()
-                .and_then(|socket| socket.connect(self.address(&name.to_string_lossy())));
+            let Some(name) = name.to_str().filter(|name| is_client(name)) else { continue };
+            let Ok(found) = entry.metadata() else { continue };
+            let old = found.modified().ok().and_then(|made| made.elapsed().ok());
+            if !found.file_type().is_socket() || old.is_none_or(|old| old < SWEEP_AGE_MIN) {
+                continue;
+            }
+            let connected =
+                UnixDatagram::unbound().and_then(|socket| socket.connect(self.address(name)));
             if is_refused(&connected) {
                 let _ = fs::remove_file(entry.path());
             }
@@ -99,6 +116,11 @@ impl Mouth {
     }
 }
 
+/// Is this what a client's socket is called?
+fn is_client(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The socket is there, but no process has it open. A socket that is not there proves nothing: its
 /// client may have none.
 fn is_refused<T>(tried: &io::Result<T>) -> bool {
@@ -107,7 +129,16 @@ fn is_refused<T>(tried: &io::Result<T>) -> bool {
 
 fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
-    while let Ok(bytes) = socket.recv(&mut datagram) {
+    loop {
+        let bytes = match socket.recv(&mut datagram) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => {
+                tracing::warn!(%error, "wake-ups can't be heard any more: refreshes find them");
+                wakes.push(Woken::Recheck);
+                return;
+            }
+        };
         match postcard::from_bytes::<(Name, Vec<Wake>)>(&datagram[..bytes]) {
             Ok((lock, woken)) => {
                 for wake in woken {

@@ -1,0 +1,241 @@
+//! Which lock, how much of it and for how long: the arguments that `run` and `acquire` share, parsed
+//! once and valid from then on.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use taketurns::{Guard, Locks, Member, Name, limits};
+
+use crate::exit;
+
+/// Longest `--wait` and `--max-hold`: past a year somebody mistook the unit.
+const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AskArgs {
+    /// Don't wait: give up at once if the lock is not free
+    #[arg(short = 'n', long, visible_alias = "nb", conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+
+    /// Give up after so many seconds; fractions are fine, 0 is the same as -n
+    #[arg(short, long, visible_alias = "timeout", value_name = "SECS")]
+    #[arg(value_parser = wait, allow_negative_numbers = true)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Share a read-write lock with other readers; a waiting writer stops later readers
+    #[arg(short, long, group = "kind")]
+    shared: bool,
+
+    /// Have a read-write lock alone, as the writer
+    ///
+    /// Without -s, -x, --permits and --pool the lock is a mutex, which is exclusive too. Use -x, and
+    /// not nothing, where others use -s on the same lock.
+    #[arg(short = 'x', long, visible_short_alias = 'e', group = "kind")]
+    exclusive: bool,
+
+    /// Take K of a semaphore's N permits (K is 1 if left out)
+    #[arg(long, value_name = "K/N", group = "kind", allow_negative_numbers = true)]
+    permits: Option<Permits>,
+
+    /// Take a member of a pool, the one that has been free for longest
+    #[arg(long, group = "kind")]
+    pool: bool,
+
+    /// Take this member of the pool and no other
+    #[arg(long, value_name = "MEMBER", requires = "pool", value_parser = member)]
+    member: Option<Member>,
+
+    /// Exit with this code if the lock was not had
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_HAD)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// How long the lock outlives a holder that died or was cut off
+    #[arg(long, value_name = "SECS", default_value = "30")]
+    #[arg(value_parser = lease, allow_negative_numbers = true)]
+    pub(crate) lease: Duration,
+
+    /// What others are told about why you have the lock
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+
+    /// Say on stderr whom the lock is waited for, also when that is no terminal
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+
+    /// The lock's name
+    #[arg(value_parser = name)]
+    pub(crate) lock: Name,
+}
+
+/// A lock as these arguments mean it, before it is clear whether to wait for it.
+macro_rules! options {
+    ($args:expr, $max_hold:expr, $acquire:expr) => {{
+        let mut acquire = $acquire.lease($args.lease);
+        if let Some(why) = &$args.why {
+            acquire = acquire.why(why.clone());
+        }
+        if let Some(max_hold) = $max_hold {
+            acquire = acquire.max_hold(max_hold);
+        }
+        acquire
+    }};
+}
+
+impl AskArgs {
+    /// Acquires the lock. `None` if it was not to be waited for and is not free.
+    pub(crate) async fn acquire(
+        &self,
+        locks: &Locks,
+        max_hold: Option<Duration>,
+    ) -> Result<Option<Guard>, taketurns::Error> {
+        if self.nonblock || self.wait.is_some_and(|wait| wait.is_zero()) {
+            self.try_acquire(locks, max_hold).await
+        } else {
+            self.wait_for(locks, max_hold).await.map(Some)
+        }
+    }
+
+    async fn try_acquire(
+        &self,
+        locks: &Locks,
+        max_hold: Option<Duration>,
+    ) -> Result<Option<Guard>, taketurns::Error> {
+        let acquire = match (self.permits, &self.member) {
+            (Some(Permits { take, of }), _) => {
+                locks.semaphore(self.lock.as_str(), of).try_acquire().permits(take)
+            }
+            (_, Some(member)) => locks.pool(self.lock.as_str()).try_member(member.as_str()),
+            _ if self.pool => locks.pool(self.lock.as_str()).try_any(),
+            _ if self.shared => locks.rwlock(self.lock.as_str()).try_read(),
+            _ if self.exclusive => locks.rwlock(self.lock.as_str()).try_write(),
+            _ => locks.mutex(self.lock.as_str()).try_acquire(),
+        };
+        options!(self, max_hold, acquire).await
+    }
+
+    async fn wait_for(
+        &self,
+        locks: &Locks,
+        max_hold: Option<Duration>,
+    ) -> Result<Guard, taketurns::Error> {
+        let acquire = match (self.permits, &self.member) {
+            (Some(Permits { take, of }), _) => {
+                locks.semaphore(self.lock.as_str(), of).acquire().permits(take)
+            }
+            (_, Some(member)) => locks.pool(self.lock.as_str()).member(member.as_str()),
+            _ if self.pool => locks.pool(self.lock.as_str()).any(),
+            _ if self.shared => locks.rwlock(self.lock.as_str()).read(),
+            _ if self.exclusive => locks.rwlock(self.lock.as_str()).write(),
+            _ => locks.mutex(self.lock.as_str()).acquire(),
+        };
+        let acquire = options!(self, max_hold, acquire);
+        match self.wait {
+            Some(wait) => acquire.within(wait).await,
+            None => acquire.await,
+        }
+    }
+}
+
+/// `K/N`, or `N` for one of N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Permits {
+    take: u32,
+    of: u32,
+}
+
+impl FromStr for Permits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (take, of) = text.split_once('/').unwrap_or(("1", text));
+        let number = |part: &str| {
+            part.parse::<u32>().ok().filter(|number| (1..=limits::PERMITS_MAX).contains(number))
+        };
+        match (number(take), number(of)) {
+            (Some(take), Some(of)) if take <= of => Ok(Self { take, of }),
+            (Some(take), Some(of)) => {
+                Err(format!("{take} permits can't be had of a semaphore with {of}"))
+            }
+            _ => Err(format!("write K/N or N, with numbers from 1 to {}", limits::PERMITS_MAX)),
+        }
+    }
+}
+
+/// A lock's name.
+pub(crate) fn name(text: &str) -> Result<Name, String> {
+    Name::new(text).map_err(|error| error.to_string())
+}
+
+/// A pool member's name.
+pub(crate) fn member(text: &str) -> Result<Member, String> {
+    Member::new(text).map_err(|error| error.to_string())
+}
+
+/// A lease in seconds, within what any store takes.
+pub(crate) fn lease(text: &str) -> Result<Duration, String> {
+    let (min, max) = (limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
+    let lease = seconds(text)?;
+    if (u128::from(min)..=u128::from(max)).contains(&lease.as_millis()) {
+        return Ok(lease);
+    }
+    Err(format!("a lease has from {} to {} seconds", min as f64 / 1e3, max / 1_000))
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    at_most_a_year(seconds(text)?)
+        .map_err(|error| format!("{error}; leave -w out to wait for ever"))
+}
+
+/// How long a lock may be held at most.
+pub(crate) fn max_hold(text: &str) -> Result<Duration, String> {
+    let max_hold = at_most_a_year(seconds(text)?)?;
+    if max_hold < Duration::from_millis(limits::LEASE_MS_MIN) {
+        return Err("holding for less than a hundredth of a second is of no use".into());
+    }
+    Ok(max_hold)
+}
+
+fn at_most_a_year(span: Duration) -> Result<Duration, String> {
+    if span > SPAN_MAX { Err("that is more than a year".into()) } else { Ok(span) }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_owned())?;
+    if seconds < 0.0 {
+        return Err("it must not be negative".into());
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| "it is not a number of seconds".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_are_k_of_n_with_k_at_most_n() {
+        assert_eq!("2/4".parse(), Ok(Permits { take: 2, of: 4 }));
+        assert_eq!("4".parse(), Ok(Permits { take: 1, of: 4 }));
+        for bad in ["5/4", "0/4", "0", "-1", "1/", "/", "", "1/2/3", "1.5", "1000001", "x"] {
+            assert!(bad.parse::<Permits>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_ten_milliseconds_to_a_day() {
+        assert_eq!(lease("0.01"), Ok(Duration::from_millis(10)));
+        assert_eq!(lease("86400"), Ok(Duration::from_secs(86_400)));
+        for bad in ["0", "-1", "NaN", "inf", "-inf", "1e300", "315360000", "0.001", "", "5s"] {
+            assert!(lease(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_wait_may_be_none_at_all_but_not_for_ten_years() {
+        assert_eq!(wait("0"), Ok(Duration::ZERO));
+        assert_eq!(wait("0.2"), Ok(Duration::from_millis(200)));
+        assert!(wait("315360000").is_err());
+        assert!(wait("-0.1").is_err());
+        assert!(max_hold("0").is_err());
+        assert!(max_hold("5").is_ok());
+    }
+}

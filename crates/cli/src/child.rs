@@ -1,0 +1,77 @@
+//! Starting the child, and the two questions about signals that have no safe answer in Rust. The only
+//! file with `unsafe` in it: what runs between fork and exec, and `sigaction`.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, getpid, getppid};
+
+/// Starts the command in a process group of its own, as the terminal's foreground if one is given.
+/// It dies with us: with the thread that calls this, to be exact, so call it from the main one. (Its
+/// own children do not: a death signal is not inherited, and a set-uid program sheds it.)
+pub(crate) fn spawn(mut command: Command, terminal: Option<OwnedFd>) -> io::Result<Pid> {
+    command.process_group(0);
+    let parent = getpid();
+    let prepare = move || {
+        die_with_parent()?;
+        // Had the parent died before that took effect, the signal would never come.
+        if getppid() != Some(parent) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        if let Some(terminal) = &terminal {
+            // The parent does the same; whoever comes first, the child finds itself in front. It is
+            // no reason not to start if that can't be had.
+            let _ = set_foreground(terminal, getpid());
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed, since another thread
+    // may have held a lock at the fork. `prepare` makes bare system calls (prctl, getppid, getpid,
+    // sigaction, ioctl) and neither allocates nor locks; its errors hold no heap memory.
+    unsafe { command.pre_exec(prepare) };
+    let child = command.spawn()?;
+    Pid::from_raw(child.id() as i32).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn die_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+fn die_with_parent() -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a process group the terminal's foreground, also from the background, where SIGTTOU would
+/// stop us unless it is ignored.
+pub(crate) fn set_foreground(terminal: impl AsFd, group: Pid) -> io::Result<()> {
+    // SAFETY: both structures are plain data for which all zeros is a valid value, filled in by
+    // `sigemptyset` and the kernel; the pointers are to them and outlive the calls. No handler is
+    // installed: SIG_IGN, and then whatever was there before.
+    unsafe {
+        let mut before: libc::sigaction = mem::zeroed();
+        let mut ignore: libc::sigaction = mem::zeroed();
+        ignore.sa_sigaction = libc::SIG_IGN;
+        libc::sigemptyset(&raw mut ignore.sa_mask);
+        libc::sigaction(libc::SIGTTOU, &raw const ignore, &raw mut before);
+        let done = rustix::termios::tcsetpgrp(terminal, group);
+        libc::sigaction(libc::SIGTTOU, &raw const before, std::ptr::null_mut());
+        Ok(done?)
+    }
+}
+
+/// Was the signal ignored by whoever started us (`nohup`, or a shell's `&`)? Then it stays so, for us
+/// and for the child.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: only asks: the new action is null, and the old one is written to plain data of ours.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        let asked = libc::sigaction(signal.as_raw(), std::ptr::null(), &raw mut action);
+        asked == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
+}

@@ -1,0 +1,87 @@
+//! `taketurns acquire`: take a lock for a shell script, and leave it held.
+
+use serde::Serialize;
+use taketurns::{Handle, Locks, Member, Name, Token};
+
+use super::PROGRAM;
+use crate::ask::AskArgs;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::signals::Signals;
+use crate::store;
+use crate::waiting;
+
+/// Acquire a lock for a shell script, and print the handle to it
+///
+/// The lock stays held until its lease ends; `taketurns renew` stretches it and `taketurns release`
+/// ends it. The handle is a secret: keep it in a variable and pass it on in the environment.
+///
+///   TAKETURNS_HANDLE=$(taketurns acquire --lease 60 backup) && export TAKETURNS_HANDLE
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    ask: AskArgs,
+
+    /// Print a JSON document: handle, lock, token, member, valid_for_ms
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `acquire --json` prints.
+#[derive(Serialize)]
+struct Acquired<'a> {
+    /// The secret that renews and releases the lock.
+    handle: String,
+    /// The lock's name.
+    lock: &'a Name,
+    /// The fencing token; null only from a store that has none.
+    token: Option<Token>,
+    /// The pool's member that was taken, else null.
+    member: Option<Member>,
+    /// How long the lock is held from now without a renewal.
+    valid_for_ms: u64,
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let locks = waiting::open(store, PROGRAM, &mut signals).await?;
+    let done = acquire(&locks, &args, &mut signals).await;
+    store::close(locks).await;
+    done.map(|()| 0)
+}
+
+async fn acquire(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<(), Failure> {
+    let guard = waiting::acquire(locks, &args.ask, None, signals).await?;
+    let member = guard.member().cloned();
+    let handle = guard.into_handle().await?;
+    if let Err(mut failure) = print(locks, args, &handle, member).await {
+        // Nobody has the handle, so nobody could ever release it.
+        let _ = locks.release(&handle).await;
+        // Not even a reader that went away is a success here.
+        if failure.code == 0 {
+            failure.code = exit::OUTPUT;
+        }
+        return Err(failure);
+    }
+    Ok(())
+}
+
+async fn print(
+    locks: &Locks,
+    args: &Args,
+    handle: &Handle,
+    member: Option<Member>,
+) -> Result<(), Failure> {
+    if !args.json {
+        return output::text(handle.expose());
+    }
+    let valid_for = locks.renew(handle, None).await?;
+    output::json(&Acquired {
+        handle: handle.expose(),
+        lock: &args.ask.lock,
+        token: handle.token(),
+        member,
+        valid_for_ms: valid_for.as_millis() as u64,
+    })
+}

@@ -1,0 +1,75 @@
+//! `taketurns break`: take a lock away from its holder.
+
+use serde::Serialize;
+use taketurns::{Name, Token};
+
+use super::PROGRAM;
+use crate::ask;
+use crate::exit::Failure;
+use crate::output;
+use crate::store;
+
+/// Break a lock: its holder is told that it is lost, and can't renew it any more
+///
+/// It passes on when the holder's lease ends, so that the holder has time to stop. With --now it
+/// passes on at once, also if the holder does not know yet: then only the fencing token protects
+/// what both of them write to. It is no error if nobody holds the lock.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Pass the lock on at once
+    #[arg(long)]
+    now: bool,
+
+    /// Only the holder with this fencing token, as `show` says it; all of them if left out
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<u64>,
+
+    /// The lock's name
+    #[arg(value_parser = ask::name)]
+    lock: Name,
+
+    /// Print a JSON document: lock, broken (how many holders), at_once
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `break --json` prints.
+#[derive(Serialize)]
+struct Broken<'a> {
+    /// The lock's name.
+    lock: &'a Name,
+    /// How many holders it was taken from.
+    broken: u32,
+    /// It has passed on already.
+    at_once: bool,
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    let locks = store::open(store, PROGRAM).await?;
+    let mut breaking = locks.break_lock(args.lock.as_str());
+    if args.now {
+        breaking = breaking.at_once();
+    }
+    if let Some(token) = args.token {
+        breaking = breaking.token(Token::from_raw(token));
+    }
+    let broken = breaking.await;
+    store::close(locks).await;
+    let (lock, broken) = (&args.lock, broken?);
+    if args.json {
+        output::json(&Broken { lock, broken, at_once: args.now })?;
+    } else {
+        output::text(describe(lock, broken, &args))?;
+    }
+    Ok(0)
+}
+
+fn describe(lock: &Name, broken: u32, args: &Args) -> String {
+    let holders = output::count(broken as usize, "holder");
+    match (broken, args.token) {
+        (0, Some(token)) => format!("{lock}: nobody holds it with token {token}, nothing to break"),
+        (0, None) => format!("{lock}: nobody holds it, nothing to break"),
+        _ if args.now => format!("{lock}: taken from {holders}"),
+        _ => format!("{lock}: broken for {holders}, and free when the lease ends"),
+    }
+}

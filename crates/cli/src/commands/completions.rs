@@ -1,0 +1,24 @@
+//! `taketurns completions`: completions for a shell, from the table of arguments.
+
+use clap::CommandFactory;
+use clap_complete::{Shell, generate};
+
+use crate::args::Cli;
+use crate::exit::Failure;
+use crate::output;
+
+/// Print completions for a shell
+///
+/// For bash: taketurns completions bash > ~/.local/share/bash-completion/completions/taketurns
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+    let mut script = Vec::new();
+    generate(args.shell, &mut Cli::command(), "taketurns", &mut script);
+    output::text(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(0)
+}

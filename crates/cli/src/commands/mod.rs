@@ -1,0 +1,45 @@
+//! The commands, one file each: what it takes, and what it does.
+
+pub(crate) mod acquire;
+pub(crate) mod break_lock;
+pub(crate) mod completions;
+pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod pool;
+pub(crate) mod release;
+pub(crate) mod renew;
+pub(crate) mod run;
+pub(crate) mod show;
+
+use std::io::{self, IsTerminal, Read};
+
+use taketurns::Handle;
+
+use crate::exit::Failure;
+
+/// What others see as our program where there is no command.
+const PROGRAM: &str = "taketurns";
+
+/// Longest handle that is read; a real one is far shorter.
+const HANDLE_BYTES_MAX: u64 = 8 * 1024;
+
+/// The handle from the environment or from stdin: not from the command line, where everybody on the
+/// machine could read it.
+fn handle() -> Result<Handle, Failure> {
+    let given = std::env::var("TAKETURNS_HANDLE").unwrap_or_default();
+    if !given.trim().is_empty() {
+        return Ok(Handle::parse(given.trim())?);
+    }
+    let missing =
+        "no handle: pass what `taketurns acquire` printed in TAKETURNS_HANDLE or on stdin";
+    if io::stdin().is_terminal() {
+        return Err(Failure::usage(missing));
+    }
+    let mut text = String::new();
+    let read = io::stdin().take(HANDLE_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| Failure::usage(format_args!("no handle could be read: {error}")))?;
+    if text.trim().is_empty() {
+        return Err(Failure::usage(missing));
+    }
+    Ok(Handle::parse(text.trim())?)
+}

@@ -1,0 +1,140 @@
+//! `taketurns pool`: the members of a pool.
+
+use clap::Subcommand;
+use serde::Serialize;
+use taketurns::{Member, Name, View};
+
+use super::PROGRAM;
+use crate::ask;
+use crate::exit::Failure;
+use crate::json;
+use crate::output::{self, Table};
+use crate::store;
+
+/// Add, remove and list the members of a pool
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add members; one that is there already is left as it is
+    Add(Change),
+    /// Remove members; one that is held goes when it is released
+    Rm(Change),
+    /// List the members, and who has which
+    Ls {
+        /// The pool's name
+        #[arg(value_parser = ask::name)]
+        pool: Name,
+
+        /// Print a JSON document, the same as `show --json`
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Change {
+    /// The pool's name
+    #[arg(value_parser = ask::name)]
+    pool: Name,
+
+    /// The members' names
+    #[arg(required = true, value_name = "MEMBER", value_parser = ask::member)]
+    members: Vec<Member>,
+
+    /// Print a JSON document: pool; members, each with name and changed
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `pool add --json` and `pool rm --json` print.
+#[derive(Serialize)]
+struct Changes<'a> {
+    /// The pool's name.
+    pool: &'a Name,
+    /// In the order of the command line.
+    members: Vec<Changed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Changed<'a> {
+    /// The member's name.
+    name: &'a Member,
+    /// False if there was nothing to do.
+    changed: bool,
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    match args.action {
+        Action::Add(change) => edit(store, &change, true).await,
+        Action::Rm(change) => edit(store, &change, false).await,
+        Action::Ls { pool, json } => list(store, &pool, json).await,
+    }
+}
+
+async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Failure> {
+    let locks = store::open(store, PROGRAM).await?;
+    let pool = locks.pool(change.pool.as_str());
+    let mut members = Vec::new();
+    let mut failed = None;
+    for name in &change.members {
+        let changed =
+            if add { pool.add(name.as_str()).await } else { pool.remove(name.as_str()).await };
+        match changed {
+            Ok(changed) => members.push(Changed { name, changed }),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    drop(pool);
+    store::close(locks).await;
+    // What was done is said also if the rest could not be.
+    if change.json {
+        output::json(&Changes { pool: &change.pool, members })?;
+    } else {
+        for Changed { name, changed } in members {
+            output::text(match (add, changed) {
+                (true, true) => format!("{name} added"),
+                (true, false) => format!("{name} was there already"),
+                (false, true) => format!("{name} removed"),
+                (false, false) => format!("{name} was not there"),
+            })?;
+        }
+    }
+    failed.map_or(Ok(0), |error| Err(error.into()))
+}
+
+async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, Failure> {
+    let locks = store::open(store, PROGRAM).await?;
+    let view = locks.inspect(pool.as_str()).await;
+    store::close(locks).await;
+    match view? {
+        Some(view) if json => output::json(&json::Lock::new(pool, &view))?,
+        None if json => output::json(&json::Lock::unused(pool))?,
+        Some(view) if !view.members.is_empty() => output::text(table(&view))?,
+        _ => {}
+    }
+    Ok(0)
+}
+
+fn table(view: &View) -> Table<3> {
+    let mut table = Table::new(["MEMBER", "STATE", "HOLDER"]);
+    for member in &view.members {
+        let state = match (member.held, member.leaving) {
+            (true, true) => "held, leaving",
+            (true, false) => "held",
+            (false, _) => "free",
+        };
+        let mut holders = view.holders.iter();
+        let holder = holders.find(|holder| holder.member.as_ref() == Some(&member.name));
+        let holder = holder.map_or(String::new(), |holder| holder.label.to_string());
+        table.row([member.name.to_string(), state.to_owned(), holder]);
+    }
+    table
+}

@@ -1,0 +1,41 @@
+//! `taketurns release`: give up a lock that `acquire` took.
+
+use serde::Serialize;
+use taketurns::{Name, Token};
+
+use super::{PROGRAM, handle};
+use crate::exit::Failure;
+use crate::output;
+use crate::store;
+
+/// Release an acquired lock
+///
+/// Takes the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock was not held any
+/// more: somebody else may have had it meanwhile.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print a JSON document: lock, token
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `release --json` prints.
+#[derive(Serialize)]
+struct Released<'a> {
+    /// The lock's name.
+    lock: &'a Name,
+    /// The fencing token of the hold that ended; null only from a store that has none.
+    token: Option<Token>,
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    let handle = handle()?;
+    let locks = store::open(store, PROGRAM).await?;
+    let released = locks.release(&handle).await;
+    store::close(locks).await;
+    released?;
+    if args.json {
+        output::json(&Released { lock: handle.name(), token: handle.token() })?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,54 @@
+//! `taketurns renew`: stretch the lease of a lock that `acquire` took.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use taketurns::{Name, Token};
+
+use super::{PROGRAM, handle};
+use crate::ask;
+use crate::exit::Failure;
+use crate::output;
+use crate::store;
+
+/// Stretch the lease of an acquired lock
+///
+/// Takes the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock is not held any
+/// more: whatever it protected must stop.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long from now; as long as it was acquired for if left out
+    #[arg(long, value_name = "SECS", value_parser = ask::lease, allow_negative_numbers = true)]
+    lease: Option<Duration>,
+
+    /// Print a JSON document: lock, token, valid_for_ms
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `renew --json` prints.
+#[derive(Serialize)]
+struct Renewed<'a> {
+    /// The lock's name.
+    lock: &'a Name,
+    /// The fencing token; null only from a store that has none.
+    token: Option<Token>,
+    /// How long the lock is held from now without a further renewal.
+    valid_for_ms: u64,
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    let handle = handle()?;
+    let locks = store::open(store, PROGRAM).await?;
+    let renewed = locks.renew(&handle, args.lease).await;
+    store::close(locks).await;
+    let valid_for = renewed?;
+    let lock = handle.name();
+    if args.json {
+        let valid_for_ms = valid_for.as_millis() as u64;
+        output::json(&Renewed { lock, token: handle.token(), valid_for_ms })?;
+    } else {
+        output::text(format_args!("{lock} is held for {}", output::duration(valid_for)))?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,149 @@
+//! `taketurns run`: run a command while holding a lock.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_current_process_group};
+use taketurns::{Guard, Locks};
+use tokio::time::{Instant, timeout};
+
+use crate::ask::{self, AskArgs};
+use crate::child;
+use crate::exit::{self, Failure, say};
+use crate::job::Job;
+use crate::signals::Signals;
+use crate::store;
+use crate::supervise::{Ended, Watch};
+use crate::terminal::Terminal;
+use crate::waiting;
+
+/// Run a command while holding a lock
+///
+/// Waits for its turn, runs the command, and releases the lock when it ends. The command has this
+/// program's stdin, is in front at a terminal, gets the signals that this program gets, and finds
+/// the lock's name, fencing token and pool member in TAKETURNS_LOCK, TAKETURNS_TOKEN and
+/// TAKETURNS_MEMBER. If the lock can't be renewed the command gets SIGTERM, and SIGKILL before the
+/// lease ends, so that it never runs beside the next holder. A job that is stopped (Ctrl-Z) for
+/// longer than its lease loses the lock, and is killed when it is continued.
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit::HELP)]
+#[command(override_usage = "taketurns run [OPTIONS] <LOCK> [--] <COMMAND>...")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// End the command before it has held the lock for longer than this
+    #[arg(long, value_name = "SECS", value_parser = ask::max_hold, allow_negative_numbers = true)]
+    max_hold: Option<Duration>,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let program = Path::new(&args.command[0]).file_name().unwrap_or_default().to_string_lossy();
+    let locks = waiting::open(store, &program, &mut signals).await?;
+    let code = hold_and_run(&locks, &args, &mut signals).await;
+    store::close(locks).await;
+    code
+}
+
+async fn hold_and_run(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+    let guard = waiting::acquire(locks, &args.ask, args.max_hold, signals).await?;
+    let since = Instant::now();
+    let terminal = Terminal::open();
+    let job = match start(&args.command, &guard, terminal.as_ref()) {
+        Ok(job) => job,
+        Err(failure) => {
+            release(guard, signals).await;
+            return Err(failure);
+        }
+    };
+    let child = job.pid();
+    let watch = Watch {
+        locks,
+        guard: &guard,
+        terminal: terminal.as_ref(),
+        max_hold: args.max_hold.map(|max_hold| (since, max_hold)),
+    };
+    let ended = watch.run(job, signals).await;
+    let in_front = terminal.as_ref().filter(|terminal| terminal.is_given(child));
+    if let Some(terminal) = in_front {
+        terminal.take_back(Some(child));
+    }
+    let interrupted = ended.signal.filter(|_| in_front.is_some());
+    let code = finish(guard, ended, signals).await;
+    pass_on_interrupt(interrupted);
+    Ok(code)
+}
+
+/// Starts the command, in front if that is where we are.
+fn start(words: &[OsString], guard: &Guard, terminal: Option<&Terminal>) -> Result<Job, Failure> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env("TAKETURNS_LOCK", guard.name().as_str());
+    // What is not known now must not be inherited from a `run` around this one.
+    match guard.token() {
+        Some(token) => command.env("TAKETURNS_TOKEN", token.to_string()),
+        None => command.env_remove("TAKETURNS_TOKEN"),
+    };
+    match guard.member() {
+        Some(member) => command.env("TAKETURNS_MEMBER", member.as_str()),
+        None => command.env_remove("TAKETURNS_MEMBER"),
+    };
+    let in_front = terminal.and_then(|terminal| terminal.for_child().map(|fd| (terminal, fd)));
+    let (terminal, device) = in_front.unzip();
+    let started = child::spawn(command, device);
+    match (terminal, &started) {
+        (Some(terminal), Ok(child)) => terminal.give(*child),
+        (Some(terminal), Err(_)) => terminal.take_back(None),
+        _ => {}
+    }
+    started.map(Job::new).map_err(|error| {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => exit::NO_SUCH_COMMAND,
+            _ => exit::NOT_EXECUTABLE,
+        };
+        Failure::new(code, format_args!("{} can't be run: {error}", words[0].display()))
+    })
+}
+
+/// Ctrl-C went to the child alone, since it was in front. A script around us would have had it too,
+/// and must not go on as if nothing had happened. (Not we: we have a handler for it.)
+fn pass_on_interrupt(by: Option<i32>) {
+    for signal in [Signal::INT, Signal::QUIT] {
+        if by == Some(signal.as_raw()) && !child::is_ignored(signal) {
+            let _ = kill_current_process_group(signal);
+        }
+    }
+}
+
+/// Releases, and says which code is due.
+async fn finish(guard: Guard, ended: Ended, signals: &mut Signals) -> u8 {
+    let held = guard.is_held();
+    if !held && !ended.lost {
+        say(format_args!("{} was lost before the command ended", guard.name()));
+    }
+    if held {
+        release(guard, signals).await;
+    }
+    if held && !ended.lost { ended.code } else { exit::LOST }
+}
+
+/// Waits for the release for as long as it makes a difference: until the lease is over, or somebody
+/// is impatient.
+async fn release(guard: Guard, signals: &mut Signals) {
+    let name = guard.name().clone();
+    let done = timeout(guard.left(), guard.release());
+    let problem = match signals.unless("waiting for the release", done).await {
+        Ok(Ok(Ok(()))) => return,
+        Ok(Ok(Err(error))) => error.to_string(),
+        Ok(Err(_)) => "the store did not answer".to_owned(),
+        Err(_) => "interrupted".to_owned(),
+    };
+    say(format_args!("{name} could not be released ({problem}); it is free when its lease ends"));
+}

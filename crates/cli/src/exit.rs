@@ -1,0 +1,133 @@
+//! How the program ends: every exit code, and the one line on stderr that goes with a failure.
+//!
+//! The codes are those of `sysexits.h` where it has one, so that a script can tell "somebody else has
+//! it" from "the store is down" without reading the message.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use taketurns::ErrorKind;
+
+/// The command line, a name or a value in it makes no sense.
+pub(crate) const USAGE: u8 = 64;
+/// The store can't be reached, or can't be used.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// What should have been printed could not be.
+pub(crate) const OUTPUT: u8 = 74;
+/// The lock was not had: somebody else holds it. `-E` changes this one.
+pub(crate) const NOT_HAD: u8 = 75;
+/// The lock was lost while the command ran, or a handle's lock is not held any more.
+pub(crate) const LOST: u8 = 76;
+/// The command is there but can't be run.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// There is no such command.
+pub(crate) const NO_SUCH_COMMAND: u8 = 127;
+
+/// The table that `--help` and the man page show.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    done; for run: the command's own code
+  64   the command line makes no sense
+  69   the store can't be reached or used
+  74   the result could not be printed
+  75   the lock was not had (run and acquire: -E changes this)
+  76   the lock was lost, or is not held any more
+  126  the command can't be executed
+  127  there is no such command
+  128+n  the command, or the wait for the lock, was ended by signal n";
+
+/// What ended the program, as one line for people and one code for scripts.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    /// The code for "somebody else has it" is the user's to choose.
+    pub(crate) fn not_had_as(mut self, code: u8) -> Self {
+        if self.code == NOT_HAD {
+            self.code = code;
+        }
+        self
+    }
+
+    /// Tells the user, and gives the code to exit with.
+    pub(crate) fn report(self) -> u8 {
+        if !self.message.is_empty() {
+            say(&self.message);
+        }
+        self.code
+    }
+}
+
+impl From<taketurns::Error> for Failure {
+    fn from(error: taketurns::Error) -> Self {
+        Self::new(code_of(error.kind()), error)
+    }
+}
+
+/// A reader that went away (`taketurns ls | head -1`) has what it wanted: no failure, no message.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(0, "");
+        }
+        Self::new(OUTPUT, format_args!("the result could not be printed: {error}"))
+    }
+}
+
+fn code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Timeout | ErrorKind::QueueFull | ErrorKind::PoolFull => NOT_HAD,
+        ErrorKind::Lost | ErrorKind::NotHeld => LOST,
+        ErrorKind::KindMismatch
+        | ErrorKind::Unfenced
+        | ErrorKind::InvalidName
+        | ErrorKind::InvalidLabel
+        | ErrorKind::InvalidLease
+        | ErrorKind::InvalidPermits
+        | ErrorKind::InvalidUrl
+        | ErrorKind::InvalidHandle => USAGE,
+        _ => UNAVAILABLE,
+    }
+}
+
+/// One line on stderr, whatever the message holds: names and errors of others must not be able to
+/// break the line or drive the terminal. There is nobody left to tell if it can't be written.
+pub(crate) fn say(message: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "taketurns: {}", one_line(&message.to_string()));
+}
+
+/// The text with its control characters spelled out.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_stays_on_one_line_and_leaves_the_terminal_alone() {
+        assert_eq!(one_line("a\nb\x1b[31mc ü"), "a\\nb\\u{1b}[31mc ü");
+    }
+
+    #[test]
+    fn only_the_code_for_not_had_can_be_changed() {
+        assert_eq!(Failure::new(NOT_HAD, "").not_had_as(3).code, 3);
+        assert_eq!(Failure::new(LOST, "").not_had_as(3).code, LOST);
+    }
+}

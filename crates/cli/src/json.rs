@@ -1,0 +1,198 @@
+//! Locks as JSON: what `ls --json` and `show --json` print. Field names are stable; new ones may be
+//! added. Times are in milliseconds, tokens are numbers below 2^53, owners are secrets and not here.
+
+use serde::Serialize;
+use taketurns::{Ask, HolderView, Kind, Member, MemberView, Name, Token, View, WaiterView};
+
+/// A list of locks, sorted by name.
+#[derive(Serialize)]
+pub(crate) struct Locks<'a> {
+    /// One entry for each lock.
+    pub(crate) locks: Vec<Lock<'a>>,
+}
+
+/// One lock.
+#[derive(Serialize)]
+pub(crate) struct Lock<'a> {
+    /// Its name.
+    name: &'a Name,
+    /// `mutex`, `rwlock`, `semaphore` or `pool`; null if nothing is known of it.
+    kind: Option<&'static str>,
+    /// How many permits a semaphore has, else null.
+    permits: Option<u32>,
+    /// `held`, or `idle` if nobody holds it; `unused` if nothing is known of it.
+    state: &'static str,
+    /// The last token given out, null if none was.
+    last_token: Option<Token>,
+    /// Who holds it, in the order of the grants.
+    holders: Vec<Holder<'a>>,
+    /// How many wait; `waiters` may show fewer.
+    waiting: usize,
+    /// Who waits, the next one first.
+    waiters: Vec<Waiter<'a>>,
+    /// The members of a pool, else empty.
+    members: Vec<PoolMember<'a>>,
+}
+
+/// A holder.
+#[derive(Serialize)]
+struct Holder<'a> {
+    /// Host, process and program.
+    who: &'a str,
+    /// What `--why` said, empty if nothing.
+    why: &'a str,
+    /// The client that keeps it, as 16 hex digits.
+    client: String,
+    #[serde(flatten)]
+    wants: Wants<'a>,
+    /// The fencing token.
+    token: Option<Token>,
+    /// The pool's member it has, else null.
+    member: Option<&'a Member>,
+    /// For how long it has been holding.
+    held_ms: u64,
+    /// For how long it holds without renewal.
+    left_ms: u64,
+    /// Broken: it can't be renewed any more.
+    revoked: bool,
+}
+
+/// A waiter.
+#[derive(Serialize)]
+struct Waiter<'a> {
+    /// Its place in line, from 1.
+    place: usize,
+    /// Host, process and program.
+    who: &'a str,
+    /// What `--why` said, empty if nothing.
+    why: &'a str,
+    /// The client that waits, as 16 hex digits.
+    client: String,
+    #[serde(flatten)]
+    wants: Wants<'a>,
+    /// The pool's member it waits for; null for any, and for what is no pool.
+    member: Option<&'a Member>,
+    /// For how long it has been waiting.
+    waited_ms: u64,
+}
+
+/// What was asked for.
+#[derive(Serialize)]
+struct Wants<'a> {
+    /// `mutex`, `read`, `write`, `permits`, `any` or `member`.
+    wants: &'a str,
+    /// How many permits, for a semaphore, else null.
+    permits: Option<u32>,
+}
+
+/// A member of a pool.
+#[derive(Serialize)]
+struct PoolMember<'a> {
+    /// Its name.
+    name: &'a Member,
+    /// Somebody has it.
+    held: bool,
+    /// It was removed while held, and goes at its release.
+    leaving: bool,
+}
+
+impl<'a> Lock<'a> {
+    pub(crate) fn new(name: &'a Name, view: &'a View) -> Self {
+        Self {
+            name,
+            kind: Some(kind(view.kind)),
+            permits: match view.kind {
+                Kind::Semaphore { permits } => Some(permits),
+                _ => None,
+            },
+            state: state(view),
+            last_token: view.last_token,
+            holders: view.holders.iter().map(Holder::new).collect(),
+            waiting: view.waiting,
+            waiters: view.waiters.iter().enumerate().map(Waiter::new).collect(),
+            members: view.members.iter().map(PoolMember::new).collect(),
+        }
+    }
+
+    /// A name that the store knows nothing of: free, as it was never used or was forgotten.
+    pub(crate) fn unused(name: &'a Name) -> Self {
+        Self {
+            name,
+            kind: None,
+            permits: None,
+            state: "unused",
+            last_token: None,
+            holders: vec![],
+            waiting: 0,
+            waiters: vec![],
+            members: vec![],
+        }
+    }
+}
+
+impl<'a> Holder<'a> {
+    fn new(holder: &'a HolderView) -> Self {
+        Self {
+            who: holder.label.who(),
+            why: holder.label.why(),
+            client: holder.client.to_string(),
+            wants: Wants::new(&holder.ask),
+            token: holder.token,
+            member: holder.member.as_ref(),
+            held_ms: holder.held_ms,
+            left_ms: holder.left_ms,
+            revoked: holder.revoked,
+        }
+    }
+}
+
+impl<'a> Waiter<'a> {
+    fn new((ahead, waiter): (usize, &'a WaiterView)) -> Self {
+        Self {
+            place: ahead + 1,
+            who: waiter.label.who(),
+            why: waiter.label.why(),
+            client: waiter.client.to_string(),
+            wants: Wants::new(&waiter.ask),
+            member: match &waiter.ask {
+                Ask::Member(member) => Some(member),
+                _ => None,
+            },
+            waited_ms: waiter.waited_ms,
+        }
+    }
+}
+
+impl Wants<'_> {
+    fn new(ask: &Ask) -> Self {
+        let (wants, permits) = match ask {
+            Ask::Mutex => ("mutex", None),
+            Ask::Read => ("read", None),
+            Ask::Write => ("write", None),
+            Ask::Permits { take, .. } => ("permits", Some(*take)),
+            Ask::Any => ("any", None),
+            Ask::Member(_) => ("member", None),
+        };
+        Self { wants, permits }
+    }
+}
+
+impl<'a> PoolMember<'a> {
+    fn new(member: &'a MemberView) -> Self {
+        Self { name: &member.name, held: member.held, leaving: member.leaving }
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::RwLock => "rwlock",
+        Kind::Semaphore { .. } => "semaphore",
+        Kind::Pool => "pool",
+    }
+}
+
+/// `held` or `idle`: the word that people and programs read.
+pub(crate) fn state(view: &View) -> &'static str {
+    if view.holders.is_empty() { "idle" } else { "held" }
+}

@@ -1,0 +1,136 @@
+//! What the program prints: aligned tables, durations as people say them, and JSON documents.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Prints text on stdout.
+pub(crate) fn text(text: impl fmt::Display) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Prints one JSON document on stdout.
+pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, document).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// Rows under a heading, each column as wide as its widest cell.
+pub(crate) struct Table<const N: usize> {
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub(crate) fn new(heading: [&str; N]) -> Self {
+        Self { rows: vec![heading.map(str::to_owned)] }
+    }
+
+    pub(crate) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+}
+
+impl<const N: usize> fmt::Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut widths = [0; N];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for (number, row) in self.rows.iter().enumerate() {
+            let line: Vec<String> =
+                row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+            let end = if number == 0 { "" } else { "\n" };
+            write!(f, "{end}{}", line.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// `0.3s`, `12s`, `3m04s`, `2h05m`, `1d03h`: two units at most, since nobody needs the third.
+pub(crate) fn duration(duration: Duration) -> String {
+    let secs = duration.as_secs();
+    match secs {
+        0 => format!("0.{}s", duration.subsec_millis() / 100),
+        1..60 => format!("{secs}s"),
+        60..3_600 => format!("{}m{:02}s", secs / 60, secs % 60),
+        3_600..86_400 => format!("{}h{:02}m", secs / 3_600, secs % 3_600 / 60),
+        _ => format!("{}d{:02}h", secs / 86_400, secs % 86_400 / 3_600),
+    }
+}
+
+/// The same for what a view counts in milliseconds.
+pub(crate) fn millis(millis: u64) -> String {
+    duration(Duration::from_millis(millis))
+}
+
+/// `1st`, `2nd`, `3rd`, `4th`, `11th`.
+pub(crate) fn ordinal(number: usize) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+/// `1 holder`, `2 holders`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let cases = [
+            (0, "0.0s"),
+            (340, "0.3s"),
+            (999, "0.9s"),
+            (12_900, "12s"),
+            (184_000, "3m04s"),
+            (7_500_000, "2h05m"),
+            (97_200_000, "1d03h"),
+        ];
+        for (ms, said) in cases {
+            assert_eq!(millis(ms), said);
+        }
+    }
+
+    #[test]
+    fn places_in_line_are_ordinals() {
+        let said: Vec<_> = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).into();
+        let expected =
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn tables_align_by_characters_and_leave_no_trailing_blanks() {
+        let mut table = Table::new(["NAME", "FOR"]);
+        table.row(["über".into(), "1s".into()]);
+        table.row(["a".into(), "".into()]);
+        assert_eq!(table.to_string(), "NAME  FOR\nüber  1s\na");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(
+            (count(1, "holder"), count(2, "holder")),
+            ("1 holder".into(), "2 holders".into())
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! The signals that are meant for the child: given up on while there is none, forwarded to it later.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::child;
+use crate::exit::{self, Failure};
+
+const FORWARDED: [(Signal, &str); 6] = [
+    (Signal::INT, "SIGINT"),
+    (Signal::TERM, "SIGTERM"),
+    (Signal::HUP, "SIGHUP"),
+    (Signal::QUIT, "SIGQUIT"),
+    (Signal::USR1, "SIGUSR1"),
+    (Signal::USR2, "SIGUSR2"),
+];
+
+/// What comes in for us and for the child.
+pub(crate) struct Signals {
+    forwarded: Vec<(Signal, &'static str, unix::Signal)>,
+    changes: [unix::Signal; 2],
+}
+
+impl Signals {
+    /// Listens from now on. A signal that was ignored when we were started stays ignored.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::try_listen().map_err(|error| {
+            Failure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
+        })
+    }
+
+    fn try_listen() -> io::Result<Self> {
+        let mut forwarded = Vec::new();
+        for (signal, name) in FORWARDED {
+            if !child::is_ignored(signal) {
+                let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
+                forwarded.push((signal, name, stream));
+            }
+        }
+        let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
+        Ok(Self { forwarded, changes: [listen(Signal::CHILD)?, listen(Signal::CONT)?] })
+    }
+
+    /// The next signal to pass on, and its name.
+    pub(crate) async fn next(&mut self) -> (Signal, &'static str) {
+        poll_fn(|context| {
+            for (signal, name, stream) in &mut self.forwarded {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready((*signal, *name));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// As `next`, and also `None` when a child has changed its state or we were continued.
+    pub(crate) async fn next_or_change(&mut self) -> Option<(Signal, &'static str)> {
+        let [child, continued] = &mut self.changes;
+        let forwarded = &mut self.forwarded;
+        poll_fn(|context| {
+            for (signal, name, stream) in &mut *forwarded {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(Some((*signal, *name)));
+                }
+            }
+            // Both are polled, so that both wake us.
+            let changed = child.poll_recv(context).is_ready();
+            let resumed = continued.poll_recv(context).is_ready();
+            if changed || resumed { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Waits for the work unless a signal comes first: then it is dropped, which gives up whatever
+    /// place it had, and the program ends with 128 + n.
+    pub(crate) async fn unless<T>(
+        &mut self,
+        doing: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            (signal, name) = self.next() => {
+                let code = 128 + signal.as_raw() as u8;
+                Err(Failure::new(code, format_args!("gave up {doing} on {name}")))
+            }
+            done = work => Ok(done),
+        }
+    }
+}

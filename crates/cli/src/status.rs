@@ -1,0 +1,184 @@
+//! The line on stderr that says whom a lock is waited for, and at which place.
+//!
+//! At a terminal it is kept current and is gone when the wait is over. Elsewhere it would fill a log
+//! with news that are old the next moment, so it is said once, and only if asked for.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use rustix::process::getpgrp;
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
+use taketurns::{ClientId, Kind, Locks, Name, View};
+use tokio::time::sleep;
+
+use crate::exit;
+use crate::output::{count, millis, ordinal};
+
+/// A wait shorter than this is not worth a word.
+const FIRST_AFTER: Duration = Duration::from_millis(250);
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Keeps the user informed for as long as it is polled. What it has drawn goes when it is dropped.
+pub(crate) async fn keep_informed(locks: &Locks, name: &Name, verbose: bool) {
+    let live = Line::is_possible();
+    if !live && !verbose {
+        return std::future::pending().await;
+    }
+    let mut line = Line { drawn: false };
+    sleep(FIRST_AFTER).await;
+    loop {
+        let text = match locks.inspect(name.as_str()).await {
+            Ok(view) => describe(name, view.as_ref(), locks.client_id()),
+            Err(_) => format!("waiting for {name}: the store can't be reached just now"),
+        };
+        if live {
+            line.draw(&text);
+        } else {
+            exit::say(text);
+            return std::future::pending().await;
+        }
+        sleep(EVERY).await;
+    }
+}
+
+/// `waiting for backup: held by web1:4242 rsync (nightly) for 12s, you are 3rd in line`
+fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
+    let Some(view) = view else { return format!("waiting for {name}") };
+    let held = match view.holders.as_slice() {
+        [] if view.kind == Kind::Pool && view.members.is_empty() => {
+            "the pool has no members".to_owned()
+        }
+        [] => "held by nobody just now".to_owned(),
+        [holder] => format!("held by {} for {}", holder.label, millis(holder.held_ms)),
+        [holder, others @ ..] => format!(
+            "held by {} for {} and {}",
+            holder.label,
+            millis(holder.held_ms),
+            count(others.len(), "other")
+        ),
+    };
+    let place = match view.waiters.iter().position(|waiter| waiter.client == me) {
+        Some(ahead) => format!(", you are {} in line", ordinal(ahead + 1)),
+        None if view.waiting > view.waiters.len() => {
+            format!(", you are behind the first {} in line", view.waiters.len())
+        }
+        None => String::new(),
+    };
+    format!("waiting for {name}: {held}{place}")
+}
+
+/// One line of the terminal, drawn over and over.
+struct Line {
+    drawn: bool,
+}
+
+impl Line {
+    fn is_possible() -> bool {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        !dumb && io::IsTerminal::is_terminal(&io::stderr())
+    }
+
+    fn draw(&mut self, text: &str) {
+        // A background job must not write over what is in front.
+        if tcgetpgrp(io::stderr()).ok() != Some(getpgrp()) {
+            return;
+        }
+        // A terminal that nobody has told its size says 0.
+        let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let columns = if columns == 0 { 80 } else { columns.max(20) };
+        let text = cut(&exit::one_line(text), columns - 1);
+        // Without wrapping, so that a wide character can't push the line into the next one, which
+        // would not be cleared.
+        let _ = write!(io::stderr(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");
+        self.drawn = true;
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.drawn {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use taketurns::{Ask, HolderView, Label, WaiterView};
+
+    use super::*;
+
+    fn holder(who: &str, why: &str, held_ms: u64) -> HolderView {
+        HolderView {
+            label: Label::new(who, why).unwrap(),
+            client: ClientId::from_bits(1),
+            token: None,
+            ask: Ask::Mutex,
+            member: None,
+            held_ms,
+            left_ms: 1,
+            revoked: false,
+        }
+    }
+
+    fn view(holders: Vec<HolderView>, clients: &[u64]) -> View {
+        let waiter = |&client| WaiterView {
+            label: Label::default(),
+            client: ClientId::from_bits(client),
+            ask: Ask::Mutex,
+            waited_ms: 0,
+        };
+        View {
+            kind: Kind::Mutex,
+            last_token: None,
+            holders,
+            waiting: clients.len(),
+            waiters: clients.iter().map(waiter).collect(),
+            members: vec![],
+        }
+    }
+
+    fn said(view: &View) -> String {
+        describe(&Name::new("backup").unwrap(), Some(view), ClientId::from_bits(9))
+    }
+
+    #[test]
+    fn it_says_who_holds_it_since_when_and_where_we_stand() {
+        let one = view(vec![holder("web1:4242 rsync", "nightly", 12_000)], &[4, 5, 9, 6]);
+        assert_eq!(
+            said(&one),
+            "waiting for backup: held by web1:4242 rsync (nightly) for 12s, you are 3rd in line"
+        );
+        let three =
+            view(vec![holder("a:1 x", "", 1_000), holder("b", "", 0), holder("c", "", 0)], &[9]);
+        assert_eq!(
+            said(&three),
+            "waiting for backup: held by a:1 x for 1s and 2 others, you are 1st in line"
+        );
+    }
+
+    #[test]
+    fn it_does_not_guess_what_it_does_not_know() {
+        let mut far = view(vec![], &[1, 2]);
+        far.waiting = 700;
+        assert_eq!(
+            said(&far),
+            "waiting for backup: held by nobody just now, you are behind the first 2 in line"
+        );
+        let name = Name::new("backup").unwrap();
+        assert_eq!(describe(&name, None, ClientId::from_bits(9)), "waiting for backup");
+    }
+
+    #[test]
+    fn a_line_is_cut_to_the_terminals_width() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöüß", 3), "äö…");
+    }
+}

@@ -1,0 +1,79 @@
+//! Which store, and connecting to it.
+
+use std::env;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use taketurns::{Connect, Locks};
+
+use crate::exit::{self, Failure};
+
+/// How long the program waits at its end for releases that are under way. What is not done by then
+/// ends with its lease.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+/// Connects to the store that the user named, or to the file in the user's state directory.
+/// `program` is what others see of us, beside host and process.
+pub(crate) async fn open(url: Option<&str>, program: &str) -> Result<Locks, Failure> {
+    let url = match url.filter(|url| !url.is_empty()) {
+        Some(url) => url.to_owned(),
+        None => default_url()?,
+    };
+    Ok(Connect::new(&url).who(who(program)).open().await?)
+}
+
+/// Ends the connection once what is under way is done.
+pub(crate) async fn close(locks: Locks) {
+    let _ = tokio::time::timeout(CLOSE_MAX, locks.close()).await;
+}
+
+/// Makes the directory too, for the user's eyes only: who may write there may take any lock.
+fn default_url() -> Result<String, Failure> {
+    let directory = state_directory()?.join("taketurns");
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
+        let directory = directory.display();
+        let message = format!("{directory} can't be made: {error}; name a store with --store");
+        Failure::new(exit::UNAVAILABLE, message)
+    })?;
+    let file = directory.join("locks.db");
+    let file = file.to_str().ok_or_else(|| {
+        Failure::usage("the state directory's path is not UTF-8; name a store with --store")
+    })?;
+    Ok(format!("file:{file}"))
+}
+
+fn state_directory() -> Result<PathBuf, Failure> {
+    // A relative path here is invalid and to be ignored, says the XDG specification.
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .ok_or_else(|| {
+            Failure::usage(
+                "no store: neither HOME nor XDG_STATE_HOME is set; name one with --store \
+                 file:PATH or TAKETURNS_STORE",
+            )
+        })
+}
+
+/// `host:pid program`, cut so that it leaves room in the label for a reason.
+fn who(program: &str) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let clean = |text: &str, max| -> String {
+        text.chars().filter(|c| !c.is_control()).take(max).collect()
+    };
+    format!("{}:{} {}", clean(&host, 32), std::process::id(), clean(program, 16)).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_short_and_clean_whatever_the_program_is_called() {
+        let who = who(&"\x1büüüü".repeat(100));
+        assert!(who.len() <= 128 && !who.contains('\x1b'), "{who}");
+        assert!(who.contains(&format!(":{} ", std::process::id())), "{who}");
+    }
+}

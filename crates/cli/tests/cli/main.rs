@@ -1,0 +1,14 @@
+//! The program as its users see it: real processes, real signals, real terminals. Each test has a
+//! store of its own, and waits for what it needs to see instead of for time to pass.
+
+mod bad_input;
+mod death;
+mod generated;
+mod helper;
+mod lost;
+mod order;
+mod output;
+mod run;
+mod store;
+mod terminal;
+mod turns;
