@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 use crate::attempt::{Attempt, Patience};
 use crate::clock::{local_us, micros};
+use crate::connect::checked_lease;
 use crate::driver::Shared;
 use crate::held::{Held, Terms};
-use crate::locks::checked_lease;
 use crate::{Error, Guard, Locks, random};
 
 /// Marks an [`Acquire`] that waits.

@@ -37,6 +37,7 @@ mod attempt;
 pub mod blocking;
 mod client;
 mod clock;
+mod connect;
 mod driver;
 pub mod engine;
 mod error;
@@ -51,11 +52,12 @@ mod waits;
 
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};
 pub use all::{AcquireAll, All, AllGuard};
+pub use connect::{Connect, connect, connect_on};
 pub use error::{Error, ErrorKind};
 pub use guard::{Guard, Releasing};
 pub use handle::Handle;
 pub use lock::{Mutex, Pool, RwLock, Semaphore};
-pub use locks::{Break, Connect, Locks, connect, connect_on};
+pub use locks::{Break, Locks};
 pub use taketurns_core::client::LossCause;
 pub use taketurns_core::limits;
 pub use taketurns_core::{

@@ -1,155 +1,20 @@
-//! [`Connect`] and [`Locks`]: from a store's URL to its locks.
+//! [`Locks`]: the locks of one store.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, LossCause};
-use taketurns_core::{ClientId, Grant, Label, Name, Pattern, Reply, Request, Token, View, limits};
-use tokio::runtime::Handle as Runtime;
-use tokio::sync::watch;
+use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View};
 
-use crate::client::Client;
-use crate::clock::{local_us, millis};
-use crate::driver::{Driver, Shared};
-use crate::engine::{self, Guarantees, Open, Wakes};
+use crate::clock::local_us;
+use crate::connect::checked_lease;
+use crate::driver::Shared;
+use crate::engine::{self, Guarantees};
 use crate::held::{Held, Terms, give_up};
-use crate::waits::Waits;
-use crate::{All, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore, random};
+use crate::{All, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
 const PAGE: usize = 500;
-
-/// Connects to a store with the defaults of [`Connect`].
-///
-/// # Errors
-/// [`Error::InvalidUrl`], [`Error::Unreachable`] or [`Error::Store`].
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let locks = taketurns::connect("memory:").await?;
-/// let guard = locks.mutex("orders/42").acquire().await?;
-/// println!("held with token {}", guard.check()?);
-/// guard.release().await?;
-/// # Ok(()) }) }
-/// ```
-pub async fn connect(url: &str) -> Result<Locks, Error> {
-    Connect::new(url).open().await
-}
-
-/// As [`connect`], but renewals and wake-ups run on the caller's runtime, which has to be kept
-/// running and not blocked for as long as locks are held.
-///
-/// # Errors
-/// As [`connect`].
-pub async fn connect_on(url: &str, runtime: Runtime) -> Result<Locks, Error> {
-    Connect::new(url).open_on(runtime).await
-}
-
-/// How to connect. Each option says its default.
-pub struct Connect {
-    opener: Result<Box<dyn Open>, Error>,
-    who: Option<String>,
-    waiter_lease: Duration,
-}
-
-impl Connect {
-    /// To a store by its URL: `memory:`, `memory:NAME` (shared within the process) or `file:PATH`.
-    pub fn new(url: &str) -> Self {
-        Self::with(engine::by_url(url))
-    }
-
-    /// To an engine of one's own.
-    pub fn engine(opener: impl Open) -> Self {
-        Self::with(Ok(Box::new(opener)))
-    }
-
-    fn with(opener: Result<Box<dyn Open>, Error>) -> Self {
-        let waiter_lease = Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT);
-        Self { opener, who: None, waiter_lease }
-    }
-
-    /// Who holds and waits, as people see it. Default: host, process and program.
-    pub fn who(mut self, who: impl Into<String>) -> Self {
-        self.who = Some(who.into());
-        self
-    }
-
-    /// How long a place in a queue outlives this client; it is refreshed at a third of that.
-    /// Default: 3 s.
-    pub fn waiter_lease(mut self, waiter_lease: Duration) -> Self {
-        self.waiter_lease = waiter_lease;
-        self
-    }
-
-    /// Connects, with a driver thread of its own.
-    ///
-    /// # Errors
-    /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
-    /// [`Error::Unreachable`] or [`Error::Store`].
-    pub async fn open(self) -> Result<Locks, Error> {
-        let driver = Driver::start()?;
-        self.open_with(driver).await
-    }
-
-    /// Connects, with tasks on the caller's runtime.
-    ///
-    /// # Errors
-    /// As [`Connect::open`].
-    pub async fn open_on(self, runtime: Runtime) -> Result<Locks, Error> {
-        self.open_with(Driver::on(runtime)).await
-    }
-
-    async fn open_with(self, driver: Driver) -> Result<Locks, Error> {
-        let opener = self.opener?;
-        let who = self.who.unwrap_or_else(default_who);
-        Label::new(&who, "")?;
-        let waiter_lease_ms = checked_lease(self.waiter_lease, Duration::from_secs(60))?;
-        let id = ClientId::from_bits(random::bits64());
-        let (wakes, woken) = Wakes::channel();
-        let runtime = driver.runtime().clone();
-        let on_driver = runtime.clone();
-        // On the driver, where an engine finds the runtime that its connections are to live on.
-        let opened = on_driver.spawn(async move {
-            let engine = opener.open(id, wakes).await?;
-            let (client, idle) = Client::new(engine, id, who, waiter_lease_ms, runtime);
-            let sent_us = local_us();
-            let stamp = client.engine.ping().await?;
-            client.observe(sent_us, stamp);
-            Ok::<_, engine::EngineError>((Arc::new(client), idle))
-        });
-        let opened = opened.await.map_err(|_| Error::Closed)?;
-        let (client, idle) = opened.map_err(|error| match error {
-            engine::EngineError::Broken(why) => Error::Store(why),
-            other => Error::Unreachable(other.to_string()),
-        })?;
-        let (stop, stopped) = watch::channel(false);
-        driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
-        driver.runtime().spawn(Waits::keep_alive(client.clone(), stopped));
-        Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
-    }
-}
-
-/// `host:pid program`, as much of it as can be had.
-fn default_who() -> String {
-    let uname = rustix::system::uname();
-    let host = uname.nodename().to_string_lossy();
-    let program = std::env::args_os().next().unwrap_or_default();
-    let program = std::path::Path::new(&program).file_name().unwrap_or_default();
-    let who = format!("{host}:{} {}", std::process::id(), program.to_string_lossy());
-    let clean = who.trim_end().chars().filter(|c| !c.is_control());
-    // Room is left for the reason that the user may give.
-    clean.take(64).collect()
-}
-
-/// The milliseconds of a lease that is within the limits.
-pub(crate) fn checked_lease(given: Duration, max: Duration) -> Result<u64, Error> {
-    let lease_ms = millis(given);
-    if lease_ms < limits::LEASE_MS_MIN || given > max {
-        return Err(Error::InvalidLease { given, max });
-    }
-    Ok(lease_ms)
-}
 
 /// The locks of one store. Cheap to clone; the connection ends when the last clone and the last
 /// guard are dropped, once what they released is released.

@@ -20,6 +20,8 @@
 //! common case (none or few waiters) two statements, and costs bytes in proportion with thousands.
 
 mod check;
+mod database;
+mod rows;
 mod store;
 mod wake;
 
