@@ -51,7 +51,7 @@ fn on_the_callers_runtime_locks_are_kept_until_it_ends() {
     let guard = runtime.block_on(async {
         let handle = tokio::runtime::Handle::current();
         let locks = taketurns::connect_on("memory:", handle).await.expect("memory");
-        let lease = Duration::from_millis(300);
+        let lease = Duration::from_secs(1);
         let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
         tokio::time::sleep(lease * 2).await;
         guard.check().expect("it was renewed");

@@ -115,8 +115,9 @@ async fn a_path_longer_than_a_sockets_may_be_works() {
     fs::create_dir_all(&deep).expect("directories");
     let path = deep.join("locks.db");
     hands_over_in_time(&path).await;
-    let _locks = connect(&path).await;
-    assert_eq!(sockets(&path), 1, "it has one");
+    let locks = connect(&path).await;
+    let socket = format!("{}-wake/{}", path.display(), locks.client_id());
+    assert!(Path::new(&socket).exists(), "it has one");
 }
 
 #[tokio::test]
