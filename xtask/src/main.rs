@@ -70,8 +70,8 @@ const FIX: &[Task] = &[
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
-        "test" => need(&["fmt", "clippy"]).and_then(|()| run_all(TEST)).and_then(|()| examples()),
-        "fix" => need(&["fmt", "clippy"]).and_then(|()| run_all(FIX)),
+        "test" => need_tools().and_then(|()| run_all(TEST)).and_then(|()| examples()),
+        "fix" => need_tools().and_then(|()| run_all(FIX)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             Ok(())
@@ -87,18 +87,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// The parts of the toolchain that a minimal installation leaves out.
-fn need(parts: &[&str]) -> Result<(), String> {
-    for part in parts {
-        let there = cargo(&[part, "--version"])
+/// What the tasks need beside cargo itself, and how to get it.
+const NEEDED: &[(&str, &[&str], &str)] = &[
+    ("rustfmt", &["cargo", "fmt", "--version"], "rustup component add rustfmt"),
+    ("clippy", &["cargo", "clippy", "--version"], "rustup component add clippy"),
+    ("a C compiler", &["cc", "--version"], "apt-get install gcc, or your system's equivalent"),
+];
+
+fn need_tools() -> Result<(), String> {
+    for (name, command, install) in NEEDED {
+        let there = Command::new(command[0])
+            .args(&command[1..])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .is_ok_and(|status| status.success());
         if !there {
-            return Err(format!(
-                "cargo {part} is missing: install it with `rustup component add rustfmt clippy`"
-            ));
+            return Err(format!("{name} is missing: {install}"));
         }
     }
     Ok(())
