@@ -223,6 +223,9 @@ impl Registration {
         if let Some(waiting) = line.owners.get_mut(&self.owner) {
             if let Some(before) = waiting.place.replace(place.number) {
                 line.places.remove(&before);
+                if before != place.number {
+                    tracing::warn!(lock = %self.lock, "the place lapsed; waiting again at the tail");
+                }
             }
             line.places.insert(place.number, self.owner);
         }
