@@ -68,18 +68,22 @@ const FIX: &[Task] = &[
 ];
 
 fn main() -> ExitCode {
+    let started = Instant::now();
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
         "test" => need_tools().and_then(|()| run_all(TEST)).and_then(|()| examples()),
         "fix" => need_tools().and_then(|()| run_all(FIX)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
-            Ok(())
+            return ExitCode::SUCCESS;
         }
         _ => Err(USAGE.to_owned()),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            eprintln!("==> cargo xtask {command}: done in {} s", started.elapsed().as_secs());
+            ExitCode::SUCCESS
+        }
         Err(why) => {
             eprintln!("{}", why.trim_end());
             ExitCode::FAILURE
@@ -110,7 +114,6 @@ fn need_tools() -> Result<(), String> {
 }
 
 fn run_all(tasks: &[Task]) -> Result<(), String> {
-    let started = Instant::now();
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
         let status = cargo(task.args).envs(task.env.iter().copied()).status();
@@ -123,7 +126,6 @@ fn run_all(tasks: &[Task]) -> Result<(), String> {
             ));
         }
     }
-    eprintln!("==> all of it passed in {} s", started.elapsed().as_secs());
     Ok(())
 }
 

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use taketurns::engine::{Answer, Engine, Wakes, Woken};
-use taketurns::{
-    AcquireRequest, Ask, ClientId, Grant, Label, Name, Owner, Place, Reply, Request, View,
-    WakeEvent,
+use taketurns::engine::{
+    Acquire, Answer, Engine, Grant, Owner, Place, Reply, Request, WakeEvent, Wakes, Woken,
 };
+use taketurns::{Ask, ClientId, Label, Name, View};
 use tokio::sync::mpsc;
 
 use crate::Fixture;
@@ -64,8 +63,8 @@ impl Party {
     }
 
     /// An acquire with the usual leases that waits if it has to.
-    pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> AcquireRequest {
-        AcquireRequest {
+    pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> Acquire {
+        Acquire {
             owner,
             client: self.id,
             ask,
@@ -83,7 +82,7 @@ impl Party {
 
     pub(crate) async fn try_acquire(&self, lock: &str, owner: Owner, ask: Ask) -> Reply {
         let request = self.request(owner, ask).await;
-        self.send(lock, Request::Acquire(AcquireRequest { waiter_lease_ms: None, ..request })).await
+        self.send(lock, Request::Acquire(Acquire { waiter_lease_ms: None, ..request })).await
     }
 
     /// Holds at once, or the test fails.

@@ -83,6 +83,14 @@ impl Ask {
         }
     }
 
+    /// Is it something that a lock could ever give?
+    pub fn is_possible(&self) -> bool {
+        match *self {
+            Ask::Permits { take, of } => 1 <= take && take <= of && of <= limits::PERMITS_MAX,
+            _ => true,
+        }
+    }
+
     /// How much of the lock's capacity this takes.
     pub(crate) fn weight(&self) -> u64 {
         match self {

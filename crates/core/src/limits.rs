@@ -1,4 +1,5 @@
-//! Every limit in one place. A limit that is met is an error that names it, never a truncation.
+//! Every limit in one place. A limit that is met is an error that names it, unless its line says
+//! otherwise.
 
 /// Longest name of a lock or of a pool's member, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
@@ -12,6 +13,8 @@ pub const LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 pub const LEASE_MS_DEFAULT: u64 = 30_000;
 /// How long a waiter keeps its place without a refresh when nothing else is said.
 pub const WAITER_LEASE_MS_DEFAULT: u64 = 3_000;
+/// Longest waiter lease that a client keeps: the dead may hold up the living for as long.
+pub const WAITER_LEASE_MS_MAX: u64 = 60_000;
 /// Most waiters in one lock's queue.
 pub const QUEUE_MAX: usize = 100_000;
 /// Most holders of one lock at a time; a further one waits.

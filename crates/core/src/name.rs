@@ -9,6 +9,7 @@ use crate::limits;
 
 /// Why a name was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidName {
     /// It has no characters.
     #[error("a name must not be empty")]

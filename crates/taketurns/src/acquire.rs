@@ -11,7 +11,7 @@ use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
 use tokio::sync::oneshot;
 
 use crate::attempt::{Attempt, Patience};
-use crate::clock::{local_us, micros};
+use crate::clock::{local_us, micros, millis};
 use crate::connect::checked_lease;
 use crate::driver::Shared;
 use crate::held::{Held, Terms};
@@ -38,7 +38,7 @@ pub struct Acquire<M = Waiting> {
     lease: Duration,
     max_hold: Option<Duration>,
     why: String,
-    within: Option<Duration>,
+    limit: Option<Duration>,
     mode: PhantomData<M>,
 }
 
@@ -51,7 +51,7 @@ impl<M> Acquire<M> {
             lease: Duration::from_millis(limits::LEASE_MS_DEFAULT),
             max_hold: None,
             why: String::new(),
-            within: None,
+            limit: None,
             mode: PhantomData,
         }
     }
@@ -62,8 +62,8 @@ impl<M> Acquire<M> {
         self
     }
 
-    /// Ends renewal after this long: a holder that hangs can't keep the lock for ever. Default: no
-    /// end.
+    /// Ends renewal after this long, at least 10 ms: a holder that hangs can't keep the lock for ever.
+    /// Default: no end.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
@@ -85,19 +85,27 @@ impl<M> Acquire<M> {
         self
     }
 
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
     fn attempt(self, patience: Patience) -> Result<Attempt, Error> {
         let client = self.locks.shared.client.clone();
         let ask = self.ask?;
-        if let Ask::Permits { take, of } = ask
-            && (take < 1 || take > of || of > limits::PERMITS_MAX)
-        {
+        if !ask.is_possible() {
             return Err(Error::InvalidPermits);
         }
+        let max_hold_us = match self.max_hold {
+            Some(max_hold) if millis(max_hold) < limits::LEASE_MS_MIN => {
+                return Err(Error::InvalidMaxHold(max_hold));
+            }
+            max_hold => max_hold.map(micros),
+        };
         let terms = Terms {
             lock: self.name?,
             owner: Owner::from_bits(random::bits128()),
             lease_ms: checked_lease(self.lease, client.engine.max_lease())?,
-            max_hold_us: self.max_hold.map(micros),
+            max_hold_us,
             bury_until_ms: 0,
         };
         let label = Label::new(&client.who, &self.why)?;
@@ -128,9 +136,10 @@ impl<M> Acquire<M> {
 
 impl Acquire<Waiting> {
     /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] if the store
-    /// never answered. Default: waits for ever, also through times when the store is down.
+    /// never answered; zero tries once. Default: waits for ever, also through times when the store is
+    /// down.
     pub fn within(mut self, within: Duration) -> Self {
-        self.within = Some(within);
+        self.limit = Some(within);
         self
     }
 
@@ -177,7 +186,7 @@ impl IntoFuture for Acquire<Waiting> {
     type IntoFuture = Acquiring<Waiting>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let patience = match self.within {
+        let patience = match self.limit {
             None => Patience::Endless,
             Some(Duration::ZERO) => Patience::Try,
             Some(within) => {

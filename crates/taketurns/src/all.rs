@@ -27,7 +27,8 @@ impl All {
 
     /// Waits for all of them.
     pub fn acquire(&self) -> AcquireAll {
-        AcquireAll { all: self.clone(), lease: None, within: None, why: String::new() }
+        let (lease, max_hold, within, why) = (None, None, None, String::new());
+        AcquireAll { all: self.clone(), lease, max_hold, within, why }
     }
 }
 
@@ -37,14 +38,25 @@ impl All {
 pub struct AcquireAll {
     all: All,
     lease: Option<Duration>,
+    max_hold: Option<Duration>,
     within: Option<Duration>,
     why: String,
 }
 
 impl AcquireAll {
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.all.locks
+    }
+
     /// How long each lock outlives this client. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// Ends renewal of each lock this long after it was had. Default: no end.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
         self
     }
 
@@ -67,6 +79,9 @@ impl AcquireAll {
             let mut acquire = self.all.locks.mutex(name).acquire().why(&self.why);
             if let Some(lease) = self.lease {
                 acquire = acquire.lease(lease);
+            }
+            if let Some(max_hold) = self.max_hold {
+                acquire = acquire.max_hold(max_hold);
             }
             if let Some(within) = self.within {
                 let passed = Duration::from_micros(local_us() - started_us);

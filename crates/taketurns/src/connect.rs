@@ -14,7 +14,8 @@ use crate::engine::{self, Open, Wakes};
 use crate::waits::Waits;
 use crate::{Error, Locks, random};
 
-/// Connects to a store with the defaults of [`Connect`].
+/// Connects to a store with the defaults of [`Connect`]: `file:PATH` is shared by the processes of a
+/// machine, `memory:NAME` by all of this process, `memory:` by nobody but clones of what this returns.
 ///
 /// # Errors
 /// [`Error::InvalidUrl`], [`Error::Unreachable`] or [`Error::Store`].
@@ -42,6 +43,7 @@ pub async fn connect_on(url: &str, runtime: Runtime) -> Result<Locks, Error> {
 }
 
 /// How to connect. Each option says its default.
+#[must_use = "nothing is connected until `open` is called"]
 pub struct Connect {
     opener: Result<Box<dyn Open>, Error>,
     who: Option<String>,
@@ -49,7 +51,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// To a store by its URL: `memory:`, `memory:NAME` (shared within the process) or `file:PATH`.
+    /// To a store by its URL: `file:PATH` is shared by the processes of a machine, `memory:NAME` by all
+    /// of this process, `memory:` by nobody but clones of what this returns.
     pub fn new(url: &str) -> Self {
         Self::with(engine::by_url(url))
     }
@@ -71,7 +74,7 @@ impl Connect {
     }
 
     /// How long a place in a queue outlives this client; it is refreshed at a third of that.
-    /// Default: 3 s.
+    /// From 10 ms to 60 s. Default: 3 s.
     pub fn waiter_lease(mut self, waiter_lease: Duration) -> Self {
         self.waiter_lease = waiter_lease;
         self
@@ -99,7 +102,8 @@ impl Connect {
         let opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
         Label::new(&who, "")?;
-        let waiter_lease_ms = checked_lease(self.waiter_lease, Duration::from_secs(60))?;
+        let waiter_lease_max = Duration::from_millis(limits::WAITER_LEASE_MS_MAX);
+        let waiter_lease_ms = checked_lease(self.waiter_lease, waiter_lease_max)?;
         let id = ClientId::from_bits(random::bits64());
         let (wakes, woken) = Wakes::channel();
         let runtime = driver.runtime().clone();
@@ -114,10 +118,7 @@ impl Connect {
             Ok::<_, engine::EngineError>((Arc::new(client), idle))
         });
         let opened = opened.await.map_err(|_| Error::Closed)?;
-        let (client, idle) = opened.map_err(|error| match error {
-            engine::EngineError::Broken(why) => Error::Store(why),
-            other => Error::Unreachable(other.to_string()),
-        })?;
+        let (client, idle) = opened.map_err(Error::from_store)?;
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
         driver.runtime().spawn(Waits::keep_alive(client.clone(), stopped));

@@ -12,7 +12,9 @@ use crate::engine::EngineError;
 #[non_exhaustive]
 pub enum Error {
     /// Others held the lock for all of the time given by `within`.
-    #[error("lock {lock} was not had within {within:?}: others hold it or wait before us")]
+    #[error(
+        "lock {lock} could not be acquired within {within:?}: it is held, or others are before us"
+    )]
     Timeout {
         /// Which lock.
         lock: Name,
@@ -39,13 +41,17 @@ pub enum Error {
         cause: LossCause,
     },
     /// The lock is not held by this handle, or no longer.
-    #[error("lock {lock} is not held by this handle: it was released, or its lease ran out")]
+    #[error(
+        "lock {lock} is not held by this handle: it was released, its lease ran out, or it is of another store"
+    )]
     NotHeld {
         /// Which lock.
         lock: Name,
     },
     /// The lock is in use as another kind, or as a semaphore of another size.
-    #[error("lock {lock} is in use as a {is}: use it as that, or wait until nobody holds it")]
+    #[error(
+        "lock {lock} is in use as another kind ({is}): use it as that, or wait until it is idle"
+    )]
     KindMismatch {
         /// Which lock.
         lock: Name,
@@ -77,22 +83,27 @@ pub enum Error {
     #[error("invalid label: {0}")]
     InvalidLabel(#[from] InvalidLabel),
     /// A lease outside what the store takes.
-    #[error("a lease must be between 10 ms and {max:?} here, not {given:?}")]
+    #[error("a lease or waiter lease must be between 10 ms and {max:?} here, not {given:?}")]
     InvalidLease {
         /// What was asked for.
         given: Duration,
         /// The most that this store takes.
         max: Duration,
     },
+    /// A `max_hold` too short to hold anything.
+    #[error("max_hold must be at least 10 ms, not {0:?}")]
+    InvalidMaxHold(Duration),
     /// Permits that the semaphore can't give.
-    #[error("permits must be at least 1 and at most what the semaphore has, itself at most {max}",
-        max = taketurns_core::limits::PERMITS_MAX)]
+    #[error(
+        "permits are for semaphores: at least 1, at most what it has, which is at most {max}",
+        max = taketurns_core::limits::PERMITS_MAX
+    )]
     InvalidPermits,
     /// A store URL that can't be understood.
     #[error("invalid store URL: {0}")]
     InvalidUrl(String),
     /// A handle that can't be understood.
-    #[error("invalid handle: it must be given just as `acquire` printed it")]
+    #[error("invalid handle: it must be just as `Handle::expose` or `taketurns acquire` gave it")]
     InvalidHandle,
     /// The store can be reached but not used: damaged, full, of another format, not ours.
     #[error("the store can't be used: {0}")]
@@ -119,6 +130,7 @@ pub enum ErrorKind {
     InvalidName,
     InvalidLabel,
     InvalidLease,
+    InvalidMaxHold,
     InvalidPermits,
     InvalidUrl,
     InvalidHandle,
@@ -142,11 +154,20 @@ impl Error {
             Error::InvalidName(_) => ErrorKind::InvalidName,
             Error::InvalidLabel(_) => ErrorKind::InvalidLabel,
             Error::InvalidLease { .. } => ErrorKind::InvalidLease,
+            Error::InvalidMaxHold(_) => ErrorKind::InvalidMaxHold,
             Error::InvalidPermits => ErrorKind::InvalidPermits,
             Error::InvalidUrl(_) => ErrorKind::InvalidUrl,
             Error::InvalidHandle => ErrorKind::InvalidHandle,
             Error::Store(_) => ErrorKind::Store,
             Error::Closed => ErrorKind::Closed,
+        }
+    }
+
+    /// What an engine's failure means for a request about no lock in particular.
+    pub(crate) fn from_store(error: EngineError) -> Self {
+        match error {
+            EngineError::Broken(why) => Error::Store(why),
+            EngineError::Unreachable(why) | EngineError::Unknown(why) => Error::Unreachable(why),
         }
     }
 

@@ -17,7 +17,9 @@ use crate::{Error, Handle};
 
 /// A held lock. It renews itself until it is released, dropped or lost.
 ///
-/// Dropping it releases the lock in the background, also outside a runtime.
+/// Dropping it releases the lock in the background, also outside a runtime. A process that ends right
+/// after may be too quick for that, and the lock then stays until its lease ends: before the end use
+/// [`Guard::release`], or [`Locks::close`](crate::Locks::close).
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     held: Arc<Held>,
@@ -92,6 +94,11 @@ impl Guard {
     /// with no more than the waiter lease, until the first renewal.
     pub fn span(&self) -> Duration {
         self.held.span()
+    }
+
+    /// Why the last renewal failed, if it did and none has gone well since.
+    pub fn trouble(&self) -> Option<String> {
+        self.held.trouble()
     }
 
     /// Gives the lock back. It is given back even if the future is dropped.

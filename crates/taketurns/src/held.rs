@@ -36,6 +36,8 @@ struct State {
     span: Duration,
     /// Released, or made a handle: nothing renews it any more.
     over: bool,
+    /// Why the last renewal failed, if it did.
+    trouble: Option<String>,
 }
 
 /// What a hold is made of.
@@ -70,7 +72,7 @@ impl Held {
             member: grant.member,
             lease_ms: terms.lease_ms,
             bury_until_ms: terms.bury_until_ms,
-            state: Mutex::new(State { hold, span, over: false }),
+            state: Mutex::new(State { hold, span, over: false, trouble: None }),
             lost: watch::Sender::new(None),
             changed: Notify::new(),
         });
@@ -123,6 +125,10 @@ impl Held {
         self.state().span
     }
 
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.state().trouble.clone()
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<Option<LossCause>> {
         self.lost.subscribe()
     }
@@ -140,6 +146,7 @@ impl Held {
         let mut state = self.state();
         if state.hold.handle_renewed(now_us, anchor, deadline_ms) {
             state.span = Duration::from_micros(state.hold.valid_until_us().saturating_sub(now_us));
+            state.trouble = None;
             drop(state);
             self.changed.notify_one();
         }
@@ -195,6 +202,13 @@ impl Held {
         }
     }
 
+    /// Resolves when nothing renews it any more.
+    async fn over(&self) {
+        while !self.state().over {
+            self.changed.notified().await;
+        }
+    }
+
     fn announce(&self, cause: LossCause) {
         let news = |known: &mut Option<LossCause>| {
             let first = known.is_none();
@@ -231,7 +245,9 @@ async fn keep(held: Arc<Held>) {
             Due::Renew { lease_ms } => tokio::select! {
                 result = held.renew(lease_ms) => if let Err(error) = result {
                     tracing::debug!(lock = %held.lock, %error, "a renewal failed");
-                    held.state().hold.handle_failure(local_us(), random::bits64());
+                    let mut state = held.state();
+                    state.hold.handle_failure(local_us(), random::bits64());
+                    state.trouble = Some(error.to_string());
                 },
                 () = sleep_until_us(valid_until_us) => {}
                 () = held.over() => return,
@@ -264,13 +280,9 @@ impl Drop for Attended {
     }
 }
 
-impl Held {
-    async fn over(&self) {
-        while !self.state().over {
-            self.changed.notified().await;
-        }
-    }
-}
+/// An engine that says it is broken may mend (a disk that was full), but not for long is it worth
+/// keeping anybody waiting.
+const BROKEN_PATIENCE_US: u64 = 5_000_000;
 
 /// Releases a lock or gives up a place, again and again until the engine answers or it can't matter
 /// any more.
@@ -281,6 +293,7 @@ pub(crate) async fn give_up(
     bury_until_ms: u64,
     until_us: u64,
 ) -> Result<(), Error> {
+    let started_us = local_us();
     let mut backoff = Backoff::default();
     let mut unknown = None;
     loop {
@@ -295,6 +308,10 @@ pub(crate) async fn give_up(
             Err(error) => error,
         };
         let pause_us = backoff.pause_us(random::bits64());
+        let until_us = match error {
+            EngineError::Broken(_) => until_us.min(started_us + BROKEN_PATIENCE_US),
+            _ => until_us,
+        };
         if local_us() + pause_us >= until_us {
             return Err(Error::from_engine(lock, error));
         }

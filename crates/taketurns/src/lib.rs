@@ -61,9 +61,8 @@ pub use locks::{Break, Locks};
 pub use taketurns_core::client::LossCause;
 pub use taketurns_core::limits;
 pub use taketurns_core::{
-    Acquire as AcquireRequest, Ask, ClientId, Grant, HolderView, InvalidLabel, InvalidName, Kind,
-    Label, Member, MemberView, Name, Now, Owner, Pattern, Place, Refusal, Reply, Request, Token,
-    View, WaiterView, Wake, WakeEvent,
+    Ask, ClientId, HolderView, InvalidLabel, InvalidName, Kind, Label, Member, MemberView, Name,
+    Token, View, WaiterView,
 };
 
 /// The README's snippets are compiled as tests.

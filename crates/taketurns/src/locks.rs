@@ -9,7 +9,7 @@ use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View
 use crate::clock::local_us;
 use crate::connect::checked_lease;
 use crate::driver::Shared;
-use crate::engine::{self, Guarantees};
+use crate::engine::Guarantees;
 use crate::held::{Held, Terms, give_up};
 use crate::{All, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
@@ -31,26 +31,76 @@ impl Locks {
 
     /// The read-write lock of that name: many readers or one writer; a waiting writer stops later
     /// readers.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let (one, two) = (locks.rwlock("cfg").read().await?, locks.rwlock("cfg").read().await?);
+    /// assert!(locks.rwlock("cfg").try_write().await?.is_none());
+    /// # drop((one, two)); Ok(()) }) }
+    /// ```
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self, name.as_ref())
     }
 
     /// The semaphore of that name, with this many permits.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let gpus = locks.semaphore("gpu", 4);
+    /// let three = gpus.acquire().permits(3).await?;
+    /// assert!(gpus.try_acquire().permits(2).await?.is_none());
+    /// locks.semaphore("gpu", 8).resize().await?; // four more, for everybody
+    /// # drop(three); Ok(()) }) }
+    /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
         Semaphore::new(self, name.as_ref(), permits)
     }
 
     /// The pool of that name: named members, each with one holder at a time.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let browsers = locks.pool("browsers");
+    /// browsers.add("b-1").await?;
+    /// let guard = browsers.any().await?;
+    /// assert_eq!(guard.member().map(|member| member.as_str()), Some("b-1"));
+    /// # Ok(()) }) }
+    /// ```
     pub fn pool(&self, name: impl AsRef<str>) -> Pool {
         Pool::new(self, name.as_ref())
     }
 
     /// Several mutexes at once, taken in the order of their names: no two `all`s deadlock.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let both = locks.all(["to", "from"]).acquire().await?;
+    /// assert_eq!(both.check()?.len(), 2);
+    /// # Ok(()) }) }
+    /// ```
     pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> All {
         All::new(self, names)
     }
 
     /// Goes on with a lock that another process made a [`Handle`] of. Renews it first.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// # use taketurns::Handle;
+    /// let text = locks.mutex("x").acquire().await?.into_handle().await?.expose();
+    /// let guard = locks.adopt(Handle::parse(&text)?).await?; // elsewhere, in time
+    /// # drop(guard); Ok(()) }) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
@@ -106,7 +156,7 @@ impl Locks {
         }
     }
 
-    /// Shows one lock with its first 500 waiters; `None` if nobody used it of late. Changes nothing.
+    /// Shows one lock with its first 500 waiters (see also [`Locks::list`]); `None` if nobody used it of late. Changes nothing.
     ///
     /// # Errors
     /// [`Error::InvalidName`], [`Error::Unreachable`] or [`Error::Store`].
@@ -127,10 +177,7 @@ impl Locks {
         loop {
             let after = all.last().map(|(name, _)| name);
             let page = self.shared.client.engine.list(&pattern, after, PAGE, 1).await;
-            let page = page.map_err(|error| match error {
-                engine::EngineError::Broken(why) => Error::Store(why),
-                other => Error::Unreachable(other.to_string()),
-            })?;
+            let page = page.map_err(Error::from_store)?;
             let last = page.len() < PAGE;
             all.extend(page);
             if last {
@@ -140,6 +187,18 @@ impl Locks {
     }
 
     /// Takes a lock away from its holders: see [`Break`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let guard = locks.mutex("stuck").acquire().why("nobody knows").await?;
+    /// let view = locks.inspect("stuck").await?.expect("it is held");
+    /// println!("taking it from {}", view.holders[0].label);
+    /// locks.break_lock("stuck").await?;
+    /// guard.lost().await;
+    /// # Ok(()) }) }
+    /// ```
     pub fn break_lock(&self, name: impl AsRef<str>) -> Break {
         Break { locks: self.clone(), name: name.as_ref().to_owned(), token: None, at_once: false }
     }
@@ -198,7 +257,8 @@ impl std::fmt::Debug for Locks {
 /// Takes a lock away from its holders, once awaited. Answers how many there were.
 ///
 /// By default it revokes: holders can't renew any more and are told that they lost the lock, and it
-/// passes on when their leases end, so nobody overlaps.
+/// passes on when they let go or their leases end, so nobody overlaps.
+#[must_use = "a break does nothing until it is awaited"]
 pub struct Break {
     locks: Locks,
     name: String,

@@ -209,6 +209,8 @@ pub async fn names_and_leases_are_checked_before_anything_is_sent(fixture: &dyn 
         let error = locks.mutex("l").acquire().lease(lease).await.expect_err("not a lease");
         assert_eq!(error.kind(), ErrorKind::InvalidLease);
     }
+    let error = locks.mutex("l").acquire().max_hold(Duration::ZERO).await.expect_err("no time");
+    assert_eq!(error.kind(), ErrorKind::InvalidMaxHold);
     let error = locks.mutex("l").acquire().why("x".repeat(300)).await.expect_err("not a label");
     assert_eq!(error.kind(), ErrorKind::InvalidLabel);
     for (permits, of) in [(5, 4), (0, 4), (1, 0)] {

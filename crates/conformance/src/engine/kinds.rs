@@ -1,6 +1,7 @@
 //! Read-write locks and semaphores, and what kind a lock is.
 
-use taketurns::{Ask, Kind, Refusal, Reply, Request, WakeEvent, limits};
+use taketurns::engine::{Refusal, Reply, Request, WakeEvent};
+use taketurns::{Ask, Kind, limits};
 
 use crate::Fixture;
 use crate::party::{Party, owner};

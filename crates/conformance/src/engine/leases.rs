@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use taketurns::{Ask, Refusal, Reply, Request, WakeEvent, limits};
+use taketurns::engine::{Refusal, Reply, Request, WakeEvent};
+use taketurns::{Ask, limits};
 
 use crate::Fixture;
 use crate::party::{LEASE_MS, Party, WAITER_LEASE_MS, granted, owner};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use taketurns::{Ask, Reply, Request};
+use taketurns::Ask;
+use taketurns::engine::{Reply, Request};
 
 use crate::Fixture;
 use crate::party::{LEASE_MS, Party, WAITER_LEASE_MS};

@@ -1,6 +1,7 @@
 //! Pools: named members, any or a named one.
 
-use taketurns::{Ask, Member, Reply, Request};
+use taketurns::engine::{Reply, Request};
+use taketurns::{Ask, Member};
 
 use crate::Fixture;
 use crate::party::{Party, owner};

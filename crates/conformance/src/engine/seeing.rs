@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use taketurns::{Ask, Kind, Label, Pattern, Request};
+use taketurns::engine::{Pattern, Request};
+use taketurns::{Ask, Kind, Label};
 
 use crate::Fixture;
 use crate::party::{LEASE_MS, Party, name, owner};

@@ -23,7 +23,7 @@ pub enum LossCause {
     #[error("somebody broke it")]
     Revoked,
     /// It was held for as long as it was allowed to.
-    #[error("it was held for its max_hold")]
+    #[error("it was held for as long as max_hold allows")]
     MaxHold,
     /// The runtime that renewed it has ended.
     #[error("the runtime that renewed it has ended")]

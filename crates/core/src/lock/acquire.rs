@@ -2,7 +2,7 @@
 
 use super::Lock;
 use super::queue::Waiter;
-use crate::{Acquire, Ask, Now, Place, Refusal, Reply, limits};
+use crate::{Acquire, Now, Place, Refusal, Reply, limits};
 
 impl Lock {
     pub(super) fn acquire(&mut self, now: Now, acquire: &Acquire) -> Reply {
@@ -62,9 +62,7 @@ impl Lock {
         if !leases.into_iter().flatten().all(limits::is_lease) {
             return Err(Refusal::InvalidLease);
         }
-        if let Ask::Permits { take, of } = acquire.ask
-            && (take < 1 || take > of || of > limits::PERMITS_MAX)
-        {
+        if !acquire.ask.is_possible() {
             return Err(Refusal::InvalidPermits);
         }
         self.check_kind(acquire.ask.kind())

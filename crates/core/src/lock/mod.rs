@@ -90,6 +90,11 @@ impl Lock {
         (self.last_token > 0).then_some(Token::from_raw(self.last_token))
     }
 
+    /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.
+    pub fn is_blank(&self) -> bool {
+        self.last_token == 0 && !self.in_use() && self.tombs.is_empty()
+    }
+
     /// Does this client have a place in the queue?
     pub fn is_waited_for_by(&self, client: ClientId) -> bool {
         self.queue.client(client).is_some_and(|client| client.waiting > 0)

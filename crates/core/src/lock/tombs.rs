@@ -26,6 +26,10 @@ impl Tombs {
         self.until.contains_key(&owner)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.until.is_empty()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (Owner, u64)> {
         self.until.iter().map(|(&owner, &until_ms)| (owner, until_ms))
     }

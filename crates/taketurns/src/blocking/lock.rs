@@ -6,6 +6,7 @@ use super::{AllGuard, Guard, block_on};
 use crate::{Error, Token, Trying, Waiting};
 
 /// Something of this crate whose calls wait for their answer.
+#[must_use = "nothing happens until `wait` is called"]
 #[derive(Clone, Debug)]
 pub struct Blocking<T>(pub(super) T);
 
@@ -158,7 +159,8 @@ impl Acquire<Waiting> {
     /// # Errors
     /// As awaiting a [`crate::Acquire`].
     pub fn wait(self) -> Result<Guard, Error> {
-        block_on(self.0.into_future()).map(Guard)
+        let locks = self.0.locks().clone();
+        block_on(self.0.into_future()).map(|guard| Guard::new(guard, locks))
     }
 
     /// Waits for the lock, does the work under it, and releases it. The work can't be stopped from
@@ -171,6 +173,10 @@ impl Acquire<Waiting> {
         let guard = self.wait()?;
         let output = work(&guard);
         guard.still_held()?;
+        let lock = guard.name().clone();
+        if let Err(error) = guard.release() {
+            tracing::warn!(%lock, %error, "the work was done, but the lock was not released");
+        }
         Ok(output)
     }
 }
@@ -181,7 +187,9 @@ impl Acquire<Trying> {
     /// # Errors
     /// As awaiting a [`crate::Acquire`].
     pub fn wait(self) -> Result<Option<Guard>, Error> {
-        block_on(self.0.into_future()).map(|guard| guard.map(Guard))
+        let locks = self.0.locks().clone();
+        let guard = block_on(self.0.into_future())?;
+        Ok(guard.map(|guard| Guard::new(guard, locks)))
     }
 }
 
@@ -206,7 +214,8 @@ impl AcquireAll {
     /// # Errors
     /// As awaiting a [`crate::AcquireAll`].
     pub fn wait(self) -> Result<AllGuard, Error> {
-        block_on(self.0.into_future()).map(AllGuard)
+        let locks = self.0.locks().clone();
+        block_on(self.0.into_future()).map(|guard| AllGuard::new(guard, locks))
     }
 }
 

@@ -1,4 +1,4 @@
-//! All of it without async: the same names, each call waits for its answer.
+//! All of it without async: the same names, and what async code `await`s, this `wait`s for.
 //!
 //! It works anywhere, also inside async code (where it blocks that thread), since everything that
 //! has to go on meanwhile runs on the client's own thread.
@@ -23,7 +23,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::engine::Guarantees;
-use crate::{Error, Handle, Name, View};
+use crate::{ClientId, Error, Handle, Name, View};
 
 pub use guard::{AllGuard, Guard};
 pub use lock::{Acquire, AcquireAll, All, Blocking, Break, Mutex, Pool, RwLock, Semaphore};
@@ -105,7 +105,8 @@ impl Locks {
     /// # Errors
     /// As there.
     pub fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
-        block_on(self.inner().adopt(handle)).map(Guard)
+        let guard = block_on(self.inner().adopt(handle))?;
+        Ok(Guard::new(guard, self.inner().clone()))
     }
 
     /// See [`crate::Locks::renew`].
@@ -122,6 +123,11 @@ impl Locks {
     /// As there.
     pub fn release(&self, handle: &Handle) -> Result<(), Error> {
         block_on(self.inner().release(handle))
+    }
+
+    /// See [`crate::Locks::client_id`].
+    pub fn client_id(&self) -> ClientId {
+        self.inner().client_id()
     }
 
     /// See [`crate::Locks::guarantees`].

@@ -76,13 +76,14 @@ impl State {
     fn step(&mut self, now: Now, name: &Name, request: &Request) -> Answer {
         self.forget(now);
         let lock = self.locks.entry(name.clone()).or_default();
-        let before = lock.forget_at_ms();
-        let step = lock.apply(now, request);
-        let after = lock.forget_at_ms();
-        if let Some(at_ms) = before {
+        if let Some(at_ms) = lock.forget_at_ms() {
             self.forget.remove(&(at_ms, name.clone()));
         }
-        if let Some(at_ms) = after {
+        let step = lock.apply(now, request);
+        if lock.is_blank() {
+            // Asking about a lock that nobody has used leaves no trace of it.
+            self.locks.remove(name);
+        } else if let Some(at_ms) = lock.forget_at_ms() {
             self.forget.insert((at_ms, name.clone()));
         }
         for wake in step.wakes {

@@ -18,13 +18,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use taketurns_core::{ClientId, Name, Pattern, Reply, Request, View, Wake};
+use taketurns_core::{ClientId, Name, View};
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Manual};
 #[cfg(feature = "file")]
 pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
+pub use taketurns_core::{
+    Acquire, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Wake, WakeEvent,
+};
 
 /// A future that an engine answers with. It must not need a runtime to be polled: the caller's may
 /// be any, or none.
@@ -77,7 +80,7 @@ pub struct Guarantees {
     pub fenced: bool,
     /// A waiter is woken by whoever lets go, and does not poll.
     pub event_driven: bool,
-    /// What a holder survives.
+    /// What the state outlives.
     pub survives: Survives,
 }
 
@@ -208,11 +211,7 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     match scheme {
         "memory" => Ok(Box::new(MemoryStore::named(rest))),
         #[cfg(feature = "file")]
-        "file" if rest.is_empty() => {
-            Err(invalid("file: needs a path, as in file:/var/lib/app/locks.db"))
-        }
-        #[cfg(feature = "file")]
-        "file" => Ok(Box::new(file::OpenFile::new(rest))),
+        "file" => file::OpenFile::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
         #[cfg(not(feature = "file"))]
         "file" => Err(invalid("file: needs this crate's feature `file`")),
         // The scheme alone: what follows may hold a password.

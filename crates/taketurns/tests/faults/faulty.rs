@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Stamp,
-    Wakes, Woken,
+    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open,
+    Pattern, Request, Stamp, Wakes, Woken,
 };
-use taketurns::{ClientId, Name, Pattern, Request, View};
+use taketurns::{ClientId, Name, View};
 
 /// What goes wrong, to be changed while it runs.
 #[derive(Default)]

@@ -9,8 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use taketurns::engine::{Clock, Engine, FileEngine, Manual, Wakes, Woken};
-use taketurns::{AcquireRequest, Ask, ClientId, Label, Locks, Name, Owner, Reply, Request};
+use taketurns::engine::{
+    Acquire, Clock, Engine, FileEngine, Manual, Owner, Reply, Request, Wakes, Woken,
+};
+use taketurns::{Ask, ClientId, Label, Locks, Name};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -114,7 +116,7 @@ impl Party {
     /// Acquires, in the name of any client, with leases that nothing in a test could wait for.
     async fn acquire(&self, lock: &str, owner: u128, client: ClientId) -> Reply {
         let now_ms = self.engine.ping().await.expect("it answers").now_ms;
-        let request = AcquireRequest {
+        let request = Acquire {
             owner: Owner::from_bits(owner),
             client,
             ask: Ask::Mutex,
@@ -129,6 +131,32 @@ impl Party {
     async fn release(&self, lock: &str, owner: u128) -> Reply {
         let owner = Owner::from_bits(owner);
         self.call(lock, Request::Release { owner, bury_until_ms: 0 }).await
+    }
+}
+
+#[tokio::test]
+async fn asking_about_a_lock_that_nobody_has_used_leaves_no_trace() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    assert_eq!(locks.break_lock("typo").await.expect("it answers"), 0);
+    assert!(!locks.pool("typo").remove("m").await.expect("it answers"));
+    assert!(locks.list("*").await.expect("it answers").is_empty());
+    let memory = taketurns::connect("memory:").await.expect("memory");
+    memory.break_lock("typo").await.expect("it answers");
+    assert!(memory.list("*").await.expect("it answers").is_empty());
+}
+
+#[test]
+fn a_blocking_guard_that_is_dropped_last_is_released_before_the_process_can_end() {
+    let (_dir, path) = directory();
+    let url = format!("file:{}", path.display());
+    let connect = || taketurns::blocking::connect(&url).expect("a store in a file");
+    let watcher = connect();
+    for _ in 0..20 {
+        drop(connect().mutex("l").acquire().wait().expect("free"));
+        let free = watcher.mutex("l").try_acquire().wait().expect("it answers");
+        assert!(free.is_some(), "the drop did not wait");
+        free.map(taketurns::blocking::Guard::release);
     }
 }
 

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use taketurns::engine::{Clock, Woken};
-use taketurns::{ClientId, Locks, Owner, Reply, WakeEvent};
+use taketurns::engine::{Clock, Owner, Reply, WakeEvent, Woken};
+use taketurns::{ClientId, Locks};
 
 use crate::{Party, connect, directory, has_waiters, soon};
 
@@ -131,6 +131,7 @@ async fn where_there_can_be_no_sockets_the_file_is_polled() {
     let (_dir, path) = directory();
     fs::write(format!("{}-wake", path.display()), "in the way").expect("a file");
     hands_over_in_time(&path).await;
+    assert!(!connect(&path).await.guarantees().event_driven, "and it says so");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::database::broken;
 use crate::engine::EngineError;
 
 /// `ttrn`: what the header of a store says it is.
@@ -22,16 +23,15 @@ pub(super) enum Found {
     Store,
 }
 
-fn broken(path: &Path, why: impl std::fmt::Display) -> EngineError {
-    EngineError::Broken(format!("{}: {why}", path.display()))
-}
-
 /// Looks at what is there without changing it.
 pub(super) fn look(path: &Path) -> Result<Found, EngineError> {
     let directory = directory_of(path);
     match directory.metadata() {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(broken(directory, "this is not a directory")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(broken(directory, "this directory is not there; make it first"));
+        }
         Err(error) => return Err(broken(directory, error)),
     }
     local_file_system(directory)?;

@@ -1,5 +1,6 @@
 //! The database file: making it, opening it, and what its errors mean.
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ pub(super) const VERSION: u8 = 1;
 /// How often a writer tries for the database before it counts as out of reach: some five seconds.
 const BUSY_TRIES_MAX: i32 = 5_000;
 
+const DAMAGED: &str = "the store is damaged or was cut short; it was left as it is. If nobody uses it \
+    move it away, and a new one is made";
+
 const TABLES: &str = "
     CREATE TABLE boots (number INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);
     CREATE TABLE locks (
@@ -31,63 +35,64 @@ const TABLES: &str = "
 /// Makes the whole database under another name and then gives it its own, so that nobody ever sees
 /// half of one, and of several processes that do this at once one wins.
 pub(super) fn create(path: &Path) -> Result<(), EngineError> {
-    let broken =
-        |error: std::io::Error| EngineError::Broken(format!("{}: {error}", path.display()));
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{:016x}.new", crate::random::bits64()));
     let draft = PathBuf::from(name);
     // The owners in it are secrets.
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(broken)?;
-    let made = fill(&draft).and_then(|()| match fs::hard_link(&draft, path) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(broken(error)),
-        _ => Ok(()),
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+    opened.map_err(|error| broken(path, error))?;
+    let made = fill(&draft).map_err(|error| at(path, error)).and_then(|()| {
+        match fs::hard_link(&draft, path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(broken(path, error))
+            }
+            _ => Ok(()),
+        }
     });
     let _ = fs::remove_file(&draft);
     made
 }
 
-fn fill(draft: &Path) -> Result<(), EngineError> {
-    let connection = Connection::open(draft).map_err(engine_error)?;
-    let fill = || {
-        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-        connection.pragma_update(None, "user_version", VERSION)?;
-        connection.execute_batch(TABLES)?;
-        connection.pragma_update(None, "journal_mode", "WAL")
-    };
-    fill().map_err(engine_error)?;
+fn fill(draft: &Path) -> rusqlite::Result<()> {
+    let connection = Connection::open(draft)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", VERSION)?;
+    connection.execute_batch(TABLES)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
     // Closing moves all of it into the one file.
-    connection.close().map_err(|(_, error)| engine_error(error))
+    connection.close().map_err(|(_, error)| error)
 }
 
 pub(super) fn connect(path: &Path) -> Result<Connection, EngineError> {
+    let connection = open(path).map_err(|error| at(path, error))?;
+    if connection.is_readonly("main").map_err(engine_error)? {
+        return Err(broken(path, "the file can't be written to"));
+    }
+    if !is_whole(&connection, path).map_err(|error| at(path, error))? {
+        return Err(broken(path, DAMAGED));
+    }
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let version = version.map_err(|error| at(path, error))?;
+    if version != i64::from(VERSION) {
+        return Err(broken(
+            path,
+            format!(
+                "the store has format {version}, this program format {VERSION}; use the same release \
+                 everywhere"
+            ),
+        ));
+    }
+    Ok(connection)
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(engine_error)?;
-    connection.busy_handler(Some(wait_for_writer)).map_err(engine_error)?;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(wait_for_writer))?;
     // The journal stays for the next process: moving it at every end costs more than reading it.
     // Besides, a file that turns out damaged must not be written to on the way out.
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(engine_error)?;
-    if connection.is_readonly("main").map_err(engine_error)? {
-        return Err(EngineError::Broken(format!("{}: not writable", path.display())));
-    }
-    if !is_whole(&connection, path).map_err(engine_error)? {
-        return Err(EngineError::Broken(format!(
-            "{}: the store is damaged or was cut short; it was left as it is. If nobody uses it move \
-             it away, and a new one is made",
-            path.display()
-        )));
-    }
-    let version: u8 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(engine_error)?;
-    if version != VERSION {
-        return Err(EngineError::Broken(format!(
-            "{}: the store has format {version}, this program format {VERSION}; use the same release everywhere",
-            path.display()
-        )));
-    }
-    connection.pragma_update(None, "synchronous", "NORMAL").map_err(engine_error)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(connection)
 }
 
@@ -96,25 +101,18 @@ pub(super) fn connect(path: &Path) -> Result<Connection, EngineError> {
 fn is_whole(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let bytes_of = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
-    let check = || {
-        let page_bytes = number("page_size")? as u64;
-        let bytes = number("page_count")? as u64 * page_bytes;
-        let found = bytes_of(path);
-        if found >= bytes {
-            return Ok(true);
-        }
-        let mut journal = path.as_os_str().to_owned();
-        journal.push("-wal");
-        if !found.is_multiple_of(page_bytes) && bytes_of(Path::new(&journal)) == 0 {
-            return Ok(false);
-        }
-        connection
-            .pragma_query_value(None, "quick_check", |row| Ok(row.get::<_, String>(0)? == "ok"))
-    };
-    match check() {
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(false),
-        result => result,
+    let page_bytes = number("page_size")? as u64;
+    let bytes = number("page_count")? as u64 * page_bytes;
+    let found = bytes_of(path);
+    if found >= bytes {
+        return Ok(true);
     }
+    let mut journal = path.as_os_str().to_owned();
+    journal.push("-wal");
+    if !found.is_multiple_of(page_bytes) && bytes_of(Path::new(&journal)) == 0 {
+        return Ok(false);
+    }
+    connection.pragma_query_value(None, "quick_check", |row| Ok(row.get::<_, String>(0)? == "ok"))
 }
 
 /// Transactions take some hundred microseconds, so another's is waited for in short steps.
@@ -145,16 +143,30 @@ pub(super) fn boot_number(connection: &Connection) -> Result<i64, EngineError> {
 
 /// Which file it is, whatever it is called.
 pub(super) fn identity(path: &Path) -> Result<(u64, u64), EngineError> {
-    let found = fs::metadata(path).map_err(|error| io_broken(path, error))?;
+    let found = fs::metadata(path).map_err(|error| broken(path, error))?;
     Ok((found.dev(), found.ino()))
 }
 
-pub(super) fn io_broken(path: &Path, error: std::io::Error) -> EngineError {
-    EngineError::Broken(format!("{}: {error}", path.display()))
+/// What is wrong with the file, or with what is at its path.
+pub(super) fn broken(path: &Path, why: impl Display) -> EngineError {
+    EngineError::Broken(format!("{}: {why}", path.display()))
 }
 
 pub(super) fn corrupt(what: &str) -> EngineError {
     EngineError::Broken(format!("the store is damaged: {what}"))
+}
+
+/// What it means that the file at this path could not be opened or made.
+fn at(path: &Path, error: rusqlite::Error) -> EngineError {
+    if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) {
+        return broken(path, DAMAGED);
+    }
+    match engine_error(error) {
+        EngineError::Broken(why) => {
+            broken(path, format_args!("{why}; is the disk full, or the file not yours?"))
+        }
+        other => other,
+    }
 }
 
 /// SQLite rolls a failed transaction back, so nothing here is ever in doubt.

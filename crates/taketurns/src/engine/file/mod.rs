@@ -47,13 +47,22 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// The path of a `file:` URL. `file:///abs` is the same as `file:/abs`.
-    pub(crate) fn new(path: &str) -> Self {
-        let path = match path.strip_prefix("//") {
+    /// What follows `file:` in a URL. `file:///abs` is the same as `file:/abs`; there is no host, and
+    /// there are no options.
+    pub(crate) fn new(rest: &str) -> Result<Self, crate::Error> {
+        let invalid = |why: &str| Err(crate::Error::InvalidUrl(why.to_owned()));
+        let path = match rest.strip_prefix("//") {
             Some(absolute) if absolute.starts_with('/') => absolute,
-            _ => path,
+            Some(_) => return invalid("file: takes no host; write file:PATH or file:///PATH"),
+            None => rest,
         };
-        Self { path: path.into() }
+        if path.contains('?') {
+            return invalid("file: takes no options, so there can be no ? in it");
+        }
+        if path.trim_end_matches('/').is_empty() {
+            return invalid("file: needs a path, as in file:/var/lib/app/locks.db");
+        }
+        Ok(Self { path: path.into() })
     }
 }
 
@@ -73,8 +82,11 @@ impl Open for OpenFile {
 type Job = Box<dyn FnOnce(&mut Store) + Send>;
 
 /// Locks in a SQLite file, as one client sees them.
+#[derive(Debug)]
 pub struct FileEngine {
     jobs: mpsc::Sender<Job>,
+    /// Wake-ups reach it; else it polls.
+    hears: bool,
     /// Ends the polling, where there is any.
     _alive: Arc<()>,
 }
@@ -96,14 +108,15 @@ impl FileEngine {
         let poll = Poll { jobs: jobs.clone(), alive: Arc::downgrade(&alive), wakes: wakes.clone() };
         let run = move || match Store::open(&path, clock, client, wakes) {
             Ok(mut store) => {
-                // Else it is dropped here: with a sender in this thread the thread would never end.
-                if store.hears() {
+                // The thread must not keep a sender to itself, or it would never end.
+                let hears = store.hears();
+                if hears {
                     drop(poll);
                 } else {
                     thread::spawn(move || poll.run());
                 }
                 // Nobody waits for a client that was dropped while it was being opened.
-                let _ = opened.send(Ok(()));
+                let _ = opened.send(Ok(hears));
                 inbox.into_iter().for_each(|job| job(&mut store));
             }
             Err(error) => {
@@ -113,8 +126,8 @@ impl FileEngine {
         thread::Builder::new().name("taketurns-file".into()).spawn(run).map_err(|error| {
             EngineError::Unreachable(format!("no thread could be started: {error}"))
         })?;
-        opening.await.map_err(|_| EngineError::Broken(ENDED.into()))??;
-        Ok(Self { jobs, _alive: alive })
+        let hears = opening.await.map_err(|_| EngineError::Broken(ENDED.into()))??;
+        Ok(Self { jobs, hears, _alive: alive })
     }
 
     async fn job<T: Send + 'static>(
@@ -195,7 +208,7 @@ impl Engine for FileEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees::full(Survives::ProcessExit)
+        Guarantees { event_driven: self.hears, ..Guarantees::full(Survives::ProcessExit) }
     }
 
     /// Waits for what was asked before. The file is closed when the engine is dropped.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Reply, Request, View, Wake};
 
 use super::check::{self, Found};
-use super::database::{boot_number, connect, corrupt, create, engine_error, identity, io_broken};
+use super::database::{boot_number, broken, connect, corrupt, create, engine_error, identity};
 use super::rows::{decode, load, save};
 use super::wake::{Ear, Mouth};
 use crate::engine::{Answer, Clock, EngineError, Stamp, Wakes, Woken};
@@ -47,7 +47,7 @@ impl Store {
             create(path)?;
         }
         // One name for everybody: the sockets lie beside it, and the working directory may change.
-        let path = fs::canonicalize(path).map_err(|error| io_broken(path, error))?;
+        let path = fs::canonicalize(path).map_err(|error| broken(path, error))?;
         let path = path.as_path();
         let connection = connect(path)?;
         let identity = identity(path)?;
@@ -109,8 +109,7 @@ impl Store {
         if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
             return Ok(());
         }
-        let path = self.path.display();
-        Err(EngineError::Broken(format!("{path}: the store was removed or replaced while in use")))
+        Err(broken(&self.path, "the store was removed or replaced while in use"))
     }
 
     /// Delivers wake-ups, passes on what was handed to the dead, and forgets what is long idle.
@@ -222,7 +221,10 @@ impl Store {
         let known = row.as_ref().map(|row| row.forget_at_ms);
         let mut lock = row.map_or_else(Lock::new, |row| row.lock);
         let step = lock.apply(now, request);
-        save(&transaction, name, self.boot, &lock, known, now)?;
+        // Asking about a lock that nobody has used leaves no trace of it.
+        if known.is_some() || !lock.is_blank() {
+            save(&transaction, name, self.boot, &lock, known, now)?;
+        }
         transaction.commit().map_err(engine_error)?;
         let answer = Answer { reply: step.reply, stamp: stamp(now), more: step.more };
         Ok((answer, step.wakes))

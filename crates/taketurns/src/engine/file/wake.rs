@@ -49,9 +49,11 @@ impl Mouth {
         let mode = database.permissions().mode() & 0o666;
         // Whoever may read the database may enter.
         let entry = (mode & 0o444) >> 2;
-        match fs::DirBuilder::new().mode(mode | entry).create(&directory) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+        match fs::DirBuilder::new().mode(0o700).create(&directory) {
+            // The umask is not asked: the file's own mode was chosen already.
+            Ok(()) => fs::set_permissions(&directory, Permissions::from_mode(mode | entry))?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
         let opened = fs::File::from(rustix::fs::open(&directory, flags, Mode::empty())?);
