@@ -1,13 +1,13 @@
 //! The command line as one table, from which help, man page and completions are made too.
 //!
 //! What is wrong with a command line is said in one line and ends with code 64, where clap would
-//! print a paragraph and exit 2.
+//! print a paragraph and exit 2. That line never has a handle in it, which clap would repeat.
 
 use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{acquire, break_lock, completions, ls, man, pool, release, renew, run, show};
 use crate::exit::{self, Failure};
@@ -20,7 +20,7 @@ const VALUE_CHARS_MAX: usize = 40;
 /// The store is where locks live: a file on this machine unless --store or TAKETURNS_STORE says
 /// otherwise. The file is $XDG_STATE_HOME/taketurns/locks.db, or ~/.local/state/taketurns/locks.db.
 #[derive(Debug, Parser)]
-#[command(name = "taketurns", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "taketurns", version, after_help = exit::help(), max_term_width = 100)]
 pub(crate) struct Cli {
     /// Where the locks live, e.g. file:/var/lib/app/locks.db
     #[arg(
@@ -52,44 +52,85 @@ pub(crate) enum Command {
 
 /// Reads the command line. `Ok(None)` if it asked for help or the version, which are printed.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
-    let error = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let error = match Cli::try_parse_from(&args) {
         Ok(cli) => return Ok(Some(cli)),
         Err(error) => error,
     };
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            error.print()?;
-            Ok(None)
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Err(Failure::usage("no command given; `taketurns --help` lists them"))
-        }
-        _ => Err(Failure::usage(in_one_line(&error))),
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        error.print()?;
+        return Ok(None);
     }
+    let message = in_one_line(&error, &command_of(&args));
+    if has_handle(&message) {
+        return Err(Failure::usage(
+            "a handle is not taken from the command line, where everybody could read it: pass it \
+             in TAKETURNS_HANDLE or on stdin",
+        ));
+    }
+    Err(Failure::usage(message))
 }
 
-fn in_one_line(error: &clap::Error) -> String {
-    if error.kind() == ErrorKind::ValueValidation
-        && let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg)
-        && let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
-        && let Some(source) = error.source()
-    {
-        let shown: String = value.chars().take(VALUE_CHARS_MAX).collect();
-        let cut = if shown.len() < value.len() { "…" } else { "" };
-        return format!("{shown:?}{cut} is no good as {arg}: {source}");
+fn in_one_line(error: &clap::Error, command: &str) -> String {
+    match error.kind() {
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return format!("a command is missing; `{command} --help` lists them");
+        }
+        ErrorKind::ValueValidation => {
+            if let Some(message) = about_value(error) {
+                return message;
+            }
+        }
+        _ => {}
     }
     let text = error.to_string();
-    let wanted = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more");
+    let wanted = |part: &&str| {
+        !["Usage:", "For more", "tip:"].iter().any(|start| part.trim_start().starts_with(start))
+    };
     let parts = text.trim().split("\n\n").filter(wanted);
     let words: Vec<&str> = parts.flat_map(str::split_whitespace).collect();
     let message = words.join(" ");
-    format!("{} (see --help)", message.trim_start_matches("error: "))
+    format!("{}; see `{command} --help`", message.trim_start_matches("error: "))
+}
+
+/// `--lease -1: it must not be negative`
+fn about_value(error: &clap::Error) -> Option<String> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (value, source) = (context(ContextKind::InvalidValue)?, error.source()?);
+    // As clap writes it: `--lease <SECS>`, or `<LOCK>`, or `<MEMBER>...`.
+    let arg = context(ContextKind::InvalidArg)?.split(' ').next()?;
+    let arg = arg.trim_matches(['<', '>', '.']);
+    let shown: String = value.chars().take(VALUE_CHARS_MAX).collect();
+    let cut = if shown.len() < value.len() { "…" } else { "" };
+    let is_plain = !shown.is_empty() && !shown.contains(|c: char| c.is_whitespace());
+    let shown = if is_plain { shown } else { format!("{shown:?}") };
+    Some(format!("{arg} {shown}{cut}: {source}"))
+}
+
+/// The command that the line is about, as far as it names one: `taketurns pool add`.
+fn command_of(args: &[OsString]) -> String {
+    let mut command = Cli::command();
+    let mut path = command.get_name().to_owned();
+    for arg in args.iter().skip(1) {
+        if let Some(found) = command.find_subcommand(arg).cloned() {
+            path = format!("{path} {}", found.get_name());
+            command = found;
+        }
+    }
+    path
+}
+
+fn has_handle(message: &str) -> bool {
+    message
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+        .any(|word| word.starts_with("tt1."))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -113,6 +154,72 @@ mod tests {
             let failure = parse(args).unwrap_err();
             assert_eq!(failure.code, exit::USAGE, "{line:?}");
             assert!(!format!("{failure:?}").contains("Usage"), "{failure:?}");
+        }
+    }
+
+    fn said(line: &[&str]) -> String {
+        let args = std::iter::once("taketurns").chain(line.iter().copied()).map(OsString::from);
+        parse(args).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_line_says_what_is_wrong_and_which_help_to_read() {
+        let cases: [(&[&str], &str); 12] = [
+            (&[], "a command is missing; `taketurns --help` lists them"),
+            (&["pool"], "a command is missing; `taketurns pool --help` lists them"),
+            (
+                &["--store", "file:x", "pool"],
+                "a command is missing; `taketurns pool --help` lists them",
+            ),
+            (&["runn"], "unrecognized subcommand 'runn'; see `taketurns --help`"),
+            (
+                &["run", "--leas", "1"],
+                "unexpected argument '--leas' found; see `taketurns run --help`",
+            ),
+            (
+                &["pool", "add", "p"],
+                "the following required arguments were not provided: <MEMBER>...; see `taketurns \
+                 pool add --help`",
+            ),
+            (&["run", "--lease", "-1", "a", "b"], "--lease -1: it must not be negative"),
+            (
+                &["acquire", "--lease", "0", "a"],
+                "--lease 0: a lease is between 0.01 and 86400 seconds",
+            ),
+            (&["acquire", "-w", "", "a"], "--wait \"\": it is not a number of seconds"),
+            (
+                &["acquire", "-E", "abc", "a"],
+                "--conflict-exit-code abc: it is not a number from 0 to 255",
+            ),
+            (
+                &["break", "--token", "abc", "a"],
+                "--token abc: it is not a token, which is a number",
+            ),
+            (&["show", ""], "LOCK \"\": a name must not be empty"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(said(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_handle_on_the_command_line_is_not_repeated() {
+        let lines: [&[&str]; 6] = [
+            &["release", "tt1.5ec7e7.1.2.3.door"],
+            &["renew", "tt1.5ec7e7.1.2.3.door"],
+            &["renew", "--lease", "tt1.5ec7e7.1.2.3.door"],
+            &["renew", "--lease=tt1.5ec7e7.1.2.3.door"],
+            &["release", "--tt1.5ec7e7.1.2.3.door"],
+            &["tt1.5ec7e7.1.2.3.door"],
+        ];
+        for line in lines {
+            let said = said(line);
+            assert!(said.starts_with("a handle is not taken from the command line"), "{said}");
+        }
+        for line in
+            [&["release", "--handle", "tt1.5ec7e7"][..], &["release", "--handle=tt1.5ec7e7"]]
+        {
+            assert!(!said(line).contains("5ec7"), "{}", said(line));
         }
     }
 

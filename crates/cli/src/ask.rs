@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use taketurns::{Guard, Locks, Member, Name, limits};
+use taketurns::{Acquire, Guard, Locks, Member, Name, limits};
 
 use crate::exit;
 
@@ -45,8 +45,9 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "MEMBER", requires = "pool", value_parser = member)]
     member: Option<Member>,
 
-    /// Exit with this code if the lock was not had
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_HAD)]
+    /// Exit with this code if the lock was not acquired
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_ACQUIRED)]
+    #[arg(value_parser = exit_code, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
 
     /// How long the lock outlives a holder that died or was cut off
@@ -67,20 +68,6 @@ pub(crate) struct AskArgs {
     pub(crate) lock: Name,
 }
 
-/// A lock as these arguments mean it, before it is clear whether to wait for it.
-macro_rules! options {
-    ($args:expr, $max_hold:expr, $acquire:expr) => {{
-        let mut acquire = $acquire.lease($args.lease);
-        if let Some(why) = &$args.why {
-            acquire = acquire.why(why.clone());
-        }
-        if let Some(max_hold) = $max_hold {
-            acquire = acquire.max_hold(max_hold);
-        }
-        acquire
-    }};
-}
-
 impl AskArgs {
     /// Acquires the lock. `None` if it was not to be waited for and is not free.
     pub(crate) async fn acquire(
@@ -93,6 +80,15 @@ impl AskArgs {
         } else {
             self.wait_for(locks, max_hold).await.map(Some)
         }
+    }
+
+    /// Is it a lock that the `run` around us holds, and waits for us to let go of? Permits and members
+    /// it may have left for us.
+    pub(crate) fn would_wait_for_itself(&self) -> bool {
+        let held =
+            std::env::var_os("TAKETURNS_LOCK").is_some_and(|lock| lock == self.lock.as_str());
+        let endless = !self.nonblock && self.wait.is_none();
+        held && endless && self.permits.is_none() && !self.pool
     }
 
     async fn try_acquire(
@@ -110,7 +106,7 @@ impl AskArgs {
             _ if self.exclusive => locks.rwlock(self.lock.as_str()).try_write(),
             _ => locks.mutex(self.lock.as_str()).try_acquire(),
         };
-        options!(self, max_hold, acquire).await
+        self.with_options(acquire, max_hold).await
     }
 
     async fn wait_for(
@@ -128,11 +124,22 @@ impl AskArgs {
             _ if self.exclusive => locks.rwlock(self.lock.as_str()).write(),
             _ => locks.mutex(self.lock.as_str()).acquire(),
         };
-        let acquire = options!(self, max_hold, acquire);
+        let acquire = self.with_options(acquire, max_hold);
         match self.wait {
             Some(wait) => acquire.within(wait).await,
             None => acquire.await,
         }
+    }
+
+    fn with_options<M>(&self, acquire: Acquire<M>, max_hold: Option<Duration>) -> Acquire<M> {
+        let mut acquire = acquire.lease(self.lease);
+        if let Some(why) = &self.why {
+            acquire = acquire.why(why.clone());
+        }
+        if let Some(max_hold) = max_hold {
+            acquire = acquire.max_hold(max_hold);
+        }
+        acquire
     }
 }
 
@@ -178,7 +185,11 @@ pub(crate) fn lease(text: &str) -> Result<Duration, String> {
     if (u128::from(min)..=u128::from(max)).contains(&lease.as_millis()) {
         return Ok(lease);
     }
-    Err(format!("a lease has from {} to {} seconds", min as f64 / 1e3, max / 1_000))
+    Err(format!("a lease is between {} and {} seconds", min as f64 / 1e3, max / 1_000))
+}
+
+fn exit_code(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "it is not a number from 0 to 255".into())
 }
 
 fn wait(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,5 @@
-//! Starting the child, and the two questions about signals that have no safe answer in Rust. The only
-//! file with `unsafe` in it: what runs between fork and exec, and `sigaction`.
+//! Starting the child, and what can't be done about signals in safe Rust. The only file with `unsafe`
+//! in it: what runs between fork and exec, `sigaction` and `raise`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, getpid, getppid};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, getppid, setrlimit};
 
 /// Starts the command in a process group of its own, as the terminal's foreground if one is given.
 /// It dies with us: with the thread that calls this, to be exact, so call it from the main one. (Its
@@ -73,5 +73,26 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
         let mut action: libc::sigaction = mem::zeroed();
         let asked = libc::sigaction(signal.as_raw(), std::ptr::null(), &raw mut action);
         asked == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Ends the program by this signal, so that whoever waits for us sees what ended us. Comes back if
+/// the signal was ignored or blocked when we were started, and stays so.
+pub(crate) fn die_of(signal: Signal) {
+    if is_ignored(signal) {
+        return;
+    }
+    // SIGQUIT leaves a core, in which the lock's owner could be read.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // SAFETY: the structure is plain data for which all zeros is a valid value; the pointer is to it
+    // and outlives the call. No handler is installed: SIG_DFL takes the place of the runtime's, which
+    // nobody needs any more. `raise` takes a number, and is sent to this thread: it has taken effect
+    // when it returns.
+    unsafe {
+        let mut default: libc::sigaction = mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        libc::sigemptyset(&raw mut default.sa_mask);
+        libc::sigaction(signal.as_raw(), &raw const default, std::ptr::null_mut());
+        libc::raise(signal.as_raw());
     }
 }

@@ -6,7 +6,10 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use taketurns::ErrorKind;
+use rustix::process::Signal;
+use taketurns::{ErrorKind, limits};
+
+use crate::child;
 
 /// The command line, a name or a value in it makes no sense.
 pub(crate) const USAGE: u8 = 64;
@@ -14,8 +17,8 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// What should have been printed could not be.
 pub(crate) const OUTPUT: u8 = 74;
-/// The lock was not had: somebody else holds it. `-E` changes this one.
-pub(crate) const NOT_HAD: u8 = 75;
+/// The lock was not acquired: somebody else holds it. `-E` changes this one.
+pub(crate) const NOT_ACQUIRED: u8 = 75;
 /// The lock was lost while the command ran, or a handle's lock is not held any more.
 pub(crate) const LOST: u8 = 76;
 /// The command is there but can't be run.
@@ -23,55 +26,90 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command.
 pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
-/// The table that `--help` and the man page show.
-pub(crate) const HELP: &str = "\
-Exit codes:
-  0    done; for run: the command's own code
-  64   the command line makes no sense
-  69   the store can't be reached or used
-  74   the result could not be printed
-  75   the lock was not had (run and acquire: -E changes this)
-  76   the lock was lost, or is not held any more
-  126  the command can't be executed
-  127  there is no such command
-  128+n  the command, or the wait for the lock, was ended by signal n";
+/// The codes as people read them, in the help and in the manual pages.
+pub(crate) const CODES: [(&str, &str); 9] = [
+    ("0", "done; for run: the command's own code"),
+    ("64", "the command line makes no sense"),
+    ("69", "the store can't be reached or used"),
+    ("74", "the result could not be printed"),
+    ("75", "the lock was not acquired (run and acquire: -E changes this)"),
+    ("76", "the lock was lost, or is not held any more"),
+    ("126", "the command to run can't be executed"),
+    ("127", "the command to run was not found"),
+    ("128+n", "the command, or the wait for the lock, was ended by signal n"),
+];
+
+/// The table that `--help` shows.
+pub(crate) fn help() -> String {
+    let row = |(code, meaning): &(&str, &str)| format!("\n  {code:5}  {meaning}");
+    format!("Exit codes:{}", CODES.iter().map(row).collect::<String>())
+}
 
 /// What ended the program, as one line for people and one code for scripts.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
     message: String,
+    /// What the program dies of instead of exiting with the code.
+    by: Option<Signal>,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: message.to_string(), by: None }
     }
 
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(USAGE, message)
     }
 
+    /// A signal ended it: 128 + n. If that was Ctrl-C or Ctrl-\\ at our terminal we die of it too,
+    /// which is how a shell knows that its loop or script is to end as well: after an exit with 130
+    /// it goes on. Whoever started us without a terminal gets the code, which is easier to read.
+    pub(crate) fn signal(signal: Signal, at_terminal: bool, message: impl fmt::Display) -> Self {
+        let by = at_terminal && [Signal::INT, Signal::QUIT].contains(&signal);
+        let code = 128 + signal.as_raw() as u8;
+        Self { by: by.then_some(signal), ..Self::new(code, message) }
+    }
+
     /// The code for "somebody else has it" is the user's to choose.
-    pub(crate) fn not_had_as(mut self, code: u8) -> Self {
-        if self.code == NOT_HAD {
+    pub(crate) fn not_acquired_as(mut self, code: u8) -> Self {
+        if self.code == NOT_ACQUIRED {
             self.code = code;
         }
         self
     }
 
-    /// Tells the user, and gives the code to exit with.
+    /// Tells the user, and gives the code to exit with, unless the program is to die of a signal.
+    /// Only when all else is done: what was held has been released.
     pub(crate) fn report(self) -> u8 {
         if !self.message.is_empty() {
-            say(&self.message);
+            say(&self);
+        }
+        if let Some(signal) = self.by {
+            child::die_of(signal);
         }
         self.code
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<taketurns::Error> for Failure {
     fn from(error: taketurns::Error) -> Self {
-        Self::new(code_of(error.kind()), error)
+        match error {
+            // We have seen to the rest of the label ourselves.
+            taketurns::Error::InvalidLabel(_) => Self::usage(format_args!(
+                "--why is too long or has control characters: host, program and reason together \
+                 have at most {} bytes",
+                limits::LABEL_BYTES_MAX
+            )),
+            error => Self::new(code_of(error.kind()), error),
+        }
     }
 }
 
@@ -87,7 +125,7 @@ impl From<io::Error> for Failure {
 
 fn code_of(kind: ErrorKind) -> u8 {
     match kind {
-        ErrorKind::Timeout | ErrorKind::QueueFull | ErrorKind::PoolFull => NOT_HAD,
+        ErrorKind::Timeout | ErrorKind::QueueFull | ErrorKind::PoolFull => NOT_ACQUIRED,
         ErrorKind::Lost | ErrorKind::NotHeld => LOST,
         ErrorKind::KindMismatch
         | ErrorKind::Unfenced
@@ -126,8 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn only_the_code_for_not_had_can_be_changed() {
-        assert_eq!(Failure::new(NOT_HAD, "").not_had_as(3).code, 3);
-        assert_eq!(Failure::new(LOST, "").not_had_as(3).code, LOST);
+    fn only_an_interrupt_at_a_terminal_is_died_of() {
+        let by = |signal, at_terminal| Failure::signal(signal, at_terminal, "").by;
+        assert_eq!(by(Signal::INT, true), Some(Signal::INT));
+        assert_eq!(by(Signal::QUIT, true), Some(Signal::QUIT));
+        assert_eq!((by(Signal::TERM, true), by(Signal::INT, false)), (None, None));
+        assert_eq!(Failure::signal(Signal::INT, true, "").code, 130);
+    }
+
+    #[test]
+    fn only_the_code_for_not_acquired_can_be_changed() {
+        assert_eq!(Failure::new(NOT_ACQUIRED, "").not_acquired_as(3).code, 3);
+        assert_eq!(Failure::new(LOST, "").not_acquired_as(3).code, LOST);
     }
 }

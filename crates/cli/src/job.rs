@@ -39,7 +39,7 @@ impl Job {
     }
 
     /// The code to exit with, and whether a signal ended the child. Only once it has ended.
-    pub(crate) fn reap(self) -> (u8, Option<i32>) {
+    pub(crate) fn reap(self) -> (u8, Option<Signal>) {
         let status = self.look(WaitIdOptions::EXITED);
         let signal = status.as_ref().and_then(WaitIdStatus::terminating_signal);
         let code = status.as_ref().and_then(WaitIdStatus::exit_status);
@@ -48,7 +48,7 @@ impl Job {
             (Some(code), None) => code as u8,
             (None, None) => exit::UNAVAILABLE,
         };
-        (code, signal)
+        (code, signal.and_then(Signal::from_named_raw))
     }
 
     fn look(&self, at: WaitIdOptions) -> Option<WaitIdStatus> {

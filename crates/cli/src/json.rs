@@ -44,7 +44,7 @@ struct Holder<'a> {
     /// The client that keeps it, as 16 hex digits.
     client: String,
     #[serde(flatten)]
-    wants: Wants<'a>,
+    mode: Mode<'a>,
     /// The fencing token.
     token: Option<Token>,
     /// The pool's member it has, else null.
@@ -53,8 +53,8 @@ struct Holder<'a> {
     held_ms: u64,
     /// For how long it holds without renewal.
     left_ms: u64,
-    /// Broken: it can't be renewed any more.
-    revoked: bool,
+    /// It can't be renewed any more.
+    broken: bool,
 }
 
 /// A waiter.
@@ -69,18 +69,18 @@ struct Waiter<'a> {
     /// The client that waits, as 16 hex digits.
     client: String,
     #[serde(flatten)]
-    wants: Wants<'a>,
+    mode: Mode<'a>,
     /// The pool's member it waits for; null for any, and for what is no pool.
     member: Option<&'a Member>,
     /// For how long it has been waiting.
     waited_ms: u64,
 }
 
-/// What was asked for.
+/// What was asked for, which is how it is held.
 #[derive(Serialize)]
-struct Wants<'a> {
+struct Mode<'a> {
     /// `mutex`, `read`, `write`, `permits`, `any` or `member`.
-    wants: &'a str,
+    mode: &'a str,
     /// How many permits, for a semaphore, else null.
     permits: Option<u32>,
 }
@@ -136,12 +136,12 @@ impl<'a> Holder<'a> {
             who: holder.label.who(),
             why: holder.label.why(),
             client: holder.client.to_string(),
-            wants: Wants::new(&holder.ask),
+            mode: Mode::new(&holder.ask),
             token: holder.token,
             member: holder.member.as_ref(),
             held_ms: holder.held_ms,
             left_ms: holder.left_ms,
-            revoked: holder.revoked,
+            broken: holder.revoked,
         }
     }
 }
@@ -153,7 +153,7 @@ impl<'a> Waiter<'a> {
             who: waiter.label.who(),
             why: waiter.label.why(),
             client: waiter.client.to_string(),
-            wants: Wants::new(&waiter.ask),
+            mode: Mode::new(&waiter.ask),
             member: match &waiter.ask {
                 Ask::Member(member) => Some(member),
                 _ => None,
@@ -163,9 +163,9 @@ impl<'a> Waiter<'a> {
     }
 }
 
-impl Wants<'_> {
+impl Mode<'_> {
     fn new(ask: &Ask) -> Self {
-        let (wants, permits) = match ask {
+        let (mode, permits) = match ask {
             Ask::Mutex => ("mutex", None),
             Ask::Read => ("read", None),
             Ask::Write => ("write", None),
@@ -173,7 +173,7 @@ impl Wants<'_> {
             Ask::Any => ("any", None),
             Ask::Member(_) => ("member", None),
         };
-        Self { wants, permits }
+        Self { mode, permits }
     }
 }
 

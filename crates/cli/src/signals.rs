@@ -1,14 +1,16 @@
 //! The signals that are meant for the child: given up on while there is none, forwarded to it later.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::child;
 use crate::exit::{self, Failure};
+use crate::terminal::Terminal;
 
 const FORWARDED: [(Signal, &str); 6] = [
     (Signal::INT, "SIGINT"),
@@ -47,47 +49,44 @@ impl Signals {
 
     /// The next signal to pass on, and its name.
     pub(crate) async fn next(&mut self) -> (Signal, &'static str) {
-        poll_fn(|context| {
-            for (signal, name, stream) in &mut self.forwarded {
-                if stream.poll_recv(context).is_ready() {
-                    return Poll::Ready((*signal, *name));
-                }
-            }
-            Poll::Pending
-        })
-        .await
+        poll_fn(|context| self.poll_forwarded(context)).await
     }
 
     /// As `next`, and also `None` when a child has changed its state or we were continued.
     pub(crate) async fn next_or_change(&mut self) -> Option<(Signal, &'static str)> {
-        let [child, continued] = &mut self.changes;
-        let forwarded = &mut self.forwarded;
         poll_fn(|context| {
-            for (signal, name, stream) in &mut *forwarded {
-                if stream.poll_recv(context).is_ready() {
-                    return Poll::Ready(Some((*signal, *name)));
-                }
+            if let Poll::Ready(forwarded) = self.poll_forwarded(context) {
+                return Poll::Ready(Some(forwarded));
             }
             // Both are polled, so that both wake us.
-            let changed = child.poll_recv(context).is_ready();
-            let resumed = continued.poll_recv(context).is_ready();
-            if changed || resumed { Poll::Ready(None) } else { Poll::Pending }
+            let [changed, continued] =
+                self.changes.each_mut().map(|stream| stream.poll_recv(context).is_ready());
+            if changed || continued { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
     }
 
+    fn poll_forwarded(&mut self, context: &mut Context<'_>) -> Poll<(Signal, &'static str)> {
+        for (signal, name, stream) in &mut self.forwarded {
+            if stream.poll_recv(context).is_ready() {
+                return Poll::Ready((*signal, *name));
+            }
+        }
+        Poll::Pending
+    }
+
     /// Waits for the work unless a signal comes first: then it is dropped, which gives up whatever
-    /// place it had, and the program ends with 128 + n.
+    /// place it had, and the program ends as after that signal. `given_up` is what the user is told.
     pub(crate) async fn unless<T>(
         &mut self,
-        doing: &str,
+        given_up: impl Display,
         work: impl Future<Output = T>,
     ) -> Result<T, Failure> {
         tokio::select! {
             biased;
             (signal, name) = self.next() => {
-                let code = 128 + signal.as_raw() as u8;
-                Err(Failure::new(code, format_args!("gave up {doing} on {name}")))
+                let message = format_args!("{given_up} on {name}");
+                Err(Failure::signal(signal, Terminal::is_ours_now(), message))
             }
             done = work => Ok(done),
         }

@@ -1,7 +1,7 @@
 //! The line on stderr that says whom a lock is waited for, and at which place.
 //!
 //! At a terminal it is kept current and is gone when the wait is over. Elsewhere it would fill a log
-//! with news that are old the next moment, so it is said once, and only if asked for.
+//! with news that is old the next moment, so it is said once, and only if asked for.
 
 use std::io::{self, Write};
 use std::time::Duration;

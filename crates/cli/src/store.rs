@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::{Pid, getpid};
 use taketurns::{Connect, Locks};
 
 use crate::exit::{self, Failure};
@@ -15,13 +16,23 @@ use crate::exit::{self, Failure};
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// Connects to the store that the user named, or to the file in the user's state directory.
-/// `program` is what others see of us, beside host and process.
-pub(crate) async fn open(url: Option<&str>, program: &str) -> Result<Locks, Failure> {
+pub(crate) async fn open(url: Option<&str>) -> Result<Locks, Failure> {
+    open_as(url, "taketurns", getpid()).await
+}
+
+/// The same, for what takes a lock: others see the program and the process, beside the host.
+pub(crate) async fn open_as(url: Option<&str>, program: &str, pid: Pid) -> Result<Locks, Failure> {
     let url = match url.filter(|url| !url.is_empty()) {
         Some(url) => url.to_owned(),
         None => default_url()?,
     };
-    Ok(Connect::new(&url).who(who(program)).open().await?)
+    if url.starts_with("memory:") {
+        return Err(Failure::usage(
+            "memory: is shared within one process only, so it can't keep commands apart; use \
+             file:PATH",
+        ));
+    }
+    Ok(Connect::new(&url).who(who(program, pid)).open().await?)
 }
 
 /// Ends the connection once what is under way is done.
@@ -51,19 +62,19 @@ fn state_directory() -> Result<PathBuf, Failure> {
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .ok_or_else(|| {
             Failure::usage(
-                "no store: neither HOME nor XDG_STATE_HOME is set; name one with --store \
-                 file:PATH or TAKETURNS_STORE",
+                "no store: neither HOME nor XDG_STATE_HOME is set to an absolute path; name one \
+                 with --store file:PATH or TAKETURNS_STORE",
             )
         })
 }
 
 /// `host:pid program`, cut so that it leaves room in the label for a reason.
-fn who(program: &str) -> String {
+fn who(program: &str, pid: Pid) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let clean = |text: &str, max| -> String {
         text.chars().filter(|c| !c.is_control()).take(max).collect()
     };
-    format!("{}:{} {}", clean(&host, 32), std::process::id(), clean(program, 16)).trim().to_owned()
+    format!("{}:{} {}", clean(&host, 32), pid, clean(program, 16)).trim().to_owned()
 }
 
 #[cfg(test)]
@@ -72,7 +83,7 @@ mod tests {
 
     #[test]
     fn who_is_short_and_clean_whatever_the_program_is_called() {
-        let who = who(&"\x1büüüü".repeat(100));
+        let who = who(&"\x1büüüü".repeat(100), getpid());
         assert!(who.len() <= 128 && !who.contains('\x1b'), "{who}");
         assert!(who.contains(&format!(":{} ", std::process::id())), "{who}");
     }

@@ -38,7 +38,7 @@ pub(crate) struct Ended {
     /// The child's code, or 128 + n.
     pub(crate) code: u8,
     /// The signal that ended the child.
-    pub(crate) signal: Option<i32>,
+    pub(crate) signal: Option<Signal>,
     /// The child was ended because of the lock. The user has been told.
     pub(crate) lost: bool,
 }
@@ -134,12 +134,12 @@ impl Watch<'_> {
         if cause != LossCause::Revoked || ending.is_some() {
             job.signal(Signal::KILL);
             if ending.is_none() {
-                say(format_args!("{name} was lost: {cause}; the command was killed"));
+                say(format_args!("lock {name} was lost: {cause}; the command was killed"));
             }
             return Ending { kill_at: now, killed: true };
         }
         terminate(job);
-        say(format_args!("{name} was lost: {cause}; the command was told to end"));
+        say(format_args!("lock {name} was lost: {cause}; the command was told to end"));
         let left = self.left_of_broken().await;
         let kill_in = left.saturating_sub(margin(left)).min(GRACE_MAX);
         Ending { kill_at: now + kill_in, killed: false }
@@ -175,14 +175,19 @@ impl Watch<'_> {
         match self.max_hold {
             Some((since, max_hold)) if since.elapsed() + GRACE_MAX >= max_hold => {
                 say(format_args!(
-                    "{name} may be held for {}, which are over in {left}: the command was told to end",
+                    "lock {name} was held for nearly its --max-hold of {}: the command was told to end",
                     duration(max_hold)
                 ))
             }
-            _ => say(format_args!(
-                "{name} could not be renewed and its lease ends in {left}: the command was told to \
-                 end; see whether the store can be reached"
-            )),
+            _ => {
+                // No renewal has failed if the one under way has had no answer.
+                let why = self.guard.trouble();
+                let why = why.as_deref().unwrap_or("the store does not answer");
+                say(format_args!(
+                    "lock {name} could not be renewed ({why}) and its lease ends in {left}: the \
+                     command was told to end"
+                ))
+            }
         }
     }
 }

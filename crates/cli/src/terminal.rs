@@ -46,6 +46,11 @@ impl Terminal {
         Some(Self { device, ours: getpgrp() })
     }
 
+    /// Have we a terminal, and are in front?
+    pub(crate) fn is_ours_now() -> bool {
+        Self::open().is_some_and(|terminal| terminal.is_ours())
+    }
+
     /// For the child to put itself in front, if that is where it should start.
     pub(crate) fn for_child(&self) -> Option<OwnedFd> {
         let interactive = isatty(io::stdin()) && isatty(io::stdout());
@@ -94,7 +99,8 @@ impl Terminal {
         Stopped::Continue
     }
 
-    fn is_ours(&self) -> bool {
+    /// Are we in front?
+    pub(crate) fn is_ours(&self) -> bool {
         tcgetpgrp(&self.device).is_ok_and(|group| group == self.ours)
     }
 }

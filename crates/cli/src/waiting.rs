@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use taketurns::{Guard, Locks};
+use rustix::process::Pid;
+use taketurns::{Error, Guard, Kind, Locks};
 
 use crate::ask::AskArgs;
 use crate::exit::{self, Failure};
@@ -15,9 +16,11 @@ use crate::store;
 pub(crate) async fn open(
     url: Option<&str>,
     program: &str,
+    pid: Pid,
     signals: &mut Signals,
 ) -> Result<Locks, Failure> {
-    signals.unless("connecting", store::open(url, program)).await?
+    let given_up = "gave up connecting to the store";
+    signals.unless(given_up, store::open_as(url, program, pid)).await?
 }
 
 /// Acquires the lock as the arguments say. Failing to is a failure with the code the user chose.
@@ -27,6 +30,14 @@ pub(crate) async fn acquire(
     max_hold: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<Guard, Failure> {
+    if ask.would_wait_for_itself() {
+        let lock = &ask.lock;
+        return Err(Failure::usage(format_args!(
+            "lock {lock} is held by the run around this one, as TAKETURNS_LOCK says, and would be \
+             waited for in vain: locks are not re-entrant; if that is a lock of another store, put \
+             `env -u TAKETURNS_LOCK` before this command"
+        )));
+    }
     let informed = async {
         tokio::select! {
             biased;
@@ -34,12 +45,26 @@ pub(crate) async fn acquire(
             () = status::keep_informed(locks, &ask.lock, ask.verbose) => unreachable!("it never ends"),
         }
     };
-    let doing = format!("waiting for {}", ask.lock);
-    let acquired = signals.unless(&doing, informed).await?;
-    let guard =
-        acquired.map_err(|error| Failure::from(error).not_had_as(ask.conflict_exit_code))?;
+    let given_up = format_args!("lock {} was not acquired: gave up waiting", ask.lock);
+    let acquired = signals.unless(given_up, informed).await?;
+    let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
     guard.ok_or_else(|| {
-        let message = format_args!("{} is not free, and -n says not to wait for it", ask.lock);
-        Failure::new(exit::NOT_HAD, message).not_had_as(ask.conflict_exit_code)
+        let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);
+        Failure::new(exit::NOT_ACQUIRED, message).not_acquired_as(ask.conflict_exit_code)
     })
+}
+
+/// A lock of another kind is asked for with other options, which the library can't know.
+fn failure(error: Error) -> Failure {
+    let Error::KindMismatch { lock, is } = error else { return error.into() };
+    let options = match is {
+        Kind::Mutex => "none of -s, -x, --permits and --pool".to_owned(),
+        Kind::RwLock => "-x or -s".to_owned(),
+        Kind::Semaphore { permits } => format!("--permits K/{permits}"),
+        Kind::Pool => "--pool".to_owned(),
+    };
+    Failure::usage(format_args!(
+        "lock {lock} is in use as another kind ({is}): use {options} as the others do, or wait until \
+         it is idle"
+    ))
 }

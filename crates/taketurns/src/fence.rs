@@ -223,10 +223,54 @@ mod tests {
         fence.admit("a", token(5)).unwrap();
         fence.admit("a", token(5)).unwrap();
         fence.admit("b", token(1)).unwrap();
+        fence.admit("b", token(3)).unwrap();
+        assert!(fence.admit("b", token(2)).is_err());
         let stale = fence.admit("a", token(4)).unwrap_err();
         assert_eq!(stale, Stale { resource: "a".into(), token: token(4), newest: token(5) });
         let written = fence.write("a", token(4), || unreachable!("a stale write happened"));
         assert!(written.is_err());
+    }
+
+    #[test]
+    fn nothing_newer_is_admitted_in_the_middle_of_a_write() {
+        let fence = &Fence::new();
+        std::thread::scope(|scope| {
+            let (admitted, newer) = std::sync::mpsc::channel();
+            let overtaken = fence.write("a", token(5), || {
+                scope.spawn(move || {
+                    fence.admit("a", token(6)).unwrap();
+                    let _ = admitted.send(());
+                });
+                // It has the time to be admitted, if it can be.
+                newer.recv_timeout(std::time::Duration::from_millis(50)).is_ok()
+            });
+            assert!(!overtaken.unwrap());
+        });
+        assert!(fence.admit("a", token(5)).is_err());
+    }
+
+    #[cfg(feature = "file")]
+    #[test]
+    fn no_other_process_can_admit_in_the_middle_of_a_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fence.db");
+        let mut fence = SqliteFence::open(&path).unwrap();
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.busy_timeout(std::time::Duration::ZERO).unwrap();
+        let begin = || other.execute_batch("BEGIN IMMEDIATE");
+        assert!(fence.write("a", token(5), || begin().is_err()).unwrap(), "it was overtaken");
+        begin().unwrap();
+    }
+
+    #[cfg(feature = "file")]
+    #[test]
+    fn a_fence_in_a_file_has_a_token_for_each_resource() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fence = SqliteFence::open(dir.path().join("fence.db")).unwrap();
+        fence.admit("a", token(5)).unwrap();
+        fence.admit("b", token(1)).unwrap();
+        assert!(fence.admit("a", token(4)).is_err());
+        assert!(fence.admit("b", token(0)).is_err());
     }
 
     #[cfg(feature = "file")]

@@ -81,6 +81,18 @@ impl Fixture for File {
     }
 }
 
+/// By name within the process.
+#[tokio::test]
+async fn a_store_in_memory_is_shared_if_it_has_a_name() {
+    for (url, shared) in [("memory:a store of this test", true), ("memory:", false)] {
+        let one = taketurns::connect(url).await.expect("memory");
+        let other = taketurns::connect(url).await.expect("memory");
+        let _guard = one.mutex("l").acquire().await.expect("free");
+        let tried = other.mutex("l").try_acquire().await.expect("memory answers");
+        assert_eq!(tried.is_none(), shared, "{url}");
+    }
+}
+
 mod memory {
     use super::*;
     taketurns_conformance::tests!(Memory::new());

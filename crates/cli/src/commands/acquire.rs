@@ -1,9 +1,9 @@
 //! `taketurns acquire`: take a lock for a shell script, and leave it held.
 
+use rustix::process::{getpid, getppid};
 use serde::Serialize;
 use taketurns::{Handle, Locks, Member, Name, Token};
 
-use super::PROGRAM;
 use crate::ask::AskArgs;
 use crate::exit::{self, Failure};
 use crate::output;
@@ -18,7 +18,7 @@ use crate::waiting;
 ///
 ///   TAKETURNS_HANDLE=$(taketurns acquire --lease 60 backup) && export TAKETURNS_HANDLE
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, after_help = exit::help())]
 pub(crate) struct Args {
     #[command(flatten)]
     ask: AskArgs,
@@ -45,7 +45,9 @@ struct Acquired<'a> {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    let locks = waiting::open(store, PROGRAM, &mut signals).await?;
+    // Shown as the script: our own process is gone in a moment.
+    let holder = getppid().unwrap_or(getpid());
+    let locks = waiting::open(store, "acquire", holder, &mut signals).await?;
     let done = acquire(&locks, &args, &mut signals).await;
     store::close(locks).await;
     done.map(|()| 0)

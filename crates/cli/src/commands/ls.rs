@@ -2,7 +2,6 @@
 
 use taketurns::{Name, View};
 
-use super::PROGRAM;
 use crate::exit::Failure;
 use crate::json;
 use crate::output::{self, Table, millis};
@@ -10,8 +9,8 @@ use crate::store;
 
 /// List the locks, with who holds each and how many wait
 ///
-/// A lock that nobody uses is listed as idle for an hour, and a pool until its last member is
-/// removed.
+/// A lock that nobody uses is listed for an hour, held by nobody, and a pool until its last member
+/// is removed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only locks whose name matches: * stands for any characters, ? for one
@@ -24,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
-    let locks = store::open(store, PROGRAM).await?;
+    let locks = store::open(store).await?;
     let listed = locks.list(&args.pattern).await;
     store::close(locks).await;
     let listed = listed?;
@@ -38,21 +37,21 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
 }
 
 fn table(listed: &[(Name, View)]) -> Table<6> {
-    let mut table = Table::new(["LOCK", "KIND", "WAITING", "HELD", "LEFT", "BY"]);
+    let mut table = Table::new(["LOCK", "KIND", "WAITING", "HELD", "LEFT", "HOLDER"]);
     for (name, view) in listed {
-        let (held, left, by) = match view.holders.as_slice() {
-            [] => (String::new(), String::new(), json::state(view).to_owned()),
+        let (held, left, holder) = match view.holders.as_slice() {
+            [] => (String::new(), String::new(), "nobody".to_owned()),
             [holder, others @ ..] => {
                 let more = match others.len() {
                     0 => String::new(),
                     more => format!(" and {}", output::count(more, "other")),
                 };
-                let by = format!("{}{more}", holder.label);
-                (millis(holder.held_ms), millis(holder.left_ms), by)
+                let label = format!("{}{more}", holder.label);
+                (millis(holder.held_ms), millis(holder.left_ms), label)
             }
         };
         let waiting = view.waiting.to_string();
-        table.row([name.to_string(), view.kind.to_string(), waiting, held, left, by]);
+        table.row([name.to_string(), view.kind.to_string(), waiting, held, left, holder]);
     }
     table
 }

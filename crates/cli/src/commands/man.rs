@@ -1,13 +1,42 @@
-//! `taketurns man`: the manual pages, from the table of arguments.
+//! `taketurns man`: the manual pages, from the table of arguments, and from the tables of exit codes
+//! and of environment variables, which that one has no room for.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::Cli;
 use crate::exit::{self, Failure};
 use crate::output;
+
+/// Who reads or sets a variable (every command if nobody is named), and what it means.
+const ENVIRONMENT: [(&str, &[&str], &str); 6] = [
+    ("TAKETURNS_STORE", &[], "Where the locks live, unless --store says otherwise."),
+    (
+        "TAKETURNS_HANDLE",
+        &["acquire", "renew", "release"],
+        "What acquire printed, for renew and release. They read it from stdin if this is not set. \
+         The command that run starts does not get it.",
+    ),
+    (
+        "TAKETURNS_LOCK",
+        &["run", "acquire"],
+        "The lock's name, set by run for its command. A run or acquire that finds its own lock here \
+         would wait for itself, and is refused unless -n or -w is given.",
+    ),
+    ("TAKETURNS_TOKEN", &["run"], "The fencing token, set by run for its command."),
+    ("TAKETURNS_MEMBER", &["run"], "The member of the pool, set by run --pool for its command."),
+    (
+        "XDG_STATE_HOME, HOME",
+        &[],
+        "Without a named store the locks are in $XDG_STATE_HOME/taketurns/locks.db, or in \
+         $HOME/.local/state/taketurns/locks.db if that is not set to an absolute path.",
+    ),
+];
 
 /// Print the manual page, or that of one command
 ///
@@ -24,22 +53,72 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
-    let mut command = Cli::command();
+    // `help` has no page, so no page may refer to one.
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
     if let Some(directory) = &args.out {
-        return clap_mangen::generate_to(command, directory).map(|()| 0).map_err(|error| {
+        return write_all(&command, directory).map(|()| 0).map_err(|error| {
             let directory = directory.display();
             Failure::new(exit::OUTPUT, format_args!("{directory} can't be written to: {error}"))
         });
     }
-    command.build();
     for name in &args.command {
         let Some(found) = command.find_subcommand(name) else {
             return Err(Failure::usage(format_args!("there is no command {name:?}")));
         };
         command = found.clone();
     }
-    let mut page = Vec::new();
-    Man::new(command).render(&mut page)?;
-    output::text(String::from_utf8_lossy(&page).trim_end())?;
+    output::text(String::from_utf8_lossy(&page(&command)?).trim_end())?;
     Ok(0)
+}
+
+fn write_all(command: &clap::Command, directory: &Path) -> io::Result<()> {
+    for command in command.get_subcommands() {
+        write_all(command, directory)?;
+    }
+    fs::write(directory.join(man(command).get_filename()), page(command)?)
+}
+
+fn man(command: &clap::Command) -> Man {
+    // A blank for the date, which we don't know: were it empty, the version would take its place.
+    Man::new(command.clone())
+        .date(" ")
+        .source(concat!("taketurns ", env!("CARGO_PKG_VERSION")))
+        .manual("User Commands")
+}
+
+fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
+    let man = man(command);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    if let Some(json) = command.get_after_long_help() {
+        let mut section = Roff::new();
+        section.control("SH", ["JSON"]).text([roman(json.to_string())]);
+        section.to_writer(&mut page)?;
+    }
+    if command.get_after_help().is_some() {
+        table("EXIT STATUS", exit::CODES.iter().copied()).to_writer(&mut page)?;
+    }
+    let is_whole = command.get_name() == "taketurns";
+    let concerned = |users: &[&str]| users.is_empty() || users.contains(&command.get_name());
+    let variables = ENVIRONMENT.iter().filter(|(_, users, _)| is_whole || concerned(users));
+    table("ENVIRONMENT", variables.map(|(name, _, meaning)| (*name, *meaning)))
+        .to_writer(&mut page)?;
+    Ok(page)
+}
+
+fn table<'a>(heading: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", [heading]);
+    for (term, meaning) in rows {
+        roff.control("TP", []).text([bold(term)]).text([roman(meaning)]);
+    }
+    roff
 }

@@ -17,18 +17,16 @@ use taketurns::Handle;
 
 use crate::exit::Failure;
 
-/// What others see as our program where there is no command.
-const PROGRAM: &str = "taketurns";
-
 /// Longest handle that is read; a real one is far shorter.
 const HANDLE_BYTES_MAX: u64 = 8 * 1024;
 
 /// The handle from the environment or from stdin: not from the command line, where everybody on the
 /// machine could read it.
 fn handle() -> Result<Handle, Failure> {
-    let given = std::env::var("TAKETURNS_HANDLE").unwrap_or_default();
-    if !given.trim().is_empty() {
-        return Ok(Handle::parse(given.trim())?);
+    let given = std::env::var_os("TAKETURNS_HANDLE").unwrap_or_default();
+    let given = given.to_str().ok_or(taketurns::Error::InvalidHandle)?.trim();
+    if !given.is_empty() {
+        return Ok(Handle::parse(given)?);
     }
     let missing =
         "no handle: pass what `taketurns acquire` printed in TAKETURNS_HANDLE or on stdin";

@@ -2,9 +2,8 @@
 
 use clap::Subcommand;
 use serde::Serialize;
-use taketurns::{Member, Name, View};
+use taketurns::{Kind, Member, Name, View};
 
-use super::PROGRAM;
 use crate::ask;
 use crate::exit::Failure;
 use crate::json;
@@ -77,7 +76,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
 }
 
 async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Failure> {
-    let locks = store::open(store, PROGRAM).await?;
+    let locks = store::open(store).await?;
     let pool = locks.pool(change.pool.as_str());
     let mut members = Vec::new();
     let mut failed = None;
@@ -111,14 +110,17 @@ async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Fai
 }
 
 async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, Failure> {
-    let locks = store::open(store, PROGRAM).await?;
+    let locks = store::open(store).await?;
     let view = locks.inspect(pool.as_str()).await;
     store::close(locks).await;
     match view? {
+        Some(View { kind, .. }) if kind != Kind::Pool => {
+            return Err(Failure::usage(format_args!("lock {pool} is a {kind}, not a pool")));
+        }
         Some(view) if json => output::json(&json::Lock::new(pool, &view))?,
         None if json => output::json(&json::Lock::unused(pool))?,
         Some(view) if !view.members.is_empty() => output::text(table(&view))?,
-        _ => {}
+        _ => output::text(format_args!("{pool} has no members"))?,
     }
     Ok(0)
 }

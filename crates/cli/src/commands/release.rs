@@ -3,8 +3,8 @@
 use serde::Serialize;
 use taketurns::{Name, Token};
 
-use super::{PROGRAM, handle};
-use crate::exit::Failure;
+use super::handle;
+use crate::exit::{self, Failure};
 use crate::output;
 use crate::store;
 
@@ -13,6 +13,7 @@ use crate::store;
 /// Takes the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock was not held any
 /// more: somebody else may have had it meanwhile.
 #[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
 pub(crate) struct Args {
     /// Print a JSON document: lock, token
     #[arg(long)]
@@ -30,7 +31,7 @@ struct Released<'a> {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let handle = handle()?;
-    let locks = store::open(store, PROGRAM).await?;
+    let locks = store::open(store).await?;
     let released = locks.release(&handle).await;
     store::close(locks).await;
     released?;

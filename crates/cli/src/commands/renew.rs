@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use taketurns::{Name, Token};
 
-use super::{PROGRAM, handle};
+use super::handle;
 use crate::ask;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::output;
 use crate::store;
 
@@ -16,8 +16,10 @@ use crate::store;
 /// Takes the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock is not held any
 /// more: whatever it protected must stop.
 #[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
 pub(crate) struct Args {
-    /// How long from now; as long as it was acquired for if left out
+    /// How long from now, as long as it was acquired for if left out; a renewal never shortens what
+    /// is left
     #[arg(long, value_name = "SECS", value_parser = ask::lease, allow_negative_numbers = true)]
     lease: Option<Duration>,
 
@@ -39,7 +41,7 @@ struct Renewed<'a> {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let handle = handle()?;
-    let locks = store::open(store, PROGRAM).await?;
+    let locks = store::open(store).await?;
     let renewed = locks.renew(&handle, args.lease).await;
     store::close(locks).await;
     let valid_for = renewed?;

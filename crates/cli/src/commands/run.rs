@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_current_process_group};
+use rustix::process::{Signal, getpid, kill_current_process_group};
 use taketurns::{Guard, Locks};
 use tokio::time::{Instant, timeout};
 
@@ -28,14 +28,17 @@ use crate::waiting;
 /// TAKETURNS_MEMBER. If the lock can't be renewed the command gets SIGTERM, and SIGKILL before the
 /// lease ends, so that it never runs beside the next holder. A job that is stopped (Ctrl-Z) for
 /// longer than its lease loses the lock, and is killed when it is continued.
+///
+/// Locks are not re-entrant: a run inside a run on the same lock waits for itself. That is refused if
+/// TAKETURNS_LOCK shows it, unless -n or -w ends the wait.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = exit::help())]
 #[command(override_usage = "taketurns run [OPTIONS] <LOCK> [--] <COMMAND>...")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// End the command before it has held the lock for longer than this
+    /// End the command before it has held the lock for longer than this; exit code 76
     #[arg(long, value_name = "SECS", value_parser = ask::max_hold, allow_negative_numbers = true)]
     max_hold: Option<Duration>,
 
@@ -47,7 +50,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let program = Path::new(&args.command[0]).file_name().unwrap_or_default().to_string_lossy();
-    let locks = waiting::open(store, &program, &mut signals).await?;
+    let locks = waiting::open(store, &program, getpid(), &mut signals).await?;
     let code = hold_and_run(&locks, &args, &mut signals).await;
     store::close(locks).await;
     code
@@ -72,20 +75,26 @@ async fn hold_and_run(locks: &Locks, args: &Args, signals: &mut Signals) -> Resu
         max_hold: args.max_hold.map(|max_hold| (since, max_hold)),
     };
     let ended = watch.run(job, signals).await;
-    let in_front = terminal.as_ref().filter(|terminal| terminal.is_given(child));
-    if let Some(terminal) = in_front {
+    let given = terminal.as_ref().filter(|terminal| terminal.is_given(child));
+    if let Some(terminal) = given {
         terminal.take_back(Some(child));
     }
-    let interrupted = ended.signal.filter(|_| in_front.is_some());
+    let signal = ended.signal;
     let code = finish(guard, ended, signals).await;
-    pass_on_interrupt(interrupted);
-    Ok(code)
+    let Some(signal) = signal.filter(|_| code != exit::LOST) else { return Ok(code) };
+    if given.is_some() {
+        pass_on_interrupt(signal);
+    }
+    let at_terminal = terminal.is_some_and(|terminal| terminal.is_ours());
+    Err(Failure::signal(signal, at_terminal, ""))
 }
 
 /// Starts the command, in front if that is where we are.
 fn start(words: &[OsString], guard: &Guard, terminal: Option<&Terminal>) -> Result<Job, Failure> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env("TAKETURNS_LOCK", guard.name().as_str());
+    // It is a secret, and another lock's: a script that has acquired one may use `run` too.
+    command.env_remove("TAKETURNS_HANDLE");
     // What is not known now must not be inherited from a `run` around this one.
     match guard.token() {
         Some(token) => command.env("TAKETURNS_TOKEN", token.to_string()),
@@ -103,22 +112,22 @@ fn start(words: &[OsString], guard: &Guard, terminal: Option<&Terminal>) -> Resu
         (Some(terminal), Err(_)) => terminal.take_back(None),
         _ => {}
     }
-    started.map(Job::new).map_err(|error| {
-        let code = match error.kind() {
-            io::ErrorKind::NotFound => exit::NO_SUCH_COMMAND,
-            _ => exit::NOT_EXECUTABLE,
-        };
-        Failure::new(code, format_args!("{} can't be run: {error}", words[0].display()))
+    let word = &words[0];
+    started.map(Job::new).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let message = format_args!("{word:?}: there is no such command");
+            Failure::new(exit::NO_SUCH_COMMAND, message)
+        }
+        _ => Failure::new(exit::NOT_EXECUTABLE, format_args!("{word:?} can't be run: {error}")),
     })
 }
 
 /// Ctrl-C went to the child alone, since it was in front. A script around us would have had it too,
-/// and must not go on as if nothing had happened. (Not we: we have a handler for it.)
-fn pass_on_interrupt(by: Option<i32>) {
-    for signal in [Signal::INT, Signal::QUIT] {
-        if by == Some(signal.as_raw()) && !child::is_ignored(signal) {
-            let _ = kill_current_process_group(signal);
-        }
+/// and bash ends only if it has had it and sees its child die of it. (Not we: we have a handler for
+/// it, and die when all is done.)
+fn pass_on_interrupt(signal: Signal) {
+    if [Signal::INT, Signal::QUIT].contains(&signal) && !child::is_ignored(signal) {
+        let _ = kill_current_process_group(signal);
     }
 }
 
@@ -126,7 +135,7 @@ fn pass_on_interrupt(by: Option<i32>) {
 async fn finish(guard: Guard, ended: Ended, signals: &mut Signals) -> u8 {
     let held = guard.is_held();
     if !held && !ended.lost {
-        say(format_args!("{} was lost before the command ended", guard.name()));
+        say(format_args!("lock {} was lost before the command ended", guard.name()));
     }
     if held {
         release(guard, signals).await;
@@ -139,11 +148,13 @@ async fn finish(guard: Guard, ended: Ended, signals: &mut Signals) -> u8 {
 async fn release(guard: Guard, signals: &mut Signals) {
     let name = guard.name().clone();
     let done = timeout(guard.left(), guard.release());
-    let problem = match signals.unless("waiting for the release", done).await {
+    let problem = match signals.unless("", done).await {
         Ok(Ok(Ok(()))) => return,
         Ok(Ok(Err(error))) => error.to_string(),
         Ok(Err(_)) => "the store did not answer".to_owned(),
         Err(_) => "interrupted".to_owned(),
     };
-    say(format_args!("{name} could not be released ({problem}); it is free when its lease ends"));
+    say(format_args!(
+        "lock {name} could not be released ({problem}); it is free when its lease ends"
+    ));
 }

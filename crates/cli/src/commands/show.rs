@@ -2,7 +2,6 @@
 
 use taketurns::{Kind, Name, View};
 
-use super::PROGRAM;
 use crate::ask;
 use crate::exit::Failure;
 use crate::json;
@@ -15,8 +14,8 @@ use crate::store;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 The JSON document has: name, kind (mutex, rwlock, semaphore, pool), permits, state (held, idle, \
-unused), last_token, waiting; holders, each with who, why, client, wants, permits, token, member, \
-held_ms, left_ms, revoked; waiters, each with place, who, why, client, wants, permits, member, \
+unused), last_token, waiting; holders, each with who, why, client, mode, permits, token, member, \
+held_ms, left_ms, broken; waiters, each with place, who, why, client, mode, permits, member, \
 waited_ms (the first 500); members, each with name, held, leaving.")]
 pub(crate) struct Args {
     /// The lock's name
@@ -29,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
-    let locks = store::open(store, PROGRAM).await?;
+    let locks = store::open(store).await?;
     let view = locks.inspect(args.lock.as_str()).await;
     store::close(locks).await;
     match view? {
@@ -66,6 +65,9 @@ fn holders(view: &View) -> Option<String> {
 fn members(view: &View) -> Option<String> {
     if view.kind != Kind::Pool {
         return None;
+    }
+    if view.members.is_empty() {
+        return Some("no members; `taketurns pool add` adds some".to_owned());
     }
     let mut free = view.members.iter().filter(|member| !member.held).peekable();
     if free.peek().is_none() {

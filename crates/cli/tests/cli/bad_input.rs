@@ -1,6 +1,8 @@
 //! Bad names, values and stores: one clear line, the right code, and nothing is touched.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -29,10 +31,10 @@ fn names_that_no_lock_can_have_are_refused() {
 fn values_that_make_no_sense_are_refused() {
     let store = Store::new();
     let bad: [(&[&str], &str); 18] = [
-        (&["--lease", "0"], "from 0.01 to 86400 seconds"),
-        (&["--lease", "-1"], "must not be negative"),
+        (&["--lease", "0"], "a lease is between 0.01 and 86400 seconds"),
+        (&["--lease", "-1"], "--lease -1: it must not be negative"),
         (&["--lease", "NaN"], "not a number of seconds"),
-        (&["--lease", "315360000"], "from 0.01 to 86400 seconds"),
+        (&["--lease", "315360000"], "a lease is between 0.01 and 86400 seconds"),
         (&["--lease", "soon"], "not a number of seconds"),
         (&["--wait", "-1"], "must not be negative"),
         (&["--wait", "inf"], "not a number of seconds"),
@@ -42,7 +44,7 @@ fn values_that_make_no_sense_are_refused() {
         (&["--permits", "0/4"], "from 1 to"),
         (&["--permits", "-1"], "from 1 to"),
         (&["--permits", "many"], "write K/N"),
-        (&["-E", "256"], "0..=255"),
+        (&["-E", "256"], "not a number from 0 to 255"),
         (&["-n", "-w", "1"], "cannot be used with"),
         (&["-s", "-x"], "cannot be used with"),
         (&["-s", "--permits", "2"], "cannot be used with"),
@@ -55,8 +57,10 @@ fn values_that_make_no_sense_are_refused() {
     let why = "y".repeat(300);
     store
         .run(&["run", "--why", &why, "door", "--", "touch", "ran"])
-        .failed(64, "at most 256 bytes");
-    store.run(&["run", "--why", "a\nb", "door", "--", "touch", "ran"]).failed(64, "control");
+        .failed(64, "--why is too long or has control characters: host, program and reason");
+    store
+        .run(&["run", "--why", "a\nb", "door", "--", "touch", "ran"])
+        .failed(64, "together have at most 256 bytes");
     assert!(!store.path("ran").exists());
     for args in [&["run", "door"][..], &["nonsense"], &[], &["completions", "tcsh"]] {
         store.run(args).failed(64, "");
@@ -66,8 +70,19 @@ fn values_that_make_no_sense_are_refused() {
 #[test]
 fn a_handle_that_is_none_is_refused_without_being_repeated() {
     let store = Store::new();
+    let handle = store.run(&["acquire", "door"]).ok().stdout;
+    let secret = handle.split('.').nth(1).unwrap();
     for command in ["renew", "release"] {
         store.run(&[command]).failed(64, "no handle");
+        for args in [&[command, handle.trim()][..], &[command, "--handle", handle.trim()]] {
+            let done = store.run(args);
+            assert!(!done.stderr.contains("tt1") && !done.stderr.contains(secret), "{done:?}");
+            done.failed(64, "");
+        }
+        store.run(&[command, handle.trim()]).failed(64, "TAKETURNS_HANDLE or on stdin");
+        let not_text = OsStr::from_bytes(b"s3cret\xff");
+        let done = Done::of(store.command(&[command]).env("TAKETURNS_HANDLE", not_text));
+        done.failed(64, "invalid handle");
         let done = Done::of(store.command(&[command]).env("TAKETURNS_HANDLE", "s3cret"));
         assert!(!done.stderr.contains("s3cret"));
         done.failed(64, "invalid handle");
@@ -79,6 +94,8 @@ fn stores_that_are_none_are_refused() {
     let store = Store::new();
     let open = |url: &str| Done::of(store.command(&["ls"]).env("TAKETURNS_STORE", url));
     open("nonsense:").failed(64, "invalid store URL");
+    open("memory:").failed(64, "can't keep commands apart; use file:PATH");
+    open("memory:shared").failed(64, "can't keep commands apart; use file:PATH");
     fs::create_dir(store.path("directory")).unwrap();
     open(&format!("file:{}", store.path("directory").display())).failed(69, "directory");
     open(&format!("file:{}", store.path("nowhere/locks.db").display())).failed(69, "nowhere");

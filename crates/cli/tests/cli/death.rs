@@ -64,7 +64,7 @@ fn ten_waiters_killed_at_once_cost_the_one_behind_them_one_waiter_lease() {
 #[test]
 fn a_place_given_up_on_a_signal_is_gone_at_once() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let store = Store::new();
+        let store = Store::without_terminal();
         let holder = store.hold(&["door"]);
         let mut waiter = store.start(&["run", "door", "--", "echo", "never"]);
         store.until_waiting("door", 1);

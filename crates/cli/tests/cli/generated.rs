@@ -25,6 +25,8 @@ fn there_is_a_manual_page_for_the_program_and_for_each_command() {
     assert!(page.contains(".TH taketurns 1") && page.contains("the lock was lost"), "{page}");
     let page = store.run(&["man", "run"]).ok().stdout;
     assert!(page.contains(".TH taketurns-run 1") && page.contains("TAKETURNS_TOKEN"), "{page}");
+    let version = store.run(&["--version"]).ok().stdout;
+    assert!(page.contains(&format!(" 1 \" \" \"{}\"", version.trim())), "{page}");
     store.run(&["man", "nonsense"]).failed(64, "no command \"nonsense\"");
 
     std::fs::create_dir(store.path("man1")).unwrap();
@@ -33,6 +35,29 @@ fn there_is_a_manual_page_for_the_program_and_for_each_command() {
         assert!(store.path("man1").join(page).is_file(), "{page}");
     }
     store.run(&["man", "--out", "nowhere"]).failed(74, "nowhere can't be written to");
+}
+
+#[test]
+fn a_manual_page_has_exit_status_and_environment_and_refers_to_pages_that_exist() {
+    let store = Store::new();
+    store.run(&["man", "--out", "."]).ok();
+    let read = |page: &str| std::fs::read_to_string(store.path(page)).unwrap();
+    for name in ["taketurns.1", "taketurns-run.1", "taketurns-acquire.1", "taketurns-release.1"] {
+        let page = read(name);
+        assert!(!page.contains(".SH EXTRA"), "{page}");
+        for part in [".SH \"EXIT STATUS\"", ".SH ENVIRONMENT", "TAKETURNS_STORE"] {
+            assert!(page.contains(part), "{part} is in {page}");
+        }
+    }
+    assert!(read("taketurns-show.1").contains(".SH JSON"));
+    for name in ["taketurns.1", "taketurns-pool.1"] {
+        let page = read(name).replace('\\', "");
+        let others: Vec<&str> = page.lines().filter_map(|line| line.strip_suffix("(1)")).collect();
+        assert!(others.len() >= 3, "{others:?}");
+        for other in others {
+            assert!(store.path(&format!("{other}.1")).is_file(), "{other}");
+        }
+    }
 }
 
 #[test]

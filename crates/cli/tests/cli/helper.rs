@@ -21,11 +21,18 @@ const HANG: Duration = Duration::from_secs(60);
 /// A store, and a place for the files of one test.
 pub(crate) struct Store {
     directory: TempDir,
+    has_terminal: bool,
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
-        Self { directory: TempDir::new().expect("a temporary directory") }
+        let directory = TempDir::new().expect("a temporary directory");
+        Self { directory, has_terminal: true }
+    }
+
+    /// The program has no terminal, as under a supervisor, also if the tests have one.
+    pub(crate) fn without_terminal() -> Self {
+        Self { has_terminal: false, ..Self::new() }
     }
 
     /// A path beside the store.
@@ -43,11 +50,13 @@ impl Store {
         let mut command = Command::new("env");
         command
             .arg("--default-signal=HUP,INT,QUIT,TERM")
+            .args((!self.has_terminal).then_some("setsid"))
             .arg(PROGRAM)
             .args(args)
             .current_dir(self.directory.path())
             .env("TAKETURNS_STORE", self.url())
             .env_remove("TAKETURNS_HANDLE")
+            .env_remove("TAKETURNS_LOCK")
             .stdin(Stdio::null());
         command
     }

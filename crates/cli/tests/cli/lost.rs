@@ -75,7 +75,7 @@ fn stopped_past_its_lease_it_is_killed_as_soon_as_it_goes_on() {
     assert_eq!(fs::read(store.path("work")).unwrap().len(), done, "it did nothing more");
     assert_eq!(
         said(&store),
-        "taketurns: door was lost: its lease ran out before it could be renewed; the command was killed\n"
+        "taketurns: lock door was lost: its lease ran out before it could be renewed; the command was killed\n"
     );
 }
 
@@ -98,7 +98,11 @@ fn with_the_store_out_of_reach_the_command_is_gone_before_its_lease_ends() {
     assert!(after < lease, "{after:?}");
     assert_eq!(run.code(), 76);
     assert_eq!(fs::read_to_string(store.path("told")).unwrap(), "term\n", "it was told before");
-    assert!(said(&store).starts_with("taketurns: door could not be renewed"), "{}", said(&store));
+    assert!(
+        said(&store).starts_with("taketurns: lock door could not be renewed ("),
+        "{}",
+        said(&store)
+    );
 }
 
 #[test]
@@ -123,7 +127,10 @@ fn a_broken_lock_ends_the_command_with_sigterm_first() {
     let mut run = start_telling(&store, &["run", "door", "--", "sh", "-c", command]);
     assert_eq!(run.line(), "in");
     let text = store.run(&["break", "door"]).ok().stdout;
-    assert_eq!(text, "door: broken for 1 holder, and free when the lease ends\n");
+    assert_eq!(
+        text,
+        "door: broken for 1 holder, and free when that lets go, at the latest when its lease ends\n"
+    );
     assert_eq!(run.line(), "bye");
     assert_eq!(run.code(), 76);
     assert!(
@@ -166,7 +173,8 @@ fn a_command_is_ended_at_its_max_hold() {
     run.line();
     life.end();
     assert_eq!(run.code(), 76);
-    assert!(said(&store).starts_with("taketurns: door may be held for 1s"), "{}", said(&store));
+    let told = "taketurns: lock door was held for nearly its --max-hold of 1s: the command was told to end\n";
+    assert!(said(&store).starts_with(told), "{}", said(&store));
     store.run(&["run", "-w", "10", "door", "--", "true"]).ok();
 }
 

@@ -11,6 +11,9 @@ fn acquire_renew_and_release_hold_a_lock_from_the_shell() {
     assert_eq!(handle.lines().count(), 1);
     let with = |args: &[&str]| Done::of(store.command(args).env("TAKETURNS_HANDLE", handle.trim()));
     assert_eq!(store.show("door")["state"], "held");
+    let who = store.show("door")["holders"][0]["who"].as_str().unwrap().to_owned();
+    let us = format!(":{} acquire", std::process::id());
+    assert!(who.ends_with(&us), "shown as whoever started it: {who}");
     store.run(&["run", "-n", "door", "--", "true"]).failed(75, "door is not free");
 
     let token = store.show("door")["last_token"].clone();
@@ -67,9 +70,12 @@ fn ls_lists_what_matches_by_name() {
 
     let text = store.run(&["ls", "orders/*"]).ok().stdout;
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("LOCK      KIND   WAITING  HELD"), "{text}");
+    assert!(
+        lines[0].starts_with("LOCK      KIND   WAITING  HELD") && lines[0].ends_with(" HOLDER"),
+        "{text}"
+    );
     assert!(lines[1].starts_with("orders/1  mutex  0") && lines[1].ends_with(" sh"), "{text}");
-    assert!(lines[2].starts_with("orders/2  mutex  0") && lines[2].ends_with("idle"), "{text}");
+    assert!(lines[2].starts_with("orders/2  mutex  0") && lines[2].ends_with(" nobody"), "{text}");
     assert_eq!(lines.len(), 3);
 
     let listed = store.run(&["ls", "--json"]).ok().json();
@@ -100,8 +106,8 @@ fn show_has_all_documented_fields() {
         first[varying] = json!(0);
     }
     let expected = json!({
-        "who": 0, "why": "w", "client": 0, "wants": "permits", "permits": 2, "token": 0,
-        "member": null, "held_ms": 0, "left_ms": 0, "revoked": false
+        "who": 0, "why": "w", "client": 0, "mode": "permits", "permits": 2, "token": 0,
+        "member": null, "held_ms": 0, "left_ms": 0, "broken": false
     });
     assert_eq!(first, expected);
     holder.finish();
@@ -136,6 +142,8 @@ fn pool_members_are_added_listed_and_removed() {
     assert_eq!(names, [free("blue"), free("green")]);
 
     let mutex = store.hold(&["door"]);
-    store.run(&["pool", "add", "door", "m"]).failed(64, "in use as a mutex");
+    store.run(&["pool", "add", "door", "m"]).failed(64, "door is in use as another kind (mutex)");
+    store.run(&["pool", "ls", "door"]).failed(64, "door is a mutex, not a pool");
     mutex.finish();
+    assert_eq!(store.run(&["pool", "ls", "nope"]).ok().stdout, "nope has no members\n");
 }

@@ -27,8 +27,9 @@ fn the_exit_code_is_the_commands() {
     }
     store
         .run(&["run", "door", "--", "no-such-command"])
-        .failed(127, "no-such-command can't be run");
-    store.run(&["run", "door", "--", "/etc/passwd"]).failed(126, "/etc/passwd can't be run");
+        .failed(127, "\"no-such-command\": there is no such command");
+    store.run(&["run", "door", "--", ""]).failed(127, "\"\": there is no such command");
+    store.run(&["run", "door", "--", "/etc/passwd"]).failed(126, "\"/etc/passwd\" can't be run: ");
     assert_eq!(store.show("door")["state"], "idle", "released in each case");
 }
 
@@ -47,6 +48,36 @@ fn the_command_knows_its_lock_token_and_member() {
     let expected =
         format!("door {token} none\nrooms {} blue\n", room["last_token"].as_u64().unwrap());
     assert_eq!(done.stdout, expected, "the inner one does not inherit the outer one's member");
+}
+
+#[test]
+fn the_command_does_not_get_the_handle_of_another_lock() {
+    let store = Store::new();
+    let mut command = store.command(&["run", "door", "--", "sh", "-c", "env"]);
+    let environment = Done::of(command.env("TAKETURNS_HANDLE", "tt1.5ec7e7")).ok().stdout;
+    assert!(environment.contains("TAKETURNS_LOCK=door\n"));
+    assert!(!environment.contains("TAKETURNS_HANDLE") && !environment.contains("5ec7e7"));
+}
+
+#[test]
+fn a_run_that_would_wait_for_itself_is_refused() {
+    let store = Store::new();
+    let inside = |options: &str| {
+        let script = format!("{PROGRAM} run {options} door -- echo in");
+        store.run(&["run", "door", "--", "sh", "-c", &script])
+    };
+    for options in ["", "-x", "-s"] {
+        inside(options).failed(64, "lock door is held by the run around this one");
+    }
+    inside("-n").failed(75, "lock door is not free");
+    inside("-w 0.1").failed(75, "lock door");
+    let script = format!("{PROGRAM} acquire door");
+    store.run(&["run", "door", "--", "sh", "-c", &script]).failed(64, "env -u TAKETURNS_LOCK");
+
+    store.run(&["pool", "add", "rooms", "blue", "red"]).ok();
+    let script = format!("{PROGRAM} run --pool rooms -- echo in");
+    let both = store.run(&["run", "--pool", "rooms", "--", "sh", "-c", &script]).ok();
+    assert_eq!(both.stdout, "in\n", "it may have left one for us");
 }
 
 #[test]
@@ -80,7 +111,7 @@ fn signals_go_to_the_whole_group_of_the_command() {
 #[test]
 fn a_command_that_a_forwarded_signal_ends_gives_128_and_n() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let store = Store::new();
+        let store = Store::without_terminal();
         let mut run = store.hold(&["door"]);
         run.signal(signal);
         assert_eq!(run.code(), code);
@@ -98,11 +129,13 @@ fn a_signal_that_was_ignored_before_us_stays_ignored() {
 }
 
 #[test]
-fn a_held_lock_is_not_had_without_waiting() {
+fn a_held_lock_is_not_acquired_without_waiting() {
     let store = Store::new();
     let holder = store.hold(&["door"]);
-    store.run(&["run", "-n", "door", "--", "true"]).failed(75, "door is not free");
-    store.run(&["run", "-w", "0", "door", "--", "true"]).failed(75, "door is not free");
+    store.run(&["run", "-n", "door", "--", "true"]).failed(75, "lock door is not free");
+    store
+        .run(&["run", "-w", "0", "door", "--", "true"])
+        .failed(75, "lock door is not free, and was not to be waited for");
     store.run(&["run", "-n", "-E", "3", "door", "--", "true"]).failed(3, "door is not free");
     let since = Instant::now();
     store.run(&["run", "-w", "0.2", "door", "--", "true"]).failed(75, "within 200ms");
@@ -120,7 +153,7 @@ fn readers_share_and_a_writer_does_not() {
     let two = store.hold(&["--shared", "book"]);
     store.run(&["run", "-n", "-x", "book", "--", "true"]).failed(75, "book is not free");
     store.run(&["run", "-n", "-e", "book", "--", "true"]).failed(75, "book is not free");
-    store.run(&["run", "-n", "book", "--", "true"]).failed(64, "in use as a rwlock");
+    store.run(&["run", "-n", "book", "--", "true"]).failed(64, "use -x or -s as the others do");
     one.finish();
     two.finish();
     let writer = store.hold(&["-x", "book"]);
@@ -136,7 +169,9 @@ fn permits_are_taken_until_there_are_none() {
         .run(&["run", "-n", "--permits", "2/3", "gpu", "--", "true"])
         .failed(75, "gpu is not free");
     store.run(&["run", "-n", "--permits", "3", "gpu", "--", "true"]).ok();
-    store.run(&["run", "-n", "--permits", "4", "gpu", "--", "true"]).failed(64, "semaphore of 3");
+    store
+        .run(&["run", "-n", "--permits", "4", "gpu", "--", "true"])
+        .failed(64, "use --permits K/3");
     two.finish();
 }
 
@@ -157,7 +192,7 @@ fn what_is_waited_for_is_said_once_if_asked_where_there_is_no_terminal() {
     let store = Store::new();
     let holder = store.hold(&["--why", "nightly", "door"]);
     let quiet = store.run(&["run", "-w", "0.5", "-E", "0", "door", "--", "true"]);
-    assert_eq!(quiet.stderr.lines().count(), 1, "only that it was not had: {quiet:?}");
+    assert_eq!(quiet.stderr.lines().count(), 1, "only that it was not acquired: {quiet:?}");
     let mut verbose = store.command(&["run", "-v", "door", "--", "echo", "in"]);
     let verbose = verbose.stderr(std::fs::File::create(store.path("stderr")).unwrap());
     let mut verbose = Running::start(verbose);

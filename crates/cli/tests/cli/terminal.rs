@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::helper::{PROGRAM, Store, until};
@@ -17,6 +19,7 @@ use crate::helper::{PROGRAM, Store, until};
 struct Screen {
     keyboard: File,
     shown: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
     program: Child,
 }
 
@@ -47,14 +50,14 @@ impl Screen {
         let keyboard = File::from(master);
         let shown = Arc::new(Mutex::new(String::new()));
         let (mut reader, into) = (keyboard.try_clone().unwrap(), shown.clone());
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut bytes = [0; 4096];
             // Ends with an error once nobody has the other side open.
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 into.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         });
-        Self { keyboard, shown, program }
+        Self { keyboard, shown, reader, program }
     }
 
     fn shown(&self) -> String {
@@ -76,7 +79,23 @@ impl Screen {
     }
 
     fn code(&mut self) -> Option<i32> {
-        self.program.wait().unwrap().code()
+        self.end().code()
+    }
+
+    /// The signal that it died of.
+    fn ended_by(&mut self) -> Option<i32> {
+        self.end().signal()
+    }
+
+    /// Waits for the program, and until all that it and others wrote is on the screen.
+    fn end(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the program has ended", || {
+            status = self.program.try_wait().unwrap();
+            status.is_some()
+        });
+        until("nobody has the terminal open any more", || self.reader.is_finished());
+        status.expect("it has ended")
     }
 }
 
@@ -119,8 +138,9 @@ fn a_wait_that_ctrl_c_ends_leaves_a_clean_line_and_no_place() {
     let mut screen = Screen::of(&store, &[PROGRAM, "run", "door", "--", "echo", "in"]);
     screen.until_shown("you are 1st in line");
     screen.type_in("\x03");
-    assert_eq!(screen.code(), Some(130));
-    screen.until_shown("\r\x1b[Ktaketurns: gave up waiting for door on SIGINT\r\n");
+    assert_eq!(screen.ended_by(), Some(Signal::INT.as_raw()));
+    let said = "\r\x1b[Ktaketurns: lock door was not acquired: gave up waiting on SIGINT\r\n";
+    screen.until_shown(said);
     assert_eq!(store.show("door")["waiting"], 0);
     holder.finish();
 }
@@ -151,16 +171,103 @@ fn the_command_reads_from_the_terminal() {
 }
 
 #[test]
-fn ctrl_c_ends_the_command_and_the_script_around_us() {
+fn the_program_dies_of_what_was_typed_at_the_command() {
+    for (key, signal) in [("\x03", Signal::INT), ("\x1c", Signal::QUIT)] {
+        let store = Store::new();
+        let command = ["sh", "-c", "echo started; exec sleep 1000"];
+        let program = [&[PROGRAM, "run", "door", "--"][..], &command].concat();
+        let mut screen = Screen::of(&store, &program);
+        screen.until_shown("started");
+        screen.type_in(key);
+        assert_eq!(screen.ended_by(), Some(signal.as_raw()));
+        assert_eq!(store.show("door")["state"], "idle", "released before");
+    }
+}
+
+#[test]
+fn a_command_that_sees_to_ctrl_c_itself_has_its_own_code() {
     let store = Store::new();
-    let script =
-        format!("{PROGRAM} run door -- sh -c 'echo started; exec sleep 1000'; echo went on");
-    let mut screen = Screen::of(&store, &["sh", "-c", &script]);
+    let command = "trap 'exit 7' INT; echo started; while :; do sleep 0.02; done";
+    let mut screen = Screen::of(&store, &[PROGRAM, "run", "door", "--", "sh", "-c", command]);
     screen.until_shown("started");
     screen.type_in("\x03");
-    assert_ne!(screen.code(), Some(0));
+    assert_eq!(screen.code(), Some(7));
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_the_script_around_us() {
+    for shell in ["sh", "bash"] {
+        let store = Store::new();
+        let script =
+            format!("{PROGRAM} run door -- sh -c 'echo started; exec sleep 1000'; echo went on");
+        let mut screen = Screen::of(&store, &[shell, "-c", &script]);
+        screen.until_shown("started");
+        screen.type_in("\x03");
+        assert_eq!(screen.ended_by(), Some(Signal::INT.as_raw()), "{shell}");
+        assert!(!screen.shown().contains("went on"));
+        assert_eq!(store.show("door")["state"], "idle");
+    }
+}
+
+/// Three turns, of which no second may start.
+fn loop_of(command: &str) -> String {
+    format!("for i in 1 2 3; do {PROGRAM} run door -- {command}; done; echo went on")
+}
+
+/// Says on stderr which turn it is, and goes on for long.
+const TURN: &str = "sh -c \"echo turn $i >&2; exec sleep 1000\"";
+
+#[test]
+fn ctrl_c_ends_a_loop_of_bash_around_the_command() {
+    // With its output elsewhere the command is not in front: we have the Ctrl-C, and forward it.
+    for command in [TURN, &format!("{TURN} > out")] {
+        let store = Store::new();
+        let mut screen = Screen::of(&store, &["bash", "-c", &loop_of(command)]);
+        screen.until_shown("turn 1");
+        screen.type_in("\x03");
+        assert_eq!(screen.ended_by(), Some(Signal::INT.as_raw()));
+        assert!(!screen.shown().contains("turn 2") && !screen.shown().contains("went on"));
+        assert_eq!(store.show("door")["state"], "idle");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_loop_of_bash_around_the_wait() {
+    let store = Store::new();
+    let holder = store.hold(&["door"]);
+    let mut screen = Screen::of(&store, &["bash", "-c", &loop_of("true")]);
+    screen.until_shown("you are 1st in line");
+    screen.type_in("\x03");
+    assert_eq!(screen.ended_by(), Some(Signal::INT.as_raw()));
     assert!(!screen.shown().contains("went on"));
-    assert_eq!(store.show("door")["state"], "idle");
+    assert_eq!(screen.shown().matches("gave up waiting on SIGINT").count(), 1);
+    assert_eq!(store.show("door")["waiting"], 0);
+    holder.finish();
+}
+
+#[test]
+fn ctrl_c_ends_a_loop_that_was_typed_in() {
+    let store = Store::new();
+    let holder = store.hold(&["door"]);
+    let mut screen = Screen::of(&store, &["bash", "--norc", "--noprofile", "--noediting", "-i"]);
+    screen.until_shown("prompt> ");
+    screen.type_in(&format!("{}\n", loop_of(TURN)));
+    screen.until_shown("you are 1st in line");
+    screen.type_in("\x03");
+    screen.until_shown("gave up waiting on SIGINT");
+    screen.type_in("echo first $?\n");
+    screen.until_shown("first 130\r\n");
+    holder.finish();
+
+    screen.type_in(&format!("{}\n", loop_of(TURN)));
+    screen.until_shown("turn 1\r\n");
+    screen.type_in("\x03");
+    screen.type_in("echo second $?\n");
+    screen.until_shown("second 130\r\n");
+    let shown = screen.shown();
+    assert!(!shown.contains("turn 2\r\n") && !shown.contains("\nwent on"), "{shown:?}");
+    screen.type_in("exit\n");
+    screen.code();
 }
 
 #[test]
@@ -192,7 +299,7 @@ fn a_job_stopped_for_longer_than_its_lease_is_killed_when_continued() {
     screen.until_shown("Stopped");
     store.run(&["run", "door", "--", "true"]).ok();
     screen.type_in("fg; echo code $?\n");
-    screen.until_shown("door was lost: its lease ran out");
+    screen.until_shown("lock door was lost: its lease ran out");
     screen.until_shown("code 76\r\n");
     screen.type_in("exit\n");
     screen.code();

@@ -25,6 +25,15 @@ pub async fn a_guard_renews_itself(fixture: &dyn Fixture) {
     guard.release().await.expect("it was held to the end");
 }
 
+/// By a hundredth, for clocks that differ, and by two milliseconds, for rounding.
+pub async fn a_guard_is_relied_on_for_less_than_its_lease(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let lease = Duration::from_secs(100);
+    let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
+    assert!(guard.span() <= lease * 99 / 100 - Duration::from_millis(2), "{:?}", guard.span());
+    guard.release().await.expect("held");
+}
+
 /// Between clients that share nothing but the store.
 pub async fn a_released_lock_goes_to_the_next_client(fixture: &dyn Fixture) {
     let (one, other) = (fixture.connect().await, fixture.connect().await);
@@ -101,6 +110,15 @@ pub async fn max_hold_ends_renewal(fixture: &dyn Fixture) {
     is_left_alone(&locks, "l").await;
 }
 
+/// A lease may be much longer than that, and nobody has to wait for its end.
+pub async fn a_lock_held_for_its_max_hold_is_released(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let hour = Duration::from_secs(3_600);
+    let guard = locks.mutex("l").acquire().lease(hour).max_hold(SHORT / 4).await.expect("free");
+    assert_eq!(soon("it ends", guard.lost()).await, LossCause::MaxHold);
+    is_left_alone(&locks, "l").await;
+}
+
 /// `run` stops polling the work when the lock is lost.
 pub async fn work_under_a_lost_lock_is_stopped(fixture: &dyn Fixture) {
     struct SaysWhenDropped(Arc<AtomicBool>);
@@ -124,6 +142,19 @@ pub async fn work_under_a_lost_lock_is_stopped(fixture: &dyn Fixture) {
     assert!(dropped.load(Ordering::SeqCst));
 }
 
+/// If it ends by itself after the lock was lost, its result counts for nothing.
+pub async fn work_that_outlasts_its_lock_was_not_done_under_it(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let acquire = || locks.mutex("l").acquire().max_hold(SHORT / 4);
+    let result = acquire().run(async |_token| std::thread::sleep(SHORT)).await;
+    assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
+    is_left_alone(&locks, "l").await;
+    let blocking = taketurns::blocking::Locks::from(locks.clone());
+    let acquire = blocking.mutex("l").acquire().max_hold(SHORT / 4);
+    let result = acquire.run(|_guard| std::thread::sleep(SHORT));
+    assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
+}
+
 /// And otherwise gives back what the work gave.
 pub async fn work_under_a_lock_gives_its_result_and_releases(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
@@ -144,6 +175,36 @@ pub async fn a_handle_travels_to_another_client(fixture: &dyn Fixture) {
     tokio::time::sleep(SHORT * 2).await;
     assert!(adopted.is_held());
     adopted.release().await.expect("held");
+}
+
+/// However short a time the hand-over itself was for.
+pub async fn a_handle_made_after_a_hand_over_has_a_full_lease(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    let waits = tokio::spawn(async move {
+        let guard = other.mutex("l").acquire().await.expect("handed over");
+        guard.into_handle().await.expect("held")
+    });
+    has_waiters(&locks, "l", 1).await;
+    guard.release().await.expect("held");
+    let handle = soon("it is handed over", waits).await.expect("no panic");
+    let view = locks.inspect("l").await.expect("the store answers").expect("it is held");
+    assert!(view.holders[0].left_ms > 10_000, "no more than {} ms", view.holders[0].left_ms);
+    locks.release(&handle).await.expect("held");
+}
+
+/// Token and lease go with it as text; another lease may be asked for.
+pub async fn a_handle_keeps_its_token_and_its_lease(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let lease = SHORT * 10;
+    let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
+    let token = guard.token();
+    let text = guard.into_handle().await.expect("held").expose();
+    let handle = Handle::parse(&text).expect("its own form");
+    assert_eq!(handle.token(), token);
+    assert!(locks.renew(&handle, None).await.expect("held") <= lease);
+    assert!(locks.renew(&handle, Some(lease * 10)).await.expect("held") > lease);
+    locks.release(&handle).await.expect("held");
 }
 
 /// Released once, it can be neither adopted nor released again.
@@ -194,6 +255,17 @@ pub async fn labels_are_seen_by_others(fixture: &dyn Fixture) {
     let listed = other.list("l*").await.expect("the store answers");
     assert_eq!(listed.len(), 1);
     drop(guard);
+}
+
+/// However many there are.
+pub async fn a_listing_of_several_pages_is_whole(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    for number in 0..501 {
+        locks.pool(format!("p/{number:03}")).add("m").await.expect("the store answers");
+    }
+    let listed = locks.list("p/*").await.expect("the store answers");
+    let names = listed.iter().map(|(name, _)| name.to_string());
+    assert!(names.eq((0..501).map(|number| format!("p/{number:03}"))), "{}", listed.len());
 }
 
 /// Bad input is an error that names it, and nothing is held or queued.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use taketurns::ErrorKind;
+use taketurns::{Error, ErrorKind, LossCause};
 
 use super::{has_waiters, is_left_alone, soon};
 use crate::Fixture;
@@ -129,6 +129,56 @@ pub async fn all_gives_up_everything_when_one_times_out(fixture: &dyn Fixture) {
     assert_eq!(error.kind(), ErrorKind::Timeout);
     is_left_alone(&locks, "a").await;
     assert!(guard.is_held());
+}
+
+/// What is given for all of them is not given for each.
+pub async fn all_has_one_time_to_wait_for_all(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let _guard = locks.mutex("b").acquire().await.expect("free");
+    let given = Duration::from_millis(100);
+    let error = locks.all(["a", "b"]).acquire().within(given).await.expect_err("b is held");
+    let Error::Timeout { lock, within } = error else { panic!("{error}") };
+    assert_eq!(lock.as_str(), "b");
+    assert!(within < given, "what a took was not taken off: {within:?}");
+}
+
+/// Each of them says so.
+pub async fn all_say_why_they_are_wanted(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    let guard = locks.all(["a", "b"]).acquire().why("both sides").await.expect("free");
+    for lock in ["a", "b"] {
+        let view = locks.inspect(lock).await.expect("the store answers").expect("it is held");
+        assert_eq!(view.holders[0].label.why(), "both sides");
+    }
+    guard.release().await.expect("held");
+}
+
+/// The first may be lost while the last is waited for.
+pub async fn all_is_not_had_if_one_was_lost_meanwhile(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let guard = other.mutex("b").acquire().await.expect("free");
+    let waits = tokio::spawn(async move { locks.all(["a", "b"]).acquire().await });
+    has_waiters(&other, "b", 1).await;
+    assert_eq!(other.break_lock("a").at_once().await.expect("it is held"), 1);
+    guard.release().await.expect("held");
+    let all = soon("b is handed over", waits).await.expect("no panic");
+    assert_eq!(all.expect_err("a was lost").kind(), ErrorKind::Lost);
+    is_left_alone(&other, "b").await;
+}
+
+/// Whichever it is.
+pub async fn losing_one_of_all_is_losing_all(fixture: &dyn Fixture) {
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    for lost in ["a", "b", "c"] {
+        let guard = soon("they are free", locks.all(["a", "b", "c"]).acquire());
+        let guard = guard.await.expect("free");
+        assert_eq!(other.break_lock(lost).at_once().await.expect("it is held"), 1);
+        let (name, cause) = soon("it is told", guard.lost()).await;
+        assert_eq!((name.as_str(), cause), (lost, LossCause::Revoked));
+        assert!(!guard.is_held());
+        assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::Lost);
+        assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::Lost);
+    }
 }
 
 /// A read, an add and a write that nothing else protects.

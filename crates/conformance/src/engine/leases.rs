@@ -131,6 +131,24 @@ pub async fn an_idle_lock_is_forgotten_after_its_retention(fixture: &dyn Fixture
     assert!(party.view("l").await.is_none());
 }
 
+/// The hour counts from its last use, and not from any before.
+pub async fn a_lock_used_again_is_remembered_for_longer(fixture: &dyn Fixture) {
+    if !fixture.can_skip_hours() {
+        return;
+    }
+    let [party] = Party::several(fixture).await;
+    for _ in 0..4 {
+        let (owns, grant) = party.hold("l", Ask::Mutex).await;
+        party.release("l", owns).await;
+        fixture.pass(Duration::from_millis(limits::RETENTION_MS * 2 / 3)).await;
+        for _ in 0..1_000 {
+            party.send("other", Request::Tick).await;
+        }
+        let view = party.view("l").await.expect("it is remembered for its token");
+        assert_eq!(view.last_token, grant.token);
+    }
+}
+
 /// Break: no further renewal, the holder is told, and the lock passes on at its deadline.
 pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     fixture: &dyn Fixture,

@@ -36,6 +36,7 @@ macro_rules! engine_tests {
             tokens_increase_with_every_grant
             leases_outside_the_limits_are_refused
             an_idle_lock_is_forgotten_after_its_retention
+            a_lock_used_again_is_remembered_for_longer
             a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer
             a_lock_broken_at_once_passes_on_at_once
             breaking_by_token_spares_the_other_holders

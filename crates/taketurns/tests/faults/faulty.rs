@@ -18,11 +18,16 @@ pub(crate) struct Faults {
     lose_replies: AtomicU32,
     down: AtomicBool,
     hold_up: AtomicBool,
+    break_acquires: AtomicU32,
+    keep_replies: AtomicBool,
+    delay_replies_ms: AtomicU64,
+    hold_up_wakes: AtomicBool,
     drop_wakes: AtomicBool,
     strange_wakes: AtomicBool,
     break_renewals: AtomicU32,
     break_releases: AtomicBool,
     held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
+    held_up_wakes: Mutex<Vec<(Wakes, Woken)>>,
 }
 
 impl Faults {
@@ -50,6 +55,33 @@ impl Faults {
         self.hold_up.store(hold_up, Ordering::SeqCst);
     }
 
+    /// The next acquires stay on the way until they are delivered, and their sender is told that the
+    /// connection broke.
+    pub(crate) fn break_acquires(&self, count: u32) {
+        self.break_acquires.store(count, Ordering::SeqCst);
+    }
+
+    /// Acquires are carried out, and their replies never come.
+    pub(crate) fn keep_replies(&self, keep: bool) {
+        self.keep_replies.store(keep, Ordering::SeqCst);
+    }
+
+    /// Replies are under way for that long.
+    pub(crate) fn delay_replies(&self, delay: Duration) {
+        self.delay_replies_ms.store(delay.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    /// Wake-ups stay on the way until they are delivered.
+    pub(crate) fn hold_up_wakes(&self, hold_up: bool) {
+        self.hold_up_wakes.store(hold_up, Ordering::SeqCst);
+    }
+
+    pub(crate) fn deliver_wakes(&self) {
+        for (wakes, woken) in self.held_up_wakes.lock().expect("no panic").drain(..) {
+            wakes.push(woken);
+        }
+    }
+
     pub(crate) fn drop_wakes(&self, drop_wakes: bool) {
         self.drop_wakes.store(drop_wakes, Ordering::SeqCst);
     }
@@ -66,6 +98,10 @@ impl Faults {
 
     pub(crate) fn break_releases(&self, broken: bool) {
         self.break_releases.store(broken, Ordering::SeqCst);
+    }
+
+    pub(crate) fn holds_something_up(&self) -> bool {
+        !self.held_up.lock().expect("no panic").is_empty()
     }
 
     pub(crate) async fn deliver_held_up(&self) {
@@ -115,6 +151,10 @@ impl Open for Faulty {
                         || faults.down.load(Ordering::SeqCst)
                         || faults.strikes();
                     match woken {
+                        Woken::Wake { .. } if faults.hold_up_wakes.load(Ordering::SeqCst) => {
+                            let mut held_up = faults.held_up_wakes.lock().expect("no panic");
+                            held_up.push((wakes.clone(), woken));
+                        }
                         Woken::Wake { .. } if lost => {}
                         Woken::Wake { lock, wake, .. }
                             if faults.strange_wakes.load(Ordering::SeqCst) =>
@@ -143,6 +183,15 @@ impl FaultyEngine {
             std::future::pending::<()>().await;
             unreachable!("it is never answered");
         }
+        if matches!(request, Request::Acquire(_)) && takes_one(&faults.break_acquires) {
+            let held_up = (self.inner.clone(), lock.clone(), request);
+            faults.held_up.lock().expect("no panic").push(held_up);
+            return Err(EngineError::Unknown("the connection broke".into()));
+        }
+        if faults.keep_replies.load(Ordering::SeqCst) && matches!(request, Request::Acquire(_)) {
+            self.inner.call(lock, request).await?;
+            return std::future::pending().await;
+        }
         let broken = match request {
             Request::Renew { .. } => takes_one(&faults.break_renewals),
             Request::Release { .. } => faults.break_releases.load(Ordering::SeqCst),
@@ -153,6 +202,10 @@ impl FaultyEngine {
         }
         if !faults.strikes() {
             let answer = self.inner.call(lock, request).await;
+            let delay_ms = faults.delay_replies_ms.load(Ordering::SeqCst);
+            if delay_ms > 0 {
+                tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+            }
             if takes_one(&faults.lose_replies) {
                 return Err(EngineError::Unknown("the reply was lost".into()));
             }

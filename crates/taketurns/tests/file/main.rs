@@ -12,7 +12,7 @@ use std::time::Duration;
 use taketurns::engine::{
     Acquire, Clock, Engine, FileEngine, Manual, Owner, Reply, Request, Wakes, Woken,
 };
-use taketurns::{Ask, ClientId, Label, Locks, Name};
+use taketurns::{Ask, ClientId, ErrorKind, Label, Locks, Name};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,7 +52,11 @@ async fn only_its_user_can_read_the_store() {
     let _locks = connect(&path).await;
     assert_eq!(fs::metadata(&path).expect("made").permissions().mode() & 0o777, 0o600);
     let wake = format!("{}-wake", path.display());
-    assert_eq!(fs::metadata(wake).expect("made").permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::metadata(&wake).expect("made").permissions().mode() & 0o777, 0o700);
+    for socket in fs::read_dir(wake).expect("made") {
+        let socket = socket.expect("readable").metadata().expect("there");
+        assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    }
 }
 #[tokio::test]
 async fn a_store_that_is_removed_in_use_is_noticed_and_its_locks_are_lost() {
@@ -64,6 +68,17 @@ async fn a_store_that_is_removed_in_use_is_noticed_and_its_locks_are_lost() {
     let error = locks.mutex("l").try_acquire().await.expect_err("there is no store");
     assert!(error.to_string().contains("removed or replaced"), "{error}");
     soon("it is lost", guard.lost()).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_replaced_in_use_is_noticed() {
+    let (dir, path) = directory();
+    let locks = connect(&path).await;
+    let another = dir.path().join("another.db");
+    connect(&another).await.close().await;
+    fs::rename(&another, &path).expect("ours");
+    let error = locks.mutex("l").try_acquire().await.expect_err("it is another store");
+    assert!(error.to_string().contains("removed or replaced"), "{error}");
 }
 
 #[tokio::test]
@@ -179,6 +194,48 @@ async fn a_wall_clock_set_forward_forgets_no_lock_in_use() {
 }
 
 #[tokio::test]
+async fn a_step_that_waited_for_another_writer_has_the_time_at_which_it_could_write() {
+    let (_dir, path) = directory();
+    let manual = Manual::new();
+    let party = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
+    let before = party.engine.ping().await.expect("it answers").now_ms;
+    let writer = rusqlite::Connection::open(&path).expect("SQLite");
+    writer.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+    let lock = Name::new("l").expect("a name");
+    let let_it = async {
+        // Time for the step to reach the file. If it has not, it is no later for that.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        manual.advance(Duration::from_secs(1));
+        writer.execute_batch("ROLLBACK").expect("ours");
+    };
+    let (answer, ()) = tokio::join!(party.engine.call(&lock, Request::Tick), let_it);
+    assert_eq!(answer.expect("it answers").stamp.now_ms, before + 1_000);
+}
+
+#[tokio::test]
+async fn nobody_is_woken_by_a_step_that_could_not_be_committed() {
+    let (_dir, path) = directory();
+    let mut party = Party::join(&path, Clock::System, 1).await;
+    assert!(matches!(party.acquire("l", 1, party.client).await, Reply::Granted(_)));
+    assert!(matches!(party.acquire("l", 2, party.client).await, Reply::Queued(_)));
+    // What refers to nothing is found out at the very end, by COMMIT.
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let fails = "CREATE TABLE one (id INTEGER PRIMARY KEY);
+        CREATE TABLE other (id REFERENCES one DEFERRABLE INITIALLY DEFERRED);
+        CREATE TRIGGER u AFTER UPDATE ON locks BEGIN INSERT INTO other VALUES (1); END;
+        CREATE TRIGGER i AFTER INSERT ON locks BEGIN INSERT INTO other VALUES (1); END";
+    database.execute_batch(fails).expect("ours");
+    let release = Request::Release { owner: Owner::from_bits(1), bury_until_ms: 0 };
+    let lock = Name::new("l").expect("a name");
+    let error = party.engine.call(&lock, release).await.expect_err("COMMIT fails");
+    assert!(error.to_string().contains("constraint"), "{error}");
+    assert!(party.woken.try_recv().is_err(), "somebody was woken for nothing");
+    database.execute_batch("DROP TRIGGER u; DROP TRIGGER i").expect("ours");
+    assert_eq!(party.release("l", 1).await, Reply::Released);
+    soon("now it is woken", party.woken.recv()).await.expect("the engine lives");
+}
+
+#[tokio::test]
 async fn names_used_once_are_forgotten_as_fast_as_they_come() {
     let (_dir, path) = directory();
     let manual = Manual::new();
@@ -215,6 +272,51 @@ async fn a_reboot_ends_all_leases_and_keeps_tokens_and_members() {
     assert!(guard.check().expect("held") > token);
     let member = locks.pool("p").try_any().await.expect("it answers").expect("free");
     assert_eq!(member.member().map(|member| member.as_str()), Some("a"));
+}
+
+#[tokio::test]
+async fn a_lock_taken_after_a_reboot_is_held_like_any_other() {
+    let (_dir, path) = directory();
+    let clock = Clock::Manual(Manual::new());
+    let before = Party::join(&path, clock.clone(), 1).await;
+    assert!(matches!(before.acquire("l", 1, before.client).await, Reply::Granted(_)));
+    drop(before);
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    database.execute("UPDATE boots SET boot_id = 'the one before'", []).expect("ours");
+    let party = Party::join(&path, clock, 2).await;
+    assert!(matches!(party.acquire("l", 2, party.client).await, Reply::Granted(_)));
+    let tries = party.acquire("l", 3, party.client).await;
+    assert!(matches!(tries, Reply::Queued(_)), "a second holder: {tries:?}");
+}
+
+#[tokio::test]
+async fn what_was_used_before_a_reboot_is_forgotten_too() {
+    let (_dir, path) = directory();
+    let manual = Manual::new();
+    let before = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
+    assert!(matches!(before.acquire("l", 1, before.client).await, Reply::Granted(_)));
+    drop(before);
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    database.execute("UPDATE boots SET boot_id = 'the one before'", []).expect("ours");
+    // The lease clock starts over with the boot, and the wall clock goes on.
+    manual.set_back(Duration::from_secs(900));
+    manual.set_wall_forward(Duration::from_secs(3 * 60 * 60));
+    let _party = Party::join(&path, Clock::Manual(manual), 2).await;
+    let rows: u32 =
+        database.query_row("SELECT count(*) FROM locks", [], |row| row.get(0)).expect("SQLite");
+    assert_eq!(rows, 0);
+}
+
+#[tokio::test]
+async fn a_store_that_another_process_keeps_busy_is_out_of_reach_and_not_broken() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    let busy = rusqlite::Connection::open(&path).expect("SQLite");
+    busy.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+    let error = locks.mutex("l").try_acquire().await.expect_err("busy");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    busy.execute_batch("ROLLBACK").expect("ours");
+    drop(locks.mutex("l").try_acquire().await.expect("it answers").expect("free"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -115,11 +115,29 @@ async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
         let error = locks.mutex("bad").acquire().await.expect_err("damaged");
         assert_eq!(error.kind(), ErrorKind::Store, "{error}");
         drop(locks.mutex("good").acquire().await.expect("free"));
+        let listed = locks.list("*").await.expect("it does not hide the others");
+        assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["good"]);
         locks.close().await;
         let kept = format!("SELECT state = {damage} FROM locks WHERE name = 'bad'");
         let kept: bool = database.query_row(&kept, [], |row| row.get(0)).expect("there");
         assert!(kept, "the damaged row was written to");
     }
+}
+
+#[tokio::test]
+async fn a_lock_of_another_format_is_refused_and_left_as_it_is() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    drop(locks.mutex("l").acquire().await.expect("free"));
+    locks.close().await;
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let state = || database.query_row("SELECT state FROM locks", [], |row| row.get(0));
+    let mut newer: Vec<u8> = state().expect("there");
+    newer[0] += 1;
+    database.execute("UPDATE locks SET state = ?1", [&newer]).expect("writable");
+    let error = connect(&path).await.mutex("l").acquire().await.expect_err("of another format");
+    assert!(error.to_string().contains("unknown format"), "{error}");
+    assert_eq!(state().expect("there"), newer);
 }
 
 #[tokio::test]

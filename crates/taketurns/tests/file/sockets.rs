@@ -5,8 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use taketurns::engine::{Clock, Owner, Reply, WakeEvent, Woken};
-use taketurns::{ClientId, Locks};
+use taketurns::engine::{Clock, Engine, Owner, Reply, WakeEvent, Woken};
+use taketurns::{ClientId, Locks, Name};
 
 use crate::{Party, connect, directory, has_waiters, soon};
 
@@ -34,9 +34,10 @@ async fn hands_over_in_time(path: &Path) {
 
 async fn hands_over_between(one: Locks, other: Locks) {
     let guard = one.mutex("l").acquire().await.expect("free");
+    // From here: a refresh comes a third of a waiter lease after the place was given.
+    let started = Instant::now();
     let waits = tokio::spawn(async move { other.mutex("l").acquire().await.expect("a turn") });
     has_waiters(&one, "l", 1).await;
-    let started = Instant::now();
     guard.release().await.expect("held");
     let guard = soon("it is handed over", waits).await.expect("no panic");
     assert!(started.elapsed() < Duration::from_secs(20), "only a refresh found it");
@@ -70,6 +71,16 @@ async fn a_closed_client_leaves_no_socket_and_a_new_one_sweeps_what_the_dead_lef
 }
 
 #[tokio::test]
+async fn an_old_socket_that_somebody_listens_on_is_not_swept() {
+    let (_dir, path) = directory();
+    let one = connect_drowsily(&path).await;
+    make_old(Path::new(&format!("{}-wake/{}", path.display(), one.client_id())));
+    let other = connect_drowsily(&path).await;
+    assert_eq!(sockets(&path), 2);
+    hands_over_between(other, one).await;
+}
+
+#[tokio::test]
 async fn a_directory_of_sockets_that_is_a_link_is_not_used() {
     let (dir, path) = directory();
     let elsewhere = dir.path().join("elsewhere");
@@ -77,6 +88,21 @@ async fn a_directory_of_sockets_that_is_a_link_is_not_used() {
     std::os::unix::fs::symlink(&elsewhere, format!("{}-wake", path.display())).expect("a link");
     hands_over_in_time(&path).await;
     assert_eq!(fs::read_dir(&elsewhere).expect("a directory").count(), 0);
+}
+
+#[tokio::test]
+async fn a_directory_of_sockets_that_is_somebody_elses_is_not_used() {
+    let (_dir, path) = directory();
+    connect(&path).await.close().await;
+    let wake = format!("{}-wake", path.display());
+    let nobody = rustix::fs::Uid::from_raw(65_534);
+    if rustix::fs::chown(&wake, Some(nobody), None).is_err() {
+        eprintln!("skipped: only root can give a directory away");
+        return;
+    }
+    hands_over_in_time(&path).await;
+    let _locks = connect(&path).await;
+    assert_eq!(sockets(&path), 0);
 }
 
 #[tokio::test]
@@ -106,6 +132,47 @@ async fn a_waiter_whose_process_died_is_passed_over_without_waiting_for_its_leas
     let Woken::Wake { wake, .. } = woken else { panic!("no wake-up") };
     assert_eq!(wake.owner, Owner::from_bits(12));
     assert!(matches!(wake.event, WakeEvent::Granted(_)));
+}
+
+#[tokio::test]
+async fn a_waiter_whose_socket_is_not_there_is_not_taken_for_dead() {
+    let (_dir, path) = directory();
+    let (one, other) =
+        (Party::join(&path, Clock::System, 1).await, Party::join(&path, Clock::System, 2).await);
+    assert!(matches!(one.acquire("l", 1, one.client).await, Reply::Granted(_)));
+    assert!(matches!(other.acquire("l", 2, other.client).await, Reply::Queued(_)));
+    assert!(matches!(one.acquire("l", 3, one.client).await, Reply::Queued(_)));
+    fs::remove_file(format!("{}-wake/{}", path.display(), other.client)).expect("its socket");
+    assert_eq!(one.release("l", 1).await, Reply::Released);
+    let view = one.engine.view(&Name::new("l").expect("a name"), 1).await.expect("it answers");
+    assert_eq!(view.expect("held").holders[0].client, other.client);
+}
+
+#[tokio::test]
+async fn a_release_is_done_though_what_was_to_follow_from_it_could_not_be() {
+    let (_dir, path) = directory();
+    let party = Party::join(&path, Clock::System, 1).await;
+    let (live, ghost) = (party.client, ClientId::from_bits(2));
+    let socket = UnixDatagram::bind(format!("{}-wake/{ghost}", path.display()));
+    assert!(matches!(party.acquire("l", 1, live).await, Reply::Granted(_)));
+    assert!(matches!(party.acquire("l", 2, ghost).await, Reply::Queued(_)));
+    drop(socket.expect("the ghost's socket"));
+    // The release can be written, and that the ghost is dead can not.
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let once = "CREATE TABLE written (n); INSERT INTO written VALUES (0);
+        CREATE TRIGGER u AFTER UPDATE ON locks BEGIN
+            UPDATE written SET n = n + 1;
+            SELECT RAISE(ABORT, 'once only') FROM written WHERE n > 1;
+        END;
+        CREATE TRIGGER i AFTER INSERT ON locks BEGIN
+            UPDATE written SET n = n + 1;
+            SELECT RAISE(ABORT, 'once only') FROM written WHERE n > 1;
+        END";
+    database.execute_batch(once).expect("ours");
+    assert_eq!(party.release("l", 1).await, Reply::Released);
+    let written: u32 =
+        database.query_row("SELECT n FROM written", [], |row| row.get(0)).expect("ours");
+    assert_eq!(written, 1);
 }
 
 #[tokio::test]
@@ -141,6 +208,7 @@ async fn clients_that_poll_do_not_wake_each_other() {
     let holder = connect_drowsily(&path).await;
     let guard = holder.mutex("l").acquire().await.expect("free");
     let mut waiting = Vec::new();
+    let started = Instant::now();
     for _ in 0..4 {
         let locks = connect_drowsily(&path).await;
         waiting.push(tokio::spawn(async move { drop(locks.mutex("l").acquire().await) }));
@@ -161,4 +229,5 @@ async fn clients_that_poll_do_not_wake_each_other() {
     for task in waiting {
         soon("everyone has a turn", task).await.expect("no panic");
     }
+    assert!(started.elapsed() < Duration::from_secs(20), "only a refresh found it");
 }
