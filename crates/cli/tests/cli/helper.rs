@@ -177,7 +177,10 @@ impl Running {
     /// kill -9, and gone.
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
+        // Waiting would close its stdin, and then a command that reads it would end by that.
+        let stdin = self.child.stdin.take();
         self.child.wait().expect("our child");
+        self.child.stdin = stdin;
     }
 
     /// Ends what reads its stdin, which is how a holder lets go.

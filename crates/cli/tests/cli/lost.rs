@@ -15,6 +15,9 @@ use crate::helper::{Done, Running, Store, is_alive, until};
 const STUBBORN: &str = "trap 'echo term >> told' TERM; exec 3> life; echo $TAKETURNS_TOKEN; \
                         while :; do sleep 0.02; done";
 
+/// Says its number, and does not end by itself.
+const STUBBORN_BY_NUMBER: &str = "trap '' TERM; echo $$; while :; do sleep 0.02; done";
+
 /// The end of whatever has `life` open for writing.
 struct Life(File);
 
@@ -142,6 +145,18 @@ fn a_broken_lock_ends_the_command_with_sigterm_first() {
 }
 
 #[test]
+fn a_stopped_command_is_continued_so_that_it_can_say_goodbye() {
+    let store = Store::new();
+    let command = "trap 'echo bye; exit 3' TERM; echo $$; while :; do sleep 0.02; done";
+    let mut run = start_telling(&store, &["run", "door", "--", "sh", "-c", command]);
+    let child = rustix::process::Pid::from_raw(run.line().parse().unwrap()).unwrap();
+    rustix::process::kill_process_group(child, Signal::STOP).unwrap();
+    store.run(&["break", "door"]).ok();
+    assert_eq!(run.line(), "bye");
+    assert_eq!(run.code(), 76);
+}
+
+#[test]
 fn a_lock_that_was_passed_on_at_once_leaves_no_time_to_say_goodbye() {
     let store = Store::new();
     let args = ["run", "door", "--", "sh", "-c", STUBBORN];
@@ -150,6 +165,31 @@ fn a_lock_that_was_passed_on_at_once_leaves_no_time_to_say_goodbye() {
     let broken = store.run(&["break", "--now", "--json", "door"]).ok().json();
     assert_eq!(broken, serde_json::json!({"lock": "door", "broken": 1, "at_once": true}));
     life.end();
+    assert_eq!(run.code(), 76);
+}
+
+#[test]
+fn a_lock_broken_at_once_is_free_though_its_holder_does_not_know() {
+    let store = Store::new();
+    let mut holder = store.hold(&["--lease", "3600", "door"]);
+    holder.signal(Signal::STOP);
+    assert_eq!(store.run(&["break", "--now", "door"]).ok().stdout, "door: taken from 1 holder\n");
+    store.run(&["run", "-w", "20", "door", "--", "true"]).ok();
+    holder.kill();
+}
+
+#[test]
+fn the_command_of_a_broken_lock_is_gone_before_the_next_one_starts() {
+    let store = Store::new();
+    let args = ["run", "--lease", "4", "door", "--", "sh", "-c", STUBBORN_BY_NUMBER];
+    let mut run = start_telling(&store, &args);
+    let number = run.line();
+    let look = format!("kill -0 {number} 2> /dev/null && echo both || echo alone");
+    let mut next = store.start(&["run", "door", "--", "sh", "-c", &look]);
+    store.until_waiting("door", 1);
+    store.run(&["break", "door"]).ok();
+    assert_eq!(store.show("door")["holders"][0]["broken"], true);
+    assert_eq!(next.line(), "alone");
     assert_eq!(run.code(), 76);
 }
 

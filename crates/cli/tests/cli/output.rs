@@ -61,6 +61,16 @@ fn a_handle_that_nobody_could_read_is_released() {
 }
 
 #[test]
+fn a_handle_whose_reader_went_away_is_released_and_was_not_acquired() {
+    let store = Store::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut acquire = store.command(&["acquire", "door"]);
+    assert_eq!(acquire.stdout(writer).status().unwrap().code(), Some(74));
+    assert_eq!(store.show("door")["state"], "idle");
+}
+
+#[test]
 fn ls_lists_what_matches_by_name() {
     let store = Store::new();
     assert_eq!(store.run(&["ls", "--json"]).ok().json(), json!({"locks": []}));
@@ -113,6 +123,32 @@ fn show_has_all_documented_fields() {
     holder.finish();
     let text = store.run(&["show", "gpu"]).ok().stdout;
     assert!(text.starts_with("gpu: semaphore of 3, idle, last token "), "{text}");
+}
+
+#[test]
+fn show_has_all_documented_fields_of_waiters_and_members() {
+    let store = Store::new();
+    store.run(&["pool", "add", "rooms", "blue"]).ok();
+    let holder = store.hold(&["--pool", "rooms"]);
+    assert_eq!(store.show("rooms")["holders"][0]["member"], "blue");
+    assert_eq!(
+        store.show("rooms")["members"],
+        json!([{"name": "blue", "held": true, "leaving": false}])
+    );
+    let _waiter =
+        store.start(&["run", "--pool", "--member", "blue", "--why", "w", "rooms", "--", "true"]);
+    store.until_waiting("rooms", 1);
+    let mut waiter = store.show("rooms")["waiters"][0].clone();
+    for varying in ["who", "client", "waited_ms"] {
+        assert!(!waiter[varying].is_null(), "{varying}");
+        waiter[varying] = json!(0);
+    }
+    let expected = json!({
+        "place": 1, "who": 0, "why": "w", "client": 0, "mode": "member", "permits": null,
+        "member": "blue", "waited_ms": 0
+    });
+    assert_eq!(waiter, expected);
+    holder.finish();
 }
 
 #[test]
