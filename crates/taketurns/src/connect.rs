@@ -33,11 +33,11 @@ pub async fn connect(url: &str) -> Result<Locks, Error> {
     Connect::new(url).open().await
 }
 
-/// As [`connect`], but renewals and wake-ups run on the caller's runtime, which has to be kept
+/// As [`connect()`], but renewals and wake-ups run on the caller's runtime, which has to be kept
 /// running and not blocked for as long as locks are held.
 ///
 /// # Errors
-/// As [`connect`].
+/// As [`connect()`].
 pub async fn connect_on(url: &str, runtime: Runtime) -> Result<Locks, Error> {
     Connect::new(url).open_on(runtime).await
 }

@@ -28,10 +28,10 @@ use crate::{ClientId, Error, Handle, Name, View};
 pub use guard::{AllGuard, Guard};
 pub use lock::{Acquire, AcquireAll, All, Blocking, Break, Mutex, Pool, RwLock, Semaphore};
 
-/// Connects to a store. See [`crate::connect`].
+/// Connects to a store. See [`crate::connect()`].
 ///
 /// # Errors
-/// As [`crate::connect`].
+/// As [`crate::connect()`].
 pub fn connect(url: &str) -> Result<Locks, Error> {
     open(crate::Connect::new(url))
 }
