@@ -6,7 +6,7 @@
 //! To run it for an engine of one's own, say how to open it with a [`Fixture`], and let the macro
 //! make a test of each behaviour:
 //!
-//! ```ignore
+//! ```text
 //! taketurns_conformance::tests!(MyFixture::new());
 //! ```
 //!
