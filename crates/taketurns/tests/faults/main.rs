@@ -2,12 +2,14 @@
 //! wake-ups that never come, a store that is down. What was promised holds all the same.
 
 mod faulty;
+mod late;
+mod waking;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use faulty::{Faults, Faulty};
-use taketurns::engine::{Clock, Manual, MemoryStore};
+use taketurns::engine::{Clock, MemoryStore};
 use taketurns::{Connect, ErrorKind, Locks, LossCause, Token};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,38 +126,6 @@ async fn whatever_is_lost_on_the_way_turns_do_not_overlap_and_all_get_theirs() {
 }
 
 #[tokio::test]
-async fn without_a_single_wake_up_everyone_still_gets_its_turn() {
-    let store = store();
-    let faults = Arc::new(Faults::default());
-    faults.drop_wakes(true);
-    let locks = connect(&store, &faults).await;
-    let guard = locks.mutex("l").acquire().await.expect("free");
-    let mut waiting = Vec::new();
-    for _ in 0..3 {
-        let locks = locks.clone();
-        waiting.push(tokio::spawn(async move {
-            let guard = locks.mutex("l").acquire().await.expect("a turn");
-            guard.release().await.expect("held");
-        }));
-    }
-    guard.release().await.expect("held");
-    for task in waiting {
-        soon("the re-check finds the grant", task).await.expect("no panic");
-    }
-}
-
-#[tokio::test]
-async fn the_time_that_a_reply_took_is_not_relied_on() {
-    let (store, faults) = (store(), Arc::new(Faults::default()));
-    let locks = connect(&store, &faults).await;
-    let delay = Duration::from_millis(100);
-    faults.delay_replies(delay);
-    let lease = Duration::from_secs(10);
-    let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
-    assert!(guard.span() <= lease - delay - lease / 100, "{:?}", guard.span());
-}
-
-#[tokio::test]
 async fn a_grant_whose_reply_was_lost_is_found_by_the_retry() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let locks = connect(&store, &faults).await;
@@ -207,150 +177,6 @@ async fn a_store_that_is_down_is_unreachable_and_not_contended() {
     let guard = soon("it waits through the outage", patient).await.expect("no panic");
     guard.expect("granted").release().await.expect("held");
     is_left_alone(&store, "l").await;
-}
-
-#[tokio::test]
-async fn old_bytes_of_a_cancelled_acquire_take_nothing() {
-    let (store, faults) = (store(), Arc::new(Faults::default()));
-    let locks = connect(&store, &faults).await;
-    // The request is held up on its way, its sender gives up, and then it arrives.
-    faults.hold_up(true);
-    let within = Duration::from_millis(30);
-    locks.mutex("l").acquire().within(within).await.expect_err("no answer");
-    faults.hold_up(false);
-    soon("the cancel arrives before it", async {
-        while locks.inspect("l").await.expect("memory answers").is_none() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-    faults.deliver_held_up().await;
-    let view = locks.inspect("l").await.expect("memory answers").expect("buried there");
-    assert_eq!(view.holders.len() + view.waiting, 0, "a ghost took the lock");
-}
-
-#[tokio::test]
-async fn very_old_bytes_take_nothing_though_their_sender_could_not_call_them_back() {
-    let (manual, faults) = (Manual::new(), Arc::new(Faults::default()));
-    let store = MemoryStore::new(Clock::Manual(manual.clone()));
-    let locks = connect(&store, &faults).await;
-    let other = connect(&store, &Arc::default()).await;
-    faults.hold_up(true);
-    let acquire = tokio::spawn(async move { drop(locks.mutex("l").acquire().await) });
-    soon("it is sent", async {
-        while !faults.holds_something_up() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-    faults.down(true);
-    acquire.abort();
-    manual.advance(Duration::from_secs(60));
-    faults.deliver_held_up().await;
-    let tried = other.mutex("l").try_acquire().await.expect("memory answers");
-    assert!(tried.is_some(), "a ghost took the lock");
-}
-
-#[tokio::test]
-async fn old_bytes_of_an_acquire_sent_twice_take_nothing_once_it_is_released() {
-    let (store, faults) = (store(), Arc::new(Faults::default()));
-    let locks = connect(&store, &faults).await;
-    for as_handle in [false, true] {
-        // The first request is held up on its way, and the second is granted.
-        faults.break_acquires(1);
-        let guard = soon("the second", locks.mutex("l").acquire()).await.expect("free");
-        if as_handle {
-            let handle = guard.into_handle().await.expect("held");
-            locks.release(&handle).await.expect("held");
-        } else {
-            guard.release().await.expect("held");
-        }
-        faults.deliver_held_up().await;
-        let view = locks.inspect("l").await.expect("memory answers").expect("buried there");
-        assert_eq!(view.holders.len() + view.waiting, 0, "a ghost took the lock");
-    }
-}
-
-#[tokio::test]
-async fn a_wake_up_that_comes_before_the_reply_finds_its_waiter() {
-    let (store, faults) = (store(), Arc::new(Faults::default()));
-    let long = Duration::from_secs(60);
-    let locks = connect_for(long, &store, &faults).await;
-    let other = connect(&store, &Arc::default()).await;
-    let guard = other.mutex("l").acquire().await.expect("free");
-    faults.keep_replies(true);
-    let waits = tokio::spawn(async move { locks.mutex("l").acquire().await.expect("a turn") });
-    has_waiters(&other, 1).await;
-    guard.release().await.expect("held");
-    let guard = soon("the wake-up is enough", waits).await.expect("no panic");
-    assert!(guard.is_held());
-}
-
-#[tokio::test]
-async fn a_wake_up_that_was_long_under_way_gives_nobody_a_turn() {
-    let (store, faults) = (store(), Arc::new(Faults::default()));
-    let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
-    let guard = other.mutex("l").acquire().await.expect("free");
-    let acquire = locks.mutex("l").acquire().within(Duration::from_secs(2));
-    let waits = tokio::spawn(async move { acquire.await });
-    has_waiters(&other, 1).await;
-    faults.hold_up_wakes(true);
-    faults.down(true);
-    guard.release().await.expect("held");
-    let next = soon("the hand-over lapses", other.mutex("l").acquire()).await.expect("a turn");
-    faults.deliver_wakes();
-    let waited = soon("it gives up", waits).await.expect("no panic");
-    waited.expect_err("somebody else has it by now");
-    assert!(next.is_held());
-}
-
-#[tokio::test]
-async fn a_crowd_of_readers_is_let_in_without_waiting_for_a_refresh() {
-    let (store, faults) = (store(), Arc::default());
-    let (readers, long) = (300, Duration::from_secs(60));
-    let locks = connect_for(long, &store, &faults).await;
-    let other = connect_for(long, &store, &faults).await;
-    for dies in [false, true] {
-        let lease = Duration::from_secs(if dies { 2 } else { 30 });
-        let writer = soon("nobody reads", other.rwlock("l").write().lease(lease)).await;
-        let mut writer = Some(writer.expect("free"));
-        if dies {
-            // Nobody renews a handle.
-            let _handle = writer.take().expect("there").into_handle().await.expect("held");
-        }
-        let started = Instant::now();
-        let mut reading = Vec::new();
-        for _ in 0..readers {
-            // What is handed over is renewed no sooner than a place is refreshed.
-            let read = locks.rwlock("l").read().lease(long);
-            reading.push(tokio::spawn(async move { read.await.expect("shared") }));
-        }
-        if let Some(writer) = writer {
-            has_waiters(&other, readers).await;
-            writer.release().await.expect("held");
-        }
-        // One step lets in 64, and nobody takes a step of its own while it reads.
-        let mut guards = Vec::new();
-        for task in reading {
-            guards.push(soon("all of them read", task).await.expect("no panic"));
-        }
-        assert!(started.elapsed() < long / 4, "only a refresh let the last ones in");
-    }
-}
-
-#[tokio::test]
-async fn a_waiter_that_can_never_be_served_is_told_without_waiting_for_a_refresh() {
-    let (store, faults, long) = (store(), Arc::default(), Duration::from_secs(60));
-    let locks = connect_for(long, &store, &faults).await;
-    let _guard = locks.semaphore("l", 4).acquire().await.expect("free");
-    let started = Instant::now();
-    let waits = locks.semaphore("l", 4).acquire().permits(4);
-    let waits = tokio::spawn(async move { waits.await });
-    has_waiters(&locks, 1).await;
-    assert!(locks.semaphore("l", 2).resize().await.expect("memory answers"));
-    let refused = soon("it is told", waits).await.expect("no panic");
-    refused.expect_err("there are only two");
-    assert!(started.elapsed() < long / 3, "only a refresh told it");
 }
 
 #[tokio::test]
@@ -411,26 +237,6 @@ async fn closing_waits_for_a_release_that_has_to_be_tried_again() {
         let view = other.inspect("l").await.expect("memory answers").expect("remembered");
         assert!(view.holders.is_empty(), "closed before it was released");
     }
-}
-
-#[tokio::test]
-async fn a_lock_broken_right_after_its_hand_over_is_lost() {
-    let store = store();
-    let other = connect(&store, &Arc::default()).await;
-    // On this runtime, so that both wake-ups are there before any task of it looks.
-    let runtime = tokio::runtime::Handle::current();
-    let waiter = Connect::engine(store.clone()).open_on(runtime).await.expect("memory");
-    let _guard = other.mutex("l").acquire().await.expect("free");
-    let waits = tokio::spawn(async move { waiter.mutex("l").acquire().await.expect("a turn") });
-    while other.inspect("l").await.expect("memory answers").expect("held").waiting == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let breaking = taketurns::blocking::Locks::from(other);
-    for _ in 0..2 {
-        assert_eq!(breaking.break_lock("l").at_once().wait().expect("memory answers"), 1);
-    }
-    let guard = soon("it was granted", waits).await.expect("no panic");
-    assert_eq!(soon("it is told", guard.lost()).await, LossCause::Revoked);
 }
 
 #[tokio::test]
