@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -142,7 +143,8 @@ impl Done {
 /// A program that is running. Killed when dropped, so that a failed test leaves nothing behind.
 pub(crate) struct Running {
     child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
+    /// Its lines of output, read by a thread, so that a test can stop waiting for one.
+    lines: mpsc::Receiver<String>,
     pid_of_child: Option<i32>,
 }
 
@@ -151,14 +153,20 @@ impl Running {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        Self { child, stdout, pid_of_child: None }
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines, pid_of_child: None }
     }
 
-    /// Its next line of output, without the end.
+    /// Its next line of output; empty if there are no more.
     pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("text");
-        line.trim_end().to_owned()
+        match self.lines.recv_timeout(HANG) {
+            Ok(line) => line.trim_end().to_owned(),
+            Err(mpsc::RecvTimeoutError::Disconnected) => String::new(),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs without a further line"),
+        }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -190,10 +198,15 @@ impl Running {
 
     /// Its exit code, once it has ended.
     pub(crate) fn code(&mut self) -> i32 {
-        // Waiting would close its stdin, and many end with that.
-        let stdin = self.child.stdin.take();
-        let status = self.child.wait().expect("our child");
-        drop(stdin);
+        let end = Instant::now() + HANG;
+        let status = loop {
+            // Waiting would close its stdin, and many end with that; asking does not.
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                break status;
+            }
+            assert!(Instant::now() < end, "it hangs and does not end");
+            thread::sleep(Duration::from_millis(1));
+        };
         status.code().unwrap_or_else(|| panic!("ended by signal {:?}", status.signal()))
     }
 
