@@ -278,3 +278,35 @@ async fn work_that_is_done_is_not_undone_by_a_failing_release() {
     });
     assert_eq!(soon("it ends", work).await.expect("done"), "the card was charged");
 }
+
+#[tokio::test]
+async fn a_release_that_a_full_disk_refused_is_repeated_once_there_is_room() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    let guard = locks.mutex("l").acquire().await.expect("free");
+    faults.break_releases(true);
+    let releasing = guard.release();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    faults.break_releases(false);
+    soon("it is tried again", releasing).await.expect("released");
+    is_left_alone(&store, "l").await;
+}
+
+#[tokio::test]
+async fn a_guard_says_why_it_could_not_be_renewed_until_it_is() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    let guard = locks.mutex("l").acquire().lease(Duration::from_secs(3)).await.expect("free");
+    assert_eq!(guard.trouble(), None);
+    faults.break_renewals(u32::MAX);
+    let has = async |trouble: bool| {
+        while guard.trouble().is_some() != trouble {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon("a renewal fails", has(true)).await;
+    assert!(guard.trouble().is_some_and(|why| why.contains("broken")));
+    faults.break_renewals(0);
+    soon("the next one does not", has(false)).await;
+    assert!(guard.is_held());
+}
