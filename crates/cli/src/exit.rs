@@ -125,7 +125,10 @@ impl From<io::Error> for Failure {
 
 fn code_of(kind: ErrorKind) -> u8 {
     match kind {
-        ErrorKind::Timeout | ErrorKind::QueueFull | ErrorKind::PoolFull => NOT_ACQUIRED,
+        ErrorKind::Timeout
+        | ErrorKind::QueueFull
+        | ErrorKind::PoolFull
+        | ErrorKind::Quarantined => NOT_ACQUIRED,
         ErrorKind::Lost | ErrorKind::NotHeld => LOST,
         ErrorKind::KindMismatch
         | ErrorKind::Unfenced

@@ -142,6 +142,7 @@ mod tests {
             waiting: clients.len(),
             waiters: clients.iter().map(waiter).collect(),
             members: vec![],
+            quarantine_ms: None,
         }
     }
 

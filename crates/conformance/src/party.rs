@@ -51,6 +51,9 @@ impl Party {
     }
 
     pub(crate) async fn ask(&self, lock: &str, request: Request) -> Answer {
+        if let Request::Acquire(Acquire { owner, .. }) | Request::Renew { owner, .. } = &request {
+            self.engine.watch(&name(lock), *owner);
+        }
         self.engine.call(&name(lock), request).await.expect("the engine answers")
     }
 

@@ -110,8 +110,10 @@ pub struct Place {
     pub number: u64,
     /// The number at the front of the queue.
     pub front: u64,
-    /// When the next holder's lease ends unless it is renewed: the time to ask again.
+    /// When it is worth asking again: no holder's lease ends before, unless it is given up.
     pub recheck_ms: Option<u64>,
+    /// Until when nobody is granted the lock, if its store may have forgotten a holder.
+    pub quarantined_until_ms: Option<u64>,
 }
 
 /// The answer to a request.
@@ -129,7 +131,7 @@ pub enum Reply {
         waiting: u32,
         /// The number at the front of the queue.
         front: u64,
-        /// When the next holder's lease ends unless it is renewed: the time to ask again.
+        /// When it is worth asking again: no holder's lease ends before, unless it is given up.
         recheck_ms: Option<u64>,
         /// Grants that were handed to the client and that it had not renewed yet. They are renewed
         /// by this.
@@ -170,6 +172,12 @@ pub enum Refusal {
     /// The request came after its `not_after_ms`.
     #[error("the request came too late to be carried out")]
     TooLate,
+    /// Nobody is granted the lock, since its store may have forgotten a holder.
+    #[error("its store was restarted or failed over, and grants nothing until old leases are over")]
+    Quarantined {
+        /// Until this engine time.
+        until_ms: u64,
+    },
     /// The owner was cancelled before this request came.
     #[error("the request was cancelled before it came")]
     Cancelled,

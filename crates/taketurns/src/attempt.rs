@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, LossCause};
-use taketurns_core::{Acquire, Ask, Grant, Label, Reply, Request};
+use taketurns_core::{Acquire, Ask, Grant, Label, Place, Refusal, Reply, Request};
 use tokio::sync::oneshot;
 
 use crate::client::{Client, sleep_until_some, sleep_until_us};
@@ -50,6 +50,8 @@ struct Traffic {
     answered: u32,
     /// Any answer at all: the engine knew of us.
     placed: bool,
+    /// The local time at which the quarantine ends that the last answer spoke of.
+    quarantined_until_us: Option<u64>,
 }
 
 impl Traffic {
@@ -100,7 +102,7 @@ impl Attempt {
             Stop::Busy => Ok(None),
             Stop::Failed(error) => Err(error),
             Stop::Cancelled => Err(Error::Closed),
-            Stop::TimedOut if traffic.placed => Err(self.timeout()),
+            Stop::TimedOut if traffic.placed => Err(self.timeout(&traffic)),
             Stop::TimedOut => Err(Error::Unreachable(format!(
                 "there was no answer for lock {} in the time given",
                 self.terms.lock
@@ -124,11 +126,15 @@ impl Attempt {
                     }
                     Ok((Reply::Queued(place), anchor)) => {
                         backoff.reset();
+                        self.mark_quarantine(traffic, place, anchor);
                         registration.placed(place, anchor);
                         registration.signal().await
                     }
                     Ok((Reply::Busy, _)) => return Err(Stop::Busy),
-                    Ok((Reply::Refused(refusal), _)) => Signal::Refused(refusal),
+                    Ok((Reply::Refused(refusal), anchor)) => {
+                        self.refused(refusal, anchor.engine_ms)?;
+                        Signal::Rejoin
+                    }
                     Ok((reply, _)) => {
                         let why = format!("an acquire was answered with {reply:?}");
                         return Err(Stop::Failed(Error::Store(why)));
@@ -148,11 +154,7 @@ impl Attempt {
                         return Ok(held);
                     }
                 }
-                Signal::Refused(refusal) => {
-                    if let Some(error) = Error::from_refusal(&self.terms.lock, refusal) {
-                        return Err(Stop::Failed(error));
-                    }
-                }
+                Signal::Refused(refusal) => self.refused(refusal, 0)?,
                 Signal::Rejoin | Signal::Revoked => {}
             }
             tracing::debug!(lock = %self.terms.lock, "asking again");
@@ -162,7 +164,7 @@ impl Attempt {
 
     async fn ask(&self, traffic: &mut Traffic) -> Result<(Reply, Anchor), EngineError> {
         let waits = self.patience != Patience::Try;
-        traffic.not_after_ms = self.client.engine_ms_in(ARRIVES_WITHIN);
+        traffic.not_after_ms = self.client.engine_ms_in(&self.terms.lock, ARRIVES_WITHIN);
         traffic.sent += 1;
         let request = Request::Acquire(Acquire {
             owner: self.terms.owner,
@@ -183,6 +185,24 @@ impl Attempt {
             Err(EngineError::Unreachable(_) | EngineError::Broken(_)) => traffic.answered += 1,
         }
         answer
+    }
+
+    /// A refusal that says more than "send it again".
+    fn refused(&self, refusal: Refusal, now_ms: u64) -> Result<(), Stop> {
+        let error = Error::from_refusal(&self.terms.lock, refusal, now_ms);
+        error.map_or(Ok(()), |error| Err(Stop::Failed(error)))
+    }
+
+    /// Remembers a quarantine, and says so the first time.
+    fn mark_quarantine(&self, traffic: &mut Traffic, place: Place, anchor: Anchor) {
+        let left_ms = place.quarantined_until_ms.map(|ms| ms.saturating_sub(anchor.engine_ms));
+        if let Some(left_ms) = left_ms
+            && traffic.quarantined_until_us.is_none()
+        {
+            let lock = &self.terms.lock;
+            tracing::warn!(%lock, left_ms, "in quarantine: its store was restarted or failed over");
+        }
+        traffic.quarantined_until_us = left_ms.map(|left_ms| anchor.sent_us + left_ms * 1_000);
     }
 
     /// A failure that an attempt with patience outlasts.
@@ -231,11 +251,16 @@ impl Attempt {
         });
     }
 
-    fn timeout(&self) -> Error {
+    fn timeout(&self, traffic: &Traffic) -> Error {
+        let lock = self.terms.lock.clone();
+        let quarantined_us = traffic.quarantined_until_us.unwrap_or(0).saturating_sub(local_us());
+        if quarantined_us > 0 {
+            return Error::Quarantined { lock, left: Duration::from_micros(quarantined_us) };
+        }
         let within = match self.patience {
             Patience::Within { within, .. } => within,
             _ => Duration::ZERO,
         };
-        Error::Timeout { lock: self.terms.lock.clone(), within }
+        Error::Timeout { lock, within }
     }
 }

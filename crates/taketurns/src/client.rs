@@ -86,8 +86,19 @@ impl Client {
     /// Takes an answer's time into account.
     pub(crate) fn observe(&self, sent_us: u64, stamp: Stamp) -> Anchor {
         let anchor = Anchor { sent_us, engine_ms: stamp.now_ms };
-        lock(&self.anchors).observe(stamp.epoch, anchor);
+        if !lock(&self.anchors).observe(stamp.origin, anchor, local_us()) {
+            self.clock_was_set(stamp.origin.source);
+        }
         anchor
+    }
+
+    /// Leases there may have ended before their time.
+    fn clock_was_set(&self, source: u64) {
+        tracing::warn!("the clock of the store was set forward; what is held there counts as lost");
+        let guards: Vec<_> = lock(&self.guards).values().filter_map(Weak::upgrade).collect();
+        for held in guards.iter().filter(|held| self.engine.source(held.name()) == source) {
+            held.lose(LossCause::ClockSet);
+        }
     }
 
     /// One step was not enough: the next goes on, and so forth.
@@ -102,9 +113,9 @@ impl Client {
         });
     }
 
-    /// What the engine's clock will show after a while from now, as far as it is known.
-    pub(crate) fn engine_ms_in(&self, after: Duration) -> u64 {
-        let latest = lock(&self.anchors).latest();
+    /// What the clock of a lock's server will show after a while from now, as far as it is known.
+    pub(crate) fn engine_ms_in(&self, name: &Name, after: Duration) -> u64 {
+        let latest = lock(&self.anchors).latest(self.engine.source(name));
         let now_ms = latest.map_or(0, |anchor| anchor.engine_ms_at(local_us()));
         now_ms.saturating_add(crate::clock::millis(after))
     }
@@ -119,11 +130,15 @@ impl Client {
     }
 
     pub(crate) fn register_guard(&self, owner: Owner, held: &Arc<Held>) {
+        self.engine.watch(held.name(), owner);
         lock(&self.guards).insert(owner, Arc::downgrade(held));
     }
 
     pub(crate) fn forget_guard(&self, owner: Owner) {
-        lock(&self.guards).remove(&owner);
+        let known = lock(&self.guards).remove(&owner);
+        if known.is_some() {
+            self.engine.unwatch(owner);
+        }
     }
 
     pub(crate) fn guard(&self, owner: Owner) -> Option<Arc<Held>> {
@@ -147,9 +162,9 @@ impl Client {
                 _ = stop.wait_for(|stop| *stop) => return,
             };
             match woken {
-                Some(Woken::Wake { lock: name, wake, epoch }) => {
+                Some(Woken::Wake { lock: name, wake, origin }) => {
                     // A wake-up is never an anchor: who knows for how long it was under way.
-                    let anchor = lock(&self.anchors).newest(epoch);
+                    let anchor = lock(&self.anchors).newest(origin);
                     match wake.event {
                         WakeEvent::Granted(grant) => {
                             self.waits.signal(&name, wake.owner, Signal::Granted { grant, anchor });

@@ -76,6 +76,18 @@ pub enum Error {
         /// Which lock.
         lock: Name,
     },
+    /// Nobody is granted the lock for now: its store was restarted or failed over, and may have
+    /// forgotten a holder.
+    #[error(
+        "lock {lock} is in quarantine for {left:?} more: its store was restarted or failed over, and \
+         grants nothing until every lease that it may have forgotten is over"
+    )]
+    Quarantined {
+        /// Which lock.
+        lock: Name,
+        /// For how long.
+        left: Duration,
+    },
     /// A name that no lock or member can have.
     #[error("invalid name: {0}")]
     InvalidName(#[from] InvalidName),
@@ -127,6 +139,7 @@ pub enum ErrorKind {
     QueueFull,
     PoolFull,
     Unfenced,
+    Quarantined,
     InvalidName,
     InvalidLabel,
     InvalidLease,
@@ -151,6 +164,7 @@ impl Error {
             Error::QueueFull { .. } => ErrorKind::QueueFull,
             Error::PoolFull { .. } => ErrorKind::PoolFull,
             Error::Unfenced { .. } => ErrorKind::Unfenced,
+            Error::Quarantined { .. } => ErrorKind::Quarantined,
             Error::InvalidName(_) => ErrorKind::InvalidName,
             Error::InvalidLabel(_) => ErrorKind::InvalidLabel,
             Error::InvalidLease { .. } => ErrorKind::InvalidLease,
@@ -180,14 +194,18 @@ impl Error {
         }
     }
 
-    /// What a refusal means. `None` for those that say "send it again".
-    pub(crate) fn from_refusal(lock: &Name, refusal: Refusal) -> Option<Self> {
+    /// What a refusal at this engine time means. `None` for those that say "send it again".
+    pub(crate) fn from_refusal(lock: &Name, refusal: Refusal, now_ms: u64) -> Option<Self> {
         let lock = lock.clone();
         Some(match refusal {
             Refusal::KindMismatch(is) => Error::KindMismatch { lock, is },
             Refusal::QueueFull => Error::QueueFull { lock },
             Refusal::PoolFull => Error::PoolFull { lock },
             Refusal::InvalidPermits => Error::InvalidPermits,
+            Refusal::Quarantined { until_ms } => Error::Quarantined {
+                lock,
+                left: Duration::from_millis(until_ms.saturating_sub(now_ms)),
+            },
             Refusal::InvalidLease => Error::Store(refusal.to_string()),
             Refusal::TooLate | Refusal::Cancelled => return None,
         })

@@ -229,8 +229,10 @@ impl Locks {
         let (client, name) = (self.shared.client.clone(), lock.clone());
         let answer = client.call(&name, request).await;
         match answer.map_err(|error| Error::from_engine(lock, error))? {
-            (Reply::Refused(refusal), _) => Err(Error::from_refusal(lock, refusal)
-                .unwrap_or_else(|| Error::Store(refusal.to_string()))),
+            (Reply::Refused(refusal), anchor) => {
+                Err(Error::from_refusal(lock, refusal, anchor.engine_ms)
+                    .unwrap_or_else(|| Error::Store(refusal.to_string())))
+            }
             (reply, _) => Ok(reply),
         }
     }

@@ -63,6 +63,7 @@ impl Waits {
     pub(crate) fn register(client: &Arc<Client>, lock: &Name, owner: Owner) -> Registration {
         let (sender, signals) = mpsc::unbounded_channel();
         let waits = &client.waits;
+        client.engine.watch(lock, owner);
         waits
             .locks()
             .entry(lock.clone())
@@ -241,6 +242,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        self.client.engine.unwatch(self.owner);
         let mut locks = self.client.waits.locks();
         if let Some(line) = locks.get_mut(&self.lock) {
             line.remove(self.owner);

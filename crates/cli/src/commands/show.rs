@@ -101,6 +101,7 @@ mod tests {
         let client = ClientId::from_bits(1);
         let member = |name| Member::new(name).unwrap();
         let view = View {
+            quarantine_ms: None,
             kind: Kind::Pool,
             last_token: Some(Token::from_raw(42)),
             holders: vec![HolderView {

@@ -7,6 +7,8 @@
 //!   The engine said n no earlier than s, so at local s + (D − n) its clock shows at most D.
 //! ```
 
+use std::collections::BTreeMap;
+
 /// 1 % for clocks that run at different speeds.
 const DRIFT_DIVISOR: u64 = 100;
 /// 2 ms for both ends rounding to the millisecond.
@@ -38,6 +40,13 @@ impl Anchor {
         received_us.saturating_add(span_us).saturating_add(margin_us)
     }
 
+    /// Could the engine's clock have come to show this by a local time, if nobody set it?
+    fn could_show(&self, engine_ms: u64, local_us: u64) -> bool {
+        let passed_us = local_us.saturating_sub(self.sent_us);
+        let at_most_us = passed_us.saturating_add(passed_us / DRIFT_DIVISOR + ROUNDING_US);
+        engine_ms.saturating_sub(self.engine_ms).saturating_mul(1_000) <= at_most_us
+    }
+
     /// The engine's time at a local one, as far as it can be known. For `not_after`, where a few
     /// milliseconds do not matter.
     pub fn engine_ms_at(&self, local_us: u64) -> u64 {
@@ -45,31 +54,51 @@ impl Anchor {
     }
 }
 
-/// The newest anchor of the present connection and server run. A wake-up is never one: how long it
-/// was under way can't be known.
-#[derive(Clone, Copy, Debug, Default)]
+/// Whose time it is. Times of different origins can't be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Which of an engine's servers. One that is alone is 0.
+    pub source: u64,
+    /// Changes, always upwards, whenever the connection to that server or its run does.
+    pub epoch: u64,
+}
+
+/// The newest anchor of each server's present connection and run. A wake-up is never one: how long
+/// it was under way can't be known.
+#[derive(Clone, Debug, Default)]
 pub struct Anchors {
-    newest: Option<(u64, Anchor)>,
+    newest: BTreeMap<u64, (u64, Anchor)>,
 }
 
 impl Anchors {
-    /// Takes a reply into account. `epoch` changes whenever the connection or the server's run does.
-    pub fn observe(&mut self, epoch: u64, anchor: Anchor) {
-        match self.newest {
-            Some((known, newest)) if known == epoch && newest.sent_us >= anchor.sent_us => {}
-            Some((known, _)) if known > epoch => {}
-            _ => self.newest = Some((epoch, anchor)),
+    /// Takes a reply that came at `received_us` into account. False if the engine's clock has gone
+    /// further since the anchor before than time can have: it was set forward, and leases ended
+    /// before their holders could know.
+    pub fn observe(&mut self, origin: Origin, anchor: Anchor, received_us: u64) -> bool {
+        match self.newest.get(&origin.source) {
+            Some(&(epoch, newest)) if epoch == origin.epoch => {
+                if newest.sent_us < anchor.sent_us {
+                    self.newest.insert(origin.source, (epoch, anchor));
+                }
+                newest.could_show(anchor.engine_ms, received_us)
+            }
+            Some(&(epoch, _)) if epoch > origin.epoch => true,
+            _ => {
+                self.newest.insert(origin.source, (origin.epoch, anchor));
+                true
+            }
         }
     }
 
-    /// The newest anchor, if it is of this epoch.
-    pub fn newest(&self, epoch: u64) -> Option<Anchor> {
-        self.newest.filter(|(known, _)| *known == epoch).map(|(_, anchor)| anchor)
+    /// The newest anchor of this origin.
+    pub fn newest(&self, origin: Origin) -> Option<Anchor> {
+        let known = self.newest.get(&origin.source).filter(|(epoch, _)| *epoch == origin.epoch);
+        known.map(|&(_, anchor)| anchor)
     }
 
-    /// The newest anchor, whichever its epoch.
-    pub fn latest(&self) -> Option<Anchor> {
-        self.newest.map(|(_, anchor)| anchor)
+    /// The newest anchor of this source, whichever its epoch.
+    pub fn latest(&self, source: u64) -> Option<Anchor> {
+        self.newest.get(&source).map(|&(_, anchor)| anchor)
     }
 }
 
@@ -112,21 +141,46 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_of_the_same_epoch_counts() {
+    fn only_the_newest_of_the_same_origin_counts() {
         let at = |sent_us| Anchor { sent_us, engine_ms: 1 };
+        let origin = |source, epoch| Origin { source, epoch };
         let mut anchors = Anchors::default();
-        assert_eq!(anchors.latest(), None);
-        anchors.observe(1, at(10));
-        anchors.observe(1, at(5));
-        assert_eq!(anchors.newest(1), Some(at(10)));
-        anchors.observe(1, at(11));
-        assert_eq!(anchors.newest(1), Some(at(11)));
-        assert_eq!(anchors.newest(2), None);
-        anchors.observe(2, at(3));
-        assert_eq!(anchors.newest(2), Some(at(3)));
-        assert_eq!(anchors.newest(1), None);
-        anchors.observe(1, at(99));
-        assert_eq!(anchors.newest(2), Some(at(3)), "an older epoch does not come back");
-        assert_eq!(anchors.latest(), Some(at(3)));
+        let mut observe = |source, epoch, sent_us| {
+            assert!(anchors.observe(origin(source, epoch), at(sent_us), 100));
+            anchors.clone()
+        };
+        observe(0, 1, 10);
+        assert_eq!(observe(0, 1, 5).newest(origin(0, 1)), Some(at(10)));
+        let anchors = observe(0, 1, 11);
+        assert_eq!(anchors.newest(origin(0, 1)), Some(at(11)));
+        assert_eq!(anchors.newest(origin(0, 2)), None);
+        assert_eq!((anchors.newest(origin(1, 1)), anchors.latest(1)), (None, None));
+        let anchors = observe(0, 2, 3);
+        assert_eq!(anchors.newest(origin(0, 2)), Some(at(3)));
+        assert_eq!(anchors.newest(origin(0, 1)), None);
+        let anchors = observe(0, 1, 99);
+        assert_eq!(anchors.newest(origin(0, 2)), Some(at(3)), "an older epoch does not come back");
+        let anchors = observe(7, 1, 50);
+        assert_eq!((anchors.latest(0), anchors.latest(7)), (Some(at(3)), Some(at(50))));
+    }
+
+    #[test]
+    fn a_clock_that_goes_further_than_time_was_set() {
+        let origin = Origin::default();
+        let observe = |received_us, engine_ms| {
+            let mut anchors = Anchors::default();
+            assert!(anchors.observe(origin, ANCHOR, 0));
+            let sent_us = received_us - 1;
+            anchors.observe(origin, Anchor { sent_us, engine_ms }, received_us)
+        };
+        // 10 s later by our clock, and 1 % and 2 ms more by the engine's: no more than it may.
+        assert!(observe(15_000_000, 700 + 10_000 + 100 + 2));
+        assert!(!observe(15_000_000, 700 + 10_000 + 100 + 3));
+        assert!(observe(15_000_000, 1), "set back costs nobody its lease");
+        let mut anchors = Anchors::default();
+        anchors.observe(origin, ANCHOR, 0);
+        let elsewhere = Origin { epoch: 1, ..origin };
+        let far = Anchor { sent_us: ANCHOR.sent_us, engine_ms: 99_999_999 };
+        assert!(anchors.observe(elsewhere, far, ANCHOR.sent_us), "another run, another clock");
     }
 }

@@ -25,6 +25,9 @@ pub enum LossCause {
     /// It was held for as long as it was allowed to.
     #[error("it was held for as long as max_hold allows")]
     MaxHold,
+    /// The store's clock was set forward, so its lease may have ended early.
+    #[error("the clock of the store was set forward, so its lease may be over")]
+    ClockSet,
     /// The runtime that renewed it has ended.
     #[error("the runtime that renewed it has ended")]
     Unattended,

@@ -11,7 +11,7 @@ mod backoff;
 mod hold;
 mod vigil;
 
-pub use anchor::{Anchor, Anchors};
+pub use anchor::{Anchor, Anchors, Origin};
 pub use backoff::Backoff;
 pub use hold::{Due, Hold, LossCause};
 pub use vigil::Vigil;

@@ -16,7 +16,7 @@ impl Lock {
                 }
                 self.queue.keep_alive(acquire.client, waiter_lease_ms, now);
             }
-            return self.queued(place);
+            return self.queued(now, place);
         }
         match self.newcomer(now, acquire) {
             Ok(reply) => reply,
@@ -37,17 +37,25 @@ impl Lock {
             since_ms: now.ms,
             label: acquire.label.clone(),
         };
-        if let Some(opening) = self.opening(&acquire.ask) {
+        let quarantined = self.quarantined_until_ms(now);
+        if quarantined.is_none()
+            && let Some(opening) = self.opening(&acquire.ask)
+        {
             let grant = self.grant(now, &waiter, opening.member, acquire.lease_ms, false);
             return Ok(Reply::Granted(grant));
         }
-        let Some(waiter_lease_ms) = acquire.waiter_lease_ms else { return Ok(Reply::Busy) };
-        self.queue.sweep(now, limits::SWEEP_PER_ENQUEUE);
+        let Some(waiter_lease_ms) = acquire.waiter_lease_ms else {
+            return quarantined
+                .map_or(Ok(Reply::Busy), |until_ms| Err(Refusal::Quarantined { until_ms }));
+        };
+        if quarantined.is_none() {
+            self.queue.sweep(now, limits::SWEEP_PER_ENQUEUE);
+        }
         if self.queue.len() >= limits::QUEUE_MAX {
             return Err(Refusal::QueueFull);
         }
         let place = self.queue.push(waiter, waiter_lease_ms, now);
-        Ok(self.queued(place))
+        Ok(self.queued(now, place))
     }
 
     /// Everything that can be wrong with an acquire by an owner not seen yet.
@@ -55,7 +63,7 @@ impl Lock {
         if now.ms >= acquire.not_after_ms {
             return Err(Refusal::TooLate);
         }
-        if self.tombs.contains(acquire.owner) {
+        if self.tombs.contains(acquire.owner, now.ms) {
             return Err(Refusal::Cancelled);
         }
         let leases = [Some(acquire.lease_ms), acquire.waiter_lease_ms];
@@ -68,11 +76,12 @@ impl Lock {
         self.check_kind(acquire.ask.kind())
     }
 
-    fn queued(&self, number: u64) -> Reply {
+    fn queued(&self, now: Now, number: u64) -> Reply {
         Reply::Queued(Place {
             number,
             front: self.queue.front(),
-            recheck_ms: self.holders.first_deadline_ms(),
+            recheck_ms: self.recheck_ms(now),
+            quarantined_until_ms: self.quarantined_until_ms(now),
         })
     }
 }

@@ -1,6 +1,7 @@
-//! Who holds the lock: by owner, and by deadline so that expiry costs nothing until it is due.
+//! Who holds the lock, by owner, and between which bounds their leases end, so that expiry costs
+//! nothing until it is due.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,16 +34,37 @@ impl Holder {
     }
 }
 
-/// All holders of one lock. Invariant: `by_deadline` has exactly one entry per holder, at its
-/// deadline, and `weight` is the sum of what they asked for.
+/// When leases end, without looking at each: none before `first_ms`, none after `last_ms`. Renewals
+/// make the bounds wider than they need be; looking at all holders, once `first_ms` has come, makes
+/// them exact again. With a single holder they are exact always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ends {
+    pub(super) first_ms: u64,
+    pub(super) last_ms: u64,
+}
+
+/// All holders of one lock. Invariant: every deadline is within `ends`, which is zero if there is no
+/// holder, and `weight` is the sum of what they asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holders {
     by_owner: BTreeMap<Owner, Holder>,
-    by_deadline: BTreeSet<(u64, Owner)>,
+    ends: Ends,
     weight: u64,
 }
 
 impl Holders {
+    /// Builds them again. `None` if one owner holds twice.
+    pub(super) fn restore(holders: Vec<Holder>, ends: Ends) -> Option<Self> {
+        let mut restored = Self::default();
+        for holder in holders {
+            if !restored.insert(holder) {
+                return None;
+            }
+        }
+        restored.ends = ends;
+        Some(restored)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_owner.len()
     }
@@ -64,14 +86,13 @@ impl Holders {
         self.by_owner.values()
     }
 
-    /// The earliest deadline of all.
-    pub(super) fn first_deadline_ms(&self) -> Option<u64> {
-        self.by_deadline.first().map(|&(deadline_ms, _)| deadline_ms)
+    pub(super) fn ends(&self) -> Ends {
+        self.ends
     }
 
-    /// The latest deadline of all.
-    pub(super) fn last_deadline_ms(&self) -> Option<u64> {
-        self.by_deadline.last().map(|&(deadline_ms, _)| deadline_ms)
+    /// No lease ends before this.
+    pub(super) fn first_deadline_ms(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.ends.first_ms)
     }
 
     /// Takes a new holder. False, and nothing done, if its owner holds already.
@@ -79,55 +100,73 @@ impl Holders {
         if self.by_owner.contains_key(&holder.owner) {
             return false;
         }
+        let deadline_ms = holder.deadline_ms;
         self.weight += holder.ask.weight();
-        self.by_deadline.insert((holder.deadline_ms, holder.owner));
         self.by_owner.insert(holder.owner, holder);
+        self.widen(deadline_ms);
         true
     }
 
     pub(super) fn remove(&mut self, owner: Owner) -> Option<Holder> {
         let holder = self.by_owner.remove(&owner)?;
-        self.by_deadline.remove(&(holder.deadline_ms, owner));
         self.weight -= holder.ask.weight();
+        if self.is_empty() {
+            self.ends = Ends::default();
+        }
         Some(holder)
     }
 
-    /// Changes a holder, and keeps the order of deadlines right.
+    /// Changes a holder, and keeps the bounds right.
     pub(super) fn update(
         &mut self,
         owner: Owner,
         change: impl FnOnce(&mut Holder),
     ) -> Option<&Holder> {
-        let holder = self.by_owner.get_mut(&owner)?;
-        let before = holder.deadline_ms;
-        change(holder);
-        if holder.deadline_ms != before {
-            self.by_deadline.remove(&(before, owner));
-            self.by_deadline.insert((holder.deadline_ms, owner));
-        }
-        Some(holder)
+        change(self.by_owner.get_mut(&owner)?);
+        self.widen(self.by_owner[&owner].deadline_ms);
+        self.get(owner)
     }
 
-    /// Takes out the holder whose lease ended first, if any has ended.
-    pub(super) fn pop_expired(&mut self, now: Now) -> Option<Holder> {
-        let &(deadline_ms, owner) = self.by_deadline.first()?;
-        if deadline_ms > now.ms {
-            return None;
+    /// Takes out the holders whose lease is over, in the order in which they ended.
+    pub(super) fn take_expired(&mut self, now: Now) -> Vec<Holder> {
+        if self.is_empty() || self.ends.first_ms > now.ms {
+            return Vec::new();
         }
-        self.remove(owner)
+        let mut due: Vec<(u64, Owner)> = self
+            .iter()
+            .filter(|holder| holder.deadline_ms <= now.ms)
+            .map(|holder| (holder.deadline_ms, holder.owner))
+            .collect();
+        due.sort_unstable();
+        let expired = due.into_iter().filter_map(|(_, owner)| self.remove(owner)).collect();
+        self.look_at_all();
+        expired
     }
 
     /// The clock was set back: nobody holds for longer than its own lease.
     pub(super) fn pull_in(&mut self, now: Now, lease_of: impl Fn(&Holder) -> u64) {
-        let at_most: Vec<(Owner, u64)> = self
-            .iter()
-            .map(|holder| (holder.owner, now.ms.saturating_add(lease_of(holder))))
-            .collect();
-        for (owner, at_most_ms) in at_most {
-            self.update(owner, |holder| {
-                holder.deadline_ms = holder.deadline_ms.min(at_most_ms);
-                holder.since_ms = holder.since_ms.min(now.ms);
-            });
+        for holder in self.by_owner.values_mut() {
+            let at_most_ms = now.ms.saturating_add(lease_of(holder));
+            holder.deadline_ms = holder.deadline_ms.min(at_most_ms);
+            holder.since_ms = holder.since_ms.min(now.ms);
         }
+        self.look_at_all();
+    }
+
+    fn widen(&mut self, deadline_ms: u64) {
+        if self.len() == 1 {
+            self.ends = Ends { first_ms: deadline_ms, last_ms: deadline_ms };
+        } else {
+            self.ends.first_ms = self.ends.first_ms.min(deadline_ms);
+            self.ends.last_ms = self.ends.last_ms.max(deadline_ms);
+        }
+    }
+
+    fn look_at_all(&mut self) {
+        let deadlines = || self.iter().map(|holder| holder.deadline_ms);
+        self.ends = Ends {
+            first_ms: deadlines().min().unwrap_or(0),
+            last_ms: deadlines().max().unwrap_or(0),
+        };
     }
 }

@@ -1,13 +1,13 @@
 //! The members of a pool: which are free, since when, and which have yet to be offered.
 //!
 //! ```text
-//!          add, release                 nobody wants it
-//!   ─────────────────────► unsettled ─────────────────────► free
-//!                              │  offered to its line           │
-//!                              └───────────► held ◄─────────────┘ taken by a newcomer
+//!   add, release: at the end                                  taken by a newcomer: the first
+//!   ───────────► 7 6 5 │ 3 1 ──────────────────────────────────────────────────────────────► held
+//!                 │  ▲ offered so far                                                         ▲
+//!                 └──┴─ offered to its line and wanted ───────────────────────────────────────┘
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,7 @@ use crate::Member;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum State {
-    /// Freed, and not yet offered to those who wait.
-    Unsettled,
-    /// Offered, wanted by nobody. The number says since when: the smallest is free for longest.
+    /// Nobody has it. The number says since when: the smallest is free for longest.
     Free(u64),
     Held {
         /// Removed while held: goes at its release.
@@ -25,23 +23,25 @@ pub(super) enum State {
     },
 }
 
-/// Invariant: `free` and `unsettled` name exactly the members in that state.
+/// Invariant: `free` names exactly the members in that state, by their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Members {
     all: BTreeMap<Member, State>,
     free: BTreeMap<u64, Member>,
-    unsettled: VecDeque<Member>,
     next_free: u64,
+    /// Those with this number or a larger one have yet to be offered to who waits; the others were
+    /// wanted by nobody.
+    offered: u64,
 }
 
 impl Members {
     /// Builds them again from their states. `None` if two are free since the same moment.
     pub(super) fn restore(
         states: Vec<(Member, State)>,
-        unsettled: VecDeque<Member>,
         next_free: u64,
+        offered: u64,
     ) -> Option<Self> {
-        let mut members = Self { unsettled, next_free, ..Self::default() };
+        let mut members = Self { next_free, offered, ..Self::default() };
         for (member, state) in states {
             if let State::Free(since) = state
                 && members.free.insert(since, member.clone()).is_some()
@@ -69,21 +69,34 @@ impl Members {
         self.all.iter().map(|(member, &state)| (member, state))
     }
 
-    pub(super) fn unsettled(&self) -> &VecDeque<Member> {
-        &self.unsettled
-    }
-
     pub(super) fn next_free(&self) -> u64 {
         self.next_free
     }
 
-    pub(super) fn is_free(&self, member: &Member) -> bool {
-        matches!(self.all.get(member), Some(State::Free(_)))
+    pub(super) fn offered(&self) -> u64 {
+        self.offered
     }
 
-    /// The member free for longest.
+    /// The first of those that have yet to be offered.
+    pub(super) fn to_offer(&self) -> Option<&Member> {
+        self.free.range(self.offered..).next().map(|(_, member)| member)
+    }
+
+    /// Nobody wants the first of those to be offered.
+    pub(super) fn not_wanted(&mut self) {
+        if let Some((&since, _)) = self.free.range(self.offered..).next() {
+            self.offered = since + 1;
+        }
+    }
+
+    /// May a newcomer take it? Not before it was offered to who waits.
+    pub(super) fn is_free(&self, member: &Member) -> bool {
+        matches!(self.all.get(member), Some(&State::Free(since)) if since < self.offered)
+    }
+
+    /// The member free for longest that a newcomer may take.
     pub(super) fn free_longest(&self) -> Option<&Member> {
-        self.free.values().next()
+        self.free.range(..self.offered).next().map(|(_, member)| member)
     }
 
     /// True if it was not there, or was about to leave.
@@ -94,7 +107,7 @@ impl Members {
                 true
             }
             Some(State::Held { leaving }) => std::mem::take(leaving),
-            Some(_) => false,
+            Some(State::Free(_)) => false,
         }
     }
 
@@ -103,8 +116,8 @@ impl Members {
         match self.all.get_mut(member) {
             None => false,
             Some(State::Held { leaving }) => !std::mem::replace(leaving, true),
-            Some(_) => {
-                self.take_from_lists(member);
+            Some(State::Free(since)) => {
+                self.free.remove(since);
                 self.all.remove(member);
                 true
             }
@@ -112,8 +125,10 @@ impl Members {
     }
 
     pub(super) fn hold(&mut self, member: &Member) {
-        self.take_from_lists(member);
-        self.all.insert(member.clone(), State::Held { leaving: false });
+        let held = State::Held { leaving: false };
+        if let Some(State::Free(since)) = self.all.insert(member.clone(), held) {
+            self.free.remove(&since);
+        }
     }
 
     /// Its holder is gone.
@@ -125,27 +140,9 @@ impl Members {
         }
     }
 
-    /// Nobody wants the first of the unsettled: it is free.
-    pub(super) fn settle_first(&mut self) {
-        if let Some(member) = self.unsettled.pop_front() {
-            self.all.insert(member.clone(), State::Free(self.next_free));
-            self.free.insert(self.next_free, member);
-            self.next_free += 1;
-        }
-    }
-
     fn free_again(&mut self, member: &Member) {
-        self.all.insert(member.clone(), State::Unsettled);
-        self.unsettled.push_back(member.clone());
-    }
-
-    fn take_from_lists(&mut self, member: &Member) {
-        match self.all.get(member) {
-            Some(State::Free(since)) => {
-                self.free.remove(since);
-            }
-            Some(State::Unsettled) => self.unsettled.retain(|other| other != member),
-            _ => {}
-        }
+        self.all.insert(member.clone(), State::Free(self.next_free));
+        self.free.insert(self.next_free, member.clone());
+        self.next_free += 1;
     }
 }

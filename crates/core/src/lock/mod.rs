@@ -34,6 +34,8 @@ pub struct Lock {
     last_token: u64,
     /// The time of the last step, to notice a clock that was set back.
     seen_ms: u64,
+    /// Until then nobody is granted, for whoever keeps the lock may have forgotten a holder.
+    quarantine_until_ms: u64,
     holders: Holders,
     queue: Queue,
     members: Members,
@@ -54,8 +56,7 @@ impl Lock {
     }
 
     /// Carries out one request at one instant. Takes time in the logarithm of the number of waiters
-    /// at most, and skips or grants at most [`limits::STEP_MAX`] of them. Only a step that finds the
-    /// clock set back looks at every client that waits.
+    /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
         let mut work = Work { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
         self.catch_up(now);
@@ -90,6 +91,13 @@ impl Lock {
         (self.last_token > 0).then_some(Token::from_raw(self.last_token))
     }
 
+    /// Grants nothing, by any path, until this time: whoever keeps the lock may have forgotten a
+    /// holder (a restart, a fail-over). Holders hold on, renew and release as ever; waiters keep and
+    /// take places, and none of them is judged dead.
+    pub fn quarantine(&mut self, until_ms: u64) {
+        self.quarantine_until_ms = self.quarantine_until_ms.max(until_ms);
+    }
+
     /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.
     pub fn is_blank(&self) -> bool {
         self.last_token == 0 && !self.in_use() && self.tombs.is_empty()
@@ -114,7 +122,7 @@ impl Lock {
         // No waiter was seen later than the last step, and none has a longer lease than the longest.
         let patience_ms = if self.queue.is_empty() { 0 } else { limits::LEASE_MS_MAX };
         let waited_until = self.seen_ms.saturating_add(patience_ms);
-        let in_use_until = self.holders.last_deadline_ms().unwrap_or(0).max(waited_until);
+        let in_use_until = self.holders.ends().last_ms.max(waited_until);
         Some(in_use_until.saturating_add(limits::RETENTION_MS))
     }
 
@@ -144,19 +152,32 @@ impl Lock {
 
     fn catch_up(&mut self, now: Now) {
         if now.ms < self.seen_ms {
-            self.queue.pull_in(now);
+            self.queue.begin_era(now);
             let queue = &self.queue;
             self.holders.pull_in(now, |holder| queue.lease_of(holder));
         }
         self.seen_ms = now.ms;
         self.tombs.purge(now.ms);
-        while let Some(holder) = self.holders.pop_expired(now) {
+        for holder in self.holders.take_expired(now) {
             self.after_hold(&holder);
         }
     }
 
+    /// Until when nobody is granted, if that is still to come.
+    fn quarantined_until_ms(&self, now: Now) -> Option<u64> {
+        (now.ms < self.quarantine_until_ms).then_some(self.quarantine_until_ms)
+    }
+
+    /// When it is worth asking again: the next lease may have ended, or the quarantine.
+    fn recheck_ms(&self, now: Now) -> Option<u64> {
+        self.quarantined_until_ms(now).or_else(|| self.holders.first_deadline_ms())
+    }
+
     /// Hands over whatever is free, to whoever is next.
     fn settle(&mut self, now: Now, work: &mut Work) {
+        if self.quarantined_until_ms(now).is_some() {
+            return;
+        }
         while let Some(next) = self.next(now) {
             if work.left == 0 {
                 work.more = true;
@@ -242,7 +263,7 @@ impl Lock {
         Reply::Refreshed {
             waiting: self.queue.client(client).map_or(0, |client| client.waiting),
             front: self.queue.front(),
-            recheck_ms: self.holders.first_deadline_ms(),
+            recheck_ms: self.recheck_ms(now),
             granted,
         }
     }

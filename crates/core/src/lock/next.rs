@@ -60,7 +60,7 @@ impl Lock {
 
     /// Offers each freed member to the foremost of those who want it: by name, or any.
     fn next_for_a_member(&mut self, now: Now) -> Option<Next> {
-        while let Some(member) = self.members.unsettled().front() {
+        while let Some(member) = self.members.to_offer() {
             let by_name = self.queue.head(Some(member));
             let any = self.queue.head(None);
             match by_name.into_iter().chain(any).min_by_key(|(place, _)| *place) {
@@ -68,7 +68,7 @@ impl Lock {
                     return Some(Next::Grant(place, Some(member.clone())));
                 }
                 Some((place, _)) => return Some(Next::Skip(place)),
-                None => self.members.settle_first(),
+                None => self.members.not_wanted(),
             }
         }
         // Without members nobody can be granted, but the dead must not keep the lock in use.

@@ -27,9 +27,20 @@ pub(super) struct Waiter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) deadline_ms: u64,
+    /// The era of that deadline: see [`Era`].
+    pub(super) era: u64,
     pub(super) waiter_lease_ms: u64,
     pub(super) waiting: u32,
     pub(super) handed: Vec<Owner>,
+}
+
+/// How often the clock was set back, and to what the last time. A deadline of an earlier era was
+/// meant for another clock: its client is taken for alive for no longer than a waiter lease from the
+/// beginning of this era. So setting a clock back costs one step nothing, however many wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Era {
+    pub(super) number: u64,
+    pub(super) began_ms: u64,
 }
 
 /// Invariants: `by_owner` and `lines` name exactly the places in `places`; each waiter has a client,
@@ -41,8 +52,9 @@ pub(super) struct Queue {
     lines: BTreeMap<Option<Member>, BTreeSet<u64>>,
     clients: BTreeMap<ClientId, Client>,
     next: u64,
-    /// Where the sweep for the dead goes on.
-    swept: u64,
+    /// The place where the sweep for the dead goes on; at the front if `None`.
+    sweep_at: Option<u64>,
+    era: Era,
 }
 
 impl Queue {
@@ -50,10 +62,11 @@ impl Queue {
         places: Vec<(u64, Waiter)>,
         clients: Vec<(ClientId, Client)>,
         next: u64,
-        swept: u64,
+        sweep_at: Option<u64>,
+        era: Era,
     ) -> Self {
-        let mut queue =
-            Self { next, swept, clients: clients.into_iter().collect(), ..Self::default() };
+        let clients = clients.into_iter().collect();
+        let mut queue = Self { next, sweep_at, era, clients, ..Self::default() };
         for (place, waiter) in places {
             queue.index(place, &waiter);
             queue.places.insert(place, waiter);
@@ -85,8 +98,12 @@ impl Queue {
         self.next
     }
 
-    pub(super) fn swept(&self) -> u64 {
-        self.swept
+    pub(super) fn sweep_at(&self) -> Option<u64> {
+        self.sweep_at
+    }
+
+    pub(super) fn era(&self) -> Era {
+        self.era
     }
 
     pub(super) fn place_of(&self, owner: Owner) -> Option<u64> {
@@ -114,7 +131,7 @@ impl Queue {
 
     /// Does the client of this waiter still keep its places alive?
     pub(super) fn is_live(&self, waiter: &Waiter, now: Now) -> bool {
-        self.clients.get(&waiter.client).is_some_and(|client| client.deadline_ms > now.ms)
+        self.clients.get(&waiter.client).is_some_and(|client| self.lapses_ms(client) > now.ms)
     }
 
     /// Puts a waiter at the end of its line, and keeps its client's places alive.
@@ -125,6 +142,7 @@ impl Queue {
             .entry(waiter.client)
             .or_insert_with(|| Client {
                 deadline_ms: 0,
+                era: self.era.number,
                 waiter_lease_ms,
                 waiting: 0,
                 handed: Vec::new(),
@@ -138,6 +156,9 @@ impl Queue {
 
     pub(super) fn remove(&mut self, place: u64) -> Option<Waiter> {
         let waiter = self.places.remove(&place)?;
+        if self.sweep_at == Some(place) {
+            self.sweep_at = self.after(place);
+        }
         self.by_owner.remove(&waiter.owner);
         let line = waiter.ask.line().cloned();
         if let Some(places) = self.lines.get_mut(&line) {
@@ -155,15 +176,13 @@ impl Queue {
         let Some(client) = self.clients.get_mut(&id) else { return false };
         client.waiter_lease_ms = waiter_lease_ms;
         client.deadline_ms = now.ms.saturating_add(waiter_lease_ms);
+        client.era = self.era.number;
         true
     }
 
     /// The clock was set back: nobody is taken for alive for longer than its waiter lease.
-    pub(super) fn pull_in(&mut self, now: Now) {
-        for client in self.clients.values_mut() {
-            let at_most_ms = now.ms.saturating_add(client.waiter_lease_ms);
-            client.deadline_ms = client.deadline_ms.min(at_most_ms);
-        }
+    pub(super) fn begin_era(&mut self, now: Now) {
+        self.era = Era { number: self.era.number + 1, began_ms: now.ms };
     }
 
     /// How long a holder may hold without renewal: its lease, but no more than a waiter lease while
@@ -197,17 +216,25 @@ impl Queue {
     /// so however many die in the middle of the queue, they can't pile up.
     pub(super) fn sweep(&mut self, now: Now, count: u32) {
         for _ in 0..count {
-            let next = self.places.range(self.swept..).next();
-            let Some((&place, waiter)) = next else {
-                self.swept = 0;
-                return;
-            };
-            let dead = !self.is_live(waiter, now);
-            self.swept = place + 1;
+            let at = self.sweep_at.or_else(|| self.places.keys().next().copied());
+            let Some(place) = at else { return };
+            let dead = !self.is_live(&self.places[&place], now);
+            self.sweep_at = self.after(place);
             if dead {
                 self.remove(place);
             }
         }
+    }
+
+    fn after(&self, place: u64) -> Option<u64> {
+        self.places.range(place + 1..).next().map(|(&place, _)| place)
+    }
+
+    fn lapses_ms(&self, client: &Client) -> u64 {
+        if client.era == self.era.number {
+            return client.deadline_ms;
+        }
+        client.deadline_ms.min(self.era.began_ms.saturating_add(client.waiter_lease_ms))
     }
 
     fn index(&mut self, place: u64, waiter: &Waiter) {

@@ -1,13 +1,13 @@
 //! A lock as plain data, for storing it. Indexes are not stored but built again, and what can't be a
 //! lock is refused.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::holders::{Holder, Holders};
+use super::holders::{Ends, Holder, Holders};
 use super::members::{Members, State};
-use super::queue::{Client, Queue, Waiter};
+use super::queue::{Client, Era, Queue, Waiter};
 use super::tombs::Tombs;
 use super::{Kind, Lock};
 use crate::{ClientId, Member, Owner, limits};
@@ -19,14 +19,17 @@ pub struct Snapshot {
     kind: Kind,
     last_token: u64,
     seen_ms: u64,
+    quarantine_until_ms: u64,
     holders: Vec<Holder>,
+    ends: Ends,
     places: Vec<(u64, Waiter)>,
     clients: Vec<(ClientId, Client)>,
     next_place: u64,
-    swept: u64,
+    sweep_at: Option<u64>,
+    era: Era,
     members: Vec<(Member, State)>,
-    unsettled: VecDeque<Member>,
     next_free: u64,
+    offered: u64,
     tombs: Vec<(Owner, u64)>,
 }
 
@@ -42,14 +45,17 @@ impl Lock {
             kind: self.kind,
             last_token: self.last_token,
             seen_ms: self.seen_ms,
+            quarantine_until_ms: self.quarantine_until_ms,
             holders: self.holders.iter().cloned().collect(),
+            ends: self.holders.ends(),
             places: self.queue.iter().map(|(place, waiter)| (place, waiter.clone())).collect(),
             clients: self.queue.clients().map(|(id, client)| (id, client.clone())).collect(),
             next_place: self.queue.next(),
-            swept: self.queue.swept(),
+            sweep_at: self.queue.sweep_at(),
+            era: self.queue.era(),
             members: self.members.iter().map(|(member, state)| (member.clone(), state)).collect(),
-            unsettled: self.members.unsettled().clone(),
             next_free: self.members.next_free(),
+            offered: self.members.offered(),
             tombs: self.tombs.iter().collect(),
         }
     }
@@ -59,20 +65,21 @@ impl Lock {
     /// # Errors
     /// [`Corrupt`] if the data can't be the state of a lock.
     pub fn restore(snapshot: Snapshot) -> Result<Self, Corrupt> {
-        let mut holders = Holders::default();
-        for holder in snapshot.holders {
-            if !holders.insert(holder) {
-                return Err(Corrupt("one owner holds twice"));
-            }
-        }
+        let holders = Holders::restore(snapshot.holders, snapshot.ends)
+            .ok_or(Corrupt("one owner holds twice"))?;
         let places = snapshot.places.len();
-        let queue =
-            Queue::restore(snapshot.places, snapshot.clients, snapshot.next_place, snapshot.swept);
+        let queue = Queue::restore(
+            snapshot.places,
+            snapshot.clients,
+            snapshot.next_place,
+            snapshot.sweep_at,
+            snapshot.era,
+        );
         if queue.len() != places {
             return Err(Corrupt("one place is taken twice"));
         }
         let count = snapshot.members.len();
-        let members = Members::restore(snapshot.members, snapshot.unsettled, snapshot.next_free)
+        let members = Members::restore(snapshot.members, snapshot.next_free, snapshot.offered)
             .ok_or(Corrupt("two members are free since the same moment"))?;
         if members.len() != count {
             return Err(Corrupt("one member is there twice"));
@@ -85,6 +92,7 @@ impl Lock {
             kind: snapshot.kind,
             last_token: snapshot.last_token,
             seen_ms: snapshot.seen_ms,
+            quarantine_until_ms: snapshot.quarantine_until_ms,
             holders,
             queue,
             members,
@@ -119,6 +127,11 @@ impl Lock {
         if self.holders.len() > limits::HOLDERS_MAX {
             return Err(Corrupt("too many holders"));
         }
+        let Ends { first_ms, last_ms } = self.holders.ends();
+        let bounded = |holder: &Holder| (first_ms..=last_ms).contains(&holder.deadline_ms);
+        if !self.holders.iter().all(bounded) {
+            return Err(Corrupt("a lease ends outside the bounds of all"));
+        }
         let together = |holder: &Holder| same_kind(holder.ask.kind(), self.kind);
         if !self.holders.iter().all(together) {
             return Err(Corrupt("a holder is of another kind than its lock"));
@@ -144,6 +157,9 @@ impl Lock {
         if self.queue.iter().any(|(place, _)| place >= self.queue.next()) {
             return Err(Corrupt("a place was never given out"));
         }
+        if self.queue.sweep_at().is_some_and(|place| self.queue.get(place).is_none()) {
+            return Err(Corrupt("the sweep goes on at a place that is not there"));
+        }
         if !self.queue.iter().all(|(_, waiter)| same_kind(waiter.ask.kind(), self.kind)) {
             return Err(Corrupt("a waiter is of another kind than its lock"));
         }
@@ -153,6 +169,9 @@ impl Lock {
         }
         let mut handed = 0;
         for (id, client) in self.queue.clients() {
+            if client.era > self.queue.era().number {
+                return Err(Corrupt("a client is of an era to come"));
+            }
             if client.waiting != waiting.remove(&id).unwrap_or(0) {
                 return Err(Corrupt("a client's places are miscounted"));
             }
@@ -197,17 +216,17 @@ impl Lock {
         if !in_state(|state| matches!(state, State::Held { .. })).eq(held) {
             return Err(Corrupt("a member's state is not that of its holder"));
         }
-        let unsettled: BTreeSet<_> = self.members.unsettled().iter().collect();
-        let listed_once = unsettled.len() == self.members.unsettled().len();
-        if !listed_once || !in_state(|state| state == State::Unsettled).eq(unsettled) {
-            return Err(Corrupt("the members to be offered are not those that were freed"));
+        if self.members.offered() > self.members.next_free() {
+            return Err(Corrupt("a member was offered before it was freed"));
         }
         for (member, state) in self.members.iter() {
             if let State::Free(since) = state {
                 if since >= self.members.next_free() {
                     return Err(Corrupt("a member is free since a moment to come"));
                 }
-                if self.queue.head(Some(member)).is_some() || self.queue.head(None).is_some() {
+                let wanted =
+                    self.queue.head(Some(member)).is_some() || self.queue.head(None).is_some();
+                if since < self.members.offered() && wanted {
                     return Err(Corrupt("a member is free while somebody waits for it"));
                 }
             }

@@ -1,51 +1,52 @@
 //! Owners that were cancelled while an acquire of theirs may still be under way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::{Owner, limits};
 
-/// Invariant: `by_time` has exactly one entry per owner, at its time.
+/// Invariant: `order` names each owner once, the one that was buried first at the front.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tombs {
     until: BTreeMap<Owner, u64>,
-    by_time: BTreeSet<(u64, Owner)>,
+    order: VecDeque<Owner>,
 }
 
 impl Tombs {
     pub(super) fn bury(&mut self, owner: Owner, until_ms: u64) {
-        if let Some(before) = self.until.insert(owner, until_ms) {
-            self.by_time.remove(&(before, owner));
+        if self.until.insert(owner, until_ms).is_none() {
+            self.order.push_back(owner);
         }
-        self.by_time.insert((until_ms, owner));
         if self.until.len() > limits::TOMBS_MAX {
             self.drop_first();
         }
     }
 
-    pub(super) fn contains(&self, owner: Owner) -> bool {
-        self.until.contains_key(&owner)
+    pub(super) fn contains(&self, owner: Owner, now_ms: u64) -> bool {
+        self.until.get(&owner).is_some_and(|&until_ms| until_ms > now_ms)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.until.is_empty()
     }
 
+    /// In the order in which they were buried.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Owner, u64)> {
-        self.until.iter().map(|(&owner, &until_ms)| (owner, until_ms))
+        self.order.iter().map(|&owner| (owner, self.until[&owner]))
     }
 
-    /// Forgets those whose time has come, a bounded number of them.
+    /// Forgets the first ones if their time has come, a bounded number of them. One that lasts long
+    /// may keep others behind it for longer than they need.
     pub(super) fn purge(&mut self, now_ms: u64) {
         for _ in 0..limits::STEP_MAX {
-            match self.by_time.first() {
-                Some(&(until_ms, _)) if until_ms <= now_ms => self.drop_first(),
+            match self.order.front() {
+                Some(owner) if !self.contains(*owner, now_ms) => self.drop_first(),
                 _ => break,
             }
         }
     }
 
     fn drop_first(&mut self) {
-        if let Some((_, owner)) = self.by_time.pop_first() {
+        if let Some(owner) = self.order.pop_front() {
             self.until.remove(&owner);
         }
     }
@@ -56,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_the_limit_are_kept_and_the_earliest_goes_first() {
+    fn no_more_than_the_limit_are_kept_and_the_first_buried_goes_first() {
         let mut tombs = Tombs::default();
         for n in 0..=limits::TOMBS_MAX as u64 {
             tombs.bury(Owner::from_bits(n.into()), 10 + n);
         }
         assert_eq!(tombs.iter().count(), limits::TOMBS_MAX);
-        assert!(!tombs.contains(Owner::from_bits(0)));
-        assert!(tombs.contains(Owner::from_bits(1)));
+        assert!(!tombs.contains(Owner::from_bits(0), 0));
+        assert!(tombs.contains(Owner::from_bits(1), 0));
     }
 
     #[test]
@@ -86,6 +87,17 @@ mod tests {
         tombs.purge(5);
         assert_eq!(tombs.iter().collect::<Vec<_>>(), [(owner, 9)]);
         tombs.purge(9);
-        assert!(!tombs.contains(owner));
+        assert!(!tombs.contains(owner, 0));
+    }
+
+    #[test]
+    fn one_whose_time_has_come_counts_no_more_even_behind_another() {
+        let (mut tombs, first, second) =
+            (Tombs::default(), Owner::from_bits(1), Owner::from_bits(2));
+        tombs.bury(first, 9);
+        tombs.bury(second, 5);
+        tombs.purge(5);
+        assert!(tombs.contains(first, 5) && !tombs.contains(second, 5));
+        assert_eq!(tombs.iter().count(), 2, "kept behind the first");
     }
 }

@@ -21,6 +21,8 @@ pub struct View {
     pub waiters: Vec<WaiterView>,
     /// The members, if it is a pool.
     pub members: Vec<MemberView>,
+    /// For how long nobody will be granted it, since its store may have forgotten a holder.
+    pub quarantine_ms: Option<u64>,
 }
 
 /// A holder as people see it.
@@ -115,6 +117,7 @@ impl Lock {
             waiters,
             members,
             holders,
+            quarantine_ms: self.quarantined_until_ms(now).map(|until_ms| until_ms - now.ms),
         }
     }
 }

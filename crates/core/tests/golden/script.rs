@@ -74,6 +74,7 @@ impl World {
                 None => self.say("is never forgotten"),
             },
             Some("reboot") => self.lock.reboot(),
+            Some("quarantine") => self.lock.quarantine(words.parse(1)?),
             Some("reload") => self.reload()?,
             Some("crowd") => self.crowd(&words)?,
             Some("drain") => self.drain(),
@@ -175,6 +176,9 @@ impl World {
         let view = self.lock.view(self.now, 10);
         let token = view.last_token.map_or("none".into(), |token| token.to_string());
         self.say(format!("{}, last token {token}", view.kind));
+        if let Some(left_ms) = view.quarantine_ms {
+            self.say(format!("quarantined for {left_ms} ms"));
+        }
         for holder in view.holders {
             let token = holder.token.map_or("none".into(), |token| token.to_string());
             let member = holder.member.map_or(String::new(), |member| format!(" has {member}"));
@@ -238,8 +242,10 @@ impl World {
 fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Granted(held) => grant(held),
-        Reply::Queued(Place { number, front, recheck_ms }) => {
-            format!("queued place={number} front={front}{}", recheck(*recheck_ms))
+        Reply::Queued(Place { number, front, recheck_ms, quarantined_until_ms }) => {
+            let quarantined = quarantined_until_ms
+                .map_or(String::new(), |until_ms| format!(" quarantined={until_ms}"));
+            format!("queued place={number} front={front}{}{quarantined}", recheck(*recheck_ms))
         }
         Reply::Refreshed { waiting, front, recheck_ms, granted } => {
             let granted: String = granted

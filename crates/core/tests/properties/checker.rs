@@ -50,7 +50,8 @@ pub(crate) struct Checker {
     members: BTreeMap<Member, Option<Freed>>,
     leaving: Vec<Member>,
     /// Released for good: until its time no late copy may bring it back.
-    buried: BTreeMap<Owner, u64>,
+    /// Until when, and whether that time has come once: a clock set back may bring it back or not.
+    buried: BTreeMap<Owner, (u64, bool)>,
     last_token: u64,
     last_place: Option<u64>,
     seen_ms: u64,
@@ -94,7 +95,9 @@ impl Checker {
             self.pull_in(now);
         }
         self.seen_ms = now.ms;
-        self.buried.retain(|_, until_ms| *until_ms > now.ms);
+        for (until_ms, was_over) in self.buried.values_mut() {
+            *was_over |= *until_ms <= now.ms;
+        }
         let over = |held: &Held| held.deadline_ms <= now.ms;
         let expired: Vec<Owner> =
             self.holders.iter().filter(|(_, held)| over(held)).map(|(&owner, _)| owner).collect();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, View, limits};
 
 use super::{
-    Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
-    Woken,
+    Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp, Survives,
+    Wakes, Woken,
 };
 
 /// Forgotten locks are looked for by every step, a few at a time.
@@ -88,7 +88,7 @@ impl State {
         }
         for wake in step.wakes {
             if let Some(wakes) = self.clients.get(&wake.client) {
-                wakes.push(Woken::Wake { lock: name.clone(), wake, epoch: 0 });
+                wakes.push(Woken::Wake { lock: name.clone(), wake, origin: Origin::default() });
             }
         }
         Answer { reply: step.reply, stamp: stamp(now), more: step.more }
@@ -110,7 +110,7 @@ impl State {
 
 /// Nothing can come between this engine and its clients, so there is one epoch.
 fn stamp(now: Now) -> Stamp {
-    Stamp { now_ms: now.ms, epoch: 0 }
+    Stamp { now_ms: now.ms, origin: Origin::default() }
 }
 
 /// A [`MemoryStore`] as one client sees it.

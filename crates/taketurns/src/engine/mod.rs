@@ -25,6 +25,7 @@ pub use crate::clock::{Clock, Manual};
 #[cfg(feature = "file")]
 pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
+pub use taketurns_core::client::Origin;
 pub use taketurns_core::{
     Acquire, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Wake, WakeEvent,
 };
@@ -54,9 +55,8 @@ pub enum EngineError {
 pub struct Stamp {
     /// Its lease clock.
     pub now_ms: u64,
-    /// Changes, always upwards, whenever the connection or the server's run does: times of different
-    /// epochs can't be compared.
-    pub epoch: u64,
+    /// Whose clock it is.
+    pub origin: Origin,
 }
 
 /// A reply with the engine's time.
@@ -127,6 +127,19 @@ pub trait Engine: Send + Sync + 'static {
         })
     }
 
+    /// From now on wake-ups for this owner are to be pushed. A client says so before it asks for
+    /// the lock, and once more for as long as it holds it; the engine counts.
+    fn watch(&self, _lock: &Name, _owner: Owner) {}
+
+    /// The counterpart of [`Engine::watch`].
+    fn unwatch(&self, _owner: Owner) {}
+
+    /// Which of the engine's servers, as in [`Origin::source`], this lock is kept on. 0 if there is
+    /// just one.
+    fn source(&self, _lock: &Name) -> u64 {
+        0
+    }
+
     /// What time it is there. Changes nothing.
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>>;
 
@@ -174,14 +187,14 @@ pub struct Wakes(mpsc::UnboundedSender<Woken>);
 /// What an engine pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// A wake-up for one owner of this client, with the epoch of the answers it belongs to.
+    /// A wake-up for one owner of this client, with the origin of the answers it belongs to.
     Wake {
         /// Of which lock.
         lock: Name,
         /// What happened to whom.
         wake: Wake,
-        /// See [`Stamp::epoch`].
-        epoch: u64,
+        /// Whose clock its deadline is on.
+        origin: Origin,
     },
     /// Wake-ups may have been lost: every waiter has to ask again.
     Recheck,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open,
+    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Origin,
     Pattern, Request, Stamp, Wakes, Woken,
 };
 use taketurns::{ClientId, Name, View};
@@ -159,7 +159,11 @@ impl Open for Faulty {
                         Woken::Wake { lock, wake, .. }
                             if faults.strange_wakes.load(Ordering::SeqCst) =>
                         {
-                            wakes.push(Woken::Wake { lock, wake, epoch: 99 });
+                            wakes.push(Woken::Wake {
+                                lock,
+                                wake,
+                                origin: Origin { source: 0, epoch: 99 },
+                            });
                         }
                         other => wakes.push(other),
                     }

@@ -95,6 +95,14 @@ fn what_can_not_be_a_lock_is_refused() {
         (mutex, |s| s.kind = Kind::RwLock, "a holder is of another kind than its lock"),
         (mutex, |s| s.last_token -= 1, "a holder's token was never given out"),
         (mutex, |s| s.last_token = limits::TOKEN_MAX + 1, "the last token is past the largest"),
+        (read, |s| s.ends.first_ms += 1, "a lease ends outside the bounds of all"),
+        (read, |s| s.ends.last_ms -= 1, "a lease ends outside the bounds of all"),
+        (
+            mutex,
+            |s| s.sweep_at = Some(s.next_place),
+            "the sweep goes on at a place that is not there",
+        ),
+        (mutex, |s| s.clients[0].1.era = 1, "a client is of an era to come"),
         (read, |s| s.holders[0].token = s.holders[1].token, "two holders have one token"),
         (read, |s| s.holders[0].ask = Ask::Write, "more is held than there is"),
         (pool, |s| s.members.push(s.members[0].clone()), "one member is there twice"),
@@ -107,25 +115,12 @@ fn what_can_not_be_a_lock_is_refused() {
             |s| s.members[2].1 = State::Held { leaving: false },
             "a member's state is not that of its holder",
         ),
+        (pool, |s| s.offered += 1, "a member was offered before it was freed"),
         (
             pool,
-            |s| s.members[2].1 = State::Unsettled,
-            "the members to be offered are not those that were freed",
+            |s| (s.next_free, s.offered) = (s.next_free - 1, 0),
+            "a member is free since a moment to come",
         ),
-        (
-            pool,
-            |s| s.unsettled.push_back(member("c")),
-            "the members to be offered are not those that were freed",
-        ),
-        (
-            pool,
-            |s| {
-                s.members[2].1 = State::Unsettled;
-                s.unsettled = [member("c"), member("c")].into();
-            },
-            "the members to be offered are not those that were freed",
-        ),
-        (pool, |s| s.next_free -= 1, "a member is free since a moment to come"),
         (pool, |s| s.places[0].1.ask = Ask::Any, "a member is free while somebody waits for it"),
         (
             pool,

@@ -50,7 +50,9 @@ impl Checker {
                 assert!(!live, "a live waiter was refused: {refusal:?}");
                 let has_reason = match refusal {
                     Refusal::TooLate => now.ms >= acquire.not_after_ms,
-                    Refusal::Cancelled => self.buried.contains_key(&acquire.owner),
+                    Refusal::Cancelled => {
+                        self.buried.get(&acquire.owner).is_some_and(|(until, _)| *until > now.ms)
+                    }
                     Refusal::KindMismatch(_) => acquire.ask.kind() != self.kind,
                     _ => false,
                 };
@@ -59,7 +61,7 @@ impl Checker {
             other => panic!("no answer to an acquire: {other:?}"),
         }
         let came_back = matches!(step.reply, Reply::Granted(_) | Reply::Queued(_));
-        let is_buried = self.buried.contains_key(&acquire.owner);
+        let is_buried = matches!(self.buried.get(&acquire.owner), Some((_, false)));
         assert!(!(came_back && is_buried), "a late copy brought back what was released");
     }
 
@@ -136,7 +138,7 @@ impl Checker {
             assert_eq!(*reply, Reply::NotHeld);
         }
         if bury_until_ms > now.ms {
-            self.buried.insert(owner, bury_until_ms);
+            self.buried.insert(owner, (bury_until_ms, false));
         }
     }
 

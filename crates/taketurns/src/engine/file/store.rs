@@ -11,7 +11,7 @@ use super::check::{self, Found};
 use super::database::{boot_number, broken, connect, corrupt, create, engine_error, identity};
 use super::rows::{decode, load, save};
 use super::wake::{Ear, Mouth};
-use crate::engine::{Answer, Clock, EngineError, Stamp, Wakes, Woken};
+use crate::engine::{Answer, Clock, EngineError, Origin, Stamp, Wakes, Woken};
 
 /// One step in so many looks for locks to forget: at least as many as it can have made.
 const STEPS_PER_SWEEP: u32 = 64;
@@ -235,7 +235,7 @@ impl Store {
         let (own, others): (Vec<_>, Vec<_>) =
             wakes.into_iter().partition(|wake| wake.client == self.client);
         for wake in own {
-            self.wakes.push(Woken::Wake { lock: lock.clone(), wake, epoch: 0 });
+            self.wakes.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
         }
         match &self.sockets {
             Some((mouth, _)) if !others.is_empty() => mouth.tell(lock, others),
@@ -279,7 +279,7 @@ impl Store {
 }
 
 fn stamp(now: Now) -> Stamp {
-    Stamp { now_ms: now.ms, epoch: 0 }
+    Stamp { now_ms: now.ms, origin: Origin::default() }
 }
 
 fn sockets(path: &Path, client: ClientId, wakes: &Wakes) -> std::io::Result<(Mouth, Ear)> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use taketurns_core::{ClientId, Name, Wake};
 
-use crate::engine::{Wakes, Woken};
+use crate::engine::{Origin, Wakes, Woken};
 
 /// One step wakes at most 64 waiters, each in some hundred bytes.
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
@@ -144,7 +144,7 @@ fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
         match postcard::from_bytes::<(Name, Vec<Wake>)>(&datagram[..bytes]) {
             Ok((lock, woken)) => {
                 for wake in woken {
-                    wakes.push(Woken::Wake { lock: lock.clone(), wake, epoch: 0 });
+                    wakes.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
                 }
             }
             // Nobody sends nothing: the ear was dropped.
