@@ -1,7 +1,11 @@
 //! The project's own commands.
 //!
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
-//! nothing in the tree. `cargo xtask fix` changes what a machine can mend.
+//! nothing in the tree. `cargo xtask fix` changes what a machine can mend, and `cargo xtask
+//! servers` starts servers to try things on.
+
+mod install;
+mod servers;
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -9,8 +13,10 @@ use std::time::Instant;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test   format, lints, docs, every test and every example; changes nothing in the tree
-  fix    formats, and applies what clippy can mend by itself
+  test                 format, lints, docs, every test and every example; changes nothing in the
+                       tree, but on Debian installs redis-server and valkey-server if missing
+  fix                  formats, and applies what clippy can mend by itself
+  servers [--valkey]   starts a server, a Sentinel set and a Cluster, and says where they are
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
@@ -71,8 +77,12 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
-        "test" => need_tools().and_then(|()| run_all(TEST)).and_then(|()| examples()),
+        "test" => need_tools()
+            .and_then(|()| install::missing_servers())
+            .and_then(|()| run_all(TEST))
+            .and_then(|()| examples()),
         "fix" => need_tools().and_then(|()| run_all(FIX)),
+        "servers" => servers::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -54,6 +54,10 @@ impl Lock {
         if self.queue.len() >= limits::QUEUE_MAX {
             return Err(Refusal::QueueFull);
         }
+        if quarantined.is_some() {
+            // Free members were passed by, though nobody stands before the newcomer.
+            self.members.offer_again();
+        }
         let place = self.queue.push(waiter, waiter_lease_ms, now);
         Ok(self.queued(now, place))
     }

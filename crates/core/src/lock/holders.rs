@@ -35,8 +35,9 @@ impl Holder {
 }
 
 /// When leases end, without looking at each: none before `first_ms`, none after `last_ms`. Renewals
-/// make the bounds wider than they need be; looking at all holders, once `first_ms` has come, makes
-/// them exact again. With a single holder they are exact always.
+/// and releases leave the bounds wider than they need be; looking at all holders, once `first_ms` has
+/// come, makes them exact again. For a holder that is alone they are exact from its grant or next
+/// renewal on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ends {
     pub(super) first_ms: u64,

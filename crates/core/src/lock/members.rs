@@ -89,6 +89,11 @@ impl Members {
         }
     }
 
+    /// Somebody waits who was not there when they were offered.
+    pub(super) fn offer_again(&mut self) {
+        self.offered = 0;
+    }
+
     /// May a newcomer take it? Not before it was offered to who waits.
     pub(super) fn is_free(&self, member: &Member) -> bool {
         matches!(self.all.get(member), Some(&State::Free(since)) if since < self.offered)

@@ -7,7 +7,7 @@ use super::members::State;
 use crate::{Ask, ClientId, Kind, Label, Member, Now, Token};
 
 /// A lock at one instant. Owners are secrets and are not in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// What it is, or was when it was last used.
     pub kind: Kind,
@@ -15,7 +15,7 @@ pub struct View {
     pub last_token: Option<Token>,
     /// Who holds it, in the order of the grants.
     pub holders: Vec<HolderView>,
-    /// How many wait, of whom `waiters` may show only the first.
+    /// How many wait, of whom `waiters` may show only the first. Some of the others may be dead.
     pub waiting: usize,
     /// Who waits, in the order in which they came.
     pub waiters: Vec<WaiterView>,
@@ -68,6 +68,16 @@ pub struct MemberView {
     pub held: bool,
     /// It was removed while held, and goes at its release.
     pub leaving: bool,
+}
+
+impl View {
+    /// Is this a lock that nobody has used? It may be shown all the same, if it is in quarantine.
+    pub fn is_blank(&self) -> bool {
+        self.last_token.is_none()
+            && self.holders.is_empty()
+            && self.waiting == 0
+            && self.members.is_empty()
+    }
 }
 
 impl Lock {

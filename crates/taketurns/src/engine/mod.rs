@@ -13,6 +13,8 @@
 #[cfg(feature = "file")]
 mod file;
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -92,6 +94,9 @@ pub enum Survives {
     Nothing,
     /// The end of any process on the machine.
     ProcessExit,
+    /// The end of any client and its machine. What outlives the server itself is up to the server's
+    /// persistence; what it may have forgotten is not granted again before it is over.
+    AnyClient,
 }
 
 impl Guarantees {
@@ -213,12 +218,39 @@ impl Wakes {
     }
 }
 
+/// Opens the engine of a store URL for one client, without a client's machinery: for engines that
+/// are made of others, and for tests of engines. To be called on the runtime that is to drive its
+/// connections. Wake-ups for `client` are pushed into `wakes`.
+///
+/// # Errors
+/// [`crate::Error::InvalidUrl`], [`crate::Error::Unreachable`] or [`crate::Error::Store`].
+pub async fn open(
+    url: &str,
+    client: ClientId,
+    wakes: Wakes,
+) -> Result<Box<dyn Engine>, crate::Error> {
+    by_url(url)?.open(client, wakes).await.map_err(crate::Error::from_store)
+}
+
+/// What a URL may start with.
+const SCHEMES: &str = "memory:, file:, redis://, rediss://, redis+sentinel:// or redis+cluster://";
+
+#[cfg(feature = "redis")]
+fn redis_by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
+    redis::OpenRedis::new(url).map(|open| Box::new(open) as Box<dyn Open>)
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis_by_url(_: &str) -> Result<Box<dyn Open>, crate::Error> {
+    Err(crate::Error::InvalidUrl("Redis needs this crate's feature `redis`".into()))
+}
+
 /// The opener for a store URL.
 pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     let invalid = |why: &str| crate::Error::InvalidUrl(why.to_owned());
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(invalid(
-            "it must start with memory: or file:, as in file:/var/lib/app/locks.db",
+            "it must start with file:, as in file:/var/lib/app/locks.db, with redis: or with memory:",
         ));
     };
     match scheme {
@@ -227,7 +259,9 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
         "file" => file::OpenFile::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
         #[cfg(not(feature = "file"))]
         "file" => Err(invalid("file: needs this crate's feature `file`")),
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+        | "rediss+cluster" => redis_by_url(url),
         // The scheme alone: what follows may hold a password.
-        other => Err(invalid(&format!("there is no engine {other:?}: use memory: or file:"))),
+        other => Err(invalid(&format!("there is no engine {other:?}: use {SCHEMES}"))),
     }
 }

@@ -1,0 +1,52 @@
+//! What can go wrong with a server, in one enum.
+
+use std::io;
+
+use crate::Flavor;
+
+/// Why a server, or a set of them, is not as asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program is not on the path.
+    #[error(
+        "{} is missing: `cargo xtask test` installs it on Debian, or install {} or later",
+        .0.program(),
+        .0.oldest()
+    )]
+    Missing(Flavor),
+    /// It ended before it could be used. What it said last is part of the message.
+    #[error("{program} ended at once, and said last:\n{said}")]
+    Ended {
+        /// The program's name.
+        program: &'static str,
+        /// The last lines of its log.
+        said: String,
+    },
+    /// A condition did not come true in [`PATIENCE`](crate::PATIENCE).
+    #[error("{what}: not so after {} s{last}", crate::PATIENCE.as_secs())]
+    Patience {
+        /// What was waited for.
+        what: String,
+        /// What was seen instead, if known.
+        last: String,
+    },
+    /// A server refused a command that should have worked.
+    #[error("`{command}` was refused: {reply}")]
+    Refused {
+        /// The command, its words separated by spaces.
+        command: String,
+        /// The reply.
+        reply: String,
+    },
+    /// No server of the set answers.
+    #[error("no {0} answers")]
+    NoneAnswers(&'static str),
+    /// Certificates could not be made.
+    #[cfg(feature = "tls")]
+    #[error("a certificate can't be made: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// A file, a process or a connection.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

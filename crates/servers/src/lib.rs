@@ -1,0 +1,94 @@
+//! Real Redis and Valkey servers for the tests, started by the tests themselves.
+//!
+//! Every server listens on a free port of the loopback interface alone, keeps its files in a folder
+//! of its own, and ends with the value that stands for it. If the test process is killed before it
+//! can clean up, a watchdog does it instead. There is nothing to configure and nothing to start by
+//! hand, and tests of several processes don't get in each other's way.
+//!
+//! ```text
+//!   Server       one server; also what the sets below are made of
+//!   Replicated   a master, its replicas and three sentinels
+//!   Cluster      three masters that share the slots, with a replica each if asked
+//!   Proxy        between a client and a server: cuts, holds, delays, drops messages
+//!   Certificates a private authority for TLS
+//! ```
+//!
+//! It may not use a Redis client library: what is tested with it must not be what tests it.
+//! [`resp`] is the small client it needs.
+//!
+//! ```
+//! # if !taketurns_servers::installed(taketurns_servers::Flavor::Redis) { return Ok(()); }
+//! use taketurns_servers::{Flavor, Reply, Server};
+//!
+//! let server = Server::start(Flavor::Redis)?;
+//! assert_eq!(server.cli(&["SET", "a", "1"]), Reply::Simple("OK".to_owned()));
+//! server.kill();
+//! server.restart()?;
+//! assert_eq!(server.cli(&["GET", "a"]), Reply::Nil, "nothing was asked to be kept");
+//! # Ok::<(), taketurns_servers::Error>(())
+//! ```
+
+mod builder;
+#[cfg(feature = "tls")]
+mod certificates;
+mod cluster;
+mod error;
+mod flavor;
+mod patience;
+mod ports;
+mod process;
+mod proxy;
+mod replicated;
+pub mod resp;
+mod server;
+mod slots;
+pub mod stats;
+mod watchdog;
+
+pub use builder::Builder;
+#[cfg(feature = "tls")]
+pub use certificates::Certificates;
+pub use cluster::{Cluster, ClusterBuilder, Migration};
+pub use error::Error;
+pub use flavor::{Flavor, installed};
+pub use patience::{PATIENCE, eventually};
+pub use proxy::Proxy;
+pub use replicated::{MASTER_NAME, Replicated, ReplicatedBuilder};
+pub use resp::{Connection, Reply};
+pub use server::Server;
+pub use slots::slot_of;
+
+/// Makes two tests of a function that takes a [`Flavor`]: `name::redis` and `name::valkey`.
+///
+/// ```
+/// taketurns_servers::on_both! {
+///     fn a_server_answers(flavor: taketurns_servers::Flavor) {
+///         let server = taketurns_servers::Server::start(flavor).expect("a server");
+///         assert_eq!(server.cli(&["PING"]).text(), Some("PONG"));
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! on_both {
+    ($($(#[$meta:meta])* fn $name:ident($flavor:ident: $kind:ty) $body:block)*) => {
+        $(
+            $(#[$meta])*
+            mod $name {
+                #[allow(unused_imports)]
+                use super::*;
+
+                fn run($flavor: $kind) $body
+
+                #[test]
+                fn redis() {
+                    run($crate::Flavor::Redis);
+                }
+
+                #[test]
+                fn valkey() {
+                    run($crate::Flavor::Valkey);
+                }
+            }
+        )*
+    };
+}

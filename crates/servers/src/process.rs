@@ -1,0 +1,76 @@
+//! One child process: its signals, and its end. Whatever was started here is waited for here, so no
+//! number is signalled that might be another's by now.
+
+use std::fs::File;
+use std::io;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::watchdog;
+use crate::{Error, patience};
+
+/// A child that has not been waited for yet. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    paused: bool,
+}
+
+impl Process {
+    pub(crate) fn spawn(program: &str, args: &[String], output: File) -> io::Result<Self> {
+        Ok(Self { child: watchdog::spawn(program, args, output)?, paused: false })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has it ended? It is not waited for yet, so its number stays its own.
+    pub(crate) fn has_ended(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.pid()), look), Ok(None))
+    }
+
+    /// Can it answer?
+    pub(crate) fn is_running(&self) -> bool {
+        !self.paused && !self.has_ended()
+    }
+
+    /// Stops it, and returns when it has stopped: not one more command is carried out.
+    pub(crate) fn pause(&mut self) -> io::Result<()> {
+        kill_process(self.pid(), Signal::STOP)?;
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.pid()), stopped)?;
+        self.paused = true;
+        Ok(())
+    }
+
+    pub(crate) fn resume(&mut self) -> io::Result<()> {
+        self.paused = false;
+        Ok(kill_process(self.pid(), Signal::CONT)?)
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn terminate(mut self) -> Result<(), Error> {
+        kill_process(self.pid(), Signal::TERM).map_err(io::Error::from)?;
+        // A paused one would not hear of it.
+        self.resume()?;
+        patience::eventually("a server that was asked to end", || self.has_ended().then_some(()))
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // None of these can fail for a child that was not waited for, and none may be left out.
+        let _ = self.child.kill();
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let _ = waitid(WaitId::Pid(self.pid()), ended);
+        let _ = watchdog::forget(self.id());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,116 @@
+//! Who ends the servers when this process can't: because it was killed, because it was ended by
+//! Ctrl-C, or because a server sat in a `static`, which nobody drops.
+//!
+//! One `sh` per process reads the numbers of the servers from a pipe that only this process can
+//! write to. When the pipe ends, so has this process, and the shell kills what it was told of and
+//! removes their files. A death signal set between fork and exec would do for Linux alone, would
+//! come when the starting thread ends rather than the process, and can't be set in safe Rust.
+//!
+//! ```text
+//!   this process ──"watch 4711"──▶ sh (watchdog)      told of the server first,
+//!        │                          ┊ at the end: kill -9 4711, rm -rf the files
+//!        └───────"go"──────────▶ sh (4711) ──exec──▶ redis-server   and only then started
+//! ```
+//!
+//! A number may be given to another process once its first owner was waited for. So a server is
+//! always forgotten after its end and before the wait.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Ignores what a terminal or a time limit sends to all at once: it has work to do afterwards. The
+/// second `rm` is for a server that wrote one more file while the first was at it.
+const WATCHDOG: &str = r#"
+trap '' HUP INT QUIT TERM
+watched=
+while read -r word pid; do
+    case $word in
+    watch) watched="$watched $pid" ;;
+    forget)
+        kept=
+        for other in $watched; do
+            [ "$other" = "$pid" ] || kept="$kept $other"
+        done
+        watched=$kept
+        ;;
+    esac
+done
+for pid in $watched; do
+    kill -9 "$pid"
+done
+rm -rf "$1" || { sleep 1; rm -rf "$1"; }
+"#;
+
+/// Becomes the server when told to, and ends if nobody is left to tell it.
+const STARTER: &str = r#"read -r go && exec "$@" </dev/null"#;
+
+struct Watchdog {
+    pipe: Mutex<ChildStdin>,
+    folder: PathBuf,
+}
+
+static WATCHDOG_OF_THIS_PROCESS: OnceLock<Watchdog> = OnceLock::new();
+
+/// The folder for all files of this process. It is removed when the process is gone, however it
+/// goes.
+pub(crate) fn folder() -> io::Result<PathBuf> {
+    Ok(watchdog()?.folder.clone())
+}
+
+/// Starts a program that ends when this process does. It writes to `output`, and is not in the
+/// terminal's foreground, so Ctrl-C reaches it only through this process.
+pub(crate) fn spawn(program: &str, args: &[String], output: File) -> io::Result<Child> {
+    let watchdog = watchdog()?;
+    let mut child = Command::new("sh")
+        .args(["-c", STARTER, "sh", program])
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .spawn()?;
+    watchdog.tell("watch", child.id())?;
+    let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    stdin.write_all(b"go\n")?;
+    Ok(child)
+}
+
+/// To be called when a child has ended, before it is waited for.
+pub(crate) fn forget(pid: u32) -> io::Result<()> {
+    watchdog()?.tell("forget", pid)
+}
+
+impl Watchdog {
+    fn start() -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("taketurns-servers-").tempdir()?;
+        let mut shell = Command::new("sh")
+            .args(["-c", WATCHDOG, "sh"])
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        let pipe = shell.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { pipe: Mutex::new(pipe), folder: folder.keep() })
+    }
+
+    fn tell(&self, word: &str, pid: u32) -> io::Result<()> {
+        let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        pipe.write_all(format!("{word} {pid}\n").as_bytes())
+    }
+}
+
+fn watchdog() -> io::Result<&'static Watchdog> {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(watchdog) = WATCHDOG_OF_THIS_PROCESS.get() {
+        return Ok(watchdog);
+    }
+    let watchdog = Watchdog::start()?;
+    Ok(WATCHDOG_OF_THIS_PROCESS.get_or_init(|| watchdog))
+}

@@ -1,0 +1,254 @@
+//! The stored hash as the state that it stands for, in the same form as core's snapshot; and whether
+//! the hash is sound: no field without use, every list whole in both directions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use taketurns_core::{ClientId, Lock};
+
+use super::{Stored, wire};
+
+/// Core's state. It counts up to where members were offered; a hash names the first that was not.
+pub(super) fn of_core(lock: &Lock) -> Value {
+    let mut state = serde_json::to_value(lock.snapshot()).expect("a snapshot is plain data");
+    let offered = state["offered"].as_u64().expect("a number");
+    let free = state["members"].as_array().expect("a list").iter();
+    let numbers = free.filter_map(|member| member[1]["Free"].as_u64());
+    state["offered"] = json!(numbers.filter(|number| *number >= offered).min());
+    state
+}
+
+/// The fields of the hash; what was read is taken out.
+struct Fields(BTreeMap<String, String>);
+
+type Read<T> = Result<T, String>;
+
+impl Fields {
+    fn take(&mut self, field: &str) -> Option<String> {
+        self.0.remove(field)
+    }
+
+    fn must(&mut self, field: &str) -> Read<String> {
+        self.take(field).ok_or_else(|| format!("there is no field {field:?}"))
+    }
+
+    /// Fields of one letter and something more, by what that is.
+    fn family(&mut self, letter: char) -> BTreeMap<String, String> {
+        let named = |field: &String| field.starts_with(letter) && field.len() > 1;
+        let fields: Vec<String> = self.0.keys().filter(|field| named(field)).cloned().collect();
+        fields
+            .into_iter()
+            .map(|field| (field[1..].to_owned(), self.take(&field).unwrap_or_default()))
+            .collect()
+    }
+
+    /// A list from its head to its tail, both ways.
+    fn list(&mut self, name: char, head: Option<u64>, tail: Option<u64>) -> Read<Vec<u64>> {
+        let (mut all, mut at, mut before) = (Vec::new(), head, None);
+        while let Some(number) = at {
+            if before
+                != self.take(&format!("<{name}{number}")).map(|text| int(&text)).transpose()?
+            {
+                return Err(format!("list {name}: {number} does not know what is before it"));
+            }
+            all.push(number);
+            before = at;
+            at = self.take(&format!(">{name}{number}")).map(|text| int(&text)).transpose()?;
+        }
+        if before != tail || !all.is_sorted() {
+            return Err(format!("list {name} ends at {before:?}, not at {tail:?}, or is unsorted"));
+        }
+        Ok(all)
+    }
+}
+
+fn int(text: &str) -> Read<u64> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+fn maybe(text: &str) -> Read<Option<u64>> {
+    if text == "-" { Ok(None) } else { int(text).map(Some) }
+}
+
+fn words<const N: usize>(text: &str) -> Read<[String; N]> {
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    words.try_into().map_err(|_| format!("{text:?} has not {N} words"))
+}
+
+fn numbers<const N: usize>(text: &str) -> Read<[u64; N]> {
+    let words: [String; N] = words(text)?;
+    let mut numbers = [0; N];
+    for (number, word) in numbers.iter_mut().zip(words) {
+        *number = int(&word)?;
+    }
+    Ok(numbers)
+}
+
+fn owner(text: &str) -> Read<Value> {
+    wire::owner(text)
+        .map(|owner| json!(owner.expose() as u64))
+        .ok_or_else(|| format!("{text:?} is no owner"))
+}
+
+fn ask(text: &str) -> Read<Value> {
+    wire::ask(text).map(|ask| json!(ask)).ok_or_else(|| format!("{text:?} asks for nothing"))
+}
+
+/// The state, or null if there is no such key.
+pub(super) fn canonical(stored: &Stored) -> Read<Value> {
+    let pairs = stored.array().ok_or("no hash")?;
+    let text = |reply: &Stored| reply.text().map(str::to_owned).ok_or("no text");
+    let mut fields = Fields(BTreeMap::new());
+    for pair in pairs.chunks(2) {
+        fields.0.insert(text(&pair[0])?, text(&pair[1])?);
+    }
+    if fields.0.is_empty() {
+        return Ok(Value::Null);
+    }
+    fields.must("r")?;
+    let kind = wire::kind(&fields.must("k")?).ok_or("no kind")?;
+    let number = |text: Option<String>| text.map_or(Ok(0), |text| int(&text));
+    let [era, began] = numbers(&fields.take("e").unwrap_or("0 0".into()))?;
+    let mut owners = BTreeMap::new();
+    let mut state = json!({
+        "kind": kind,
+        "last_token": number(fields.take("t"))?,
+        "seen_ms": int(&fields.must("s")?)?,
+        "quarantine_until_ms": number(fields.take("z"))?,
+        "era": { "number": era, "began_ms": began },
+    });
+    let parts = [
+        holders(&mut fields, &mut owners)?,
+        queue(&mut fields, &mut owners, kind == taketurns_core::Kind::Pool)?,
+        clients(&mut fields)?,
+        members(&mut fields)?,
+        tombs(&mut fields)?,
+    ];
+    let all = state.as_object_mut().ok_or("no object")?;
+    for part in parts {
+        all.extend(part.as_object().cloned().unwrap_or_default());
+    }
+    if fields.family('o') != owners {
+        return Err("the index of owners is wrong".into());
+    }
+    if !fields.0.is_empty() {
+        return Err(format!("fields that nothing needs: {:?}", fields.0));
+    }
+    Ok(state)
+}
+
+fn holders(fields: &mut Fields, owners: &mut BTreeMap<String, String>) -> Read<Value> {
+    let [count, weight, first, last] = numbers(&fields.take("h").unwrap_or("0 0 0 0".into()))?;
+    let mut all = Vec::new();
+    let mut sum = 0;
+    for slot in 1..=count {
+        let text = fields.must(&format!("h{slot}"))?;
+        let parts: Vec<&str> = text.split('\n').collect();
+        let [id, client, token, asks, lease, deadline, since, flags, member, who, why] = parts[..]
+        else {
+            return Err(format!("{text:?} is no holder"));
+        };
+        owners.insert(id.into(), format!("h{slot}"));
+        sum += match asks.strip_prefix('s') {
+            Some(permits) => int(permits.split('/').next().unwrap_or_default())?,
+            None if asks == "w" => 1_024,
+            None => 1,
+        };
+        all.push(json!({
+            "owner": owner(id)?, "client": client, "token": int(token)?, "ask": ask(asks)?,
+            "member": (!member.is_empty()).then_some(member), "lease_ms": int(lease)?,
+            "deadline_ms": int(deadline)?, "since_ms": int(since)?,
+            "handed": flags.starts_with('1'), "revoked": flags.ends_with('1'),
+            "label": { "who": who, "why": why },
+        }));
+    }
+    if sum != weight {
+        return Err(format!("holders weigh {sum}, not {weight}"));
+    }
+    all.sort_by_key(|holder| holder["owner"].as_u64());
+    Ok(json!({ "holders": all, "ends": { "first_ms": first, "last_ms": last } }))
+}
+
+fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, pool: bool) -> Read<Value> {
+    let [count, head, tail, next, sweep] = words(&fields.take("q").unwrap_or("0 - - 0 -".into()))?;
+    let order = fields.list('q', maybe(&head)?, maybe(&tail)?)?;
+    let mut places = Vec::new();
+    let mut lines: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for &place in &order {
+        let text = fields.must(&format!("w{place}"))?;
+        let parts: Vec<&str> = text.split('\n').collect();
+        let [id, client, asks, lease, since, who, why] = parts[..] else {
+            return Err(format!("{text:?} is no waiter"));
+        };
+        owners.insert(id.into(), format!("w{place}"));
+        lines.entry(format!("l{}", asks.get(1..).unwrap_or_default())).or_default().insert(place);
+        places.push(json!([place, {
+            "owner": owner(id)?, "client": client, "ask": ask(asks)?, "lease_ms": int(lease)?,
+            "since_ms": int(since)?, "label": { "who": who, "why": why },
+        }]));
+    }
+    for (name, places) in lines.into_iter().filter(|_| pool) {
+        let [head, tail] = numbers(&fields.must(&name)?)?;
+        let line = fields.list('l', Some(head), Some(tail))?;
+        if !places.into_iter().eq(line) {
+            return Err(format!("line {name} is not that of its waiters"));
+        }
+    }
+    if int(&count)? != order.len() as u64 {
+        return Err(format!("{} wait, not {count}", order.len()));
+    }
+    Ok(json!({ "places": places, "next_place": int(&next)?, "sweep_at": maybe(&sweep)? }))
+}
+
+fn clients(fields: &mut Fields) -> Read<Value> {
+    let mut all = Vec::new();
+    for (id, text) in fields.family('c') {
+        let mut parts = text.split(' ');
+        let mut next = || int(parts.next().unwrap_or_default());
+        let (deadline, lease, waiting, era) = (next()?, next()?, next()?, next()?);
+        let handed = parts.map(owner).collect::<Read<Vec<_>>>()?;
+        u64::from_str_radix(&id, 16).map(ClientId::from_bits).map_err(|_| "no client")?;
+        all.push(json!([id, {
+            "deadline_ms": deadline, "era": era, "waiter_lease_ms": lease, "waiting": waiting,
+            "handed": handed,
+        }]));
+    }
+    Ok(json!({ "clients": all }))
+}
+
+fn members(fields: &mut Fields) -> Read<Value> {
+    let [count, head, tail, next, offer] = words(&fields.take("m").unwrap_or("0 - - 0 -".into()))?;
+    let free = fields.list('f', maybe(&head)?, maybe(&tail)?)?;
+    let by_number = fields.family('f');
+    let mut all = Vec::new();
+    let mut numbers = BTreeSet::new();
+    for (member, state) in fields.family('m') {
+        all.push(match state.strip_prefix('f') {
+            Some(number) => {
+                if by_number.get(number) != Some(&member) {
+                    return Err(format!("number {number} is not of member {member}"));
+                }
+                numbers.insert(int(number)?);
+                json!([member, { "Free": int(number)? }])
+            }
+            None => json!([member, { "Held": { "leaving": state == "l" } }]),
+        });
+    }
+    if by_number.len() != free.len() || !numbers.into_iter().eq(free) {
+        return Err("the free members are not those listed".into());
+    }
+    if int(&count)? != all.len() as u64 {
+        return Err(format!("there are {} members, not {count}", all.len()));
+    }
+    Ok(json!({ "members": all, "next_free": int(&next)?, "offered": maybe(&offer)? }))
+}
+
+fn tombs(fields: &mut Fields) -> Read<Value> {
+    let [first, next] = numbers(&fields.take("d").unwrap_or("0 0".into()))?;
+    let mut all = Vec::new();
+    for number in first..next {
+        let id = fields.must(&format!("t{number}"))?;
+        all.push(json!([owner(&id)?, int(&fields.must(&format!("b{id}"))?)?]));
+    }
+    Ok(json!({ "tombs": all }))
+}

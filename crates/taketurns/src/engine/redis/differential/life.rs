@@ -1,0 +1,288 @@
+//! One lock's life in core: requests drawn from a seed, wild enough to meet every branch.
+
+use serde_json::Value;
+use taketurns_core::{
+    Acquire, Ask, ClientId, Kind, Label, Lock, Member, Now, Owner, Reply, Request, Step, Token,
+    limits,
+};
+
+use super::{Binding, CHANNEL, Tried};
+
+/// In the year 2112, at the edge of what floors tokens; and far enough ahead that the server, whose
+/// clock is the real one, does not think that everything has expired.
+const BEGIN_US: u64 = limits::TOKEN_CLOCK_MAX - 60_000_000;
+const MAX_LEASE_MS: u64 = 4_000;
+
+/// Splitmix64: small, and good enough to choose by.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    }
+
+    fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.roll(all.len() as u64) as usize].clone()
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.roll(100) < percent
+    }
+}
+
+pub(super) struct Life {
+    dice: Dice,
+    kind: Kind,
+    now_us: u64,
+    /// What is stored, and under which run it was last written.
+    stored: Option<(Lock, String)>,
+    binding: Binding,
+    runs: u32,
+    owners: u64,
+    /// Those that hold, and those that wait.
+    holding: Vec<Owner>,
+    waiting: Vec<Owner>,
+    /// Acquires of a crowd that are still to be sent.
+    crowd: u32,
+}
+
+impl Life {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
+        let kind = kinds[(seed % 4) as usize];
+        let now_us = BEGIN_US + dice.roll(120_000_000);
+        let binding = Binding {
+            run: format!("{:040x}", 1),
+            known: String::new(),
+            mark: String::new(),
+            until_ms: 0,
+            max_lease_ms: MAX_LEASE_MS,
+            channel: CHANNEL.into(),
+        };
+        Self {
+            dice,
+            kind,
+            now_us,
+            stored: None,
+            binding,
+            runs: 1,
+            owners: 16,
+            holding: Vec::new(),
+            waiting: Vec::new(),
+            crowd: 0,
+        }
+    }
+
+    /// Time passes, something is asked. The state is only wanted now and then, and takes long.
+    pub(super) fn step(&mut self, look: bool) -> Tried {
+        self.pass();
+        if self.dice.chance(1) && self.crowd == 0 {
+            self.restart();
+        }
+        let now = Now { ms: self.now_us / 1_000, wall_us: self.now_us };
+        let request = self.request(now);
+        self.try_out(now, request, look)
+    }
+
+    fn pass(&mut self) {
+        let span_ms = match self.dice.roll(100) {
+            _ if self.crowd > 0 => 0,
+            0..75 => self.dice.roll(10),
+            75..94 => self.dice.roll(200),
+            94..98 => self.dice.roll(3_000),
+            98 => self.dice.roll(20_000),
+            _ => {
+                self.now_us -= self.dice.roll(6_000) * 1_000;
+                0
+            }
+        };
+        self.now_us += span_ms * 1_000 + self.dice.roll(1_000);
+    }
+
+    /// Another run of the server, or another server.
+    fn restart(&mut self) {
+        let before = self.binding.run.clone();
+        self.runs += 1;
+        self.binding.run = format!("{:040x}", self.runs);
+        self.binding.known = if self.dice.chance(60) { before } else { String::new() };
+        let until_ms = self.now_us / 1_000 + self.dice.roll(MAX_LEASE_MS);
+        self.binding.until_ms = if self.dice.chance(50) { until_ms } else { 0 };
+    }
+
+    /// As the scripts do it: what is met from another run is in quarantine.
+    fn try_out(&mut self, now: Now, request: Request, look: bool) -> Tried {
+        let binding = self.binding.clone();
+        let (mut lock, run) = self.stored.take().unwrap_or((Lock::new(), binding.run.clone()));
+        if run != binding.run && !binding.known.contains(&run) {
+            lock.quarantine(now.ms + binding.max_lease_ms);
+        }
+        if now.ms < binding.until_ms {
+            lock.quarantine(binding.until_ms);
+        }
+        let step = lock.apply(now, &request);
+        self.follow(&request, &step);
+        lock.audit().unwrap_or_else(|corrupt| panic!("{corrupt}"));
+        let (state, forget_at_ms) = if lock.is_blank() {
+            (Value::Null, None)
+        } else {
+            let state = if look { super::hash::of_core(&lock) } else { Value::Null };
+            let forget_at_ms = lock.forget_at_ms();
+            self.stored = Some((lock, binding.run.clone()));
+            (state, forget_at_ms)
+        };
+        Tried {
+            now,
+            binding,
+            request,
+            reply: step.reply,
+            more: step.more,
+            wakes: step.wakes,
+            state,
+            forget_at_ms,
+        }
+    }
+
+    /// Who holds and who waits, as far as replies and wake-ups tell. Owners of leases that ran out
+    /// are asked about too.
+    fn follow(&mut self, request: &Request, step: &Step) {
+        let owner = match request {
+            Request::Acquire(acquire) => Some(acquire.owner),
+            Request::Release { owner, .. } => Some(*owner),
+            _ => None,
+        };
+        if let Some(owner) = owner {
+            self.holding.retain(|other| *other != owner);
+            self.waiting.retain(|other| *other != owner);
+            match step.reply {
+                Reply::Granted(_) => self.holding.push(owner),
+                Reply::Queued(_) => self.waiting.push(owner),
+                _ => {}
+            }
+        }
+        for wake in &step.wakes {
+            self.waiting.retain(|other| *other != wake.owner);
+            self.holding.push(wake.owner);
+        }
+        self.holding.drain(..self.holding.len().saturating_sub(6));
+        self.waiting.drain(..self.waiting.len().saturating_sub(40));
+    }
+
+    fn request(&mut self, now: Now) -> Request {
+        if self.crowd > 0 {
+            self.crowd -= 1;
+            return self.acquire(now, true);
+        }
+        if self.dice.roll(1_000) == 0 {
+            // More than one step may grant or skip.
+            self.crowd = 90;
+        }
+        match self.dice.roll(100) {
+            0..34 => self.acquire(now, false),
+            34..44 => Request::Refresh {
+                client: self.client(),
+                waiter_lease_ms: self.mostly(&[300, 1_000, 3_000], &[9]),
+            },
+            44..54 => Request::Renew {
+                owner: self.owner(),
+                client: self.client(),
+                lease_ms: self.mostly(&[10, 500, 2_000], &[9, 86_400_001]),
+            },
+            54..78 => Request::Release { owner: self.owner(), bury_until_ms: self.bury(now) },
+            78..81 => self.break_(),
+            81..83 => Request::ClientGone { client: self.client() },
+            83..85 => Request::Resize { permits: self.mostly(&[1, 3, 4, 6], &[0, 1_000_001]) },
+            85..91 if self.is_pool() => Request::PoolAdd { member: self.member() },
+            91..93 if self.is_pool() => Request::PoolRemove { member: self.member() },
+            _ => Request::Tick,
+        }
+    }
+
+    /// Now and then somebody makes a pool of something else.
+    fn is_pool(&mut self) -> bool {
+        self.kind == Kind::Pool || self.dice.chance(2)
+    }
+
+    fn acquire(&mut self, now: Now, crowd: bool) -> Request {
+        let owner = if crowd || self.dice.chance(70) { self.new_owner() } else { self.owner() };
+        let (who, why) = self.dice.one_of(&[("", ""), ("web1:7 x", ""), ("ü", "two words")]);
+        Request::Acquire(Acquire {
+            owner,
+            client: self.client(),
+            ask: self.ask(),
+            lease_ms: self.mostly(&[10, 1_000, 5_000, 5_000], &[9]),
+            waiter_lease_ms: self.mostly(&[None, Some(300), Some(3_000)], &[Some(9)]),
+            not_after_ms: now.ms + self.mostly(&[10_000], &[0, 1]),
+            label: Label::new(who, why).expect("a label"),
+        })
+    }
+
+    fn ask(&mut self) -> Ask {
+        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
+        let kind = if self.dice.chance(3) { self.dice.one_of(&kinds) } else { self.kind };
+        let size = match self.stored.as_ref().map(|(lock, _)| lock.kind()) {
+            Some(Kind::Semaphore { permits }) => permits,
+            _ => 4,
+        };
+        match kind {
+            Kind::Mutex => Ask::Mutex,
+            Kind::RwLock => self.dice.one_of(&[Ask::Read, Ask::Read, Ask::Write]),
+            Kind::Semaphore { .. } => {
+                Ask::Permits { take: self.mostly(&[1, 1, 2, 3], &[0, 5]), of: size }
+            }
+            Kind::Pool if self.dice.chance(50) => Ask::Any,
+            Kind::Pool => Ask::Member(self.member()),
+        }
+    }
+
+    fn break_(&mut self) -> Request {
+        let newest = self.stored.as_ref().and_then(|(lock, _)| lock.last_token());
+        let token = match self.dice.roll(3) {
+            0 => None,
+            _ => newest.map(|token| Token::from_raw(token.raw().saturating_sub(self.dice.roll(2)))),
+        };
+        Request::Break { token, at_once: self.dice.chance(40) }
+    }
+
+    fn bury(&mut self, now: Now) -> u64 {
+        match self.dice.roll(10) {
+            0..6 => 0,
+            6..9 => now.ms + self.dice.roll(8_000),
+            _ => u64::MAX,
+        }
+    }
+
+    fn mostly<T: Clone>(&mut self, usual: &[T], odd: &[T]) -> T {
+        if self.dice.chance(4) { self.dice.one_of(odd) } else { self.dice.one_of(usual) }
+    }
+
+    fn owner(&mut self) -> Owner {
+        match self.dice.roll(10) {
+            0..7 if !self.holding.is_empty() => self.dice.one_of(&self.holding),
+            7..9 if !self.waiting.is_empty() => self.dice.one_of(&self.waiting),
+            _ => owner(self.owners.saturating_sub(self.dice.roll(50))),
+        }
+    }
+
+    fn new_owner(&mut self) -> Owner {
+        self.owners += 1;
+        owner(self.owners)
+    }
+
+    fn client(&mut self) -> ClientId {
+        ClientId::from_bits(self.dice.roll(5) + 1)
+    }
+
+    fn member(&mut self) -> Member {
+        Member::new(self.dice.one_of(&["a", "b 2", "ü", "4"])).expect("a name")
+    }
+}
+
+/// Spread over all numbers, so that their order is not that of their making. JSON holds 64 bits.
+fn owner(number: u64) -> Owner {
+    Owner::from_bits((number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into())
+}

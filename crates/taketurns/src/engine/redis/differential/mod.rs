@@ -1,0 +1,187 @@
+//! The scripts against core: the same random requests at the same times give the same replies, the
+//! same wake-ups and the same state, on real servers.
+//!
+//! Everything comes from a seed, and a failure names it: `TAKETURNS_SEED=… cargo test -p taketurns
+//! differential` repeats it. `TAKETURNS_REQUESTS` sets how many requests are tried.
+
+mod hash;
+mod life;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use taketurns_core::{Now, Owner, Reply, Request, Wake};
+use taketurns_servers::resp::{self, Connection};
+use taketurns_servers::{Flavor, Server};
+
+use super::scripts::{Binding, Script, TimeFrom, sha1_hex, text};
+use super::wire::{self, Answered, Sealed};
+use life::Life;
+
+/// How many requests in CI, over all lives and both servers.
+const REQUESTS: usize = 120_000;
+/// After so many requests their replies are read.
+const BATCH: usize = 200;
+const LIFE: usize = 2_000;
+/// The state is compared after every so many requests: what goes wrong stays wrong.
+const LOOK: usize = 4;
+
+/// One request, what core did with it, and the state after it.
+struct Tried {
+    now: Now,
+    binding: Binding,
+    request: Request,
+    reply: Reply,
+    more: bool,
+    wakes: Vec<Wake>,
+    state: serde_json::Value,
+    forget_at_ms: Option<u64>,
+}
+
+#[test]
+fn redis_scripts_do_what_core_does() {
+    compare(Flavor::Redis);
+}
+
+#[test]
+fn valkey_scripts_do_what_core_does() {
+    compare(Flavor::Valkey);
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn compare(flavor: Flavor) {
+    let server = Server::start(flavor).expect("a server");
+    let mut rig = Rig::new(&server);
+    let lives = number("TAKETURNS_REQUESTS").map_or(REQUESTS / 2, |n| n as usize) / LIFE;
+    let fixed = number("TAKETURNS_SEED");
+    let first = fixed.unwrap_or(if flavor == Flavor::Redis { 1 } else { 1_000_001 });
+    let mut seen = BTreeMap::new();
+    for seed in first..first + if fixed.is_some() { 1 } else { lives.max(4) as u64 } {
+        let mut life = Life::new(seed);
+        let mut tried = 0;
+        while tried < LIFE {
+            let batch: Vec<Tried> = (0..BATCH).map(|at| life.step(at % LOOK == 0)).collect();
+            tried += batch.len();
+            for one in &batch {
+                let what = format!("{:?}", one.reply);
+                let what = what.split(['(', ' ']).next().unwrap_or_default().to_owned();
+                *seen.entry(what).or_insert(0) += 1;
+            }
+            rig.play(seed, &batch);
+        }
+        rig.connection.command(&["DEL", KEY]).expect("the server answers");
+    }
+    // A test of nothing would pass too.
+    for reply in
+        ["Granted", "Queued", "Busy", "Refreshed", "Renewed", "Revoked", "Released", "Left"]
+    {
+        assert!(seen.get(reply).is_some_and(|count| *count > 50), "{reply} hardly came: {seen:?}");
+    }
+}
+
+const KEY: &str = "tt:lock";
+const CHANNEL: &str = "tt:wake:";
+
+/// A server, and what is known of it.
+struct Rig {
+    connection: Connection,
+    ear: Connection,
+    loaded: BTreeMap<(String, u8), String>,
+}
+
+impl Rig {
+    fn new(server: &Server) -> Self {
+        let connection = server.connect().expect("a connection");
+        let mut ear = server.connect().expect("a connection");
+        ear.set_timeout(Duration::from_secs(30)).expect("a timeout");
+        ear.command(&["PSUBSCRIBE", "tt:wake:*"]).expect("subscribed");
+        Self { connection, ear, loaded: BTreeMap::new() }
+    }
+
+    fn sha(&mut self, script: Script, binding: &Binding) -> String {
+        let key = (format!("{binding:?}"), script as u8);
+        if let Some(sha) = self.loaded.get(&key) {
+            return sha.clone();
+        }
+        let text = text(script, binding, TimeFrom::Argument);
+        let loaded = self.connection.command(&["SCRIPT", "LOAD", &text]).expect("loaded");
+        let sha = loaded.text().unwrap_or_else(|| panic!("{script:?}: {loaded}")).to_owned();
+        assert_eq!(sha, sha1_hex(&text));
+        self.loaded.insert(key, sha.clone());
+        sha
+    }
+
+    /// Sends all, then reads all: a round trip for each would take most of the time.
+    fn play(&mut self, seed: u64, batch: &[Tried]) {
+        let mut sent = Vec::new();
+        for one in batch {
+            let (script, args) = wire::encode(&one.request);
+            sent.push((self.sha(script, &one.binding), args));
+        }
+        for (at, (one, (sha, args))) in batch.iter().zip(sent).enumerate() {
+            let mut words = vec![b"EVALSHA".to_vec(), sha.into_bytes(), b"1".to_vec(), KEY.into()];
+            words.extend(args);
+            words.push(one.now.wall_us.to_string().into_bytes());
+            self.connection.send(&words).expect("sent");
+            if at % LOOK == 0 {
+                self.connection.send(&["HGETALL", KEY]).expect("sent");
+                self.connection.send(&["PEXPIRETIME", KEY]).expect("sent");
+            }
+        }
+        for (at, one) in batch.iter().enumerate() {
+            let reply = self.connection.read().expect("a reply");
+            let case =
+                || format!("seed {seed} at {:?}: {:?}\n{:#?}", one.now, one.request, one.state);
+            let expected =
+                Answered { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
+            let text = reply.text().unwrap_or_else(|| panic!("{reply}\n{}", case()));
+            assert_eq!(wire::decode(text), Some(expected), "reply {text:?}\n{}", case());
+            if at % LOOK != 0 {
+                continue;
+            }
+            let stored = self.connection.read().expect("the hash");
+            let expires = self.connection.read().expect("its end");
+            let state = hash::canonical(&stored).unwrap_or_else(|why| panic!("{why}\n{}", case()));
+            assert_eq!(state, one.state, "state\n{}", case());
+            assert_eq!(expires.int(), Some(self::expires(one)), "expiry\n{}", case());
+        }
+        self.check_wakes(seed, batch);
+    }
+
+    /// Exactly those wake-ups that core had, in its order.
+    fn check_wakes(&mut self, seed: u64, batch: &[Tried]) {
+        let end = "tt:wake:end";
+        self.connection.command(&["PUBLISH", end, "end"]).expect("published");
+        for wake in batch.iter().flat_map(|one| &one.wakes) {
+            let (channel, message) = self.heard();
+            assert_eq!(channel, format!("{CHANNEL}{}", wake.client), "seed {seed}");
+            let sealed = Sealed::parse(message.as_bytes()).expect("a wake-up");
+            assert_eq!(sealed.id, wire::public_id(wake.owner), "seed {seed}");
+            assert_eq!(sealed.open(wake.owner).as_ref(), Some(&wake.event), "seed {seed}");
+            let stranger = Owner::from_bits(wake.owner.expose() ^ 1);
+            assert_eq!(sealed.open(stranger), None, "opened with another's secret");
+        }
+        assert_eq!(self.heard().0, end, "seed {seed}: more wake-ups than core had");
+    }
+
+    fn heard(&mut self) -> (String, String) {
+        let push = self.ear.read().expect("a message");
+        let words = push.array().expect("a message");
+        let word = |at: usize| words[at].text().expect("text").to_owned();
+        (word(2), word(3))
+    }
+}
+
+/// What PEXPIRETIME has to say: -2 for no key, -1 for one that stays.
+fn expires(one: &Tried) -> i64 {
+    if one.state.is_null() {
+        return -2;
+    }
+    one.forget_at_ms.map_or(-1, |at_ms| at_ms as i64)
+}
+
+/// Kept here so that the two submodules agree on what a reply of the server is.
+type Stored = resp::Reply;

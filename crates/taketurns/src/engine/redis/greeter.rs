@@ -1,0 +1,239 @@
+//! Getting to know a server before anything is asked of it: reads the marker, changes it if it has
+//! to be, and binds the scripts to what it says.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use redis::{Cmd, Value, cmd};
+
+use super::marker::{Look, Marker, Reason, judge};
+use super::net::failure::Failure;
+use super::net::link::Link;
+use super::net::session::Greet;
+use super::net::url::{Config, Failover, Servers};
+use super::scripts::{Binding, Script, TimeFrom, sha1_hex, text};
+use crate::clock::millis;
+use crate::engine::EngineFuture;
+
+/// Others may change the marker at the same moment; each time somebody gets further.
+const TRIES: usize = 16;
+
+/// Changes the marker if it is still what was read.
+const COMPARE_AND_SET: &str = "#!lua\n\
+    local found = redis.call('GET', KEYS[1]) or ''\n\
+    if found ~= ARGV[1] then return found end\n\
+    redis.call('SET', KEYS[1], ARGV[2])\n\
+    return ARGV[2]";
+
+/// The scripts as one run of a server knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bound {
+    binding: Binding,
+    /// In the order of [`Script::ALL`].
+    shas: Vec<String>,
+    /// Scripts look at the marker themselves, under this key.
+    marker_key: Option<Vec<u8>>,
+}
+
+impl Bound {
+    fn new(binding: Binding, marker_key: Option<Vec<u8>>) -> Self {
+        let sha = |script| sha1_hex(text(script, &binding, TimeFrom::Server));
+        let shas = Script::ALL.into_iter().map(sha).collect();
+        Self { binding, shas, marker_key }
+    }
+
+    /// Bound to nothing but a run.
+    #[cfg(test)]
+    pub(super) fn of_run(run: &str) -> Self {
+        let none = String::new;
+        let binding = Binding {
+            run: run.to_owned(),
+            known: none(),
+            mark: none(),
+            until_ms: 0,
+            max_lease_ms: 0,
+            channel: none(),
+        };
+        Self::new(binding, None)
+    }
+
+    #[cfg(test)]
+    pub(super) fn run(&self) -> &str {
+        &self.binding.run
+    }
+
+    /// The call of a script on the lock under this key.
+    pub(super) fn command(&self, script: Script, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+        let mut command = cmd("EVALSHA");
+        command.arg(&self.shas[script as usize]);
+        match &self.marker_key {
+            Some(marker_key) => command.arg(2).arg(key).arg(marker_key.as_slice()),
+            None => command.arg(1).arg(key),
+        };
+        args.iter().for_each(|arg| {
+            command.arg(arg.as_slice());
+        });
+        command
+    }
+}
+
+/// Greets the servers of one store for one client.
+pub(super) struct Greeter {
+    max_lease_ms: u64,
+    failover: Failover,
+    /// A script of a Cluster can't see a key of another slot.
+    scripts_see_marker: bool,
+    channel: String,
+    /// When the markers that we saw were made, by their key.
+    remembered: Mutex<HashMap<Vec<u8>, u64>>,
+}
+
+impl Greeter {
+    /// `channel` is what the channels of all clients begin with.
+    pub(super) fn new(config: &Config, channel: String) -> Self {
+        Self {
+            max_lease_ms: millis(config.max_lease),
+            failover: config.failover,
+            scripts_see_marker: !matches!(config.servers, Servers::Cluster(_)),
+            channel,
+            remembered: Mutex::default(),
+        }
+    }
+
+    async fn verify(&self, link: &Link, key: Vec<u8>) -> Result<Bound, Failure> {
+        if self.failover == Failover::Immediate || key.is_empty() {
+            return Ok(Bound::new(self.binding(link, None), None));
+        }
+        let marker = self.settle_marker(link, &key).await?;
+        let binding = self.binding(link, Some(&marker));
+        Ok(Bound::new(binding, self.scripts_see_marker.then_some(key)))
+    }
+
+    fn binding(&self, link: &Link, marker: Option<&Marker>) -> Binding {
+        let seen = marker.filter(|_| self.scripts_see_marker);
+        Binding {
+            run: link.facts.run.clone(),
+            known: marker.map_or(String::new(), |marker| marker.known.join(",")),
+            mark: seen.map_or(String::new(), Marker::to_string),
+            until_ms: marker.map_or(0, |marker| marker.until_ms),
+            max_lease_ms: marker.map_or(0, |marker| marker.max_lease_ms),
+            channel: self.channel.clone(),
+        }
+    }
+
+    /// The marker as it has to be, and as it is there when this returns.
+    async fn settle_marker(&self, link: &Link, key: &[u8]) -> Result<Marker, Failure> {
+        let (now_ms, mut found) = look(link, key).await?;
+        let remembered_ms = self.remembered().get(key).copied();
+        for _ in 0..TRIES {
+            let known = match found.as_str() {
+                "" => None,
+                text => Some(Marker::parse(text).ok_or_else(|| strange(link))?),
+            };
+            let (marker, reason) = judge(known.as_ref(), self.look(link, now_ms, remembered_ms));
+            if known.as_ref() != Some(&marker) {
+                let wanted = marker.to_string();
+                let mut command = cmd("EVAL");
+                command.arg(COMPARE_AND_SET).arg(1).arg(key).arg(&found).arg(&wanted);
+                found = word(link, link.send(&command).await?)?;
+                if found != wanted {
+                    continue;
+                }
+            }
+            self.remembered().insert(key.to_vec(), marker.born_ms);
+            say(link, now_ms, &marker, reason);
+            return Ok(marker);
+        }
+        Err(Failure::Unreachable(format!("{}: the marker changes all the time", link.address)))
+    }
+
+    fn look<'a>(&self, link: &'a Link, now_ms: u64, remembered_ms: Option<u64>) -> Look<'a> {
+        let passed_ms = now_ms.saturating_sub(link.facts.now_ms);
+        Look {
+            run: &link.facts.run,
+            now_ms,
+            uptime_ms: link.facts.uptime_s * 1_000 + passed_ms,
+            lag_ms: link.lag.map_or(0, millis),
+            max_lease_ms: self.max_lease_ms,
+            failover: self.failover,
+            remembered_ms,
+        }
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<u8>, u64>> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn say(link: &Link, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
+    let left_ms = marker.until_ms.saturating_sub(now_ms);
+    if left_ms == 0 {
+        return;
+    }
+    let server = &link.address;
+    match reason {
+        Some(reason) => {
+            tracing::warn!(%server, left_ms, %reason, "in quarantine: nothing is granted for now");
+        }
+        None => tracing::warn!(%server, left_ms, "in quarantine: nothing is granted for now"),
+    }
+}
+
+/// The server's time, and what the marker says; empty if there is none.
+async fn look(link: &Link, key: &[u8]) -> Result<(u64, String), Failure> {
+    let mut get = cmd("GET");
+    get.arg(key);
+    let mut answers = link.send_all(vec![cmd("TIME"), get]).await.into_iter();
+    let mut next = || answers.next().unwrap_or_else(|| Err(strange(link)));
+    let now_ms = time_ms(&next()?).ok_or_else(|| strange(link))?;
+    let found = match next()? {
+        Value::Nil => String::new(),
+        value => word(link, value)?,
+    };
+    Ok((now_ms, found))
+}
+
+/// Milliseconds from what TIME answered.
+pub(super) fn time_ms(value: &Value) -> Option<u64> {
+    let (seconds, micros): (u64, u64) = redis::from_redis_value(value.clone()).ok()?;
+    Some(seconds * 1_000 + micros / 1_000)
+}
+
+fn word(link: &Link, value: Value) -> Result<String, Failure> {
+    redis::from_redis_value(value).map_err(|_| strange(link))
+}
+
+fn strange(link: &Link) -> Failure {
+    let server = &link.address;
+    Failure::Broken(format!("{server}: the key of the marker holds something else than a marker"))
+}
+
+impl Greet for Greeter {
+    fn greet<'a>(
+        &'a self,
+        link: &'a Link,
+        home_key: Vec<u8>,
+    ) -> EngineFuture<'a, Result<Bound, Failure>> {
+        Box::pin(self.verify(link, home_key))
+    }
+
+    /// What the server does not know it may have forgotten: so it is verified before anything is
+    /// loaded.
+    fn load<'a>(
+        &'a self,
+        link: &'a Link,
+        home_key: Vec<u8>,
+    ) -> EngineFuture<'a, Result<Bound, Failure>> {
+        Box::pin(async move {
+            let bound = self.verify(link, home_key).await?;
+            let load = |script| {
+                let mut command = cmd("SCRIPT");
+                command.arg("LOAD").arg(text(script, &bound.binding, TimeFrom::Server));
+                command
+            };
+            let loads = Script::ALL.into_iter().map(load).collect();
+            link.send_all(loads).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+            Ok(bound)
+        })
+    }
+}

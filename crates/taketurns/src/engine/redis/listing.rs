@@ -1,0 +1,130 @@
+//! The names of all locks, found by SCAN: never by KEYS, which stops a server for as long as it
+//! takes.
+//!
+//! SCAN has no order, and a listing is in the order of the names, page by page. So the names are
+//! gathered once, for the first page, and kept for the pages that follow.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redis::{Value, cmd};
+use taketurns_core::{Name, Pattern};
+
+use super::net::session::Session;
+use super::net::topology::Net;
+use crate::engine::EngineError;
+
+/// How many keys are asked for, and how many locks looked at, at a time: a reply of more than 32 MB
+/// would cost a connection that listens.
+pub(super) const PAGE: usize = 500;
+
+#[derive(Default)]
+pub(super) struct Listing {
+    /// The pattern of the listing under way, and all its names.
+    kept: Mutex<Option<(Pattern, Vec<Name>)>>,
+}
+
+impl Listing {
+    /// The names after this one that match, in order.
+    pub(super) async fn names(
+        &self,
+        net: &Net,
+        prefix: &str,
+        pattern: &Pattern,
+        after: Option<&Name>,
+    ) -> Result<Vec<Name>, EngineError> {
+        if let Some(after) = after
+            && let Some((kept, names)) = self.kept().as_ref()
+            && kept == pattern
+        {
+            return Ok(following(names, Some(after)));
+        }
+        let names = scan(net, prefix, pattern).await?;
+        let following = following(&names, after);
+        *self.kept() = Some((pattern.clone(), names));
+        Ok(following)
+    }
+
+    /// The listing has come to its end.
+    pub(super) fn forget(&self) {
+        *self.kept() = None;
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<(Pattern, Vec<Name>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn following(names: &[Name], after: Option<&Name>) -> Vec<Name> {
+    let from = after.map_or(0, |after| names.partition_point(|name| name <= after));
+    names[from..].to_vec()
+}
+
+/// Each name once, though SCAN may give one twice, and two nodes may while a slot moves.
+async fn scan(net: &Net, prefix: &str, pattern: &Pattern) -> Result<Vec<Name>, EngineError> {
+    let matching = key_pattern(prefix, pattern);
+    let mut names = BTreeSet::new();
+    for session in net.masters().await? {
+        let mut cursor = String::from("0");
+        loop {
+            let mut command = cmd("SCAN");
+            command.arg(&cursor).arg("MATCH").arg(&matching).arg("COUNT").arg(PAGE);
+            command.arg("TYPE").arg("hash");
+            let reply = net.send(&session, &command).await?;
+            let (next, keys) = page(&session, reply)?;
+            names.extend(keys.iter().filter_map(|key| {
+                let name = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
+                Name::new(name).ok().filter(|name| pattern.matches(name.as_str()))
+            }));
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+fn page(session: &Session, reply: Value) -> Result<(String, Vec<Vec<u8>>), EngineError> {
+    redis::from_redis_value(reply).map_err(|_| super::strange(session, "SCAN"))
+}
+
+/// What the server is to look for: the prefix and as much of the pattern as is plain. A `?` of ours
+/// is a character, and of the server's a byte.
+fn key_pattern(prefix: &str, pattern: &Pattern) -> String {
+    let plain = pattern.as_str().split(['*', '?']).next().unwrap_or_default();
+    let mut text = String::new();
+    for c in prefix.chars().chain(plain.chars()) {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    if plain.len() < pattern.as_str().len() {
+        text.push('*');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_plain_is_left_to_the_server() {
+        let of = |prefix, pattern| key_pattern(prefix, &Pattern::new(pattern));
+        assert_eq!(of("tt:", "*"), "tt:*");
+        assert_eq!(of("tt:", "orders/*"), "tt:orders/*");
+        assert_eq!(of("tt:", "a?c"), "tt:a*");
+        assert_eq!(of("tt:", "exact"), "tt:exact");
+        assert_eq!(of("[x]*", "a[b]"), "\\[x\\]\\*a\\[b\\]");
+    }
+
+    #[test]
+    fn a_page_begins_after_a_name() {
+        let names: Vec<Name> = ["a", "b", "c"].map(|name| Name::new(name).unwrap()).into();
+        let after = |name: &str| following(&names, Some(&Name::new(name).unwrap())).len();
+        assert_eq!(following(&names, None).len(), 3);
+        assert_eq!((after("a"), after("bb"), after("c"), after("A")), (2, 1, 0, 3));
+    }
+}

@@ -1,0 +1,109 @@
+-- Who holds the lock: in slots without gaps, so that all can be looked at.
+
+local function holder(slot)
+  local owner, client, token, ask, lease, deadline, since, handed, revoked, member, label =
+    string.match(get('h' .. slot), '^(%x+)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)(%d)\n'
+      .. '([^\n]*)\n(.*)$')
+  return { slot = slot, owner = owner, client = client, token = token, ask = ask,
+    lease = tonumber(lease), deadline = tonumber(deadline), since = tonumber(since),
+    handed = handed == '1', revoked = revoked == '1', member = member, label = label }
+end
+
+local function save_holder(h)
+  set('h' .. h.slot, h.owner .. '\n' .. h.client .. '\n' .. h.token .. '\n' .. h.ask .. '\n'
+    .. h.lease .. '\n' .. h.deadline .. '\n' .. h.since .. '\n' .. (h.handed and '1' or '0')
+    .. (h.revoked and '1' or '0') .. '\n' .. h.member .. '\n' .. h.label)
+end
+
+local function holder_of(owner)
+  local slot = string.match(get('o' .. owner) or '', '^h(%d+)$')
+  return slot and holder(slot)
+end
+
+-- How much of the lock's capacity a request takes.
+local function weight_of(ask)
+  local letter = string.sub(ask, 1, 1)
+  if letter == 'w' then return HOLDERS_MAX end
+  if letter == 's' then return tonumber(string.match(ask, '^s(%d+)')) end
+  return 1
+end
+
+local function capacity()
+  if kind == 'm' then return 1 end
+  return tonumber(string.match(kind, '^s(%d+)$')) or HOLDERS_MAX
+end
+
+local function fits(ask)
+  return holders.weight + weight_of(ask) <= capacity() and holders.count < HOLDERS_MAX
+end
+
+-- Bounds when leases end. A look at all makes them exact.
+local function widen(deadline)
+  if holders.count == 1 then
+    holders.first, holders.last = deadline, deadline
+  else
+    holders.first = math.min(holders.first, deadline)
+    holders.last = math.max(holders.last, deadline)
+  end
+end
+
+local function all_holders()
+  local fields, all = {}, {}
+  for slot = 1, holders.count do fields[slot] = 'h' .. slot end
+  if #fields > 0 then fetch(fields) end
+  for slot = 1, holders.count do all[slot] = holder(slot) end
+  return all
+end
+
+local function look_at_all()
+  local first, last
+  for _, h in ipairs(all_holders()) do
+    first, last = math.min(first or h.deadline, h.deadline), math.max(last or 0, h.deadline)
+  end
+  holders.first, holders.last = first or 0, last or 0
+end
+
+local function drop_holder(h)
+  if tonumber(h.slot) ~= holders.count then
+    local last = holder(holders.count)
+    last.slot = h.slot
+    save_holder(last)
+    set('o' .. last.owner, 'h' .. last.slot)
+  end
+  del('h' .. holders.count)
+  del('o' .. h.owner)
+  holders.count, holders.weight = holders.count - 1, holders.weight - weight_of(h.ask)
+  if holders.count == 0 then holders.first, holders.last = 0, 0 end
+  if h.handed then answered(h.client, h.owner) end
+  if h.member ~= '' then give_back(h.member) end
+end
+
+-- Stretches a lease, never shortens it: one that was long under way must not end what a later one
+-- was promised.
+local function renew(h, client, lease)
+  local kept_by = h.client
+  h.client, h.handed = client, false
+  h.lease = math.max(h.lease, lease)
+  h.deadline = math.max(h.deadline, now + lease)
+  save_holder(h)
+  widen(h.deadline)
+  answered(kept_by, h.owner)
+end
+
+-- Mints the token and takes the holder in.
+local function grant(w, member, lease, handed)
+  last_token = math.max(last_token + 1, math.min(now_us, TOKEN_CLOCK_MAX))
+  if member then hold_member(member) end
+  holders.count, holders.weight = holders.count + 1, holders.weight + weight_of(w.ask)
+  local h = { slot = holders.count, owner = w.owner, client = w.client, token = digits(last_token),
+    ask = w.ask, member = member or '', lease = w.lease, deadline = now + lease, since = now,
+    handed = handed, revoked = false, label = w.label }
+  save_holder(h)
+  set('o' .. h.owner, 'h' .. h.slot)
+  widen(h.deadline)
+  return h
+end
+
+local function is_lease(lease)
+  return lease >= LEASE_MIN and lease <= LEASE_MAX
+end

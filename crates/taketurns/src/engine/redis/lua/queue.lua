@@ -1,0 +1,144 @@
+-- The queue, and the clients that keep its places alive. A pool has a line per member, and one for
+-- those who take any; all others stand in one line.
+
+local clients, lines = {}, {}
+
+-- What is known of a client that waits, or was handed the lock and has not answered; false if
+-- nothing is.
+local function client_of(id)
+  local client = clients[id]
+  if client == nil then
+    local text = get('c' .. id)
+    client = false
+    if text then
+      local deadline, lease, waiting, its_era, rest =
+        string.match(text, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
+      client = { deadline = tonumber(deadline), lease = tonumber(lease),
+        waiting = tonumber(waiting), era = tonumber(its_era), handed = {} }
+      for owner in string.gmatch(rest, '%x+') do
+        client.handed[#client.handed + 1] = owner
+      end
+    end
+    clients[id] = client
+  end
+  return client
+end
+
+local function save_client(id, client)
+  if client.waiting == 0 and #client.handed == 0 then
+    clients[id] = false
+    del('c' .. id)
+    return
+  end
+  local text = client.deadline .. ' ' .. client.lease .. ' ' .. client.waiting .. ' ' .. client.era
+  if #client.handed > 0 then text = text .. ' ' .. table.concat(client.handed, ' ') end
+  set('c' .. id, text)
+end
+
+-- The client gave a sign of life.
+local function keep_alive(id, lease)
+  local client = client_of(id)
+  if client then
+    client.lease, client.deadline, client.era = lease, now + lease, era.number
+    save_client(id, client)
+  end
+end
+
+-- A deadline of an earlier era was meant for a clock that was set back since.
+local function is_live(id)
+  local client = client_of(id)
+  if not client then return false end
+  local deadline = client.deadline
+  if client.era ~= era.number then deadline = math.min(deadline, era.began + client.lease) end
+  return deadline > now
+end
+
+-- The client answered a hand-over, or it is gone.
+local function answered(id, owner)
+  local client = client_of(id)
+  if not client then return end
+  for i, other in ipairs(client.handed) do
+    if other == owner then
+      table.remove(client.handed, i)
+      save_client(id, client)
+      return
+    end
+  end
+end
+
+local function line(name)
+  local it = lines[name]
+  if not it then
+    local head, tail = string.match(get(name) or '', '^(%d+) (%d+)$')
+    it = { p = 'l', head = tonumber(head), tail = tonumber(tail) }
+    lines[name] = it
+  end
+  return it
+end
+
+local function save_line(name)
+  local it = lines[name]
+  if it.head then set(name, it.head .. ' ' .. it.tail) else del(name) end
+end
+
+-- The field of the line that a request of a pool stands in.
+local function line_name(ask)
+  return 'l' .. string.sub(ask, 2)
+end
+
+local function waiter(place)
+  local owner, client, ask, lease, since, label =
+    string.match(get('w' .. place), '^(%x+)\n(%x+)\n([^\n]*)\n(%d+)\n(%d+)\n(.*)$')
+  return { owner = owner, client = client, ask = ask, lease = tonumber(lease),
+    since = tonumber(since), label = label }
+end
+
+local function push(w, waiter_lease)
+  local place = queue.next
+  queue.next, queue.count = place + 1, queue.count + 1
+  append(queue, place)
+  if kind == 'p' then
+    local name = line_name(w.ask)
+    append(line(name), place)
+    save_line(name)
+  end
+  set('w' .. place, w.owner .. '\n' .. w.client .. '\n' .. w.ask .. '\n' .. w.lease .. '\n'
+    .. w.since .. '\n' .. w.label)
+  set('o' .. w.owner, 'w' .. place)
+  local client = client_of(w.client)
+  if not client then
+    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {} }
+    clients[w.client] = client
+  end
+  client.waiting = client.waiting + 1
+  keep_alive(w.client, waiter_lease)
+  return place
+end
+
+local function leave(place, w)
+  if queue.sweep == place then queue.sweep = after(queue, place) end
+  unlink(queue, place)
+  queue.count = queue.count - 1
+  if kind == 'p' then
+    local name = line_name(w.ask)
+    unlink(line(name), place)
+    save_line(name)
+  end
+  del('w' .. place)
+  del('o' .. w.owner)
+  local client = client_of(w.client)
+  client.waiting = client.waiting - 1
+  save_client(w.client, client)
+end
+
+-- Looks at the next few places in turn and drops those of the dead, so that they can't pile up
+-- behind the living.
+local function sweep()
+  for _ = 1, SWEEP do
+    local place = queue.sweep or queue.head
+    if not place then return end
+    queue.sweep = after(queue, place)
+    local w = waiter(place)
+    if not is_live(w.client) then leave(place, w) end
+  end
+end

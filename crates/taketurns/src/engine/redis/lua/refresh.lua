@@ -1,0 +1,31 @@
+-- Keep all places of one client alive, and say which of them hold the lock by now: those are
+-- renewed by this.
+-- ARGV: client, waiter lease
+
+local id, lease = ARGV[1], tonumber(ARGV[2])
+
+local failed = load('c' .. id)
+if failed then return failed end
+catch_up()
+settle()
+local reply
+if not is_lease(lease) then
+  reply = 'X lease'
+else
+  keep_alive(id, lease)
+  local client = client_of(id)
+  local handed, told = {}, {}
+  for i, owner in ipairs(client and client.handed or {}) do handed[i] = owner end
+  for _, owner in ipairs(handed) do
+    local h = holder_of(owner)
+    if h and not h.revoked then
+      renew(h, id, h.lease)
+      told[#told + 1] = '\n' .. owner .. ' ' .. granted('G', h)
+    end
+  end
+  client = client_of(id)
+  reply = 'F ' .. (client and client.waiting or 0) .. ' ' .. front() .. ' ' .. recheck()
+    .. table.concat(told)
+end
+settle()
+return finish(reply)

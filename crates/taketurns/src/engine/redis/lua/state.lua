@@ -1,0 +1,189 @@
+-- The state of one lock, read at the beginning of a step and written at its end.
+--
+-- Everything is in one hash, so it has one slot and migrates whole. Nothing is written before the
+-- step knows all that it will write: an error on the way leaves the lock as it was.
+--
+--   k        kind: m mutex, r read-write lock, s<permits> semaphore, p pool
+--   t        the last token          s    the time of the last step
+--   r        the server's run at the last step
+--   z        until when nobody is granted (quarantine)
+--   e        era: "number began"     a clock set back begins a new one
+--   h        holders: "count weight first last", first and last bound when their leases end
+--   h<slot>  a holder                o<owner>   where an owner is: h<slot> or w<place>
+--   q        queue: "count head tail next sweep"
+--   w<place> a waiter                c<client>  "deadline waiter-lease waiting era [handed owners]"
+--   l        the line of those who take any member of a pool: "head tail"
+--   l<name>  the line of those who want this member
+--   m        members: "count head tail next offer", the list being that of the free ones
+--   m<name>  a member: f<number> free, h held, l held and leaving
+--   f<number> which member that is
+--   d        tombs: "first next"     t<number>  its owner       b<owner>  until when
+--   >q<n> <q<n> >l<n> <l<n> >f<n> <f<n>          links of the lists: all places, lines, free members
+--
+-- Names and labels have no control characters, so a newline parts the values of holders and waiters.
+
+local key = KEYS[1]
+-- Read once: it moves on during a script.
+local now_us = clock()
+local now = (now_us - now_us % 1000) / 1000
+
+-- What was read or is to be written, by field; false means absent.
+local cache, dirty = {}, {}
+
+local function fetch(fields)
+  local values = redis.call('HMGET', key, unpack(fields))
+  for i, field in ipairs(fields) do
+    if cache[field] == nil then cache[field] = values[i] end
+  end
+end
+
+local function get(field)
+  local value = cache[field]
+  if value == nil then
+    value = redis.call('HGET', key, field)
+    cache[field] = value
+  end
+  return value
+end
+
+local function set(field, value)
+  cache[field] = value
+  dirty[field] = true
+end
+
+local function del(field)
+  cache[field] = false
+  dirty[field] = true
+end
+
+-- Tokens have more digits than Lua prints of a number.
+local function digits(number)
+  return string.format('%.0f', number)
+end
+
+local kind, last_token, seen, quarantine
+local era = { number = 0, began = 0 }
+local holders = { count = 0, weight = 0, first = 0, last = 0 }
+local queue = { p = 'q', count = 0, next = 0 }
+local members = { p = 'f', count = 0, next = 0 }
+local tombs = { first = 0, next = 0 }
+local existed, had_members
+
+-- What a step may still skip or grant, whether there was more, and whom it has to wake.
+local left, more, wakes = STEP_MAX, 0, {}
+
+-- A list in one field: "count head tail next extra", with - for none.
+local function unpack_list(list, text, extra)
+  local count, head, tail, next, last = string.match(text, '^(%d+) (%S+) (%S+) (%d+) (%S+)$')
+  list.count, list.next = tonumber(count), tonumber(next)
+  list.head, list.tail, list[extra] = tonumber(head), tonumber(tail), tonumber(last)
+end
+
+local function pack_list(list, extra)
+  return list.count .. ' ' .. (list.head or '-') .. ' ' .. (list.tail or '-') .. ' ' .. list.next
+    .. ' ' .. (list[extra] or '-')
+end
+
+-- Reads the lock. An error if the marker of a new lock's server is not the one that this script was
+-- made for: then the state may have been lost (FLUSHALL), and the client has to look again.
+local function load(...)
+  fetch({ 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm', 'd', 'h1', ... })
+  existed = cache.s ~= false
+  if not existed and MARK ~= '' and redis.call('GET', KEYS[2]) ~= MARK then
+    return redis.error_reply('TTVERIFY the marker is not what it was')
+  end
+  kind = cache.k or 'm'
+  seen = tonumber(cache.s) or 0
+  last_token = tonumber(cache.t) or 0
+  quarantine = tonumber(cache.z) or 0
+  if cache.e then
+    local number, began = string.match(cache.e, '^(%d+) (%d+)$')
+    era.number, era.began = tonumber(number), tonumber(began)
+  end
+  if cache.h then
+    local count, weight, first, last = string.match(cache.h, '^(%d+) (%d+) (%d+) (%d+)$')
+    holders.count, holders.weight = tonumber(count), tonumber(weight)
+    holders.first, holders.last = tonumber(first), tonumber(last)
+  end
+  if cache.q then unpack_list(queue, cache.q, 'sweep') end
+  if cache.m then unpack_list(members, cache.m, 'offer') end
+  if cache.d then
+    local first, next = string.match(cache.d, '^(%d+) (%d+)$')
+    tombs.first, tombs.next = tonumber(first), tonumber(next)
+  end
+  had_members = members.count > 0
+  -- Last written in a run of which this server knows nothing: it was moved here, and what it says
+  -- may be old.
+  if existed and cache.r ~= RUN and not string.find(KNOWN, cache.r, 1, true) then
+    quarantine = math.max(quarantine, now + MAX_LEASE)
+  end
+  if now < UNTIL then quarantine = math.max(quarantine, UNTIL) end
+end
+
+local function in_use()
+  return holders.count > 0 or queue.count > 0 or members.count > 0
+end
+
+local function put(field, value, absent)
+  if value == absent then
+    if cache[field] then del(field) end
+  elseif cache[field] ~= value then
+    set(field, value)
+  end
+end
+
+-- When the lock may be forgotten if nobody touches it until then.
+local function forget_at()
+  local waited_until = now
+  if queue.count > 0 then waited_until = now + LEASE_MAX end
+  return math.max(holders.last, waited_until) + RETENTION
+end
+
+local function write()
+  put('k', kind)
+  put('s', now)
+  put('r', RUN)
+  put('t', digits(last_token), '0')
+  put('z', quarantine .. '', '0')
+  put('e', era.number .. ' ' .. era.began, '0 0')
+  put('h', holders.count .. ' ' .. holders.weight .. ' ' .. holders.first .. ' ' .. holders.last,
+    '0 0 0 0')
+  put('q', pack_list(queue, 'sweep'), '0 - - 0 -')
+  put('m', pack_list(members, 'offer'), '0 - - 0 -')
+  put('d', tombs.first .. ' ' .. tombs.next, '0 0')
+  local values, gone = {}, {}
+  for field in pairs(dirty) do
+    if cache[field] == false then
+      gone[#gone + 1] = field
+    else
+      values[#values + 1] = field
+      values[#values + 1] = cache[field]
+    end
+  end
+  -- In pieces, since Lua has room for some 8000 arguments.
+  for i = 1, #values, 4000 do
+    redis.call('HSET', key, unpack(values, i, math.min(i + 3999, #values)))
+  end
+  for i = 1, #gone, 4000 do
+    redis.call('HDEL', key, unpack(gone, i, math.min(i + 3999, #gone)))
+  end
+  if members.count == 0 then
+    redis.call('PEXPIREAT', key, forget_at())
+  elseif not had_members then
+    redis.call('PERSIST', key)
+  end
+end
+
+-- Ends a step: writes, wakes, and answers. A lock with nothing to remember leaves no trace.
+local function finish(reply)
+  if last_token == 0 and not in_use() and tombs.first == tombs.next then
+    if existed then redis.call('DEL', key) end
+  else
+    write()
+  end
+  for _, wake in ipairs(wakes) do
+    -- The step is done, whoever hears of it.
+    redis.pcall('PUBLISH', wake[1], wake[2])
+  end
+  return now .. ' ' .. more .. ' ' .. reply
+end

@@ -1,0 +1,125 @@
+-- What every step does before and after its request: catch up with time, hand over what is free.
+
+-- To one owner of one client. Sealed with the owner's secret, so that nobody else can make one up;
+-- the owner is named by its hash.
+local function wake(client, owner, event)
+  local body = string.sub(redis.sha1hex(owner), 1, 16) .. ' ' .. string.sub(RUN, 1, 16) .. ' ' .. event
+  wakes[#wakes + 1] = { CHANNEL .. client, redis.sha1hex(owner .. body) .. ' ' .. body }
+end
+
+local function kind_mismatch()
+  return 'X kind ' .. kind
+end
+
+local function drop_tomb()
+  local owner = get('t' .. tombs.first)
+  del('t' .. tombs.first)
+  del('b' .. owner)
+  tombs.first = tombs.first + 1
+  if tombs.first == tombs.next then tombs.first, tombs.next = 0, 0 end
+end
+
+local function catch_up()
+  if now < seen then
+    -- The clock was set back: nobody holds, or is taken for alive, for longer than its lease.
+    era.number, era.began = era.number + 1, now
+    for _, h in ipairs(all_holders()) do
+      local lease, client = h.lease, client_of(h.client)
+      if h.handed and client then lease = math.min(lease, client.lease) end
+      h.deadline, h.since = math.min(h.deadline, now + lease), math.min(h.since, now)
+      save_holder(h)
+    end
+    look_at_all()
+  end
+  for _ = 1, STEP_MAX do
+    if tombs.first == tombs.next or tonumber(get('b' .. get('t' .. tombs.first))) > now then
+      break
+    end
+    drop_tomb()
+  end
+  if holders.count > 0 and holders.first <= now then
+    local due = {}
+    for _, h in ipairs(all_holders()) do
+      if h.deadline <= now then due[#due + 1] = h end
+    end
+    table.sort(due, function(a, b)
+      if a.deadline ~= b.deadline then return a.deadline < b.deadline end
+      return a.owner < b.owner
+    end)
+    for _, h in ipairs(due) do drop_holder(holder_of(h.owner)) end
+    look_at_all()
+  end
+end
+
+-- Who is next? What to do with the place at the head, the place, its waiter, and a pool's member.
+local function next_in_line()
+  if holders.weight >= capacity() or not queue.head then return nil end
+  local w = waiter(queue.head)
+  if not is_live(w.client) then return 'skip', queue.head, w end
+  if weight_of(w.ask) > capacity() then return 'refuse', queue.head, w end
+  if fits(w.ask) then return 'grant', queue.head, w end
+end
+
+-- Offers each freed member to the foremost of those who want it: by name, or any.
+local function next_for_a_member()
+  while members.offer do
+    local member = get('f' .. members.offer)
+    local by_name, any = line('l' .. member).head, line('l').head
+    local place = by_name and any and math.min(by_name, any) or by_name or any
+    if place then
+      local w = waiter(place)
+      return is_live(w.client) and 'grant' or 'skip', place, w, member
+    end
+    members.offer = after(members, members.offer)
+  end
+  -- Without members nobody can be granted, but the dead must not keep the lock in use.
+  if members.count == 0 and queue.head then
+    local w = waiter(queue.head)
+    if not is_live(w.client) then return 'skip', queue.head, w end
+  end
+end
+
+local function settle()
+  if now < quarantine then return end
+  while true do
+    local what, place, w, member
+    if kind == 'p' then
+      what, place, w, member = next_for_a_member()
+    else
+      what, place, w = next_in_line()
+    end
+    if not what then return end
+    if left == 0 then
+      more = 1
+      return
+    end
+    left = left - 1
+    if what == 'grant' then
+      -- It may have died since its last refresh, so it gets no more than a waiter lease until it
+      -- answers.
+      local client = client_of(w.client)
+      local lease = math.min(w.lease, client.lease)
+      client.handed[#client.handed + 1] = w.owner
+      leave(place, w)
+      local h = grant(w, member, lease, true)
+      wake(w.client, w.owner, 'G ' .. h.token .. ' ' .. h.deadline .. ' ' .. h.member)
+    else
+      leave(place, w)
+      if what == 'refuse' then wake(w.client, w.owner, kind_mismatch()) end
+    end
+  end
+end
+
+local function recheck()
+  if now < quarantine then return quarantine end
+  return holders.count > 0 and holders.first or '-'
+end
+
+-- Where the queue begins, or will.
+local function front()
+  return queue.head or queue.next
+end
+
+local function granted(letter, h)
+  return letter .. ' ' .. h.token .. ' ' .. h.deadline .. ' ' .. h.member
+end

@@ -1,0 +1,55 @@
+-- What people see of a lock. Reads only: expiry is for the reader to compute.
+-- ARGV: how many waiters to show
+-- Answers { now, quarantine, kind, token, era, holders, waiting, waiters, members }, or just the
+-- first two if there is no such lock. Holders and waiters come as stored, each followed by its
+-- client's record; members by name and state.
+
+local key = KEYS[1]
+local now_us = clock()
+local now = (now_us - now_us % 1000) / 1000
+
+local function get(field)
+  return redis.call('HGET', key, field)
+end
+
+local meta = redis.call('HMGET', key, 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm')
+local quarantine = math.max(tonumber(meta[5]) or 0, now < UNTIL and UNTIL or 0)
+if not meta[1] then return { now, quarantine } end
+if meta[4] ~= RUN and not string.find(KNOWN, meta[4], 1, true) then
+  quarantine = math.max(quarantine, now + MAX_LEASE)
+end
+
+local holders, waiters, members = {}, {}, {}
+local count = tonumber(string.match(meta[7] or '0', '^(%d+)'))
+for slot = 1, count do
+  local text = get('h' .. slot)
+  local client, member = string.match(text,
+    '^%x+\n(%x+)\n%d+\n[^\n]*\n%d+\n%d+\n%d+\n%d%d\n([^\n]*)\n')
+  holders[#holders + 1] = text
+  holders[#holders + 1] = get('c' .. client)
+  if member ~= '' then
+    members[#members + 1] = member
+    members[#members + 1] = get('m' .. member)
+  end
+end
+
+local waiting, place = string.match(meta[8] or '0 - - 0 -', '^(%d+) (%S+)')
+place = tonumber(place)
+for _ = 1, tonumber(ARGV[1]) do
+  if not place then break end
+  local text = get('w' .. place)
+  waiters[#waiters + 1] = text
+  waiters[#waiters + 1] = get('c' .. string.match(text, '^%x+\n(%x+)\n'))
+  place = tonumber(get('>q' .. place))
+end
+
+local free = tonumber(string.match(meta[9] or '0 - - 0 -', '^%d+ (%S+)'))
+while free do
+  local member = get('f' .. free)
+  members[#members + 1] = member
+  members[#members + 1] = 'f'
+  free = tonumber(get('>f' .. free))
+end
+
+return { now, quarantine, meta[2], meta[3] or '0', meta[6] or '0 0', holders, tonumber(waiting),
+  waiters, members }

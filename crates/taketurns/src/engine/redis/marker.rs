@@ -1,0 +1,247 @@
+//! The marker: a key on each server that says which run of it was the last to be known, and until
+//! when nothing is granted there.
+//!
+//! ```text
+//!   no marker                             first use: grants at once
+//!   the marker names this run             nothing was lost: grants
+//!   it names another run                  restarted or failed over: what was granted last may be
+//!                                         forgotten, so nothing is granted for as long as the
+//!                                         longest lease may last
+//!   no marker, or a younger one than      state was lost (FLUSHALL): the same
+//!   the one that we remember
+//! ```
+//!
+//! A marker is only ever changed by compare-and-set, so all clients of a server agree on it. What is
+//! here is pure: [`super::greeter`] talks to the server.
+
+use std::fmt;
+
+use super::net::url::Failover;
+
+/// How many runs of the past a marker remembers.
+const KNOWN_MAX: usize = 8;
+/// The first word of a marker, so that another form can be told from this one.
+const FORM: &str = "taketurns1";
+
+/// What the marker key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Marker {
+    /// The run of the server that it was written for.
+    pub(super) run: String,
+    /// When it was first made, on the server's clock. Another time means another marker: all that
+    /// was there before is gone.
+    pub(super) born_ms: u64,
+    /// Until then nothing is granted.
+    pub(super) until_ms: u64,
+    /// No client of this store has asked for longer leases.
+    pub(super) max_lease_ms: u64,
+    /// Runs before this one, the latest first.
+    pub(super) known: Vec<String>,
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, born_ms, until_ms, max_lease_ms, known } = self;
+        write!(f, "{FORM} {run} {born_ms} {until_ms} {max_lease_ms} {}", known.join(","))
+    }
+}
+
+impl Marker {
+    /// Reads one back. `None` if it is something else.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [FORM, run, born_ms, until_ms, max_lease_ms, known] = words[..] else { return None };
+        Some(Self {
+            run: run.to_owned(),
+            born_ms: born_ms.parse().ok()?,
+            until_ms: until_ms.parse().ok()?,
+            max_lease_ms: max_lease_ms.parse().ok()?,
+            known: known.split(',').filter(|run| !run.is_empty()).map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// What a client knows when it looks at a marker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look<'a> {
+    /// The server's run, and its clock.
+    pub(super) run: &'a str,
+    pub(super) now_ms: u64,
+    /// For how long it has been up.
+    pub(super) uptime_ms: u64,
+    /// For how long an old master may have gone on taking writes.
+    pub(super) lag_ms: u64,
+    /// The longest lease that this client may ask for.
+    pub(super) max_lease_ms: u64,
+    pub(super) failover: Failover,
+    /// When the marker that this client saw here the last time was made.
+    pub(super) remembered_ms: Option<u64>,
+}
+
+/// Why nothing is granted for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Another run of the server, or another server.
+    NewRun,
+    /// What was there is gone.
+    StateLost,
+    /// Nothing is known of a server that is young.
+    Young,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::NewRun => "the server was restarted or failed over",
+            Reason::StateLost => "the server has lost its state",
+            Reason::Young => "the server is young, and nothing is known of it",
+        })
+    }
+}
+
+/// The marker as it has to be, and why if that begins a quarantine. Nothing has to be written if it
+/// is as it was.
+pub(super) fn judge(found: Option<&Marker>, look: Look<'_>) -> (Marker, Option<Reason>) {
+    let Some(found) = found else { return make(look) };
+    let mut marker = found.clone();
+    marker.max_lease_ms = marker.max_lease_ms.max(look.max_lease_ms);
+    if found.run != look.run {
+        marker.run = look.run.to_owned();
+        marker.known.insert(0, found.run.clone());
+        marker.known.truncate(KNOWN_MAX);
+        marker.until_ms = look.now_ms + marker.max_lease_ms + look.lag_ms;
+        return (marker, Some(Reason::NewRun));
+    }
+    let is_another = look.remembered_ms.is_some_and(|born_ms| born_ms != found.born_ms);
+    // Everything granted before it was made is over by then.
+    let safe_from_ms = found.born_ms + marker.max_lease_ms;
+    if is_another && found.until_ms < safe_from_ms && look.now_ms < safe_from_ms {
+        marker.until_ms = safe_from_ms;
+        return (marker, Some(Reason::StateLost));
+    }
+    (marker, None)
+}
+
+/// The first marker of a server.
+fn make(look: Look<'_>) -> (Marker, Option<Reason>) {
+    let young_ms = look.max_lease_ms.saturating_sub(look.uptime_ms);
+    let (wait_ms, reason) = if look.remembered_ms.is_some() {
+        (look.max_lease_ms, Some(Reason::StateLost))
+    } else if look.failover == Failover::Strict && young_ms > 0 {
+        (young_ms, Some(Reason::Young))
+    } else {
+        (0, None)
+    };
+    let marker = Marker {
+        run: look.run.to_owned(),
+        born_ms: look.now_ms,
+        until_ms: if wait_ms > 0 { look.now_ms + wait_ms } else { 0 },
+        max_lease_ms: look.max_lease_ms,
+        known: Vec::new(),
+    };
+    (marker, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Look<'static> = Look {
+        run: "now",
+        now_ms: 1_000_000,
+        uptime_ms: 5_000,
+        lag_ms: 0,
+        max_lease_ms: 60_000,
+        failover: Failover::Quarantine,
+        remembered_ms: None,
+    };
+
+    fn marker(run: &str) -> Marker {
+        Marker {
+            run: run.into(),
+            born_ms: 900_000,
+            until_ms: 0,
+            max_lease_ms: 60_000,
+            known: vec!["before".into()],
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        for known in [vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]] {
+            let marker = Marker { known, ..marker("x") };
+            assert_eq!(Marker::parse(&marker.to_string()), Some(marker));
+        }
+        for text in ["", "x", "taketurns1 a 1 2", "taketurns2 a 1 2 3 ", "taketurns1 a b 2 3 "] {
+            assert_eq!(Marker::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_first_use_grants_at_once() {
+        let (marker, reason) = judge(None, LOOK);
+        assert_eq!((marker.until_ms, marker.born_ms, reason), (0, 1_000_000, None));
+    }
+
+    #[test]
+    fn a_server_that_is_as_we_left_it_grants() {
+        let look = Look { remembered_ms: Some(900_000), ..LOOK };
+        assert_eq!(judge(Some(&marker("now")), look), (marker("now"), None));
+    }
+
+    #[test]
+    fn another_run_is_quarantined_for_the_longest_lease_and_the_lag() {
+        let look = Look { lag_ms: 10_000, ..LOOK };
+        let (marker, reason) = judge(Some(&marker("old")), look);
+        assert_eq!(reason, Some(Reason::NewRun));
+        assert_eq!(marker.until_ms, 1_000_000 + 60_000 + 10_000);
+        assert_eq!((marker.run.as_str(), marker.born_ms), ("now", 900_000));
+        assert_eq!(marker.known, ["old", "before"]);
+    }
+
+    #[test]
+    fn the_longest_lease_of_all_clients_counts() {
+        let long = Marker { max_lease_ms: 90_000, ..marker("old") };
+        assert_eq!(judge(Some(&long), LOOK).0.until_ms, 1_090_000);
+        let look = Look { max_lease_ms: 120_000, ..LOOK };
+        assert_eq!(judge(Some(&long), look).0.until_ms, 1_120_000);
+        let (raised, reason) = judge(Some(&marker("now")), look);
+        assert_eq!((raised.max_lease_ms, raised.until_ms, reason), (120_000, 0, None));
+    }
+
+    #[test]
+    fn a_marker_that_is_gone_means_that_state_was_lost() {
+        let (marker, reason) = judge(None, Look { remembered_ms: Some(1), ..LOOK });
+        assert_eq!((marker.until_ms, reason), (1_060_000, Some(Reason::StateLost)));
+    }
+
+    #[test]
+    fn a_younger_marker_than_ours_means_that_state_was_lost_before_it_was_made() {
+        let look = Look { remembered_ms: Some(1), ..LOOK };
+        let found = Marker { born_ms: 999_000, ..marker("now") };
+        let (judged, reason) = judge(Some(&found), look);
+        assert_eq!((judged.until_ms, reason), (999_000 + 60_000, Some(Reason::StateLost)));
+        assert_eq!(judge(Some(&judged), look), (judged.clone(), None), "once is enough");
+        let old = Marker { born_ms: 900_000, ..found };
+        assert_eq!(judge(Some(&old), look), (old.clone(), None), "all those leases are over");
+    }
+
+    #[test]
+    fn strict_trusts_no_young_server() {
+        let strict = Look { failover: Failover::Strict, ..LOOK };
+        let (marker, reason) = judge(None, strict);
+        assert_eq!((marker.until_ms, reason), (1_055_000, Some(Reason::Young)));
+        let old = Look { uptime_ms: 60_000, ..strict };
+        assert_eq!(judge(None, old).0.until_ms, 0);
+    }
+
+    #[test]
+    fn no_more_than_eight_runs_are_remembered() {
+        let mut found = marker("0");
+        for run in 1..20 {
+            found = judge(Some(&found), Look { run: &run.to_string(), ..LOOK }).0;
+        }
+        assert_eq!(found.known.len(), 8);
+        assert_eq!(found.known[0], "18");
+    }
+}

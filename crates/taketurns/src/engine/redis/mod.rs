@@ -1,0 +1,235 @@
+//! The engine in Redis or Valkey: one hash per lock, one script per kind of request.
+//!
+//! ```text
+//!   call ──► wire: which script, which words ──► net: which server ──► one run of it
+//!   reply ◄── wire ◄──────────────────────────────────┘                  │
+//!   Wakes ◄── watched: whose is it, is the seal right? ◄── PUBLISH ──────┘ by somebody's step
+//! ```
+//!
+//! A server is greeted before it is asked anything: [`greeter`] compares its run with the marker
+//! there, and binds the scripts to it. So a server that may have forgotten who holds what grants
+//! nothing until that can't matter any more ([`marker`]).
+
+#[cfg(test)]
+mod differential;
+mod greeter;
+mod listing;
+mod marker;
+mod net;
+mod scripts;
+mod view;
+mod watched;
+mod wire;
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
+
+use super::{
+    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp, Survives, Wakes,
+};
+use greeter::{Greeter, time_ms};
+use listing::Listing;
+use net::session::Session;
+use net::topology::{Command, Net};
+use net::url::Config;
+use scripts::Script;
+use watched::Watched;
+
+/// A store URL that was understood.
+pub(crate) struct OpenRedis {
+    config: Config,
+}
+
+impl OpenRedis {
+    pub(crate) fn new(url: &str) -> Result<Self, crate::Error> {
+        let config = Config::parse(url).map_err(crate::Error::InvalidUrl)?;
+        Ok(Self { config })
+    }
+}
+
+impl Open for OpenRedis {
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
+        Box::pin(async move {
+            let engine = RedisEngine::open(self.config, client, wakes).await?;
+            Ok(Box::new(engine) as Box<dyn Engine>)
+        })
+    }
+}
+
+/// Locks in Redis or Valkey, as one client sees them.
+struct RedisEngine {
+    net: Arc<Net>,
+    watched: Arc<Watched>,
+    prefix: String,
+    max_lease: Duration,
+    listing: Listing,
+}
+
+impl RedisEngine {
+    async fn open(config: Config, client: ClientId, wakes: Wakes) -> Result<Self, EngineError> {
+        let channels = format!("{}wake:", config.prefix);
+        let channel = format!("{channels}{client}");
+        let greeter = Arc::new(Greeter::new(&config, channels));
+        let watched = Arc::new(Watched::new(client));
+        let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
+        let hear = {
+            let (watched, wakes, net_of) = (watched.clone(), wakes.clone(), net_of.clone());
+            Arc::new(move |message: &[u8]| {
+                let net = net_of.get().and_then(Weak::upgrade);
+                let origin = |run: &str| net.as_ref().and_then(|net| net.origin_of_run(run));
+                if let Some(woken) = watched.open(message, origin) {
+                    wakes.push(woken);
+                }
+            })
+        };
+        let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
+        let net = Net::open(Arc::new(config), channel, hear, wakes, greeter).await?;
+        let _ = net_of.set(Arc::downgrade(&net));
+        Ok(Self { net, watched, prefix, max_lease, listing: Listing::default() })
+    }
+
+    fn key(&self, lock: &Name) -> Vec<u8> {
+        format!("{}{lock}", self.prefix).into_bytes()
+    }
+
+    /// One script call, to be made for whichever session it is sent on.
+    fn command(&self, lock: &Name, script: Script, args: Vec<Vec<u8>>) -> (Vec<u8>, Command) {
+        let key = self.key(lock);
+        let on = key.clone();
+        (key, Box::new(move |session| session.bound.command(script, &on, &args)))
+    }
+
+    fn request(&self, lock: &Name, request: &Request) -> (Vec<u8>, Command) {
+        let (script, args) = wire::encode(request);
+        self.command(lock, script, args)
+    }
+
+    fn show(&self, lock: &Name, waiters_max: usize) -> (Vec<u8>, Command) {
+        self.command(lock, Script::View, vec![waiters_max.to_string().into_bytes()])
+    }
+}
+
+/// What only a server that is not ours would say.
+fn strange(session: &Session, what: &str) -> EngineError {
+    let server = &session.link.address;
+    EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
+}
+
+fn answer((value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
+    let text: Option<String> = redis::from_redis_value(value).ok();
+    let answered = text.as_deref().and_then(wire::decode);
+    let wire::Answered { now_ms, more, reply } =
+        answered.ok_or_else(|| strange(&session, "a request"))?;
+    Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
+}
+
+fn seen((value, session): (Value, Arc<Session>)) -> Result<Option<View>, EngineError> {
+    view::read(&value).ok_or_else(|| strange(&session, "what a lock looks like"))
+}
+
+impl Engine for RedisEngine {
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+        Box::pin(async move {
+            let (key, command) = self.request(lock, &request);
+            answer(self.net.call(&key, &*command).await?)
+        })
+    }
+
+    fn call_all<'a>(
+        &'a self,
+        calls: Vec<(Name, Request)>,
+    ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
+        Box::pin(async move {
+            let calls: Vec<_> =
+                calls.iter().map(|(lock, request)| self.request(lock, request)).collect();
+            let answers = self.net.call_all(&calls).await;
+            answers.into_iter().map(|answered| answered.and_then(answer)).collect()
+        })
+    }
+
+    fn watch(&self, lock: &Name, owner: Owner) {
+        self.watched.add(lock, owner);
+    }
+
+    fn unwatch(&self, owner: Owner) {
+        self.watched.remove(owner);
+    }
+
+    fn source(&self, lock: &Name) -> u64 {
+        self.net.source(&self.key(lock))
+    }
+
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
+        Box::pin(async move {
+            let (value, session) = self.net.call(b"", &|_: &Session| cmd("TIME")).await?;
+            let now_ms = time_ms(&value).ok_or_else(|| strange(&session, "TIME"))?;
+            Ok(Stamp { now_ms, origin: session.link.origin() })
+        })
+    }
+
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
+        Box::pin(async move {
+            let (key, command) = self.show(lock, waiters_max);
+            seen(self.net.call(&key, &*command).await?)
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        pattern: &'a Pattern,
+        after: Option<&'a Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
+        Box::pin(async move {
+            let names = self.listing.names(&self.net, &self.prefix, pattern, after).await?;
+            let mut views = Vec::new();
+            for page in names.chunks(listing::PAGE) {
+                let calls: Vec<_> = page.iter().map(|lock| self.show(lock, waiters_max)).collect();
+                let answers = self.net.call_all(&calls).await;
+                for (lock, answered) in page.iter().zip(answers) {
+                    // One that was forgotten meanwhile is not there.
+                    if let Some(view) = answered.and_then(seen)?.filter(|view| !view.is_blank()) {
+                        views.push((lock.clone(), view));
+                    }
+                }
+                if views.len() >= max {
+                    views.truncate(max);
+                    return Ok(views);
+                }
+            }
+            self.listing.forget();
+            Ok(views)
+        })
+    }
+
+    fn max_lease(&self) -> Duration {
+        self.max_lease
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::full(Survives::AnyClient)
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        Box::pin(self.net.close())
+    }
+}
+
+/// A time that no answer ever had: what came with it can't be relied on without asking.
+const UNKNOWN: Origin = Origin { source: 0, epoch: u64::MAX };

@@ -1,0 +1,114 @@
+//! Asks a server who it is, and reads what it says.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+
+use super::check::Placement;
+use super::facts::{SECTIONS, ServerFacts};
+use super::failure::Failure;
+use super::line::Line;
+use super::link::{gone, send_all};
+use super::opener::Opener;
+use super::url::Address;
+
+/// One write: facts, and the lag where it matters.
+pub(crate) async fn ask_facts(
+    opener: &Opener,
+    line: &Line,
+    address: &Address,
+) -> Result<(ServerFacts, Option<Duration>), Failure> {
+    let mut commands: Vec<Cmd> = SECTIONS
+        .iter()
+        .map(|section| {
+            let mut info = cmd("INFO");
+            info.arg(section);
+            info
+        })
+        .collect();
+    commands.push(cmd("TIME"));
+    let guarded = opener.placement == Placement::Sentinel;
+    if guarded {
+        let mut settings = cmd("CONFIG");
+        settings.arg("GET").arg("min-replicas-to-write").arg("min-replicas-max-lag");
+        commands.push(settings);
+    }
+    let mut answers = send_all(line, address, commands).await;
+    // Many may not ask for settings; all else has to be answered.
+    let settings = if guarded { answers.pop().and_then(Result::ok) } else { None };
+    let lag = settings.and_then(|reply| lag(&reply));
+    let time = answers.pop().unwrap_or_else(|| Err(gone(address)))?;
+    let mut info = String::new();
+    for answer in answers {
+        info.push_str(&text(&answer?).unwrap_or_default());
+        info.push('\n');
+    }
+    let strange = || Failure::Broken(format!("{address} answers INFO and TIME in a strange way"));
+    let facts = now_ms(&time).and_then(|now_ms| ServerFacts::parse(&info, now_ms));
+    Ok((facts.ok_or_else(strange)?, lag))
+}
+
+pub(crate) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn now_ms(time: &Value) -> Option<u64> {
+    let [seconds, micros] = time.as_sequence()? else { return None };
+    let (seconds, micros) =
+        (text(seconds)?.parse::<u64>().ok()?, text(micros)?.parse::<u64>().ok()?);
+    seconds.checked_mul(1_000)?.checked_add(micros / 1_000)
+}
+
+/// Both settings have to be there for a master without replicas to stop taking writes.
+fn lag(reply: &Value) -> Option<Duration> {
+    let settings: HashMap<_, _> =
+        reply.as_map_iter()?.map(|(name, value)| (text(name), text(value))).collect();
+    let number = |name: &str| -> Option<u64> {
+        let value = settings.get(&Some(name.to_owned()))?.as_ref()?;
+        value.parse().ok().filter(|number| *number > 0)
+    };
+    number("min-replicas-to-write")?;
+    number("min-replicas-max-lag").map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_master_is_guarded_only_by_both_settings() {
+        let settings = |replicas: &'static str, seconds: &'static str| {
+            let pairs = [("min-replicas-to-write", replicas), ("min-replicas-max-lag", seconds)];
+            (
+                Value::Map(pairs.iter().map(|(name, value)| (bulk(name), bulk(value))).collect()),
+                Value::Array(
+                    pairs.iter().flat_map(|(name, value)| [bulk(name), bulk(value)]).collect(),
+                ),
+            )
+        };
+        for (replicas, seconds, wanted) in
+            [("1", "10", Some(10)), ("0", "10", None), ("2", "0", None), ("x", "10", None)]
+        {
+            let (map, array) = settings(replicas, seconds);
+            let wanted = wanted.map(Duration::from_secs);
+            assert_eq!((lag(&map), lag(&array)), (wanted, wanted), "{replicas} {seconds}");
+        }
+        assert_eq!(lag(&Value::Nil), None);
+    }
+
+    #[test]
+    fn time_is_in_two_parts() {
+        assert_eq!(now_ms(&Value::Array(vec![bulk("12"), bulk("345678")])), Some(12_345));
+        assert_eq!(now_ms(&Value::Array(vec![bulk("12")])), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether a server will do, judged by what it says of itself. Pure: nothing is asked here.
+
+use std::time::Duration;
+
+use super::facts::{Role, ServerFacts};
+use super::failure::Failure;
+use super::url::Address;
+
+const VERSION_MIN: (u32, u32, u32) = (7, 0, 0);
+const CLOCK_OFF_MS_MAX: u64 = 10_000;
+
+/// By which kind of URL the server was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    Single,
+    Sentinel,
+    Cluster,
+}
+
+/// What is known of a connection besides the server's own words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) placement: Placement,
+    pub(crate) resp3: bool,
+    /// Our wall clock.
+    pub(crate) local_ms: u64,
+    /// After how long without replicas a master stops taking writes; `None` if never.
+    pub(crate) lag: Option<Duration>,
+}
+
+/// Works, but less well than one may think.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub(crate) enum Warning {
+    #[error("maxmemory-policy is {0}, which may evict a lock that is held: set it to noeviction")]
+    Evicts(String),
+    #[error("there is no RESP3 (HELLO 3), so wake-ups take a second connection")]
+    NoResp3,
+    #[error(
+        "its clock differs from ours by {0} s: fencing tokens follow its clock, so keep it right"
+    )]
+    Clock(u64),
+    #[error(
+        "a master that has lost its replicas goes on taking writes, or does not let us ask: after \
+         a fail-over two holders are possible, and only the fencing token protects (set \
+         min-replicas-to-write 1 and min-replicas-max-lag)"
+    )]
+    Unguarded,
+}
+
+/// Why this server won't do at all.
+///
+/// At the first connect a replica is a mistake in the URL; later it may be a fail-over that is not
+/// over yet.
+pub(crate) fn refusal(
+    server: &Address,
+    facts: &ServerFacts,
+    placement: Placement,
+    first: bool,
+) -> Option<Failure> {
+    let broken = |what: String| Some(Failure::Broken(format!("{server} {what}")));
+    if facts.version < VERSION_MIN {
+        let (major, minor, patch) = facts.version;
+        return broken(format!("is of version {major}.{minor}.{patch}: 7.0 or later is needed"));
+    }
+    match placement {
+        Placement::Cluster if !facts.cluster_enabled => {
+            return broken("is not part of a Cluster: use redis://".to_owned());
+        }
+        Placement::Single | Placement::Sentinel if facts.cluster_enabled => {
+            return broken("is part of a Cluster: use redis+cluster://".to_owned());
+        }
+        _ => {}
+    }
+    if let Role::Replica { of } = &facts.role {
+        let why = format!("{server} is a replica of {of}: connect to its master");
+        let mistake = first && placement == Placement::Single;
+        return Some(if mistake { Failure::Broken(why) } else { Failure::NotMaster(why) });
+    }
+    facts.loading.then(|| Failure::Unreachable(format!("{server} is still loading its data")))
+}
+
+/// What should be known of it.
+pub(crate) fn warnings(facts: &ServerFacts, seen: Seen) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    match &facts.eviction_policy {
+        Some(policy) if policy != "noeviction" => warnings.push(Warning::Evicts(policy.clone())),
+        _ => {}
+    }
+    if !seen.resp3 {
+        warnings.push(Warning::NoResp3);
+    }
+    let off_ms = facts.now_ms.abs_diff(seen.local_ms);
+    if off_ms > CLOCK_OFF_MS_MAX {
+        warnings.push(Warning::Clock(off_ms / 1_000));
+    }
+    if seen.placement == Placement::Sentinel && seen.lag.is_none() {
+        warnings.push(Warning::Unguarded);
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::redis::net::facts::Flavor;
+
+    fn facts() -> ServerFacts {
+        ServerFacts {
+            run: "r".to_owned(),
+            version: (7, 0, 0),
+            flavor: Flavor::Redis,
+            role: Role::Master,
+            uptime_s: 1,
+            loading: false,
+            eviction_policy: Some("noeviction".to_owned()),
+            maxmemory: 0,
+            cluster_enabled: false,
+            now_ms: 1_000_000,
+        }
+    }
+
+    fn refused(facts: &ServerFacts, placement: Placement, first: bool) -> Option<Failure> {
+        refusal(&Address { host: "h".to_owned(), port: 1 }, facts, placement, first)
+    }
+
+    #[test]
+    fn a_good_server_is_neither_refused_nor_warned_of() {
+        let seen =
+            Seen { placement: Placement::Single, resp3: true, local_ms: 1_010_000, lag: None };
+        assert_eq!(refused(&facts(), Placement::Single, true), None);
+        assert_eq!(warnings(&facts(), seen), []);
+    }
+
+    #[test]
+    fn each_refusal_says_what_to_do() {
+        let says =
+            |facts: ServerFacts, placement, piece: &str| match refused(&facts, placement, true) {
+                Some(Failure::Broken(why)) => assert!(why.contains(piece), "{why}"),
+                other => panic!("{other:?}"),
+            };
+        says(ServerFacts { version: (6, 2, 14), ..facts() }, Placement::Single, "7.0 or later");
+        says(ServerFacts { cluster_enabled: true, ..facts() }, Placement::Single, "redis+cluster");
+        says(facts(), Placement::Cluster, "use redis://");
+        let replica = ServerFacts { role: Role::Replica { of: "m:2".to_owned() }, ..facts() };
+        says(replica.clone(), Placement::Single, "replica of m:2");
+        let later = refused(&replica, Placement::Single, false);
+        assert!(matches!(later, Some(Failure::NotMaster(_))), "{later:?}");
+        let sentinel = refused(&replica, Placement::Sentinel, true);
+        assert!(matches!(sentinel, Some(Failure::NotMaster(_))), "{sentinel:?}");
+        let loading = ServerFacts { loading: true, ..facts() };
+        let loading = refused(&loading, Placement::Single, true);
+        assert!(matches!(loading, Some(Failure::Unreachable(_))), "{loading:?}");
+    }
+
+    #[test]
+    fn each_warning_has_its_cause() {
+        let facts = ServerFacts { eviction_policy: Some("volatile-lru".to_owned()), ..facts() };
+        let seen =
+            Seen { placement: Placement::Sentinel, resp3: false, local_ms: 1_011_000, lag: None };
+        let all = [
+            Warning::Evicts("volatile-lru".to_owned()),
+            Warning::NoResp3,
+            Warning::Clock(11),
+            Warning::Unguarded,
+        ];
+        assert_eq!(warnings(&facts, seen), all);
+        let guarded = Seen { lag: Some(Duration::from_secs(10)), ..seen };
+        assert_eq!(warnings(&facts, guarded), all[..3]);
+    }
+}

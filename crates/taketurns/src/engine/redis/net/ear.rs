@@ -1,0 +1,73 @@
+//! A connection that only listens: RESP2, subscribed to one channel.
+//!
+//! For servers without RESP3, and for Sentinels' `+switch-master`. It is this small (log in, subscribe,
+//! read) since in RESP2 a subscribed connection can do nothing else.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd, parse_redis_value_async};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+use super::dial::Stream;
+use super::failure::Failure;
+use super::secret::Login;
+use super::url::Address;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// A subscribed connection.
+pub(crate) struct Ear {
+    stream: BufReader<Stream>,
+}
+
+/// The command that logs in.
+pub(crate) fn auth(login: &Login) -> Cmd {
+    let mut command = cmd("AUTH");
+    command.arg(login.user.as_deref()).arg(login.password.reveal());
+    command
+}
+
+impl Ear {
+    /// Subscribes.
+    pub(crate) async fn subscribe(
+        stream: Stream,
+        server: &Address,
+        login: Option<&Login>,
+        channel: &str,
+    ) -> Result<Self, Failure> {
+        let mut ear = Self { stream: BufReader::new(stream) };
+        if let Some(login) = login {
+            ear.ask(server, &auth(login)).await?;
+        }
+        ear.ask(server, cmd("SUBSCRIBE").arg(channel)).await?;
+        Ok(ear)
+    }
+
+    async fn ask(&mut self, server: &Address, command: &Cmd) -> Result<(), Failure> {
+        let asked = async {
+            self.stream.write_all(&command.get_packed_command()).await?;
+            self.stream.flush().await?;
+            parse_redis_value_async(&mut Default::default(), &mut self.stream).await
+        };
+        match timeout(ANSWER_WITHIN, asked).await {
+            Ok(Ok(Value::ServerError(error))) => Err(Failure::of_reply(server, &error)),
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Failure::of_setup(server, &error)),
+            Err(_) => Err(Failure::Unreachable(format!("{server} does not answer"))),
+        }
+    }
+
+    /// Passes on every message, until the connection is lost.
+    pub(crate) async fn hear(mut self, heard: impl Fn(&[u8])) {
+        let mut decoder = Default::default();
+        while let Ok(value) = parse_redis_value_async(&mut decoder, &mut self.stream).await {
+            if let Value::Array(parts) = value
+                && let [Value::BulkString(kind), _, Value::BulkString(message)] = parts.as_slice()
+                && kind == b"message"
+            {
+                heard(message);
+            }
+        }
+    }
+}

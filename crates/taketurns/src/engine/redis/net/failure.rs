@@ -1,0 +1,251 @@
+//! What an error of a server or of a connection means for us.
+//!
+//! ```text
+//!   -LOADING, refused, …      Unreachable   was not carried out
+//!   -READONLY                 NotMaster     was not carried out; who is the master?
+//!   connection lost, no reply Unknown       may have been carried out: never sent again here
+//!   -NOPERM, -OOM, …          Broken        was not, and never will be
+//!   -NOSCRIPT, TTVERIFY, -MOVED, -ASK       was not: do something, then send it again
+//! ```
+//!
+//! Texts name the server and never repeat what was sent: a server that does not know a command
+//! answers with its arguments, and those of `HELLO` and `AUTH` are passwords.
+
+use redis::{RedisError, ServerError};
+
+use super::url::Address;
+use crate::engine::EngineError;
+
+/// Longer than any sentence of a server; a script's error may carry a trace.
+const DETAIL_CHARS_MAX: usize = 200;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Surely not carried out: the server can't be reached or can't answer now.
+    Unreachable(String),
+    /// Surely not carried out: this server is no master any more.
+    NotMaster(String),
+    /// Surely not carried out: the keys are on their way to another node.
+    TryAgain(String),
+    /// Sent, but not answered.
+    Unknown(String),
+    /// Not carried out, and the same will be said again.
+    Broken(String),
+    /// The server does not know the script.
+    NoScript,
+    /// A script found that what the session knows of the server is not so any more.
+    Reverify,
+    /// Another node has the slot.
+    Moved { slot: u16, addr: String },
+    /// Another node has this key already.
+    Ask { slot: u16, addr: String },
+}
+
+impl Failure {
+    /// Of an error reply.
+    pub(crate) fn of_reply(server: &Address, error: &ServerError) -> Self {
+        Self::of_code(server, error.code(), error.details().unwrap_or_default())
+    }
+
+    /// Of an error while nothing but the connection itself was being set up.
+    pub(crate) fn of_setup(server: &Address, error: &RedisError) -> Self {
+        match (error.code(), error.detail()) {
+            (Some(code), detail) => Self::of_code(server, code, detail.unwrap_or_default()),
+            (None, _) if error.is_timeout() => {
+                Self::Unreachable(format!("{server} accepts connections but does not answer"))
+            }
+            (None, _) => Self::Unreachable(format!(
+                "{server} ended the connection at its first command: is it Redis, and does the \
+                 URL say what it wants for TLS (rediss, cert, key)?"
+            )),
+        }
+    }
+
+    /// Of a connection on which something had been sent.
+    pub(crate) fn of_connection(server: &Address, error: &RedisError) -> Self {
+        Self::Unknown(if error.is_timeout() {
+            format!("{server} did not answer in time")
+        } else {
+            format!("the connection to {server} was lost before the answer came")
+        })
+    }
+
+    /// Of the two parts of an error reply.
+    fn of_code(server: &Address, code: &str, detail: &str) -> Self {
+        let unreachable = |what: &str| Self::Unreachable(format!("{server} {what}"));
+        let broken = |what: &str| Self::Broken(format!("{server} {what}"));
+        match code {
+            "NOSCRIPT" => Self::NoScript,
+            code if code.starts_with("TTVERIFY") => Self::Reverify,
+            "MOVED" | "ASK" => redirect(code, detail)
+                .unwrap_or_else(|| broken("sent a redirection that can't be read")),
+            "LOADING" => unreachable("is still loading its data"),
+            "CLUSTERDOWN" => unreachable("says that the Cluster is down"),
+            "BUSY" => unreachable("is busy with a script of somebody"),
+            "NOREPLICAS" => {
+                unreachable("takes no writes: too few replicas (min-replicas-to-write)")
+            }
+            "ERR" if detail.contains("max number of clients") => {
+                unreachable("has no room for another connection (maxclients)")
+            }
+            "READONLY" => Self::NotMaster(format!("{server} is a replica, and takes no writes")),
+            "MASTERDOWN" => {
+                Self::NotMaster(format!("{server} is a replica that has lost its master"))
+            }
+            "TRYAGAIN" => Self::TryAgain(format!("{server} is moving this key to another node")),
+            "NOAUTH" => broken("wants a password: see the URL's user and password"),
+            "WRONGPASS" => broken("does not accept the user or the password"),
+            "ERR" if detail.contains("without any password configured") => {
+                broken("was given a password, and has none: leave it out of the URL")
+            }
+            "NOPERM" => Self::Broken(no_permission(server, detail)),
+            "ERR" if detail.contains("ACL failure") => Self::Broken(no_permission(server, detail)),
+            "OOM" => broken(
+                "is out of memory (maxmemory) and takes no writes: raise maxmemory or free some",
+            ),
+            "MISCONF" => broken("takes no writes, since it can't save its data: see its log"),
+            "WRONGTYPE" => {
+                broken("has something else than a lock at this key: choose another name or prefix")
+            }
+            "CROSSSLOT" => broken("was asked for keys of different slots at once"),
+            "DENIED" => broken("takes no connections from other machines (protected-mode)"),
+            "ERR" if detail.contains("DB index") => {
+                broken("has no database of that number: see the end of the URL")
+            }
+            _ => Self::Broken(format!("{server} answered: {}", harmless(code, detail))),
+        }
+    }
+
+    /// The server of this session is not the one to ask: the master has to be looked up again.
+    pub(crate) fn wants_master(&self) -> bool {
+        matches!(self, Self::NotMaster(_) | Self::Unknown(_))
+    }
+
+    /// While a session was being opened: the request itself was not sent.
+    pub(crate) fn before_sending(self) -> Self {
+        match self {
+            Self::Unknown(why) => Self::Unreachable(why),
+            other => other,
+        }
+    }
+}
+
+impl From<Failure> for EngineError {
+    fn from(failure: Failure) -> Self {
+        let busy = |what: &str| Self::Unreachable(format!("the server {what}"));
+        match failure {
+            Failure::Unreachable(why) | Failure::NotMaster(why) | Failure::TryAgain(why) => {
+                Self::Unreachable(why)
+            }
+            Failure::Unknown(why) => Self::Unknown(why),
+            Failure::Broken(why) => Self::Broken(why),
+            // None of these was carried out; only that it goes on like this brings them here.
+            Failure::NoScript => busy("forgets its scripts as fast as they are loaded"),
+            Failure::Reverify => busy("changes its run as fast as it is looked at"),
+            Failure::Moved { .. } | Failure::Ask { .. } => {
+                busy("sends us from node to node: the Cluster is being rearranged")
+            }
+        }
+    }
+}
+
+fn redirect(code: &str, detail: &str) -> Option<Failure> {
+    let (slot, addr) = detail.split_once(' ')?;
+    let (slot, addr) = (slot.parse().ok()?, addr.split(' ').next()?.to_owned());
+    Some(match code {
+        "MOVED" => Failure::Moved { slot, addr },
+        _ => Failure::Ask { slot, addr },
+    })
+}
+
+/// The server says which right: `… to run the 'publish' command`, `… the keys mentioned …`.
+fn no_permission(server: &Address, detail: &str) -> String {
+    let right = if let Some(command) = detail.split('\'').nth(1) {
+        format!("run the command {command:?}")
+    } else if detail.contains("channel") {
+        "use the channels of this client".to_owned()
+    } else if detail.contains("key") {
+        "use the keys of this prefix".to_owned()
+    } else {
+        "do this".to_owned()
+    };
+    format!("{server} does not let this user {right}: see its ACL")
+}
+
+fn harmless(code: &str, detail: &str) -> String {
+    let detail = detail.split(", with args beginning with").next().unwrap_or_default();
+    let line = detail.lines().next().unwrap_or_default();
+    let text = if code == "ERR" { line.to_owned() } else { format!("{code} {line}") };
+    text.chars().take(DETAIL_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure::*;
+    use super::*;
+
+    fn of(line: &str) -> Failure {
+        let server = Address { host: "h".to_owned(), port: 1 };
+        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+            redis::Value::ServerError(error) => Failure::of_reply(&server, &error),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_reply_means_one_thing() {
+        assert_eq!(of("NOSCRIPT No matching script."), NoScript);
+        assert_eq!(of("TTVERIFY run"), Reverify);
+        assert_eq!(
+            of("MOVED 3999 10.0.0.1:6381"),
+            Moved { slot: 3999, addr: "10.0.0.1:6381".into() }
+        );
+        assert_eq!(of("ASK 7 :6381"), Ask { slot: 7, addr: ":6381".into() });
+        for line in ["LOADING Redis is", "CLUSTERDOWN x", "BUSY Redis", "NOREPLICAS Not enough"] {
+            assert!(matches!(of(line), Unreachable(why) if why.starts_with("h:1 ")), "{line}");
+        }
+        assert!(matches!(of("ERR max number of clients reached"), Unreachable(_)));
+        assert!(matches!(of("READONLY You can't write"), NotMaster(_)));
+        assert!(matches!(of("MASTERDOWN Link with"), NotMaster(_)));
+        assert!(matches!(of("TRYAGAIN Multiple keys"), TryAgain(_)));
+        let broken = [
+            ("NOAUTH Authentication required.", "password"),
+            ("WRONGPASS invalid username-password pair", "password"),
+            ("NOPERM this user has no permissions to run the 'publish' command", "\"publish\""),
+            ("NOPERM this user has no permissions to access one of the keys", "keys"),
+            ("NOPERM this user has no permissions to access the channel", "channels"),
+            ("ERR ACL failure in script: ... run the 'hset' command", "\"hset\""),
+            ("OOM command not allowed", "maxmemory"),
+            ("MISCONF Redis is configured", "save"),
+            ("WRONGTYPE Operation against", "something else than a lock"),
+            ("ERR DB index is out of range", "database"),
+            ("DENIED Redis is running in protected mode", "protected"),
+            ("ERR user_script:1: oops", "user_script:1: oops"),
+            ("MOVED nonsense", "redirection"),
+        ];
+        for (line, piece) in broken {
+            match of(line) {
+                Broken(why) => assert!(why.starts_with("h:1 ") && why.contains(piece), "{why}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_not_repeated() {
+        let failure = of("ERR unknown command 'HELLO', with args beginning with: 'AUTH' 'SECRET'");
+        assert!(matches!(failure, Broken(why) if why.contains("HELLO") && !why.contains("SECRET")));
+    }
+
+    #[test]
+    fn only_what_was_sent_is_unknown() {
+        let why = || "x".to_owned();
+        assert_eq!(EngineError::from(Unknown(why())), EngineError::Unknown(why()));
+        assert_eq!(EngineError::from(Broken(why())), EngineError::Broken(why()));
+        assert_eq!(Unknown(why()).before_sending(), Unreachable(why()));
+        let moved = Moved { slot: 1, addr: why() };
+        for failure in [Unreachable(why()), NotMaster(why()), NoScript, Reverify, moved] {
+            assert!(matches!(EngineError::from(failure), EngineError::Unreachable(_)));
+        }
+    }
+}

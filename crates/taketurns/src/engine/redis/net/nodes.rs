@@ -1,0 +1,109 @@
+//! The nodes of a Cluster, and our map of who has which slot.
+
+use std::sync::Arc;
+
+use super::door::Door;
+use super::slots::{Range, SLOTS};
+use super::url::Address;
+
+/// A node keeps its number for as long as the client lives, also if it has no slots for a while.
+pub(crate) struct Node {
+    pub(crate) address: Address,
+    pub(crate) source: u64,
+    pub(crate) door: Door,
+}
+
+pub(crate) struct Map {
+    nodes: Vec<Arc<Node>>,
+    owners: Vec<Option<Arc<Node>>>,
+}
+
+impl Map {
+    pub(crate) fn new() -> Self {
+        Self { nodes: Vec::new(), owners: vec![None; usize::from(SLOTS)] }
+    }
+
+    /// The node at that address, known or new.
+    pub(crate) fn node(&mut self, address: &Address) -> Arc<Node> {
+        if let Some(node) = self.nodes.iter().find(|node| node.address == *address) {
+            return node.clone();
+        }
+        let source = self.nodes.len() as u64;
+        let node = Arc::new(Node { address: address.clone(), source, door: Door::default() });
+        self.nodes.push(node.clone());
+        node
+    }
+
+    /// All that were ever known.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.clone()
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        self.nodes.iter().map(|node| node.address.clone()).collect()
+    }
+
+    pub(crate) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        self.owners.get(usize::from(slot))?.clone()
+    }
+
+    /// The lowest slot that a node has.
+    pub(crate) fn lowest(&self, node: &Arc<Node>) -> Option<u16> {
+        let owned = |owner: &Option<Arc<Node>>| {
+            owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, node))
+        };
+        self.owners.iter().position(owned).and_then(|slot| u16::try_from(slot).ok())
+    }
+
+    /// Those that have slots, each once.
+    pub(crate) fn masters(&self) -> Vec<Arc<Node>> {
+        self.nodes.iter().filter(|node| self.lowest(node).is_some()).cloned().collect()
+    }
+
+    /// One slot is elsewhere.
+    pub(crate) fn give(&mut self, slot: u16, address: &Address) -> Arc<Node> {
+        let node = self.node(address);
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = Some(node.clone());
+        }
+        node
+    }
+
+    /// A whole new map. Gives the nodes that have no slots in it.
+    pub(crate) fn replace(&mut self, ranges: &[Range]) -> Vec<Arc<Node>> {
+        self.owners.fill(None);
+        for range in ranges {
+            let node = self.node(&range.master);
+            self.owners[usize::from(range.first)..=usize::from(range.last)].fill(Some(node));
+        }
+        self.nodes.iter().filter(|node| self.lowest(node).is_none()).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        Address { host: "h".to_owned(), port }
+    }
+
+    fn range(first: u16, last: u16, port: u16) -> Range {
+        Range { first, last, master: at(port) }
+    }
+
+    #[test]
+    fn a_node_keeps_its_number_whatever_becomes_of_its_slots() {
+        let mut map = Map::new();
+        assert!(map.replace(&[range(0, 99, 1), range(100, 16383, 2)]).is_empty());
+        assert_eq!(map.owner(99).unwrap().source, 0);
+        assert_eq!(map.owner(100).unwrap().source, 1);
+        assert_eq!(map.lowest(&map.owner(100).unwrap()), Some(100));
+        assert_eq!(map.give(50, &at(3)).source, 2);
+        assert_eq!(map.owner(50).unwrap().address, at(3));
+        let idle = map.replace(&[range(0, 16383, 2)]);
+        assert_eq!(idle.iter().map(|node| node.source).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(map.masters().len(), 1);
+        assert_eq!(map.node(&at(1)).source, 0);
+    }
+}

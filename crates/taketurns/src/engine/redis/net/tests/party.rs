@@ -1,0 +1,135 @@
+//! A client of the transport, with everything that it is told kept for the test to look at.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redis::{Cmd, Value};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::super::failure::Failure;
+use super::super::link::Link;
+use super::super::session::{Greet, Session};
+use super::super::topology::Net;
+use super::super::url::Config;
+use super::server::PATIENCE;
+use crate::engine::redis::greeter::Bound;
+use crate::engine::{EngineError, EngineFuture, Wakes, Woken};
+
+pub(crate) const CHANNEL: &str = "tt:channel";
+
+/// A script that only a greeted client has loaded.
+pub(crate) const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
+pub(crate) const SHA: &str = "61636018f4e6b5817b89791bbed242f93fa089e3";
+
+/// Greets by remembering the run, and counts.
+#[derive(Default)]
+pub(crate) struct Host {
+    pub(crate) greets: AtomicUsize,
+    pub(crate) loads: AtomicUsize,
+    pub(crate) keys: std::sync::Mutex<Vec<Vec<u8>>>,
+}
+
+impl Greet for Host {
+    fn greet<'a>(
+        &'a self,
+        link: &'a Link,
+        home_key: Vec<u8>,
+    ) -> EngineFuture<'a, Result<Bound, Failure>> {
+        Box::pin(async move {
+            self.greets.fetch_add(1, Ordering::SeqCst);
+            if !home_key.is_empty() {
+                // Refused by a node that does not have the slot of this key.
+                link.send(redis::cmd("SET").arg(&home_key).arg(&link.facts.run)).await?;
+                self.keys.lock().unwrap().push(home_key);
+            }
+            Ok(Bound::of_run(&link.facts.run))
+        })
+    }
+
+    fn load<'a>(
+        &'a self,
+        link: &'a Link,
+        _home_key: Vec<u8>,
+    ) -> EngineFuture<'a, Result<Bound, Failure>> {
+        Box::pin(async move {
+            self.loads.fetch_add(1, Ordering::SeqCst);
+            link.send(redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT)).await?;
+            Ok(Bound::of_run(&link.facts.run))
+        })
+    }
+}
+
+pub(crate) struct Party {
+    pub(crate) net: Arc<Net>,
+    pub(crate) host: Arc<Host>,
+    heard: mpsc::UnboundedReceiver<Vec<u8>>,
+    woken: mpsc::UnboundedReceiver<Woken>,
+}
+
+impl Party {
+    pub(crate) async fn open(url: &str) -> Result<Self, EngineError> {
+        let config = Arc::new(Config::parse(url).unwrap());
+        let (say, heard) = mpsc::unbounded_channel();
+        let (wakes, woken) = Wakes::channel();
+        let host = Arc::new(Host::default());
+        let hear = Arc::new(move |message: &[u8]| {
+            let _ = say.send(message.to_vec());
+        });
+        let net = Net::open(config, CHANNEL.to_owned(), hear, wakes, host.clone()).await?;
+        Ok(Self { net, host, heard, woken })
+    }
+
+    pub(crate) async fn call(&self, words: &[&str]) -> Result<(Value, Arc<Session>), EngineError> {
+        let key = words.get(1).copied().unwrap_or("key");
+        self.net.call(key.as_bytes(), &|_| command(words)).await
+    }
+
+    /// Calls until it is carried out, as a client would.
+    pub(crate) async fn call_until(&self, words: &[&str]) -> (Value, Arc<Session>) {
+        let calling = async {
+            loop {
+                match self.call(words).await {
+                    Ok(answer) => return answer,
+                    Err(EngineError::Broken(why)) => panic!("{words:?}: {why}"),
+                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+                }
+            }
+        };
+        timeout(PATIENCE, calling).await.expect("it is carried out at last")
+    }
+
+    pub(crate) async fn heard(&mut self) -> Vec<u8> {
+        timeout(PATIENCE, self.heard.recv()).await.expect("a message").unwrap()
+    }
+
+    pub(crate) async fn recheck(&mut self) {
+        let woken = timeout(PATIENCE, self.woken.recv()).await.expect("a recheck");
+        assert_eq!(woken, Some(Woken::Recheck));
+    }
+
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.woken.try_recv().is_err() && self.heard.try_recv().is_err()
+    }
+}
+
+pub(crate) fn command(words: &[&str]) -> Cmd {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command
+}
+
+pub(crate) async fn refused(url: &str) -> EngineError {
+    match Party::open(url).await {
+        Ok(_) => panic!("{url} was opened"),
+        Err(error) => error,
+    }
+}
+
+pub(crate) fn assert_broken(error: &EngineError, piece: &str) {
+    assert!(matches!(error, EngineError::Broken(why) if why.contains(piece)), "{error:?}");
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    redis::from_redis_value_ref(value).unwrap()
+}

@@ -1,0 +1,63 @@
+//! What a session has to be told again: scripts that are gone, a run that has changed.
+
+use std::sync::atomic::Ordering;
+
+use redis::Value;
+
+use super::party::{Party, SHA, command};
+use super::server::Server;
+use crate::engine::EngineError;
+use crate::engine::redis::net::topology::Command;
+
+const COUNT: [&str; 4] = ["EVALSHA", SHA, "1", "n"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_is_not_there_is_loaded_once_for_all() {
+    let server = Server::start("redis-server", &[]);
+    let party = Party::open(&server.url()).await.unwrap();
+    let (_, before) = party.call(&["GET", "n"]).await.unwrap();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let net = party.net.clone();
+        calls.spawn(async move { net.call(b"n", &|_| command(&COUNT)).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        let (_, session) = answer.unwrap().unwrap();
+        assert_eq!(session.link.epoch, before.link.epoch);
+    }
+    assert_eq!(party.host.loads.load(Ordering::SeqCst), 1);
+    assert_eq!(server.ask::<i64>(&["GET", "n"]), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_one_write_too() {
+    let server = Server::start("redis-server", &[]);
+    let party = Party::open(&server.url()).await.unwrap();
+    let calls: Vec<(Vec<u8>, Command)> = (0..10)
+        .map(|_| {
+            let command: Command = Box::new(|_| command(&COUNT));
+            (b"n".to_vec(), command)
+        })
+        .collect();
+    let answers = party.net.call_all(&calls).await;
+    let values: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().0).collect();
+    assert_eq!(values, (1..=10).map(Value::Int).collect::<Vec<_>>());
+    assert_eq!(party.host.loads.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_wants_to_be_verified_is_greeted_and_sent_again() {
+    let server = Server::start("redis-server", &[]);
+    let party = Party::open(&server.url()).await.unwrap();
+    // It is content the third time.
+    let script = "if redis.call('INCR', KEYS[1]) < 3 then \
+                  return redis.error_reply('TTVERIFY run') end return 'fine'";
+    let words = ["EVAL", script, "1", "n"];
+    let (value, _) = party.net.call(b"n", &|_| command(&words)).await.unwrap();
+    assert_eq!(super::party::text(&value), "fine");
+    assert_eq!(party.host.greets.load(Ordering::SeqCst), 3);
+    let never = ["EVAL", "return redis.error_reply('TTVERIFY run')", "0"];
+    let error = party.net.call(b"n", &|_| command(&never)).await.err().unwrap();
+    assert!(matches!(error, EngineError::Unreachable(_)), "{error:?}");
+    assert_eq!(party.host.greets.load(Ordering::SeqCst), 5);
+}

@@ -1,0 +1,206 @@
+//! One server: answers, messages, and that nothing is left behind.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use redis::Value;
+
+use super::party::{CHANNEL, Party, assert_broken, command, refused};
+use super::server::{BOTH, PATIENCE, Server, free_port, until};
+use crate::engine::EngineError;
+use crate::engine::redis::net::topology::Command;
+
+/// `rename-command` takes HELLO away, as some hosters and proxies do.
+const NO_HELLO: [&str; 3] = ["--rename-command", "HELLO", ""];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_answered_and_says_by_which_session() {
+    for program in BOTH {
+        let server = Server::start(program, &[]);
+        let party = Party::open(&server.url()).await.unwrap();
+        let (value, session) = party.call(&["SET", "a", "1"]).await.unwrap();
+        assert_eq!(value, Value::Okay);
+        assert_eq!(session.bound.run(), session.link.facts.run);
+        assert_eq!((session.link.source, party.net.source(b"a")), (0, 0));
+        let run = &session.link.facts.run;
+        assert_eq!(party.net.origin_of_run(&run[..8]), Some(session.link.origin()));
+        assert_eq!(party.net.origin_of_run("none"), None);
+        assert_eq!(party.net.masters().await.unwrap().len(), 1);
+        assert_eq!(*party.host.keys.lock().unwrap(), [b"tt:\x01run".to_vec()]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_arrive_over_one_connection_or_two() {
+    for program in BOTH {
+        for (arguments, connections) in [(&[][..], 1), (&NO_HELLO[..], 2)] {
+            let server = Server::start(program, arguments);
+            let mut party = Party::open(&server.url()).await.unwrap();
+            assert_eq!(server.connections(), connections);
+            server.ask::<i64>(&["PUBLISH", "tt:other", "not for us"]);
+            assert_eq!(server.ask::<i64>(&["PUBLISH", CHANNEL, "wake\0up"]), 1);
+            assert_eq!(party.heard().await, b"wake\0up");
+            assert_eq!(party.call(&["GET", "a"]).await.unwrap().0, Value::Nil);
+            assert!(party.is_quiet());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_one_write_each_command_has_its_own_answer() {
+    let server = Server::start("redis-server", &[]);
+    let party = Party::open(&server.url()).await.unwrap();
+    let calls: Vec<(Vec<u8>, Command)> = (0..50)
+        .map(|n| {
+            let words = if n % 10 == 3 { ["HGET", "a", "f"] } else { ["APPEND", "a", "x"] };
+            let command: Command = Box::new(move |_| command(&words));
+            (b"a".to_vec(), command)
+        })
+        .collect();
+    let answers = party.net.call_all(&calls).await;
+    assert_eq!(answers.len(), 50);
+    let mut length = 0;
+    for (n, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok((value, _)) => {
+                length += 1;
+                assert_eq!(value, Value::Int(length), "{n}");
+            }
+            Err(error) => {
+                assert_eq!(n % 10, if length == 0 { 0 } else { 3 });
+                assert_broken(&error, "something else than a lock");
+            }
+        }
+    }
+    assert_eq!(length, 45);
+    assert!(party.net.call_all(&[]).await.is_empty());
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_leaves_no_connection_and_no_task() {
+    for arguments in [&[][..], &NO_HELLO[..]] {
+        let server = Server::start("redis-server", arguments);
+        let before = tasks();
+        let party = Party::open(&server.url()).await.unwrap();
+        assert!(server.connections() > 0);
+        let (_, session) = party.call(&["GET", "a"]).await.unwrap();
+        party.net.close().await;
+        until("all tasks have ended", || tasks() == before);
+        until("the server has no connection", || server.connections() == 0);
+        assert!(!session.link.is_alive());
+        assert_broken(&party.call(&["GET", "a"]).await.err().unwrap(), "closed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_leaves_no_connection_and_no_task() {
+    let server = Server::start("redis-server", &[]);
+    let before = tasks();
+    drop(Party::open(&server.url()).await.unwrap());
+    until("all tasks have ended", || tasks() == before);
+    until("the server has no connection", || server.connections() == 0);
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// An executor that has never heard of tokio.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park_timeout(PATIENCE),
+        }
+    }
+}
+
+#[test]
+fn calls_need_no_runtime_of_the_callers() {
+    let server = Server::start("redis-server", &[]);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let party = runtime.block_on(Party::open(&server.url())).unwrap();
+    assert_eq!(block_on(party.call(&["SET", "a", "1"])).unwrap().0, Value::Okay);
+    server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    // The killing may be noticed only by this call, or by its predecessor.
+    until("it is connected again", || block_on(party.call(&["GET", "a"])).is_ok());
+    let masters = block_on(party.net.masters()).unwrap();
+    assert_eq!(block_on(masters[0].link.send(&command(&["DBSIZE"]))), Ok(Value::Int(2)));
+    block_on(party.net.close());
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_unreachable() {
+    let error = refused(&format!("redis://127.0.0.1:{}", free_port())).await;
+    assert!(
+        matches!(&error, EngineError::Unreachable(why) if why.contains("127.0.0.1")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn strict_turns_warnings_into_errors() {
+    let server = Server::start("redis-server", &["--maxmemory-policy", "allkeys-lru"]);
+    assert!(Party::open(&server.url()).await.is_ok());
+    let error = refused(&format!("{}?strict=true", server.url())).await;
+    assert_broken(&error, "noeviction");
+    server.ask::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert!(Party::open(&format!("{}?strict=true", server.url())).await.is_ok());
+}
+
+/// Counts warnings.
+struct Warnings(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_warning_is_logged_once_and_not_at_every_reconnect() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let _guard = tracing::subscriber::set_default(Warnings(count.clone()));
+    let server = Server::start("redis-server", &["--maxmemory-policy", "allkeys-lru"]);
+    let mut party = Party::open(&server.url()).await.unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    party.recheck().await;
+    party.call(&["GET", "a"]).await.unwrap();
+    party.recheck().await;
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_server_of_another_kind_is_refused() {
+    let server = Server::start("redis-server", &["--cluster-enabled", "yes"]);
+    assert_broken(&refused(&server.url()).await, "redis+cluster://");
+    let server = Server::start("redis-server", &[]);
+    let url = format!("redis+cluster://127.0.0.1:{}", server.port);
+    assert_broken(&refused(&url).await, "use redis://");
+}

@@ -1,0 +1,158 @@
+//! What URLs are read as, and what is said of bad ones.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::secret::{Secret, Source};
+use super::super::url::{Address, Config, Failover, Servers, Tls};
+
+fn parse(url: &str) -> Config {
+    Config::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn one(host: &str, port: u16) -> Servers {
+    Servers::One(at(host, port))
+}
+
+fn at(host: &str, port: u16) -> Address {
+    Address { host: host.to_owned(), port }
+}
+
+fn given(password: &str) -> Source {
+    Source::Url(Secret::new(password.to_owned()))
+}
+
+#[test]
+fn a_bare_url_means_the_defaults() {
+    let config = parse("redis://");
+    assert_eq!(config.servers, one("127.0.0.1", 6379));
+    assert_eq!((config.db, config.strict, config.tls), (0, false, None));
+    assert_eq!((config.prefix.as_str(), config.max_lease), ("tt:", Duration::from_secs(60)));
+    assert_eq!(config.failover, Failover::Quarantine);
+    assert_eq!(
+        (config.credentials.user, config.credentials.password),
+        (None, Source::Surroundings)
+    );
+}
+
+#[test]
+fn hosts_ports_and_databases() {
+    assert_eq!(parse("redis://h").servers, one("h", 6379));
+    assert_eq!(parse("redis://h:7000/").servers, one("h", 7000));
+    assert_eq!(parse("redis://:7000/3").db, 3);
+    assert_eq!(parse("redis://[::1]").servers, one("::1", 6379));
+    assert_eq!(parse("redis://[fe80::1]:7/9").servers, one("fe80::1", 7));
+    assert_eq!(at("::1", 7).to_string(), "[::1]:7");
+    let cluster = Servers::Cluster(vec![at("a", 6379), at("b", 7001)]);
+    assert_eq!(parse("redis+cluster://a,b:7001").servers, cluster);
+}
+
+#[test]
+fn users_and_passwords_are_decoded() {
+    let credentials = |url| parse(url).credentials;
+    assert_eq!(credentials("redis://bob@h").user.as_deref(), Some("bob"));
+    assert_eq!(credentials("redis://bob@h").password, Source::Surroundings);
+    assert_eq!(credentials("redis://:p%40%2F%3a@h").password, given("p@/:"));
+    assert_eq!(credentials("redis://b%20b:p:q@h").user.as_deref(), Some("b b"));
+    assert_eq!(credentials("redis://b:p:q@h").password, given("p:q"));
+    assert_eq!(credentials("redis://b:@h").password, given(""));
+    assert_eq!(
+        credentials("redis://b@h?password_file=/run/a%26b").password,
+        Source::File(PathBuf::from("/run/a&b"))
+    );
+    assert_eq!(credentials("redis://h?password_env=PW").password, Source::Variable("PW".into()));
+}
+
+#[test]
+fn sentinel_has_its_own_port_name_and_credentials() {
+    let config = parse(
+        "redis+sentinel://u:p@h1,h2:9,[::1]/my%20master/4?sentinel_user=s&sentinel_password_env=E",
+    );
+    let Servers::Sentinel { sentinels, master, credentials } = config.servers else {
+        panic!("{:?}", config.servers);
+    };
+    assert_eq!(sentinels, [at("h1", 26379), at("h2", 9), at("::1", 26379)]);
+    assert_eq!((master.as_str(), config.db), ("my master", 4));
+    assert_eq!(credentials.user.as_deref(), Some("s"));
+    assert_eq!(credentials.password, Source::Variable("E".into()));
+    assert_eq!(config.credentials.password, given("p"));
+}
+
+#[test]
+fn options() {
+    let config = parse("redis://h?prefix=a%3Ab&max_lease=1.5&failover=strict&strict=true");
+    assert_eq!((config.prefix.as_str(), config.max_lease), ("a:b", Duration::from_millis(1500)));
+    assert_eq!((config.failover, config.strict), (Failover::Strict, true));
+    assert_eq!(parse("redis://h?prefix=").prefix, "");
+    assert_eq!(parse("redis://h?failover=immediate").failover, Failover::Immediate);
+    assert_eq!(parse("rediss://h").tls, Some(Tls::default()));
+    let tls = parse("rediss+cluster://h?ca=/c&cert=/a&key=/b").tls.unwrap();
+    assert_eq!(tls.ca, Some("/c".into()));
+    assert_eq!(tls.identity, Some(("/a".into(), "/b".into())));
+}
+
+/// The URL, and a piece of what is said about it.
+const BAD: &[(&str, &str)] = &[
+    ("redis:/h", "redis://"),
+    ("http://:SECRET@h", "redis+sentinel://"),
+    ("redis://:SECRET", "port"),
+    ("redis://h:0", "port"),
+    ("redis://h:65536", "port"),
+    ("redis://u:SEC/RET@h", "%2F"),
+    ("redis://u:SEC?RET@h", "%3F"),
+    ("redis://u:SEC#RET@h", "%23"),
+    ("redis://u:SEC%RET@h", "the password has a %"),
+    ("redis://u:SECRET%ff@h", "the password is not UTF-8"),
+    ("redis://%+1SECRET@h", "the user has a %"),
+    ("redis://::1", "brackets"),
+    ("redis://[::1", "bracket"),
+    ("redis://[::1]x", "after a host's ]"),
+    ("redis://[SECRET]", "IPv6"),
+    ("redis://h h", "character"),
+    ("redis://a,b", "one host"),
+    ("redis://h/two", "database"),
+    ("redis://h/-1", "database"),
+    ("redis+cluster://h/1", "no databases"),
+    ("redis+sentinel://h", "master's name"),
+    ("redis+sentinel://h/m/x", "database"),
+    ("redis://h?ttl=1", "\"ttl\"; the options are prefix,"),
+    ("redis://h?prefix=a&prefix=b", "\"prefix\" is there twice"),
+    ("redis://h?prefix=%0a", "control"),
+    ("redis+cluster://h?prefix={a}", "{"),
+    ("redis://h?max_lease=0.5", "max_lease"),
+    ("redis://h?max_lease=NaN", "max_lease"),
+    ("redis://h?max_lease=86401", "max_lease"),
+    ("redis://h?failover=never", "quarantine"),
+    ("redis://h?strict=1", "strict"),
+    ("redis://h?protocol=plain", "not there yet"),
+    ("redis://h?ca=/x", "rediss"),
+    ("rediss://h?cert=/x", "together"),
+    ("rediss://h?ca=", "needs a path"),
+    ("redis://:SECRET@h?password_env=E", "one place"),
+    ("redis://h?password_env=E&password_file=/f", "one place"),
+    ("redis://h?password_env=", "variable"),
+    ("redis://h?sentinel_user=u", "redis+sentinel"),
+];
+
+#[test]
+fn what_is_wrong_is_said_without_the_password() {
+    for (url, piece) in BAD {
+        let error = Config::parse(url).expect_err(url);
+        assert!(error.contains(piece), "{url}: {error}");
+        assert!(!error.contains("SEC") && !error.contains("RET"), "{url}: {error}");
+        assert!(!error.contains('\n') && !error.is_empty(), "{url}: {error}");
+    }
+    let long = format!("redis://h?prefix={}", "x".repeat(65));
+    assert!(Config::parse(&long).unwrap_err().contains("64"));
+}
+
+#[test]
+fn announced_addresses() {
+    let announced = |text| Address::announced(text, "asked");
+    assert_eq!(announced("10.0.0.1:7"), Some(at("10.0.0.1", 7)));
+    assert_eq!(announced(":7"), Some(at("asked", 7)));
+    assert_eq!(announced("?:7"), Some(at("asked", 7)));
+    assert_eq!(announced("::1:7"), Some(at("::1", 7)));
+    assert_eq!(announced("nothing"), None);
+    assert_eq!(announced("h:0"), None);
+}

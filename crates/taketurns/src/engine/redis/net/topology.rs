@@ -1,0 +1,252 @@
+//! The servers as the engine sees them: ask for a key, and get an answer from whoever has it.
+//!
+//! ```text
+//!   call(key, command) ─► session ─► send ─► answer, and by which session
+//!                            ▲         │ NOSCRIPT: load    TTVERIFY: greet
+//!                            └─────────┘ neither was carried out
+//! ```
+//!
+//! What may have been carried out is never sent again here: the caller is told so.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::check::Placement;
+use super::cluster::Cluster;
+use super::entered::{entered, together};
+use super::failure::Failure;
+use super::line::lock;
+use super::opener::{Hear, Opener};
+use super::sentinel::Sentinels;
+use super::session::{Greet, Patience, Session};
+use super::solo::{Finder, Solo};
+use super::url::{Config, Servers};
+use crate::engine::{EngineError, Origin, Wakes};
+
+/// Tasks that were told to end do so at their next turn.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Makes a command for the session that it is going to be sent on.
+pub(crate) type Command = Box<dyn Fn(&Session) -> Cmd + Send + Sync>;
+
+type Answered = Result<(Value, Arc<Session>), Failure>;
+
+pub(crate) struct Net {
+    topology: Topology,
+    opener: Arc<Opener>,
+    idle: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+enum Topology {
+    Solo(Arc<Solo>),
+    Cluster(Arc<Cluster>),
+}
+
+impl Net {
+    /// Connects. To be called on the runtime that is to drive the connections.
+    pub(crate) async fn open(
+        config: Arc<Config>,
+        channel: String,
+        hear: Hear,
+        wakes: Wakes,
+        greet: Arc<dyn Greet>,
+    ) -> Result<Arc<Self>, EngineError> {
+        let placement = match config.servers {
+            Servers::One(_) => Placement::Single,
+            Servers::Sentinel { .. } => Placement::Sentinel,
+            Servers::Cluster(_) => Placement::Cluster,
+        };
+        let (opener, idle) = Opener::new(config.clone(), placement, channel, hear, wakes, greet)?;
+        let opener = Arc::new(opener);
+        let topology = match config.servers.clone() {
+            Servers::Cluster(seeds) => {
+                Topology::Cluster(Cluster::open(opener.clone(), seeds).await?)
+            }
+            Servers::One(address) => {
+                Topology::Solo(Solo::new(opener.clone(), Finder::Fixed(address)))
+            }
+            Servers::Sentinel { sentinels, master, credentials } => {
+                let sentinels = Arc::new(Sentinels::new(sentinels, master, credentials));
+                Topology::Solo(Solo::new(opener.clone(), Finder::Sentinels(sentinels)))
+            }
+        };
+        let net = Self { topology, opener, idle: Mutex::new(Some(idle)) };
+        if let Topology::Solo(solo) = &net.topology {
+            solo.session().await?;
+        }
+        Ok(Arc::new(net))
+    }
+
+    /// Which server serves the key, as far as we know: a small number that stays the same. 0 on a
+    /// single server and for Sentinel's master.
+    pub(crate) fn source(&self, key: &[u8]) -> u64 {
+        match &self.topology {
+            Topology::Solo(_) => 0,
+            Topology::Cluster(cluster) => cluster.source(key),
+        }
+    }
+
+    /// Runs one command on the server of the key. `command` is asked anew for each try.
+    pub(crate) async fn call(
+        &self,
+        key: &[u8],
+        command: &(dyn Fn(&Session) -> Cmd + Sync),
+    ) -> Result<(Value, Arc<Session>), EngineError> {
+        Ok(entered(&self.opener.runtime, self.call_once(key, command)).await?)
+    }
+
+    async fn call_once(&self, key: &[u8], command: &(dyn Fn(&Session) -> Cmd + Sync)) -> Answered {
+        let solo = match &self.topology {
+            Topology::Cluster(cluster) => return cluster.call(key, command).await,
+            Topology::Solo(solo) => solo,
+        };
+        let mut patience = Patience::default();
+        let mut session = solo.session().await?;
+        loop {
+            let failure = match session.link.send(&command(&session)).await {
+                Ok(value) => return Ok((value, session)),
+                Err(failure) => failure,
+            };
+            match patience.again(&failure) {
+                Some(again) => session = solo.again(&session, again).await?,
+                None => {
+                    solo.note(&session, &failure);
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// Runs several, each on the server of its key: one write per server, answers in order.
+    pub(crate) async fn call_all(
+        &self,
+        calls: &[(Vec<u8>, Command)],
+    ) -> Vec<Result<(Value, Arc<Session>), EngineError>> {
+        entered(&self.opener.runtime, self.call_each(calls)).await
+    }
+
+    async fn call_each(
+        &self,
+        calls: &[(Vec<u8>, Command)],
+    ) -> Vec<Result<(Value, Arc<Session>), EngineError>> {
+        let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (index, (key, _)) in calls.iter().enumerate() {
+            groups.entry(self.source(key)).or_default().push(index);
+        }
+        let writes = groups.into_values().map(|group| {
+            Box::pin(self.call_group(calls, group)) as Pin<Box<dyn Future<Output = _> + Send>>
+        });
+        let answered = together(writes.collect()).await;
+        let mut answers: Vec<(usize, Answered)> = answered.into_iter().flatten().collect();
+        answers.sort_by_key(|(index, _)| *index);
+        let mut results = Vec::with_capacity(calls.len());
+        for (index, answer) in answers {
+            let (key, command) = &calls[index];
+            let answer = match answer {
+                // None of these was carried out.
+                Err(
+                    Failure::Moved { .. }
+                    | Failure::Ask { .. }
+                    | Failure::TryAgain(_)
+                    | Failure::NoScript
+                    | Failure::Reverify,
+                ) => self.call_once(key, command.as_ref()).await,
+                answer => answer,
+            };
+            results.push(answer.map_err(EngineError::from));
+        }
+        results
+    }
+
+    async fn call_group(
+        &self,
+        calls: &[(Vec<u8>, Command)],
+        group: Vec<usize>,
+    ) -> Vec<(usize, Answered)> {
+        let Some(first) = group.first() else { return Vec::new() };
+        let session = match &self.topology {
+            Topology::Solo(solo) => solo.session().await,
+            Topology::Cluster(cluster) => cluster.session_for(&calls[*first].0).await,
+        };
+        let session = match session {
+            Ok(session) => session,
+            Err(failure) => {
+                return group.into_iter().map(|index| (index, Err(failure.clone()))).collect();
+            }
+        };
+        let commands = group.iter().map(|index| calls[*index].1(&session)).collect();
+        let answers = session.link.send_all(commands).await;
+        let answered = group.into_iter().zip(answers).map(|(index, answer)| {
+            match (&answer, &self.topology) {
+                (Err(failure), Topology::Solo(solo)) => solo.note(&session, failure),
+                (Err(failure), Topology::Cluster(cluster)) => cluster.note(failure),
+                (Ok(_), _) => {}
+            }
+            (index, answer.map(|value| (value, session.clone())))
+        });
+        answered.collect()
+    }
+
+    /// A session with every master; of a single server just the one.
+    pub(crate) async fn masters(&self) -> Result<Vec<Arc<Session>>, EngineError> {
+        let masters = async {
+            match &self.topology {
+                Topology::Solo(solo) => Ok(vec![solo.session().await?]),
+                Topology::Cluster(cluster) => cluster.masters().await,
+            }
+        };
+        Ok(entered(&self.opener.runtime, masters).await?)
+    }
+
+    /// One command on just this session.
+    pub(crate) async fn send(
+        &self,
+        session: &Session,
+        command: &Cmd,
+    ) -> Result<Value, EngineError> {
+        Ok(entered(&self.opener.runtime, session.link.send(command)).await?)
+    }
+
+    /// Whose time it is on the session that is open now with the run whose id begins like this.
+    pub(crate) fn origin_of_run(&self, run_prefix: &str) -> Option<Origin> {
+        let sessions = match &self.topology {
+            Topology::Solo(solo) => solo.current().into_iter().collect(),
+            Topology::Cluster(cluster) => cluster.current(),
+        };
+        let of_run = |session: &&Arc<Session>| {
+            !run_prefix.is_empty() && session.link.facts.run.starts_with(run_prefix)
+        };
+        sessions.iter().find(of_run).map(|session| session.link.origin())
+    }
+
+    /// Ends all connections and tasks, and waits for that. Calls after it fail.
+    pub(crate) async fn close(&self) {
+        self.shut();
+        let idle = lock(&self.idle).take();
+        if let Some(mut idle) = idle {
+            let ended = async { timeout(CLOSE_WITHIN, idle.recv()).await };
+            let _ = entered(&self.opener.runtime, ended).await;
+        }
+    }
+
+    fn shut(&self) {
+        self.opener.finish();
+        match &self.topology {
+            Topology::Solo(solo) => solo.close(),
+            Topology::Cluster(cluster) => cluster.close(),
+        }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}

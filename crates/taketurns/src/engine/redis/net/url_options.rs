@@ -1,0 +1,137 @@
+//! The options of a store URL: what follows the `?`.
+//!
+//! Each reader takes its options out; what is left at the end is unknown.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::secret::{Credentials, Source};
+use super::url::{Failover, Tls, decode};
+
+/// For the error about an unknown one.
+const KNOWN: &str = "prefix, max_lease, failover, strict, password_file, password_env, ca, cert, \
+                     key, sentinel_user, sentinel_password_file, sentinel_password_env";
+
+const PREFIX_BYTES_MAX: usize = 64;
+const MAX_LEASE_S: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
+
+pub(crate) struct Options(BTreeMap<String, String>);
+
+impl Options {
+    pub(crate) fn parse(query: &str) -> Result<Self, String> {
+        let mut options = BTreeMap::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = decode(value, &format!("the value of the option {name:?}"))?;
+            if options.insert(name.to_owned(), value).is_some() {
+                return Err(format!("the option {name:?} is there twice; {}", there_is()));
+            }
+        }
+        Ok(Self(options))
+    }
+
+    /// Whatever nobody has taken is unknown.
+    pub(crate) fn finish(self) -> Result<(), String> {
+        match self.0.keys().next().map(String::as_str) {
+            None => Ok(()),
+            Some("protocol") => Err("the option \"protocol\" is not there yet".to_owned()),
+            Some(name @ ("sentinel_user" | "sentinel_password_file" | "sentinel_password_env")) => {
+                Err(format!("the option {name:?} is only for redis+sentinel://"))
+            }
+            Some(name) => Err(format!("there is no option {name:?}; {}", there_is())),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
+
+    fn take_path(&mut self, name: &str) -> Result<Option<PathBuf>, String> {
+        match self.take(name) {
+            Some(path) if path.is_empty() => Err(format!("the option {name:?} needs a path")),
+            path => Ok(path.map(PathBuf::from)),
+        }
+    }
+
+    /// The one place where the password comes from; `otherwise` if no option names any.
+    pub(crate) fn password(&mut self, name: &str, otherwise: Source) -> Result<Source, String> {
+        let file = self.take_path(&format!("{name}_file"))?;
+        let variable = self.take(&format!("{name}_env"));
+        if variable.as_ref().is_some_and(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            return Err(format!("the option \"{name}_env\" needs the name of a variable"));
+        }
+        match (file, variable, otherwise) {
+            (None, None, otherwise) => Ok(otherwise),
+            (Some(path), None, Source::Nothing | Source::Surroundings) => Ok(Source::File(path)),
+            (None, Some(name), Source::Nothing | Source::Surroundings) => {
+                Ok(Source::Variable(name))
+            }
+            _ => Err(format!(
+                "a password can come from one place: the URL, {name}_file or {name}_env"
+            )),
+        }
+    }
+
+    pub(crate) fn sentinel_credentials(&mut self) -> Result<Credentials, String> {
+        let user = self.take("sentinel_user").filter(|user| !user.is_empty());
+        Ok(Credentials { user, password: self.password("sentinel_password", Source::Nothing)? })
+    }
+
+    pub(crate) fn tls(&mut self, wanted: bool) -> Result<Option<Tls>, String> {
+        let ca = self.take_path("ca")?;
+        let identity = match (self.take_path("cert")?, self.take_path("key")?) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            _ => return Err("the options cert and key are given together or not at all".to_owned()),
+        };
+        if !wanted && (ca.is_some() || identity.is_some()) {
+            return Err("the options ca, cert and key are for TLS: write rediss".to_owned());
+        }
+        Ok(wanted.then_some(Tls { ca, identity }))
+    }
+
+    pub(crate) fn prefix(&mut self, cluster: bool) -> Result<String, String> {
+        let prefix = self.take("prefix").unwrap_or_else(|| "tt:".to_owned());
+        if prefix.len() > PREFIX_BYTES_MAX || prefix.chars().any(char::is_control) {
+            return Err(format!(
+                "the prefix can have up to {PREFIX_BYTES_MAX} bytes and no control characters"
+            ));
+        }
+        if cluster && prefix.contains(['{', '}']) {
+            // It would decide the slot of every key.
+            return Err("on a Cluster the prefix can't have { or } in it".to_owned());
+        }
+        Ok(prefix)
+    }
+
+    pub(crate) fn max_lease(&mut self) -> Result<Duration, String> {
+        let Some(text) = self.take("max_lease") else {
+            return Ok(Duration::from_secs(60));
+        };
+        let seconds = text.parse().ok().filter(|seconds| MAX_LEASE_S.contains(seconds));
+        let seconds = seconds.ok_or("max_lease is in seconds, from 1 to 86400")?;
+        Ok(Duration::from_secs_f64(seconds))
+    }
+
+    pub(crate) fn failover(&mut self) -> Result<Failover, String> {
+        match self.take("failover").as_deref() {
+            None | Some("quarantine") => Ok(Failover::Quarantine),
+            Some("strict") => Ok(Failover::Strict),
+            Some("immediate") => Ok(Failover::Immediate),
+            Some(_) => Err("failover is one of quarantine, strict, immediate".to_owned()),
+        }
+    }
+
+    pub(crate) fn strict(&mut self) -> Result<bool, String> {
+        match self.take("strict").as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err("strict is one of true, false".to_owned()),
+        }
+    }
+}
+
+fn there_is() -> String {
+    format!("the options are {KNOWN}")
+}

@@ -1,0 +1,183 @@
+//! The scripts: one per kind of request, each a head with what it is bound to, the parts that all
+//! share, and the file of its request.
+//!
+//! The head names the server's run, which makes a script's hash valid in that run alone: after a
+//! restart or a fail-over EVALSHA answers NOSCRIPT, and the client has to verify before it loads
+//! anything (see [`super::marker`]).
+
+use std::fmt::Write as _;
+
+use taketurns_core::limits;
+
+/// What a script does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    Acquire,
+    Refresh,
+    Renew,
+    Release,
+    Break,
+    ClientGone,
+    Resize,
+    PoolAdd,
+    PoolRemove,
+    Tick,
+    View,
+}
+
+impl Script {
+    pub(super) const ALL: [Script; 11] = [
+        Script::Acquire,
+        Script::Refresh,
+        Script::Renew,
+        Script::Release,
+        Script::Break,
+        Script::ClientGone,
+        Script::Resize,
+        Script::PoolAdd,
+        Script::PoolRemove,
+        Script::Tick,
+        Script::View,
+    ];
+
+    fn body(self) -> &'static str {
+        match self {
+            Script::Acquire => include_str!("lua/acquire.lua"),
+            Script::Refresh => include_str!("lua/refresh.lua"),
+            Script::Renew => include_str!("lua/renew.lua"),
+            Script::Release => include_str!("lua/release.lua"),
+            Script::Break => include_str!("lua/break.lua"),
+            Script::ClientGone => include_str!("lua/client_gone.lua"),
+            Script::Resize => include_str!("lua/resize.lua"),
+            Script::PoolAdd => include_str!("lua/pool_add.lua"),
+            Script::PoolRemove => include_str!("lua/pool_remove.lua"),
+            Script::Tick => include_str!("lua/tick.lua"),
+            Script::View => include_str!("lua/view.lua"),
+        }
+    }
+
+    /// What the server may let it do. A server that is out of memory still has to take back what was
+    /// given out; and that frees memory.
+    fn flags(self) -> &'static str {
+        match self {
+            Script::Acquire | Script::PoolAdd => "",
+            Script::View => " flags=no-writes",
+            _ => " flags=allow-oom",
+        }
+    }
+
+    fn parts(self) -> &'static [&'static str] {
+        match self {
+            Script::View => &[],
+            _ => &[
+                include_str!("lua/state.lua"),
+                include_str!("lua/lists.lua"),
+                include_str!("lua/members.lua"),
+                include_str!("lua/queue.lua"),
+                include_str!("lua/holders.lua"),
+                include_str!("lua/steps.lua"),
+            ],
+        }
+    }
+}
+
+/// What scripts are bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Binding {
+    /// The server's run.
+    pub(super) run: String,
+    /// Runs that this server is known to have had before, in one text.
+    pub(super) known: String,
+    /// What the marker must say when a lock is met for the first time; empty where no script can
+    /// look at it.
+    pub(super) mark: String,
+    /// Until when this server grants nothing.
+    pub(super) until_ms: u64,
+    /// How long a lock that comes from elsewhere grants nothing.
+    pub(super) max_lease_ms: u64,
+    /// What the channels of clients begin with.
+    pub(super) channel: String,
+}
+
+/// Where a script has the time from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeFrom {
+    Server,
+    /// The last argument, in microseconds: so that tests can choose it.
+    #[cfg(test)]
+    Argument,
+}
+
+/// The whole text of a script.
+pub(super) fn text(script: Script, binding: &Binding, time: TimeFrom) -> String {
+    let mut text = format!("#!lua{}\n", script.flags());
+    for (name, value) in [
+        ("RUN", &binding.run),
+        ("KNOWN", &binding.known),
+        ("MARK", &binding.mark),
+        ("CHANNEL", &binding.channel),
+    ] {
+        let _ = writeln!(text, "local {name} = {}", literal(value));
+    }
+    for (name, value) in [
+        ("UNTIL", binding.until_ms),
+        ("MAX_LEASE", binding.max_lease_ms),
+        ("STEP_MAX", limits::STEP_MAX.into()),
+        ("SWEEP", limits::SWEEP_PER_ENQUEUE.into()),
+        ("HOLDERS_MAX", limits::HOLDERS_MAX as u64),
+        ("MEMBERS_MAX", limits::MEMBERS_MAX as u64),
+        ("QUEUE_MAX", limits::QUEUE_MAX as u64),
+        ("TOMBS_MAX", limits::TOMBS_MAX as u64),
+        ("PERMITS_MAX", limits::PERMITS_MAX.into()),
+        ("LEASE_MIN", limits::LEASE_MS_MIN),
+        ("LEASE_MAX", limits::LEASE_MS_MAX),
+        ("RETENTION", limits::RETENTION_MS),
+        ("TOKEN_CLOCK_MAX", limits::TOKEN_CLOCK_MAX),
+    ] {
+        let _ = writeln!(text, "local {name} = {value}");
+    }
+    text.push_str(match time {
+        TimeFrom::Server => {
+            "local function clock()\n  local time = redis.call('TIME')\n  \
+             return time[1] * 1000000 + time[2]\nend\n"
+        }
+        #[cfg(test)]
+        TimeFrom::Argument => "local function clock() return tonumber(ARGV[#ARGV]) end\n",
+    });
+    script.parts().iter().chain([&script.body()]).for_each(|part| text.push_str(part));
+    text
+}
+
+/// The name by which the server knows a text.
+pub(super) fn sha1_hex(text: impl AsRef<[u8]>) -> String {
+    sha1_smol::Sha1::from(text.as_ref()).digest().to_string()
+}
+
+/// A Lua string literal, whatever is in it.
+fn literal(text: &str) -> String {
+    let mut literal = String::from("'");
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b' ' | b':' | b'-' | b'_' | b'/' | b'.' => {
+                literal.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(literal, "\\{byte:03}");
+            }
+        }
+    }
+    literal.push('\'');
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_into_a_script_as_text_stays_text() {
+        assert_eq!(literal("tt:wake:"), "'tt:wake:'");
+        assert_eq!(literal("'x\n]]\\"), "'\\039x\\010\\093\\093\\092'");
+        assert_eq!(literal("ü"), "'\\195\\188'");
+    }
+}

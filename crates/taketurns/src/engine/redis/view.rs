@@ -1,0 +1,160 @@
+//! What people see of a lock, from what the view script read. Expiry is computed here, since the
+//! script writes nothing.
+
+use std::str::FromStr;
+
+use redis::Value;
+use taketurns_core::{ClientId, HolderView, Label, Member, MemberView, Token, View, WaiterView};
+
+use super::wire;
+
+/// A lock as the script answers it: now, quarantine, kind, token, era, holders, waiting, waiters,
+/// members.
+type Raw = (
+    u64,
+    u64,
+    String,
+    String,
+    String,
+    Vec<Option<String>>,
+    usize,
+    Vec<Option<String>>,
+    Vec<String>,
+);
+
+/// Reads the script's answer: `None` if it makes no sense, `Some(None)` if there is no such lock and
+/// nothing to say about it.
+pub(super) fn read(value: &Value) -> Option<Option<View>> {
+    if let Ok((now_ms, until_ms)) = redis::from_redis_value::<(u64, u64)>(value.clone()) {
+        let quarantine_ms = left(until_ms, now_ms);
+        return Some(quarantine_ms.map(|_| View { quarantine_ms, ..View::default() }));
+    }
+    let (now_ms, until_ms, kind, token, era, holders, waiting, waiters, members): Raw =
+        redis::from_redis_value(value.clone()).ok()?;
+    let era = Era::parse(&era)?;
+    let (mut views, mut held) = (Vec::new(), Vec::new());
+    for (text, client) in pairs(&holders) {
+        let client = match client {
+            Some(text) => Some(Client::parse(text)?),
+            None => None,
+        };
+        if let Some(view) = holder(text?, client, now_ms)? {
+            held.extend(view.member.clone());
+            views.push(view);
+        }
+    }
+    views.sort_by_key(|view: &HolderView| view.token);
+    let (mut queue, mut dead) = (Vec::new(), 0);
+    for (text, client) in pairs(&waiters) {
+        match Client::parse(client?)?.lapses_ms(&era) > now_ms {
+            true => queue.push(waiter(text?, now_ms)?),
+            false => dead += 1,
+        }
+    }
+    let mut members = members
+        .chunks_exact(2)
+        .map(|pair| {
+            let name = Member::new(&pair[0]).ok()?;
+            Some(MemberView { held: held.contains(&name), leaving: pair[1] == "l", name })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    Some(Some(View {
+        kind: wire::kind(&kind)?,
+        last_token: number(&token).filter(|token| *token > 0).map(Token::from_raw),
+        holders: views,
+        waiting: waiting.saturating_sub(dead),
+        waiters: queue,
+        members,
+        quarantine_ms: left(until_ms, now_ms),
+    }))
+}
+
+fn left(until_ms: u64, now_ms: u64) -> Option<u64> {
+    until_ms.checked_sub(now_ms).filter(|left_ms| *left_ms > 0)
+}
+
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+/// Texts come in twos: a holder or waiter, and its client's record if there is one.
+fn pairs(texts: &[Option<String>]) -> impl Iterator<Item = (Option<&str>, Option<&str>)> {
+    texts.chunks_exact(2).map(|pair| (pair[0].as_deref(), pair[1].as_deref()))
+}
+
+/// How often the clock was set back, and to what.
+struct Era {
+    number: u64,
+    began_ms: u64,
+}
+
+impl Era {
+    fn parse(text: &str) -> Option<Self> {
+        let (number_, began_ms) = text.split_once(' ')?;
+        Some(Self { number: number(number_)?, began_ms: number(began_ms)? })
+    }
+}
+
+/// The record of a client that waits, or was handed the lock.
+struct Client {
+    deadline_ms: u64,
+    lease_ms: u64,
+    era: u64,
+}
+
+impl Client {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let mut next = || number(words.next()?);
+        let (deadline_ms, lease_ms, _waiting, era) = (next()?, next()?, next()?, next()?);
+        Some(Self { deadline_ms, lease_ms, era })
+    }
+
+    fn lapses_ms(&self, era: &Era) -> u64 {
+        if self.era == era.number {
+            return self.deadline_ms;
+        }
+        self.deadline_ms.min(era.began_ms.saturating_add(self.lease_ms))
+    }
+}
+
+/// A holder whose lease is not over.
+fn holder(text: &str, client: Option<Client>, now_ms: u64) -> Option<Option<HolderView>> {
+    let parts: Vec<&str> = text.split('\n').collect();
+    let [_, id, token, ask, lease_ms, deadline_ms, since_ms, flags, member, who, why] = parts[..]
+    else {
+        return None;
+    };
+    let (lease_ms, deadline_ms): (u64, u64) = (number(lease_ms)?, number(deadline_ms)?);
+    let lease_ms = match client {
+        Some(client) if flags.starts_with('1') => lease_ms.min(client.lease_ms),
+        _ => lease_ms,
+    };
+    let Some(left_ms) = left(deadline_ms, now_ms) else { return Some(None) };
+    Some(Some(HolderView {
+        label: Label::new(who, why).ok()?,
+        client: client_id(id)?,
+        token: Some(Token::from_raw(number(token)?)),
+        ask: wire::ask(ask)?,
+        member: if member.is_empty() { None } else { Some(Member::new(member).ok()?) },
+        held_ms: now_ms.saturating_sub(number(since_ms)?),
+        left_ms: left_ms.min(lease_ms),
+        revoked: flags.ends_with('1'),
+    }))
+}
+
+fn waiter(text: &str, now_ms: u64) -> Option<WaiterView> {
+    let parts: Vec<&str> = text.split('\n').collect();
+    let [_, id, ask, _, since_ms, who, why] = parts[..] else { return None };
+    Some(WaiterView {
+        label: Label::new(who, why).ok()?,
+        client: client_id(id)?,
+        ask: wire::ask(ask)?,
+        waited_ms: now_ms.saturating_sub(number(since_ms)?),
+    })
+}
+
+fn client_id(text: &str) -> Option<ClientId> {
+    u64::from_str_radix(text, 16).ok().map(ClientId::from_bits)
+}

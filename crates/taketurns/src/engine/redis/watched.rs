@@ -1,0 +1,103 @@
+//! Whose wake-ups are wanted: which owner a message is for, and whether it is genuine.
+//!
+//! A wake-up names its owner by a hash and is sealed with the owner's secret, so that nobody who may
+//! publish can make one up. Who is not watched is not woken.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use taketurns_core::{ClientId, Name, Owner, Wake};
+
+use super::UNKNOWN;
+use super::wire::{Sealed, public_id};
+use crate::engine::{Origin, Woken};
+
+pub(super) struct Watched {
+    client: ClientId,
+    /// By public id: the owner, its lock, and how many watch it.
+    owners: Mutex<HashMap<String, (Owner, Name, u32)>>,
+}
+
+impl Watched {
+    pub(super) fn new(client: ClientId) -> Self {
+        Self { client, owners: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, lock: &Name, owner: Owner) {
+        let mut owners = self.owners();
+        owners.entry(public_id(owner)).or_insert_with(|| (owner, lock.clone(), 0)).2 += 1;
+    }
+
+    pub(super) fn remove(&self, owner: Owner) {
+        let id = public_id(owner);
+        let mut owners = self.owners();
+        if let Some((_, _, count)) = owners.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                owners.remove(&id);
+            }
+        }
+    }
+
+    /// What a message says, if it is genuine and wanted.
+    pub(super) fn open(
+        &self,
+        message: &[u8],
+        origin_of_run: impl Fn(&str) -> Option<Origin>,
+    ) -> Option<Woken> {
+        let sealed = Sealed::parse(message)?;
+        let (owner, lock) = {
+            let owners = self.owners();
+            let (owner, lock, _) = owners.get(sealed.id)?;
+            (*owner, lock.clone())
+        };
+        let Some(event) = sealed.open(owner) else {
+            tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");
+            return None;
+        };
+        let wake = Wake { client: self.client, owner, event };
+        Some(Woken::Wake { lock, wake, origin: origin_of_run(sealed.run).unwrap_or(UNKNOWN) })
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, (Owner, Name, u32)>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripts::sha1_hex;
+    use super::super::wire::owner_text;
+    use super::*;
+    use taketurns_core::WakeEvent;
+
+    fn message(owner: Owner, sealed_by: Owner, event: &str) -> Vec<u8> {
+        let body = format!("{} 0123456789abcdef {event}", public_id(owner));
+        format!("{} {body}", sha1_hex(owner_text(sealed_by) + &body)).into_bytes()
+    }
+
+    #[test]
+    fn only_a_genuine_message_for_a_watched_owner_counts() {
+        let (owner, stranger) = (Owner::from_bits(7), Owner::from_bits(8));
+        let watched = Watched::new(ClientId::from_bits(1));
+        let lock = Name::new("l").unwrap();
+        let open = |message: &[u8]| watched.open(message, |_| None);
+        let genuine = message(owner, owner, "V");
+        assert_eq!(open(&genuine), None, "nobody watches");
+        watched.add(&lock, owner);
+        watched.add(&lock, owner);
+        let wake = Wake { client: ClientId::from_bits(1), owner, event: WakeEvent::Revoked };
+        assert_eq!(open(&genuine), Some(Woken::Wake { lock, wake, origin: UNKNOWN }));
+        assert_eq!(open(&message(owner, stranger, "V")), None, "forged");
+        assert_eq!(open(&message(stranger, stranger, "V")), None, "somebody else's");
+        assert_eq!(open(&message(owner, owner, "?")), None, "unheard of");
+        for junk in [&b""[..], b"x", b"a b c", b"\xff\xfe \xff"] {
+            assert_eq!(open(junk), None);
+        }
+        watched.remove(owner);
+        assert!(open(&genuine).is_some(), "watched once more");
+        watched.remove(owner);
+        assert_eq!(open(&genuine), None);
+        watched.remove(owner);
+    }
+}

@@ -1,0 +1,163 @@
+//! Installs the servers that the tests start, where that can be done without asking: on Debian and
+//! its like, as root or with a sudo that wants no password. Elsewhere it says what to install.
+//!
+//! It installs nothing that is there already, and leaves no service running or enabled: the tests
+//! start servers of their own, on ports of their own.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use taketurns_servers::{Error, Flavor, installed};
+
+/// Valkey came to Debian after its release 12, which has it among its backports.
+const SOURCES: &str = "/etc/apt/sources.list.d/taketurns-backports.list";
+
+/// Writes the line `$1` to the file `$2`.
+const WRITE: &str = r#"printf '%s\n' "$1" >"$2""#;
+
+/// Installs, with `$1` as options and the packages after it, while a policy forbids to start
+/// services. A policy of the machine's own stays. One of ours goes again, whatever ends this, and
+/// if nothing could remove it last time, now.
+const INSTALL: &str = r#"
+set -e
+options=$1
+shift
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ] || grep -q 'by cargo xtask' $policy; then
+    trap 'rm -f $policy' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\n# Put here for a moment by cargo xtask.\nexit 101\n' >$policy
+    chmod 755 $policy
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get $options install "$@" >/dev/null
+if [ -d /run/systemd/system ]; then
+    systemctl disable --quiet "$@"
+fi
+"#;
+
+/// How apt-get is to go about it: without questions, without extras, and with patience for another
+/// one that is at work.
+const OPTIONS: &str = "--yes --quiet=2 --no-install-recommends -o DPkg::Lock::Timeout=120";
+
+/// Makes sure that both servers are there.
+pub(crate) fn missing_servers() -> Result<(), String> {
+    let missing: Vec<Flavor> =
+        Flavor::ALL.into_iter().filter(|&flavor| !installed(flavor)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let Some(root) = Root::find().filter(|_| runs("apt-get", &["--version"])) else {
+        return Err(what_to_do(&missing));
+    };
+    eprintln!("==> looking for packages");
+    root.run("apt-get", &["--quiet=2", "update"])?;
+    for &flavor in &missing {
+        install(&root, flavor.program())?;
+    }
+    let missing: Vec<Flavor> = missing.into_iter().filter(|&flavor| !installed(flavor)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(what_to_do(&missing)) }
+}
+
+fn install(root: &Root, package: &str) -> Result<(), String> {
+    let mut options = OPTIONS.to_owned();
+    if !has_candidate(&output("apt-cache", &["policy", package])) {
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let suite = backports(&release)
+            .ok_or_else(|| format!("{package} is missing, and apt-get does not know it"))?;
+        eprintln!("==> adding {suite} to the package sources: {SOURCES}");
+        root.run("sh", &["-c", WRITE, "sh", &source(&suite), SOURCES])?;
+        root.run("apt-get", &["--quiet=2", "update"])?;
+        options = format!("{options} --target-release {suite}");
+    }
+    eprintln!("==> installing {package}");
+    root.run("sh", &["-c", INSTALL, "sh", &options, package])
+}
+
+fn what_to_do(missing: &[Flavor]) -> String {
+    let lines: Vec<String> =
+        missing.iter().map(|&flavor| Error::Missing(flavor).to_string()).collect();
+    lines.join("\n")
+}
+
+/// Does apt-cache name a version that could be installed?
+fn has_candidate(policy: &str) -> bool {
+    let candidate = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
+    candidate.is_some_and(|candidate| candidate != "(none)")
+}
+
+/// The suite with newer packages for the running release. Derivatives of Debian have their own, or
+/// none.
+fn backports(os_release: &str) -> Option<String> {
+    let field = |name: &str| {
+        let line = os_release.lines().find_map(|line| line.strip_prefix(name));
+        line.map(|value| value.trim_matches('"'))
+    };
+    let codename = field("VERSION_CODENAME=").filter(|_| field("ID=") == Some("debian"))?;
+    Some(format!("{codename}-backports"))
+}
+
+fn source(suite: &str) -> String {
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    format!("deb [signed-by={keys}] http://deb.debian.org/debian {suite} main")
+}
+
+/// How to do what only root may.
+struct Root {
+    sudo: bool,
+}
+
+impl Root {
+    fn find() -> Option<Self> {
+        if output("id", &["-u"]).trim() == "0" {
+            return Some(Self { sudo: false });
+        }
+        runs("sudo", &["-n", "true"]).then_some(Self { sudo: true })
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Result<(), String> {
+        let mut command = Command::new(if self.sudo { "sudo" } else { program });
+        if self.sudo {
+            command.args(["-n", program]);
+        }
+        let status = command.args(args).stdin(Stdio::null()).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("==> {program} failed with {status}")),
+            Err(error) => Err(format!("==> {program} can't be started: {error}")),
+        }
+    }
+}
+
+fn runs(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    let status = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// What a program prints, in English. Nothing if it can't be run.
+fn output(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).env("LC_ALL", "C").output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_known_if_it_has_a_candidate() {
+        let known = "valkey-server:\n  Installed: (none)\n  Candidate: 8.0.1+dfsg1-1~bpo12+1\n";
+        assert!(has_candidate(known));
+        assert!(!has_candidate("valkey-server:\n  Installed: (none)\n  Candidate: (none)\n"));
+        assert!(!has_candidate(""));
+    }
+
+    #[test]
+    fn only_debian_itself_has_these_backports() {
+        let debian = "ID=debian\nVERSION_CODENAME=bookworm\n";
+        assert_eq!(backports(debian).as_deref(), Some("bookworm-backports"));
+        assert_eq!(backports("ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=jammy\n"), None);
+        assert_eq!(backports("ID=debian\n"), None, "testing has no name of its own");
+    }
+}
