@@ -65,7 +65,8 @@ pub use taketurns_core::{
     Token, View, WaiterView,
 };
 
-/// The README's snippets are compiled as tests.
+/// The snippets of README and docs are compiled as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/redis.md")]
 struct Readme;
