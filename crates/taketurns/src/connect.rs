@@ -14,8 +14,14 @@ use crate::engine::{self, Open, Wakes};
 use crate::waits::Waits;
 use crate::{Error, Locks, random};
 
-/// Connects to a store with the defaults of [`Connect`]: `file:PATH` is shared by the processes of a
-/// machine, `memory:NAME` by all of this process, `memory:` by nobody but clones of what this returns.
+/// Connects to a store with the defaults of [`Connect`], by its URL:
+///
+/// | | shared by |
+/// |---|---|
+/// | `redis://HOST`, `redis+sentinel://H1,H2,H3/MASTER`, `redis+cluster://H1,H2` | whoever reaches the server; `rediss…` for TLS |
+/// | `file:PATH` | the processes of a machine |
+/// | `memory:NAME` | all of this process |
+/// | `memory:` | nobody but clones of what this returns |
 ///
 /// # Errors
 /// [`Error::InvalidUrl`], [`Error::Unreachable`] or [`Error::Store`].
@@ -51,8 +57,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// To a store by its URL: `file:PATH` is shared by the processes of a machine, `memory:NAME` by all
-    /// of this process, `memory:` by nobody but clones of what this returns.
+    /// To a store by its URL, as in [`connect()`]. For Redis it may have options, such as
+    /// `redis://HOST/0?prefix=app:&max_lease=120&strict=true`.
     pub fn new(url: &str) -> Self {
         Self::with(engine::by_url(url))
     }

@@ -10,7 +10,7 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! use std::time::Duration;
 //!
-//! let locks = taketurns::connect("memory:").await?; // or "file:/var/lib/app/locks.db"
+//! let locks = taketurns::connect("memory:").await?; // or "redis://127.0.0.1", …
 //! let guard = locks.mutex("orders/42").acquire().within(Duration::from_secs(5)).await?;
 //! // Still held? Here is the token; the resource refuses older ones.
 //! let token = guard.check()?;

@@ -1,6 +1,7 @@
 //! The client over a store that fails: requests and replies that are lost, bytes that come late,
 //! wake-ups that never come, a store that is down. What was promised holds all the same.
 
+mod clock;
 mod faulty;
 mod late;
 mod waking;
