@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   nodes[0..3]   masters of   0..=5461   5462..=10923   10924..=16383
-//!   nodes[3..6]   their replicas, in the same order
+//!   nodes[3..6]   their replicas, in the same order, if asked
+//!   the last      a master without slots, if asked
 //! ```
 //!
 //! A slot moves to another master in three steps, and a test may do something between any two of
@@ -20,6 +21,7 @@ const MASTERS: usize = 3;
 pub struct ClusterBuilder {
     flavor: Flavor,
     replicas: bool,
+    spare: bool,
     args: Vec<String>,
 }
 
@@ -27,6 +29,13 @@ impl ClusterBuilder {
     /// Has every master a replica, which takes over when it is gone? Default: no.
     pub fn replicas(mut self, replicas: bool) -> Self {
         self.replicas = replicas;
+        self
+    }
+
+    /// Is there a master more, the last of the nodes, which has no slots until one is moved to it?
+    /// Default: no.
+    pub fn spare(mut self, spare: bool) -> Self {
+        self.spare = spare;
         self
     }
 
@@ -42,11 +51,12 @@ impl ClusterBuilder {
     ///
     /// [`Error::Missing`] if the server is not installed.
     pub fn start(self) -> Result<Cluster, Error> {
-        let count = if self.replicas { 2 * MASTERS } else { MASTERS };
+        let replicas = if self.replicas { MASTERS } else { 0 };
+        let count = MASTERS + replicas + usize::from(self.spare);
         let node = || Server::builder(self.flavor).cluster().args(self.args.iter().cloned());
         let nodes: Vec<Server> = (0..count).map(|_| node().start()).collect::<Result<_, _>>()?;
         let cluster = Cluster { nodes };
-        cluster.assemble()?;
+        cluster.assemble(replicas)?;
         Ok(cluster)
     }
 }
@@ -54,7 +64,7 @@ impl ClusterBuilder {
 /// A running cluster. Dropping it ends all nodes.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The masters, then their replicas.
+    /// The masters, then their replicas, then the spare one.
     pub nodes: Vec<Server>,
 }
 
@@ -81,7 +91,7 @@ impl Cluster {
 
     /// Builds one to measure.
     pub fn builder(flavor: Flavor) -> ClusterBuilder {
-        ClusterBuilder { flavor, replicas: false, args: Vec::new() }
+        ClusterBuilder { flavor, replicas: false, spare: false, args: Vec::new() }
     }
 
     /// `redis+cluster://` with the addresses of the first three nodes.
@@ -182,7 +192,7 @@ impl Cluster {
         })
     }
 
-    fn assemble(&self) -> Result<(), Error> {
+    fn assemble(&self, replicas: usize) -> Result<(), Error> {
         let share = SLOTS.div_ceil(MASTERS as u16);
         for (index, node) in self.nodes.iter().enumerate() {
             // Each its own, or they would have to find out who is the newest.
@@ -202,13 +212,13 @@ impl Cluster {
         self.all_agree("the nodes have met", |view| {
             view.0.len() == count && view.0.iter().all(|node| node.linked)
         })?;
-        for (index, replica) in self.nodes.iter().enumerate().skip(MASTERS) {
+        for (index, replica) in self.nodes.iter().enumerate().skip(MASTERS).take(replicas) {
             replica.must(&["CLUSTER", "REPLICATE", &self.id_of(index - MASTERS)?])?;
         }
         self.all_agree("all know who is who", |view| {
             let slots: u16 = view.0.iter().map(Node::count).sum();
             let masters = view.0.iter().filter(|node| node.master).count();
-            slots == SLOTS && masters == MASTERS
+            slots == SLOTS && masters == count - replicas
         })?;
         for node in &self.nodes {
             settled("a node finds the cluster whole", || {

@@ -69,6 +69,27 @@ on_both! {
         assert_eq!(source.cli(&["GET", "{t}new"]).text(), Some("1"));
     }
 
+    fn a_spare_node_has_no_slot_until_it_is_given_one(flavor: Flavor) {
+        let cluster = Cluster::builder(flavor).replicas(true).spare(true).start();
+        let cluster = cluster.expect("a cluster");
+        assert_eq!(cluster.nodes.len(), 7);
+        let spare = &cluster.nodes[6];
+        assert!(!cluster.url().contains(&spare.addr().to_string()));
+        assert_eq!(spare.info("replication")["role"], "master");
+        let slot = cluster.slot_of("a");
+        let owner = cluster.owner_of(slot).expect("an owner");
+        assert!(owner < 3);
+        let elsewhere = Some(("MOVED", cluster.nodes[owner].port()));
+        assert_eq!(redirection(&spare.cli(&["GET", "a"])), elsewhere);
+        let nodes = spare.cli(&["CLUSTER", "NODES"]);
+        let own = nodes.text().and_then(|text| text.lines().find(|line| line.contains("myself")));
+        assert!(own.is_some_and(|line| line.ends_with(" connected")), "no slots: {nodes}");
+
+        cluster.migrate(slot, 6).expect("its first slot");
+        assert_eq!(cluster.owner_of(slot).expect("an owner"), 6);
+        assert!(spare.cli(&["SET", "a", "1"]).is_ok());
+    }
+
     fn a_replica_takes_over_from_a_killed_master(flavor: Flavor) {
         let cluster = Cluster::builder(flavor).replicas(true).start().expect("a cluster");
         assert_eq!(cluster.nodes.len(), 6);

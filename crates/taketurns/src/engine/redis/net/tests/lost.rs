@@ -1,33 +1,33 @@
 //! Connections and servers that go away, and come back.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::Value;
-use rustix::process::Signal;
+use taketurns_servers::{Flavor, PATIENCE, Reply, stats};
 
 use super::party::{CHANNEL, Party};
-use super::server::{BOTH, Server, until};
+use super::server::{NO_HELLO, ask, connections, redis, serve, until};
 use crate::engine::EngineError;
-
-const NO_HELLO: [&str; 3] = ["--rename-command", "HELLO", ""];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_killed_connection_there_is_a_new_one_that_listens() {
-    for program in BOTH {
-        let server = Server::start(program, &[]);
+    for flavor in Flavor::ALL {
+        let server = serve(flavor, &[]);
         let mut party = Party::open(&server.url()).await.unwrap();
         let (_, before) = party.call(&["GET", "a"]).await.unwrap();
         assert!(party.is_quiet());
-        assert_eq!(server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]), 1);
+        assert_eq!(ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]), Reply::Int(1));
         party.recheck().await;
         assert!(!before.link.is_alive());
         let (_, after) = party.call(&["GET", "a"]).await.unwrap();
         assert!(after.link.epoch > before.link.epoch);
         assert_eq!(after.link.facts.run, before.link.facts.run);
         party.recheck().await;
-        server.ask::<i64>(&["PUBLISH", CHANNEL, "again"]);
+        ask(&server, &["PUBLISH", CHANNEL, "again"]);
         assert_eq!(party.heard().await, b"again");
         assert!(party.is_quiet());
     }
@@ -36,51 +36,44 @@ async fn after_a_killed_connection_there_is_a_new_one_that_listens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_connections_live_and_die_as_one() {
     for kind in ["pubsub", "normal"] {
-        let server = Server::start("redis-server", &NO_HELLO);
+        let server = redis(&NO_HELLO);
         let mut party = Party::open(&server.url()).await.unwrap();
         let (_, before) = party.call(&["GET", "a"]).await.unwrap();
-        assert_eq!(server.ask::<i64>(&["CLIENT", "KILL", "TYPE", kind]), 1);
+        assert_eq!(ask(&server, &["CLIENT", "KILL", "TYPE", kind]), Reply::Int(1));
         party.recheck().await;
-        until("both are gone", || server.connections() == 0);
+        until("both are gone", || connections(&server) == 0);
         let (_, after) = party.call(&["GET", "a"]).await.unwrap();
         assert!(!before.link.is_alive() && after.link.is_alive());
-        assert_eq!(server.connections(), 2);
+        assert_eq!(connections(&server), 2);
         party.recheck().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_callers_open_one_connection() {
-    let server = Server::start("redis-server", &[]);
-    let mut admin = server.admin();
+    let server = redis(&[]);
+    // One that stays, so that it does not count itself.
+    let mut admin = server.connect().expect("a connection");
     let mut received = || -> u64 {
-        let stats: String = redis::cmd("INFO").arg("stats").query(&mut admin).unwrap();
-        let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
-        line.unwrap().trim().parse().unwrap()
+        let reply = admin.command(&["INFO", "stats"]).expect("a reply");
+        let stats = stats::info(reply.text().expect("text"));
+        stats["total_connections_received"].parse().expect("a number")
     };
     let mut party = Party::open(&server.url()).await.unwrap();
     let before = received();
-    server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     party.recheck().await;
-    let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..100 {
-        let net = party.net.clone();
-        calls
-            .spawn(async move { net.call(b"n", &|_| super::party::command(&["INCR", "n"])).await });
-    }
-    while let Some(answer) = calls.join_next().await {
-        assert!(answer.unwrap().is_ok());
-    }
+    party.a_hundred_at_once("n", ["INCR", "n"]).await;
     // One of the two is the killer's.
     assert_eq!(received(), before + 2);
-    assert_eq!(server.ask::<i64>(&["GET", "n"]), 100);
+    assert_eq!(ask(&server, &["GET", "n"]).text(), Some("100"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_is_not_polled_holds_up_nobody() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let mut party = Party::open(&server.url()).await.unwrap();
-    server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     party.recheck().await;
     let mut stuck = Box::pin(party.call(&["INCR", "n"]));
     // It begins to open a connection, and then is left alone.
@@ -90,63 +83,87 @@ async fn a_caller_that_is_not_polled_holds_up_nobody() {
     assert_eq!(party.call(&["INCR", "n"]).await.unwrap().0, Value::Int(2));
 }
 
+/// Counts tenths of a second, but none that a busy machine kept from this process: such a time is
+/// one tick, however long it was.
+fn ticks() -> Arc<AtomicU32> {
+    let ticks = Arc::new(AtomicU32::new(0));
+    let counter = ticks.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    ticks
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_is_unknown_and_then_unreachable_and_then_fine() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let mut party = Party::open(&server.url()).await.unwrap();
-    server.signal(Signal::STOP);
-    let start = Instant::now();
+    server.pause();
+    let ticks = ticks();
     let error = party.call(&["INCR", "n"]).await.err().unwrap();
     assert!(matches!(&error, EngineError::Unknown(why) if why.contains("in time")), "{error:?}");
     party.recheck().await;
     let error = party.call(&["INCR", "n"]).await.err().unwrap();
     assert!(matches!(error, EngineError::Unreachable(_)), "{error:?}");
-    assert!(start.elapsed().as_secs() < 8);
-    server.signal(Signal::CONT);
+    assert!(ticks.load(Ordering::SeqCst) < 80);
+    server.resume();
     // The first was carried out after all, or not; the second was not.
     let (count, _) = party.call_until(&["INCR", "n"]).await;
     assert!(matches!(count, Value::Int(1 | 2)), "{count:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failure_is_remembered_for_a_moment() {
-    let mut server = Server::start("redis-server", &[]);
-    let mut party = Party::open(&server.url()).await.unwrap();
-    server.kill();
-    party.recheck().await;
+async fn a_thousand_fail(party: &Party) {
     for _ in 0..1_000 {
         let error = party.call(&["GET", "a"]).await.err().unwrap();
         assert!(matches!(error, EngineError::Unreachable(_)), "{error:?}");
     }
-    server.restart(&[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_is_remembered_for_a_moment() {
+    let server = redis(&[]);
+    let mut party = Party::open(&server.url()).await.unwrap();
+    server.kill();
+    party.recheck().await;
+    a_thousand_fail(&party).await;
+    server.restart().expect("a restart");
     let (_, session) = party.call_until(&["SET", "a", "1"]).await;
     assert_eq!(party.net.origin_of_run(session.bound.run()), Some(session.link.origin()));
     party.recheck().await;
+    // Now it is there, but takes no writes, and so no greeting: each attempt has an epoch.
+    ask(&server, &["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+    party.recheck().await;
+    a_thousand_fail(&party).await;
+    ask(&server, &["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    let (_, session) = party.call_until(&["SET", "a", "1"]).await;
     // A thousand calls were a few attempts, or their number would show in the epochs.
     assert!(session.link.epoch < 100, "{}", session.link.epoch);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_loads_its_data_is_waited_for() {
-    let mut server = Server::start("redis-server", &[]);
+    // A key takes a millisecond to load, and now and then it answers meanwhile.
+    let slow = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+    let server = redis(&slow);
     let party = Party::open(&server.url()).await.unwrap();
-    server.ask::<()>(&["DEBUG", "POPULATE", "2000"]);
-    server.ask::<()>(&["SAVE"]);
-    server.restart(&[
-        "--key-load-delay",
-        "1000",
-        "--loading-process-events-interval-bytes",
-        "1024",
-    ]);
+    // More than a test waits for: it loads until it is told to hurry.
+    ask(&server, &["DEBUG", "POPULATE", "100000"]);
+    ask(&server, &["SAVE"]);
+    server.restart().expect("a restart");
     let loading = |error: EngineError| matches!(error, EngineError::Unreachable(why) if why.contains("loading"));
     let mut seen = false;
     let start = Instant::now();
-    while !seen && start.elapsed() < super::server::PATIENCE {
+    while !seen && start.elapsed() < PATIENCE {
         seen = match party.call(&["SET", "a", "1"]).await {
             Ok(_) => break,
             Err(error) => loading(error),
         };
     }
     assert!(seen, "it was never seen to load");
+    ask(&server, &["CONFIG", "SET", "key-load-delay", "0"]);
     party.call_until(&["SET", "a", "1"]).await;
 }

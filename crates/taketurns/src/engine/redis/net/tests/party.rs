@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redis::{Cmd, Value};
+use taketurns_servers::PATIENCE;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::super::failure::Failure;
 use super::super::link::Link;
 use super::super::session::{Greet, Session};
-use super::super::topology::Net;
+use super::super::topology::{Command, Net};
 use super::super::url::Config;
-use super::server::PATIENCE;
 use crate::engine::redis::greeter::Bound;
 use crate::engine::{EngineError, EngineFuture, Wakes, Woken};
 
@@ -99,6 +99,20 @@ impl Party {
         timeout(PATIENCE, calling).await.expect("it is carried out at last")
     }
 
+    /// All are carried out, by the sessions that are returned.
+    pub(crate) async fn a_hundred_at_once<const N: usize>(
+        &self,
+        key: &'static str,
+        words: [&'static str; N],
+    ) -> Vec<Arc<Session>> {
+        let calls = (0..100).map(|_| {
+            let net = self.net.clone();
+            async move { net.call(key.as_bytes(), &|_| command(&words)).await }
+        });
+        let answers = calls.collect::<tokio::task::JoinSet<_>>().join_all().await;
+        answers.into_iter().map(|answer| answer.unwrap().1).collect()
+    }
+
     pub(crate) async fn heard(&mut self) -> Vec<u8> {
         timeout(PATIENCE, self.heard.recv()).await.expect("a message").unwrap()
     }
@@ -117,6 +131,11 @@ pub(crate) fn command(words: &[&str]) -> Cmd {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     command
+}
+
+/// One of those that `Net::call_all` sends together.
+pub(crate) fn a_call<const N: usize>(key: &str, words: [&'static str; N]) -> (Vec<u8>, Command) {
+    (key.into(), Box::new(move |_| command(&words)))
 }
 
 pub(crate) async fn refused(url: &str) -> EngineError {

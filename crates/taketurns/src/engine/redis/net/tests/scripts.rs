@@ -4,41 +4,29 @@ use std::sync::atomic::Ordering;
 
 use redis::Value;
 
-use super::party::{Party, SHA, command};
-use super::server::Server;
+use super::party::{Party, SHA, a_call, command};
+use super::server::{ask, redis};
 use crate::engine::EngineError;
-use crate::engine::redis::net::topology::Command;
 
 const COUNT: [&str; 4] = ["EVALSHA", SHA, "1", "n"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_is_not_there_is_loaded_once_for_all() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let party = Party::open(&server.url()).await.unwrap();
     let (_, before) = party.call(&["GET", "n"]).await.unwrap();
-    let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..100 {
-        let net = party.net.clone();
-        calls.spawn(async move { net.call(b"n", &|_| command(&COUNT)).await });
-    }
-    while let Some(answer) = calls.join_next().await {
-        let (_, session) = answer.unwrap().unwrap();
+    for session in party.a_hundred_at_once("n", COUNT).await {
         assert_eq!(session.link.epoch, before.link.epoch);
     }
     assert_eq!(party.host.loads.load(Ordering::SeqCst), 1);
-    assert_eq!(server.ask::<i64>(&["GET", "n"]), 100);
+    assert_eq!(ask(&server, &["GET", "n"]).text(), Some("100"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_one_write_too() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let party = Party::open(&server.url()).await.unwrap();
-    let calls: Vec<(Vec<u8>, Command)> = (0..10)
-        .map(|_| {
-            let command: Command = Box::new(|_| command(&COUNT));
-            (b"n".to_vec(), command)
-        })
-        .collect();
+    let calls: Vec<_> = (0..10).map(|_| a_call("n", COUNT)).collect();
     let answers = party.net.call_all(&calls).await;
     let values: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().0).collect();
     assert_eq!(values, (1..=10).map(Value::Int).collect::<Vec<_>>());
@@ -47,7 +35,7 @@ async fn in_one_write_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_wants_to_be_verified_is_greeted_and_sent_again() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let party = Party::open(&server.url()).await.unwrap();
     // It is content the third time.
     let script = "if redis.call('INCR', KEYS[1]) < 3 then \

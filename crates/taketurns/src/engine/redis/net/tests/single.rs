@@ -8,19 +8,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use redis::Value;
+use taketurns_servers::{Flavor, PATIENCE, Reply, Server};
 
-use super::party::{CHANNEL, Party, assert_broken, command, refused};
-use super::server::{BOTH, PATIENCE, Server, free_port, until};
+use super::party::{CHANNEL, Party, a_call, assert_broken, command, refused};
+use super::server::{NO_HELLO, ask, connections, gone, redis, serve, until};
 use crate::engine::EngineError;
-use crate::engine::redis::net::topology::Command;
-
-/// `rename-command` takes HELLO away, as some hosters and proxies do.
-const NO_HELLO: [&str; 3] = ["--rename-command", "HELLO", ""];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_answered_and_says_by_which_session() {
-    for program in BOTH {
-        let server = Server::start(program, &[]);
+    for flavor in Flavor::ALL {
+        let server = serve(flavor, &[]);
         let party = Party::open(&server.url()).await.unwrap();
         let (value, session) = party.call(&["SET", "a", "1"]).await.unwrap();
         assert_eq!(value, Value::Okay);
@@ -36,13 +33,13 @@ async fn a_call_is_answered_and_says_by_which_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_arrive_over_one_connection_or_two() {
-    for program in BOTH {
-        for (arguments, connections) in [(&[][..], 1), (&NO_HELLO[..], 2)] {
-            let server = Server::start(program, arguments);
+    for flavor in Flavor::ALL {
+        for (args, expected) in [(&[][..], 1), (&NO_HELLO, 2)] {
+            let server = serve(flavor, args);
             let mut party = Party::open(&server.url()).await.unwrap();
-            assert_eq!(server.connections(), connections);
-            server.ask::<i64>(&["PUBLISH", "tt:other", "not for us"]);
-            assert_eq!(server.ask::<i64>(&["PUBLISH", CHANNEL, "wake\0up"]), 1);
+            assert_eq!(connections(&server), expected);
+            ask(&server, &["PUBLISH", "tt:other", "not for us"]);
+            assert_eq!(ask(&server, &["PUBLISH", CHANNEL, "wake\0up"]), Reply::Int(1));
             assert_eq!(party.heard().await, b"wake\0up");
             assert_eq!(party.call(&["GET", "a"]).await.unwrap().0, Value::Nil);
             assert!(party.is_quiet());
@@ -52,15 +49,10 @@ async fn messages_arrive_over_one_connection_or_two() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_one_write_each_command_has_its_own_answer() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let party = Party::open(&server.url()).await.unwrap();
-    let calls: Vec<(Vec<u8>, Command)> = (0..50)
-        .map(|n| {
-            let words = if n % 10 == 3 { ["HGET", "a", "f"] } else { ["APPEND", "a", "x"] };
-            let command: Command = Box::new(move |_| command(&words));
-            (b"a".to_vec(), command)
-        })
-        .collect();
+    let words = |n| if n % 10 == 3 { ["HGET", "a", "f"] } else { ["APPEND", "a", "x"] };
+    let calls: Vec<_> = (0..50).map(|n| a_call("a", words(n))).collect();
     let answers = party.net.call_all(&calls).await;
     assert_eq!(answers.len(), 50);
     let mut length = 0;
@@ -86,15 +78,15 @@ fn tasks() -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_leaves_no_connection_and_no_task() {
-    for arguments in [&[][..], &NO_HELLO[..]] {
-        let server = Server::start("redis-server", arguments);
+    for args in [&[][..], &NO_HELLO] {
+        let server = redis(args);
         let before = tasks();
         let party = Party::open(&server.url()).await.unwrap();
-        assert!(server.connections() > 0);
+        assert!(connections(&server) > 0);
         let (_, session) = party.call(&["GET", "a"]).await.unwrap();
         party.net.close().await;
         until("all tasks have ended", || tasks() == before);
-        until("the server has no connection", || server.connections() == 0);
+        until("the server has no connection", || connections(&server) == 0);
         assert!(!session.link.is_alive());
         assert_broken(&party.call(&["GET", "a"]).await.err().unwrap(), "closed");
     }
@@ -102,11 +94,11 @@ async fn closing_leaves_no_connection_and_no_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_leaves_no_connection_and_no_task() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let before = tasks();
     drop(Party::open(&server.url()).await.unwrap());
     until("all tasks have ended", || tasks() == before);
-    until("the server has no connection", || server.connections() == 0);
+    until("the server has no connection", || connections(&server) == 0);
 }
 
 struct Unpark(Thread);
@@ -131,12 +123,12 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn calls_need_no_runtime_of_the_callers() {
-    let server = Server::start("redis-server", &[]);
+    let server = redis(&[]);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let party = runtime.block_on(Party::open(&server.url())).unwrap();
     assert_eq!(block_on(party.call(&["SET", "a", "1"])).unwrap().0, Value::Okay);
-    server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     // The killing may be noticed only by this call, or by its predecessor.
     until("it is connected again", || block_on(party.call(&["GET", "a"])).is_ok());
     let masters = block_on(party.net.masters()).unwrap();
@@ -146,7 +138,7 @@ fn calls_need_no_runtime_of_the_callers() {
 
 #[tokio::test]
 async fn what_is_not_there_is_unreachable() {
-    let error = refused(&format!("redis://127.0.0.1:{}", free_port())).await;
+    let error = refused(&gone().url()).await;
     assert!(
         matches!(&error, EngineError::Unreachable(why) if why.contains("127.0.0.1")),
         "{error}"
@@ -155,11 +147,11 @@ async fn what_is_not_there_is_unreachable() {
 
 #[tokio::test]
 async fn strict_turns_warnings_into_errors() {
-    let server = Server::start("redis-server", &["--maxmemory-policy", "allkeys-lru"]);
+    let server = redis(&["--maxmemory-policy", "allkeys-lru"]);
     assert!(Party::open(&server.url()).await.is_ok());
     let error = refused(&format!("{}?strict=true", server.url())).await;
     assert_broken(&error, "noeviction");
-    server.ask::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    ask(&server, &["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     assert!(Party::open(&format!("{}?strict=true", server.url())).await.is_ok());
 }
 
@@ -186,10 +178,10 @@ impl tracing::Subscriber for Warnings {
 async fn a_warning_is_logged_once_and_not_at_every_reconnect() {
     let count = Arc::new(AtomicUsize::new(0));
     let _guard = tracing::subscriber::set_default(Warnings(count.clone()));
-    let server = Server::start("redis-server", &["--maxmemory-policy", "allkeys-lru"]);
+    let server = redis(&["--maxmemory-policy", "allkeys-lru"]);
     let mut party = Party::open(&server.url()).await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 1);
-    server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     party.recheck().await;
     party.call(&["GET", "a"]).await.unwrap();
     party.recheck().await;
@@ -198,9 +190,9 @@ async fn a_warning_is_logged_once_and_not_at_every_reconnect() {
 
 #[tokio::test]
 async fn a_server_of_another_kind_is_refused() {
-    let server = Server::start("redis-server", &["--cluster-enabled", "yes"]);
+    let server = Server::builder(Flavor::Redis).cluster().start().expect("a node");
     assert_broken(&refused(&server.url()).await, "redis+cluster://");
-    let server = Server::start("redis-server", &[]);
-    let url = format!("redis+cluster://127.0.0.1:{}", server.port);
+    let server = redis(&[]);
+    let url = format!("redis+cluster://{}", server.addr());
     assert_broken(&refused(&url).await, "use redis://");
 }
