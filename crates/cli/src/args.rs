@@ -19,10 +19,22 @@ const VALUE_CHARS_MAX: usize = 40;
 ///
 /// The store is where locks live: a file on this machine unless --store or TAKETURNS_STORE says
 /// otherwise. The file is $XDG_STATE_HOME/taketurns/locks.db, or ~/.local/state/taketurns/locks.db.
+/// To share locks between machines, use Redis or Valkey, 7.0 or later: see --store.
 #[derive(Debug, Parser)]
 #[command(name = "taketurns", version, after_help = exit::help(), max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Where the locks live, e.g. file:/var/lib/app/locks.db
+    /// Where the locks live: file:PATH, redis://HOST, or others that --help lists
+    ///
+    ///   file:/var/lib/app/locks.db             a file, for the processes of this machine
+    ///   redis://host:6379                      Redis or Valkey; rediss:// with TLS
+    ///   redis+sentinel://h1,h2,h3/master-name  the master that Sentinel names
+    ///   redis+cluster://h1,h2                  a Cluster, by some of its nodes
+    ///
+    /// A password goes into TAKETURNS_REDIS_PASSWORD, or where ?password_file=PATH or
+    /// ?password_env=NAME at the end of the URL says. In a URL on the command line
+    /// everybody on the machine could read it. ?max_lease=SECS is the longest lease (60),
+    /// and for how long nothing is granted after a restart or a fail-over.
+    #[arg(verbatim_doc_comment)]
     #[arg(
         long,
         value_name = "URL",
@@ -50,6 +62,12 @@ pub(crate) enum Command {
     Man(man::Args),
 }
 
+impl Command {
+    pub(crate) fn takes_lock(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Acquire(_))
+    }
+}
+
 /// Reads the command line. `Ok(None)` if it asked for help or the version, which are printed.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
@@ -62,6 +80,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<C
         return Ok(None);
     }
     let message = in_one_line(&error, &command_of(&args));
+    if has_url(&message) && args.iter().any(|arg| arg.to_string_lossy().contains('@')) {
+        return Err(Failure::usage(format_args!(
+            "a store's URL goes after --store or into TAKETURNS_STORE, and nowhere else; see `{} \
+             --help`",
+            command_of(&args)
+        )));
+    }
     if has_handle(&message) {
         return Err(Failure::usage(
             "a handle is not taken from the command line, where everybody could read it: pass it \
@@ -121,6 +146,11 @@ fn command_of(args: &[OsString]) -> String {
         }
     }
     path
+}
+
+/// With a password in it, perhaps.
+fn has_url(message: &str) -> bool {
+    message.contains("redis") && message.contains('/')
 }
 
 fn has_handle(message: &str) -> bool {
@@ -221,6 +251,28 @@ mod tests {
         {
             assert!(!said(line).contains("5ec7"), "{}", said(line));
         }
+    }
+
+    #[test]
+    fn a_password_in_a_url_that_is_out_of_place_is_not_repeated() {
+        let url = "redis://:hunter2@a.host.with.a.rather.long.name.example.com:6379";
+        let short = "redis:/hunter2@h";
+        for url in [url, short] {
+            let lines: [&[&str]; 6] = [
+                &[url, "ls"],
+                &["ls", "a", url],
+                &["run", "--lease", url, "a", "b"],
+                &["renew", "--lease", url],
+                &["ls", &format!("--{url}")],
+                &["completions", url],
+            ];
+            for line in lines {
+                let said = said(line);
+                assert!(!said.contains("hunter"), "{said}");
+                assert!(said.contains("after --store or into TAKETURNS_STORE"), "{said}");
+            }
+        }
+        assert!(said(&["redis", "ls"]).contains("unrecognized subcommand 'redis'"));
     }
 
     #[test]

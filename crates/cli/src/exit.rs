@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use taketurns::{ErrorKind, limits};
 
 use crate::child;
+use crate::status;
 
 /// The command line, a name or a value in it makes no sense.
 pub(crate) const USAGE: u8 = 64;
@@ -108,6 +109,12 @@ impl From<taketurns::Error> for Failure {
                  have at most {} bytes",
                 limits::LABEL_BYTES_MAX
             )),
+            taketurns::Error::InvalidLease { given, max } => Self::usage(format_args!(
+                "--lease {}: this store takes leases of up to {} s; ?max_lease=SECS in its URL \
+                 raises that",
+                given.as_secs_f64(),
+                max.as_secs_f64()
+            )),
             error => Self::new(code_of(error.kind()), error),
         }
     }
@@ -145,6 +152,7 @@ fn code_of(kind: ErrorKind) -> u8 {
 /// One line on stderr, whatever the message holds: names and errors of others must not be able to
 /// break the line or drive the terminal. There is nobody left to tell if it can't be written.
 pub(crate) fn say(message: impl fmt::Display) {
+    status::make_room();
     let _ = writeln!(io::stderr(), "taketurns: {}", one_line(&message.to_string()));
 }
 

@@ -22,6 +22,9 @@ pub(crate) struct Lock<'a> {
     permits: Option<u32>,
     /// `held`, or `idle` if nobody holds it; `unused` if nothing is known of it.
     state: &'static str,
+    /// For how long nothing is granted, since the store was restarted or failed over; null if it is
+    /// not in quarantine.
+    quarantine_ms: Option<u64>,
     /// The last token given out, null if none was.
     last_token: Option<Token>,
     /// Who holds it, in the order of the grants.
@@ -100,12 +103,14 @@ impl<'a> Lock<'a> {
     pub(crate) fn new(name: &'a Name, view: &'a View) -> Self {
         Self {
             name,
-            kind: Some(kind(view.kind)),
+            // Of a lock that was never used the kind is not known either.
+            kind: (!view.is_blank()).then(|| kind(view.kind)),
             permits: match view.kind {
                 Kind::Semaphore { permits } => Some(permits),
                 _ => None,
             },
             state: state(view),
+            quarantine_ms: view.quarantine_ms,
             last_token: view.last_token,
             holders: view.holders.iter().map(Holder::new).collect(),
             waiting: view.waiting,
@@ -121,6 +126,7 @@ impl<'a> Lock<'a> {
             kind: None,
             permits: None,
             state: "unused",
+            quarantine_ms: None,
             last_token: None,
             holders: vec![],
             waiting: 0,
@@ -192,7 +198,11 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// `held` or `idle`: the word that people and programs read.
+/// `held`, `idle` or `unused`: the word that people and programs read.
 pub(crate) fn state(view: &View) -> &'static str {
-    if view.holders.is_empty() { "idle" } else { "held" }
+    match () {
+        () if view.is_blank() => "unused",
+        () if view.holders.is_empty() => "idle",
+        () => "held",
+    }
 }

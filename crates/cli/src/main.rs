@@ -2,8 +2,8 @@
 //!
 //! The program is glue: the lock is in `taketurns-core`, everything about time and stores in
 //! `taketurns`. Here are the command line ([`args`]), one file for each command ([`commands`]), what
-//! it takes to run a child under a lock ([`supervise`], [`terminal`], [`child`]), and how all of it
-//! ends ([`exit`]).
+//! it takes to run a child under a lock ([`supervise`], [`terminal`], [`child`]), what the library warns
+//! of ([`warnings`]), and how all of it ends ([`exit`]).
 
 mod args;
 mod ask;
@@ -19,6 +19,7 @@ mod store;
 mod supervise;
 mod terminal;
 mod waiting;
+mod warnings;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
 
 /// One thread, and that the first: a child's death signal is tied to the thread that forked it.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    warnings::show(cli.command.takes_lock());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
         Failure::new(exit::UNAVAILABLE, format_args!("no runtime could be started: {error}"))

@@ -4,6 +4,7 @@
 //! with news that is old the next moment, so it is said once, and only if asked for.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::getpgrp;
@@ -18,13 +19,19 @@ use crate::output::{count, millis, ordinal};
 const FIRST_AFTER: Duration = Duration::from_millis(250);
 const EVERY: Duration = Duration::from_millis(500);
 
+/// Is the line kept current where we are?
+pub(crate) fn is_drawn() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    !dumb && io::IsTerminal::is_terminal(&io::stderr())
+}
+
 /// Keeps the user informed for as long as it is polled. What it has drawn goes when it is dropped.
 pub(crate) async fn keep_informed(locks: &Locks, name: &Name, verbose: bool) {
-    let live = Line::is_possible();
+    let live = is_drawn();
     if !live && !verbose {
         return std::future::pending().await;
     }
-    let mut line = Line { drawn: false };
+    let line = Line;
     sleep(FIRST_AFTER).await;
     loop {
         let text = match locks.inspect(name.as_str()).await {
@@ -48,6 +55,7 @@ fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
         [] if view.kind == Kind::Pool && view.members.is_empty() => {
             "the pool has no members".to_owned()
         }
+        [] if view.quarantine_ms.is_some() => String::new(),
         [] => "held by nobody just now".to_owned(),
         [holder] => format!("held by {} for {}", holder.label, millis(holder.held_ms)),
         [holder, others @ ..] => format!(
@@ -57,6 +65,11 @@ fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
             count(others.len(), "other")
         ),
     };
+    let paused = view.quarantine_ms.map(|left_ms| {
+        let comma = if held.is_empty() { "" } else { ", " };
+        format!("{comma}in quarantine for {} (store restarted or failed over)", millis(left_ms))
+    });
+    let paused = paused.unwrap_or_default();
     let place = match view.waiters.iter().position(|waiter| waiter.client == me) {
         Some(ahead) => format!(", you are {} in line", ordinal(ahead + 1)),
         None if view.waiting > view.waiters.len() => {
@@ -64,21 +77,24 @@ fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
         }
         None => String::new(),
     };
-    format!("waiting for {name}: {held}{place}")
+    format!("waiting for {name}: {held}{paused}{place}")
+}
+
+/// There is a line on the terminal, which whatever else is said would be appended to.
+static DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// Takes the line away, if there is one, to make room for something that stays.
+pub(crate) fn make_room() {
+    if DRAWN.swap(false, Ordering::Relaxed) {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
 }
 
 /// One line of the terminal, drawn over and over.
-struct Line {
-    drawn: bool,
-}
+struct Line;
 
 impl Line {
-    fn is_possible() -> bool {
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        !dumb && io::IsTerminal::is_terminal(&io::stderr())
-    }
-
-    fn draw(&mut self, text: &str) {
+    fn draw(&self, text: &str) {
         // A background job must not write over what is in front.
         if tcgetpgrp(io::stderr()).ok() != Some(getpgrp()) {
             return;
@@ -90,15 +106,13 @@ impl Line {
         // Without wrapping, so that a wide character can't push the line into the next one, which
         // would not be cleared.
         let _ = write!(io::stderr(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");
-        self.drawn = true;
+        DRAWN.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.drawn {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        make_room();
     }
 }
 
@@ -175,6 +189,16 @@ mod tests {
         );
         let name = Name::new("backup").unwrap();
         assert_eq!(describe(&name, None, ClientId::from_bits(9)), "waiting for backup");
+    }
+
+    #[test]
+    fn it_says_that_nothing_is_granted_after_a_restart() {
+        let mut view = view(vec![], &[9]);
+        view.quarantine_ms = Some(57_000);
+        let paused = "in quarantine for 57s (store restarted or failed over), you are 1st in line";
+        assert_eq!(said(&view), format!("waiting for backup: {paused}"));
+        view.holders = vec![holder("a:1 x", "", 1_000)];
+        assert_eq!(said(&view), format!("waiting for backup: held by a:1 x for 1s, {paused}"));
     }
 
     #[test]

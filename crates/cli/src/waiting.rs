@@ -11,6 +11,7 @@ use crate::exit::{self, Failure};
 use crate::signals::Signals;
 use crate::status;
 use crate::store;
+use crate::warnings::Silence;
 
 /// Connects, and gives up on a signal.
 pub(crate) async fn open(
@@ -38,6 +39,9 @@ pub(crate) async fn acquire(
              `env -u TAKETURNS_LOCK` before this command"
         )));
     }
+    // With -n or -w, giving up says why. At a terminal the line does that is drawn there.
+    let silent = !ask.nonblock && ask.wait.is_none() && !status::is_drawn();
+    let silence = silent.then(Silence::begin);
     let informed = async {
         tokio::select! {
             biased;
@@ -47,6 +51,7 @@ pub(crate) async fn acquire(
     };
     let given_up = format_args!("lock {} was not acquired: gave up waiting", ask.lock);
     let acquired = signals.unless(given_up, informed).await?;
+    drop(silence);
     let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
     guard.ok_or_else(|| {
         let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);

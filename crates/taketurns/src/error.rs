@@ -79,7 +79,7 @@ pub enum Error {
     /// Nobody is granted the lock for now: its store was restarted or failed over, and may have
     /// forgotten a holder.
     #[error(
-        "lock {lock} is in quarantine for {left:?} more: its store was restarted or failed over, and \
+        "lock {lock} is in quarantine for {left:.1?} more: its store was restarted or failed over, and \
          grants nothing until every lease that it may have forgotten is over"
     )]
     Quarantined {

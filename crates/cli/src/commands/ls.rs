@@ -10,7 +10,7 @@ use crate::store;
 /// List the locks, with who holds each and how many wait
 ///
 /// A lock that nobody uses is listed for an hour, held by nobody, and a pool until its last member
-/// is removed.
+/// is removed. [quarantine 57s] means that nothing is granted for so long: see `taketurns show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only locks whose name matches: * stands for any characters, ? for one
@@ -50,6 +50,8 @@ fn table(listed: &[(Name, View)]) -> Table<6> {
                 (millis(holder.held_ms), millis(holder.left_ms), label)
             }
         };
+        let paused = view.quarantine_ms.map(|left_ms| format!(" [quarantine {}]", millis(left_ms)));
+        let holder = holder + &paused.unwrap_or_default();
         let waiting = view.waiting.to_string();
         table.row([name.to_string(), view.kind.to_string(), waiting, held, left, holder]);
     }

@@ -14,8 +14,15 @@ use crate::exit::{self, Failure};
 use crate::output;
 
 /// Who reads or sets a variable (every command if nobody is named), and what it means.
-const ENVIRONMENT: [(&str, &[&str], &str); 6] = [
+const ENVIRONMENT: [(&str, &[&str], &str); 7] = [
     ("TAKETURNS_STORE", &[], "Where the locks live, unless --store says otherwise."),
+    (
+        "TAKETURNS_REDIS_PASSWORD, TAKETURNS_REDIS_USER",
+        &[],
+        "What to log in with where the store's URL names no password. Better here than in the URL of \
+         a command line, which everybody on the machine can read; ?password_file=PATH and \
+         ?password_env=NAME in the URL name other places.",
+    ),
     (
         "TAKETURNS_HANDLE",
         &["acquire", "renew", "release"],

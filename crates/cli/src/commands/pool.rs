@@ -114,7 +114,8 @@ async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, Failur
     let view = locks.inspect(pool.as_str()).await;
     store::close(locks).await;
     match view? {
-        Some(View { kind, .. }) if kind != Kind::Pool => {
+        Some(view) if view.kind != Kind::Pool && !view.is_blank() => {
+            let kind = view.kind;
             return Err(Failure::usage(format_args!("lock {pool} is a {kind}, not a pool")));
         }
         Some(view) if json => output::json(&json::Lock::new(pool, &view))?,

@@ -10,13 +10,16 @@ use crate::store;
 
 /// Show one lock: who holds it, and who waits for it in which order
 ///
-/// A lock that nobody has used for an hour is forgotten, and shown as unused: it is free.
+/// A lock that nobody has used for an hour is forgotten, and shown as unused: it is free. A lock is in
+/// quarantine after its Redis was restarted or failed over, and may have forgotten a holder: nothing
+/// is granted until every lease is over that there may have been.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 The JSON document has: name, kind (mutex, rwlock, semaphore, pool), permits, state (held, idle, \
-unused), last_token, waiting; holders, each with who, why, client, mode, permits, token, member, \
-held_ms, left_ms, broken; waiters, each with place, who, why, client, mode, permits, member, \
-waited_ms (the first 500); members, each with name, held, leaving.")]
+unused), quarantine_ms (for how long nothing is granted, else null), last_token, waiting; holders, \
+each with who, why, client, mode, permits, token, member, held_ms, left_ms, broken; waiters, each \
+with place, who, why, client, mode, permits, member, waited_ms (the first 500); members, each with \
+name, held, leaving.")]
 pub(crate) struct Args {
     /// The lock's name
     #[arg(value_parser = ask::name)]
@@ -42,7 +45,17 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
 
 fn describe(name: &Name, view: &View) -> String {
     let token = view.last_token.map_or("none".to_owned(), |token| token.to_string());
-    let mut text = format!("{name}: {}, {}, last token {token}", view.kind, json::state(view));
+    let mut text = match view.is_blank() {
+        true => format!("{name}: unused"),
+        false => format!("{name}: {}, {}, last token {token}", view.kind, json::state(view)),
+    };
+    if let Some(left_ms) = view.quarantine_ms {
+        let left = millis(left_ms);
+        text.push_str(&format!(
+            ", in quarantine for {left} (its store was restarted or failed over; nothing is granted \
+             until then)"
+        ));
+    }
     for part in [holders(view), members(view), waiters(view)].into_iter().flatten() {
         text.push_str("\n\n");
         text.push_str(&part);
@@ -138,5 +151,30 @@ PLACE  WANTS       WAITED  WAITER
 1      member b-1  3s      web2:8 sh
 and 500 more";
         assert_eq!(describe(&Name::new("browsers").unwrap(), &view), expected);
+    }
+
+    #[test]
+    fn a_quarantine_is_shown_with_its_cause_also_of_a_lock_that_is_not_known() {
+        let mut view = View {
+            quarantine_ms: Some(57_400),
+            kind: Kind::Mutex,
+            last_token: None,
+            holders: vec![],
+            waiting: 0,
+            waiters: vec![],
+            members: vec![],
+        };
+        let name = Name::new("orders").unwrap();
+        assert_eq!(
+            describe(&name, &view),
+            "orders: unused, in quarantine for 57s (its store was restarted or failed over; nothing \
+             is granted until then)"
+        );
+        view.last_token = Some(Token::from_raw(42));
+        assert_eq!(
+            describe(&name, &view),
+            "orders: mutex, idle, last token 42, in quarantine for 57s (its store was restarted or \
+             failed over; nothing is granted until then)"
+        );
     }
 }

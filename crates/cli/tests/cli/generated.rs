@@ -61,6 +61,30 @@ fn a_manual_page_has_exit_status_and_environment_and_refers_to_pages_that_exist(
 }
 
 #[test]
+fn help_and_manual_name_every_store_and_where_a_password_belongs() {
+    let store = Store::new();
+    let manual = store.run(&["man"]).ok().stdout.replace('\\', "");
+    for text in [store.run(&["--help"]).ok().stdout, manual] {
+        for part in [
+            "file:/",
+            "redis://",
+            "rediss://",
+            "redis+sentinel://h1,h2,h3/master-name",
+            "redis+cluster://h1,h2",
+            "TAKETURNS_REDIS_PASSWORD",
+            "?password_file=",
+            "?password_env=",
+        ] {
+            assert!(text.contains(part), "{part} is in {text}");
+        }
+    }
+    let short = store.run(&["-h"]).ok().stdout;
+    assert!(short.contains("redis://HOST"), "{short}");
+    let json = store.run(&["show", "--help"]).ok().stdout;
+    assert!(json.contains("quarantine_ms (for how long nothing is granted, else null)"), "{json}");
+}
+
+#[test]
 fn help_and_version_are_no_errors() {
     let store = Store::new();
     for args in [&["--help"][..], &["run", "--help"], &["help", "run"], &["-h"], &["--version"]] {

@@ -23,12 +23,19 @@ const HANG: Duration = Duration::from_secs(60);
 pub(crate) struct Store {
     directory: TempDir,
     has_terminal: bool,
+    /// If it is not a file in the directory.
+    url: Option<String>,
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
         let directory = TempDir::new().expect("a temporary directory");
-        Self { directory, has_terminal: true }
+        Self { directory, has_terminal: true, url: None }
+    }
+
+    /// On servers.
+    pub(crate) fn at(url: impl Into<String>) -> Self {
+        Self { url: Some(url.into()), ..Self::new() }
     }
 
     /// The program has no terminal, as under a supervisor, also if the tests have one.
@@ -42,7 +49,8 @@ impl Store {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("file:{}", self.path("locks.db").display())
+        let file = || format!("file:{}", self.path("locks.db").display());
+        self.url.clone().unwrap_or_else(file)
     }
 
     /// The program with these arguments on this store, in the store's directory. Signals are as a
@@ -58,6 +66,8 @@ impl Store {
             .env("TAKETURNS_STORE", self.url())
             .env_remove("TAKETURNS_HANDLE")
             .env_remove("TAKETURNS_LOCK")
+            .env_remove("TAKETURNS_REDIS_PASSWORD")
+            .env_remove("TAKETURNS_REDIS_USER")
             .stdin(Stdio::null());
         command
     }
@@ -123,6 +133,13 @@ impl Done {
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
         self
+    }
+
+    /// It must have gone well, with nothing to say beside.
+    #[track_caller]
+    pub(crate) fn quiet(self) -> Self {
+        assert_eq!(self.stderr, "", "{self:?}");
+        self.ok()
     }
 
     /// It must have failed with this code, nothing on stdout, and one line on stderr that says so.

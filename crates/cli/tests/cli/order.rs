@@ -4,7 +4,11 @@ use crate::helper::{Running, Store};
 
 #[test]
 fn twenty_shells_get_the_lock_in_the_order_in_which_they_came() {
-    let store = Store::new();
+    twenty_shells_in_order(&Store::new());
+}
+
+/// On whichever store.
+pub(crate) fn twenty_shells_in_order(store: &Store) {
     let holder = store.hold(&["door"]);
     let mut waiters: Vec<Running> = Vec::new();
     for number in 0..20 {

@@ -100,7 +100,7 @@ fn ls_lists_what_matches_by_name() {
 fn show_has_all_documented_fields() {
     let store = Store::new();
     let unused = json!({
-        "name": "x", "kind": null, "permits": null, "state": "unused", "last_token": null,
+        "name": "x", "kind": null, "permits": null, "state": "unused", "quarantine_ms": null, "last_token": null,
         "holders": [], "waiting": 0, "waiters": [], "members": []
     });
     assert_eq!(store.show("x"), unused);

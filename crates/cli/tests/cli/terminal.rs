@@ -12,8 +12,10 @@ use std::thread::{self, JoinHandle};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use taketurns_servers::Flavor;
 
 use crate::helper::{PROGRAM, Store, until};
+use crate::quarantine::keeping;
 
 /// A pseudo terminal with a program on it.
 struct Screen {
@@ -129,6 +131,23 @@ fn the_waiting_line_is_kept_current_and_cleared() {
     assert!(shown.ends_with("\r\x1b[Kin\r\n"), "cleared before the command starts: {shown:?}");
     assert!(shown.split("\r\x1b[K").count() > 4, "drawn over and over: {shown:?}");
     assert_eq!(shown.matches('\n').count(), 1, "one line: {shown:?}");
+}
+
+#[test]
+fn the_waiting_line_says_that_a_restarted_store_grants_nothing() {
+    let server = keeping(Flavor::Redis);
+    let store = Store::at(format!("{}?max_lease=4", server.url()));
+    let run = ["run", "--lease", "4", "door", "--", "echo", "in"];
+    store.run(&run).quiet();
+    server.restart().unwrap();
+    let mut screen = Screen::of(&store, &[&[PROGRAM], &run[..]].concat());
+    screen.until_shown("waiting for door: in quarantine for ");
+    screen.until_shown("s (store restarted or failed over)");
+    screen.until_shown("in\r\n");
+    assert_eq!(screen.code(), Some(0));
+    let shown = screen.shown();
+    assert!(shown.ends_with("\r\x1b[Kin\r\n"), "cleared before the command starts: {shown:?}");
+    assert_eq!(shown.matches('\n').count(), 1, "drawn, and not said beside: {shown:?}");
 }
 
 #[test]

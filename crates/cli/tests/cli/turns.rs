@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 
 use crate::helper::{Running, Store};
 
-/// Names the counter to the processes that count.
+/// Names the counter to the processes that count, and says how often.
 const COUNTER: &str = "TAKETURNS_TEST_COUNTER";
+const TURNS: &str = "TAKETURNS_TEST_TURNS";
 
 /// Reads, adds one, writes: right only if nobody else does so meanwhile.
 fn add_one(counter: &Path) {
@@ -16,36 +17,45 @@ fn add_one(counter: &Path) {
     fs::write(counter, (count + 1).to_string()).unwrap();
 }
 
-fn take_a_hundred_turns(counter: &Path) {
+fn take_turns(counter: &Path, turns: u64) {
     let locks = taketurns::blocking::connect(&env::var("TAKETURNS_STORE").unwrap()).unwrap();
     let mutex = locks.mutex("counter");
-    for _ in 0..100 {
+    for _ in 0..turns {
         let guard = mutex.acquire().wait().unwrap();
         add_one(counter);
         guard.release().unwrap();
     }
 }
 
-/// Its fifty processes are this very test, told to count.
+/// Not a test by itself: it is what the processes of the tests run.
 #[test]
-fn fifty_processes_of_a_hundred_turns_count_to_5000() {
+fn taker() {
     if let Some(counter) = env::var_os(COUNTER) {
-        return take_a_hundred_turns(Path::new(&counter));
+        take_turns(Path::new(&counter), env::var(TURNS).unwrap().parse().unwrap());
     }
-    let store = Store::new();
+}
+
+/// So many processes take so many turns each on this store, and none is lost.
+pub(crate) fn processes_count(store: &Store, processes: u64, turns: u64) {
     fs::write(store.path("counter"), "0").unwrap();
     let start = |_| {
         let mut taker = Command::new(env::current_exe().unwrap());
-        taker.args(["--exact", "turns::fifty_processes_of_a_hundred_turns_count_to_5000"]);
+        taker.args(["--exact", "turns::taker"]);
         taker.env("TAKETURNS_STORE", store.url()).env(COUNTER, store.path("counter"));
-        taker.stdout(Stdio::null()).spawn().unwrap()
+        taker.env(TURNS, turns.to_string()).stdout(Stdio::null()).spawn().unwrap()
     };
-    let mut takers: Vec<_> = (0..50).map(start).collect();
+    let mut takers: Vec<_> = (0..processes).map(start).collect();
     for taker in &mut takers {
         assert!(taker.wait().unwrap().success());
     }
-    assert_eq!(fs::read_to_string(store.path("counter")).unwrap(), "5000");
+    let counted = fs::read_to_string(store.path("counter")).unwrap();
+    assert_eq!(counted, (processes * turns).to_string());
     assert_eq!(store.show("counter")["state"], "idle");
+}
+
+#[test]
+fn fifty_processes_of_a_hundred_turns_count_to_5000() {
+    processes_count(&Store::new(), 50, 100);
 }
 
 #[test]

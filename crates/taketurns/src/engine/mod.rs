@@ -233,7 +233,7 @@ pub async fn open(
 }
 
 /// What a URL may start with.
-const SCHEMES: &str = "memory:, file:, redis://, rediss://, redis+sentinel:// or redis+cluster://";
+const SCHEMES: &str = "file:, redis://, rediss://, redis+sentinel://, redis+cluster:// or memory:";
 
 #[cfg(feature = "redis")]
 fn redis_by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
@@ -245,14 +245,17 @@ fn redis_by_url(_: &str) -> Result<Box<dyn Open>, crate::Error> {
     Err(crate::Error::InvalidUrl("Redis needs this crate's feature `redis`".into()))
 }
 
+fn is_scheme(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
 /// The opener for a store URL.
 pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     let invalid = |why: &str| crate::Error::InvalidUrl(why.to_owned());
-    let Some((scheme, rest)) = url.split_once(':') else {
-        return Err(invalid(
-            "it must start with file:, as in file:/var/lib/app/locks.db, with redis: or with memory:",
-        ));
+    let unknown = || {
+        format!("it must start with {SCHEMES}, as in file:/var/lib/app/locks.db or redis://host")
     };
+    let (scheme, rest) = url.split_once(':').ok_or_else(|| invalid(&unknown()))?;
     match scheme {
         "memory" => Ok(Box::new(MemoryStore::named(rest))),
         #[cfg(feature = "file")]
@@ -261,7 +264,10 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
         "file" => Err(invalid("file: needs this crate's feature `file`")),
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
         | "rediss+cluster" => redis_by_url(url),
-        // The scheme alone: what follows may hold a password.
-        other => Err(invalid(&format!("there is no engine {other:?}: use {SCHEMES}"))),
+        // The scheme alone, if it is one: all else may be a password.
+        other if is_scheme(other) && rest.starts_with("//") => {
+            Err(invalid(&format!("there is no engine {other:?}: use {SCHEMES}")))
+        }
+        _ => Err(invalid(&unknown())),
     }
 }

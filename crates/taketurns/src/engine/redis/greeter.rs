@@ -86,6 +86,9 @@ pub(super) struct Greeter {
     channel: String,
     /// When the markers that we saw were made, by their key.
     remembered: Mutex<HashMap<Vec<u8>, u64>>,
+    /// When the quarantines end that were logged, by the marker's key: a server is greeted anew each
+    /// time that it has forgotten a script.
+    logged: Mutex<HashMap<Vec<u8>, u64>>,
 }
 
 impl Greeter {
@@ -97,6 +100,7 @@ impl Greeter {
             scripts_see_marker: !matches!(config.servers, Servers::Cluster(_)),
             channel,
             remembered: Mutex::default(),
+            logged: Mutex::default(),
         }
     }
 
@@ -141,7 +145,10 @@ impl Greeter {
                 }
             }
             self.remembered().insert(key.to_vec(), marker.born_ms);
-            say(link, now_ms, &marker, reason);
+            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            if logged.insert(key.to_vec(), marker.until_ms) != Some(marker.until_ms) {
+                log(link, now_ms, &marker, reason);
+            }
             return Ok(marker);
         }
         Err(Failure::Unreachable(format!("{}: the marker changes all the time", link.address)))
@@ -165,18 +172,18 @@ impl Greeter {
     }
 }
 
-fn say(link: &Link, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
+fn log(link: &Link, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
     let left_ms = marker.until_ms.saturating_sub(now_ms);
     if left_ms == 0 {
         return;
     }
     let server = &link.address;
-    match reason {
-        Some(reason) => {
-            tracing::warn!(%server, left_ms, %reason, "in quarantine: nothing is granted for now");
-        }
-        None => tracing::warn!(%server, left_ms, "in quarantine: nothing is granted for now"),
-    }
+    // Another client has begun it, and knows better.
+    let reason = reason
+        .map_or("it was restarted, failed over or lost its state".to_owned(), |reason| {
+            reason.to_string()
+        });
+    tracing::warn!(%server, left_ms, "in quarantine, and grants nothing until it is over: {reason}");
 }
 
 /// The server's time, and what the marker says; empty if there is none.

@@ -48,9 +48,7 @@ impl Dialer {
     pub(crate) async fn dial(&self, address: &Address) -> Result<Stream, Failure> {
         let deadline = Instant::now() + CONNECT_WITHIN;
         let connecting = TcpStream::connect((address.host.as_str(), address.port));
-        let failed = |why: &dyn fmt::Display| {
-            Failure::Unreachable(format!("{address} can't be reached: {why}"))
-        };
+        let failed = |why: &dyn fmt::Display| Failure::Unreachable(format!("{address}: {why}"));
         let stream = timeout_at(deadline, connecting)
             .await
             .map_err(|_| failed(&"it does not answer"))?

@@ -76,7 +76,12 @@ impl Sentinels {
     async fn ask(&self, line: &Line, sentinel: &Address) -> Result<Address, Failure> {
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
-        let reply = send(line, sentinel, &question).await?;
+        let reply = send(line, sentinel, &question).await.map_err(|failure| match failure {
+            Failure::Broken(why) if why.contains("unknown command") => Failure::Broken(format!(
+                "{sentinel} is no Sentinel: use redis://, or name Sentinels"
+            )),
+            other => other,
+        })?;
         if reply == Value::Nil {
             return Err(Failure::Broken(format!(
                 "the Sentinel {sentinel} knows no master named {:?}: see the URL",

@@ -95,7 +95,11 @@ enum Kind {
 impl Config {
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
-        let (scheme, rest) = url.split_once("://").ok_or("it must start with redis://")?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| {
+            // A known one, or whoever calls would have found another engine.
+            let scheme = url.split(':').next().filter(|scheme| kind(scheme).is_ok());
+            format!("two slashes are missing: write {}://host", scheme.unwrap_or("redis"))
+        })?;
         let (kind, tls) = kind(scheme)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,0 +1,229 @@
+//! What the library warns of, as lines on stderr like all others of this program.
+//!
+//! Some of it the program says itself, where it matters and in its own words: that a lock was lost
+//! ([`crate::supervise`]), and that it is in quarantine (`show`, `ls`, whoever gives up on it, and the
+//! line at the terminal). Those are left out here, since nothing should be said twice.
+
+use std::collections::HashSet;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span;
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::exit;
+use crate::output::millis;
+
+/// A lock was lost; the store's clock was set, and so a lock was lost.
+const SAID_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
+/// How a server is set up.
+const SETUP: &str = "taketurns::engine::redis::net::opener";
+/// A server is in quarantine; a wait is one for the end of a quarantine.
+const QUARANTINE: [&str; 2] = ["taketurns::engine::redis::greeter", "taketurns::attempt"];
+
+/// Somebody waits, and would not be told why.
+static IN_SILENCE: AtomicBool = AtomicBool::new(false);
+
+/// Says from now on what the library warns of. That a server is set up in a way that may cost
+/// somebody a lock is said only if `takes_lock`: whoever takes one relies on it, whoever looks at
+/// locks every minute need not hear it every minute.
+pub(crate) fn show(takes_lock: bool) {
+    // It can only fail if there is one already.
+    let _ = tracing::subscriber::set_global_default(Warnings::new(takes_lock));
+}
+
+/// A wait that nothing else tells of. A quarantine is said during one, and at no other time.
+pub(crate) struct Silence;
+
+impl Silence {
+    pub(crate) fn begin() -> Self {
+        IN_SILENCE.store(true, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        IN_SILENCE.store(false, Ordering::Relaxed);
+    }
+}
+
+struct Warnings {
+    takes_lock: bool,
+    said: Mutex<Said>,
+}
+
+#[derive(Default)]
+struct Said {
+    lines: HashSet<String>,
+    /// When the quarantine ends that was told of.
+    quarantine_until: Option<Instant>,
+}
+
+impl Warnings {
+    fn new(takes_lock: bool) -> Self {
+        Self { takes_lock, said: Mutex::default() }
+    }
+
+    fn is_wanted(&self, level: Level, target: &str) -> bool {
+        level <= Level::WARN
+            && target.split("::").next() == Some("taketurns")
+            && !SAID_ELSEWHERE.contains(&target)
+            && (self.takes_lock || target != SETUP)
+    }
+}
+
+impl Said {
+    fn is_news(&mut self, text: &Text, quarantine: bool, now: Instant) -> bool {
+        if quarantine {
+            // Server and lock tell of the same one.
+            let known = self.quarantine_until.is_some_and(|until| now < until);
+            if !known {
+                self.quarantine_until = Some(now + Duration::from_millis(text.left_ms));
+            }
+            return !known;
+        }
+        self.lines.insert(text.to_string())
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && self.is_wanted(*metadata.level(), metadata.target())
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::WARN)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let quarantine = QUARANTINE.contains(&event.metadata().target());
+        if quarantine && !IN_SILENCE.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut text = Text::default();
+        event.record(&mut text);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_news(&text, quarantine, Instant::now()) {
+            exit::say(text);
+        }
+    }
+
+    // No span is enabled.
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// A warning as a sentence: `127.0.0.1:6379: what is wrong: why (57s left)`.
+#[derive(Default)]
+struct Text {
+    about: String,
+    message: String,
+    why: String,
+    details: Vec<String>,
+    left_ms: u64,
+}
+
+impl Text {
+    fn take(&mut self, name: &str, value: impl fmt::Display) {
+        let _ = match name {
+            "message" => write!(self.message, "{value}"),
+            "server" => write!(self.about, "{value}: "),
+            "lock" => write!(self.about, "lock {value}: "),
+            "error" => write!(self.why, ": {value}"),
+            _ => {
+                self.details.push(format!("{name} {value}"));
+                Ok(())
+            }
+        };
+    }
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.take(field.name(), format_args!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field.name(), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "left_ms" {
+            self.left_ms = value;
+        }
+        match field.name().strip_suffix("_ms") {
+            Some(name) => self.details.push(format!("{} {name}", millis(value))),
+            None => self.take(field.name(), value),
+        }
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { about, message, why, details, .. } = self;
+        write!(f, "{about}{message}{why}")?;
+        if details.is_empty() { Ok(()) } else { write!(f, " ({})", details.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(takes_lock: bool, level: Level, target: &str) -> bool {
+        Warnings::new(takes_lock).is_wanted(level, target)
+    }
+
+    #[test]
+    fn warnings_and_errors_of_the_library_are_said_and_nothing_else() {
+        let store = "taketurns::engine::file::store";
+        assert!(wanted(false, Level::WARN, store) && wanted(false, Level::ERROR, store));
+        assert!(!wanted(true, Level::INFO, store) && !wanted(true, Level::DEBUG, store));
+        assert!(!wanted(true, Level::WARN, "rustls::client"));
+        assert!(!wanted(true, Level::WARN, "taketurns_other"));
+    }
+
+    #[test]
+    fn what_the_program_says_itself_is_left_out() {
+        for target in SAID_ELSEWHERE {
+            assert!(!wanted(true, Level::WARN, target), "{target}");
+        }
+        assert!(wanted(true, Level::WARN, SETUP) && !wanted(false, Level::WARN, SETUP));
+    }
+
+    #[test]
+    fn a_quarantine_is_told_of_once_and_so_is_every_other_warning() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        let mut text = Text { left_ms: 2_000, ..Text::default() };
+        let later = |ms| now + Duration::from_millis(ms);
+        assert!(said.is_news(&text, true, now));
+        text.take("lock", "door");
+        assert!(!said.is_news(&text, true, later(1_999)), "the same one, in other words");
+        assert!(said.is_news(&text, true, later(2_000)), "another one");
+        assert!(said.is_news(&text, false, now));
+        assert!(!said.is_news(&text, false, now));
+    }
+
+    #[test]
+    fn a_warning_reads_as_a_sentence() {
+        let mut text = Text::default();
+        text.take("lock", "door");
+        text.take("message", "left out of the listing");
+        text.take("error", "it is damaged");
+        text.details.push(format!("{} left", millis(57_000)));
+        assert_eq!(
+            text.to_string(),
+            "lock door: left out of the listing: it is damaged (57s left)"
+        );
+    }
+}
