@@ -133,6 +133,8 @@ pub enum Reply {
         front: u64,
         /// When it is worth asking again: no holder's lease ends before, unless it is given up.
         recheck_ms: Option<u64>,
+        /// Until when nobody is granted the lock, if its store may have forgotten a holder.
+        quarantined_until_ms: Option<u64>,
         /// Grants that were handed to the client and that it had not renewed yet. They are renewed
         /// by this.
         granted: Vec<(Owner, Grant)>,

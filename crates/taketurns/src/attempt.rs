@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, LossCause};
-use taketurns_core::{Acquire, Ask, Grant, Label, Place, Refusal, Reply, Request};
+use taketurns_core::{Acquire, Ask, Grant, Label, Refusal, Reply, Request};
 use tokio::sync::oneshot;
 
 use crate::client::{Client, sleep_until_some, sleep_until_us};
@@ -50,8 +50,6 @@ struct Traffic {
     answered: u32,
     /// Any answer at all: the engine knew of us.
     placed: bool,
-    /// The local time at which the quarantine ends that the last answer spoke of.
-    quarantined_until_us: Option<u64>,
 }
 
 impl Traffic {
@@ -93,6 +91,7 @@ impl Attempt {
                 Err(stop) => stop,
             },
         };
+        let quarantine_left = registration.quarantine_left();
         drop(registration);
         let nothing_there = matches!(stop, Stop::Busy) || !traffic.placed;
         if traffic.bury_until_ms() > 0 || !nothing_there {
@@ -102,7 +101,7 @@ impl Attempt {
             Stop::Busy => Ok(None),
             Stop::Failed(error) => Err(error),
             Stop::Cancelled => Err(Error::Closed),
-            Stop::TimedOut if traffic.placed => Err(self.timeout(&traffic)),
+            Stop::TimedOut if traffic.placed => Err(self.timeout(quarantine_left)),
             Stop::TimedOut => Err(Error::Unreachable(format!(
                 "there was no answer for lock {} in the time given",
                 self.terms.lock
@@ -126,7 +125,6 @@ impl Attempt {
                     }
                     Ok((Reply::Queued(place), anchor)) => {
                         backoff.reset();
-                        self.mark_quarantine(traffic, place, anchor);
                         registration.placed(place, anchor);
                         registration.signal().await
                     }
@@ -193,18 +191,6 @@ impl Attempt {
         error.map_or(Ok(()), |error| Err(Stop::Failed(error)))
     }
 
-    /// Remembers a quarantine, and says so the first time.
-    fn mark_quarantine(&self, traffic: &mut Traffic, place: Place, anchor: Anchor) {
-        let left_ms = place.quarantined_until_ms.map(|ms| ms.saturating_sub(anchor.engine_ms));
-        if let Some(left_ms) = left_ms
-            && traffic.quarantined_until_us.is_none()
-        {
-            let lock = &self.terms.lock;
-            tracing::warn!(%lock, left_ms, "in quarantine: its store was restarted or failed over");
-        }
-        traffic.quarantined_until_us = left_ms.map(|left_ms| anchor.sent_us + left_ms * 1_000);
-    }
-
     /// A failure that an attempt with patience outlasts.
     fn endure(&self, error: EngineError) -> Result<(), Stop> {
         let hopeless = matches!(error, EngineError::Broken(_));
@@ -251,11 +237,10 @@ impl Attempt {
         });
     }
 
-    fn timeout(&self, traffic: &Traffic) -> Error {
+    fn timeout(&self, quarantine_left: Option<Duration>) -> Error {
         let lock = self.terms.lock.clone();
-        let quarantined_us = traffic.quarantined_until_us.unwrap_or(0).saturating_sub(local_us());
-        if quarantined_us > 0 {
-            return Error::Quarantined { lock, left: Duration::from_micros(quarantined_us) };
+        if let Some(left) = quarantine_left {
+            return Error::Quarantined { lock, left };
         }
         let within = match self.patience {
             Patience::Within { within, .. } => within,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Vigil};
 use taketurns_core::{Grant, Name, Owner, Refusal, Reply, Request};
@@ -39,6 +40,8 @@ struct Line {
     owners: HashMap<Owner, Waiting>,
     places: BTreeMap<u64, Owner>,
     vigil: Vigil,
+    /// The local time at which the quarantine ends that the last answer spoke of.
+    quarantined_until_us: Option<u64>,
 }
 
 struct Waiting {
@@ -71,6 +74,7 @@ impl Waits {
                 owners: HashMap::new(),
                 places: BTreeMap::new(),
                 vigil: Vigil::new(local_us(), waits.waiter_lease_ms),
+                quarantined_until_us: None,
             })
             .owners
             .insert(owner, Waiting { signals: sender, place: None });
@@ -139,7 +143,10 @@ impl Waits {
         anchor: Anchor,
         reply: Reply,
     ) {
-        let Reply::Refreshed { waiting, front, recheck_ms, granted } = reply else { return };
+        let Reply::Refreshed { waiting, front, recheck_ms, quarantined_until_ms, granted } = reply
+        else {
+            return;
+        };
         for (owner, grant) in &granted {
             // One that is neither held nor waited for here is being given up already.
             match client.guard(*owner) {
@@ -154,6 +161,7 @@ impl Waits {
         let Some(line) = locks.get_mut(lock) else { return };
         let ahead = line.places.keys().next().map_or(0, |place| place.saturating_sub(front));
         line.vigil.handle_recheck(local_us(), anchor, recheck_ms, ahead);
+        line.mark_quarantine(lock, anchor, quarantined_until_ms);
         self.changed.notify_one();
         let is_granted = |owner: &Owner| granted.iter().any(|(granted, _)| granted == owner);
         let missing: Vec<&Waiting> = asked
@@ -171,6 +179,17 @@ impl Waits {
 }
 
 impl Line {
+    /// Remembers a quarantine, and says so the first time.
+    fn mark_quarantine(&mut self, lock: &Name, anchor: Anchor, until_ms: Option<u64>) {
+        let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(anchor.engine_ms));
+        if let Some(left_ms) = left_ms
+            && self.quarantined_until_us.is_none()
+        {
+            tracing::warn!(%lock, left_ms, "in quarantine: its store was restarted or failed over");
+        }
+        self.quarantined_until_us = left_ms.map(|left_ms| anchor.sent_us + left_ms * 1_000);
+    }
+
     fn remove(&mut self, owner: Owner) {
         if let Some(Waiting { place: Some(place), .. }) = self.owners.remove(&owner) {
             self.places.remove(&place);
@@ -208,6 +227,13 @@ impl Registration {
         }
     }
 
+    /// For how long nobody is granted the lock, as far as the engine said.
+    pub(crate) fn quarantine_left(&self) -> Option<Duration> {
+        let until_us = self.client.waits.locks().get(&self.lock)?.quarantined_until_us?;
+        let left_us = until_us.saturating_sub(local_us());
+        (left_us > 0).then(|| Duration::from_micros(left_us))
+    }
+
     /// Was the lock broken since it was granted? To be asked once its guard is registered: from then
     /// on the guard is told.
     pub(crate) fn was_revoked(&mut self) -> bool {
@@ -221,6 +247,7 @@ impl Registration {
         let mut locks = waits.locks();
         let Some(line) = locks.get_mut(&self.lock) else { return };
         let first = line.places.is_empty();
+        line.mark_quarantine(&self.lock, anchor, place.quarantined_until_ms);
         if let Some(waiting) = line.owners.get_mut(&self.owner) {
             if let Some(before) = waiting.place.replace(place.number) {
                 line.places.remove(&before);

@@ -264,6 +264,7 @@ impl Lock {
             waiting: self.queue.client(client).map_or(0, |client| client.waiting),
             front: self.queue.front(),
             recheck_ms: self.recheck_ms(now),
+            quarantined_until_ms: self.quarantined_until_ms(now),
             granted,
         }
     }

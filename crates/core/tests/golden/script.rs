@@ -243,16 +243,16 @@ fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Granted(held) => grant(held),
         Reply::Queued(Place { number, front, recheck_ms, quarantined_until_ms }) => {
-            let quarantined = quarantined_until_ms
-                .map_or(String::new(), |until_ms| format!(" quarantined={until_ms}"));
-            format!("queued place={number} front={front}{}{quarantined}", recheck(*recheck_ms))
+            let (recheck, quarantined) = (recheck(*recheck_ms), quarantined(*quarantined_until_ms));
+            format!("queued place={number} front={front}{recheck}{quarantined}")
         }
-        Reply::Refreshed { waiting, front, recheck_ms, granted } => {
+        Reply::Refreshed { waiting, front, recheck_ms, quarantined_until_ms, granted } => {
             let granted: String = granted
                 .iter()
                 .map(|(owner, held)| format!(", {} is {}", name(*owner), grant(held)))
                 .collect();
-            format!("refreshed waiting={waiting} front={front}{}{granted}", recheck(*recheck_ms))
+            let (recheck, quarantined) = (recheck(*recheck_ms), quarantined(*quarantined_until_ms));
+            format!("refreshed waiting={waiting} front={front}{recheck}{quarantined}{granted}")
         }
         Reply::Renewed(held) => format!("renewed, {}", grant(held)),
         Reply::Broken(count) => format!("broken {count}"),
@@ -270,6 +270,10 @@ fn reply(reply: &Reply) -> String {
 
 fn recheck(recheck_ms: Option<u64>) -> String {
     recheck_ms.map_or(String::new(), |recheck_ms| format!(" recheck={recheck_ms}"))
+}
+
+fn quarantined(until_ms: Option<u64>) -> String {
+    until_ms.map_or(String::new(), |until_ms| format!(" quarantined={until_ms}"))
 }
 
 fn grant(grant: &Grant) -> String {

@@ -97,6 +97,7 @@ pub(super) fn decode(text: &str) -> Option<Answered> {
             waiting: words.number()?,
             front: words.number()?,
             recheck_ms: words.maybe()?,
+            quarantined_until_ms: words.maybe()?,
             granted: rest.map_or(Some(Vec::new()), told)?,
         },
         "B" => Reply::Busy,

@@ -20,8 +20,7 @@ local function is_possible()
 end
 
 local function queued(place)
-  local quarantined = now < quarantine and quarantine or '-'
-  return 'Q ' .. place .. ' ' .. front() .. ' ' .. recheck() .. ' ' .. quarantined
+  return 'Q ' .. place .. ' ' .. front() .. ' ' .. recheck() .. ' ' .. quarantined()
 end
 
 local function newcomer()

@@ -25,7 +25,7 @@ else
   end
   client = client_of(id)
   reply = 'F ' .. (client and client.waiting or 0) .. ' ' .. front() .. ' ' .. recheck()
-    .. table.concat(told)
+    .. ' ' .. quarantined() .. table.concat(told)
 end
 settle()
 return finish(reply)

@@ -115,6 +115,10 @@ local function recheck()
   return holders.count > 0 and holders.first or '-'
 end
 
+local function quarantined()
+  return now < quarantine and quarantine or '-'
+end
+
 -- Where the queue begins, or will.
 local function front()
   return queue.head or queue.next
