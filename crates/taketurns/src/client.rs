@@ -38,6 +38,9 @@ pub(crate) struct Client {
     guards: Mutex<HashMap<Owner, Weak<Held>>>,
     /// Each task that must end before the client does has a clone of it.
     busy: Mutex<Option<mpsc::Sender<()>>>,
+    /// For the tasks that such a task starts when the client has none any more: what an acquire
+    /// leaves to be given back has to be waited for too.
+    tasks: mpsc::WeakSender<()>,
 }
 
 /// Under none of these mutexes can anything panic half-way.
@@ -63,6 +66,7 @@ impl Client {
             runtime,
             anchors: Mutex::default(),
             guards: Mutex::default(),
+            tasks: busy.downgrade(),
             busy: Mutex::new(Some(busy)),
         };
         (client, idle)
@@ -122,7 +126,7 @@ impl Client {
 
     /// Runs a task to its end, even if the client is dropped meanwhile.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let busy = lock(&self.busy).clone();
+        let busy = self.tasks.upgrade();
         self.runtime.spawn(async move {
             task.await;
             drop(busy);
@@ -145,7 +149,7 @@ impl Client {
         lock(&self.guards).get(&owner).and_then(Weak::upgrade)
     }
 
-    /// From now on nothing new keeps the client alive.
+    /// From now on nothing new keeps the client alive, but for what tasks under way still start.
     pub(crate) fn finish(&self) {
         *lock(&self.busy) = None;
     }

@@ -187,7 +187,8 @@ impl Line {
         {
             tracing::warn!(%lock, left_ms, "in quarantine: its store was restarted or failed over");
         }
-        self.quarantined_until_us = left_ms.map(|left_ms| anchor.sent_us + left_ms * 1_000);
+        let until_us = |left_ms: u64| anchor.sent_us.saturating_add(left_ms.saturating_mul(1_000));
+        self.quarantined_until_us = left_ms.map(until_us);
     }
 
     fn remove(&mut self, owner: Owner) {

@@ -98,6 +98,17 @@ impl Lock {
         self.quarantine_until_ms = self.quarantine_until_ms.max(until_ms);
     }
 
+    /// Ends the quarantine at this time at the latest: it was meant for a clock that was set back
+    /// since.
+    pub fn end_quarantine_by(&mut self, until_ms: u64) {
+        self.quarantine_until_ms = self.quarantine_until_ms.min(until_ms);
+    }
+
+    /// Until when nothing is granted; a time that has passed if everything is.
+    pub fn quarantine_until_ms(&self) -> u64 {
+        self.quarantine_until_ms
+    }
+
     /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.
     pub fn is_blank(&self) -> bool {
         self.last_token == 0 && !self.in_use() && self.tombs.is_empty()

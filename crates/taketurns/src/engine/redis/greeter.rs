@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use redis::{Cmd, Value, cmd};
 
-use super::marker::{Look, Marker, Reason, judge};
+use super::marker::{Look, Marker, Reason, Remembered, judge};
 use super::net::failure::Failure;
 use super::net::link::Link;
 use super::net::session::Greet;
@@ -18,8 +18,9 @@ use crate::engine::EngineFuture;
 /// Others may change the marker at the same moment; each time somebody gets further.
 const TRIES: usize = 16;
 
-/// Changes the marker if it is still what was read.
-const COMPARE_AND_SET: &str = "#!lua\n\
+/// Changes the marker if it is still what was read. Also on a server that is out of memory: else
+/// nobody could give back what is held there.
+const COMPARE_AND_SET: &str = "#!lua flags=allow-oom\n\
     local found = redis.call('GET', KEYS[1]) or ''\n\
     if found ~= ARGV[1] then return found end\n\
     redis.call('SET', KEYS[1], ARGV[2])\n\
@@ -33,13 +34,16 @@ pub(super) struct Bound {
     shas: Vec<String>,
     /// Scripts look at the marker themselves, under this key.
     marker_key: Option<Vec<u8>>,
+    /// What the marker has to say still after a lock was granted that was new to a server whose
+    /// scripts can't look.
+    pub(super) to_confirm: Option<String>,
 }
 
 impl Bound {
-    fn new(binding: Binding, marker_key: Option<Vec<u8>>) -> Self {
+    fn new(binding: Binding) -> Self {
         let sha = |script| sha1_hex(text(script, &binding, TimeFrom::Server));
         let shas = Script::ALL.into_iter().map(sha).collect();
-        Self { binding, shas, marker_key }
+        Self { binding, shas, marker_key: None, to_confirm: None }
     }
 
     /// Bound to nothing but a run.
@@ -54,7 +58,7 @@ impl Bound {
             max_lease_ms: 0,
             channel: none(),
         };
-        Self::new(binding, None)
+        Self::new(binding)
     }
 
     #[cfg(test)]
@@ -84,8 +88,11 @@ pub(super) struct Greeter {
     /// A script of a Cluster can't see a key of another slot.
     scripts_see_marker: bool,
     channel: String,
-    /// When the markers that we saw were made, by their key.
-    remembered: Mutex<HashMap<Vec<u8>, u64>>,
+    /// The markers that we saw, by their key.
+    remembered: Mutex<HashMap<Vec<u8>, Remembered>>,
+    /// The last marker of each node of a Cluster, by the number of the node: its key changes with
+    /// the slots that the node has.
+    of_nodes: Mutex<HashMap<u64, Marker>>,
     /// When the quarantines end that were logged, by the marker's key: a server is greeted anew each
     /// time that it has forgotten a script.
     logged: Mutex<HashMap<Vec<u8>, u64>>,
@@ -100,17 +107,38 @@ impl Greeter {
             scripts_see_marker: !matches!(config.servers, Servers::Cluster(_)),
             channel,
             remembered: Mutex::default(),
+            of_nodes: Mutex::default(),
             logged: Mutex::default(),
         }
     }
 
     async fn verify(&self, link: &Link, key: Vec<u8>) -> Result<Bound, Failure> {
         if self.failover == Failover::Immediate || key.is_empty() {
-            return Ok(Bound::new(self.binding(link, None), None));
+            return Ok(Bound::new(self.binding(link, None)));
         }
-        let marker = self.settle_marker(link, &key).await?;
-        let binding = self.binding(link, Some(&marker));
-        Ok(Bound::new(binding, self.scripts_see_marker.then_some(key)))
+        let marker = match self.settle_marker(link, &key).await {
+            Err(Failure::Ask { .. } | Failure::TryAgain(_)) => self.out_of_sight(link),
+            settled => settled?,
+        };
+        let bound = Bound::new(self.binding(link, Some(&marker)));
+        Ok(if self.scripts_see_marker {
+            Bound { marker_key: Some(key), ..bound }
+        } else {
+            Bound { to_confirm: Some(marker.to_string()), ..bound }
+        })
+    }
+
+    /// The slot of the marker is on its way to another node. Who knows of this run goes on; who does
+    /// not grants nothing for as long as an earlier run may have promised.
+    fn out_of_sight(&self, link: &Link) -> Marker {
+        let known = self.of_nodes().get(&link.source).cloned();
+        known.filter(|marker| marker.run == link.facts.run).unwrap_or_else(|| Marker {
+            run: link.facts.run.clone(),
+            born_ms: link.facts.now_ms,
+            until_ms: link.facts.now_ms.saturating_add(self.max_lease_ms),
+            max_lease_ms: self.max_lease_ms,
+            known: Vec::new(),
+        })
     }
 
     fn binding(&self, link: &Link, marker: Option<&Marker>) -> Binding {
@@ -128,13 +156,26 @@ impl Greeter {
     /// The marker as it has to be, and as it is there when this returns.
     async fn settle_marker(&self, link: &Link, key: &[u8]) -> Result<Marker, Failure> {
         let (now_ms, mut found) = look(link, key).await?;
-        let remembered_ms = self.remembered().get(key).copied();
+        let mut remembered = self.remembered().get(key).copied();
+        let before = self.of_nodes().get(&link.source).cloned();
+        let moved = before.filter(|_| remembered.is_none() && !self.scripts_see_marker);
+        // The same run, so nothing is lost: its marker goes along. Another run: it has lost it all.
+        let moved = match moved {
+            Some(marker) if marker.run == link.facts.run => Some(marker),
+            Some(marker) => {
+                remembered = Some(Remembered::of(&marker));
+                None
+            }
+            None => None,
+        };
         for _ in 0..TRIES {
             let known = match found.as_str() {
                 "" => None,
                 text => Some(Marker::parse(text).ok_or_else(|| strange(link))?),
             };
-            let (marker, reason) = judge(known.as_ref(), self.look(link, now_ms, remembered_ms));
+            let look = self.look(link, now_ms, remembered);
+            let own = known.as_ref().filter(|known| known.run == look.run);
+            let (marker, reason) = judge(own.or(moved.as_ref()).or(known.as_ref()), look);
             if known.as_ref() != Some(&marker) {
                 let wanted = marker.to_string();
                 let mut command = cmd("EVAL");
@@ -144,7 +185,8 @@ impl Greeter {
                     continue;
                 }
             }
-            self.remembered().insert(key.to_vec(), marker.born_ms);
+            self.remembered().insert(key.to_vec(), Remembered::of(&marker));
+            self.of_nodes().insert(link.source, marker.clone());
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
             if logged.insert(key.to_vec(), marker.until_ms) != Some(marker.until_ms) {
                 log(link, now_ms, &marker, reason);
@@ -154,20 +196,24 @@ impl Greeter {
         Err(Failure::Unreachable(format!("{}: the marker changes all the time", link.address)))
     }
 
-    fn look<'a>(&self, link: &'a Link, now_ms: u64, remembered_ms: Option<u64>) -> Look<'a> {
+    fn look<'a>(&self, link: &'a Link, now_ms: u64, remembered: Option<Remembered>) -> Look<'a> {
         let passed_ms = now_ms.saturating_sub(link.facts.now_ms);
         Look {
             run: &link.facts.run,
             now_ms,
-            uptime_ms: link.facts.uptime_s * 1_000 + passed_ms,
+            uptime_ms: link.facts.uptime_s.saturating_mul(1_000).saturating_add(passed_ms),
             lag_ms: link.lag.map_or(0, millis),
             max_lease_ms: self.max_lease_ms,
             failover: self.failover,
-            remembered_ms,
+            remembered,
         }
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<u8>, u64>> {
+    fn of_nodes(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Marker>> {
+        self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<u8>, Remembered>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -203,7 +249,7 @@ async fn look(link: &Link, key: &[u8]) -> Result<(u64, String), Failure> {
 /// Milliseconds from what TIME answered.
 pub(super) fn time_ms(value: &Value) -> Option<u64> {
     let (seconds, micros): (u64, u64) = redis::from_redis_value(value.clone()).ok()?;
-    Some(seconds * 1_000 + micros / 1_000)
+    seconds.checked_mul(1_000)?.checked_add(micros / 1_000)
 }
 
 fn word(link: &Link, value: Value) -> Result<String, Failure> {

@@ -14,9 +14,12 @@ use super::net::session::Session;
 use super::net::topology::Net;
 use crate::engine::EngineError;
 
-/// How many keys are asked for, and how many locks looked at, at a time: a reply of more than 32 MB
-/// would cost a connection that listens.
-pub(super) const PAGE: usize = 500;
+/// How many keys are asked for at a time: replies of more than 32 MB would cost a connection that
+/// listens.
+const PAGE: usize = 500;
+/// How many locks are looked at at a time. One that is crowded, with the longest names and labels,
+/// is shown in 2 MB.
+pub(super) const LOOK: usize = 12;
 
 #[derive(Default)]
 pub(super) struct Listing {

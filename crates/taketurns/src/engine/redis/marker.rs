@@ -16,12 +16,18 @@
 
 use std::fmt;
 
+use taketurns_core::limits;
+
 use super::net::url::Failover;
 
 /// How many runs of the past a marker remembers.
 const KNOWN_MAX: usize = 8;
 /// The first word of a marker, so that another form can be told from this one.
 const FORM: &str = "taketurns1";
+
+/// Scripts print no number of more digits than this one, with what may be added to it, as it is. In
+/// the year 3000 or so.
+const TIME_MS_MAX: u64 = 33_000_000_000_000;
 
 /// What the marker key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,15 +53,16 @@ impl fmt::Display for Marker {
 }
 
 impl Marker {
-    /// Reads one back. `None` if it is something else.
+    /// Reads one back. `None` if it is something else, or says what none of ours does.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         let [FORM, run, born_ms, until_ms, max_lease_ms, known] = words[..] else { return None };
+        let number = |text: &str, max: u64| text.parse().ok().filter(|number| *number <= max);
         Some(Self {
             run: run.to_owned(),
-            born_ms: born_ms.parse().ok()?,
-            until_ms: until_ms.parse().ok()?,
-            max_lease_ms: max_lease_ms.parse().ok()?,
+            born_ms: number(born_ms, TIME_MS_MAX)?,
+            until_ms: number(until_ms, TIME_MS_MAX)?,
+            max_lease_ms: number(max_lease_ms, limits::LEASE_MS_MAX)?,
             known: known.split(',').filter(|run| !run.is_empty()).map(str::to_owned).collect(),
         })
     }
@@ -74,8 +81,41 @@ pub(super) struct Look<'a> {
     /// The longest lease that this client may ask for.
     pub(super) max_lease_ms: u64,
     pub(super) failover: Failover,
-    /// When the marker that this client saw here the last time was made.
-    pub(super) remembered_ms: Option<u64>,
+    /// The marker that this client saw here the last time.
+    pub(super) remembered: Option<Remembered>,
+}
+
+/// What a client keeps of a marker, for when it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remembered {
+    /// When it was made.
+    pub(super) born_ms: u64,
+    /// The longest lease of all clients. Others may hold for longer than we may.
+    pub(super) max_lease_ms: u64,
+}
+
+impl Remembered {
+    pub(super) fn of(marker: &Marker) -> Self {
+        Self { born_ms: marker.born_ms, max_lease_ms: marker.max_lease_ms }
+    }
+}
+
+impl Look<'_> {
+    /// The longest lease that we know of without the marker.
+    fn max_lease_ms(&self) -> u64 {
+        self.remembered.map_or(0, |marker| marker.max_lease_ms).max(self.max_lease_ms)
+    }
+
+    /// The end of a quarantine that begins now.
+    fn after(&self, max_lease_ms: u64) -> u64 {
+        self.now_ms.saturating_add(max_lease_ms).saturating_add(self.lag_ms)
+    }
+}
+
+/// No quarantine is meant to end later than this from now: one that does was meant for a clock that
+/// was set back since. Far from exact, since one client may add a lag of which another knows nothing.
+pub(super) fn quarantine_ms_max(max_lease_ms: u64) -> u64 {
+    max_lease_ms.saturating_mul(2).saturating_add(60_000)
 }
 
 /// Why nothing is granted for a while.
@@ -104,29 +144,34 @@ impl fmt::Display for Reason {
 pub(super) fn judge(found: Option<&Marker>, look: Look<'_>) -> (Marker, Option<Reason>) {
     let Some(found) = found else { return make(look) };
     let mut marker = found.clone();
-    marker.max_lease_ms = marker.max_lease_ms.max(look.max_lease_ms);
+    marker.max_lease_ms = marker.max_lease_ms.max(look.max_lease_ms());
     if found.run != look.run {
         marker.run = look.run.to_owned();
         marker.known.insert(0, found.run.clone());
         marker.known.truncate(KNOWN_MAX);
-        marker.until_ms = look.now_ms + marker.max_lease_ms + look.lag_ms;
+        marker.until_ms = look.after(marker.max_lease_ms);
         return (marker, Some(Reason::NewRun));
     }
-    let is_another = look.remembered_ms.is_some_and(|born_ms| born_ms != found.born_ms);
+    let is_another = look.remembered.is_some_and(|known| known.born_ms != found.born_ms);
     // Everything granted before it was made is over by then.
-    let safe_from_ms = found.born_ms + marker.max_lease_ms;
+    let safe_from_ms = found.born_ms.saturating_add(marker.max_lease_ms);
     if is_another && found.until_ms < safe_from_ms && look.now_ms < safe_from_ms {
         marker.until_ms = safe_from_ms;
         return (marker, Some(Reason::StateLost));
+    }
+    let far_ms = quarantine_ms_max(marker.max_lease_ms);
+    if marker.until_ms.saturating_sub(look.now_ms) > far_ms {
+        marker.until_ms = look.after(marker.max_lease_ms);
     }
     (marker, None)
 }
 
 /// The first marker of a server.
 fn make(look: Look<'_>) -> (Marker, Option<Reason>) {
-    let young_ms = look.max_lease_ms.saturating_sub(look.uptime_ms);
-    let (wait_ms, reason) = if look.remembered_ms.is_some() {
-        (look.max_lease_ms, Some(Reason::StateLost))
+    let max_lease_ms = look.max_lease_ms();
+    let young_ms = max_lease_ms.saturating_sub(look.uptime_ms);
+    let (wait_ms, reason) = if look.remembered.is_some() {
+        (max_lease_ms, Some(Reason::StateLost))
     } else if look.failover == Failover::Strict && young_ms > 0 {
         (young_ms, Some(Reason::Young))
     } else {
@@ -135,8 +180,8 @@ fn make(look: Look<'_>) -> (Marker, Option<Reason>) {
     let marker = Marker {
         run: look.run.to_owned(),
         born_ms: look.now_ms,
-        until_ms: if wait_ms > 0 { look.now_ms + wait_ms } else { 0 },
-        max_lease_ms: look.max_lease_ms,
+        until_ms: if wait_ms > 0 { look.now_ms.saturating_add(wait_ms) } else { 0 },
+        max_lease_ms,
         known: Vec::new(),
     };
     (marker, reason)
@@ -153,8 +198,13 @@ mod tests {
         lag_ms: 0,
         max_lease_ms: 60_000,
         failover: Failover::Quarantine,
-        remembered_ms: None,
+        remembered: None,
     };
+
+    /// Of a client whose leases were no longer than ours.
+    fn remembered(born_ms: u64) -> Option<Remembered> {
+        Some(Remembered { born_ms, max_lease_ms: 60_000 })
+    }
 
     fn marker(run: &str) -> Marker {
         Marker {
@@ -175,6 +225,9 @@ mod tests {
         for text in ["", "x", "taketurns1 a 1 2", "taketurns2 a 1 2 3 ", "taketurns1 a b 2 3 "] {
             assert_eq!(Marker::parse(text), None, "{text:?}");
         }
+        for absurd in ["99999999999999 2 3", "1 99999999999999 3", "1 2 86400001"] {
+            assert_eq!(Marker::parse(&format!("taketurns1 a {absurd} ")), None, "{absurd}");
+        }
     }
 
     #[test]
@@ -185,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_as_we_left_it_grants() {
-        let look = Look { remembered_ms: Some(900_000), ..LOOK };
+        let look = Look { remembered: remembered(900_000), ..LOOK };
         assert_eq!(judge(Some(&marker("now")), look), (marker("now"), None));
     }
 
@@ -211,19 +264,51 @@ mod tests {
 
     #[test]
     fn a_marker_that_is_gone_means_that_state_was_lost() {
-        let (marker, reason) = judge(None, Look { remembered_ms: Some(1), ..LOOK });
+        let (marker, reason) = judge(None, Look { remembered: remembered(1), ..LOOK });
         assert_eq!((marker.until_ms, reason), (1_060_000, Some(Reason::StateLost)));
     }
 
     #[test]
     fn a_younger_marker_than_ours_means_that_state_was_lost_before_it_was_made() {
-        let look = Look { remembered_ms: Some(1), ..LOOK };
+        let look = Look { remembered: remembered(1), ..LOOK };
         let found = Marker { born_ms: 999_000, ..marker("now") };
         let (judged, reason) = judge(Some(&found), look);
         assert_eq!((judged.until_ms, reason), (999_000 + 60_000, Some(Reason::StateLost)));
         assert_eq!(judge(Some(&judged), look), (judged.clone(), None), "once is enough");
         let old = Marker { born_ms: 900_000, ..found };
         assert_eq!(judge(Some(&old), look), (old.clone(), None), "all those leases are over");
+    }
+
+    #[test]
+    fn what_others_may_have_held_is_remembered_with_the_marker() {
+        let long = Some(Remembered { born_ms: 1, max_lease_ms: 600_000 });
+        let look = Look { remembered: long, ..LOOK };
+        let (made, _) = judge(None, look);
+        assert_eq!((made.until_ms, made.max_lease_ms), (1_600_000, 600_000));
+        let found = Marker { born_ms: 999_000, ..marker("now") };
+        assert_eq!(judge(Some(&found), look).0.until_ms, 999_000 + 600_000);
+        assert_eq!(judge(Some(&marker("old")), look).0.until_ms, 1_600_000);
+    }
+
+    #[test]
+    fn a_quarantine_meant_for_another_clock_is_pulled_in() {
+        let until = |until_ms| judge(Some(&Marker { until_ms, ..marker("now") }), LOOK).0.until_ms;
+        assert_eq!(until(1_070_000), 1_070_000, "somebody knows of a lag");
+        assert_eq!(until(4_600_000), 1_060_000, "the clock was set back by an hour");
+    }
+
+    #[test]
+    fn absurd_numbers_do_not_overflow() {
+        let absurd = |run: &str| Marker {
+            born_ms: u64::MAX,
+            until_ms: u64::MAX,
+            max_lease_ms: u64::MAX,
+            ..marker(run)
+        };
+        for run in ["now", "old"] {
+            let look = Look { remembered: remembered(1), ..LOOK };
+            assert_eq!(judge(Some(&absurd(run)), look).0.until_ms, u64::MAX);
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@
 
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod fuzz;
 mod greeter;
 mod listing;
 mod marker;
@@ -28,15 +30,18 @@ use redis::{Value, cmd};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
 use super::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp, Survives, Wakes,
+    Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,
+    Survives, Wakes,
 };
 use greeter::{Greeter, time_ms};
 use listing::Listing;
+use net::failure::Failure;
 use net::session::Session;
 use net::topology::{Command, Net};
 use net::url::Config;
 use scripts::Script;
 use watched::Watched;
+use wire::Answered;
 
 /// A store URL that was understood.
 pub(crate) struct OpenRedis {
@@ -116,18 +121,58 @@ impl RedisEngine {
     }
 }
 
+/// How often a request is carried out on a server that turns out to have lost its state.
+const TRIES: usize = 3;
+
+impl RedisEngine {
+    /// The answer, unless it is a grant that must not be: a lock that is new to a node of a Cluster
+    /// may be one that it has forgotten, and the scripts there can't see the marker. It is looked at
+    /// after the grant, so whatever was lost before is seen. Then the grant is given back, and the
+    /// node greeted again, after which it is in quarantine.
+    async fn confirmed(
+        &self,
+        lock: &Name,
+        request: &Request,
+        (value, session): (Value, Arc<Session>),
+    ) -> Result<Option<Answer>, EngineError> {
+        let Answered { now_ms, more, is_new, reply } = answered(value, &session)?;
+        if is_new
+            && matches!(reply, Reply::Granted(_))
+            && let Request::Acquire(Acquire { owner, .. }) = request
+            && !self.is_as_greeted(&session).await?
+        {
+            let release = Request::Release { owner: *owner, bury_until_ms: 0 };
+            let (key, command) = self.request(lock, &release);
+            self.net.call(&key, &*command).await?;
+            self.net.greet_again(&session).await?;
+            return Ok(None);
+        }
+        let stamp = Stamp { now_ms, origin: session.link.origin() };
+        Ok(Some(Answer { reply, stamp, more }))
+    }
+
+    async fn is_as_greeted(&self, session: &Session) -> Result<bool, EngineError> {
+        let Some(marker) = &session.bound.to_confirm else { return Ok(true) };
+        match session.link.send(cmd("GET").arg(session.home_key.as_slice())).await {
+            Ok(Value::BulkString(found)) => Ok(found == marker.as_bytes()),
+            Ok(_) => Ok(false),
+            // Its slot is on its way to another node, and the marker with it.
+            Err(Failure::Ask { .. } | Failure::Moved { .. } | Failure::TryAgain(_)) => Ok(true),
+            // The grant itself was carried out.
+            Err(failure) => Err(EngineError::Unknown(EngineError::from(failure).to_string())),
+        }
+    }
+}
+
 /// What only a server that is not ours would say.
 fn strange(session: &Session, what: &str) -> EngineError {
     let server = &session.link.address;
     EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
 }
 
-fn answer((value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
+fn answered(value: Value, session: &Session) -> Result<Answered, EngineError> {
     let text: Option<String> = redis::from_redis_value(value).ok();
-    let answered = text.as_deref().and_then(wire::decode);
-    let wire::Answered { now_ms, more, reply } =
-        answered.ok_or_else(|| strange(&session, "a request"))?;
-    Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
+    text.as_deref().and_then(wire::decode).ok_or_else(|| strange(session, "a request"))
 }
 
 fn seen((value, session): (Value, Arc<Session>)) -> Result<Option<View>, EngineError> {
@@ -141,8 +186,14 @@ impl Engine for RedisEngine {
         request: Request,
     ) -> EngineFuture<'a, Result<Answer, EngineError>> {
         Box::pin(async move {
-            let (key, command) = self.request(lock, &request);
-            answer(self.net.call(&key, &*command).await?)
+            for _ in 0..TRIES {
+                let (key, command) = self.request(lock, &request);
+                let answer = self.net.call(&key, &*command).await?;
+                if let Some(answer) = self.confirmed(lock, &request, answer).await? {
+                    return Ok(answer);
+                }
+            }
+            Err(EngineError::Unreachable("the server loses its state again and again".into()))
         })
     }
 
@@ -151,10 +202,22 @@ impl Engine for RedisEngine {
         calls: Vec<(Name, Request)>,
     ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
         Box::pin(async move {
-            let calls: Vec<_> =
+            let sent: Vec<_> =
                 calls.iter().map(|(lock, request)| self.request(lock, request)).collect();
-            let answers = self.net.call_all(&calls).await;
-            answers.into_iter().map(|answered| answered.and_then(answer)).collect()
+            let answers = self.net.call_all(&sent).await;
+            let mut confirmed = Vec::with_capacity(answers.len());
+            for ((lock, request), answer) in calls.into_iter().zip(answers) {
+                let answer = match answer {
+                    Ok(answer) => self.confirmed(&lock, &request, answer).await,
+                    Err(error) => Err(error),
+                };
+                confirmed.push(match answer {
+                    Ok(None) => self.call(&lock, request).await,
+                    Ok(Some(answer)) => Ok(answer),
+                    Err(error) => Err(error),
+                });
+            }
+            confirmed
         })
     }
 
@@ -199,7 +262,7 @@ impl Engine for RedisEngine {
         Box::pin(async move {
             let names = self.listing.names(&self.net, &self.prefix, pattern, after).await?;
             let mut views = Vec::new();
-            for page in names.chunks(listing::PAGE) {
+            for page in names.chunks(listing::LOOK) {
                 let calls: Vec<_> = page.iter().map(|lock| self.show(lock, waiters_max)).collect();
                 let answers = self.net.call_all(&calls).await;
                 for (lock, answered) in page.iter().zip(answers) {

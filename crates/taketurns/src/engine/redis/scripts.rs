@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 use taketurns_core::limits;
 
+use super::marker::quarantine_ms_max;
+
 /// What a script does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
@@ -88,8 +90,7 @@ pub(super) struct Binding {
     pub(super) run: String,
     /// Runs that this server is known to have had before, in one text.
     pub(super) known: String,
-    /// What the marker must say when a lock is met for the first time; empty where no script can
-    /// look at it.
+    /// What the marker must say; empty where no script can look at it.
     pub(super) mark: String,
     /// Until when this server grants nothing.
     pub(super) until_ms: u64,
@@ -122,6 +123,7 @@ pub(super) fn text(script: Script, binding: &Binding, time: TimeFrom) -> String 
     for (name, value) in [
         ("UNTIL", binding.until_ms),
         ("MAX_LEASE", binding.max_lease_ms),
+        ("QUARANTINE_MAX", quarantine_ms_max(binding.max_lease_ms)),
         ("STEP_MAX", limits::STEP_MAX.into()),
         ("SWEEP", limits::SWEEP_PER_ENQUEUE.into()),
         ("HOLDERS_MAX", limits::HOLDERS_MAX as u64),

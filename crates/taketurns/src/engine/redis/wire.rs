@@ -1,7 +1,7 @@
 //! The words of the scripts: requests as arguments, replies and wake-ups as text.
 //!
 //! ```text
-//!   reply     NOW MORE LETTER …            one line; a refresh has one more for each grant it tells of
+//!   reply     NOW FLAGS LETTER …           one line; a refresh has one more for each grant it tells of
 //!   wake-up   SEAL ID RUN LETTER …         the seal is sha1(owner + all that follows it)
 //! ```
 //!
@@ -73,6 +73,8 @@ fn ask_text(ask: &Ask) -> String {
 pub(super) struct Answered {
     pub(super) now_ms: u64,
     pub(super) more: bool,
+    /// The server knew nothing of the lock before this step.
+    pub(super) is_new: bool,
     pub(super) reply: Reply,
 }
 
@@ -83,7 +85,7 @@ pub(super) fn decode(text: &str) -> Option<Answered> {
         None => (text, None),
     };
     let mut words = Words(first);
-    let (now_ms, more) = (words.number()?, words.word()? == "1");
+    let (now_ms, flags): (u64, u8) = (words.number()?, words.number()?);
     let reply = match words.word()? {
         "G" => Reply::Granted(words.grant()?),
         "N" => Reply::Renewed(words.grant()?),
@@ -111,7 +113,7 @@ pub(super) fn decode(text: &str) -> Option<Answered> {
         "X" => Reply::Refused(words.refusal()?),
         _ => return None,
     };
-    Some(Answered { now_ms, more, reply })
+    Some(Answered { now_ms, more: flags & 1 != 0, is_new: flags & 2 != 0, reply })
 }
 
 /// The grants that a refresh tells of, one in each line.

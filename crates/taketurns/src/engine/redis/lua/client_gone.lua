@@ -9,8 +9,7 @@ catch_up()
 settle()
 local client = client_of(id)
 if client then
-  local handed = {}
-  for i, owner in ipairs(client.handed) do handed[i] = owner end
+  local handed = handed_to(client)
   client.deadline = math.min(client.deadline, now)
   save_client(id, client)
   for _, owner in ipairs(handed) do drop_holder(holder_of(owner)) end

@@ -1,7 +1,12 @@
 -- The queue, and the clients that keep its places alive. A pool has a line per member, and one for
 -- those who take any; all others stand in one line.
 
-local clients, lines = {}, {}
+local clients, changed, lines = {}, {}, {}
+
+local function hand_to(client, owner)
+  client.handed[#client.handed + 1] = owner
+  client.at[owner], client.open = #client.handed, client.open + 1
+end
 
 -- What is known of a client that waits, or was handed the lock and has not answered; false if
 -- nothing is.
@@ -14,25 +19,42 @@ local function client_of(id)
       local deadline, lease, waiting, its_era, rest =
         string.match(text, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
       client = { deadline = tonumber(deadline), lease = tonumber(lease),
-        waiting = tonumber(waiting), era = tonumber(its_era), handed = {} }
-      for owner in string.gmatch(rest, '%x+') do
-        client.handed[#client.handed + 1] = owner
-      end
+        waiting = tonumber(waiting), era = tonumber(its_era), handed = {}, at = {}, open = 0 }
+      for owner in string.gmatch(rest, '%x+') do hand_to(client, owner) end
     end
     clients[id] = client
   end
   return client
 end
 
+-- Written when the step ends: a thousand hand-overs of one client would be written a thousand times.
 local function save_client(id, client)
-  if client.waiting == 0 and #client.handed == 0 then
+  if client.waiting == 0 and client.open == 0 then
     clients[id] = false
     del('c' .. id)
-    return
   end
-  local text = client.deadline .. ' ' .. client.lease .. ' ' .. client.waiting .. ' ' .. client.era
-  if #client.handed > 0 then text = text .. ' ' .. table.concat(client.handed, ' ') end
-  set('c' .. id, text)
+  changed[id] = true
+end
+
+-- What was handed to a client and has not been answered, in the order in which it was.
+local function handed_to(client)
+  local owners = {}
+  for i = 1, #client.handed do
+    if client.handed[i] then owners[#owners + 1] = client.handed[i] end
+  end
+  return owners
+end
+
+function write_clients()
+  for id in pairs(changed) do
+    local client = clients[id]
+    if client then
+      local text = client.deadline .. ' ' .. client.lease .. ' ' .. client.waiting .. ' '
+        .. client.era
+      if client.open > 0 then text = text .. ' ' .. table.concat(handed_to(client), ' ') end
+      set('c' .. id, text)
+    end
+  end
 end
 
 -- The client gave a sign of life.
@@ -56,14 +78,10 @@ end
 -- The client answered a hand-over, or it is gone.
 local function answered(id, owner)
   local client = client_of(id)
-  if not client then return end
-  for i, other in ipairs(client.handed) do
-    if other == owner then
-      table.remove(client.handed, i)
-      save_client(id, client)
-      return
-    end
-  end
+  local at = client and client.at[owner]
+  if not at then return end
+  client.handed[at], client.at[owner], client.open = false, nil, client.open - 1
+  save_client(id, client)
 end
 
 local function line(name)
@@ -107,7 +125,7 @@ local function push(w, waiter_lease)
   set('o' .. w.owner, 'w' .. place)
   local client = client_of(w.client)
   if not client then
-    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {} }
+    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {}, at = {}, open = 0 }
     clients[w.client] = client
   end
   client.waiting = client.waiting + 1

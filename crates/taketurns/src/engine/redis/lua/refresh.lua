@@ -14,9 +14,8 @@ if not is_lease(lease) then
 else
   keep_alive(id, lease)
   local client = client_of(id)
-  local handed, told = {}, {}
-  for i, owner in ipairs(client and client.handed or {}) do handed[i] = owner end
-  for _, owner in ipairs(handed) do
+  local told = {}
+  for _, owner in ipairs(client and handed_to(client) or {}) do
     local h = holder_of(owner)
     if h and not h.revoked then
       renew(h, id, h.lease)

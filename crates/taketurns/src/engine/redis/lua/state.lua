@@ -84,18 +84,26 @@ local function pack_list(list, extra)
     .. ' ' .. (list[extra] or '-')
 end
 
--- Reads the lock. An error if the marker of a new lock's server is not the one that this script was
--- made for: then the state may have been lost (FLUSHALL), and the client has to look again.
+-- Reads the lock. An error if the marker is not the one that this script was made for: then the
+-- state may have been lost (FLUSHALL, a master that was a replica meanwhile), or somebody knows of a
+-- longer lease or a quarantine that we don't, and the client has to look again. Not only for locks
+-- that are new here: one that is there may be old.
 local function load(...)
   fetch({ 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm', 'd', 'h1', ... })
   existed = cache.s ~= false
-  if not existed and MARK ~= '' and redis.call('GET', KEYS[2]) ~= MARK then
+  if MARK ~= '' and redis.call('GET', KEYS[2]) ~= MARK then
     return redis.error_reply('TTVERIFY the marker is not what it was')
+  end
+  local ours = cache.s and cache.k and cache.r
+  if not ours and (existed or redis.call('EXISTS', key) == 1) then
+    return redis.error_reply('WRONGTYPE not a lock')
   end
   kind = cache.k or 'm'
   seen = tonumber(cache.s) or 0
   last_token = tonumber(cache.t) or 0
   quarantine = tonumber(cache.z) or 0
+  -- Of a clock that was set back since: no quarantine is that long.
+  if quarantine > now + QUARANTINE_MAX then quarantine = now + MAX_LEASE end
   if cache.e then
     local number, began = string.match(cache.e, '^(%d+) (%d+)$')
     era.number, era.began = tonumber(number), tonumber(began)
@@ -139,7 +147,11 @@ local function forget_at()
   return math.max(holders.last, waited_until) + RETENTION
 end
 
+-- Writes what the queue knows of clients; set there.
+local write_clients
+
 local function write()
+  write_clients()
   put('k', kind)
   put('s', now)
   put('r', RUN)
@@ -174,7 +186,8 @@ local function write()
   end
 end
 
--- Ends a step: writes, wakes, and answers. A lock with nothing to remember leaves no trace.
+-- Ends a step: writes, wakes, and answers, with 1 if there is more to do, and 2 if the lock was new.
+-- A lock with nothing to remember leaves no trace.
 local function finish(reply)
   if last_token == 0 and not in_use() and tombs.first == tombs.next then
     if existed then redis.call('DEL', key) end
@@ -185,5 +198,5 @@ local function finish(reply)
     -- The step is done, whoever hears of it.
     redis.pcall('PUBLISH', wake[1], wake[2])
   end
-  return now .. ' ' .. more .. ' ' .. reply
+  return now .. ' ' .. (existed and more or more + 2) .. ' ' .. reply
 end

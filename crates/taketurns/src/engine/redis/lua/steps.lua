@@ -99,7 +99,7 @@ local function settle()
       -- answers.
       local client = client_of(w.client)
       local lease = math.min(w.lease, client.lease)
-      client.handed[#client.handed + 1] = w.owner
+      hand_to(client, w.owner)
       leave(place, w)
       local h = grant(w, member, lease, true)
       wake(w.client, w.owner, 'G ' .. h.token .. ' ' .. h.deadline .. ' ' .. h.member)

@@ -86,11 +86,23 @@ impl Cluster {
     async fn session(self: &Arc<Self>, node: &Arc<Node>) -> Result<Arc<Session>, Failure> {
         let session = node.door.session(&self.opener, |first| self.opening(node, first)).await;
         let session = session.inspect_err(|failure| self.note(failure))?;
-        if session.home_key.is_empty() && lock(&self.map).lowest(node).is_some() {
-            // It has got its first slot, and so a place for a marker.
-            return self.again_on(node, &session, Again::Greet).await;
+        let home_key = self.home_key(node);
+        if session.home_key == home_key || home_key.is_empty() {
+            return Ok(session);
         }
-        Ok(session)
+        // It has another first slot, and so its marker another place: without one there, nobody would
+        // know of this run once the node has failed over.
+        let again = self.again_on(node, &session, Again::Greet).await;
+        again.inspect_err(|failure| self.note(failure))
+    }
+
+    /// The node of a session is not as it was when it was greeted.
+    pub(crate) async fn greet_again(&self, session: &Arc<Session>) -> Result<(), Failure> {
+        let nodes = lock(&self.map).nodes();
+        match nodes.iter().find(|node| node.source == session.link.source) {
+            Some(node) => self.again_on(node, session, Again::Greet).await.map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     fn opening(&self, node: &Arc<Node>, first: bool) -> Opening {
@@ -107,8 +119,7 @@ impl Cluster {
 
     fn home_key(&self, node: &Arc<Node>) -> Vec<u8> {
         let lowest = lock(&self.map).lowest(node);
-        let key = |slot| format!("{}\x01run{{{}}}", self.opener.config.prefix, slots::tag_of(slot));
-        lowest.map(key).unwrap_or_default().into_bytes()
+        node.home_key(&self.opener.config.prefix, lowest)
     }
 
     async fn again_on(
@@ -255,8 +266,17 @@ impl Cluster {
                 return Ok(());
             }
         }
-        let mut addresses = lock(&self.map).addresses();
-        addresses.extend(self.seeds.iter().cloned());
+        // Those first that had slots when we last looked: of all others, however many there were over
+        // the years, most are gone, and each takes seconds to be found so.
+        let mut addresses: Vec<Address> = Vec::new();
+        let masters = lock(&self.map).masters();
+        let known = lock(&self.map).addresses();
+        let masters = masters.iter().map(|node| &node.address);
+        for address in masters.chain(&self.seeds).chain(&known) {
+            if !addresses.contains(address) {
+                addresses.push(address.clone());
+            }
+        }
         let mut failure = None;
         for address in addresses {
             let asked = async {

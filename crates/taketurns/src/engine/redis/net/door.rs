@@ -36,6 +36,8 @@ struct State {
     attempt: Option<Attempt>,
     /// There was a session before: whoever waits must ask again once there is one anew.
     opened: bool,
+    /// When one was last begun: a server that hangs up on every session is given a rest too.
+    begun: Option<Instant>,
     closed: bool,
 }
 
@@ -79,7 +81,12 @@ impl State {
     ) -> watch::Receiver<Option<Outcome>> {
         let (done, outcome) = watch::channel(None);
         let wakes = opener.wakes.clone();
+        let rest = self.begun.map_or(Duration::ZERO, |begun| REST.saturating_sub(begun.elapsed()));
+        self.begun = Some(Instant::now() + rest);
         let task = opener.spawn(async move {
+            if !rest.is_zero() {
+                tokio::time::sleep(rest).await;
+            }
             let result = opening.await;
             let opened = result.is_ok();
             let failed = |failure: Failure| (failure.before_sending(), Instant::now());
@@ -134,6 +141,7 @@ impl Door {
             }
             match state.now() {
                 Now::Session(session) if Arc::ptr_eq(&session, old) => {
+                    state.begun = None;
                     state.begin(opener, replacing(), false)
                 }
                 Now::Session(session) => return Ok(session),

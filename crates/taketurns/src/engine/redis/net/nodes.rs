@@ -1,9 +1,10 @@
 //! The nodes of a Cluster, and our map of who has which slot.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::door::Door;
-use super::slots::{Range, SLOTS};
+use super::line::lock;
+use super::slots::{self, Range, SLOTS};
 use super::url::Address;
 
 /// A node keeps its number for as long as the client lives, also if it has no slots for a while.
@@ -11,16 +12,36 @@ pub(crate) struct Node {
     pub(crate) address: Address,
     pub(crate) source: u64,
     pub(crate) door: Door,
+    /// The key of its marker, and the slot for which it was made: finding one takes long.
+    home: Mutex<Option<(u16, Vec<u8>)>>,
 }
 
+impl Node {
+    /// The key of its marker, if this is the lowest slot that it has.
+    pub(crate) fn home_key(&self, prefix: &str, lowest: Option<u16>) -> Vec<u8> {
+        let Some(slot) = lowest else { return Vec::new() };
+        let mut home = lock(&self.home);
+        match &*home {
+            Some((known, key)) if *known == slot => key.clone(),
+            _ => {
+                let key = format!("{prefix}\x01run{{{}}}", slots::tag_of(slot)).into_bytes();
+                *home = Some((slot, key.clone()));
+                key
+            }
+        }
+    }
+}
+
+/// Invariant: `lowest` has the lowest slot of each node, by its number. It is asked for at every call.
 pub(crate) struct Map {
     nodes: Vec<Arc<Node>>,
     owners: Vec<Option<Arc<Node>>>,
+    lowest: Vec<Option<u16>>,
 }
 
 impl Map {
     pub(crate) fn new() -> Self {
-        Self { nodes: Vec::new(), owners: vec![None; usize::from(SLOTS)] }
+        Self { nodes: Vec::new(), owners: vec![None; usize::from(SLOTS)], lowest: Vec::new() }
     }
 
     /// The node at that address, known or new.
@@ -29,8 +50,14 @@ impl Map {
             return node.clone();
         }
         let source = self.nodes.len() as u64;
-        let node = Arc::new(Node { address: address.clone(), source, door: Door::default() });
+        let node = Arc::new(Node {
+            address: address.clone(),
+            source,
+            door: Door::default(),
+            home: Mutex::default(),
+        });
         self.nodes.push(node.clone());
+        self.lowest.push(None);
         node
     }
 
@@ -49,10 +76,17 @@ impl Map {
 
     /// The lowest slot that a node has.
     pub(crate) fn lowest(&self, node: &Arc<Node>) -> Option<u16> {
-        let owned = |owner: &Option<Arc<Node>>| {
-            owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, node))
-        };
-        self.owners.iter().position(owned).and_then(|slot| u16::try_from(slot).ok())
+        self.lowest.get(usize::try_from(node.source).ok()?).copied().flatten()
+    }
+
+    fn find_lowest(&mut self) {
+        self.lowest.fill(None);
+        for (slot, owner) in (0..SLOTS).zip(&self.owners).rev() {
+            let Some(owner) = owner else { continue };
+            if let Some(lowest) = self.lowest.get_mut(owner.source as usize) {
+                *lowest = Some(slot);
+            }
+        }
     }
 
     /// Those that have slots, each once.
@@ -66,6 +100,7 @@ impl Map {
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = Some(node.clone());
         }
+        self.find_lowest();
         node
     }
 
@@ -76,6 +111,7 @@ impl Map {
             let node = self.node(&range.master);
             self.owners[usize::from(range.first)..=usize::from(range.last)].fill(Some(node));
         }
+        self.find_lowest();
         self.nodes.iter().filter(|node| self.lowest(node).is_none()).cloned().collect()
     }
 }

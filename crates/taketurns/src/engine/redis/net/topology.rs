@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::line::lock;
 use super::opener::{Hear, Opener};
 use super::sentinel::Sentinels;
-use super::session::{Greet, Patience, Session};
+use super::session::{Again, Greet, Patience, Session};
 use super::solo::{Finder, Solo};
 use super::url::{Config, Servers};
 use crate::engine::{EngineError, Origin, Wakes};
@@ -203,6 +203,17 @@ impl Net {
             }
         };
         Ok(entered(&self.opener.runtime, masters).await?)
+    }
+
+    /// Has a server greeted again that is not as it was when it was greeted.
+    pub(crate) async fn greet_again(&self, session: &Arc<Session>) -> Result<(), EngineError> {
+        let again = async {
+            match &self.topology {
+                Topology::Solo(solo) => solo.again(session, Again::Greet).await.map(|_| ()),
+                Topology::Cluster(cluster) => cluster.greet_again(session).await,
+            }
+        };
+        Ok(entered(&self.opener.runtime, again).await?)
     }
 
     /// One command on just this session.

@@ -1,0 +1,135 @@
+//! What a server says may be anything: nothing that reads it panics, whatever it is. Genuine words,
+//! damaged at random, get further than random bytes do.
+//!
+//! A failure names its seed; everything comes from that.
+
+use redis::Value;
+
+use super::marker::Marker;
+use super::net::url::Config;
+use super::{view, wire};
+
+const ROUNDS: u64 = 40_000;
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((z ^ (z >> 31)) % below as u64) as usize
+    }
+}
+
+/// Bytes that mean something to some reader.
+const BYTES: &[u8] = b" \n-,0159afGNQFXsn/%:@?#[]{}\x00\xc3\xff";
+const NUMBERS: [&str; 6] = ["18446744073709551615", "18446744073709551616", "-1", "1e9", "", "00"];
+
+fn damaged(dice: &mut Dice, genuine: &[u8]) -> Vec<u8> {
+    let mut bytes = genuine.to_vec();
+    for _ in 0..=dice.roll(4) {
+        let at = dice.roll(bytes.len() + 1);
+        match dice.roll(5) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, BYTES[dice.roll(BYTES.len())]),
+            2 if at < bytes.len() => bytes[at] = BYTES[dice.roll(BYTES.len())],
+            3 => {
+                let number = NUMBERS[dice.roll(NUMBERS.len())].bytes();
+                bytes.splice(at..at, number);
+            }
+            _ => bytes.extend_from_within(at..),
+        }
+        bytes.truncate(4_096);
+    }
+    bytes
+}
+
+fn each(genuine: &[&str], mut read: impl FnMut(&[u8])) {
+    for seed in 0..ROUNDS {
+        let mut dice = Dice(seed);
+        let genuine = genuine[dice.roll(genuine.len())];
+        let bytes = damaged(&mut dice, genuine.as_bytes());
+        let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&bytes)));
+        assert!(tried.is_ok(), "seed {seed}: {:?}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn no_reply_makes_its_reader_panic() {
+    let owner = "0123456789abcdef0123456789abcdef";
+    let told = format!("5 0 F 3 4 -\n{owner} G 9 8 m\n{owner} G 9 8 ");
+    let replies = [
+        "1700000000000 0 G 1700000000000001 1700000030000 ",
+        "1700000000000 1 Q 4 2 1700000030000 -",
+        "1700000000000 0 X quarantined 1700000030000",
+        "1 0 X kind s4",
+        told.as_str(),
+    ];
+    each(&replies, |bytes| {
+        std::str::from_utf8(bytes).ok().and_then(wire::decode);
+    });
+}
+
+#[test]
+fn no_wake_up_makes_its_reader_panic() {
+    let owner = taketurns_core::Owner::from_bits(7);
+    let body = format!("{} 0123456789abcdef G 12 34 b", wire::public_id(owner));
+    let seal = super::scripts::sha1_hex(wire::owner_text(owner) + &body);
+    each(&[&format!("{seal} {body}")], |bytes| {
+        if let Some(sealed) = wire::Sealed::parse(bytes) {
+            sealed.open(owner);
+        }
+    });
+}
+
+#[test]
+fn no_marker_and_no_url_makes_its_reader_panic() {
+    each(&["taketurns1 ab12 1700000000000 0 60000 ab,cd", "taketurns1 ab12 1 2 3 "], |bytes| {
+        if let Some(text) = std::str::from_utf8(bytes).ok()
+            && let Some(marker) = Marker::parse(text)
+        {
+            assert_eq!(Marker::parse(&marker.to_string()).as_ref(), Some(&marker));
+        }
+    });
+    let urls = [
+        "redis://us%20er:pa%2Fss@[::1]:6379/2?prefix=a:&max_lease=90&failover=strict",
+        "redis+sentinel://h1,h2:26380/turns/1?sentinel_user=x&strict=true",
+        "rediss+cluster://h1:7000,h2?ca=/x&cert=/y&key=/z",
+    ];
+    each(&urls, |bytes| {
+        let _ = std::str::from_utf8(bytes).map(Config::parse);
+    });
+}
+
+#[test]
+fn no_view_makes_its_reader_panic() {
+    let holder = "ab\n0c\n12\nm\n30000\n1700000030000\n1700000000000\n10\n\nwho\nwhy";
+    let waiter = "ab\n0c\ns1/4\n30000\n1700000000000\nwho\nwhy";
+    let texts = [holder, waiter, "5 3000 1 0 ab", "3 1700000000000", "s4", "b-3", "l", "12"];
+    let mut dice = Dice(1);
+    each(&texts, |bytes| {
+        let mut text = || match dice.roll(6) {
+            0 => Value::Nil,
+            1 => Value::Int(-1),
+            2 => Value::BulkString(bytes.to_vec()),
+            at => Value::BulkString(texts[at].as_bytes().to_vec()),
+        };
+        let lists: Vec<Value> = (0..3).map(|_| Value::Array(vec![text(), text()])).collect();
+        let [holders, waiters, members] = &lists[..] else { return };
+        let now = Value::Int(1_700_000_000_000);
+        let (kind, token, era) = (text(), text(), text());
+        let waiting = Value::Int(1);
+        view::read(&Value::Array(vec![
+            now,
+            text(),
+            kind,
+            token,
+            era,
+            holders.clone(),
+            waiting,
+            waiters.clone(),
+            members.clone(),
+        ]));
+        view::read(&Value::Array(vec![text(), text()]));
+    });
+}

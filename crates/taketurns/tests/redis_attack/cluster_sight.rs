@@ -1,0 +1,74 @@
+//! What the scripts of a Cluster can't see by themselves, since the marker is in another slot: the
+//! client looks, and is not locked out when it can't.
+
+use taketurns_servers::{Cluster, Flavor, Server, eventually, on_both};
+
+use super::cluster::at_first_node;
+use super::party::{Party, Went, on_runtime};
+
+on_both! {
+    fn a_node_can_be_used_by_newcomers_while_its_first_slot_is_on_its_way(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::start(flavor).expect("a Cluster");
+            let url = format!("{}?max_lease=1", cluster.url());
+            let lock = at_first_node("l");
+            let known = Party::open(&url, 1).await;
+            known.use_once(&lock, 10).await;
+            let migration = cluster.begin_migration(0, 1).expect("it begins");
+            cluster.move_keys(migration).expect("the keys move");
+            known.use_once(&lock, 11).await;
+            // It can't know what was before it came.
+            let newcomer = Party::open(&url, 2).await;
+            newcomer.acquire_after_quarantine(&lock, 20, 1_000).await;
+        });
+    }
+}
+
+on_both! {
+    fn a_node_that_was_a_replica_meanwhile_grants_nothing_to_those_who_missed_it(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");
+            let url = format!("{}?max_lease=1", cluster.url());
+            let (lock, used) = (at_first_node("l"), at_first_node("used"));
+            let [first, second] = [&cluster.nodes[0], &cluster.nodes[3]];
+            let sleeper = Party::open(&url, 1).await;
+            sleeper.use_once(&used, 10).await;
+            let becomes = |node: &Server, role: &str| {
+                eventually("its role", || {
+                    node.info("replication").get("role").is_some_and(|is| is == role).then_some(())
+                })
+                .expect("its role");
+            };
+            second.cli(&["CLUSTER", "FAILOVER"]);
+            becomes(second, "master");
+            becomes(first, "slave");
+            let holder = Party::open(&url, 2).await;
+            holder.acquire_after_quarantine(&used, 20, 1_000).await;
+            let mut wire = second.connect().expect("a connection");
+            wire.command(&["CONFIG", "SET", "requirepass", "nobody knows"]).expect("set");
+            wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
+            assert_eq!(holder.acquire(&lock, 21, 1_000).await, Went::Granted);
+            second.kill();
+            first.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+            becomes(first, "master");
+            let went = sleeper.acquire(&lock, 11, 1_000).await;
+            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+        });
+    }
+}
+
+on_both! {
+    fn a_node_that_was_flushed_grants_nothing_to_those_who_stayed_connected(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::start(flavor).expect("a Cluster");
+            let (held, used) = (at_first_node("held"), at_first_node("used"));
+            let (holder, other) =
+                (Party::open(&cluster.url(), 1).await, Party::open(&cluster.url(), 2).await);
+            other.use_once(&used, 20).await;
+            assert_eq!(holder.acquire(&held, 10, 60_000).await, Went::Granted);
+            cluster.nodes[0].cli(&["FLUSHALL"]);
+            let went = other.acquire(&held, 21, 1_000).await;
+            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+        });
+    }
+}
