@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -34,6 +34,31 @@ impl Certificates {
     ///
     /// If the files can't be written.
     pub fn new() -> Result<Self, Error> {
+        Self::make(&["127.0.0.1", "localhost"], |_| ())
+    }
+
+    /// The same, with a server certificate for this name alone.
+    ///
+    /// # Errors
+    ///
+    /// If the files can't be written.
+    pub fn of_name(name: &str) -> Result<Self, Error> {
+        Self::make(&[name], |_| ())
+    }
+
+    /// The same, with a server certificate that was good until the end of 2020.
+    ///
+    /// # Errors
+    ///
+    /// If the files can't be written.
+    pub fn expired() -> Result<Self, Error> {
+        Self::make(&["127.0.0.1", "localhost"], |server| {
+            server.not_before = date_time_ymd(2020, 1, 1);
+            server.not_after = date_time_ymd(2020, 12, 31);
+        })
+    }
+
+    fn make(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Result<Self, Error> {
         let folder =
             tempfile::Builder::new().prefix("certificates-").tempdir_in(watchdog::folder()?)?;
         let made = Self { folder };
@@ -46,8 +71,9 @@ impl Certificates {
         fs::write(made.ca(), params.self_signed(&key)?.pem())?;
         let authority = Issuer::new(params, key);
 
-        let names = ["127.0.0.1", "localhost"].map(str::to_owned);
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut server = CertificateParams::new(names)?;
+        change(&mut server);
         server.distinguished_name.push(DnType::CommonName, "taketurns test server");
         server.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,

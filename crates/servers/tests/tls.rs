@@ -63,6 +63,20 @@ on_both! {
         ping(port, &other, None, "localhost").expect_err("that is not its authority");
     }
 
+    fn a_certificate_may_be_of_another_name_or_too_old(flavor: Flavor) {
+        let elsewhere = Certificates::of_name("elsewhere.example").expect("certificates");
+        let server = Server::builder(flavor).tls(&elsewhere).start().expect("a server");
+        let port = server.tls_port().expect("a port for TLS");
+        let reply = ping(port, &elsewhere, None, "elsewhere.example").expect("a reply");
+        assert_eq!(reply, "+PONG\r\n");
+        ping(port, &elsewhere, None, "localhost").expect_err("that is not its name");
+        let old = Certificates::expired().expect("certificates");
+        let server = Server::builder(flavor).tls(&old).start().expect("a server");
+        let port = server.tls_port().expect("a port for TLS");
+        let error = ping(port, &old, None, "localhost").expect_err("it is too old");
+        assert!(error.to_string().contains("expired"), "{error}");
+    }
+
     fn clients_show_a_certificate_if_they_must(flavor: Flavor) {
         let [ours, other] = [(); 2].map(|()| Certificates::new().expect("certificates"));
         let server = Server::builder(flavor)

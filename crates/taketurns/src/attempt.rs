@@ -50,6 +50,8 @@ struct Traffic {
     answered: u32,
     /// Any answer at all: the engine knew of us.
     placed: bool,
+    /// Why the last request was not answered.
+    trouble: Option<String>,
 }
 
 impl Traffic {
@@ -102,10 +104,7 @@ impl Attempt {
             Stop::Failed(error) => Err(error),
             Stop::Cancelled => Err(Error::Closed),
             Stop::TimedOut if traffic.placed => Err(self.timeout(quarantine_left)),
-            Stop::TimedOut => Err(Error::Unreachable(format!(
-                "there was no answer for lock {} in the time given",
-                self.terms.lock
-            ))),
+            Stop::TimedOut => Err(self.no_answer(traffic)),
         }
     }
 
@@ -179,8 +178,12 @@ impl Attempt {
                 traffic.answered += 1;
                 traffic.placed = true;
             }
-            Err(EngineError::Unknown(_)) => {}
-            Err(EngineError::Unreachable(_) | EngineError::Broken(_)) => traffic.answered += 1,
+            Err(error) => {
+                if !matches!(error, EngineError::Unknown(_)) {
+                    traffic.answered += 1;
+                }
+                traffic.trouble = Some(error.to_string());
+            }
         }
         answer
     }
@@ -235,6 +238,12 @@ impl Attempt {
             // That the engine has nothing of us is as good as that it forgot it.
             let _ = give_up(&client, &lock, owner, bury_until_ms, until_us).await;
         });
+    }
+
+    fn no_answer(&self, traffic: Traffic) -> Error {
+        let why = traffic.trouble.map_or(String::new(), |why| format!(": {why}"));
+        let lock = &self.terms.lock;
+        Error::Unreachable(format!("there was no answer for lock {lock} in the time given{why}"))
     }
 
     fn timeout(&self, quarantine_left: Option<Duration>) -> Error {

@@ -239,9 +239,11 @@ async fn look(link: &Link, key: &[u8]) -> Result<(u64, String), Failure> {
     let mut answers = link.send_all(vec![cmd("TIME"), get]).await.into_iter();
     let mut next = || answers.next().unwrap_or_else(|| Err(strange(link)));
     let now_ms = time_ms(&next()?).ok_or_else(|| strange(link))?;
-    let found = match next()? {
-        Value::Nil => String::new(),
-        value => word(link, value)?,
+    let found = match next() {
+        Ok(Value::Nil) => String::new(),
+        Ok(value) => word(link, value)?,
+        Err(Failure::WrongType(_)) => return Err(strange(link)),
+        Err(failure) => return Err(failure),
     };
     Ok((now_ms, found))
 }
@@ -258,7 +260,9 @@ fn word(link: &Link, value: Value) -> Result<String, Failure> {
 
 fn strange(link: &Link) -> Failure {
     let server = &link.address;
-    Failure::Broken(format!("{server}: the key of the marker holds something else than a marker"))
+    Failure::Broken(format!(
+        "{server} has something else than a marker at the key of the marker: choose another prefix"
+    ))
 }
 
 impl Greet for Greeter {

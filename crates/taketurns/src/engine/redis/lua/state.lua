@@ -84,19 +84,23 @@ local function pack_list(list, extra)
     .. ' ' .. (list[extra] or '-')
 end
 
--- Reads the lock. An error if the marker is not the one that this script was made for: then the
--- state may have been lost (FLUSHALL, a master that was a replica meanwhile), or somebody knows of a
--- longer lease or a quarantine that we don't, and the client has to look again. Not only for locks
--- that are new here: one that is there may be old.
+-- Is there something at the key that no step has written? Every step writes time, kind and run.
+local function is_foreign()
+  if not cache.s then return redis.call('HLEN', key) > 0 end
+  return not (cache.k and cache.r)
+end
+
+-- Reads the lock. An error if it is none; and if the marker is not the one that this script was made
+-- for: then the state may have been lost (FLUSHALL, a master that was a replica meanwhile), or
+-- somebody knows of a longer lease or a quarantine that we don't, and the client has to look again.
+-- Not only for locks that are new here: one that is there may be old.
 local function load(...)
   fetch({ 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm', 'd', 'h1', ... })
+  if is_foreign() then return redis.error_reply('WRONGTYPE this hash is no lock') end
   existed = cache.s ~= false
-  if MARK ~= '' and redis.call('GET', KEYS[2]) ~= MARK then
+  -- If it can't be read, the client is the one to say why.
+  if MARK ~= '' and redis.pcall('GET', KEYS[2]) ~= MARK then
     return redis.error_reply('TTVERIFY the marker is not what it was')
-  end
-  local ours = cache.s and cache.k and cache.r
-  if not ours and (existed or redis.call('EXISTS', key) == 1) then
-    return redis.error_reply('WRONGTYPE not a lock')
   end
   kind = cache.k or 'm'
   seen = tonumber(cache.s) or 0

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
 use super::check::Placement;
 use super::facts::{SECTIONS, ServerFacts};
@@ -13,20 +13,22 @@ use super::link::{gone, send_all};
 use super::opener::Opener;
 use super::url::Address;
 
-/// One write: facts, and the lag where it matters.
+/// One write: facts, the lag where it matters, and whether wake-ups may be published.
 pub(crate) async fn ask_facts(
     opener: &Opener,
     line: &Line,
     address: &Address,
 ) -> Result<(ServerFacts, Option<Duration>), Failure> {
-    let mut commands: Vec<Cmd> = SECTIONS
-        .iter()
-        .map(|section| {
-            let mut info = cmd("INFO");
-            info.arg(section);
-            info
-        })
-        .collect();
+    // Scripts publish, and say nothing if they may not: so it is tried here, with a message that
+    // nobody passes on.
+    let mut publish = cmd("PUBLISH");
+    publish.arg(&opener.channel).arg("");
+    let mut commands = vec![publish];
+    commands.extend(SECTIONS.iter().map(|section| {
+        let mut info = cmd("INFO");
+        info.arg(section);
+        info
+    }));
     commands.push(cmd("TIME"));
     let guarded = opener.placement == Placement::Sentinel;
     if guarded {
@@ -39,6 +41,8 @@ pub(crate) async fn ask_facts(
     let settings = if guarded { answers.pop().and_then(Result::ok) } else { None };
     let lag = settings.and_then(|reply| lag(&reply));
     let time = answers.pop().unwrap_or_else(|| Err(gone(address)))?;
+    let mut answers = answers.into_iter();
+    answers.next().unwrap_or_else(|| Err(gone(address)))?;
     let mut info = String::new();
     for answer in answers {
         info.push_str(&text(&answer?).unwrap_or_default());

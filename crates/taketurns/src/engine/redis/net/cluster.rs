@@ -189,7 +189,10 @@ impl Cluster {
 
     /// What a failure says about our map.
     pub(crate) fn note(self: &Arc<Self>, failure: &Failure) {
-        if !matches!(failure, Failure::Broken(_) | Failure::NoScript | Failure::Reverify) {
+        if !matches!(
+            failure,
+            Failure::Broken(_) | Failure::WrongType(_) | Failure::NoScript | Failure::Reverify
+        ) {
             self.refresh();
         }
     }

@@ -5,6 +5,7 @@
 //!   -READONLY                 NotMaster     was not carried out; who is the master?
 //!   connection lost, no reply Unknown       may have been carried out: never sent again here
 //!   -NOPERM, -OOM, …          Broken        was not, and never will be
+//!   -WRONGTYPE                WrongType     the same, because of what is at the key
 //!   -NOSCRIPT, TTVERIFY, -MOVED, -ASK       was not: do something, then send it again
 //! ```
 //!
@@ -31,6 +32,8 @@ pub(crate) enum Failure {
     Unknown(String),
     /// Not carried out, and the same will be said again.
     Broken(String),
+    /// Not carried out: what is at the key is of another type.
+    WrongType(String),
     /// The server does not know the script.
     NoScript,
     /// A script found that what the session knows of the server is not so any more.
@@ -99,14 +102,16 @@ impl Failure {
                 broken("was given a password, and has none: leave it out of the URL")
             }
             "NOPERM" => Self::Broken(no_permission(server, detail)),
-            "ERR" if detail.contains("ACL failure") => Self::Broken(no_permission(server, detail)),
+            "ERR" if detail.contains("ACL failure") || detail.starts_with(SCRIPT_USER) => {
+                Self::Broken(no_permission(server, detail))
+            }
             "OOM" => broken(
                 "is out of memory (maxmemory) and takes no writes: raise maxmemory or free some",
             ),
             "MISCONF" => broken("takes no writes, since it can't save its data: see its log"),
-            "WRONGTYPE" => {
-                broken("has something else than a lock at this key: choose another name or prefix")
-            }
+            "WRONGTYPE" => Self::WrongType(format!(
+                "{server} has something else than a lock at this key: choose another name or prefix"
+            )),
             "CROSSSLOT" => broken("was asked for keys of different slots at once"),
             "DENIED" => broken("takes no connections from other machines (protected-mode)"),
             "ERR" if detail.contains("DB index") => {
@@ -138,7 +143,7 @@ impl From<Failure> for EngineError {
                 Self::Unreachable(why)
             }
             Failure::Unknown(why) => Self::Unknown(why),
-            Failure::Broken(why) => Self::Broken(why),
+            Failure::Broken(why) | Failure::WrongType(why) => Self::Broken(why),
             // None of these was carried out; only that it goes on like this brings them here.
             Failure::NoScript => busy("forgets its scripts as fast as they are loaded"),
             Failure::Reverify => busy("changes its run as fast as it is looked at"),
@@ -158,9 +163,16 @@ fn redirect(code: &str, detail: &str) -> Option<Failure> {
     })
 }
 
+/// What Redis 7.0 says of what a script may not do, without saying which command it was.
+const SCRIPT_USER: &str = "The user executing the script can't ";
+
 /// The server says which right: `… to run the 'publish' command`, `… the keys mentioned …`.
 fn no_permission(server: &Address, detail: &str) -> String {
-    let right = if let Some(command) = detail.split('\'').nth(1) {
+    let right = if let Some(what) = detail.strip_prefix(SCRIPT_USER)
+        && what.starts_with("run")
+    {
+        "run all commands that our scripts use".to_owned()
+    } else if let Some(command) = detail.trim_start_matches(SCRIPT_USER).split('\'').nth(1) {
         format!("run the command {command:?}")
     } else if detail.contains("channel") {
         "use the channels of this client".to_owned()
@@ -208,6 +220,8 @@ mod tests {
         assert!(matches!(of("READONLY You can't write"), NotMaster(_)));
         assert!(matches!(of("MASTERDOWN Link with"), NotMaster(_)));
         assert!(matches!(of("TRYAGAIN Multiple keys"), TryAgain(_)));
+        let foreign = of("WRONGTYPE Operation against");
+        assert!(matches!(foreign, WrongType(why) if why.contains("something else than a lock")));
         let broken = [
             ("NOAUTH Authentication required.", "password"),
             ("WRONGPASS invalid username-password pair", "password"),
@@ -215,9 +229,10 @@ mod tests {
             ("NOPERM this user has no permissions to access one of the keys", "keys"),
             ("NOPERM this user has no permissions to access the channel", "channels"),
             ("ERR ACL failure in script: ... run the 'hset' command", "\"hset\""),
+            ("ERR The user executing the script can't run this command or", "our scripts use"),
+            ("ERR The user executing the script can't access at least one of the keys", "keys of"),
             ("OOM command not allowed", "maxmemory"),
             ("MISCONF Redis is configured", "save"),
-            ("WRONGTYPE Operation against", "something else than a lock"),
             ("ERR DB index is out of range", "database"),
             ("DENIED Redis is running in protected mode", "protected"),
             ("ERR user_script:1: oops", "user_script:1: oops"),
@@ -242,6 +257,7 @@ mod tests {
         let why = || "x".to_owned();
         assert_eq!(EngineError::from(Unknown(why())), EngineError::Unknown(why()));
         assert_eq!(EngineError::from(Broken(why())), EngineError::Broken(why()));
+        assert_eq!(EngineError::from(WrongType(why())), EngineError::Broken(why()));
         assert_eq!(Unknown(why()).before_sending(), Unreachable(why()));
         let moved = Moved { slot: 1, addr: why() };
         for failure in [Unreachable(why()), NotMaster(why()), NoScript, Reverify, moved] {

@@ -1,7 +1,7 @@
 //! One live connection to one run of one server.
 //!
 //! ```text
-//!   open: socket ─► HELLO 3 AUTH ─► SELECT ─► SUBSCRIBE ─► INFO, TIME
+//!   open: socket ─► HELLO 3 AUTH ─► SELECT ─► SUBSCRIBE ─► PUBLISH, INFO, TIME
 //!                      │ refused
 //!                      └─► RESP2: AUTH ─► SELECT, and a second connection that is SUBSCRIBEd
 //! ```
@@ -218,6 +218,7 @@ fn pass_on(push: &PushInfo, channel: &str, hear: &Hear) {
     if push.kind == PushKind::Message
         && let [Value::BulkString(from), Value::BulkString(message)] = push.data.as_slice()
         && from == channel.as_bytes()
+        && !message.is_empty()
     {
         hear(message);
     }
@@ -252,7 +253,12 @@ async fn subscribe(
     let ear = Ear::subscribe(stream, address, login.as_ref(), &opener.channel).await?;
     let (hear, weak) = (opener.hear.clone(), Arc::downgrade(line));
     line.keep(opener.spawn(async move {
-        ear.hear(|message| hear(message)).await;
+        ear.hear(|message| {
+            if !message.is_empty() {
+                hear(message);
+            }
+        })
+        .await;
         if let Some(line) = weak.upgrade() {
             line.die();
         }
