@@ -135,8 +135,7 @@ pub enum Reply {
         recheck_ms: Option<u64>,
         /// Until when nobody is granted the lock, if its store may have forgotten a holder.
         quarantined_until_ms: Option<u64>,
-        /// Grants that were handed to the client and that it had not renewed yet. They are renewed
-        /// by this.
+        /// Grants that were handed to the client and that it has not renewed yet.
         granted: Vec<(Owner, Grant)>,
     },
     /// To a renewal: held until the new deadline.

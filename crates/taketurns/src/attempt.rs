@@ -117,7 +117,7 @@ impl Attempt {
         loop {
             let signal = tokio::select! {
                 biased;
-                signal = registration.signal() => signal,
+                signal = registration.signal_while_asking() => signal,
                 answer = self.ask(traffic) => match answer {
                     Ok((Reply::Granted(grant), anchor)) => {
                         Signal::Granted { grant, anchor: Some(anchor) }

@@ -135,27 +135,17 @@ impl Waits {
         }
     }
 
-    fn refreshed(
-        &self,
-        client: &Client,
-        lock: &Name,
-        asked: &[Owner],
-        anchor: Anchor,
-        reply: Reply,
-    ) {
+    fn refreshed(&self, lock: &Name, asked: &[Owner], anchor: Anchor, reply: Reply) {
         let Reply::Refreshed { waiting, front, recheck_ms, quarantined_until_ms, granted } = reply
         else {
             return;
         };
         for (owner, grant) in &granted {
-            // One that is neither held nor waited for here is being given up already.
-            match client.guard(*owner) {
-                Some(held) => held.renewed(anchor, grant.deadline_ms),
-                None => {
-                    let grant = grant.clone();
-                    self.signal(lock, *owner, Signal::Granted { grant, anchor: Some(anchor) });
-                }
-            }
+            // To whom it is news. One that is held renews itself; one that is neither held nor waited
+            // for here is being given up, or comes from a state that the engine was restored to: then
+            // it ends by itself, after a waiter lease.
+            let grant = grant.clone();
+            self.signal(lock, *owner, Signal::Granted { grant, anchor: Some(anchor) });
         }
         let mut locks = self.locks();
         let Some(line) = locks.get_mut(lock) else { return };
@@ -211,7 +201,7 @@ async fn refresh(client: Arc<Client>, due: Vec<(Name, Vec<Owner>)>) {
                 if answer.more {
                     client.go_on(lock.clone());
                 }
-                client.waits.refreshed(&client, &lock, &asked, anchor, answer.reply);
+                client.waits.refreshed(&lock, &asked, anchor, answer.reply);
             }
             Err(error) => tracing::debug!(%lock, %error, "a place could not be refreshed"),
         }
@@ -233,6 +223,18 @@ impl Registration {
         let until_us = self.client.waits.locks().get(&self.lock)?.quarantined_until_us?;
         let left_us = until_us.saturating_sub(local_us());
         (left_us > 0).then(|| Duration::from_micros(left_us))
+    }
+
+    /// The next thing that concerns this acquire while it is on its way. That the place may have
+    /// lapsed is no news then: the answer will say. Were it heeded, refreshes that say so more often
+    /// than the acquire is tried would keep it from ever being sent.
+    pub(crate) async fn signal_while_asking(&mut self) -> Signal {
+        loop {
+            match self.signal().await {
+                Signal::Rejoin => {}
+                signal => return signal,
+            }
+        }
     }
 
     /// Was the lock broken since it was granted? To be asked once its guard is registered: from then

@@ -262,17 +262,17 @@ impl Lock {
             return Reply::Refused(Refusal::InvalidLease);
         }
         self.queue.keep_alive(client, waiter_lease_ms, now);
-        let handed = self.queue.client(client).map_or(Vec::new(), |client| client.handed.clone());
-        let mut granted = Vec::new();
-        for owner in handed {
-            let Some(holder) = self.holders.get(owner) else { continue };
-            let lease_ms = holder.lease_ms;
-            if let Reply::Renewed(grant) = self.renew(now, owner, client, lease_ms) {
-                granted.push((owner, grant));
-            }
-        }
+        let client = self.queue.client(client);
+        let handed = client.map_or(&[][..], |client| &client.handed);
+        let holders = handed.iter().filter_map(|owner| self.holders.get(*owner));
+        // Told until it is renewed, and not renewed by this: the client may know nothing of it any
+        // more (it comes from a state that was restored), and then nobody would give it back.
+        let granted = holders
+            .filter(|holder| !holder.revoked)
+            .map(|holder| (holder.owner, holder.grant()))
+            .collect();
         Reply::Refreshed {
-            waiting: self.queue.client(client).map_or(0, |client| client.waiting),
+            waiting: client.map_or(0, |client| client.waiting),
             front: self.queue.front(),
             recheck_ms: self.recheck_ms(now),
             quarantined_until_ms: self.quarantined_until_ms(now),

@@ -205,6 +205,28 @@ async fn a_place_that_lapsed_is_taken_again_at_the_tail() {
 }
 
 #[tokio::test]
+async fn a_place_that_lapsed_is_taken_again_however_often_that_failed_before() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let (locks, other) = (
+        connect_for(Duration::from_millis(60), &store, &faults).await,
+        connect(&store, &Arc::default()).await,
+    );
+    let guard = other.mutex("l").acquire().await.expect("free");
+    let waits = tokio::spawn(async move { locks.mutex("l").acquire().await.expect("a turn") });
+    has_waiters(&other, 1).await;
+    faults.down(true);
+    while other.inspect("l").await.expect("memory answers").expect("held").waiting == 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // By then the pauses between two tries are longer than those between two refreshes, each of
+    // which says again that there is no place.
+    faults.break_acquires(6);
+    faults.down(false);
+    guard.release().await.expect("held");
+    assert!(soon("the seventh try is made", waits).await.expect("no panic").is_held());
+}
+
+#[tokio::test]
 async fn a_release_whose_reply_is_lost_is_repeated() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let locks = connect(&store, &faults).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use taketurns::engine::{Open, Owner, Request, Wakes};
 use taketurns::{Connect, LossCause};
 
 use crate::faulty::Faults;
@@ -129,4 +130,33 @@ async fn a_lock_broken_right_after_its_hand_over_is_lost() {
     }
     let guard = soon("it was granted", waits).await.expect("no panic");
     assert_eq!(soon("it is told", guard.lost()).await, LossCause::Revoked);
+}
+
+#[tokio::test]
+async fn a_place_that_the_client_knows_nothing_of_does_not_hold_up_the_others() {
+    let (store, hour) = (store(), Duration::from_secs(3_600));
+    let (one, two) =
+        (connect(&store, &Arc::default()).await, connect(&store, &Arc::default()).await);
+    let guard = one.mutex("l").acquire().lease(hour).await.expect("free");
+    let behind = two.mutex("other").acquire().await.expect("free");
+    let view = one.inspect("other").await.expect("memory answers").expect("held");
+    // As after a fail-over to a server that did not hear that it was given up.
+    let (wakes, _woken) = Wakes::channel();
+    let engine = Box::new(store.clone()).open(view.holders[0].client, wakes).await;
+    let forgotten = Request::Acquire(taketurns::engine::Acquire {
+        owner: Owner::from_bits(7),
+        client: view.holders[0].client,
+        ask: taketurns::Ask::Mutex,
+        lease_ms: 3_600_000,
+        waiter_lease_ms: Some(300),
+        not_after_ms: u64::MAX,
+        label: taketurns::Label::new("nobody", "").expect("a label"),
+    });
+    let name = taketurns::Name::new("l").expect("a name");
+    engine.expect("memory").call(&name, forgotten).await.expect("memory answers");
+    let waits = tokio::spawn(async move { two.mutex("l").acquire().await.map(drop) });
+    has_waiters(&one, 2).await;
+    guard.release().await.expect("held");
+    soon("the one that is there has its turn", waits).await.expect("no panic").expect("a turn");
+    drop(behind);
 }

@@ -79,17 +79,13 @@ impl Checker {
         assert!((at_least..=at_most).contains(&(*waiting as usize)), "places are miscounted");
         self.keep_alive(now, client, lease_ms);
         let told: Vec<Owner> = granted.iter().map(|(owner, _)| *owner).collect();
-        for (owner, held) in &mut self.holders {
+        for (owner, held) in &self.holders {
             let due = held.handed && held.client == client && !held.revoked;
             assert_eq!(
                 due,
                 told.contains(owner),
                 "each unanswered hand-over is told, and no other"
             );
-            if due {
-                held.deadline_ms = now.ms + held.lease_ms;
-                held.handed = false;
-            }
         }
         for (owner, grant) in granted {
             let held = &self.holders[owner];

@@ -1,5 +1,6 @@
--- Keep all places of one client alive, and say which of them hold the lock by now: those are
--- renewed by this.
+-- Keep all places of one client alive, and say which of them hold the lock by now. They are not
+-- renewed by this: the client may know nothing of one any more (it comes from a state that was
+-- restored), and then nobody would give it back.
 -- ARGV: client, waiter lease
 
 local id, lease = ARGV[1], tonumber(ARGV[2])
@@ -18,7 +19,6 @@ else
   for _, owner in ipairs(client and handed_to(client) or {}) do
     local h = holder_of(owner)
     if h and not h.revoked then
-      renew(h, id, h.lease)
       told[#told + 1] = '\n' .. owner .. ' ' .. granted('G', h)
     end
   end

@@ -87,7 +87,9 @@ end
 -- Is there something at the key that no step has written? Every step writes time, kind and run.
 local function is_foreign()
   if not cache.s then return redis.call('HLEN', key) > 0 end
-  return not (cache.k and cache.r)
+  local k = cache.k or ''
+  local is_kind = k == 'm' or k == 'r' or k == 'p' or string.find(k, '^s%d+$')
+  return not (is_kind and cache.r and tonumber(cache.s))
 end
 
 -- Reads the lock. An error if it is none; and if the marker is not the one that this script was made

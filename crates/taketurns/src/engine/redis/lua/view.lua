@@ -15,7 +15,8 @@ end
 local meta = redis.call('HMGET', key, 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm')
 local quarantine = math.max(tonumber(meta[5]) or 0, now < UNTIL and UNTIL or 0)
 -- A hash without all of these is somebody else's, and no lock.
-if not (meta[1] and meta[2] and meta[4]) then return { now, quarantine } end
+local is_kind = string.find(meta[2] or '', '^[mrp]$') or string.find(meta[2] or '', '^s%d+$')
+if not (tonumber(meta[1]) and is_kind and meta[4]) then return { now, quarantine } end
 if meta[4] ~= RUN and not string.find(KNOWN, meta[4], 1, true) then
   quarantine = math.max(quarantine, now + MAX_LEASE)
 end
