@@ -50,24 +50,14 @@ local function newcomer()
   return queued(push(w, waiter_lease))
 end
 
-local failed = load('o' .. owner, 'b' .. owner, 'c' .. client)
-if failed then return failed end
-catch_up()
-settle()
-local reply
-local h = holder_of(owner)
-local place = string.match(get('o' .. owner) or '', '^w(%d+)$')
-if h then
-  reply = granted('G', h)
-elseif place then
-  if waiter_lease and not is_lease(waiter_lease) then
-    reply = 'X lease'
-  else
-    if waiter_lease then keep_alive(client, waiter_lease) end
-    reply = queued(place)
+return step({ 'o' .. owner, 'b' .. owner, 'c' .. client }, function()
+  local h = holder_of(owner)
+  if h then return granted('G', h) end
+  local place = string.match(get('o' .. owner) or '', '^w(%d+)$')
+  if not place then return newcomer() end
+  if waiter_lease then
+    if not is_lease(waiter_lease) then return 'X lease' end
+    keep_alive(client, waiter_lease)
   end
-else
-  reply = newcomer()
-end
-settle()
-return finish(reply)
+  return queued(place)
+end)

@@ -3,27 +3,18 @@
 
 local member = ARGV[1]
 
-local failed = load('m' .. member)
-if failed then return failed end
-catch_up()
-settle()
-local reply
-local state = get('m' .. member)
-if in_use() and kind ~= 'p' then
-  reply = kind_mismatch()
-elseif members.count >= MEMBERS_MAX and not state then
-  reply = 'X pool'
-else
+return step({ 'm' .. member }, function()
+  local state = get('m' .. member)
+  if in_use() and kind ~= 'p' then return kind_mismatch() end
+  if not state and members.count >= MEMBERS_MAX then return 'X pool' end
   kind = 'p'
-  reply = 'C 0'
   if not state then
     members.count = members.count + 1
     free_again(member)
-    reply = 'C 1'
-  elseif state == 'l' then
-    set('m' .. member, 'h')
-    reply = 'C 1'
+    return 'C 1'
   end
-end
-settle()
-return finish(reply)
+  -- It was about to leave, or is there as it should be.
+  if state ~= 'l' then return 'C 0' end
+  set('m' .. member, 'h')
+  return 'C 1'
+end)

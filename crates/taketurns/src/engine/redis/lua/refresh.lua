@@ -5,26 +5,14 @@
 
 local id, lease = ARGV[1], tonumber(ARGV[2])
 
-local failed = load('c' .. id)
-if failed then return failed end
-catch_up()
-settle()
-local reply
-if not is_lease(lease) then
-  reply = 'X lease'
-else
+return step({ 'c' .. id }, function()
+  if not is_lease(lease) then return 'X lease' end
   keep_alive(id, lease)
-  local client = client_of(id)
-  local told = {}
+  local client, told = client_of(id), {}
   for _, owner in ipairs(client and handed_to(client) or {}) do
     local h = holder_of(owner)
-    if h and not h.revoked then
-      told[#told + 1] = '\n' .. owner .. ' ' .. granted('G', h)
-    end
+    if h and not h.revoked then told[#told + 1] = '\n' .. owner .. ' ' .. granted('G', h) end
   end
-  client = client_of(id)
-  reply = 'F ' .. (client and client.waiting or 0) .. ' ' .. front() .. ' ' .. recheck()
-    .. ' ' .. quarantined() .. table.concat(told)
-end
-settle()
-return finish(reply)
+  return 'F ' .. (client and client.waiting or 0) .. ' ' .. front() .. ' ' .. recheck() .. ' '
+    .. quarantined() .. table.concat(told)
+end)

@@ -12,21 +12,16 @@ local function bury(until_ms)
   if tombs.next - tombs.first > TOMBS_MAX then drop_tomb() end
 end
 
-local failed = load('o' .. owner, 'b' .. owner)
-if failed then return failed end
-catch_up()
-settle()
-local bury_until = math.min(tonumber(ARGV[2]), now + RETENTION)
-if bury_until > now then bury(bury_until) end
-local reply = 'H'
-local h = holder_of(owner)
-local place = tonumber(string.match(get('o' .. owner) or '', '^w(%d+)$'))
-if h then
-  drop_holder(h)
-  reply = 'R'
-elseif place then
+return step({ 'o' .. owner, 'b' .. owner }, function()
+  local bury_until = math.min(tonumber(ARGV[2]), now + RETENTION)
+  if bury_until > now then bury(bury_until) end
+  local h = holder_of(owner)
+  if h then
+    drop_holder(h)
+    return 'R'
+  end
+  local place = tonumber(string.match(get('o' .. owner) or '', '^w(%d+)$'))
+  if not place then return 'H' end
   leave(place, waiter(place))
-  reply = 'L'
-end
-settle()
-return finish(reply)
+  return 'L'
+end)

@@ -3,21 +3,11 @@
 
 local owner, lease = ARGV[1], tonumber(ARGV[3])
 
-local failed = load('o' .. owner, 'c' .. ARGV[2])
-if failed then return failed end
-catch_up()
-settle()
-local reply
-local h = holder_of(owner)
-if not is_lease(lease) then
-  reply = 'X lease'
-elseif not h then
-  reply = 'H'
-elseif h.revoked then
-  reply = 'V'
-else
+return step({ 'o' .. owner, 'c' .. ARGV[2] }, function()
+  if not is_lease(lease) then return 'X lease' end
+  local h = holder_of(owner)
+  if not h then return 'H' end
+  if h.revoked then return 'V' end
   renew(h, ARGV[2], lease)
-  reply = granted('N', h)
-end
-settle()
-return finish(reply)
+  return granted('N', h)
+end)

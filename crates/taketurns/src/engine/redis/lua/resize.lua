@@ -3,18 +3,10 @@
 
 local permits = tonumber(ARGV[1])
 
-local failed = load()
-if failed then return failed end
-catch_up()
-settle()
-local reply
-if permits < 1 or permits > PERMITS_MAX then
-  reply = 'X permits'
-elseif in_use() and string.sub(kind, 1, 1) ~= 's' then
-  reply = kind_mismatch()
-else
-  reply = kind == 's' .. permits and 'C 0' or 'C 1'
+return step({}, function()
+  if permits < 1 or permits > PERMITS_MAX then return 'X permits' end
+  if in_use() and string.sub(kind, 1, 1) ~= 's' then return kind_mismatch() end
+  local before = kind
   kind = 's' .. permits
-end
-settle()
-return finish(reply)
+  return kind == before and 'C 0' or 'C 1'
+end)

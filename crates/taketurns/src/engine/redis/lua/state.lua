@@ -96,8 +96,8 @@ end
 -- for: then the state may have been lost (FLUSHALL, a master that was a replica meanwhile), or
 -- somebody knows of a longer lease or a quarantine that we don't, and the client has to look again.
 -- Not only for locks that are new here: one that is there may be old.
-local function load(...)
-  fetch({ 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm', 'd', 'h1', ... })
+local function load(fields)
+  fetch({ 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm', 'd', 'h1', unpack(fields) })
   if is_foreign() then return redis.error_reply('WRONGTYPE this hash is no lock') end
   existed = cache.s ~= false
   -- If it can't be read, the client is the one to say why.

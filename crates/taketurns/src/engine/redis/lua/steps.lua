@@ -127,3 +127,15 @@ end
 local function granted(letter, h)
   return letter .. ' ' .. h.token .. ' ' .. h.deadline .. ' ' .. h.member
 end
+
+-- One step, from what it reads to its answer. `request` is what this script is about; everything else
+-- is the same for all.
+local function step(fields, request)
+  local failed = load(fields)
+  if failed then return failed end
+  catch_up()
+  settle()
+  local reply = request()
+  settle()
+  return finish(reply)
+end
