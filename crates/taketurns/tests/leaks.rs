@@ -1,21 +1,13 @@
 //! Nothing of a client outlives it: no thread, no descriptor, no socket. One test, since all tests of
 //! a file share a process.
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::fs;
 use std::time::{Duration, Instant};
 
-fn threads() -> usize {
-    fs::read_dir("/proc/self/task")
-        .expect("Linux")
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .filter(|name| name.starts_with("taketurns"))
-        .count()
-}
-
-fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").expect("Linux").count()
-}
+use process::{descriptors, threads};
 
 /// What a client leaves ends in the background.
 async fn threads_end() {

@@ -2,11 +2,14 @@
 //! connection, no subscription, no waiter, and no key but idle locks that end by themselves, pools
 //! with members, and the marker.
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::collections::BTreeSet;
-use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use process::{descriptors, threads};
 use taketurns::{Connect, Error, Guard, Locks};
 use taketurns_servers::{
     Cluster, Flavor, PATIENCE, Proxy, Replicated, Server, eventually, on_both,
@@ -17,19 +20,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 const CLIENTS: usize = 3;
 const TASKS: u64 = 60;
-
-fn threads() -> usize {
-    fs::read_dir("/proc/self/task")
-        .expect("Linux")
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .filter(|name| name.starts_with("taketurns"))
-        .count()
-}
-
-fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").expect("Linux").count()
-}
 
 /// A number below `below`, a different one each time, the same ones in every run.
 struct Dice(u64);

@@ -6,14 +6,17 @@
 
 mod hand_overs;
 mod keeping;
+#[path = "../support/patience.rs"]
+mod patience;
 mod steps;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use patience::{block_on, soon};
 use taketurns::Connect;
 use taketurns_servers::stats::CommandStats;
-use taketurns_servers::{Flavor, PATIENCE, Server, on_both};
+use taketurns_servers::{Flavor, Server, on_both};
 
 /// How often each command ran since the counters were reset, but for those that count.
 type Calls = BTreeMap<String, u64>;
@@ -44,19 +47,6 @@ fn only_scripts_were_sent(calls: &Calls) -> u64 {
         assert!(INNER.contains(&name.as_str()), "{name} was sent: {calls:?}");
     }
     scripts
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(future)
-}
-
-async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future.into_future()).await {
-        Ok(output) => output,
-        Err(_) => panic!("this took too long: {what}"),
-    }
 }
 
 on_both! {

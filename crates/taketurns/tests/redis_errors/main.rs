@@ -2,30 +2,19 @@
 //! says what to do, none shows what a script looks like inside, and nobody waits for longer than they
 //! were willing to.
 
+#[path = "../support/patience.rs"]
+mod patience;
 mod state;
 mod trouble;
 
 use std::time::{Duration, Instant};
 
+use patience::{block_on, soon};
 use taketurns::{Error, ErrorKind, Locks};
-use taketurns_servers::{Connection, Flavor, PATIENCE, Server, eventually, on_both};
+use taketurns_servers::{Connection, Flavor, Server, eventually, on_both};
 
 /// How long the callers here are willing to wait.
 const WITHIN: Duration = Duration::from_millis(500);
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(future)
-}
-
-/// It comes to an end, whatever it is.
-async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future.into_future()).await {
-        Ok(output) => output,
-        Err(_) => panic!("this hangs: {what}"),
-    }
-}
 
 /// The error is of this kind, says this, and nothing that only the makers understand.
 #[track_caller]
