@@ -5,6 +5,9 @@ use std::thread;
 
 use taketurns_servers::{Cluster, Error, Flavor, Replicated, Server};
 
+/// As docs/redis.md would have a set with Sentinel; without it, every command would warn.
+const GUARDED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "10"];
+
 /// Starts them, says where they are, and stays until it is ended.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let flavor = flavor(args)?;
@@ -33,7 +36,7 @@ fn flavor(mut args: impl Iterator<Item = String>) -> Result<Flavor, String> {
 fn start(flavor: Flavor) -> Result<(Server, Replicated, Cluster), Error> {
     let starting = (
         thread::spawn(move || Server::start(flavor)),
-        thread::spawn(move || Replicated::start(flavor)),
+        thread::spawn(move || Replicated::builder(flavor).args(GUARDED).start()),
         thread::spawn(move || Cluster::builder(flavor).replicas(true).start()),
     );
     let fault = "a start does not panic";

@@ -19,7 +19,7 @@ const VALUE_CHARS_MAX: usize = 40;
 ///
 /// The store is where locks live: a file on this machine unless --store or TAKETURNS_STORE says
 /// otherwise. The file is $XDG_STATE_HOME/taketurns/locks.db, or ~/.local/state/taketurns/locks.db.
-/// To share locks between machines, use Redis or Valkey, 7.0 or later: see --store.
+/// To share locks between machines, use Redis 7.0 or Valkey 8.0, or later: see --store.
 #[derive(Debug, Parser)]
 #[command(name = "taketurns", version, after_help = exit::help(), max_term_width = 100)]
 pub(crate) struct Cli {
@@ -30,10 +30,11 @@ pub(crate) struct Cli {
     ///   redis+sentinel://h1,h2,h3/master-name  the master that Sentinel names
     ///   redis+cluster://h1,h2                  a Cluster, by some of its nodes
     ///
-    /// A password goes into TAKETURNS_REDIS_PASSWORD, or where ?password_file=PATH or
-    /// ?password_env=NAME at the end of the URL says. In a URL on the command line
-    /// everybody on the machine could read it. ?max_lease=SECS is the longest lease (60),
-    /// and for how long nothing is granted after a restart or a fail-over.
+    /// A password goes into TAKETURNS_REDIS_PASSWORD (and its user into
+    /// TAKETURNS_REDIS_USER), or where ?password_file=PATH or ?password_env=NAME at the end
+    /// of the URL says. In a URL on the command line everybody on the machine could read
+    /// it. ?max_lease=SECS is the longest lease (60), and for how long nothing is granted
+    /// after a restart or a fail-over.
     #[arg(verbatim_doc_comment)]
     #[arg(
         long,

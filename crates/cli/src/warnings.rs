@@ -22,8 +22,8 @@ use crate::output::millis;
 const SAID_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
 /// How a server is set up.
 const SETUP: &str = "taketurns::engine::redis::net::opener";
-/// A server is in quarantine; a wait is one for the end of a quarantine.
-const QUARANTINE: [&str; 2] = ["taketurns::engine::redis::greeter", "taketurns::attempt"];
+/// How much longer a server, or a lock, is in quarantine: nothing else has it.
+const QUARANTINE: &str = "left_ms";
 
 /// Somebody waits, and would not be told why.
 static IN_SILENCE: AtomicBool = AtomicBool::new(false);
@@ -101,7 +101,7 @@ impl Subscriber for Warnings {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let quarantine = QUARANTINE.contains(&event.metadata().target());
+        let quarantine = event.metadata().fields().field(QUARANTINE).is_some();
         if quarantine && !IN_SILENCE.load(Ordering::Relaxed) {
             return;
         }
@@ -158,7 +158,7 @@ impl Visit for Text {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        if field.name() == "left_ms" {
+        if field.name() == QUARANTINE {
             self.left_ms = value;
         }
         match field.name().strip_suffix("_ms") {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_current_process_group};
-use taketurns::{Guard, Locks};
+use taketurns::{Error, Guard, Locks};
 use tokio::time::{Instant, timeout};
 
 use crate::ask::{self, AskArgs};
@@ -137,19 +137,24 @@ async fn finish(guard: Guard, ended: Ended, signals: &mut Signals) -> u8 {
     if !held && !ended.lost {
         say(format_args!("lock {} was lost before the command ended", guard.name()));
     }
-    if held {
-        release(guard, signals).await;
-    }
+    let held = held && release(guard, signals).await;
     if held && !ended.lost { ended.code } else { exit::LOST }
 }
 
 /// Waits for the release for as long as it makes a difference: until the lease is over, or somebody
-/// is impatient.
-async fn release(guard: Guard, signals: &mut Signals) {
+/// is impatient. `false` if the store says that it was not held any more: it has lost its state, and
+/// somebody else may have been granted the lock meanwhile.
+async fn release(guard: Guard, signals: &mut Signals) -> bool {
     let name = guard.name().clone();
     let done = timeout(guard.left(), guard.release());
     let problem = match signals.unless("", done).await {
-        Ok(Ok(Ok(()))) => return,
+        Ok(Ok(Ok(()))) => return true,
+        Ok(Ok(Err(Error::NotHeld { .. }))) => {
+            say(format_args!(
+                "lock {name} was lost before the command ended: the store no longer knows of it"
+            ));
+            return false;
+        }
         Ok(Ok(Err(error))) => error.to_string(),
         Ok(Err(_)) => "the store did not answer".to_owned(),
         Err(_) => "interrupted".to_owned(),
@@ -157,4 +162,5 @@ async fn release(guard: Guard, signals: &mut Signals) {
     say(format_args!(
         "lock {name} could not be released ({problem}); it is free when its lease ends"
     ));
+    true
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use taketurns_servers::{Cluster, Flavor, PATIENCE, Replicated, Server, on_both};
 
-use crate::helper::{Done, Store};
+use crate::helper::{Done, Running, Store, until};
 
 /// What must not be seen anywhere.
 const PASSWORD: &str = "hunter2";
@@ -73,6 +73,21 @@ on_both! {
         assert_eq!(holder.code(), 76);
         server.restart().expect("it starts again");
         store.run(&["run", "door", "--", "true"]).quiet();
+    }
+
+    fn a_lock_that_the_server_forgot_was_lost_though_nobody_noticed_before_the_end(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let store = Store::at(server.url());
+        let errors = store.path("errors");
+        let mut holder = store.command(&["run", "--lease", "60", "door", "--", "cat"]);
+        let mut holder = Running::start(holder.stderr(fs::File::create(&errors).unwrap()));
+        until("it is held", || store.show("door")["state"] == "held");
+        server.cli(&["FLUSHALL"]);
+        holder.close_stdin();
+        assert_eq!(holder.code(), 76);
+        let said = fs::read_to_string(&errors).unwrap();
+        assert!(said.ends_with(": the store no longer knows of it\n"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
     }
 
     fn a_password_may_come_from_four_places_and_a_wrong_one_is_said_so(flavor: Flavor) {

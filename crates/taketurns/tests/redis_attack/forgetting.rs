@@ -35,6 +35,17 @@ on_both! {
         });
     }
 
+    fn a_newcomer_does_not_take_a_flushed_server_for_a_fresh_one(flavor: Flavor) {
+        on_runtime(async {
+            let server = Server::start(flavor).expect("a server");
+            let holder = Party::open(&long(&server), 1).await;
+            assert_eq!(holder.acquire("held", 10, 600_000).await, Went::Granted);
+            server.cli(&["FLUSHALL"]);
+            let newcomer = Party::open(&long(&server), 2).await;
+            assert_quarantined(newcomer.acquire("held", 20, 1_000).await, LONG);
+        });
+    }
+
     fn so_it_does_if_the_longer_lease_came_after_we_had_looked(flavor: Flavor) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
@@ -67,7 +78,8 @@ on_both! {
             let old = Party::open(&long(&server), 1).await;
             old.use_once("used", 10).await;
             server.cli(&["FLUSHALL"]);
-            // To one who knows nothing of the past it is a first use.
+            // To one who knows nothing of the past it is a first use, if the witness is gone too.
+            server.cli(&["SCRIPT", "FLUSH"]);
             let newcomer = Party::open(&long(&server), 2).await;
             newcomer.use_once("new", 20).await;
             assert_quarantined(old.acquire("used", 11, 1_000).await, LONG);

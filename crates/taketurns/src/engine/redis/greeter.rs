@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use redis::{Cmd, Value, cmd};
 
-use super::marker::{Look, Marker, Reason, Remembered, judge};
+use super::marker::{FORM, Look, Marker, Reason, Remembered, judge};
 use super::net::failure::Failure;
 use super::net::link::Link;
 use super::net::session::Greet;
@@ -168,6 +168,11 @@ impl Greeter {
             }
             None => None,
         };
+        let is_unknown = found.is_empty() && remembered.is_none() && moved.is_none();
+        if is_unknown && has_witness(link, key).await? {
+            let max_lease_ms = self.max_lease_ms;
+            remembered = Some(Remembered { born_ms: 0, max_lease_ms });
+        }
         for _ in 0..TRIES {
             let known = match found.as_str() {
                 "" => None,
@@ -184,6 +189,7 @@ impl Greeter {
                 if found != wanted {
                     continue;
                 }
+                link.send(&load_script(&witness(link, key))).await?;
             }
             self.remembered().insert(key.to_vec(), Remembered::of(&marker));
             self.of_nodes().insert(link.source, marker.clone());
@@ -248,6 +254,30 @@ async fn look(link: &Link, key: &[u8]) -> Result<(u64, String), Failure> {
     Ok((now_ms, found))
 }
 
+/// A script that does nothing, and is known to a run of a server that had a marker here. FLUSHALL
+/// leaves scripts alone: so one who comes after it, and remembers nothing, still learns that there was
+/// something.
+fn witness(link: &Link, key: &[u8]) -> String {
+    let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("#!lua flags=no-writes\n-- {FORM} had a marker at {key} in run {}", link.facts.run)
+}
+
+async fn has_witness(link: &Link, key: &[u8]) -> Result<bool, Failure> {
+    let mut command = cmd("EVALSHA");
+    command.arg(sha1_hex(witness(link, key))).arg(0);
+    match link.send(&command).await {
+        Ok(_) => Ok(true),
+        Err(Failure::NoScript) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn load_script(text: &str) -> Cmd {
+    let mut command = cmd("SCRIPT");
+    command.arg("LOAD").arg(text);
+    command
+}
+
 /// Milliseconds from what TIME answered.
 pub(super) fn time_ms(value: &Value) -> Option<u64> {
     let (seconds, micros): (u64, u64) = redis::from_redis_value(value.clone()).ok()?;
@@ -282,13 +312,10 @@ impl Greet for Greeter {
         home_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Bound, Failure>> {
         Box::pin(async move {
-            let bound = self.verify(link, home_key).await?;
-            let load = |script| {
-                let mut command = cmd("SCRIPT");
-                command.arg("LOAD").arg(text(script, &bound.binding, TimeFrom::Server));
-                command
-            };
-            let loads = Script::ALL.into_iter().map(load).collect();
+            let bound = self.verify(link, home_key.clone()).await?;
+            let load = |script| load_script(&text(script, &bound.binding, TimeFrom::Server));
+            let mut loads: Vec<Cmd> = Script::ALL.into_iter().map(load).collect();
+            loads.push(load_script(&witness(link, &home_key)));
             link.send_all(loads).await.into_iter().collect::<Result<Vec<_>, _>>()?;
             Ok(bound)
         })

@@ -40,14 +40,18 @@ pub(crate) async fn ask_facts(
     // Many may not ask for settings; all else has to be answered.
     let settings = if guarded { answers.pop().and_then(Result::ok) } else { None };
     let lag = settings.and_then(|reply| lag(&reply));
-    let time = answers.pop().unwrap_or_else(|| Err(gone(address)))?;
+    let time = answers.pop().unwrap_or_else(|| Err(gone(address)));
     let mut answers = answers.into_iter();
-    answers.next().unwrap_or_else(|| Err(gone(address)))?;
-    let mut info = String::new();
-    for answer in answers {
-        info.push_str(&text(&answer?).unwrap_or_default());
-        info.push('\n');
+    let published = answers.next().unwrap_or_else(|| Err(gone(address)));
+    let info: Result<Vec<_>, _> = answers.map(|answer| answer.map(|info| text(&info))).collect();
+    let info = info.map(|sections| sections.into_iter().flatten().collect::<Vec<_>>().join("\n"));
+    // It has neither TIME nor PUBLISH as others have them.
+    if info.as_ref().is_ok_and(|info| info.contains("redis_mode:sentinel")) {
+        return Err(Failure::Broken(format!(
+            "{address} is a Sentinel: use redis+sentinel://, with the master's name"
+        )));
     }
+    let (time, _, info) = (time?, published?, info?);
     let strange = || Failure::Broken(format!("{address} answers INFO and TIME in a strange way"));
     let facts = now_ms(&time).and_then(|now_ms| ServerFacts::parse(&info, now_ms));
     Ok((facts.ok_or_else(strange)?, lag))

@@ -96,7 +96,10 @@ impl Failure {
                 Self::NotMaster(format!("{server} is a replica that has lost its master"))
             }
             "TRYAGAIN" => Self::TryAgain(format!("{server} is moving this key to another node")),
-            "NOAUTH" => broken("wants a password: see the URL's user and password"),
+            "NOAUTH" => broken(
+                "wants a password: set TAKETURNS_REDIS_PASSWORD, or name a place for it in the URL \
+                 (password_file=, password_env=; for Sentinels sentinel_password_file=, …)",
+            ),
             "WRONGPASS" => broken("does not accept the user or the password"),
             "ERR" if detail.contains("without any password configured") => {
                 broken("was given a password, and has none: leave it out of the URL")
@@ -181,7 +184,7 @@ fn no_permission(server: &Address, detail: &str) -> String {
     } else {
         "do this".to_owned()
     };
-    format!("{server} does not let this user {right}: see its ACL")
+    format!("{server} does not let this user {right}: SECURITY.md has the ACL line that does")
 }
 
 fn harmless(code: &str, detail: &str) -> String {

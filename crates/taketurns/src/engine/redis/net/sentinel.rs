@@ -46,18 +46,22 @@ impl Sentinels {
     pub(crate) async fn find(&self, opener: &Opener) -> Result<Address, Failure> {
         let mut unreachable = Vec::new();
         let mut broken = None;
-        for _ in 0..self.addresses.len() {
-            let sentinel = self.nth(self.first.load(Ordering::Relaxed));
+        // By a count of its own: the watch turns to the next one too, and none may be passed over.
+        let first = self.first.load(Ordering::Relaxed);
+        for number in (0..self.addresses.len()).map(|ahead| first.wrapping_add(ahead)) {
+            let sentinel = self.nth(number);
             let asked = async {
                 let line = connect_plain(opener, sentinel, &self.credentials).await?;
                 self.ask(&line, sentinel).await
             };
             match asked.await {
-                Ok(address) => return Ok(address),
+                Ok(address) => {
+                    self.first.store(number, Ordering::Relaxed);
+                    return Ok(address);
+                }
                 Err(failure @ Failure::Broken(_)) => broken = Some(failure),
                 Err(_) => unreachable.push(sentinel.to_string()),
             }
-            self.turn();
         }
         Err(broken.unwrap_or_else(|| {
             Failure::Unreachable(format!("no Sentinel answers: {}", unreachable.join(", ")))

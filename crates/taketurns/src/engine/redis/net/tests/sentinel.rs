@@ -57,6 +57,28 @@ async fn a_dead_master_is_followed_by_its_replica() {
     assert_eq!(after.link.address.port, watched.set.servers[1].port());
 }
 
+/// On one thread, as the driver's runtime is: there the watch, which begins at the same time, passes
+/// over the one that is gone just when the search does.
+#[tokio::test]
+async fn one_sentinel_that_answers_is_enough() {
+    let watched = Watched::start();
+    let (gone, answers) = (watched.gone.addr(), watched.set.sentinels[0].addr());
+    for hosts in [format!("{gone},{answers}"), format!("{gone},{answers},{gone}")] {
+        let party = Party::open(&format!("redis+sentinel://{hosts}/{MASTER_NAME}")).await.unwrap();
+        party.call(&["GET", "a"]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_in_the_place_of_a_server_is_recognised() {
+    let watched = Watched::start();
+    let sentinel = watched.set.sentinels[0].addr();
+    for scheme in ["redis", "redis+cluster"] {
+        let refused = refused(&format!("{scheme}://{sentinel}")).await;
+        assert_broken(&refused, &format!("{sentinel} is a Sentinel: use redis+sentinel://"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_sentinels_do_not_know_is_said() {
     let watched = Watched::start();
