@@ -15,33 +15,53 @@ const SOURCES: &str = "/etc/apt/sources.list.d/taketurns-backports.list";
 /// Writes the line `$1` to the file `$2`.
 const WRITE: &str = r#"printf '%s\n' "$1" >"$2""#;
 
-/// Installs, with `$1` as options and the packages after it, while a policy forbids to start
-/// services. A policy of the machine's own stays. One of ours goes again, whatever ends this, and
-/// if nothing could remove it last time, now.
+/// What packages ask before they start a service.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs, with `$2` as options and the packages after it, while the policy `$1` forbids to start
+/// services. A policy of the machine's own stays. One of ours goes again, whatever ends this. One at
+/// a time, or the first to end would take it away from the others.
 const INSTALL: &str = r#"
 set -e
-options=$1
-shift
-policy=/usr/sbin/policy-rc.d
-if [ ! -e $policy ] || grep -q 'by cargo xtask' $policy; then
-    trap 'rm -f $policy' EXIT
+policy=$1
+options=$2
+shift 2
+exec 9<"${policy%/*}"
+flock 9
+if [ ! -e "$policy" ] || grep -q 'by cargo xtask' "$policy"; then
+    trap 'rm -f "$policy"' EXIT
     trap 'exit 1' HUP INT TERM
-    printf '#!/bin/sh\n# Put here for a moment by cargo xtask.\nexit 101\n' >$policy
-    chmod 755 $policy
+    printf '#!/bin/sh\n# Put here for a moment by cargo xtask.\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get $options install "$@" >/dev/null
+apt-get $options install "$@" >/dev/null 9<&-
 if [ -d /run/systemd/system ]; then
     systemctl disable --quiet "$@"
 fi
 "#;
 
-/// How apt-get is to go about it: without questions, without extras, and with patience for another
-/// one that is at work.
-const OPTIONS: &str = "--yes --quiet=2 --no-install-recommends -o DPkg::Lock::Timeout=120";
+/// Removes the policy `$1` if it is ours and nobody is at work under it: whoever put it there was
+/// killed, and no package could start a service any more.
+const TIDY: &str = r#"
+exec 9<"${1%/*}"
+flock 9
+if grep -qs 'by cargo xtask' "$1"; then rm -f "$1"; fi
+"#;
+
+/// How apt-get is to go about it: without questions, without extras, at the cost of no other package,
+/// and with patience for another one that is at work.
+const OPTIONS: &str =
+    "--yes --quiet=2 --no-install-recommends --no-remove -o DPkg::Lock::Timeout=120";
 
 /// Makes sure that both servers are there.
 pub(crate) fn missing_servers() -> Result<(), String> {
+    let left_behind = |policy: String| policy.contains("by cargo xtask");
+    if fs::read_to_string(POLICY).is_ok_and(left_behind)
+        && let Some(root) = Root::find()
+    {
+        root.run("sh", &["-c", TIDY, "sh", POLICY])?;
+    }
     let missing: Vec<Flavor> =
         Flavor::ALL.into_iter().filter(|&flavor| !installed(flavor)).collect();
     if missing.is_empty() {
@@ -71,7 +91,7 @@ fn install(root: &Root, package: &str) -> Result<(), String> {
         options = format!("{options} --target-release {suite}");
     }
     eprintln!("==> installing {package}");
-    root.run("sh", &["-c", INSTALL, "sh", &options, package])
+    root.run("sh", &["-c", INSTALL, "sh", POLICY, &options, package])
 }
 
 fn what_to_do(missing: &[Flavor]) -> String {
@@ -159,5 +179,88 @@ mod tests {
         assert_eq!(backports(debian).as_deref(), Some("bookworm-backports"));
         assert_eq!(backports("ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=jammy\n"), None);
         assert_eq!(backports("ID=debian\n"), None, "testing has no name of its own");
+    }
+}
+
+/// The scripts, on a machine that only says what it would have done.
+#[cfg(all(test, target_os = "linux"))]
+mod script_tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::process::Child;
+
+    use super::*;
+
+    /// A machine of its own: a policy, and programs that only say what they would have done.
+    struct Machine {
+        folder: PathBuf,
+    }
+
+    impl Machine {
+        /// `apt_get` is what apt-get does; services start if there is no `$POLICY`.
+        fn new(name: &str, apt_get: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
+            fs::create_dir_all(&folder).expect("a folder");
+            for (program, does) in [("apt-get", apt_get), ("systemctl", "")] {
+                let path = folder.join(program);
+                fs::write(&path, format!("#!/bin/sh\n{does}\n")).expect("written");
+                fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");
+            }
+            Self { folder }
+        }
+
+        fn policy(&self) -> PathBuf {
+            self.folder.join("policy-rc.d")
+        }
+
+        fn start(&self, script: &str) -> Child {
+            let path =
+                format!("{}:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
+            let mut command = Command::new("sh");
+            command.args(["-c", script, "sh"]).arg(self.policy()).args(["", "a-server"]);
+            command.env("PATH", path).env("POLICY", self.policy()).current_dir(&self.folder);
+            command.spawn().expect("a shell")
+        }
+
+        fn said(&self) -> String {
+            fs::read_to_string(self.folder.join("said")).unwrap_or_default()
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    const STARTS: &str = "sleep 0.2; test -e $POLICY && echo kept >>said || echo started >>said";
+
+    #[test]
+    fn no_service_starts_though_two_install_at_once() {
+        let machine = Machine::new("two", STARTS);
+        let mut both = [machine.start(INSTALL), machine.start(INSTALL)];
+        assert!(both.iter_mut().all(|one| one.wait().expect("its end").success()));
+        assert_eq!(machine.said(), "kept\nkept\n");
+        assert!(!machine.policy().exists());
+    }
+
+    #[test]
+    fn the_policy_goes_again_when_nothing_could_be_installed() {
+        let machine = Machine::new("fails", "exit 100");
+        assert_eq!(machine.start(INSTALL).wait().expect("its end").code(), Some(100));
+        assert!(!machine.policy().exists());
+    }
+
+    #[test]
+    fn what_a_kill_left_behind_is_tidied_up_but_no_policy_of_the_machine() {
+        let machine = Machine::new("killed", "kill -9 $PPID");
+        assert_eq!(machine.start(INSTALL).wait().expect("its end").code(), None);
+        assert!(machine.policy().exists());
+        machine.start(TIDY).wait().expect("its end");
+        assert!(!machine.policy().exists());
+        fs::write(machine.policy(), "#!/bin/sh\nexit 101\n").expect("written");
+        machine.start(TIDY).wait().expect("its end");
+        machine.start(INSTALL).wait().expect("its end");
+        assert!(machine.policy().exists(), "it is not ours");
     }
 }

@@ -1,7 +1,9 @@
 //! What the scripts of a Cluster can't see by themselves, since the marker is in another slot: the
 //! client looks, and is not locked out when it can't.
 
-use taketurns_servers::{Cluster, Flavor, Server, eventually, on_both};
+use std::time::Instant;
+
+use taketurns_servers::{Cluster, Flavor, PATIENCE, Server, eventually, on_both};
 
 use super::cluster::at_first_node;
 use super::party::{Party, Went, on_runtime};
@@ -68,6 +70,71 @@ on_both! {
             assert_eq!(holder.acquire(&held, 10, 60_000).await, Went::Granted);
             cluster.nodes[0].cli(&["FLUSHALL"]);
             let went = other.acquire(&held, 21, 1_000).await;
+            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+        });
+    }
+}
+
+on_both! {
+    fn it_grants_no_lock_to_them_either_that_they_had_used_before(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");
+            let url = format!("{}?max_lease=1", cluster.url());
+            let lock = at_first_node("l");
+            let [first, second] = [&cluster.nodes[0], &cluster.nodes[3]];
+            let sleeper = Party::open(&url, 1).await;
+            sleeper.use_once(&lock, 10).await;
+            let becomes = |node: &Server, role: &str| {
+                eventually("its role", || {
+                    node.info("replication").get("role").is_some_and(|is| is == role).then_some(())
+                })
+                .expect("its role");
+            };
+            let offset = |node: &Server| node.info("replication").get("master_repl_offset").cloned();
+            eventually("the replica is up to date", || {
+                (offset(first) == offset(second)).then_some(())
+            }).expect("up to date");
+            second.cli(&["CLUSTER", "FAILOVER"]);
+            becomes(second, "master");
+            becomes(first, "slave");
+            let holder = Party::open(&url, 2).await;
+            holder.acquire_after_quarantine(&at_first_node("other"), 20, 1_000).await;
+            let mut wire = second.connect().expect("a connection");
+            wire.command(&["CONFIG", "SET", "requirepass", "nobody knows"]).expect("set");
+            wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
+            holder.acquire_after_quarantine(&lock, 21, 1_000).await;
+            second.kill();
+            first.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+            becomes(first, "master");
+            let went = sleeper.acquire(&lock, 11, 1_000).await;
+            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+        });
+    }
+}
+
+on_both! {
+    fn a_node_that_gave_away_its_first_slot_is_looked_at_where_its_marker_is_now(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::start(flavor).expect("a Cluster");
+            let (held, used) = (at_first_node("held"), at_first_node("used"));
+            let node = &cluster.nodes[0];
+            let (holder, other) =
+                (Party::open(&cluster.url(), 1).await, Party::open(&cluster.url(), 2).await);
+            other.use_once(&used, 20).await;
+            assert_eq!(holder.acquire(&held, 10, 60_000).await, Went::Granted);
+            cluster.migrate(0, 1).expect("the slot moves");
+            let markers = || node.cli(&["KEYS", "tt:\u{1}run*"]).array().map_or(0, <[_]>::len);
+            assert_eq!(markers(), 0, "it went with its slot");
+            let until = Instant::now() + PATIENCE;
+            for owner in 21.. {
+                other.use_once(&used, owner).await;
+                if markers() > 0 {
+                    break;
+                }
+                assert!(Instant::now() < until, "it is never noticed that the slot has moved");
+            }
+            node.cli(&["FLUSHALL"]);
+            let went = other.acquire(&held, 20, 1_000).await;
             assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
         });
     }

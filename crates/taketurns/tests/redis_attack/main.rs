@@ -2,6 +2,7 @@
 //! it grant too early, or not at all. Each is a real server in a state that operators bring about.
 
 mod cluster;
+mod cluster_flushed;
 mod cluster_sight;
 mod forgetting;
 mod hostile;

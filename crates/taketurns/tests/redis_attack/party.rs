@@ -43,15 +43,18 @@ impl Party {
 
     /// Asks for a mutex, and takes a place in its queue if need be.
     pub(crate) async fn acquire(&self, lock: &str, owner: u128, lease_ms: u64) -> Went {
-        let request = Request::Acquire(Acquire {
-            owner: Owner::from_bits(owner),
-            client: self.client,
-            ask: Ask::Mutex,
-            lease_ms,
-            waiter_lease_ms: Some(3_000),
-            not_after_ms: u64::MAX,
-            label: Label::new("party", "").expect("a label"),
-        });
+        self.acquire_as(Ask::Mutex, lock, owner, lease_ms).await
+    }
+
+    /// The same for another kind of lock.
+    pub(crate) async fn acquire_as(
+        &self,
+        ask: Ask,
+        lock: &str,
+        owner: u128,
+        lease_ms: u64,
+    ) -> Went {
+        let request = self.request(ask, owner, lease_ms);
         match self.ask(lock, request).await {
             (Reply::Granted(_), _) => Went::Granted,
             (Reply::Queued(place), now_ms) => match place.quarantined_until_ms {
@@ -60,6 +63,25 @@ impl Party {
             },
             (other, _) => panic!("{lock}: {other:?}"),
         }
+    }
+
+    fn request(&self, ask: Ask, owner: u128, lease_ms: u64) -> Request {
+        Request::Acquire(Acquire {
+            owner: Owner::from_bits(owner),
+            client: self.client,
+            ask,
+            lease_ms,
+            waiter_lease_ms: Some(3_000),
+            not_after_ms: u64::MAX,
+            label: Label::new("party", "").expect("a label"),
+        })
+    }
+
+    /// Asks just once, and can't know how that went.
+    pub(crate) async fn acquire_unheard(&self, ask: Ask, lock: &str, owner: u128, lease_ms: u64) {
+        let name = Name::new(lock).expect("a name");
+        let answer = self.engine.call(&name, self.request(ask, owner, lease_ms)).await;
+        assert!(matches!(answer, Err(EngineError::Unknown(_))), "{answer:?}");
     }
 
     pub(crate) async fn release(&self, lock: &str, owner: u128) -> Reply {

@@ -34,8 +34,7 @@ pub(super) struct Bound {
     shas: Vec<String>,
     /// Scripts look at the marker themselves, under this key.
     marker_key: Option<Vec<u8>>,
-    /// What the marker has to say still after a lock was granted that was new to a server whose
-    /// scripts can't look.
+    /// What the marker has to say still after an acquire on a server whose scripts can't look.
     pub(super) to_confirm: Option<String>,
 }
 
@@ -64,6 +63,12 @@ impl Bound {
     #[cfg(test)]
     pub(super) fn run(&self) -> &str {
         &self.binding.run
+    }
+
+    /// Does this server grant nothing at that time, and can its scripts not see whether it still is
+    /// what it was?
+    pub(super) fn is_in_quarantine(&self, now_ms: u64) -> bool {
+        self.to_confirm.is_some() && now_ms < self.binding.until_ms
     }
 
     /// The call of a script on the lock under this key.

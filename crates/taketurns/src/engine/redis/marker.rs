@@ -161,7 +161,9 @@ pub(super) fn judge(found: Option<&Marker>, look: Look<'_>) -> (Marker, Option<R
     }
     let far_ms = quarantine_ms_max(marker.max_lease_ms);
     if marker.until_ms.saturating_sub(look.now_ms) > far_ms {
-        marker.until_ms = look.after(marker.max_lease_ms);
+        // Only ever pulled in: with a long lag even one that begins now ends farther away than that,
+        // and would never end if each look began it anew.
+        marker.until_ms = marker.until_ms.min(look.after(marker.max_lease_ms));
     }
     (marker, None)
 }
@@ -295,6 +297,14 @@ mod tests {
         let until = |until_ms| judge(Some(&Marker { until_ms, ..marker("now") }), LOOK).0.until_ms;
         assert_eq!(until(1_070_000), 1_070_000, "somebody knows of a lag");
         assert_eq!(until(4_600_000), 1_060_000, "the clock was set back by an hour");
+    }
+
+    #[test]
+    fn a_quarantine_for_a_long_lag_ends_when_it_was_meant_to() {
+        let look = |now_ms| Look { lag_ms: 600_000, now_ms, ..LOOK };
+        let (begun, _) = judge(Some(&marker("old")), look(1_000_000));
+        assert_eq!(begun.until_ms, 1_000_000 + 60_000 + 600_000);
+        assert_eq!(judge(Some(&begun), look(1_000_500)), (begun.clone(), None), "others agree");
     }
 
     #[test]

@@ -35,7 +35,6 @@ use super::{
 };
 use greeter::{Greeter, time_ms};
 use listing::Listing;
-use net::failure::Failure;
 use net::session::Session;
 use net::topology::{Command, Net};
 use net::url::Config;
@@ -121,46 +120,47 @@ impl RedisEngine {
     }
 }
 
-/// How often a request is carried out on a server that turns out to have lost its state.
-const TRIES: usize = 3;
+/// How often an acquire is carried out on a node that turns out to have lost its state: it is seen,
+/// then given back, then asked for again; and more often only if the node loses its state anew.
+const TRIES: usize = 5;
 
 impl RedisEngine {
-    /// The answer, unless it is a grant that must not be: a lock that is new to a node of a Cluster
-    /// may be one that it has forgotten, and the scripts there can't see the marker. It is looked at
-    /// after the grant, so whatever was lost before is seen. Then the grant is given back, and the
-    /// node greeted again, after which it is in quarantine.
-    async fn confirmed(
-        &self,
-        lock: &Name,
-        request: &Request,
-        (value, session): (Value, Arc<Session>),
-    ) -> Result<Option<Answer>, EngineError> {
-        let Answered { now_ms, more, is_new, reply } = answered(value, &session)?;
-        if is_new
-            && matches!(reply, Reply::Granted(_))
-            && let Request::Acquire(Acquire { owner, .. }) = request
-            && !self.is_as_greeted(&session).await?
-        {
-            let release = Request::Release { owner: *owner, bury_until_ms: 0 };
-            let (key, command) = self.request(lock, &release);
-            self.net.call(&key, &*command).await?;
-            self.net.greet_again(&session).await?;
-            return Ok(None);
-        }
-        let stamp = Stamp { now_ms, origin: session.link.origin() };
-        Ok(Some(Answer { reply, stamp, more }))
+    async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
+        let (key, command) = self.request(lock, request);
+        answer(self.net.call(&key, &*command).await?)
     }
 
-    async fn is_as_greeted(&self, session: &Session) -> Result<bool, EngineError> {
-        let Some(marker) = &session.bound.to_confirm else { return Ok(true) };
-        match session.link.send(cmd("GET").arg(session.home_key.as_slice())).await {
-            Ok(Value::BulkString(found)) => Ok(found == marker.as_bytes()),
-            Ok(_) => Ok(false),
-            // Its slot is on its way to another node, and the marker with it.
-            Err(Failure::Ask { .. } | Failure::Moved { .. } | Failure::TryAgain(_)) => Ok(true),
-            // The grant itself was carried out.
-            Err(failure) => Err(EngineError::Unknown(EngineError::from(failure).to_string())),
+    /// The scripts of a Cluster can't see the marker: what they grant may be something that the node
+    /// has forgotten. So the marker is read right behind each acquire, and sees whatever was lost
+    /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
+    /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
+    async fn acquire(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
+        let Request::Acquire(Acquire { owner, .. }) = request else {
+            return self.once(lock, request).await;
+        };
+        // What was asked the first time is carried out, whatever becomes of the rest.
+        let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
+        for attempt in 0..TRIES {
+            let (key, command) = self.request(lock, request);
+            let looked = self.net.call_and_look(&key, &*command).await;
+            let (answered, as_greeted) =
+                if attempt == 0 { looked? } else { looked.map_err(unknown)? };
+            let session = answered.1.clone();
+            let answer = answer(answered)?;
+            if !as_greeted {
+                self.net.greet_again(&session).await.map_err(unknown)?;
+            } else if matches!(answer.reply, Reply::Granted(_))
+                && session.bound.is_in_quarantine(answer.stamp.now_ms)
+            {
+                // It was granted before the quarantine, and its answer not heard. Perhaps not before
+                // the loss.
+                let release = Request::Release { owner: *owner, bury_until_ms: 0 };
+                self.once(lock, &release).await.map_err(unknown)?;
+            } else {
+                return Ok(answer);
+            }
         }
+        Err(EngineError::Unknown("the server loses its state again and again".into()))
     }
 }
 
@@ -170,9 +170,12 @@ fn strange(session: &Session, what: &str) -> EngineError {
     EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
 }
 
-fn answered(value: Value, session: &Session) -> Result<Answered, EngineError> {
+fn answer((value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
     let text: Option<String> = redis::from_redis_value(value).ok();
-    text.as_deref().and_then(wire::decode).ok_or_else(|| strange(session, "a request"))
+    let answered = text.as_deref().and_then(wire::decode);
+    let Answered { now_ms, more, reply } =
+        answered.ok_or_else(|| strange(&session, "a request"))?;
+    Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
 }
 
 fn seen((value, session): (Value, Arc<Session>)) -> Result<Option<View>, EngineError> {
@@ -185,16 +188,7 @@ impl Engine for RedisEngine {
         lock: &'a Name,
         request: Request,
     ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
-            for _ in 0..TRIES {
-                let (key, command) = self.request(lock, &request);
-                let answer = self.net.call(&key, &*command).await?;
-                if let Some(answer) = self.confirmed(lock, &request, answer).await? {
-                    return Ok(answer);
-                }
-            }
-            Err(EngineError::Unreachable("the server loses its state again and again".into()))
-        })
+        Box::pin(async move { self.acquire(lock, &request).await })
     }
 
     fn call_all<'a>(
@@ -202,22 +196,18 @@ impl Engine for RedisEngine {
         calls: Vec<(Name, Request)>,
     ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
         Box::pin(async move {
+            let looks = |(_, request): &(Name, Request)| matches!(request, Request::Acquire(_));
+            if calls.iter().any(looks) {
+                let mut answers = Vec::with_capacity(calls.len());
+                for (lock, request) in &calls {
+                    answers.push(self.acquire(lock, request).await);
+                }
+                return answers;
+            }
             let sent: Vec<_> =
                 calls.iter().map(|(lock, request)| self.request(lock, request)).collect();
             let answers = self.net.call_all(&sent).await;
-            let mut confirmed = Vec::with_capacity(answers.len());
-            for ((lock, request), answer) in calls.into_iter().zip(answers) {
-                let answer = match answer {
-                    Ok(answer) => self.confirmed(&lock, &request, answer).await,
-                    Err(error) => Err(error),
-                };
-                confirmed.push(match answer {
-                    Ok(None) => self.call(&lock, request).await,
-                    Ok(Some(answer)) => Ok(answer),
-                    Err(error) => Err(error),
-                });
-            }
-            confirmed
+            answers.into_iter().map(|answered| answered.and_then(answer)).collect()
         })
     }
 

@@ -73,8 +73,6 @@ fn ask_text(ask: &Ask) -> String {
 pub(super) struct Answered {
     pub(super) now_ms: u64,
     pub(super) more: bool,
-    /// The server knew nothing of the lock before this step.
-    pub(super) is_new: bool,
     pub(super) reply: Reply,
 }
 
@@ -113,7 +111,7 @@ pub(super) fn decode(text: &str) -> Option<Answered> {
         "X" => Reply::Refused(words.refusal()?),
         _ => return None,
     };
-    Some(Answered { now_ms, more: flags & 1 != 0, is_new: flags & 2 != 0, reply })
+    Some(Answered { now_ms, more: flags & 1 != 0, reply })
 }
 
 /// The grants that a refresh tells of, one in each line.

@@ -118,7 +118,6 @@ impl Life {
     /// As the scripts do it: what is met from another run is in quarantine.
     fn try_out(&mut self, now: Now, request: Request, look: bool) -> Tried {
         let binding = self.binding.clone();
-        let is_new = self.stored.is_none();
         let (mut lock, run) = self.stored.take().unwrap_or((Lock::new(), binding.run.clone()));
         if lock.quarantine_until_ms() > now.ms + quarantine_ms_max(binding.max_lease_ms) {
             lock.end_quarantine_by(now.ms + binding.max_lease_ms);
@@ -146,7 +145,6 @@ impl Life {
             request,
             reply: step.reply,
             more: step.more,
-            is_new,
             wakes: step.wakes,
             state,
             forget_at_ms,

@@ -33,7 +33,6 @@ struct Tried {
     request: Request,
     reply: Reply,
     more: bool,
-    is_new: bool,
     wakes: Vec<Wake>,
     state: serde_json::Value,
     forget_at_ms: Option<u64>,
@@ -136,12 +135,8 @@ impl Rig {
             let reply = self.connection.read().expect("a reply");
             let case =
                 || format!("seed {seed} at {:?}: {:?}\n{:#?}", one.now, one.request, one.state);
-            let expected = Answered {
-                now_ms: one.now.ms,
-                more: one.more,
-                is_new: one.is_new,
-                reply: one.reply.clone(),
-            };
+            let expected =
+                Answered { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
             let text = reply.text().unwrap_or_else(|| panic!("{reply}\n{}", case()));
             assert_eq!(wire::decode(text), Some(expected), "reply {text:?}\n{}", case());
             if at % LOOK != 0 {

@@ -192,7 +192,7 @@ local function write()
   end
 end
 
--- Ends a step: writes, wakes, and answers, with 1 if there is more to do, and 2 if the lock was new.
+-- Ends a step: writes, wakes, and answers, with 1 if there is more to do.
 -- A lock with nothing to remember leaves no trace.
 local function finish(reply)
   if last_token == 0 and not in_use() and tombs.first == tombs.next then
@@ -204,5 +204,5 @@ local function finish(reply)
     -- The step is done, whoever hears of it.
     redis.pcall('PUBLISH', wake[1], wake[2])
   end
-  return now .. ' ' .. (existed and more or more + 2) .. ' ' .. reply
+  return now .. ' ' .. more .. ' ' .. reply
 end

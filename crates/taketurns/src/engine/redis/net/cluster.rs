@@ -17,6 +17,7 @@ use super::door::{Door, Opening};
 use super::failure::Failure;
 use super::line::{Task, lock};
 use super::link::Link;
+use super::look::{self, Look, Seen};
 use super::nodes::{Map, Node};
 use super::opener::{Opener, Wanted};
 use super::session::{Again, Patience, Session};
@@ -141,15 +142,21 @@ impl Cluster {
         self: &Arc<Self>,
         key: &[u8],
         command: &(dyn Fn(&Session) -> Cmd + Sync),
-    ) -> Result<(Value, Arc<Session>), Failure> {
+        look: Look,
+    ) -> Result<((Value, Arc<Session>), bool), Failure> {
         self.home().await?;
         let mut node = self.owner_of(key)?;
         let (mut asking, mut redirects) = (false, 0);
         let (mut patience, mut pauses) = (Patience::default(), TRY_AGAIN_AFTER.iter());
         loop {
             let session = self.session(&node).await?;
-            let failure = match send(&session, command(&session), asking).await {
-                Ok(value) => return Ok((value, session)),
+            let failure = match look::send(&session, command(&session), asking, look).await {
+                Ok((value, seen)) => {
+                    if seen == Seen::Elsewhere {
+                        self.refresh();
+                    }
+                    return Ok(((value, session), seen != Seen::Changed));
+                }
                 Err(failure) => failure,
             };
             match &failure {
@@ -322,15 +329,6 @@ impl Cluster {
         let nodes = lock(&self.map).nodes();
         nodes.iter().for_each(|node| node.door.close());
     }
-}
-
-async fn send(session: &Session, command: Cmd, asking: bool) -> Result<Value, Failure> {
-    if !asking {
-        return session.link.send(&command).await;
-    }
-    let mut answers = session.link.send_all(vec![cmd("ASKING"), command]).await;
-    let nothing = || Err(Failure::Unknown(format!("{} did not answer", session.link.address)));
-    answers.pop().unwrap_or_else(nothing)
 }
 
 fn announced(addr: &str, by: &Session) -> Result<Address, Failure> {

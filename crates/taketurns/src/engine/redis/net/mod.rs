@@ -19,6 +19,7 @@ mod facts;
 pub(super) mod failure;
 mod line;
 pub(super) mod link;
+mod look;
 mod nodes;
 mod opener;
 mod secret;

@@ -23,6 +23,7 @@ use super::cluster::Cluster;
 use super::entered::{entered, together};
 use super::failure::Failure;
 use super::line::lock;
+use super::look::Look;
 use super::opener::{Hear, Opener};
 use super::sentinel::Sentinels;
 use super::session::{Again, Greet, Patience, Session};
@@ -102,9 +103,28 @@ impl Net {
         Ok(entered(&self.opener.runtime, self.call_once(key, command)).await?)
     }
 
+    /// The same, and whether the server was as it was greeted when the command had been carried out.
+    /// Where the scripts see that for themselves, it was.
+    pub(crate) async fn call_and_look(
+        &self,
+        key: &[u8],
+        command: &(dyn Fn(&Session) -> Cmd + Sync),
+    ) -> Result<((Value, Arc<Session>), bool), EngineError> {
+        let looking = async {
+            match &self.topology {
+                Topology::Cluster(cluster) => cluster.call(key, command, Look::Behind).await,
+                Topology::Solo(_) => Ok((self.call_once(key, command).await?, true)),
+            }
+        };
+        Ok(entered(&self.opener.runtime, looking).await?)
+    }
+
     async fn call_once(&self, key: &[u8], command: &(dyn Fn(&Session) -> Cmd + Sync)) -> Answered {
         let solo = match &self.topology {
-            Topology::Cluster(cluster) => return cluster.call(key, command).await,
+            Topology::Cluster(cluster) => {
+                let answered = cluster.call(key, command, Look::No).await;
+                return answered.map(|(answered, _)| answered);
+            }
             Topology::Solo(solo) => solo,
         };
         let mut patience = Patience::default();

@@ -1,0 +1,66 @@
+//! A command to a node of a Cluster, and right behind it, in the same write, a look at the marker of
+//! the node: whatever was lost before the command was carried out is seen, at no further round trip.
+
+use redis::{Cmd, Value, cmd};
+
+use super::failure::Failure;
+use super::session::Session;
+
+/// Is the marker to be looked at?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    No,
+    Behind,
+}
+
+/// What was seen of the marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It is the one that the session knows, or is on its way to another node and can't be read, or
+    /// nobody had to look.
+    Same,
+    /// Its slot is another node's, and the marker with it: our map is old.
+    Elsewhere,
+    Changed,
+}
+
+pub(crate) async fn send(
+    session: &Session,
+    command: Cmd,
+    asking: bool,
+    look: Look,
+) -> Result<(Value, Seen), Failure> {
+    let marker = session.bound.to_confirm.as_ref().filter(|_| look == Look::Behind);
+    if !asking && marker.is_none() {
+        return Ok((session.link.send(&command).await?, Seen::Same));
+    }
+    let mut commands = Vec::with_capacity(3);
+    if asking {
+        commands.push(cmd("ASKING"));
+    }
+    commands.push(command);
+    if marker.is_some() {
+        let mut get = cmd("GET");
+        get.arg(session.home_key.as_slice());
+        commands.push(get);
+    }
+    let mut answers = session.link.send_all(commands).await;
+    let nothing = || Err(Failure::Unknown(format!("{} did not answer", session.link.address)));
+    let looked = marker.map(|marker| (marker, answers.pop().unwrap_or_else(nothing)));
+    // If it was not carried out, it does not matter what was seen.
+    let value = answers.pop().unwrap_or_else(nothing)?;
+    Ok((value, looked.map_or(Ok(Seen::Same), |(marker, found)| compare(marker, found))?))
+}
+
+fn compare(marker: &str, found: Result<Value, Failure>) -> Result<Seen, Failure> {
+    match found {
+        Ok(Value::BulkString(found)) if found == marker.as_bytes() => Ok(Seen::Same),
+        Ok(_) => Ok(Seen::Changed),
+        Err(Failure::Ask { .. } | Failure::TryAgain(_)) => Ok(Seen::Same),
+        Err(Failure::Moved { .. }) => Ok(Seen::Elsewhere),
+        // The command itself was carried out.
+        Err(failure) => {
+            Err(Failure::Unknown(crate::engine::EngineError::from(failure).to_string()))
+        }
+    }
+}
