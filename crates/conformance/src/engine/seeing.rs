@@ -24,6 +24,11 @@ pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
     assert!(shown.left_ms <= LEASE_MS && !shown.revoked);
     let [waits] = view.waiters.try_into().expect("one waiter");
     assert_eq!((waits.client, waits.ask), (waiter.id, Ask::Mutex));
+    holder.queue("l", Ask::Mutex).await;
+    let view = waiter.engine.view(&name("l"), 1).await.expect("the engine answers");
+    let view = view.expect("it is held");
+    assert_eq!((view.waiting, view.waiters.len()), (2, 1), "no more than was asked for");
+    assert_eq!(view.waiters[0].client, waiter.id);
 }
 
 /// A lease that is over is not shown, and is not ended by being looked at.
@@ -55,10 +60,27 @@ pub async fn a_listing_is_sorted_filtered_and_paged(fixture: &dyn Fixture) {
     assert_eq!(list("orders/*", None, 2).await, ["orders/1", "orders/10"]);
     assert_eq!(list("orders/*", Some("orders/10"), 2).await, ["orders/2"]);
     assert!(list("nothing", None, 100).await.is_empty());
+    assert_eq!(list("orders/?", None, 100).await, ["orders/1", "orders/2"]);
+    assert_eq!(list("*/1", None, 100).await, ["orders/1", "users/1"]);
+    // A listing that was left off is not another's.
+    assert_eq!(list("orders/*", None, 1).await, ["orders/1"]);
+    assert_eq!(list("users/*", Some("orders/1"), 100).await, ["users/1"]);
+    // One that came to its end is not a later one's.
+    party.hold("zebra", Ask::Mutex).await;
+    assert_eq!(list("users/*", Some("orders/1"), 100).await, ["users/1"]);
+    assert_eq!(list("*", None, 100).await.len(), 5);
+    party.hold("zoo", Ask::Mutex).await;
+    assert_eq!(list("*", Some("users/1"), 100).await, ["zebra", "zoo"]);
 }
 
 /// Nobody used it, so there is nothing to show.
 pub async fn an_unknown_lock_is_shown_as_none(fixture: &dyn Fixture) {
     let [party] = Party::several(fixture).await;
     assert_eq!(party.view("never").await, None);
+    // Nor if nothing is remembered of it but who may not have it.
+    let now_ms = party.engine.ping().await.expect("the engine answers").now_ms;
+    let request = Request::Release { owner: owner(), bury_until_ms: now_ms + 10_000 };
+    party.send("never", request).await;
+    let listed = party.engine.list(&Pattern::new("*"), None, 10, 1).await;
+    assert_eq!(listed.expect("the engine answers"), []);
 }

@@ -160,8 +160,10 @@ impl Engine for MemoryEngine {
                 .locks
                 .range::<Name, _>((from, Unbounded))
                 .filter(|(name, _)| pattern.matches(name.as_str()))
-                .take(max)
                 .map(|(name, lock)| (name.clone(), lock.view(now, waiters_max)))
+                // All that is known of it may be who was cancelled.
+                .filter(|(_, view)| !view.is_blank())
+                .take(max)
                 .collect();
             Ok(views)
         })

@@ -36,6 +36,26 @@ on_both! {
         });
     }
 
+    fn a_node_in_quarantine_stays_in_it_though_it_gave_away_its_first_slot(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::start(flavor).expect("a Cluster");
+            let url = format!("{}?max_lease=600", cluster.url());
+            let other = Party::open(&url, 1).await;
+            other.use_once(&at_first_node("used"), 10).await;
+            cluster.nodes[0].cli(&["FLUSHALL"]);
+            assert_quarantined(other.acquire(&at_first_node("a"), 11, 1_000).await, LONG);
+            cluster.migrate(0, 1).expect("the slot moves");
+            let moved = (0..).map(|n| format!("m{n}")).find(|name| slot_of(format!("tt:{name}")) == 0);
+            let _ = other.acquire(&moved.expect("one of many"), 12, 1_000).await;
+            // Its scripts are looked for again, and so is its marker.
+            cluster.nodes[0].cli(&["SCRIPT", "FLUSH"]);
+            for (n, name) in ["b", "c", "d"].into_iter().enumerate() {
+                let owner = 20 + n as u128;
+                assert_quarantined(other.acquire(&at_first_node(name), owner, 1_000).await, LONG);
+            }
+        });
+    }
+
     fn a_node_that_gave_away_its_first_slot_and_then_failed_over_is_quarantined(flavor: Flavor) {
         on_runtime(async {
             let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");

@@ -1,12 +1,12 @@
 //! What the scripts of a Cluster can't see by themselves, since the marker is in another slot: the
 //! client looks, and is not locked out when it can't.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use taketurns_servers::{Cluster, Flavor, PATIENCE, Server, eventually, on_both};
 
 use super::cluster::at_first_node;
-use super::party::{Party, Went, on_runtime};
+use super::party::{Party, Went, assert_quarantined, on_runtime};
 
 on_both! {
     fn a_node_can_be_used_by_newcomers_while_its_first_slot_is_on_its_way(flavor: Flavor) {
@@ -22,6 +22,42 @@ on_both! {
             // It can't know what was before it came.
             let newcomer = Party::open(&url, 2).await;
             newcomer.acquire_after_quarantine(&lock, 20, 1_000).await;
+        });
+    }
+}
+
+on_both! {
+    fn newcomers_are_granted_nothing_by_a_node_whose_first_slot_is_on_its_way(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::start(flavor).expect("a Cluster");
+            let url = format!("{}?max_lease=600", cluster.url());
+            let lock = at_first_node("l");
+            let known = Party::open(&url, 1).await;
+            known.use_once(&lock, 10).await;
+            let migration = cluster.begin_migration(0, 1).expect("it begins");
+            cluster.move_keys(migration).expect("the keys move");
+            let newcomer = Party::open(&url, 2).await;
+            assert_quarantined(newcomer.acquire(&lock, 20, 1_000).await, Duration::from_secs(600));
+        });
+    }
+}
+
+on_both! {
+    fn a_node_that_forgets_while_its_first_slot_is_on_its_way_is_quarantined(flavor: Flavor) {
+        on_runtime(async {
+            let cluster = Cluster::start(flavor).expect("a Cluster");
+            let url = format!("{}?max_lease=600", cluster.url());
+            let lock = at_first_node("l");
+            let known = Party::open(&url, 1).await;
+            known.use_once(&lock, 10).await;
+            let migration = cluster.begin_migration(0, 1).expect("it begins");
+            cluster.move_keys(migration).expect("the keys move");
+            cluster.nodes[0].restart().expect("it starts again");
+            eventually("the Cluster is whole again", || {
+                let info = cluster.nodes[0].cli(&["CLUSTER", "INFO"]);
+                info.text().is_some_and(|text| text.contains("cluster_state:ok")).then_some(())
+            }).expect("whole");
+            assert_quarantined(known.acquire(&lock, 11, 1_000).await, Duration::from_secs(600));
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use taketurns::Name;
 use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
 
 use super::party::{Party, Went, assert_quarantined, on_runtime};
@@ -138,6 +139,24 @@ on_both! {
         });
     }
 
+    fn once_a_quarantine_is_over_it_is_so_for_locks_that_nobody_touched_in_it(flavor: Flavor) {
+        on_runtime(async {
+            let server = Server::builder(flavor).appendonly(true).start().expect("a server");
+            let url = format!("{}?max_lease=3", server.url());
+            let party = Party::open(&url, 1).await;
+            party.use_once("touched", 10).await;
+            for n in 0..20 {
+                party.use_once(&format!("left alone {n}"), 100 + n).await;
+            }
+            server.restart().expect("it starts again");
+            party.acquire_after_quarantine("touched", 11, 1_000).await;
+            for n in 0..20 {
+                let went = party.acquire(&format!("left alone {n}"), 200 + n, 1_000).await;
+                assert_eq!(went, Went::Granted);
+            }
+        });
+    }
+
     fn so_is_that_of_a_lock_which_wrote_it_down(flavor: Flavor) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
@@ -146,6 +165,9 @@ on_both! {
             let seen = server.cli(&["HGET", "tt:l", "s"]);
             let seen: u64 = seen.text().and_then(|text| text.parse().ok()).expect("a time");
             server.cli(&["HSET", "tt:l", "z", &(seen + 3_600_000).to_string()]);
+            let view = party.engine.view(&Name::new("l").expect("a name"), 1).await;
+            let left_ms = view.expect("it answers").expect("it is there").quarantine_ms;
+            assert!(left_ms.is_some_and(|left_ms| left_ms <= 1_000), "{left_ms:?} is shown");
             party.acquire_after_quarantine("l", 11, 1_000).await;
         });
     }

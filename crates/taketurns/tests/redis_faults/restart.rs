@@ -6,7 +6,7 @@ use taketurns::ErrorKind;
 use taketurns_servers::{Flavor, Server, on_both};
 
 use crate::load::Load;
-use crate::{MAX_LEASE, connect, lasting, seen, soon, store, tell, wall_us};
+use crate::{MAX_LEASE, connect, connect_for, lasting, seen, soon, store, tell, wall_us};
 
 /// How long a quarantine lasts where a test looks at it: long enough for all that it looks at.
 const LONG: Duration = Duration::from_secs(6);
@@ -87,6 +87,30 @@ on_both! {
             assert!(kept.is_held(), "it was renewed all the time");
             let free = newcomer.mutex("free").try_acquire().lease(LONG).await;
             assert!(free.expect("no quarantine any more").is_some());
+        });
+    }
+
+    fn who_waits_until_its_time_is_over_is_told_of_the_quarantine(flavor: Flavor) {
+        tell(async {
+            let server = lasting(flavor);
+            let day = format!("{}?max_lease=86400", server.url());
+            let holder = connect(&day).await;
+            let _held = holder.mutex("held").acquire().await.expect("a first use");
+            // One who had its place before hears of it by a refresh.
+            let before = connect_for(Duration::from_secs(3), &day).await;
+            let waits = tokio::spawn({
+                let acquire = before.mutex("held").acquire().within(Duration::from_secs(12));
+                async move { acquire.await.expect_err("nothing is granted") }
+            });
+            seen("it waits", &holder, "held", |view| view.waiting == 1).await;
+            restart(&server);
+            // One who comes later is told with its place, long before it refreshes that.
+            let later = connect_for(Duration::from_secs(60), &day).await;
+            let error = later.mutex("free").acquire().within(Duration::from_secs(6)).await;
+            let error = error.expect_err("nothing is granted");
+            assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
+            let error = soon("its time is over", waits).await.expect("no panic");
+            assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
         });
     }
 

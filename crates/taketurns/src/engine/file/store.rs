@@ -168,7 +168,13 @@ impl Store {
                 row.get_ref(2).and_then(|state| Ok(state.as_blob()?)).map_err(engine_error)?;
             let boot = row.get(1).map_err(engine_error)?;
             match decode(state, boot, self.boot) {
-                Ok(lock) => views.push((name, lock.view(now, waiters_max))),
+                Ok(lock) => {
+                    let view = lock.view(now, waiters_max);
+                    // All that is known of it may be who was cancelled.
+                    if !view.is_blank() {
+                        views.push((name, view));
+                    }
+                }
                 // One damaged lock must not hide all others.
                 Err(error) => tracing::warn!(lock = %name, %error, "left out of the listing"),
             }

@@ -7,6 +7,7 @@ use taketurns_core::{
 };
 
 use super::super::marker::quarantine_ms_max;
+use super::sight::{ALL, Sight};
 use super::{Binding, CHANNEL, Tried};
 
 /// In the year 2112, at the edge of what floors tokens; and far enough ahead that the server, whose
@@ -49,6 +50,8 @@ pub(super) struct Life {
     waiting: Vec<Owner>,
     /// Acquires of a crowd that are still to be sent.
     crowd: u32,
+    /// So many hold it that an audit of every step takes too long.
+    pub(super) is_crowded: bool,
 }
 
 impl Life {
@@ -76,6 +79,7 @@ impl Life {
             holding: Vec::new(),
             waiting: Vec::new(),
             crowd: 0,
+            is_crowded: false,
         }
     }
 
@@ -85,7 +89,7 @@ impl Life {
         if self.dice.chance(1) && self.crowd == 0 {
             self.restart();
         }
-        let now = Now { ms: self.now_us / 1_000, wall_us: self.now_us };
+        let now = self.now();
         let request = self.request(now);
         self.try_out(now, request, look)
     }
@@ -115,9 +119,20 @@ impl Life {
         self.binding.until_ms = if self.dice.chance(50) { until_ms } else { 0 };
     }
 
+    /// This request, some time after the last one.
+    pub(super) fn tell(&mut self, request: Request, after_ms: u64, look: bool) -> Tried {
+        self.now_us += after_ms * 1_000;
+        self.try_out(self.now(), request, look)
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now { ms: self.now_us / 1_000, wall_us: self.now_us }
+    }
+
     /// As the scripts do it: what is met from another run is in quarantine.
     fn try_out(&mut self, now: Now, request: Request, look: bool) -> Tried {
         let binding = self.binding.clone();
+        let is_new = self.stored.is_none();
         let (mut lock, run) = self.stored.take().unwrap_or((Lock::new(), binding.run.clone()));
         if lock.quarantine_until_ms() > now.ms + quarantine_ms_max(binding.max_lease_ms) {
             lock.end_quarantine_by(now.ms + binding.max_lease_ms);
@@ -128,9 +143,13 @@ impl Life {
         if now.ms < binding.until_ms {
             lock.quarantine(binding.until_ms);
         }
+        let waiters_max = self.dice.one_of(&[2, ALL]);
+        let sight = look.then(|| Sight::of(&lock, is_new, now, waiters_max));
         let step = lock.apply(now, &request);
         self.follow(&request, &step);
-        lock.audit().unwrap_or_else(|corrupt| panic!("{corrupt}"));
+        if look || !self.is_crowded {
+            lock.audit().unwrap_or_else(|corrupt| panic!("{corrupt}"));
+        }
         let (state, forget_at_ms) = if lock.is_blank() {
             (Value::Null, None)
         } else {
@@ -146,6 +165,8 @@ impl Life {
             reply: step.reply,
             more: step.more,
             wakes: step.wakes,
+            look,
+            sight,
             state,
             forget_at_ms,
         }
@@ -287,6 +308,6 @@ impl Life {
 }
 
 /// Spread over all numbers, so that their order is not that of their making. JSON holds 64 bits.
-fn owner(number: u64) -> Owner {
+pub(super) fn owner(number: u64) -> Owner {
     Owner::from_bits((number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into())
 }

@@ -4,8 +4,10 @@
 //! Everything comes from a seed, and a failure names it: `TAKETURNS_SEED=… cargo test -p taketurns
 //! differential` repeats it. `TAKETURNS_REQUESTS` sets how many requests are tried.
 
+mod crowds;
 mod hash;
 mod life;
+mod sight;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use taketurns_servers::{Flavor, Server};
 use super::scripts::{Binding, Script, TimeFrom, sha1_hex, text};
 use super::wire::{self, Answered, Sealed};
 use life::Life;
+use sight::Sight;
 
 /// How many requests in CI, over all lives and both servers.
 const REQUESTS: usize = 120_000;
@@ -34,6 +37,10 @@ struct Tried {
     reply: Reply,
     more: bool,
     wakes: Vec<Wake>,
+    /// Is all that is stored compared? It takes long.
+    look: bool,
+    /// What people saw just before it.
+    sight: Option<Sight>,
     state: serde_json::Value,
     forget_at_ms: Option<u64>,
 }
@@ -119,27 +126,35 @@ impl Rig {
         let mut sent = Vec::new();
         for one in batch {
             let (script, args) = wire::encode(&one.request);
-            sent.push((self.sha(script, &one.binding), args));
+            let view = one.sight.as_ref().map(|_| self.sha(Script::View, &one.binding));
+            sent.push((view, self.sha(script, &one.binding), args));
         }
-        for (at, (one, (sha, args))) in batch.iter().zip(sent).enumerate() {
+        for (one, (view, sha, args)) in batch.iter().zip(sent) {
+            if let (Some(sight), Some(view)) = (&one.sight, view) {
+                self.connection.send(&sight.words(&view, one.now)).expect("sent");
+            }
             let mut words = vec![b"EVALSHA".to_vec(), sha.into_bytes(), b"1".to_vec(), KEY.into()];
             words.extend(args);
             words.push(one.now.wall_us.to_string().into_bytes());
             self.connection.send(&words).expect("sent");
-            if at % LOOK == 0 {
+            if one.look {
                 self.connection.send(&["HGETALL", KEY]).expect("sent");
                 self.connection.send(&["PEXPIRETIME", KEY]).expect("sent");
             }
         }
-        for (at, one) in batch.iter().enumerate() {
-            let reply = self.connection.read().expect("a reply");
+        for one in batch {
             let case =
                 || format!("seed {seed} at {:?}: {:?}\n{:#?}", one.now, one.request, one.state);
+            if let Some(sight) = &one.sight {
+                let shown = self.connection.read().expect("a view");
+                sight.compare(&shown).unwrap_or_else(|why| panic!("{why}\n{}", case()));
+            }
+            let reply = self.connection.read().expect("a reply");
             let expected =
                 Answered { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
             let text = reply.text().unwrap_or_else(|| panic!("{reply}\n{}", case()));
             assert_eq!(wire::decode(text), Some(expected), "reply {text:?}\n{}", case());
-            if at % LOOK != 0 {
+            if !one.look {
                 continue;
             }
             let stored = self.connection.read().expect("the hash");
@@ -149,6 +164,19 @@ impl Rig {
             assert_eq!(expires.int(), Some(self::expires(one)), "expiry\n{}", case());
         }
         self.check_wakes(seed, batch);
+    }
+
+    /// The reply to one request.
+    fn reply(&mut self, request: &Request, binding: &Binding, now: Now) -> Reply {
+        let (script, args) = wire::encode(request);
+        let sha = self.sha(script, binding);
+        let mut words = vec![b"EVALSHA".to_vec(), sha.into_bytes(), b"1".to_vec(), KEY.into()];
+        words.extend(args);
+        words.push(now.wall_us.to_string().into_bytes());
+        self.connection.send(&words).expect("sent");
+        let reply = self.connection.read().expect("a reply");
+        let answered = reply.text().and_then(wire::decode);
+        answered.unwrap_or_else(|| panic!("{request:?}: {reply}")).reply
     }
 
     /// Exactly those wake-ups that core had, in its order.

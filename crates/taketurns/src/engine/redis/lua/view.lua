@@ -13,7 +13,10 @@ local function get(field)
 end
 
 local meta = redis.call('HMGET', key, 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm')
-local quarantine = math.max(tonumber(meta[5]) or 0, now < UNTIL and UNTIL or 0)
+local quarantine = tonumber(meta[5]) or 0
+-- Of a clock that was set back since, as the next step will find.
+if quarantine > now + QUARANTINE_MAX then quarantine = now + MAX_LEASE end
+if now < UNTIL then quarantine = math.max(quarantine, UNTIL) end
 -- A hash without all of these is somebody else's, and no lock.
 local is_kind = string.find(meta[2] or '', '^[mrp]$') or string.find(meta[2] or '', '^s%d+$')
 if not (tonumber(meta[1]) and is_kind and meta[4]) then return { now, quarantine } end
