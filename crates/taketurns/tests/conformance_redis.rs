@@ -15,26 +15,26 @@ mod redis {
     use super::*;
     static SERVER: LazyLock<Server> =
         LazyLock::new(|| Server::start(Flavor::Redis).expect("a server"));
-    taketurns_conformance::tests!(Redis::at(&SERVER.url()));
+    taketurns_conformance::tests!(Redis::with(|_| SERVER.url()));
 }
 
 mod valkey {
     use super::*;
     static SERVER: LazyLock<Server> =
         LazyLock::new(|| Server::start(Flavor::Valkey).expect("a server"));
-    taketurns_conformance::tests!(Redis::at(&SERVER.url()));
+    taketurns_conformance::tests!(Redis::with(|_| SERVER.url()));
 }
 
 mod redis_cluster {
     use super::*;
     static CLUSTER: LazyLock<Cluster> =
         LazyLock::new(|| Cluster::start(Flavor::Redis).expect("a Cluster"));
-    taketurns_conformance::tests!(Redis::at(&CLUSTER.url()));
+    taketurns_conformance::tests!(Redis::with(|_| CLUSTER.url()));
 }
 
 mod valkey_cluster {
     use super::*;
     static CLUSTER: LazyLock<Cluster> =
         LazyLock::new(|| Cluster::start(Flavor::Valkey).expect("a Cluster"));
-    taketurns_conformance::tests!(Redis::at(&CLUSTER.url()));
+    taketurns_conformance::tests!(Redis::with(|_| CLUSTER.url()));
 }

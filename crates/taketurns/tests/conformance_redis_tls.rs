@@ -34,11 +34,11 @@ impl Sealed {
 mod redis {
     use super::*;
     static SEALED: LazyLock<Sealed> = LazyLock::new(|| Sealed::start(Flavor::Redis));
-    taketurns_conformance::tests!(Redis::at(&SEALED.url));
+    taketurns_conformance::tests!(Redis::with(|_| SEALED.url.clone()));
 }
 
 mod valkey {
     use super::*;
     static SEALED: LazyLock<Sealed> = LazyLock::new(|| Sealed::start(Flavor::Valkey));
-    taketurns_conformance::tests!(Redis::at(&SEALED.url));
+    taketurns_conformance::tests!(Redis::with(|_| SEALED.url.clone()));
 }

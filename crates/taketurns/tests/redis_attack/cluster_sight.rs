@@ -62,36 +62,46 @@ on_both! {
     }
 }
 
+fn becomes(node: &Server, role: &str) {
+    let is_so = || node.info("replication").get("role").is_some_and(|is| is == role).then_some(());
+    eventually("its role", is_so).expect("its role");
+}
+
+/// A client uses one lock, and sleeps while its node becomes a replica and then the master again,
+/// without what was granted meanwhile. Another lock, or the same, is what it asks for when it wakes.
+async fn sleeps_through_two_fail_overs(flavor: Flavor, used: &str) {
+    let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");
+    let url = format!("{}?max_lease=1", cluster.url());
+    let (lock, used) = (at_first_node("l"), at_first_node(used));
+    let [first, second] = [&cluster.nodes[0], &cluster.nodes[3]];
+    let sleeper = Party::open(&url, 1).await;
+    sleeper.use_once(&used, 10).await;
+    let offset = |node: &Server| node.info("replication").get("master_repl_offset").cloned();
+    let in_step = || (offset(first) == offset(second)).then_some(());
+    eventually("the replica is up to date", in_step).expect("up to date");
+    second.cli(&["CLUSTER", "FAILOVER"]);
+    becomes(second, "master");
+    becomes(first, "slave");
+    let holder = Party::open(&url, 2).await;
+    holder.acquire_after_quarantine(&at_first_node("other"), 20, 1_000).await;
+    let mut wire = second.connect().expect("a connection");
+    wire.command(&["CONFIG", "SET", "requirepass", "nobody knows"]).expect("set");
+    wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
+    holder.acquire_after_quarantine(&lock, 21, 1_000).await;
+    second.kill();
+    first.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    becomes(first, "master");
+    let went = sleeper.acquire(&lock, 11, 1_000).await;
+    assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+}
+
 on_both! {
     fn a_node_that_was_a_replica_meanwhile_grants_nothing_to_those_who_missed_it(flavor: Flavor) {
-        on_runtime(async {
-            let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");
-            let url = format!("{}?max_lease=1", cluster.url());
-            let (lock, used) = (at_first_node("l"), at_first_node("used"));
-            let [first, second] = [&cluster.nodes[0], &cluster.nodes[3]];
-            let sleeper = Party::open(&url, 1).await;
-            sleeper.use_once(&used, 10).await;
-            let becomes = |node: &Server, role: &str| {
-                eventually("its role", || {
-                    node.info("replication").get("role").is_some_and(|is| is == role).then_some(())
-                })
-                .expect("its role");
-            };
-            second.cli(&["CLUSTER", "FAILOVER"]);
-            becomes(second, "master");
-            becomes(first, "slave");
-            let holder = Party::open(&url, 2).await;
-            holder.acquire_after_quarantine(&used, 20, 1_000).await;
-            let mut wire = second.connect().expect("a connection");
-            wire.command(&["CONFIG", "SET", "requirepass", "nobody knows"]).expect("set");
-            wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
-            assert_eq!(holder.acquire(&lock, 21, 1_000).await, Went::Granted);
-            second.kill();
-            first.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
-            becomes(first, "master");
-            let went = sleeper.acquire(&lock, 11, 1_000).await;
-            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
-        });
+        on_runtime(sleeps_through_two_fail_overs(flavor, "used"));
+    }
+
+    fn it_grants_no_lock_to_them_either_that_they_had_used_before(flavor: Flavor) {
+        on_runtime(sleeps_through_two_fail_overs(flavor, "l"));
     }
 }
 
@@ -106,43 +116,6 @@ on_both! {
             assert_eq!(holder.acquire(&held, 10, 60_000).await, Went::Granted);
             cluster.nodes[0].cli(&["FLUSHALL"]);
             let went = other.acquire(&held, 21, 1_000).await;
-            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
-        });
-    }
-}
-
-on_both! {
-    fn it_grants_no_lock_to_them_either_that_they_had_used_before(flavor: Flavor) {
-        on_runtime(async {
-            let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");
-            let url = format!("{}?max_lease=1", cluster.url());
-            let lock = at_first_node("l");
-            let [first, second] = [&cluster.nodes[0], &cluster.nodes[3]];
-            let sleeper = Party::open(&url, 1).await;
-            sleeper.use_once(&lock, 10).await;
-            let becomes = |node: &Server, role: &str| {
-                eventually("its role", || {
-                    node.info("replication").get("role").is_some_and(|is| is == role).then_some(())
-                })
-                .expect("its role");
-            };
-            let offset = |node: &Server| node.info("replication").get("master_repl_offset").cloned();
-            eventually("the replica is up to date", || {
-                (offset(first) == offset(second)).then_some(())
-            }).expect("up to date");
-            second.cli(&["CLUSTER", "FAILOVER"]);
-            becomes(second, "master");
-            becomes(first, "slave");
-            let holder = Party::open(&url, 2).await;
-            holder.acquire_after_quarantine(&at_first_node("other"), 20, 1_000).await;
-            let mut wire = second.connect().expect("a connection");
-            wire.command(&["CONFIG", "SET", "requirepass", "nobody knows"]).expect("set");
-            wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
-            holder.acquire_after_quarantine(&lock, 21, 1_000).await;
-            second.kill();
-            first.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
-            becomes(first, "master");
-            let went = sleeper.acquire(&lock, 11, 1_000).await;
             assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
         });
     }

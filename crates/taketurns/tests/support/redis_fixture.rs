@@ -14,12 +14,6 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Of the server at this URL.
-    #[allow(dead_code, reason = "not every file that has this module uses both ways")]
-    pub(crate) fn at(url: &str) -> Self {
-        Self::with(|_| url.to_owned())
-    }
-
     /// Of the server at the URL that is made for a prefix.
     pub(crate) fn with(url_for: impl FnOnce(&str) -> String) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -134,7 +134,7 @@ impl RedisEngine {
     /// has forgotten. So the marker is read right behind each acquire, and sees whatever was lost
     /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
     /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
-    async fn acquire(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
+    async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         let Request::Acquire(Acquire { owner, .. }) = request else {
             return self.once(lock, request).await;
         };
@@ -188,7 +188,7 @@ impl Engine for RedisEngine {
         lock: &'a Name,
         request: Request,
     ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move { self.acquire(lock, &request).await })
+        Box::pin(async move { self.carry_out(lock, &request).await })
     }
 
     fn call_all<'a>(
@@ -200,7 +200,7 @@ impl Engine for RedisEngine {
             if calls.iter().any(looks) {
                 let mut answers = Vec::with_capacity(calls.len());
                 for (lock, request) in &calls {
-                    answers.push(self.acquire(lock, request).await);
+                    answers.push(self.carry_out(lock, request).await);
                 }
                 return answers;
             }
