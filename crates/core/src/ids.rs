@@ -32,8 +32,39 @@ impl fmt::Debug for Owner {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
+/// Set if the client is but a connection to the server that keeps the lock.
+const CONNECTION: u64 = 1 << 63;
+/// Set if what it holds ends with that connection, too.
+const BOUND: u64 = 1 << 62;
+
 impl ClientId {
-    /// Wraps 64 bits that the caller drew from the operating system.
+    /// No client at all: whoever holds for it is not told of anything.
+    pub const NOBODY: Self = Self(0);
+
+    /// A program that keeps its places and leases alive by itself, from 64 bits that the caller drew
+    /// from the operating system.
+    pub const fn of_program(bits: u64) -> Self {
+        Self(bits & !CONNECTION)
+    }
+
+    /// A connection to the server that keeps the lock, from 64 random bits: a place in the queue is
+    /// given up when it closes. If it is `bound`, so is the lock.
+    pub const fn of_connection(bits: u64, bound: bool) -> Self {
+        let bits = bits | CONNECTION;
+        Self(if bound { bits | BOUND } else { bits & !BOUND })
+    }
+
+    /// Does a place of this client last only for as long as its connection?
+    pub const fn is_connection(self) -> bool {
+        self.0 & CONNECTION != 0
+    }
+
+    /// Does what this client holds last only for as long as its connection?
+    pub const fn is_bound(self) -> bool {
+        self.is_connection() && self.0 & BOUND != 0
+    }
+
+    /// Wraps 64 bits that are an id already.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -112,6 +143,19 @@ mod tests {
     fn debug_shows_nothing_of_the_owner() {
         assert_eq!(format!("{:?}", Owner::from_bits(0xdead_beef)), "Owner(…)");
         assert_eq!(Owner::from_bits(5).expose(), 5);
+    }
+
+    #[test]
+    fn what_a_client_is_can_be_told_from_its_id() {
+        for bits in [0, 1, u64::MAX] {
+            assert!(!ClientId::of_program(bits).is_connection());
+            let (waits, holds) =
+                (ClientId::of_connection(bits, false), ClientId::of_connection(bits, true));
+            assert!(waits.is_connection() && !waits.is_bound());
+            assert!(holds.is_connection() && holds.is_bound());
+        }
+        assert!(!ClientId::from_bits(BOUND).is_bound(), "a program's bit means nothing");
+        assert!(!ClientId::NOBODY.is_connection());
     }
 
     #[test]

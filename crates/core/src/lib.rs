@@ -42,6 +42,7 @@ pub mod limits;
 mod lock;
 mod name;
 mod request;
+pub mod wire;
 
 pub use ids::{ClientId, Owner, Token};
 pub use kind::{Ask, Kind};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Ask, ClientId, Kind, Label, Member, Owner, Token};
 
 /// The engine's time at a step. Never a client's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
     /// The lease clock, in milliseconds. May be any clock that all steps of a lock share.
     pub ms: u64,
@@ -14,7 +14,7 @@ pub struct Now {
 }
 
 /// A request. Each carries its owner or client, so that sending it again gives the same outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Hold the lock, or wait for it.
     Acquire(Acquire),
@@ -74,7 +74,7 @@ pub enum Request {
 }
 
 /// An acquire: [`Request::Acquire`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acquire {
     /// The secret of the grant to be.
     pub owner: Owner,
@@ -226,4 +226,7 @@ pub struct Step {
     pub wakes: Vec<Wake>,
     /// There is more to hand over than one step may: send a [`Request::Tick`].
     pub more: bool,
+    /// False if the lock is as it was, but for the time of the last step: then whoever repeats the
+    /// steps elsewhere may leave this one out.
+    pub changed: bool,
 }

@@ -110,7 +110,7 @@ impl Connect {
         Label::new(&who, "")?;
         let waiter_lease_max = Duration::from_millis(limits::WAITER_LEASE_MS_MAX);
         let waiter_lease_ms = checked_lease(self.waiter_lease, waiter_lease_max)?;
-        let id = ClientId::from_bits(random::bits64());
+        let id = ClientId::of_program(random::bits64());
         let (wakes, woken) = Wakes::channel();
         let runtime = driver.runtime().clone();
         let on_driver = runtime.clone();

@@ -59,7 +59,7 @@ impl Lock {
     /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
         let mut work = Work { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
-        self.catch_up(now);
+        let caught_up = self.catch_up(now);
         self.settle(now, &mut work);
         let reply = match request {
             Request::Acquire(acquire) => self.acquire(now, acquire),
@@ -78,7 +78,9 @@ impl Lock {
             Request::Tick => Reply::Done,
         };
         self.settle(now, &mut work);
-        Step { reply, wakes: work.wakes, more: work.more }
+        let settled = work.left < limits::STEP_MAX;
+        let changed = caught_up || settled || may_change(request, &reply);
+        Step { reply, wakes: work.wakes, more: work.more, changed }
     }
 
     /// The kind that the lock has, or had when it was last used.
@@ -107,6 +109,46 @@ impl Lock {
     /// Until when nothing is granted; a time that has passed if everything is.
     pub fn quarantine_until_ms(&self) -> u64 {
         self.quarantine_until_ms
+    }
+
+    /// The time of the last step.
+    pub fn seen_ms(&self) -> u64 {
+        self.seen_ms
+    }
+
+    /// The last step was made then, elsewhere, and changed nothing: see [`Step::changed`].
+    pub fn see(&mut self, now_ms: u64) {
+        self.seen_ms = now_ms;
+    }
+
+    /// How many hold it, also those whose lease is over since the last step.
+    pub fn holding(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// How many wait, dead or alive.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// When time alone will change something for those who wait: then a [`Request::Tick`] is due.
+    pub fn due_ms(&self) -> Option<u64> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let quarantine = Some(self.quarantine_until_ms).filter(|until| *until > self.seen_ms);
+        quarantine.or_else(|| self.holders.first_deadline_ms())
+    }
+
+    /// Those who wait or hold for only as long as a connection lasts, and whose connection is not
+    /// open any more.
+    pub fn cut_off(&self, is_open: impl Fn(ClientId) -> bool) -> Vec<Owner> {
+        let waiters = self.queue.iter().map(|(_, waiter)| (waiter.client, waiter.owner));
+        let holders = self.holders.iter().map(|holder| (holder.client, holder.owner));
+        let waiting = waiters.filter(|(client, _)| client.is_connection());
+        let bound = holders.filter(|(client, _)| client.is_bound());
+        let gone = waiting.chain(bound).filter(|(client, _)| !is_open(*client));
+        gone.map(|(_, owner)| owner).collect()
     }
 
     /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.
@@ -161,17 +203,21 @@ impl Lock {
         Ok(())
     }
 
-    fn catch_up(&mut self, now: Now) {
-        if now.ms < self.seen_ms {
+    /// True if time has changed anything.
+    fn catch_up(&mut self, now: Now) -> bool {
+        let set_back = now.ms < self.seen_ms;
+        if set_back {
             self.queue.begin_era(now);
             let queue = &self.queue;
             self.holders.pull_in(now, |holder| queue.lease_of(holder));
         }
         self.seen_ms = now.ms;
-        self.tombs.purge(now.ms);
-        for holder in self.holders.take_expired(now) {
-            self.after_hold(&holder);
+        let purged = self.tombs.purge(now.ms);
+        let expired = self.holders.take_expired(now);
+        for holder in &expired {
+            self.after_hold(holder);
         }
+        set_back || purged || !expired.is_empty()
     }
 
     /// Until when nobody is granted, if that is still to come.
@@ -384,6 +430,18 @@ impl Lock {
         if let Some(member) = &holder.member {
             self.members.give_back(member);
         }
+    }
+}
+
+/// May this request, answered like this, have changed the lock?
+fn may_change(request: &Request, reply: &Reply) -> bool {
+    match reply {
+        Reply::Busy | Reply::Refused(_) | Reply::Revoked => false,
+        Reply::NotHeld => matches!(request, Request::Release { bury_until_ms: 1.., .. }),
+        Reply::Broken(count) => *count > 0,
+        Reply::Changed(changed) => *changed,
+        Reply::Done => !matches!(request, Request::Tick),
+        _ => true,
     }
 }
 

@@ -35,14 +35,16 @@ impl Tombs {
     }
 
     /// Forgets the first ones if their time has come, a bounded number of them. One that lasts long
-    /// may keep others behind it for longer than they need.
-    pub(super) fn purge(&mut self, now_ms: u64) {
+    /// may keep others behind it for longer than they need. True if any was forgotten.
+    pub(super) fn purge(&mut self, now_ms: u64) -> bool {
+        let before = self.order.len();
         for _ in 0..limits::STEP_MAX {
             match self.order.front() {
                 Some(owner) if !self.contains(*owner, now_ms) => self.drop_first(),
                 _ => break,
             }
         }
+        self.order.len() < before
     }
 
     fn drop_first(&mut self) {

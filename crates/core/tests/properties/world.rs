@@ -1,6 +1,9 @@
 //! A lock and the clients around it, each of which keeps to the rules of a client: it refreshes,
 //! asks again when its places are fewer than it thought, and buries what it sent more than once.
 
+use std::collections::BTreeMap;
+
+use taketurns_core::wire::{self, Answered};
 use taketurns_core::{
     Acquire, Ask, ClientId, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request, Step, Wake,
     WakeEvent,
@@ -23,6 +26,8 @@ struct Attempt {
 
 pub(crate) struct World {
     lock: Lock,
+    /// The same lock elsewhere.
+    replica: Lock,
     checker: Checker,
     now: Now,
     /// Who has each client's number now. The dead send nothing more.
@@ -39,6 +44,7 @@ impl World {
     pub(crate) fn new(kind: Kind) -> Self {
         let mut world = Self {
             lock: Lock::new(),
+            replica: Lock::new(),
             checker: Checker::new(),
             now: Now { ms: 1_000_000, wall_us: WALL_US },
             clients: [0, 1, 2, 3].map(ClientId::from_bits),
@@ -140,7 +146,10 @@ impl World {
     fn apply(&mut self, request: Request) -> Step {
         // A step first does what time has brought: what a tick would do at the same moment.
         let due = self.lock.clone().apply(self.now, &Request::Tick).wakes;
+        let seen_ms = self.lock.seen_ms();
         let step = self.lock.apply(self.now, &request);
+        self.repeat(seen_ms, &request, &step);
+        said_and_heard(self.now, &request, &step);
         assert_eq!(step.wakes[..due.len()], due, "a step starts with what is due");
         self.checker.catch_up(self.now, &due);
         self.checker.check(self.now, &request, &step, &step.wakes[due.len()..]);
@@ -153,6 +162,16 @@ impl World {
             self.apply(Request::Tick);
         }
         step
+    }
+
+    /// Elsewhere the steps that changed something are repeated, and no others: it comes to the same.
+    fn repeat(&mut self, seen_ms: u64, request: &Request, step: &Step) {
+        if step.changed {
+            self.replica.see(seen_ms);
+            let repeated = self.replica.apply(self.now, request);
+            assert_eq!(&repeated, step, "a repeated step does the same");
+            assert_eq!(self.replica, self.lock, "and leaves the same");
+        }
     }
 
     fn woken(&mut self, wake: &Wake) {
@@ -302,6 +321,29 @@ impl World {
 
     fn attempt_of(&self, owner: Owner) -> Option<usize> {
         self.attempts.iter().position(|attempt| attempt.acquire.owner == owner)
+    }
+}
+
+/// What goes over the wire comes out as it went in.
+fn said_and_heard(now: Now, request: &Request, step: &Step) {
+    let (verb, args) = wire::encode_request(request);
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    assert_eq!(wire::decode_request(verb, &args).as_ref(), Some(request));
+    assert_eq!(wire::Verb::parse(verb.name().as_bytes()), Some(verb));
+    let answered = Answered { now_ms: now.ms, more: step.more, reply: step.reply.clone() };
+    let mut owners = BTreeMap::new();
+    if let Reply::Refreshed { granted, .. } = &step.reply {
+        owners.extend(granted.iter().map(|(owner, _)| (wire::public_id(*owner), *owner)));
+    }
+    let said = wire::encode(&answered);
+    assert_eq!(wire::decode(&said, |id| owners.get(id).copied()), Some(answered));
+    for Wake { owner, event, .. } in &step.wakes {
+        assert!(!said.contains(&wire::owner_text(*owner)), "a secret is told");
+        let message = wire::seal(*owner, "0123456789abcdef0123", event);
+        let sealed = wire::Sealed::parse(message.as_bytes()).expect("a wake-up");
+        assert_eq!((sealed.id, sealed.run), (&*wire::public_id(*owner), "0123456789abcdef"));
+        assert_eq!(sealed.open(*owner).as_ref(), Some(event));
+        assert_eq!(sealed.open(Owner::from_bits(owner.expose() ^ 1)), None);
     }
 }
 

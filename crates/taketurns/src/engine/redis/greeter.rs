@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use redis::{Cmd, Value, cmd};
+use taketurns_core::wire::{Verb, sha1_hex};
 
 use super::marker::{FORM, Look, Marker, Reason, Remembered, judge};
 use super::net::failure::Failure;
 use super::net::link::Link;
 use super::net::session::Greet;
 use super::net::url::{Config, Failover, Servers};
-use super::scripts::{Binding, Script, TimeFrom, sha1_hex, text};
+use super::scripts::{Binding, TimeFrom, text};
 use crate::clock::millis;
 use crate::engine::EngineFuture;
 
@@ -30,7 +31,7 @@ const COMPARE_AND_SET: &str = "#!lua flags=allow-oom\n\
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     binding: Binding,
-    /// In the order of [`Script::ALL`].
+    /// In the order of [`Verb::ALL`].
     shas: Vec<String>,
     /// Scripts look at the marker themselves, under this key.
     marker_key: Option<Vec<u8>>,
@@ -41,7 +42,7 @@ pub(super) struct Bound {
 impl Bound {
     fn new(binding: Binding) -> Self {
         let sha = |script| sha1_hex(text(script, &binding, TimeFrom::Server));
-        let shas = Script::ALL.into_iter().map(sha).collect();
+        let shas = Verb::ALL.into_iter().map(sha).collect();
         Self { binding, shas, marker_key: None, to_confirm: None }
     }
 
@@ -72,9 +73,9 @@ impl Bound {
     }
 
     /// The call of a script on the lock under this key.
-    pub(super) fn command(&self, script: Script, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+    pub(super) fn command(&self, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
         let mut command = cmd("EVALSHA");
-        command.arg(&self.shas[script as usize]);
+        command.arg(&self.shas[verb as usize]);
         match &self.marker_key {
             Some(marker_key) => command.arg(2).arg(key).arg(marker_key.as_slice()),
             None => command.arg(1).arg(key),
@@ -319,7 +320,7 @@ impl Greet for Greeter {
         Box::pin(async move {
             let bound = self.verify(link, home_key.clone()).await?;
             let load = |script| load_script(&text(script, &bound.binding, TimeFrom::Server));
-            let mut loads: Vec<Cmd> = Script::ALL.into_iter().map(load).collect();
+            let mut loads: Vec<Cmd> = Verb::ALL.into_iter().map(load).collect();
             loads.push(load_script(&witness(link, &home_key)));
             link.send_all(loads).await.into_iter().collect::<Result<Vec<_>, _>>()?;
             Ok(bound)

@@ -21,12 +21,12 @@ mod net;
 mod scripts;
 mod view;
 mod watched;
-mod wire;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use redis::{Value, cmd};
+use taketurns_core::wire::{self, Answered, Verb};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
 use super::{
@@ -38,9 +38,7 @@ use listing::Listing;
 use net::session::Session;
 use net::topology::{Command, Net};
 use net::url::Config;
-use scripts::Script;
 use watched::Watched;
-use wire::Answered;
 
 /// A store URL that was understood.
 pub(crate) struct OpenRedis {
@@ -104,19 +102,19 @@ impl RedisEngine {
     }
 
     /// One script call, to be made for whichever session it is sent on.
-    fn command(&self, lock: &Name, script: Script, args: Vec<Vec<u8>>) -> (Vec<u8>, Command) {
+    fn command(&self, lock: &Name, verb: Verb, args: Vec<Vec<u8>>) -> (Vec<u8>, Command) {
         let key = self.key(lock);
         let on = key.clone();
-        (key, Box::new(move |session| session.bound.command(script, &on, &args)))
+        (key, Box::new(move |session| session.bound.command(verb, &on, &args)))
     }
 
     fn request(&self, lock: &Name, request: &Request) -> (Vec<u8>, Command) {
-        let (script, args) = wire::encode(request);
-        self.command(lock, script, args)
+        let (verb, args) = wire::encode_request(request);
+        self.command(lock, verb, args)
     }
 
     fn show(&self, lock: &Name, waiters_max: usize) -> (Vec<u8>, Command) {
-        self.command(lock, Script::View, vec![waiters_max.to_string().into_bytes()])
+        self.command(lock, Verb::View, vec![waiters_max.to_string().into_bytes()])
     }
 }
 
@@ -127,7 +125,16 @@ const TRIES: usize = 5;
 impl RedisEngine {
     async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         let (key, command) = self.request(lock, request);
-        answer(self.net.call(&key, &*command).await?)
+        self.answer(self.net.call(&key, &*command).await?)
+    }
+
+    fn answer(&self, (value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
+        let text: Option<String> = redis::from_redis_value(value).ok();
+        let owner_of = |id: &str| self.watched.owner_of(id);
+        let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
+        let Answered { now_ms, more, reply } =
+            answered.ok_or_else(|| strange(&session, "a request"))?;
+        Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
     }
 
     /// The scripts of a Cluster can't see the marker: what they grant may be something that the node
@@ -146,7 +153,7 @@ impl RedisEngine {
             let (answered, as_greeted) =
                 if attempt == 0 { looked? } else { looked.map_err(unknown)? };
             let session = answered.1.clone();
-            let answer = answer(answered)?;
+            let answer = self.answer(answered)?;
             if !as_greeted {
                 self.net.greet_again(&session).await.map_err(unknown)?;
             } else if matches!(answer.reply, Reply::Granted(_))
@@ -168,14 +175,6 @@ impl RedisEngine {
 fn strange(session: &Session, what: &str) -> EngineError {
     let server = &session.link.address;
     EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
-}
-
-fn answer((value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
-    let text: Option<String> = redis::from_redis_value(value).ok();
-    let answered = text.as_deref().and_then(wire::decode);
-    let Answered { now_ms, more, reply } =
-        answered.ok_or_else(|| strange(&session, "a request"))?;
-    Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
 }
 
 fn seen((value, session): (Value, Arc<Session>)) -> Result<Option<View>, EngineError> {
@@ -207,7 +206,10 @@ impl Engine for RedisEngine {
             let sent: Vec<_> =
                 calls.iter().map(|(lock, request)| self.request(lock, request)).collect();
             let answers = self.net.call_all(&sent).await;
-            answers.into_iter().map(|answered| answered.and_then(answer)).collect()
+            answers
+                .into_iter()
+                .map(|answered| answered.and_then(|answered| self.answer(answered)))
+                .collect()
         })
     }
 

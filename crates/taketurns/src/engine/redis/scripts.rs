@@ -1,5 +1,5 @@
-//! The scripts: one per kind of request, each a head with what it is bound to, the parts that all
-//! share, and the file of its request.
+//! The scripts: one per verb, each a head with what it is bound to, the parts that all
+//! share, and the file of its verb.
 //!
 //! The head names the server's run, which makes a script's hash valid in that run alone: after a
 //! restart or a fail-over EVALSHA answers NOSCRIPT, and the client has to verify before it loads
@@ -8,78 +8,47 @@
 use std::fmt::Write as _;
 
 use taketurns_core::limits;
+use taketurns_core::wire::Verb;
 
 use super::marker::quarantine_ms_max;
 
-/// What a script does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Script {
-    Acquire,
-    Refresh,
-    Renew,
-    Release,
-    Break,
-    ClientGone,
-    Resize,
-    PoolAdd,
-    PoolRemove,
-    Tick,
-    View,
+fn body(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Acquire => include_str!("lua/acquire.lua"),
+        Verb::Refresh => include_str!("lua/refresh.lua"),
+        Verb::Renew => include_str!("lua/renew.lua"),
+        Verb::Release => include_str!("lua/release.lua"),
+        Verb::Break => include_str!("lua/break.lua"),
+        Verb::ClientGone => include_str!("lua/client_gone.lua"),
+        Verb::Resize => include_str!("lua/resize.lua"),
+        Verb::PoolAdd => include_str!("lua/pool_add.lua"),
+        Verb::PoolRemove => include_str!("lua/pool_remove.lua"),
+        Verb::Tick => include_str!("lua/tick.lua"),
+        Verb::View => include_str!("lua/view.lua"),
+    }
 }
 
-impl Script {
-    pub(super) const ALL: [Script; 11] = [
-        Script::Acquire,
-        Script::Refresh,
-        Script::Renew,
-        Script::Release,
-        Script::Break,
-        Script::ClientGone,
-        Script::Resize,
-        Script::PoolAdd,
-        Script::PoolRemove,
-        Script::Tick,
-        Script::View,
-    ];
-
-    fn body(self) -> &'static str {
-        match self {
-            Script::Acquire => include_str!("lua/acquire.lua"),
-            Script::Refresh => include_str!("lua/refresh.lua"),
-            Script::Renew => include_str!("lua/renew.lua"),
-            Script::Release => include_str!("lua/release.lua"),
-            Script::Break => include_str!("lua/break.lua"),
-            Script::ClientGone => include_str!("lua/client_gone.lua"),
-            Script::Resize => include_str!("lua/resize.lua"),
-            Script::PoolAdd => include_str!("lua/pool_add.lua"),
-            Script::PoolRemove => include_str!("lua/pool_remove.lua"),
-            Script::Tick => include_str!("lua/tick.lua"),
-            Script::View => include_str!("lua/view.lua"),
-        }
+/// What the server may let it do. A server that is out of memory still has to take back what was
+/// given out; and that frees memory.
+fn flags(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Acquire | Verb::PoolAdd => "",
+        Verb::View => " flags=no-writes",
+        _ => " flags=allow-oom",
     }
+}
 
-    /// What the server may let it do. A server that is out of memory still has to take back what was
-    /// given out; and that frees memory.
-    fn flags(self) -> &'static str {
-        match self {
-            Script::Acquire | Script::PoolAdd => "",
-            Script::View => " flags=no-writes",
-            _ => " flags=allow-oom",
-        }
-    }
-
-    fn parts(self) -> &'static [&'static str] {
-        match self {
-            Script::View => &[],
-            _ => &[
-                include_str!("lua/state.lua"),
-                include_str!("lua/lists.lua"),
-                include_str!("lua/members.lua"),
-                include_str!("lua/queue.lua"),
-                include_str!("lua/holders.lua"),
-                include_str!("lua/steps.lua"),
-            ],
-        }
+fn parts(verb: Verb) -> &'static [&'static str] {
+    match verb {
+        Verb::View => &[],
+        _ => &[
+            include_str!("lua/state.lua"),
+            include_str!("lua/lists.lua"),
+            include_str!("lua/members.lua"),
+            include_str!("lua/queue.lua"),
+            include_str!("lua/holders.lua"),
+            include_str!("lua/steps.lua"),
+        ],
     }
 }
 
@@ -110,8 +79,8 @@ pub(super) enum TimeFrom {
 }
 
 /// The whole text of a script.
-pub(super) fn text(script: Script, binding: &Binding, time: TimeFrom) -> String {
-    let mut text = format!("#!lua{}\n", script.flags());
+pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
+    let mut text = format!("#!lua{}\n", flags(verb));
     for (name, value) in [
         ("RUN", &binding.run),
         ("KNOWN", &binding.known),
@@ -146,13 +115,8 @@ pub(super) fn text(script: Script, binding: &Binding, time: TimeFrom) -> String 
         #[cfg(test)]
         TimeFrom::Argument => "local function clock() return tonumber(ARGV[#ARGV]) end\n",
     });
-    script.parts().iter().chain([&script.body()]).for_each(|part| text.push_str(part));
+    parts(verb).iter().chain([&body(verb)]).for_each(|part| text.push_str(part));
     text
-}
-
-/// The name by which the server knows a text.
-pub(super) fn sha1_hex(text: impl AsRef<[u8]>) -> String {
-    sha1_smol::Sha1::from(text.as_ref()).digest().to_string()
 }
 
 /// A Lua string literal, whatever is in it.

@@ -4,9 +4,8 @@
 use std::str::FromStr;
 
 use redis::Value;
+use taketurns_core::wire;
 use taketurns_core::{ClientId, HolderView, Label, Member, MemberView, Token, View, WaiterView};
-
-use super::wire;
 
 /// A lock as the script answers it: now, quarantine, kind, token, era, holders, waiting, waiters,
 /// members.

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use taketurns_core::wire::{Sealed, public_id};
 use taketurns_core::{ClientId, Name, Owner, Wake};
 
 use super::UNKNOWN;
-use super::wire::{Sealed, public_id};
 use crate::engine::{Origin, Woken};
 
 pub(super) struct Watched {
@@ -39,6 +39,11 @@ impl Watched {
         }
     }
 
+    /// Whose id that is, if somebody watches it.
+    pub(super) fn owner_of(&self, id: &str) -> Option<Owner> {
+        self.owners().get(id).map(|(owner, ..)| *owner)
+    }
+
     /// What a message says, if it is genuine and wanted.
     pub(super) fn open(
         &self,
@@ -66,10 +71,9 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scripts::sha1_hex;
-    use super::super::wire::owner_text;
     use super::*;
     use taketurns_core::WakeEvent;
+    use taketurns_core::wire::{owner_text, sha1_hex};
 
     fn message(owner: Owner, sealed_by: Owner, event: &str) -> Vec<u8> {
         let body = format!("{} 0123456789abcdef {event}", public_id(owner));

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use taketurns_core::{ClientId, Lock};
+use taketurns_core::{ClientId, Lock, wire};
 
-use super::{Stored, wire};
+use super::Stored;
 
 /// Core's state. It counts up to where members were offered; a hash names the first that was not.
 pub(super) fn of_core(lock: &Lock) -> Value {

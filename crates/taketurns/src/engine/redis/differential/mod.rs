@@ -12,12 +12,12 @@ mod sight;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use taketurns_core::wire::{self, Answered, Sealed, Verb, sha1_hex};
 use taketurns_core::{Now, Owner, Reply, Request, Wake};
 use taketurns_servers::resp::{self, Connection};
 use taketurns_servers::{Flavor, Server};
 
-use super::scripts::{Binding, Script, TimeFrom, sha1_hex, text};
-use super::wire::{self, Answered, Sealed};
+use super::scripts::{Binding, TimeFrom, text};
 use life::Life;
 use sight::Sight;
 
@@ -108,14 +108,14 @@ impl Rig {
         Self { connection, ear, loaded: BTreeMap::new() }
     }
 
-    fn sha(&mut self, script: Script, binding: &Binding) -> String {
-        let key = (format!("{binding:?}"), script as u8);
+    fn sha(&mut self, verb: Verb, binding: &Binding) -> String {
+        let key = (format!("{binding:?}"), verb as u8);
         if let Some(sha) = self.loaded.get(&key) {
             return sha.clone();
         }
-        let text = text(script, binding, TimeFrom::Argument);
+        let text = text(verb, binding, TimeFrom::Argument);
         let loaded = self.connection.command(&["SCRIPT", "LOAD", &text]).expect("loaded");
-        let sha = loaded.text().unwrap_or_else(|| panic!("{script:?}: {loaded}")).to_owned();
+        let sha = loaded.text().unwrap_or_else(|| panic!("{verb:?}: {loaded}")).to_owned();
         assert_eq!(sha, sha1_hex(&text));
         self.loaded.insert(key, sha.clone());
         sha
@@ -125,9 +125,9 @@ impl Rig {
     fn play(&mut self, seed: u64, batch: &[Tried]) {
         let mut sent = Vec::new();
         for one in batch {
-            let (script, args) = wire::encode(&one.request);
-            let view = one.sight.as_ref().map(|_| self.sha(Script::View, &one.binding));
-            sent.push((view, self.sha(script, &one.binding), args));
+            let (verb, args) = wire::encode_request(&one.request);
+            let view = one.sight.as_ref().map(|_| self.sha(Verb::View, &one.binding));
+            sent.push((view, self.sha(verb, &one.binding), args));
         }
         for (one, (view, sha, args)) in batch.iter().zip(sent) {
             if let (Some(sight), Some(view)) = (&one.sight, view) {
@@ -153,7 +153,7 @@ impl Rig {
             let expected =
                 Answered { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
             let text = reply.text().unwrap_or_else(|| panic!("{reply}\n{}", case()));
-            assert_eq!(wire::decode(text), Some(expected), "reply {text:?}\n{}", case());
+            assert_eq!(text, wire::encode(&expected), "reply\n{}", case());
             if !one.look {
                 continue;
             }
@@ -168,14 +168,14 @@ impl Rig {
 
     /// The reply to one request.
     fn reply(&mut self, request: &Request, binding: &Binding, now: Now) -> Reply {
-        let (script, args) = wire::encode(request);
-        let sha = self.sha(script, binding);
+        let (verb, args) = wire::encode_request(request);
+        let sha = self.sha(verb, binding);
         let mut words = vec![b"EVALSHA".to_vec(), sha.into_bytes(), b"1".to_vec(), KEY.into()];
         words.extend(args);
         words.push(now.wall_us.to_string().into_bytes());
         self.connection.send(&words).expect("sent");
         let reply = self.connection.read().expect("a reply");
-        let answered = reply.text().and_then(wire::decode);
+        let answered = reply.text().and_then(|text| wire::decode(text, |_| None));
         answered.unwrap_or_else(|| panic!("{request:?}: {reply}")).reply
     }
 

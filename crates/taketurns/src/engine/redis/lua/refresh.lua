@@ -11,7 +11,7 @@ return step({ 'c' .. id }, function()
   local client, told = client_of(id), {}
   for _, owner in ipairs(client and handed_to(client) or {}) do
     local h = holder_of(owner)
-    if h and not h.revoked then told[#told + 1] = '\n' .. owner .. ' ' .. granted('G', h) end
+    if h and not h.revoked then told[#told + 1] = '\n' .. public_id(owner) .. ' ' .. granted('G', h) end
   end
   return 'F ' .. (client and client.waiting or 0) .. ' ' .. front() .. ' ' .. recheck() .. ' '
     .. quarantined() .. table.concat(told)

@@ -1,9 +1,13 @@
 -- What every step does before and after its request: catch up with time, hand over what is free.
 
--- To one owner of one client. Sealed with the owner's secret, so that nobody else can make one up;
--- the owner is named by its hash.
+-- By what an owner is named to all but itself: it is a secret.
+local function public_id(owner)
+  return string.sub(redis.sha1hex(owner), 1, 16)
+end
+
+-- To one owner of one client. Sealed with the owner's secret, so that nobody else can make one up.
 local function wake(client, owner, event)
-  local body = string.sub(redis.sha1hex(owner), 1, 16) .. ' ' .. string.sub(RUN, 1, 16) .. ' ' .. event
+  local body = public_id(owner) .. ' ' .. string.sub(RUN, 1, 16) .. ' ' .. event
   wakes[#wakes + 1] = { CHANNEL .. client, redis.sha1hex(owner .. body) .. ' ' .. body }
 end
 
