@@ -13,10 +13,13 @@ use std::time::Instant;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test                 format, lints, docs, every test and every example; changes nothing in the
-                       tree, but on Debian installs redis-server and valkey-server if missing
-  fix                  formats, and applies what clippy can mend by itself
-  servers [--valkey]   starts a server, a Sentinel set and a Cluster, and says where they are
+  test       format, lints, docs, every test and every example; changes nothing in the tree, but
+             on Debian installs what is missing of redis-server, valkey-server, libclang-dev,
+             python3-pip, nodejs and npm, and puts two client libraries into the target directory
+  fix        formats, and applies what clippy can mend by itself
+  servers [--valkey] [--module]
+             starts a server, a Sentinel set and a Cluster, and says where they are; with
+             --module all of them have the module, which is built first
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
@@ -78,10 +81,13 @@ fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
         "test" => need_tools()
-            .and_then(|()| install::missing_servers())
+            .and_then(|()| install::missing(&install::ALL))
+            .and_then(|()| install::libraries::install())
             .and_then(|()| run_all(TEST))
             .and_then(|()| examples()),
-        "fix" => need_tools().and_then(|()| run_all(FIX)),
+        "fix" => need_tools()
+            .and_then(|()| install::missing(&[install::Need::Libclang]))
+            .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

@@ -1,43 +1,78 @@
 //! Servers to try things on: one alone, one set with Sentinel, one Cluster. They keep nothing, and
 //! end with this process, however that ends.
 
+use std::path::PathBuf;
 use std::thread;
 
-use taketurns_servers::{Cluster, Error, Flavor, Replicated, Server};
+use taketurns_servers::{Cluster, Error, Flavor, Replicated, Server, module_in, target_dir};
+
+use crate::install::{self, Need};
+use crate::{run_all, task};
 
 /// As docs/redis.md would have a set with Sentinel; without it, every command would warn.
 const GUARDED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "10"];
 
+/// What is asked for on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Options {
+    flavor: Flavor,
+    module: bool,
+}
+
 /// Starts them, says where they are, and stays until it is ended.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
-    let flavor = flavor(args)?;
-    eprintln!("==> starting {flavor}: a server, a Sentinel set, a Cluster");
-    let (server, replicated, cluster) = start(flavor).map_err(|error| error.to_string())?;
+    let options = Options::parse(args)?;
+    let module = options.module.then(build).transpose()?;
+    eprintln!("==> starting {}: a server, a Sentinel set, a Cluster", options.flavor);
+    let started = start(options.flavor, module).map_err(|error| error.to_string())?;
+    let (server, replicated, cluster) = started;
     let urls = [
         ("alone", server.url()),
         ("with Sentinel", replicated.url()),
         ("as a Cluster", cluster.url()),
     ];
-    print!("{}", table(&urls));
+    let client = format!("{} -p {}", options.flavor.client(), server.port());
+    print!("{}", table(&urls, options.module.then_some(client.as_str())));
     loop {
         // Until a signal ends the process. The servers notice.
         thread::park();
     }
 }
 
-fn flavor(mut args: impl Iterator<Item = String>) -> Result<Flavor, String> {
-    match (args.next().as_deref(), args.next()) {
-        (None, _) => Ok(Flavor::Redis),
-        (Some("--valkey"), None) => Ok(Flavor::Valkey),
-        _ => Err("usage: cargo xtask servers [--valkey]".to_owned()),
+impl Options {
+    fn parse(args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { flavor: Flavor::Redis, module: false };
+        for arg in args {
+            match arg.as_str() {
+                "--valkey" => options.flavor = Flavor::Valkey,
+                "--module" => options.module = true,
+                _ => return Err("usage: cargo xtask servers [--valkey] [--module]".to_owned()),
+            }
+        }
+        Ok(options)
     }
 }
 
-fn start(flavor: Flavor) -> Result<(Server, Replicated, Cluster), Error> {
+/// Builds the module as it is to be used, and says where it is.
+fn build() -> Result<PathBuf, String> {
+    install::missing(&[Need::Libclang])?;
+    run_all(&[task("module", &["build", "--release", "--package", "taketurns-module"])])?;
+    Ok(module_in(&target_dir().join("release")))
+}
+
+fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<(Server, Replicated, Cluster), Error> {
+    let mut server = Server::builder(flavor);
+    let mut replicated = Replicated::builder(flavor).args(GUARDED);
+    let mut cluster = Cluster::builder(flavor).replicas(true);
+    if let Some(path) = module {
+        server = server.module(&path, &[]);
+        replicated = replicated.module(&path, &[]);
+        cluster = cluster.module(&path, &[]);
+    }
     let starting = (
-        thread::spawn(move || Server::start(flavor)),
-        thread::spawn(move || Replicated::builder(flavor).args(GUARDED).start()),
-        thread::spawn(move || Cluster::builder(flavor).replicas(true).start()),
+        thread::spawn(|| server.start()),
+        thread::spawn(|| replicated.start()),
+        thread::spawn(|| cluster.start()),
     );
     let fault = "a start does not panic";
     Ok((
@@ -47,16 +82,19 @@ fn start(flavor: Flavor) -> Result<(Server, Replicated, Cluster), Error> {
     ))
 }
 
-fn table(urls: &[(&str, String)]) -> String {
+/// `client` is for those that have the module, which any client can use.
+fn table(urls: &[(&str, String)], client: Option<&str>) -> String {
     let width = urls.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     let rows: String = urls.iter().map(|(name, url)| format!("  {name:width$}  {url}\n")).collect();
     let url = urls.first().map(|(_, url)| &url[..]).unwrap_or_default();
+    let module = client.map(|client| format!("  {client} FENCELOCK.ACQUIRE hello 60\n"));
+    let module = module.unwrap_or_default();
     format!(
         "\n{rows}\n\
          Try, in another terminal:\n\n  \
          export TAKETURNS_STORE={url}\n  \
          cargo run -- run hello -- sleep 60\n  \
-         cargo run -- show hello\n\n\
+         cargo run -- show hello\n{module}\n\
          Ctrl-C ends all of them.\n"
     )
 }
@@ -68,19 +106,23 @@ mod tests {
     #[test]
     fn urls_are_aligned_and_the_first_is_tried() {
         let urls = [("alone", "redis://a".to_owned()), ("with Sentinel", "redis+b".to_owned())];
-        let table = table(&urls);
-        assert!(
-            table.contains("  alone          redis://a\n  with Sentinel  redis+b\n"),
-            "{table}"
-        );
-        assert!(table.contains("TAKETURNS_STORE=redis://a\n"));
+        let text = table(&urls, None);
+        assert!(text.contains("  alone          redis://a\n  with Sentinel  redis+b\n"), "{text}");
+        assert!(text.contains("TAKETURNS_STORE=redis://a\n"));
+        assert!(!text.contains("FENCELOCK"), "{text}");
+        let text = table(&urls, Some("redis-cli -p 1"));
+        assert!(text.contains("  redis-cli -p 1 FENCELOCK.ACQUIRE hello 60\n\nCtrl-C"), "{text}");
     }
 
     #[test]
-    fn valkey_is_asked_for() {
-        let parsed = |args: &[&str]| flavor(args.iter().map(|&arg| arg.to_owned()));
-        assert_eq!(parsed(&[]), Ok(Flavor::Redis));
-        assert_eq!(parsed(&["--valkey"]), Ok(Flavor::Valkey));
+    fn valkey_and_the_module_are_asked_for_in_any_order() {
+        let parsed = |args: &[&str]| Options::parse(args.iter().map(|&arg| arg.to_owned()));
+        let options = |flavor, module| Ok(Options { flavor, module });
+        assert_eq!(parsed(&[]), options(Flavor::Redis, false));
+        assert_eq!(parsed(&["--valkey"]), options(Flavor::Valkey, false));
+        assert_eq!(parsed(&["--module"]), options(Flavor::Redis, true));
+        assert_eq!(parsed(&["--module", "--valkey"]), options(Flavor::Valkey, true));
+        assert_eq!(parsed(&["--valkey", "--module"]), options(Flavor::Valkey, true));
         assert!(parsed(&["--redis"]).is_err());
         assert!(parsed(&["--valkey", "x"]).is_err());
     }

@@ -42,6 +42,12 @@ pub fn is_lease(lease_ms: u64) -> bool {
     (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms)
 }
 
+/// No quarantine is meant to end later than this from now: one that does was meant for a clock that
+/// was set back since. Far from exact, since one client may add a lag of which another knows nothing.
+pub fn quarantine_ms_max(max_lease_ms: u64) -> u64 {
+    max_lease_ms.saturating_mul(2).saturating_add(60_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

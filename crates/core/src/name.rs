@@ -143,6 +143,11 @@ impl Label {
     pub fn why(&self) -> &str {
         &self.why
     }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.who.len() + self.why.len()
+    }
 }
 
 impl fmt::Display for Label {

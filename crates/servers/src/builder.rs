@@ -7,6 +7,7 @@ use std::path::Path;
 
 #[cfg(feature = "tls")]
 use crate::Certificates;
+use crate::module::Module;
 use crate::{Error, Flavor, Server};
 
 /// Builds a [`Server`]. Unless told otherwise it keeps nothing on disk, asks for no password, and
@@ -20,6 +21,7 @@ pub struct Builder {
     pub(crate) sentinel: bool,
     /// A command for what can't be said in the file.
     pub(crate) at_start: Vec<String>,
+    pub(crate) modules: Vec<Module>,
     lines: Vec<String>,
     appendonly: bool,
 }
@@ -42,6 +44,7 @@ impl Builder {
             tls: None,
             sentinel: false,
             at_start: Vec::new(),
+            modules: Vec::new(),
             lines: Vec::new(),
             appendonly: false,
         }
@@ -70,6 +73,13 @@ impl Builder {
     /// Does it log every write to a file, and read that when it starts again? Default: no.
     pub fn appendonly(mut self, appendonly: bool) -> Self {
         self.appendonly = appendonly;
+        self
+    }
+
+    /// Loads a module whenever it starts. [`module_path`](crate::module_path) is where ours is. After
+    /// a fail-over by sentinels an argument with a space would be read as two.
+    pub fn module(mut self, path: &Path, args: &[&str]) -> Self {
+        self.modules.push(Module::new(path, args));
         self
     }
 
@@ -169,6 +179,7 @@ impl Builder {
             lines.push(format!("tls-auth-clients {}", yes(tls.auth_clients)));
             lines.extend(tls.lines.iter().cloned());
         }
+        lines.extend(self.modules.iter().map(|module| module.line(folder)));
         lines.extend(self.lines.iter().cloned());
         lines.join("\n") + "\n"
     }

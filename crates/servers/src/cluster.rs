@@ -10,19 +10,20 @@
 //! A slot moves to another master in three steps, and a test may do something between any two of
 //! them: [`Cluster::begin_migration`], [`Cluster::move_keys`], [`Cluster::finish_migration`].
 
+use std::path::Path;
+
 use crate::patience::settled;
 use crate::slots::{SLOTS, slot_of};
-use crate::{Error, Flavor, Reply, Server};
+use crate::{Builder, Error, Flavor, Reply, Server};
 
 const MASTERS: usize = 3;
 
 /// Builds a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
-    flavor: Flavor,
+    node: Builder,
     replicas: bool,
     spare: bool,
-    args: Vec<String>,
 }
 
 impl ClusterBuilder {
@@ -41,7 +42,13 @@ impl ClusterBuilder {
 
     /// Arguments for the command line of every node.
     pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
+        self.node = self.node.args(args);
+        self
+    }
+
+    /// A module for every node, the spare one too: see [`Builder::module`].
+    pub fn module(mut self, path: &Path, args: &[&str]) -> Self {
+        self.node = self.node.module(path, args);
         self
     }
 
@@ -53,8 +60,8 @@ impl ClusterBuilder {
     pub fn start(self) -> Result<Cluster, Error> {
         let replicas = if self.replicas { MASTERS } else { 0 };
         let count = MASTERS + replicas + usize::from(self.spare);
-        let node = || Server::builder(self.flavor).cluster().args(self.args.iter().cloned());
-        let nodes: Vec<Server> = (0..count).map(|_| node().start()).collect::<Result<_, _>>()?;
+        let start = |_| self.node.clone().start();
+        let nodes: Vec<Server> = (0..count).map(start).collect::<Result<_, _>>()?;
         let cluster = Cluster { nodes };
         cluster.assemble(replicas)?;
         Ok(cluster)
@@ -91,7 +98,8 @@ impl Cluster {
 
     /// Builds one to measure.
     pub fn builder(flavor: Flavor) -> ClusterBuilder {
-        ClusterBuilder { flavor, replicas: false, spare: false, args: Vec::new() }
+        let node = Server::builder(flavor).cluster();
+        ClusterBuilder { node, replicas: false, spare: false }
     }
 
     /// `redis+cluster://` with the addresses of the first three nodes.

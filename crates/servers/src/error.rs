@@ -1,11 +1,14 @@
 //! What can go wrong with a server, in one enum.
 
+use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use crate::Flavor;
+use crate::clients::Library;
 
 /// Why a server, or a set of them, is not as asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The program is not on the path.
@@ -15,6 +18,12 @@ pub enum Error {
         .0.oldest()
     )]
     Missing(Flavor),
+    /// A client's library was not installed.
+    #[error("{0} is missing: run `cargo xtask test` once, which installs it")]
+    NoLibrary(Library),
+    /// There is no such module.
+    #[error("{} is missing; build it: cargo build -p taketurns-module", .0.display())]
+    NoModule(PathBuf),
     /// It ended before it could be used. What it said last is part of the message.
     #[error("{program} ended at once, and said last:\n{said}")]
     Ended {
@@ -49,4 +58,11 @@ pub enum Error {
     /// A file, a process or a connection.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// The message, since tests `expect`, which shows this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -24,6 +24,14 @@ impl Flavor {
         }
     }
 
+    /// The name of its program for people, which is installed with it.
+    pub const fn client(self) -> &'static str {
+        match self {
+            Self::Redis => "redis-cli",
+            Self::Valkey => "valkey-cli",
+        }
+    }
+
     pub(crate) const fn oldest(self) -> &'static str {
         match self {
             Self::Redis => "Redis 7.0",

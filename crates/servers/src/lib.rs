@@ -11,6 +11,7 @@
 //!   Cluster      three masters that share the slots, with a replica each if asked
 //!   Proxy        between a client and a server: cuts, holds, delays, drops messages
 //!   Certificates a private authority for TLS
+//!   clients      Python and Node with a Redis library
 //! ```
 //!
 //! It may not use a Redis client library: what is tested with it must not be what tests it.
@@ -29,11 +30,14 @@
 //! ```
 
 mod builder;
+mod built;
 #[cfg(feature = "tls")]
 mod certificates;
+pub mod clients;
 mod cluster;
 mod error;
 mod flavor;
+mod module;
 mod patience;
 mod ports;
 mod process;
@@ -46,6 +50,7 @@ pub mod stats;
 mod watchdog;
 
 pub use builder::Builder;
+pub use built::{module_in, module_path, target_dir};
 #[cfg(feature = "tls")]
 pub use certificates::Certificates;
 pub use cluster::{Cluster, ClusterBuilder, Migration};

@@ -9,6 +9,8 @@
 //! them, while clients and sentinels notice nothing. A proxy between them would not do, since
 //! Sentinel points a replica that follows an address it does not know back to the one it does.
 
+use std::path::Path;
+
 use crate::patience::{eventually, settled};
 use crate::{Builder, Error, Flavor, Reply, Server};
 
@@ -28,10 +30,9 @@ const SENTINEL_SETTINGS: [&str; 2] =
 /// Builds a [`Replicated`] set.
 #[derive(Clone, Debug)]
 pub struct ReplicatedBuilder {
-    flavor: Flavor,
+    server: Builder,
     replicas: usize,
     min_replicas: bool,
-    args: Vec<String>,
 }
 
 impl ReplicatedBuilder {
@@ -50,7 +51,13 @@ impl ReplicatedBuilder {
 
     /// Arguments for the command line of every server, but not of the sentinels.
     pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
+        self.server = self.server.args(args);
+        self
+    }
+
+    /// A module for every server, but not for the sentinels: see [`Builder::module`].
+    pub fn module(mut self, path: &Path, args: &[&str]) -> Self {
+        self.server = self.server.module(path, args);
         self
     }
 
@@ -73,7 +80,7 @@ impl ReplicatedBuilder {
             set.follows(replica, port)?;
         }
         for _ in 0..SENTINELS {
-            set.sentinels.push(sentinel(self.flavor, port)?);
+            set.sentinels.push(sentinel(self.server.flavor, port)?);
         }
         for sentinel in &set.sentinels {
             set.is_known_to(sentinel)?;
@@ -82,11 +89,12 @@ impl ReplicatedBuilder {
     }
 
     fn server(&self) -> Builder {
-        let mut builder = Server::builder(self.flavor)
+        let mut builder = self
+            .server
+            .clone()
             .acl_user(REPLICATION_USER)
             .line("masteruser follower")
-            .line("masterauth follow")
-            .args(self.args.iter().cloned());
+            .line("masterauth follow");
         if self.min_replicas {
             builder = builder.line("min-replicas-to-write 1").line("min-replicas-max-lag 1");
         }
@@ -128,7 +136,8 @@ impl Replicated {
 
     /// Builds one to measure.
     pub fn builder(flavor: Flavor) -> ReplicatedBuilder {
-        ReplicatedBuilder { flavor, replicas: 2, min_replicas: false, args: Vec::new() }
+        let server = Server::builder(flavor);
+        ReplicatedBuilder { server, replicas: 2, min_replicas: false }
     }
 
     /// `redis+sentinel://` with the addresses of the sentinels and the master's name.

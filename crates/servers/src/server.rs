@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -67,6 +68,9 @@ impl Server {
             let tls_number = tls_port.as_ref().map(Port::number);
             let file = builder.file(folder.path(), port.number(), tls_number);
             fs::write(folder.path().join("server.conf"), file)?;
+            for module in &builder.modules {
+                module.link(folder.path())?;
+            }
             let builder = builder.clone();
             let server = Self { builder, port, tls_port, process: Mutex::new(None), folder };
             if let Start::Up(process) = server.spawn()? {
@@ -218,6 +222,17 @@ impl Server {
     /// If the server can't be reached.
     pub fn try_cli(&self, words: &[&str]) -> io::Result<Reply> {
         self.connect()?.command(words)
+    }
+
+    /// `redis-cli` or `valkey-cli` at this server, to be given arguments and run: what people type
+    /// and scripts do. Not for a server that speaks nothing but TLS.
+    pub fn redis_cli(&self) -> Command {
+        let mut command = Command::new(self.flavor().client());
+        command.args(["-h", "127.0.0.1", "-p", &self.port().to_string()]);
+        if let Some(password) = &self.builder.password {
+            command.args(["-a", password, "--no-auth-warning"]);
+        }
+        command
     }
 
     /// One command that has to work.

@@ -55,6 +55,13 @@ impl Lock {
         Self::default()
     }
 
+    /// A lock that nobody holds or waits for, but that was used before: it last gave out this token,
+    /// and its last step was made then.
+    pub fn idle(kind: Kind, last_token: Token, seen_ms: u64) -> Self {
+        let last_token = last_token.raw().min(limits::TOKEN_MAX);
+        Self { kind, last_token, seen_ms, ..Self::default() }
+    }
+
     /// Carries out one request at one instant. Takes time in the logarithm of the number of waiters
     /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
@@ -126,6 +133,11 @@ impl Lock {
         self.holders.len()
     }
 
+    /// Which client keeps what this owner holds.
+    pub fn kept_by(&self, owner: Owner) -> Option<ClientId> {
+        self.holders.get(owner).map(|holder| holder.client)
+    }
+
     /// How many wait, dead or alive.
     pub fn waiting(&self) -> usize {
         self.queue.len()
@@ -149,6 +161,22 @@ impl Lock {
         let bound = holders.filter(|(client, _)| client.is_bound());
         let gone = waiting.chain(bound).filter(|(client, _)| !is_open(*client));
         gone.map(|(_, owner)| owner).collect()
+    }
+
+    /// About how many bytes it takes, from a look at some of those who hold and wait.
+    pub fn memory(&self) -> usize {
+        const LOOKS: usize = 64;
+        // An entry of an index, with its share of the tree.
+        const INDEXED: usize = 48;
+        let average = |total: usize, count: usize| total.checked_div(count).unwrap_or(0);
+        let (holding, waiting) = (self.holders.len(), self.queue.len());
+        let labels = self.holders.iter().take(LOOKS).map(|holder| holder.label.bytes()).sum();
+        let holder = size_of::<Holder>() + average(labels, holding.min(LOOKS));
+        let labels = self.queue.iter().take(LOOKS).map(|(_, waiter)| waiter.label.bytes()).sum();
+        let waiter = size_of::<Waiter>() + 2 * INDEXED + average(labels, waiting.min(LOOKS));
+        let clients = self.queue.clients().count() * (size_of::<queue::Client>() + INDEXED);
+        let members = self.members.len() * 2 * INDEXED + self.tombs.iter().count() * 2 * INDEXED;
+        size_of::<Self>() + holding * holder + waiting * waiter + clients + members
     }
 
     /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.

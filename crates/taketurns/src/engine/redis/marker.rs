@@ -112,12 +112,6 @@ impl Look<'_> {
     }
 }
 
-/// No quarantine is meant to end later than this from now: one that does was meant for a clock that
-/// was set back since. Far from exact, since one client may add a lag of which another knows nothing.
-pub(super) fn quarantine_ms_max(max_lease_ms: u64) -> u64 {
-    max_lease_ms.saturating_mul(2).saturating_add(60_000)
-}
-
 /// Why nothing is granted for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
@@ -159,7 +153,7 @@ pub(super) fn judge(found: Option<&Marker>, look: Look<'_>) -> (Marker, Option<R
         marker.until_ms = safe_from_ms;
         return (marker, Some(Reason::StateLost));
     }
-    let far_ms = quarantine_ms_max(marker.max_lease_ms);
+    let far_ms = limits::quarantine_ms_max(marker.max_lease_ms);
     if marker.until_ms.saturating_sub(look.now_ms) > far_ms {
         // Only ever pulled in: with a long lag even one that begins now ends farther away than that,
         // and would never end if each look began it anew.

@@ -10,8 +10,6 @@ use std::fmt::Write as _;
 use taketurns_core::limits;
 use taketurns_core::wire::Verb;
 
-use super::marker::quarantine_ms_max;
-
 fn body(verb: Verb) -> &'static str {
     match verb {
         Verb::Acquire => include_str!("lua/acquire.lua"),
@@ -92,7 +90,7 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
     for (name, value) in [
         ("UNTIL", binding.until_ms),
         ("MAX_LEASE", binding.max_lease_ms),
-        ("QUARANTINE_MAX", quarantine_ms_max(binding.max_lease_ms)),
+        ("QUARANTINE_MAX", limits::quarantine_ms_max(binding.max_lease_ms)),
         ("STEP_MAX", limits::STEP_MAX.into()),
         ("SWEEP", limits::SWEEP_PER_ENQUEUE.into()),
         ("HOLDERS_MAX", limits::HOLDERS_MAX as u64),

@@ -6,7 +6,6 @@ use taketurns_core::{
     limits,
 };
 
-use super::super::marker::quarantine_ms_max;
 use super::sight::{ALL, Sight};
 use super::{Binding, CHANNEL, Tried};
 
@@ -134,7 +133,7 @@ impl Life {
         let binding = self.binding.clone();
         let is_new = self.stored.is_none();
         let (mut lock, run) = self.stored.take().unwrap_or((Lock::new(), binding.run.clone()));
-        if lock.quarantine_until_ms() > now.ms + quarantine_ms_max(binding.max_lease_ms) {
+        if lock.quarantine_until_ms() > now.ms + limits::quarantine_ms_max(binding.max_lease_ms) {
             lock.end_quarantine_by(now.ms + binding.max_lease_ms);
         }
         if run != binding.run && !binding.known.contains(&run) {

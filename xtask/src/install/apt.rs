@@ -1,13 +1,13 @@
-//! Installs the servers that the tests start, where that can be done without asking: on Debian and
-//! its like, as root or with a sudo that wants no password. Elsewhere it says what to install.
+//! Packages of Debian and its like, installed by apt-get as root or with a sudo that wants no
+//! password.
 //!
-//! It installs nothing that is there already, and leaves no service running or enabled: the tests
-//! start servers of their own, on ports of their own.
+//! It leaves no service running or enabled: the tests start servers of their own, on ports of their
+//! own.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use taketurns_servers::{Error, Flavor, installed};
+use super::runs;
 
 /// Valkey came to Debian after its release 12, which has it among its backports.
 const SOURCES: &str = "/etc/apt/sources.list.d/taketurns-backports.list";
@@ -37,7 +37,12 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get $options install "$@" >/dev/null 9<&-
 if [ -d /run/systemd/system ]; then
-    systemctl disable --quiet "$@"
+    for package; do
+        # Not every package has a service of its name.
+        if systemctl cat "$package" >/dev/null 2>&1; then
+            systemctl disable --quiet "$package"
+        fi
+    done
 fi
 "#;
 
@@ -54,50 +59,48 @@ if grep -qs 'by cargo xtask' "$1"; then rm -f "$1"; fi
 const OPTIONS: &str =
     "--yes --quiet=2 --no-install-recommends --no-remove -o DPkg::Lock::Timeout=120";
 
-/// Makes sure that both servers are there.
-pub(crate) fn missing_servers() -> Result<(), String> {
+/// Removes what an earlier run left behind when it was killed.
+pub(super) fn tidy() -> Result<(), String> {
     let left_behind = |policy: String| policy.contains("by cargo xtask");
     if fs::read_to_string(POLICY).is_ok_and(left_behind)
         && let Some(root) = Root::find()
     {
         root.run("sh", &["-c", TIDY, "sh", POLICY])?;
     }
-    let missing: Vec<Flavor> =
-        Flavor::ALL.into_iter().filter(|&flavor| !installed(flavor)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let Some(root) = Root::find().filter(|_| runs("apt-get", &["--version"])) else {
-        return Err(what_to_do(&missing));
-    };
-    eprintln!("==> looking for packages");
-    root.run("apt-get", &["--quiet=2", "update"])?;
-    for &flavor in &missing {
-        install(&root, flavor.program())?;
-    }
-    let missing: Vec<Flavor> = missing.into_iter().filter(|&flavor| !installed(flavor)).collect();
-    if missing.is_empty() { Ok(()) } else { Err(what_to_do(&missing)) }
+    Ok(())
 }
 
-fn install(root: &Root, package: &str) -> Result<(), String> {
-    let mut options = OPTIONS.to_owned();
-    if !has_candidate(&output("apt-cache", &["policy", package])) {
-        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-        let suite = backports(&release)
-            .ok_or_else(|| format!("{package} is missing, and apt-get does not know it"))?;
-        eprintln!("==> adding {suite} to the package sources: {SOURCES}");
-        root.run("sh", &["-c", WRITE, "sh", &source(&suite), SOURCES])?;
-        root.run("apt-get", &["--quiet=2", "update"])?;
-        options = format!("{options} --target-release {suite}");
-    }
-    eprintln!("==> installing {package}");
-    root.run("sh", &["-c", INSTALL, "sh", POLICY, &options, package])
+/// An apt-get that may install.
+pub(super) struct Apt {
+    root: Root,
 }
 
-fn what_to_do(missing: &[Flavor]) -> String {
-    let lines: Vec<String> =
-        missing.iter().map(|&flavor| Error::Missing(flavor).to_string()).collect();
-    lines.join("\n")
+impl Apt {
+    pub(super) fn find() -> Option<Self> {
+        let root = Root::find().filter(|_| runs("apt-get", &["--version"]))?;
+        Some(Self { root })
+    }
+
+    /// Finds out what packages there are.
+    pub(super) fn update(&self) -> Result<(), String> {
+        eprintln!("==> looking for packages");
+        self.root.run("apt-get", &["--quiet=2", "update"])
+    }
+
+    pub(super) fn install(&self, package: &str) -> Result<(), String> {
+        let mut options = OPTIONS.to_owned();
+        if !has_candidate(&output("apt-cache", &["policy", package])) {
+            let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+            let suite = backports(&release)
+                .ok_or_else(|| format!("{package} is missing, and apt-get does not know it"))?;
+            eprintln!("==> adding {suite} to the package sources: {SOURCES}");
+            self.root.run("sh", &["-c", WRITE, "sh", &source(&suite), SOURCES])?;
+            self.root.run("apt-get", &["--quiet=2", "update"])?;
+            options = format!("{options} --target-release {suite}");
+        }
+        eprintln!("==> installing {package}");
+        self.root.run("sh", &["-c", INSTALL, "sh", POLICY, &options, package])
+    }
 }
 
 /// Does apt-cache name a version that could be installed?
@@ -149,12 +152,6 @@ impl Root {
     }
 }
 
-fn runs(program: &str, args: &[&str]) -> bool {
-    let mut command = Command::new(program);
-    let status = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
-
 /// What a program prints, in English. Nothing if it can't be run.
 fn output(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).env("LC_ALL", "C").output();
@@ -201,12 +198,16 @@ mod script_tests {
         fn new(name: &str, apt_get: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
             fs::create_dir_all(&folder).expect("a folder");
-            for (program, does) in [("apt-get", apt_get), ("systemctl", "")] {
-                let path = folder.join(program);
-                fs::write(&path, format!("#!/bin/sh\n{does}\n")).expect("written");
-                fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");
-            }
-            Self { folder }
+            let machine = Self { folder };
+            machine.has("apt-get", apt_get);
+            machine.has("systemctl", "");
+            machine
+        }
+
+        fn has(&self, program: &str, does: &str) {
+            let path = self.folder.join(program);
+            fs::write(&path, format!("#!/bin/sh\n{does}\n")).expect("written");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");
         }
 
         fn policy(&self) -> PathBuf {
@@ -214,10 +215,14 @@ mod script_tests {
         }
 
         fn start(&self, script: &str) -> Child {
+            self.start_with(script, "a-server")
+        }
+
+        fn start_with(&self, script: &str, package: &str) -> Child {
             let path =
                 format!("{}:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
             let mut command = Command::new("sh");
-            command.args(["-c", script, "sh"]).arg(self.policy()).args(["", "a-server"]);
+            command.args(["-c", script, "sh"]).arg(self.policy()).args(["", package]);
             command.env("PATH", path).env("POLICY", self.policy()).current_dir(&self.folder);
             command.spawn().expect("a shell")
         }
@@ -242,6 +247,22 @@ mod script_tests {
         assert!(both.iter_mut().all(|one| one.wait().expect("its end").success()));
         assert_eq!(machine.said(), "kept\nkept\n");
         assert!(!machine.policy().exists());
+    }
+
+    #[test]
+    fn services_are_disabled_and_a_package_may_have_none() {
+        let machine = Machine::new("services", "");
+        machine.has(
+            "systemctl",
+            r#"test "$*" != "cat a-server" || exit 0
+            test "$*" = "disable --quiet a-server" && echo disabled >>said"#,
+        );
+        let here = machine.folder.display().to_string();
+        let script = INSTALL.replace("/run/systemd/system", &here);
+        for package in ["a-library", "a-server"] {
+            assert!(machine.start_with(&script, package).wait().expect("its end").success());
+        }
+        assert_eq!(machine.said(), "disabled\n");
     }
 
     #[test]

@@ -1,0 +1,138 @@
+//! What programs have verified of this run of the server, each under a short id that goes with every
+//! request. After a restart nobody's id is known, and everybody has to verify anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use taketurns_core::wire::sha1_hex;
+
+/// How many are remembered. One that was dropped is bound again by whoever needs it.
+const MAX: usize = 1_024;
+
+/// What a program has verified.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub(crate) run: Arc<str>,
+    /// Runs that this server is known to have had before, in one text.
+    known: String,
+    /// What the marker must say.
+    pub(crate) mark: String,
+    /// Where the marker is; empty if it is not to be looked at.
+    pub(crate) marker_key: Vec<u8>,
+    /// Until when this server grants nothing.
+    until_ms: u64,
+    /// How long a lock that comes from elsewhere grants nothing.
+    pub(crate) max_lease_ms: u64,
+    /// What the channels of clients begin with.
+    pub(crate) channel: Arc<str>,
+}
+
+impl Binding {
+    /// From the arguments of `FENCELOCK.BIND`. `None` if they make no sense.
+    pub(crate) fn parse(args: &[&[u8]]) -> Option<Self> {
+        let &[run, known, mark, marker_key, until, max_lease, channel] = args else { return None };
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        Some(Self {
+            run: text(run)?.into(),
+            known: text(known)?.to_owned(),
+            mark: text(mark)?.to_owned(),
+            marker_key: marker_key.to_vec(),
+            until_ms: text(until)?.parse().ok()?,
+            max_lease_ms: text(max_lease)?.parse().ok()?,
+            channel: text(channel)?.into(),
+        })
+    }
+
+    /// Is this run, of which a lock says that it was the last, the present one or known to be a
+    /// former one?
+    pub(crate) fn knows(&self, run: &str) -> bool {
+        run == &*self.run || self.known.split(',').any(|known| known == run)
+    }
+
+    /// Until when nothing is granted, or 0 if that is over.
+    pub(crate) fn until_ms_at(&self, now_ms: u64) -> u64 {
+        if now_ms < self.until_ms { self.until_ms } else { 0 }
+    }
+
+    fn id(&self) -> String {
+        let Self { run, known, mark, marker_key, until_ms, max_lease_ms, channel } = self;
+        let (marker, channel) = (sha1_hex(marker_key), sha1_hex(channel.as_bytes()));
+        let text =
+            format!("{run}\n{known}\n{mark}\n{marker}\n{until_ms}\n{max_lease_ms}\n{channel}");
+        let mut id = sha1_hex(text);
+        id.truncate(16);
+        id
+    }
+}
+
+/// All that are known, the oldest first in `order`.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings {
+    by_id: HashMap<String, Rc<Binding>>,
+    order: VecDeque<String>,
+}
+
+impl Bindings {
+    /// Remembers one, and gives its id.
+    pub(crate) fn add(&mut self, binding: Binding) -> String {
+        let id = binding.id();
+        if self.by_id.insert(id.clone(), Rc::new(binding)).is_none() {
+            self.order.push_back(id.clone());
+        }
+        if self.order.len() > MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_id.remove(&oldest);
+        }
+        id
+    }
+
+    pub(crate) fn get(&self, id: &[u8]) -> Option<Rc<Binding>> {
+        self.by_id.get(std::str::from_utf8(id).ok()?).cloned()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(channel: &str) -> Binding {
+        let args: [&[u8]; 7] =
+            [b"run2", b"run1,run0", b"mark", b"tt:marker", b"50", b"60000", channel.as_bytes()];
+        Binding::parse(&args).expect("a binding")
+    }
+
+    #[test]
+    fn the_same_is_bound_once_and_the_oldest_goes_first() {
+        let mut bindings = Bindings::default();
+        let first = bindings.add(parse("tt:wake:"));
+        assert_eq!(bindings.add(parse("tt:wake:")), first);
+        assert_eq!(bindings.len(), 1);
+        for n in 0..MAX {
+            assert_ne!(bindings.add(parse(&format!("{n}:"))), first);
+        }
+        assert_eq!(bindings.len(), MAX);
+        assert!(bindings.get(first.as_bytes()).is_none());
+        assert!(bindings.get(b"\xff").is_none());
+    }
+
+    #[test]
+    fn a_run_is_known_by_its_whole_name() {
+        let binding = parse("tt:wake:");
+        assert!(binding.knows("run2") && binding.knows("run0"));
+        assert!(!binding.knows("run") && !binding.knows(""));
+        assert_eq!((binding.until_ms_at(49), binding.until_ms_at(50)), (50, 0));
+    }
+
+    #[test]
+    fn what_is_no_binding_is_refused() {
+        assert_eq!(Binding::parse(&[b"run"]), None);
+        assert_eq!(Binding::parse(&[b"", b"", b"", b"", b"-1", b"0", b""]), None);
+        assert_eq!(Binding::parse(&[b"\xff", b"", b"", b"", b"1", b"0", b""]), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Clients that wait for their reply.
+
+use taketurns_core::Member;
+
+use crate::chores;
+use crate::problem::Problem;
+use crate::sys::{Ctx, Handle};
+use crate::world::world;
+
+/// What a client that waited is told.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Granted { secret: u64, token: u64, member: Option<Member> },
+    Problem(Problem),
+}
+
+/// Tells a client that waited.
+pub(crate) fn reply(ctx: &Ctx, handle: Handle, outcome: Option<&Outcome>) {
+    world(|world| world.answered(handle));
+    match outcome {
+        Some(Outcome::Granted { secret, token, member }) => {
+            granted(ctx, *secret, *token, member.as_ref());
+        }
+        Some(Outcome::Problem(problem)) => ctx.reply_error(&problem.to_string()),
+        None => ctx.reply_nil(),
+    }
+}
+
+/// The reply to an acquire: secret, token, and the member if the lock is a pool.
+pub(crate) fn granted(ctx: &Ctx, secret: u64, token: u64, member: Option<&Member>) {
+    ctx.reply_array(2 + usize::from(member.is_some()));
+    ctx.reply_int(secret);
+    ctx.reply_int(token);
+    if let Some(member) = member {
+        ctx.reply_text(member.as_str());
+    }
+}
+
+/// The client is gone, its time is up, or somebody unblocked it. What it wanted is given up in the
+/// next moment: here the server is in the middle of something.
+pub(crate) fn left(ctx: &Ctx, handle: Handle) {
+    world(|world| world.left(handle));
+    chores::arm(ctx);
+}

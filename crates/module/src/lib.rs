@@ -1,0 +1,32 @@
+//! Fair, fenced locks inside Redis and Valkey, for any client in any language.
+//!
+//! A thin shell around `taketurns-core`: a key holds a [`record::Record`], a command is one step of
+//! its lock, and each step that changed something is repeated on the replicas and in the log.
+//!
+//! ```text
+//!   a command ─► commands ─► site: a key being worked on ─► record: one step (pure)
+//!                              │  entry  ─► replicas, log
+//!                              │  wakes  ─► blocked clients, or PUBLISH to programs
+//!                              └─ house  ─► world: who waits where, what is due when
+//!   a timer, a connection that closed, a key that went ─► chores ─► site
+//! ```
+//!
+//! Invariant: between two commands nobody who could be granted waits, but for what a timer that is
+//! armed will do. The site upholds it after each step, the chores after whatever else happens.
+
+mod binding;
+mod blocked;
+mod chores;
+mod clock;
+mod commands;
+mod info;
+mod problem;
+mod record;
+mod secret;
+mod show;
+mod site;
+#[allow(unsafe_code)]
+mod sys;
+mod takeover;
+mod words;
+mod world;

@@ -1,0 +1,302 @@
+//! What is kept under one key: a lock, and what the module has to know beside it.
+//!
+//! Everything here is a function of state, time and request. A replica, and the log that a server
+//! reads when it starts, repeat the same steps at the same times ([`Entry`]), and so come to the same
+//! state.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use taketurns_core::{Lock, Now, Request, Snapshot, Step, limits};
+
+use crate::binding::Binding;
+
+/// The version of the stored form.
+pub(crate) const VERSION: i32 = 1;
+
+/// A key lives for so much longer than it has to, so that not every step has to say until when.
+const SLACK_MS: u64 = limits::RETENTION_MS / 4;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// One lock.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Unlike that of any other in this process, whatever becomes of its key.
+    pub(crate) id: u64,
+    pub(crate) lock: Lock,
+    /// The run of the server in which a program last used it, or which made it.
+    run: Arc<str>,
+    /// What the channels of the programs that wait begin with.
+    channel: Arc<str>,
+    /// The newest token that the guarded resource was asked to admit.
+    pub(crate) admitted: u64,
+    /// When the key ends; 0 for never.
+    expire_at_ms: u64,
+    /// Somebody may hold it by a connection.
+    has_bound: bool,
+    /// The server knows where it is: see [`crate::world::World::house`].
+    pub(crate) is_housed: bool,
+}
+
+/// The stored form.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    snapshot: Snapshot,
+    run: Cow<'a, str>,
+    channel: Cow<'a, str>,
+    admitted: u64,
+    expire_at_ms: u64,
+    has_bound: bool,
+}
+
+/// One change, to be repeated elsewhere.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Entry<'a> {
+    /// A step of the lock.
+    Step {
+        /// When the last step was made, also if it changed nothing.
+        seen_ms: u64,
+        quarantine_until_ms: u64,
+        now: Now,
+        run: Cow<'a, str>,
+        channel: Cow<'a, str>,
+        request: Cow<'a, Request>,
+    },
+    /// A token was admitted.
+    Admit { now_ms: u64, token: u64 },
+    /// All of it, instead of whatever is there.
+    State(Cow<'a, [u8]>),
+}
+
+/// On whose behalf a step is made.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    /// A program that has verified this run of the server.
+    Program(&'a Binding),
+    /// A client of the server, or the server itself. `until_ms` is when it may grant again.
+    Anyone { until_ms: u64 },
+}
+
+impl Record {
+    pub(crate) fn new(run: &Arc<str>) -> Self {
+        Self::of(Lock::new(), run.clone(), "".into())
+    }
+
+    /// A lock that comes from elsewhere, last used in that run.
+    pub(crate) fn of(lock: Lock, run: Arc<str>, channel: Arc<str>) -> Self {
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            lock,
+            run,
+            channel,
+            admitted: 0,
+            expire_at_ms: 0,
+            has_bound: false,
+            is_housed: false,
+        }
+    }
+
+    /// The same lock under another name: with its tokens and members, but nobody holds or waits.
+    pub(crate) fn idle_copy(&self) -> Self {
+        let mut lock = self.lock.clone();
+        lock.reboot();
+        let copy = Self::of(lock, self.run.clone(), self.channel.clone());
+        Self { admitted: self.admitted, expire_at_ms: self.expire_at_ms, ..copy }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let stored = Stored {
+            snapshot: self.lock.snapshot(),
+            run: Cow::Borrowed(&self.run),
+            channel: Cow::Borrowed(&self.channel),
+            admitted: self.admitted,
+            expire_at_ms: self.expire_at_ms,
+            has_bound: self.has_bound,
+        };
+        // Plain data: there is nothing in it that can't be written.
+        postcard::to_allocvec(&stored).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// Why these bytes are no lock.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let stored: Stored<'_> = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
+        let lock = Lock::restore(stored.snapshot).map_err(|error| error.to_string())?;
+        let record = Self::of(lock, stored.run.into(), stored.channel.into());
+        Ok(Self {
+            admitted: stored.admitted,
+            expire_at_ms: stored.expire_at_ms,
+            has_bound: stored.has_bound,
+            ..record
+        })
+    }
+
+    /// What the channels of the programs that wait for it begin with.
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// Is there nothing to remember?
+    pub(crate) fn is_blank(&self) -> bool {
+        self.lock.is_blank() && self.admitted == 0
+    }
+
+    /// Does it concern somebody's connection, or may time alone change something for somebody?
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.lock.waiting() > 0 || self.has_bound
+    }
+
+    /// One step, and its entry if it has to be repeated elsewhere.
+    pub(crate) fn step(
+        &mut self,
+        now: Now,
+        by: By<'_>,
+        request: &Request,
+    ) -> (Step, Option<Vec<u8>>) {
+        let until_ms = self.quarantine_until_ms(now, by);
+        self.set_quarantine(until_ms);
+        let seen_ms = self.lock.seen_ms();
+        let step = self.lock.apply(now, request);
+        self.note_bound(request);
+        let moved = match by {
+            By::Program(binding) => self.used_by(&binding.run, &binding.channel),
+            By::Anyone { .. } => false,
+        };
+        let entry = (step.changed || moved).then(|| {
+            Entry::Step {
+                seen_ms,
+                quarantine_until_ms: until_ms,
+                now,
+                run: Cow::Borrowed(&self.run),
+                channel: Cow::Borrowed(&self.channel),
+                request: Cow::Borrowed(request),
+            }
+            .to_bytes()
+        });
+        (step, entry)
+    }
+
+    /// Admits a token unless it is older than the newest that was admitted.
+    ///
+    /// # Errors
+    /// Why it is not admitted.
+    pub(crate) fn admit(&mut self, now: Now, token: u64) -> Result<Option<Vec<u8>>, Stale> {
+        let newest = self.admitted;
+        if token < newest {
+            return Err(Stale::Older { newest });
+        }
+        // Nothing is known of it. A token is not older than the clock at its grant, unless the lock
+        // has been forgotten since; and none is newer than the clock but those of a lock that gives
+        // out more than one in a microsecond, or whose clock was ahead.
+        let retention_us = limits::RETENTION_MS * 1_000;
+        if newest == 0 && token < now.wall_us.saturating_sub(retention_us) {
+            return Err(Stale::Forgotten);
+        }
+        let given = self.lock.last_token().map_or(0, |token| token.raw());
+        if token > given.max(now.wall_us.saturating_add(retention_us)) {
+            return Err(Stale::NeverGiven);
+        }
+        if token == newest {
+            return Ok(None);
+        }
+        let entry = Entry::Admit { now_ms: now.ms, token };
+        let bytes = entry.to_bytes();
+        self.admitted_at(now.ms, token);
+        Ok(Some(bytes))
+    }
+
+    /// Repeats what was done elsewhere. A whole state is for the caller to put in place.
+    pub(crate) fn repeat(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Step { seen_ms, quarantine_until_ms, now, run, channel, request } => {
+                self.lock.see(*seen_ms);
+                self.set_quarantine(*quarantine_until_ms);
+                self.lock.apply(*now, request);
+                self.note_bound(request);
+                self.used_by(&Arc::from(&**run), &Arc::from(&**channel));
+            }
+            Entry::Admit { now_ms, token } => self.admitted_at(*now_ms, *token),
+            Entry::State(_) => {}
+        }
+    }
+
+    /// Until when nothing may be granted.
+    pub(crate) fn quarantine_until_ms(&self, now: Now, by: By<'_>) -> u64 {
+        let own_ms = self.lock.quarantine_until_ms();
+        let binding = match by {
+            By::Anyone { until_ms } => return own_ms.max(until_ms),
+            By::Program(binding) => binding,
+        };
+        let far_ms = now.ms.saturating_add(limits::quarantine_ms_max(binding.max_lease_ms));
+        let from_now_ms = now.ms.saturating_add(binding.max_lease_ms);
+        // Of a clock that was set back since: no quarantine is that long.
+        let own_ms = if own_ms > far_ms { from_now_ms } else { own_ms };
+        // Last used in a run of which this server knows nothing: what it says may be old.
+        let moved_ms = if binding.knows(&self.run) { 0 } else { from_now_ms };
+        own_ms.max(moved_ms).max(binding.until_ms_at(now.ms))
+    }
+
+    /// Tells when the key is to end, if that has to be said anew: `Some(None)` for never.
+    pub(crate) fn new_end_ms(&mut self) -> Option<Option<u64>> {
+        let Some(forget_at_ms) = self.lock.forget_at_ms() else {
+            let had_one = std::mem::take(&mut self.expire_at_ms) > 0;
+            return had_one.then_some(None);
+        };
+        let is_good =
+            forget_at_ms <= self.expire_at_ms && self.expire_at_ms - forget_at_ms <= 2 * SLACK_MS;
+        if is_good {
+            return None;
+        }
+        self.expire_at_ms = forget_at_ms.saturating_add(SLACK_MS);
+        Some(Some(self.expire_at_ms))
+    }
+
+    fn admitted_at(&mut self, now_ms: u64, token: u64) {
+        self.admitted = token;
+        // It is remembered for as long as after a step.
+        self.lock.see(self.lock.seen_ms().max(now_ms));
+    }
+
+    fn set_quarantine(&mut self, until_ms: u64) {
+        self.lock.end_quarantine_by(until_ms);
+        self.lock.quarantine(until_ms);
+    }
+
+    /// True if that is news.
+    fn used_by(&mut self, run: &Arc<str>, channel: &Arc<str>) -> bool {
+        let is_news = self.run != *run || self.channel != *channel;
+        if is_news {
+            (self.run, self.channel) = (run.clone(), channel.clone());
+        }
+        is_news
+    }
+
+    fn note_bound(&mut self, request: &Request) {
+        match request {
+            Request::Acquire(acquire) if acquire.client.is_bound() => self.has_bound = true,
+            _ if self.lock.holding() == 0 && self.lock.waiting() == 0 => self.has_bound = false,
+            _ => {}
+        }
+    }
+}
+
+/// Why a token is not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    Older { newest: u64 },
+    Forgotten,
+    NeverGiven,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).unwrap_or_default()
+    }
+
+    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}

@@ -1,0 +1,127 @@
+//! What people see: SHOW, LIST and HELP.
+
+use taketurns_core::{Label, View};
+
+use crate::problem::Problem;
+use crate::sys::{Ctx, Value, Word};
+use crate::words::ListWords;
+
+const HELP: &[&str] = &[
+    "FENCELOCK.<command> <key> ... A lock is fair, fenced and leased; its key is taken as given.",
+    "ACQUIRE <key> <seconds> [MS] [WAIT <seconds>] [SHARED | EXCLUSIVE | PERMITS <k> <n> | ANY |",
+    "        MEMBER <name>] [LABEL <text>] [BOUND]",
+    "    Takes the lock for so long: answers secret and token, and for a pool the member.",
+    "    Nil if somebody has it. MS: the lease is in milliseconds. WAIT: block until it is granted,",
+    "    in turn; 0 for as long as possible. BOUND: let go of it when this connection closes.",
+    "RELEASE <key> <secret>",
+    "    OK; nil if the secret is not that of a holder; an error if nobody holds the lock.",
+    "RENEW <key> <secret> <seconds> [MS]",
+    "    Holds it for so long from now, never shorter than before. Answers as RELEASE does.",
+    "CHECK <key> <token>",
+    "    For the resource that the lock guards: OK, or STALE if a newer token was admitted before.",
+    "SHOW <key> [COUNT <waiters>]",
+    "    Who holds it and who waits, in order.",
+    "LIST [<cursor>] [MATCH <pattern>] [COUNT <keys>]",
+    "    The locks of this database, page by page as SCAN does: key, kind, holders, waiters, token.",
+    "BREAK <key> [TOKEN <token>] [NOW]",
+    "    Revokes it: no renewal, and it passes on at its deadline, or at once. Needs the right to DEL.",
+    "POOL ADD|REM <key> <member> [<member> ...]",
+    "    Adds members to a pool or removes them; a held one goes at its release.",
+];
+
+pub(crate) fn help(ctx: &Ctx) {
+    ctx.reply_array(HELP.len());
+    HELP.iter().for_each(|line| ctx.reply_text(line));
+}
+
+/// A name, and what comes after it.
+fn text(ctx: &Ctx, name: &str, value: &str) {
+    ctx.reply_text(name);
+    ctx.reply_text(value);
+}
+
+fn number(ctx: &Ctx, name: &str, value: u64) {
+    ctx.reply_text(name);
+    ctx.reply_int(value);
+}
+
+fn label(ctx: &Ctx, label: &Label) {
+    text(ctx, "label", &label.to_string());
+}
+
+pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
+    ctx.reply_map(8);
+    text(ctx, "kind", &view.kind.to_string());
+    number(ctx, "token", view.last_token.map_or(0, |token| token.raw()));
+    number(ctx, "admitted", admitted);
+    number(ctx, "quarantine_ms", view.quarantine_ms.unwrap_or(0));
+    ctx.reply_text("holders");
+    ctx.reply_array(view.holders.len());
+    for holder in &view.holders {
+        ctx.reply_map(7);
+        label(ctx, &holder.label);
+        number(ctx, "token", holder.token.map_or(0, |token| token.raw()));
+        text(ctx, "asked", &holder.ask.to_string());
+        text(ctx, "member", holder.member.as_ref().map_or("", |member| member.as_str()));
+        number(ctx, "held_ms", holder.held_ms);
+        number(ctx, "left_ms", holder.left_ms);
+        text(ctx, "state", if holder.revoked { "revoked" } else { "held" });
+    }
+    number(ctx, "waiting", view.waiting as u64);
+    ctx.reply_text("waiters");
+    ctx.reply_array(view.waiters.len());
+    for waiter in &view.waiters {
+        ctx.reply_map(3);
+        label(ctx, &waiter.label);
+        text(ctx, "asks", &waiter.ask.to_string());
+        number(ctx, "waited_ms", waiter.waited_ms);
+    }
+    ctx.reply_text("members");
+    ctx.reply_array(view.members.len());
+    for member in &view.members {
+        ctx.reply_map(2);
+        text(ctx, "name", member.name.as_str());
+        let state = match (member.held, member.leaving) {
+            (_, true) => "leaving",
+            (true, false) => "held",
+            (false, false) => "free",
+        };
+        text(ctx, "state", state);
+    }
+}
+
+/// The locks on one page, and where the next begins. Keys that the sender may not read are left out.
+pub(crate) fn list(ctx: &Ctx, words: &ListWords<'_>) -> Result<(), Problem> {
+    let (cursor, count) = (words.cursor.to_string(), words.count.to_string());
+    let mut scan: Vec<&[u8]> = vec![cursor.as_bytes(), b"COUNT", count.as_bytes()];
+    scan.extend([&b"TYPE"[..], b"fencelock"]);
+    if let Some(pattern) = words.pattern {
+        scan.extend([&b"MATCH"[..], pattern]);
+    }
+    let Value::Array(page) = ctx.run(c"SCAN", &scan) else { return Err(Problem::SYNTAX) };
+    let [Value::Text(next), Value::Array(keys)] = &page[..] else { return Err(Problem::SYNTAX) };
+    let mut locks = Vec::new();
+    for key in keys {
+        let Value::Text(key) = key else { continue };
+        let name = Word::new(key);
+        if ctx.may_read(&name)
+            && let Some(record) = ctx.look(&name).record()
+        {
+            let view = record.lock.view(crate::clock::now(), 0);
+            locks.push((key, view));
+        }
+    }
+    ctx.reply_array(2);
+    ctx.reply_text(next);
+    ctx.reply_array(locks.len());
+    for (key, view) in locks {
+        ctx.reply_map(5);
+        ctx.reply_text("key");
+        ctx.reply_text(key);
+        text(ctx, "kind", &view.kind.to_string());
+        number(ctx, "holders", view.holders.len() as u64);
+        number(ctx, "waiting", view.waiting as u64);
+        number(ctx, "token", view.last_token.map_or(0, |token| token.raw()));
+    }
+    Ok(())
+}

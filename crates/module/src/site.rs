@@ -1,0 +1,181 @@
+//! A key being worked on: from opening it to having told everybody.
+//!
+//! ```text
+//!   open ─► step … ─► finish: wake-ups, and what they give back; then the key is as it has to be
+//! ```
+//!
+//! Who is to be blocked is registered between the step and `finish`, so that no wake-up can come too
+//! early.
+
+use taketurns_core::{ClientId, Now, Owner, Reply, Request, Wake, WakeEvent, wire};
+
+use crate::clock;
+use crate::problem::Problem;
+use crate::record::{By, Entry, Record};
+use crate::sys::{Ctx, Holds, Key, Word};
+use crate::world::world;
+use crate::{chores, takeover};
+
+pub(crate) struct Site<'a> {
+    ctx: &'a Ctx,
+    name: &'a Word<'a>,
+    key: Key<'a>,
+    /// A lock that is not stored yet.
+    fresh: Option<Record>,
+    pub(crate) now: Now,
+    wakes: Vec<Wake>,
+    more: bool,
+}
+
+impl<'a> Site<'a> {
+    /// Opens a lock, or what may become one.
+    pub(crate) fn open(ctx: &'a Ctx, name: &'a Word<'a>) -> Result<Self, Problem> {
+        let now = clock::now();
+        let mut key = ctx.open(name);
+        let fresh = match key.holds() {
+            Holds::Lock => None,
+            Holds::Nothing => Some(world(|world| Record::new(&world.run))),
+            Holds::Hash => {
+                let record =
+                    takeover::idle_hash(ctx, name.bytes(), now).ok_or(Problem::WRONG_TYPE)?;
+                ctx.replicate(name, &Entry::State(record.to_bytes().into()).to_bytes());
+                key.put(record);
+                None
+            }
+            Holds::Other => return Err(Problem::WRONG_TYPE),
+        };
+        Ok(Self { ctx, name, key, fresh, now, wakes: Vec::new(), more: false })
+    }
+
+    /// Opens the lock that was here, if it still is.
+    pub(crate) fn find(ctx: &'a Ctx, name: &'a Word<'a>, record: u64) -> Option<Self> {
+        let mut key = ctx.open(name);
+        key.record().filter(|found| found.id == record)?;
+        let now = clock::now();
+        Some(Self { ctx, name, key, fresh: None, now, wakes: Vec::new(), more: false })
+    }
+
+    pub(crate) fn record(&mut self) -> &mut Record {
+        let stored = self.key.record();
+        // One of the two from `open` on: nothing else touches the key meanwhile.
+        stored.or(self.fresh.as_mut()).expect("a lock is here")
+    }
+
+    /// One step, on behalf of a client of the server.
+    pub(crate) fn step(&mut self, request: &Request) -> Reply {
+        let until_ms = world(|world| world.until_ms);
+        self.step_by(By::Anyone { until_ms }, request).0
+    }
+
+    /// One step, and whether it was not enough.
+    pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> (Reply, bool) {
+        let now = self.now;
+        let (step, entry) = self.record().step(now, by, request);
+        if let Some(entry) = entry {
+            self.ctx.replicate(self.name, &entry);
+        }
+        world(|world| world.counts.note(&step));
+        self.wakes.extend(step.wakes);
+        self.more |= step.more;
+        (step.reply, step.more)
+    }
+
+    /// The resource that the lock guards asks whether a token is still good.
+    pub(crate) fn admit(&mut self, token: u64) -> Result<(), Problem> {
+        let now = self.now;
+        let admitted = self.record().admit(now, token);
+        let entry = admitted.map_err(|stale| Problem::stale(token, stale))?;
+        if let Some(entry) = entry {
+            self.ctx.replicate(self.name, &entry);
+        }
+        Ok(())
+    }
+
+    /// Tells everybody, and leaves the key as it has to be.
+    pub(crate) fn finish(mut self) {
+        while !self.wakes.is_empty() {
+            let wakes = std::mem::take(&mut self.wakes);
+            for wake in wakes {
+                if let Some(owner) = self.deliver(wake) {
+                    self.step(&Request::Release { owner, bury_until_ms: 0 });
+                }
+            }
+        }
+        let more_ms = self.more.then_some(self.now.ms);
+        if keep(self.ctx, self.name, self.key, self.fresh, more_ms) {
+            chores::arm(self.ctx);
+        }
+    }
+
+    /// Tells one. Answers the owner if it was handed the lock and is not there any more.
+    fn deliver(&mut self, wake: Wake) -> Option<Owner> {
+        let Wake { client, owner, event } = wake;
+        if client == ClientId::NOBODY {
+            return None;
+        }
+        if !client.is_connection() {
+            let message = world(|world| wire::seal(owner, &world.run, &event));
+            let channel = format!("{}{client}", self.record().channel());
+            self.ctx.publish(&channel, &message);
+            return None;
+        }
+        match world(|world| world.wake(client, &event, self.now.ms)) {
+            Some((handle, outcome)) => handle.unblock(Some(outcome)),
+            None if matches!(event, WakeEvent::Granted(_)) => return Some(owner),
+            None => {}
+        }
+        None
+    }
+}
+
+/// Repeats on a replica, or from the log, what was done elsewhere.
+pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<(), Problem> {
+    let corrupt = |why: &str| Problem::say(format!("ERR this is no entry of the log: {why}"));
+    let mut key = ctx.open(name);
+    let mut fresh = None;
+    match (entry, key.holds()) {
+        (Entry::State(bytes), _) => {
+            key.put(Record::from_bytes(bytes).map_err(|why| corrupt(&why))?);
+        }
+        (_, Holds::Lock) => {}
+        (_, Holds::Nothing) => fresh = Some(world(|world| Record::new(&world.run))),
+        _ => return Err(Problem::WRONG_TYPE),
+    }
+    if let Some(record) = key.record().or(fresh.as_mut()) {
+        record.repeat(entry);
+    }
+    keep(ctx, name, key, fresh, None);
+    Ok(())
+}
+
+/// Leaves a key as it has to be: stored or deleted, with its end, and known to those who look after
+/// it. True if there is something to do for it later.
+fn keep(
+    ctx: &Ctx,
+    name: &Word<'_>,
+    mut key: Key<'_>,
+    fresh: Option<Record>,
+    more_ms: Option<u64>,
+) -> bool {
+    if let Some(record) = fresh {
+        if record.is_blank() {
+            return false;
+        }
+        key.put(record);
+    }
+    let Some(record) = key.record() else { return false };
+    let (end_ms, is_awaited) = (record.new_end_ms(), record.is_awaited());
+    if is_awaited {
+        let due_ms = more_ms.or_else(|| record.lock.due_ms());
+        world(|world| world.house(record.id, ctx.db(), name.bytes(), due_ms));
+        record.is_housed = true;
+    } else if std::mem::take(&mut record.is_housed) {
+        world(|world| world.unhouse(record.id));
+    }
+    if record.is_blank() {
+        key.delete();
+    } else if let Some(end_ms) = end_ms {
+        key.end_at_ms(end_ms);
+    }
+    is_awaited
+}

@@ -1,0 +1,290 @@
+//! The words of the commands, read. Nothing here depends on the lock: what is wrong with a command
+//! is said whether the lock is held or not.
+
+use taketurns_core::{Ask, Label, Member, Token, limits};
+
+use crate::problem::Problem;
+use crate::secret;
+
+type Read<T> = Result<T, Problem>;
+
+/// `FENCELOCK.ACQUIRE`, without the key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AcquireWords {
+    pub(crate) lease_ms: u64,
+    /// For how long to wait; `None` for not at all.
+    pub(crate) wait_ms: Option<u64>,
+    pub(crate) ask: Ask,
+    pub(crate) label: Option<Label>,
+    pub(crate) bound: bool,
+}
+
+/// `seconds [MS] [WAIT seconds] [SHARED | EXCLUSIVE | PERMITS k n | ANY | MEMBER m] [LABEL text]
+/// [BOUND]`, the options in any order, each once.
+pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> Read<AcquireWords> {
+    let (lease, mut rest) = words.split_first().ok_or(Problem::SYNTAX)?;
+    let (mut is_ms, mut wait, mut ask, mut label, mut bound) = (false, None, None, None, false);
+    while let Some(word) = next(&mut rest) {
+        match word.to_ascii_uppercase().as_slice() {
+            b"MS" => once(&mut is_ms)?,
+            b"BOUND" => once(&mut bound)?,
+            b"WAIT" => put(&mut wait, wait_ms(must(&mut rest)?)?)?,
+            b"LABEL" => put(&mut label, self::label(must(&mut rest)?)?)?,
+            b"SHARED" => put(&mut ask, Ask::Read)?,
+            b"EXCLUSIVE" => put(&mut ask, Ask::Write)?,
+            b"ANY" => put(&mut ask, Ask::Any)?,
+            b"MEMBER" => put(&mut ask, Ask::Member(member(must(&mut rest)?)?))?,
+            b"PERMITS" => put(&mut ask, permits(must(&mut rest)?, must(&mut rest)?)?)?,
+            _ => return Err(Problem::SYNTAX),
+        }
+    }
+    let lease_ms = lease_ms(lease, is_ms, max_lease_ms)?;
+    Ok(AcquireWords { lease_ms, wait_ms: wait, ask: ask.unwrap_or(Ask::Mutex), label, bound })
+}
+
+/// `secret seconds [MS]`.
+pub(crate) fn renew(words: &[&[u8]], max_lease_ms: u64) -> Read<(u64, u64)> {
+    let (secret, lease, is_ms) = match words {
+        [secret, lease] => (secret, lease, false),
+        [secret, lease, unit] if unit.eq_ignore_ascii_case(b"MS") => (secret, lease, true),
+        _ => return Err(Problem::SYNTAX),
+    };
+    let lease_ms = lease_ms(lease, is_ms, max_lease_ms)?;
+    Ok((self::secret(secret)?, lease_ms))
+}
+
+/// `[TOKEN token] [NOW]`.
+pub(crate) fn break_(words: &[&[u8]]) -> Read<(Option<Token>, bool)> {
+    let (mut rest, mut token, mut at_once) = (words, None, false);
+    while let Some(word) = next(&mut rest) {
+        match word.to_ascii_uppercase().as_slice() {
+            b"NOW" => once(&mut at_once)?,
+            b"TOKEN" => put(&mut token, self::token(must(&mut rest)?)?)?,
+            _ => return Err(Problem::SYNTAX),
+        }
+    }
+    Ok((token.map(Token::from_raw), at_once))
+}
+
+/// `[cursor] [MATCH pattern] [COUNT count]`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ListWords<'a> {
+    pub(crate) cursor: u64,
+    pub(crate) pattern: Option<&'a [u8]>,
+    pub(crate) count: u64,
+}
+
+/// How many keys a listing looks at unless told otherwise, and at most.
+const COUNT: u64 = 100;
+const COUNT_MAX: u64 = 10_000;
+
+pub(crate) fn list<'a>(words: &[&'a [u8]]) -> Read<ListWords<'a>> {
+    let (mut rest, mut pattern, mut count) = (words, None, None);
+    let cursor = match words.first().map(|word| number(word)) {
+        Some(Some(cursor)) => {
+            next(&mut rest);
+            cursor
+        }
+        _ => 0,
+    };
+    while let Some(word) = next(&mut rest) {
+        match word.to_ascii_uppercase().as_slice() {
+            b"MATCH" => put(&mut pattern, must(&mut rest)?)?,
+            b"COUNT" => put(&mut count, self::count(must(&mut rest)?)?)?,
+            _ => return Err(Problem::SYNTAX),
+        }
+    }
+    Ok(ListWords { cursor, pattern, count: count.unwrap_or(COUNT) })
+}
+
+/// `[COUNT waiters]`: how many waiters to show.
+pub(crate) fn show(words: &[&[u8]]) -> Read<usize> {
+    match words {
+        [] => Ok(COUNT as usize),
+        [word, number] if word.eq_ignore_ascii_case(b"COUNT") => Ok(count(number)? as usize),
+        _ => Err(Problem::SYNTAX),
+    }
+}
+
+fn count(word: &[u8]) -> Read<u64> {
+    let wrong = || Problem::say(format!("ERR COUNT takes a number from 1 to {COUNT_MAX}"));
+    number(word).filter(|count| (1..=COUNT_MAX).contains(count)).ok_or_else(wrong)
+}
+
+/// A secret, of any lock.
+pub(crate) fn secret(word: &[u8]) -> Read<u64> {
+    let secret = number(word).filter(|secret| (1..=secret::MAX).contains(secret));
+    secret.ok_or(Problem::BAD_SECRET)
+}
+
+pub(crate) fn token(word: &[u8]) -> Read<u64> {
+    number(word).filter(|token| (1..=limits::TOKEN_MAX).contains(token)).ok_or(Problem::BAD_TOKEN)
+}
+
+pub(crate) fn member(word: &[u8]) -> Read<Member> {
+    let text = std::str::from_utf8(word).map_err(|_| Problem::BAD_MEMBER)?;
+    Member::new(text).map_err(|_| Problem::BAD_MEMBER)
+}
+
+fn label(word: &[u8]) -> Read<Label> {
+    let text = std::str::from_utf8(word).map_err(|_| Problem::BAD_LABEL)?;
+    Label::new(text, "").map_err(|_| Problem::BAD_LABEL)
+}
+
+fn lease_ms(word: &[u8], is_ms: bool, max_ms: u64) -> Read<u64> {
+    let unit_ms = if is_ms { 1 } else { 1_000 };
+    let lease_ms = number(word).and_then(|number| number.checked_mul(unit_ms));
+    let lease_ms = lease_ms.filter(|ms| limits::is_lease(*ms) && *ms <= max_ms);
+    lease_ms.ok_or_else(|| Problem::lease(max_ms))
+}
+
+/// Seconds, with up to three digits behind the point.
+fn wait_ms(word: &[u8]) -> Read<u64> {
+    let text = std::str::from_utf8(word).map_err(|_| Problem::wait())?;
+    let (seconds, thousandths) = text.split_once('.').unwrap_or((text, "0"));
+    let ms = number(seconds.as_bytes()).and_then(|seconds| seconds.checked_mul(1_000));
+    let is_short = (1..=3).contains(&thousandths.len());
+    let rest_ms = is_short.then(|| number(format!("{thousandths:0<3}").as_bytes())).flatten();
+    let wait_ms = ms.zip(rest_ms).and_then(|(ms, rest_ms)| ms.checked_add(rest_ms));
+    match wait_ms.filter(|ms| *ms <= limits::LEASE_MS_MAX).ok_or_else(Problem::wait)? {
+        0 => Ok(limits::LEASE_MS_MAX),
+        wait_ms => Ok(wait_ms),
+    }
+}
+
+fn permits(take: &[u8], of: &[u8]) -> Read<Ask> {
+    let permits = number(take).zip(number(of)).and_then(|(take, of)| {
+        Some(Ask::Permits { take: take.try_into().ok()?, of: of.try_into().ok()? })
+    });
+    permits.filter(Ask::is_possible).ok_or_else(|| {
+        let max = limits::PERMITS_MAX;
+        Problem::say(format!("ERR PERMITS takes how many and of how many, from 1 to {max}"))
+    })
+}
+
+/// Digits alone: no sign, no space.
+pub(crate) fn number(word: &[u8]) -> Option<u64> {
+    let is_digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    is_digits.then(|| std::str::from_utf8(word).ok()?.parse().ok())?
+}
+
+fn next<'a>(rest: &mut &[&'a [u8]]) -> Option<&'a [u8]> {
+    let (first, others) = rest.split_first()?;
+    *rest = others;
+    Some(first)
+}
+
+fn must<'a>(rest: &mut &[&'a [u8]]) -> Read<&'a [u8]> {
+    next(rest).ok_or(Problem::SYNTAX)
+}
+
+fn put<T>(slot: &mut Option<T>, value: T) -> Read<()> {
+    if slot.is_some() {
+        return Err(Problem::SYNTAX);
+    }
+    *slot = Some(value);
+    Ok(())
+}
+
+fn once(flag: &mut bool) -> Read<()> {
+    if std::mem::replace(flag, true) { Err(Problem::SYNTAX) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_MS: u64 = limits::LEASE_MS_MAX;
+
+    fn words(text: &str) -> Vec<&[u8]> {
+        text.split(' ').map(str::as_bytes).collect()
+    }
+
+    fn parse(text: &str) -> Read<AcquireWords> {
+        acquire(&words(text), MAX_MS)
+    }
+
+    #[test]
+    fn options_come_in_any_order_and_in_any_case() {
+        let plain = parse("30").expect("plain");
+        assert_eq!((plain.lease_ms, plain.wait_ms, plain.bound), (30_000, None, false));
+        assert_eq!((plain.ask, plain.label), (Ask::Mutex, None));
+        let all = parse("250 bound Wait 1.5 MS label web-3 Permits 2 4").expect("all");
+        assert_eq!((all.lease_ms, all.wait_ms, all.bound), (250, Some(1_500), true));
+        assert_eq!(all.ask, Ask::Permits { take: 2, of: 4 });
+        assert_eq!(all.label, Some(Label::new("web-3", "").expect("a label")));
+        assert_eq!(parse("1 MEMBER any").expect("a member").ask.to_string(), "member any");
+        assert_eq!(parse("1 SHARED").expect("shared").ask, Ask::Read);
+        assert_eq!(parse("1 EXCLUSIVE").expect("exclusive").ask, Ask::Write);
+    }
+
+    #[test]
+    fn a_lease_that_no_lock_takes_is_an_error() {
+        for lease in ["0", "-1", "+1", "x", "", "1.5", "86401", "99999999999999999999", "9 MS"] {
+            assert_eq!(parse(lease), Err(Problem::lease(MAX_MS)), "{lease:?}");
+        }
+        assert_eq!(acquire(&words("61"), 60_000), Err(Problem::lease(60_000)));
+        assert!(parse("86400").is_ok() && parse("10 MS").is_ok());
+        assert_eq!(renew(&words("7 0"), MAX_MS), Err(Problem::lease(MAX_MS)));
+        assert_eq!(renew(&words("7 5000 ms"), MAX_MS), Ok((7, 5_000)));
+    }
+
+    #[test]
+    fn waits_are_seconds_and_nought_is_the_longest() {
+        let waits = |text: &str| parse(&format!("1 WAIT {text}")).map(|words| words.wait_ms);
+        assert_eq!(waits("0"), Ok(Some(MAX_MS)));
+        assert_eq!(waits("0.001"), Ok(Some(1)));
+        assert_eq!(waits("2.5"), Ok(Some(2_500)));
+        assert_eq!(waits("86400"), Ok(Some(MAX_MS)));
+        for wrong in ["-1", "86401", "1.", ".5", "1.2345", "x", "1e3", "18446744073709551615"] {
+            assert_eq!(waits(wrong), Err(Problem::wait()), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_or_not_at_all_is_an_error() {
+        for wrong in [
+            "1 MS MS",
+            "1 BOUND BOUND",
+            "1 SHARED ANY",
+            "1 WAIT",
+            "1 LABEL",
+            "1 MEMBER",
+            "1 PERMITS 1",
+            "1 WAIT 1 WAIT 2",
+            "1 EX",
+        ] {
+            assert_eq!(parse(wrong), Err(Problem::SYNTAX), "{wrong:?}");
+        }
+        for wrong in ["1 PERMITS 0 1", "1 PERMITS 2 1", "1 PERMITS 1 1000001", "1 PERMITS -1 2"] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(acquire(&[], MAX_MS), Err(Problem::SYNTAX));
+        let long = "x".repeat(257);
+        assert_eq!(parse(&format!("1 LABEL {long}")), Err(Problem::BAD_LABEL));
+        assert_eq!(acquire(&[b"1", b"MEMBER", b"\xff"], MAX_MS), Err(Problem::BAD_MEMBER));
+    }
+
+    #[test]
+    fn secrets_and_tokens_are_integers_that_a_double_holds() {
+        assert_eq!(secret(b"9007199254740991"), Ok(secret::MAX));
+        for wrong in [&b"0"[..], b"9007199254740992", b"-5", b"5 ", b"", b"\xff"] {
+            assert_eq!(secret(wrong), Err(Problem::BAD_SECRET));
+            assert_eq!(token(wrong), Err(Problem::BAD_TOKEN));
+        }
+    }
+
+    #[test]
+    fn a_listing_begins_at_a_cursor_or_at_the_beginning() {
+        let list = |text: &'static str| super::list(&words(text));
+        let whole = ListWords { cursor: 0, pattern: None, count: COUNT };
+        assert_eq!(super::list(&[]), Ok(whole));
+        let some = ListWords { cursor: 7, pattern: Some(b"a*"), count: 5 };
+        assert_eq!(list("7 match a* COUNT 5"), Ok(some));
+        assert_eq!(list("MATCH a* COUNT 5").map(|words| words.cursor), Ok(0));
+        assert!(list("x").is_err() && list("0 COUNT 0").is_err() && list("0 MATCH").is_err());
+        assert_eq!(break_(&words("TOKEN 5 NOW")), Ok((Some(Token::from_raw(5)), true)));
+        assert_eq!(break_(&[]), Ok((None, false)));
+        assert!(break_(&words("LATER")).is_err() && break_(&words("TOKEN x")).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Clients in other languages, as their users have them. `cargo xtask test` installs them into the
+//! target directory, each in a folder that is named after its version, and into nothing else.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Error;
+use crate::built::{target_dir, target_dirs};
+
+/// A library of another language, of exactly one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// What its registry calls it.
+    pub name: &'static str,
+    /// The version that is installed, and no other.
+    pub version: &'static str,
+}
+
+/// redis-py. Needs Python 3.10 or later.
+pub const REDIS_PY: Library = Library { name: "redis", version: "8.1.0" };
+
+/// ioredis. The last of those that run on the Node 18 of Debian 12.
+pub const IOREDIS: Library = Library { name: "ioredis", version: "5.11.1" };
+
+impl Library {
+    /// The folder to install it into.
+    pub fn place(self) -> PathBuf {
+        target_dir().join(self.folder())
+    }
+
+    /// The folder it was installed into.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoLibrary`] if it was not installed.
+    pub fn find(self) -> Result<PathBuf, Error> {
+        let mut places = target_dirs().into_iter().map(|target| target.join(self.folder()));
+        places.find(|place| place.is_dir()).ok_or(Error::NoLibrary(self))
+    }
+
+    fn folder(self) -> String {
+        format!("clients/{}-{}", self.name, self.version)
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+/// Python, about to run a script that may `import redis`. The arguments are in `sys.argv[1:]`, and
+/// what it prints comes at once.
+///
+/// # Errors
+///
+/// [`Error::NoLibrary`] if [`REDIS_PY`] was not installed.
+pub fn python<A: AsRef<OsStr>>(
+    script: &str,
+    args: impl IntoIterator<Item = A>,
+) -> Result<Command, Error> {
+    let mut command = Command::new("python3");
+    command.env("PYTHONPATH", REDIS_PY.find()?).args(["-u", "-c", script]).args(args);
+    Ok(command)
+}
+
+/// Node, about to run a script that may `require("ioredis")`. The arguments are in
+/// `process.argv.slice(1)`.
+///
+/// # Errors
+///
+/// [`Error::NoLibrary`] if [`IOREDIS`] was not installed.
+pub fn node<A: AsRef<OsStr>>(
+    script: &str,
+    args: impl IntoIterator<Item = A>,
+) -> Result<Command, Error> {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", IOREDIS.find()?.join("node_modules"));
+    command.args(["-e", script, "--"]).args(args);
+    Ok(command)
+}

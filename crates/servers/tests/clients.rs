@@ -1,0 +1,53 @@
+//! Clients in other languages: each is there, of the version that was asked for, and reaches a
+//! server.
+
+use std::process::Command;
+
+use taketurns_servers::clients::{IOREDIS, Library, REDIS_PY, node, python};
+use taketurns_servers::{Error, Flavor, Server, on_both};
+
+const PYTHON: &str = "
+import sys, redis
+client = redis.Redis.from_url(sys.argv[1])
+print(redis.__version__, client.ping(), sys.argv[2])
+";
+
+const NODE: &str = r#"
+const [url, word] = process.argv.slice(1);
+const client = new (require("ioredis"))(url);
+client.ping().then((pong) => {
+  console.log(require("ioredis/package.json").version, pong, word);
+  client.disconnect();
+});
+"#;
+
+fn said(mut command: Command) -> String {
+    let output = command.output().expect("it is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+on_both! {
+    fn python_reaches_a_server(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let command = python(PYTHON, [&server.url(), "--two words"]).expect("redis-py");
+        assert_eq!(said(command), format!("{} True --two words\n", REDIS_PY.version));
+    }
+
+    fn node_reaches_a_server(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let command = node(NODE, [&server.url(), "--two words"]).expect("ioredis");
+        assert_eq!(said(command), format!("{} PONG --two words\n", IOREDIS.version));
+    }
+}
+
+#[test]
+fn another_version_is_not_taken_for_the_one_that_is_wanted() {
+    let other = Library { version: "0.0.1", ..REDIS_PY };
+    let error = other.find().expect_err("nobody installs that");
+    assert!(matches!(error, Error::NoLibrary(library) if library == other));
+    assert_eq!(
+        error.to_string(),
+        "redis 0.0.1 is missing: run `cargo xtask test` once, which installs it"
+    );
+}

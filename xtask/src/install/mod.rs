@@ -1,0 +1,124 @@
+//! Installs what the tests need beside Rust, where that can be done without asking: on Debian and
+//! its like, as root or with a sudo that wants no password. Elsewhere it says what to install.
+//!
+//! It installs nothing that is there already.
+
+mod apt;
+mod libclang;
+pub(crate) mod libraries;
+
+use std::process::{Command, Stdio};
+
+use taketurns_servers::{Error, Flavor, installed};
+
+/// Something that is not Rust's, and comes in packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Servers, which the tests start themselves.
+    Server(Flavor),
+    /// What the bindings of the module are made with.
+    Libclang,
+    /// Python and pip, for a client in another language.
+    Python,
+    /// Node and npm, for another one.
+    Node,
+}
+
+/// All that the tests need.
+pub(crate) const ALL: [Need; 5] = [
+    Need::Server(Flavor::Redis),
+    Need::Server(Flavor::Valkey),
+    Need::Libclang,
+    Need::Python,
+    Need::Node,
+];
+
+impl Need {
+    fn is_there(self) -> bool {
+        match self {
+            Self::Server(flavor) => installed(flavor),
+            Self::Libclang => libclang::is_there(),
+            Self::Python => runs("python3", &["-m", "pip", "--version"]),
+            Self::Node => runs("node", &["--version"]) && runs("npm", &["--version"]),
+        }
+    }
+
+    const fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Server(Flavor::Redis) => &["redis-server"],
+            Self::Server(Flavor::Valkey) => &["valkey-server"],
+            Self::Libclang => &["libclang-dev"],
+            Self::Python => &["python3", "python3-pip"],
+            Self::Node => &["nodejs", "npm"],
+        }
+    }
+
+    /// The one line for who has to install it.
+    fn what_to_do(self) -> String {
+        let (what, wanted) = match self {
+            Self::Server(flavor) => return Error::Missing(flavor).to_string(),
+            Self::Libclang => (
+                "libclang",
+                "libclang with its headers, and set LIBCLANG_PATH if it is in an unusual place",
+            ),
+            Self::Python => ("python3 with pip", "Python 3.10 or later with pip"),
+            Self::Node => ("node with npm", "Node 18 or later with npm"),
+        };
+        format!("{what} is missing: `cargo xtask test` installs it on Debian, or install {wanted}")
+    }
+}
+
+/// Makes sure that these are there.
+pub(crate) fn missing(needs: &[Need]) -> Result<(), String> {
+    apt::tidy()?;
+    let missing = absent(needs);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let Some(apt) = apt::Apt::find() else {
+        return Err(what_to_do(&missing));
+    };
+    apt.update()?;
+    for package in missing.iter().flat_map(|need| need.packages()) {
+        apt.install(package)?;
+    }
+    let missing = absent(&missing);
+    if missing.is_empty() { Ok(()) } else { Err(what_to_do(&missing)) }
+}
+
+fn absent(needs: &[Need]) -> Vec<Need> {
+    needs.iter().copied().filter(|need| !need.is_there()).collect()
+}
+
+fn what_to_do(missing: &[Need]) -> String {
+    let lines: Vec<String> = missing.iter().map(|need| need.what_to_do()).collect();
+    lines.join("\n")
+}
+
+fn runs(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    let status = command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_asked_for_in_one_line() {
+        let said = what_to_do(&ALL);
+        assert_eq!(said.lines().count(), ALL.len(), "{said}");
+        for (need, line) in ALL.iter().zip(said.lines()) {
+            let [what, wanted] = match need {
+                Need::Server(Flavor::Redis) => ["redis-server", "Redis 7.0"],
+                Need::Server(Flavor::Valkey) => ["valkey-server", "Valkey 7.2"],
+                Need::Libclang => ["libclang", "libclang with its headers"],
+                Need::Python => ["python3 with pip", "Python 3.10 or later"],
+                Need::Node => ["node with npm", "Node 18 or later"],
+            };
+            assert!(line.starts_with(&format!("{what} is missing: ")), "{line}");
+            assert!(line.contains(&format!("on Debian, or install {wanted}")), "{line}");
+        }
+    }
+}
