@@ -52,7 +52,8 @@ fn configuration(args: &[&[u8]]) -> Result<Option<u64>, String> {
 }
 
 /// The module is loaded, into a server that may have been restarted just now.
-pub(crate) fn loaded() {
+pub(crate) fn loaded(ctx: &Ctx) {
+    world(|world| world.is_replica = ctx.flags().is_replica());
     begin_quarantine();
 }
 
@@ -64,10 +65,12 @@ fn begin_quarantine() {
     });
 }
 
-/// The server has loaded its keys, or was a replica and is the master now. Connections of an earlier
-/// process, or to another server, are not here.
+/// The server has loaded its keys, or was made a master or a replica. If it is a master, the
+/// connections of an earlier process, or to another server, are not here.
 pub(crate) fn took_over(ctx: &Ctx) {
-    if ctx.flags().is_replica() {
+    let is_replica = ctx.flags().is_replica();
+    world(|world| world.is_replica = is_replica);
+    if is_replica {
         return;
     }
     begin_quarantine();
@@ -180,7 +183,7 @@ pub(crate) fn run(ctx: &Ctx) {
     for handle in world(|world| world.lost(&freed)) {
         handle.unblock(Some(Outcome::Problem(Problem::GONE)));
     }
-    if ctx.flags().is_replica() {
+    if world(|world| world.is_replica) {
         world(|world| world.drop_chores());
         return;
     }

@@ -11,7 +11,7 @@ use crate::blocked::granted;
 use crate::problem::Problem;
 use crate::record::{By, Entry};
 use crate::site::{self, Site};
-use crate::sys::{Args, Ctx, Flags, Holds};
+use crate::sys::{Args, Ctx, Holds};
 use crate::world::{Waiter, world};
 use crate::{clock, secret, show, words};
 
@@ -176,8 +176,8 @@ pub(crate) fn run(command: &Command, ctx: &Ctx, args: Args<'_>) {
 }
 
 /// The server sees to this, unless its replicas may be written to.
-fn writable(flags: Flags) -> Done {
-    if flags.is_replica() { Err(Problem::READ_ONLY) } else { Ok(()) }
+fn writable() -> Done {
+    if world(|world| world.is_replica) { Err(Problem::READ_ONLY) } else { Ok(()) }
 }
 
 fn max_lease_ms() -> u64 {
@@ -186,12 +186,11 @@ fn max_lease_ms() -> u64 {
 
 fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
     let words = words::acquire(&args.from(1), max_lease_ms())?;
-    let flags = ctx.flags();
-    writable(flags)?;
-    if words.bound && flags.is_script() {
+    writable()?;
+    if words.bound && ctx.flags().is_script() {
         return Err(Problem::BOUND_IN_SCRIPT);
     }
-    let wait_ms = words.wait_ms.filter(|_| flags.may_block());
+    let wait_ms = words.wait_ms.filter(|_| ctx.flags().may_block());
     let client = match wait_ms {
         Some(_) => ClientId::of_connection(secret::bits(), words.bound),
         None if words.bound => ClientId::of_connection(secret::bits(), true),
@@ -247,7 +246,7 @@ fn with_secret(
     request: impl FnOnce(&Site<'_>, ClientId) -> Request,
 ) -> Result<Reply, Problem> {
     ctx.redact(1);
-    writable(ctx.flags())?;
+    writable()?;
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
     let kept_by = site.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
@@ -286,7 +285,7 @@ fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
 
 fn check(ctx: &Ctx, args: Args<'_>) -> Done {
     let token = words::token(args.get(1))?;
-    writable(ctx.flags())?;
+    writable()?;
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
     let admitted = site.admit(token);
@@ -330,7 +329,7 @@ fn list(ctx: &Ctx, args: Args<'_>) -> Done {
 
 fn break_(ctx: &Ctx, args: Args<'_>) -> Done {
     let (token, at_once) = words::break_(&args.from(1))?;
-    writable(ctx.flags())?;
+    writable()?;
     may_break(ctx, args.get(0))?;
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
@@ -352,10 +351,9 @@ fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
         _ => return Err(Problem::SYNTAX),
     };
     let members = args.from(2).into_iter().map(words::member).collect::<Result<Vec<_>, _>>()?;
-    let flags = ctx.flags();
-    writable(flags)?;
-    if adds && flags.is_out_of_memory() {
-        return Err(Problem::OUT_OF_MEMORY);
+    writable()?;
+    if adds {
+        room(ctx)?;
     }
     let name = args.word(1);
     let mut site = Site::open(ctx, &name)?;
@@ -417,14 +415,13 @@ fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
         return view(ctx, args, &binding, &words);
     }
     let request = wire::decode_request(verb, &words).ok_or(Problem::SYNTAX)?;
-    let flags = ctx.flags();
-    writable(flags)?;
+    writable()?;
     match &request {
         Request::Acquire(acquire) => {
             ctx.redact(3);
             program(acquire.client)?;
             lease(acquire.lease_ms)?;
-            room(flags)?;
+            room(ctx)?;
         }
         Request::Renew { client, lease_ms, .. } => {
             ctx.redact(3);
@@ -434,7 +431,7 @@ fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
         Request::Release { .. } => ctx.redact(3),
         Request::Refresh { client, .. } => program(*client)?,
         Request::Break { .. } => may_break(ctx, args.get(0))?,
-        Request::PoolAdd { .. } => room(flags)?,
+        Request::PoolAdd { .. } => room(ctx)?,
         // The server sees for itself who is gone.
         Request::ClientGone { .. } => return Err(Problem::SYNTAX),
         Request::Resize { .. } | Request::PoolRemove { .. } | Request::Tick => {}
@@ -461,8 +458,8 @@ fn lease(lease_ms: u64) -> Done {
     }
 }
 
-fn room(flags: Flags) -> Done {
-    if flags.is_out_of_memory() { Err(Problem::OUT_OF_MEMORY) } else { Ok(()) }
+fn room(ctx: &Ctx) -> Done {
+    if ctx.flags().is_out_of_memory() { Err(Problem::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
 /// What a program is shown.

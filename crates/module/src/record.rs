@@ -5,6 +5,7 @@
 //! state.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,8 +82,9 @@ pub(crate) enum By<'a> {
 }
 
 impl Record {
-    pub(crate) fn new(run: &Arc<str>) -> Self {
-        Self::of(Lock::new(), run.clone(), "".into())
+    /// A lock that nobody has used. No program has a channel for it yet.
+    pub(crate) fn new(run: &Arc<str>, channel: &Arc<str>) -> Box<Self> {
+        Box::new(Self::of(Lock::new(), run.clone(), channel.clone()))
     }
 
     /// A lock that comes from elsewhere, last used in that run.
@@ -149,13 +151,14 @@ impl Record {
         self.lock.waiting() > 0 || self.has_bound
     }
 
-    /// One step, and its entry if it has to be repeated elsewhere.
+    /// One step. Its entry is replicated if it has to be repeated elsewhere.
     pub(crate) fn step(
         &mut self,
         now: Now,
         by: By<'_>,
         request: &Request,
-    ) -> (Step, Option<Vec<u8>>) {
+        replicate: impl FnOnce(&[u8]),
+    ) -> Step {
         let until_ms = self.quarantine_until_ms(now, by);
         self.set_quarantine(until_ms);
         let seen_ms = self.lock.seen_ms();
@@ -165,25 +168,30 @@ impl Record {
             By::Program(binding) => self.used_by(&binding.run, &binding.channel),
             By::Anyone { .. } => false,
         };
-        let entry = (step.changed || moved).then(|| {
-            Entry::Step {
+        if step.changed || moved {
+            let entry = Entry::Step {
                 seen_ms,
                 quarantine_until_ms: until_ms,
                 now,
                 run: Cow::Borrowed(&self.run),
                 channel: Cow::Borrowed(&self.channel),
                 request: Cow::Borrowed(request),
-            }
-            .to_bytes()
-        });
-        (step, entry)
+            };
+            entry.with_bytes(replicate);
+        }
+        step
     }
 
     /// Admits a token unless it is older than the newest that was admitted.
     ///
     /// # Errors
     /// Why it is not admitted.
-    pub(crate) fn admit(&mut self, now: Now, token: u64) -> Result<Option<Vec<u8>>, Stale> {
+    pub(crate) fn admit(
+        &mut self,
+        now: Now,
+        token: u64,
+        replicate: impl FnOnce(&[u8]),
+    ) -> Result<(), Stale> {
         let newest = self.admitted;
         if token < newest {
             return Err(Stale::Older { newest });
@@ -199,13 +207,11 @@ impl Record {
         if token > given.max(now.wall_us.saturating_add(retention_us)) {
             return Err(Stale::NeverGiven);
         }
-        if token == newest {
-            return Ok(None);
+        if token > newest {
+            self.admitted_at(now.ms, token);
+            Entry::Admit { now_ms: now.ms, token }.with_bytes(replicate);
         }
-        let entry = Entry::Admit { now_ms: now.ms, token };
-        let bytes = entry.to_bytes();
-        self.admitted_at(now.ms, token);
-        Ok(Some(bytes))
+        Ok(())
     }
 
     /// Repeats what was done elsewhere. A whole state is for the caller to put in place.
@@ -291,9 +297,19 @@ pub(crate) enum Stale {
     NeverGiven,
 }
 
+thread_local! {
+    /// One for all entries: they are written one at a time, very often, and nearly all fit.
+    static BUFFER: RefCell<[u8; 2_048]> = const { RefCell::new([0; 2_048]) };
+}
+
 impl<'a> Entry<'a> {
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
+    /// Calls with its stored form.
+    pub(crate) fn with_bytes(&self, then: impl FnOnce(&[u8])) {
+        BUFFER.with_borrow_mut(|buffer| match postcard::to_slice(self, &mut buffer[..]) {
+            Ok(bytes) => then(bytes),
+            // Plain data: there is nothing in it that can't be written.
+            Err(_) => then(&postcard::to_allocvec(self).unwrap_or_default()),
+        });
     }
 
     pub(crate) fn from_bytes(bytes: &'a [u8]) -> Option<Self> {

@@ -7,28 +7,27 @@ use taketurns_core::Owner;
 /// The largest: an integer that JavaScript and Lua clients hold exactly.
 pub(crate) const MAX: u64 = (1 << 53) - 1;
 
-/// Drawn ahead, since one call of the system for each secret would cost more than the lock itself.
+/// Drawn ahead, since a call of the system for each secret would cost more than the lock itself.
 struct Pool {
-    words: [u64; 64],
+    words: [[u8; 8]; 128],
     left: usize,
 }
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { words: [0; 64], left: 0 }) };
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { words: [[0; 8]; 128], left: 0 }) };
 }
 
 /// 64 random bits.
 pub(crate) fn bits() -> u64 {
     POOL.with_borrow_mut(|pool| {
         if pool.left == 0 {
-            for word in &mut pool.words {
-                // Without random bits there is no lock that could be trusted.
-                *word = getrandom::u64().expect("the operating system gives random bits");
-            }
+            // Without random bits there is no lock that could be trusted.
+            getrandom::fill(pool.words.as_flattened_mut())
+                .expect("the operating system gives random bits");
             pool.left = pool.words.len();
         }
         pool.left -= 1;
-        std::mem::take(&mut pool.words[pool.left])
+        u64::from_ne_bytes(std::mem::take(&mut pool.words[pool.left]))
     })
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Site<'a> {
     name: &'a Word<'a>,
     key: Key<'a>,
     /// A lock that is not stored yet.
-    fresh: Option<Record>,
+    fresh: Option<Box<Record>>,
     pub(crate) now: Now,
     wakes: Vec<Wake>,
     more: bool,
@@ -34,12 +34,13 @@ impl<'a> Site<'a> {
         let mut key = ctx.open(name);
         let fresh = match key.holds() {
             Holds::Lock => None,
-            Holds::Nothing => Some(world(|world| Record::new(&world.run))),
+            Holds::Nothing => Some(world(|world| world.new_record())),
             Holds::Hash => {
                 let record =
                     takeover::idle_hash(ctx, name.bytes(), now).ok_or(Problem::WRONG_TYPE)?;
-                ctx.replicate(name, &Entry::State(record.to_bytes().into()).to_bytes());
-                key.put(record);
+                let state = Entry::State(record.to_bytes().into());
+                state.with_bytes(|entry| ctx.replicate(name, entry));
+                key.put(Box::new(record));
                 None
             }
             Holds::Other => return Err(Problem::WRONG_TYPE),
@@ -58,7 +59,7 @@ impl<'a> Site<'a> {
     pub(crate) fn record(&mut self) -> &mut Record {
         let stored = self.key.record();
         // One of the two from `open` on: nothing else touches the key meanwhile.
-        stored.or(self.fresh.as_mut()).expect("a lock is here")
+        stored.or(self.fresh.as_deref_mut()).expect("a lock is here")
     }
 
     /// One step, on behalf of a client of the server.
@@ -69,11 +70,8 @@ impl<'a> Site<'a> {
 
     /// One step, and whether it was not enough.
     pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> (Reply, bool) {
-        let now = self.now;
-        let (step, entry) = self.record().step(now, by, request);
-        if let Some(entry) = entry {
-            self.ctx.replicate(self.name, &entry);
-        }
+        let (ctx, name, now) = (self.ctx, self.name, self.now);
+        let step = self.record().step(now, by, request, |entry| ctx.replicate(name, entry));
         world(|world| world.counts.note(&step));
         self.wakes.extend(step.wakes);
         self.more |= step.more;
@@ -82,13 +80,9 @@ impl<'a> Site<'a> {
 
     /// The resource that the lock guards asks whether a token is still good.
     pub(crate) fn admit(&mut self, token: u64) -> Result<(), Problem> {
-        let now = self.now;
-        let admitted = self.record().admit(now, token);
-        let entry = admitted.map_err(|stale| Problem::stale(token, stale))?;
-        if let Some(entry) = entry {
-            self.ctx.replicate(self.name, &entry);
-        }
-        Ok(())
+        let (ctx, name, now) = (self.ctx, self.name, self.now);
+        let admitted = self.record().admit(now, token, |entry| ctx.replicate(name, entry));
+        admitted.map_err(|stale| Problem::stale(token, stale))
     }
 
     /// Tells everybody, and leaves the key as it has to be.
@@ -135,13 +129,13 @@ pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<()
     let mut fresh = None;
     match (entry, key.holds()) {
         (Entry::State(bytes), _) => {
-            key.put(Record::from_bytes(bytes).map_err(|why| corrupt(&why))?);
+            key.put(Box::new(Record::from_bytes(bytes).map_err(|why| corrupt(&why))?));
         }
         (_, Holds::Lock) => {}
-        (_, Holds::Nothing) => fresh = Some(world(|world| Record::new(&world.run))),
+        (_, Holds::Nothing) => fresh = Some(world(|world| world.new_record())),
         _ => return Err(Problem::WRONG_TYPE),
     }
-    if let Some(record) = key.record().or(fresh.as_mut()) {
+    if let Some(record) = key.record().or(fresh.as_deref_mut()) {
         record.repeat(entry);
     }
     keep(ctx, name, key, fresh, None);
@@ -154,7 +148,7 @@ fn keep(
     ctx: &Ctx,
     name: &Word<'_>,
     mut key: Key<'_>,
-    fresh: Option<Record>,
+    fresh: Option<Box<Record>>,
     more_ms: Option<u64>,
 ) -> bool {
     if let Some(record) = fresh {

@@ -199,8 +199,8 @@ impl Key<'_> {
     }
 
     /// Puts a record here, instead of whatever there is.
-    pub(crate) fn put(&mut self, record: Record) {
-        let value = Box::into_raw(Box::new(record));
+    pub(crate) fn put(&mut self, record: Box<Record>) {
+        let value = Box::into_raw(record);
         let of_type = TYPE.load(Ordering::Relaxed);
         call!(RedisModule_ModuleTypeSetValue(self.raw, of_type, value.cast()));
     }
@@ -518,7 +518,7 @@ fn load(ctx: &Ctx, args: Vec<&[u8]>) -> Result<(), String> {
         let event = rm::RedisModuleEvent { id, dataver: 1 };
         call!(RedisModule_SubscribeToServerEvent(ctx.raw, event, Some(on_event)));
     }
-    chores::loaded();
+    chores::loaded(ctx);
     Ok(())
 }
 
@@ -741,10 +741,7 @@ extern "C" fn on_event(
             chores::swapped(swap.dbnum_first, swap.dbnum_second);
         }
         (rm::REDISMODULE_EVENT_LOADING, rm::REDISMODULE_SUBEVENT_LOADING_ENDED)
-        | (
-            rm::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
-            rm::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER,
-        ) => chores::took_over(&ctx),
+        | (rm::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, _) => chores::took_over(&ctx),
         _ => {}
     });
 }
@@ -806,10 +803,11 @@ extern "C" fn on_aof_rewrite(
 ) {
     // SAFETY: a value of our type.
     let bytes = unsafe { record(value) }.to_bytes();
-    let entry = record::Entry::State(bytes.into()).to_bytes();
-    let (ptr, len) = (entry.as_ptr().cast::<c_char>(), entry.len());
-    let (name, format) = (commands::APPLY.as_ptr(), c"sb".as_ptr());
-    call!(RedisModule_EmitAOF(io, name, format, key, ptr, len));
+    record::Entry::State(bytes.into()).with_bytes(|entry| {
+        let (ptr, len) = (entry.as_ptr().cast::<c_char>(), entry.len());
+        let (name, format) = (commands::APPLY.as_ptr(), c"sb".as_ptr());
+        call!(RedisModule_EmitAOF(io, name, format, key, ptr, len));
+    });
 }
 
 extern "C" fn on_digest(digest: *mut rm::RedisModuleDigest, value: *mut c_void) {

@@ -12,6 +12,7 @@ use crate::binding::Bindings;
 use crate::blocked::Outcome;
 use crate::info::Counts;
 use crate::problem::Problem;
+use crate::record::Record;
 use crate::sys::Handle;
 
 /// How many locks a connection is tied to before those that it let go of are looked for.
@@ -75,6 +76,10 @@ pub(crate) struct Job {
 pub(crate) struct World {
     /// The id of this run of the server.
     pub(crate) run: Arc<str>,
+    /// No channel yet: one for all that have none.
+    no_channel: Arc<str>,
+    /// It does nothing by itself: its master does.
+    pub(crate) is_replica: bool,
     /// The longest lease, if nothing is granted for as long after a restart.
     pub(crate) quarantine_ms: Option<u64>,
     /// Until when nothing is granted.
@@ -96,6 +101,10 @@ pub(crate) struct World {
 }
 
 impl World {
+    pub(crate) fn new_record(&self) -> Box<Record> {
+        Record::new(&self.run, &self.no_channel)
+    }
+
     pub(crate) fn max_lease_ms(&self) -> u64 {
         self.quarantine_ms.unwrap_or(limits::LEASE_MS_MAX)
     }

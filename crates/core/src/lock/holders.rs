@@ -48,9 +48,98 @@ pub(super) struct Ends {
 /// holder, and `weight` is the sum of what they asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holders {
-    by_owner: BTreeMap<Owner, Holder>,
+    by_owner: ByOwner,
     ends: Ends,
     weight: u64,
+}
+
+/// The holders themselves. Most locks have one at a time, for which a tree would take as much memory
+/// as for eleven. Invariant: `Many` are at least two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum ByOwner {
+    #[default]
+    None,
+    One(Box<Holder>),
+    Many(BTreeMap<Owner, Holder>),
+}
+
+impl ByOwner {
+    fn len(&self) -> usize {
+        match self {
+            ByOwner::None => 0,
+            ByOwner::One(_) => 1,
+            ByOwner::Many(many) => many.len(),
+        }
+    }
+
+    /// In the order of their owners.
+    fn iter(&self) -> impl Iterator<Item = &Holder> {
+        let (one, many) = match self {
+            ByOwner::None => (None, None),
+            ByOwner::One(holder) => (Some(&**holder), None),
+            ByOwner::Many(many) => (None, Some(many.values())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
+        let (one, many) = match self {
+            ByOwner::None => (None, None),
+            ByOwner::One(holder) => (Some(&mut **holder), None),
+            ByOwner::Many(many) => (None, Some(many.values_mut())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn get(&self, owner: Owner) -> Option<&Holder> {
+        match self {
+            ByOwner::None => None,
+            ByOwner::One(holder) => Some(&**holder).filter(|holder| holder.owner == owner),
+            ByOwner::Many(many) => many.get(&owner),
+        }
+    }
+
+    fn get_mut(&mut self, owner: Owner) -> Option<&mut Holder> {
+        match self {
+            ByOwner::None => None,
+            ByOwner::One(holder) => Some(&mut **holder).filter(|holder| holder.owner == owner),
+            ByOwner::Many(many) => many.get_mut(&owner),
+        }
+    }
+
+    /// To be called with an owner that is not there.
+    fn insert(&mut self, holder: Holder) {
+        *self = match std::mem::take(self) {
+            ByOwner::None => ByOwner::One(Box::new(holder)),
+            ByOwner::One(one) => {
+                ByOwner::Many([*one, holder].map(|holder| (holder.owner, holder)).into())
+            }
+            ByOwner::Many(mut many) => {
+                many.insert(holder.owner, holder);
+                ByOwner::Many(many)
+            }
+        };
+    }
+
+    fn remove(&mut self, owner: Owner) -> Option<Holder> {
+        match self {
+            ByOwner::None => None,
+            ByOwner::One(holder) if holder.owner != owner => None,
+            ByOwner::One(_) => match std::mem::take(self) {
+                ByOwner::One(holder) => Some(*holder),
+                _ => None,
+            },
+            ByOwner::Many(many) => {
+                let holder = many.remove(&owner);
+                if many.len() == 1
+                    && let Some((_, last)) = many.pop_first()
+                {
+                    *self = ByOwner::One(Box::new(last));
+                }
+                holder
+            }
+        }
+    }
 }
 
 impl Holders {
@@ -71,7 +160,7 @@ impl Holders {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_owner.is_empty()
+        matches!(self.by_owner, ByOwner::None)
     }
 
     /// The sum of what all holders asked for.
@@ -80,11 +169,11 @@ impl Holders {
     }
 
     pub(super) fn get(&self, owner: Owner) -> Option<&Holder> {
-        self.by_owner.get(&owner)
+        self.by_owner.get(owner)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Holder> {
-        self.by_owner.values()
+        self.by_owner.iter()
     }
 
     pub(super) fn ends(&self) -> Ends {
@@ -98,18 +187,18 @@ impl Holders {
 
     /// Takes a new holder. False, and nothing done, if its owner holds already.
     pub(super) fn insert(&mut self, holder: Holder) -> bool {
-        if self.by_owner.contains_key(&holder.owner) {
+        if self.by_owner.get(holder.owner).is_some() {
             return false;
         }
         let deadline_ms = holder.deadline_ms;
         self.weight += holder.ask.weight();
-        self.by_owner.insert(holder.owner, holder);
+        self.by_owner.insert(holder);
         self.widen(deadline_ms);
         true
     }
 
     pub(super) fn remove(&mut self, owner: Owner) -> Option<Holder> {
-        let holder = self.by_owner.remove(&owner)?;
+        let holder = self.by_owner.remove(owner)?;
         self.weight -= holder.ask.weight();
         if self.is_empty() {
             self.ends = Ends::default();
@@ -123,8 +212,10 @@ impl Holders {
         owner: Owner,
         change: impl FnOnce(&mut Holder),
     ) -> Option<&Holder> {
-        change(self.by_owner.get_mut(&owner)?);
-        self.widen(self.by_owner[&owner].deadline_ms);
+        let holder = self.by_owner.get_mut(owner)?;
+        change(holder);
+        let deadline_ms = holder.deadline_ms;
+        self.widen(deadline_ms);
         self.get(owner)
     }
 
@@ -146,7 +237,7 @@ impl Holders {
 
     /// The clock was set back: nobody holds for longer than its own lease.
     pub(super) fn pull_in(&mut self, now: Now, lease_of: impl Fn(&Holder) -> u64) {
-        for holder in self.by_owner.values_mut() {
+        for holder in self.by_owner.iter_mut() {
             let at_most_ms = now.ms.saturating_add(lease_of(holder));
             holder.deadline_ms = holder.deadline_ms.min(at_most_ms);
             holder.since_ms = holder.since_ms.min(now.ms);

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::lazy::Blank;
 use crate::Member;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,14 @@ pub(super) struct Members {
     /// Those with this number or a larger one have yet to be offered to who waits; the others were
     /// wanted by nobody.
     offered: u64,
+}
+
+impl Blank for Members {
+    fn blank() -> &'static Self {
+        static BLANK: Members =
+            Members { all: BTreeMap::new(), free: BTreeMap::new(), next_free: 0, offered: 0 };
+        &BLANK
+    }
 }
 
 impl Members {

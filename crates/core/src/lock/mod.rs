@@ -6,6 +6,7 @@
 
 mod acquire;
 mod holders;
+mod lazy;
 mod members;
 mod next;
 mod queue;
@@ -17,6 +18,7 @@ pub use snapshot::{Corrupt, Snapshot};
 pub use view::{HolderView, MemberView, View, WaiterView};
 
 use holders::{Holder, Holders};
+use lazy::Lazy;
 use members::Members;
 use next::Next;
 use queue::{Queue, Waiter};
@@ -37,9 +39,9 @@ pub struct Lock {
     /// Until then nobody is granted, for whoever keeps the lock may have forgotten a holder.
     quarantine_until_ms: u64,
     holders: Holders,
-    queue: Queue,
-    members: Members,
-    tombs: Tombs,
+    queue: Lazy<Queue>,
+    members: Lazy<Members>,
+    tombs: Lazy<Tombs>,
 }
 
 /// What one step may still do, and whom it has to wake.
@@ -240,7 +242,7 @@ impl Lock {
             self.holders.pull_in(now, |holder| queue.lease_of(holder));
         }
         self.seen_ms = now.ms;
-        let purged = self.tombs.purge(now.ms);
+        let purged = !self.tombs.is_empty() && self.tombs.purge(now.ms);
         let expired = self.holders.take_expired(now);
         for holder in &expired {
             self.after_hold(holder);

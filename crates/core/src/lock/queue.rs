@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::holders::Holder;
+use super::lazy::Blank;
 use crate::{Ask, ClientId, Label, Member, Now, Owner};
 
 /// One waiter.
@@ -36,7 +37,8 @@ pub(super) struct Client {
 
 /// How often the clock was set back, and to what the last time. A deadline of an earlier era was
 /// meant for another clock: its client is taken for alive for no longer than a waiter lease from the
-/// beginning of this era. So setting a clock back costs one step nothing, however many wait.
+/// beginning of this era. One that had lapsed may so be taken for alive once more, and cost those behind
+/// it that much; in return setting a clock back costs one step nothing, however many wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Era {
     pub(super) number: u64,
@@ -55,6 +57,21 @@ pub(super) struct Queue {
     /// The place where the sweep for the dead goes on; at the front if `None`.
     sweep_at: Option<u64>,
     era: Era,
+}
+
+impl Blank for Queue {
+    fn blank() -> &'static Self {
+        static BLANK: Queue = Queue {
+            places: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            next: 0,
+            sweep_at: None,
+            era: Era { number: 0, began_ms: 0 },
+        };
+        &BLANK
+    }
 }
 
 impl Queue {

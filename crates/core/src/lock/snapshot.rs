@@ -94,9 +94,9 @@ impl Lock {
             seen_ms: snapshot.seen_ms,
             quarantine_until_ms: snapshot.quarantine_until_ms,
             holders,
-            queue,
-            members,
-            tombs,
+            queue: queue.into(),
+            members: members.into(),
+            tombs: tombs.into(),
         };
         lock.audit()?;
         Ok(lock)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::lazy::Blank;
 use crate::{Owner, limits};
 
 /// Invariant: `order` names each owner once, the one that was buried first at the front.
@@ -9,6 +10,13 @@ use crate::{Owner, limits};
 pub(super) struct Tombs {
     until: BTreeMap<Owner, u64>,
     order: VecDeque<Owner>,
+}
+
+impl Blank for Tombs {
+    fn blank() -> &'static Self {
+        static BLANK: Tombs = Tombs { until: BTreeMap::new(), order: VecDeque::new() };
+        &BLANK
+    }
 }
 
 impl Tombs {

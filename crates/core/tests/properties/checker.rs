@@ -33,6 +33,9 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Alive {
+    /// What its last refresh promised.
+    promised_ms: u64,
+    /// No longer than a waiter lease from when the clock was last set back.
     until_ms: u64,
     waiter_lease_ms: u64,
 }
@@ -113,7 +116,7 @@ impl Checker {
 
     fn pull_in(&mut self, now: Now) {
         for alive in self.clients.values_mut() {
-            alive.until_ms = alive.until_ms.min(now.ms + alive.waiter_lease_ms);
+            alive.until_ms = alive.promised_ms.min(now.ms + alive.waiter_lease_ms);
         }
         for held in self.holders.values_mut() {
             let lease_ms = match self.clients.get(&held.client) {
@@ -253,7 +256,8 @@ impl Checker {
     }
 
     fn keep_alive(&mut self, now: Now, client: ClientId, waiter_lease_ms: u64) {
-        self.clients.insert(client, Alive { until_ms: now.ms + waiter_lease_ms, waiter_lease_ms });
+        let until_ms = now.ms + waiter_lease_ms;
+        self.clients.insert(client, Alive { promised_ms: until_ms, until_ms, waiter_lease_ms });
     }
 
     fn end_hold(&mut self, owner: Owner, freed_ms: u64) {

@@ -166,6 +166,7 @@ impl Checker {
 
     pub(super) fn client_gone(&mut self, now: Now, client: ClientId) {
         if let Some(alive) = self.clients.get_mut(&client) {
+            alive.promised_ms = alive.promised_ms.min(now.ms);
             alive.until_ms = alive.until_ms.min(now.ms);
         }
         for waiting in self.waiters.values_mut().filter(|w| w.acquire.client == client) {
