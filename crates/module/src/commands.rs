@@ -430,18 +430,18 @@ fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
         }
         Request::Release { .. } => ctx.redact(3),
         Request::Refresh { client, .. } => program(*client)?,
-        Request::Break { .. } => may_break(ctx, args.get(0))?,
+        // Either may end what somebody else holds.
+        Request::Break { .. } | Request::ClientGone { .. } => may_break(ctx, args.get(0))?,
         Request::PoolAdd { .. } => room(ctx)?,
-        // The server sees for itself who is gone.
-        Request::ClientGone { .. } => return Err(Problem::SYNTAX),
         Request::Resize { .. } | Request::PoolRemove { .. } | Request::Tick => {}
     }
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
-    let (reply, more) = site.step_by(By::Program(&binding), &request);
+    let reply = site.step_by(By::Program(&binding), &request);
     let now_ms = site.now.ms;
     site.finish();
-    ctx.reply_text(wire::encode(&Answered { now_ms, more, reply }));
+    // If one step was not enough, the server goes on by itself.
+    ctx.reply_text(wire::encode(&Answered { now_ms, more: false, reply }));
     Ok(())
 }
 

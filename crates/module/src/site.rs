@@ -65,17 +65,16 @@ impl<'a> Site<'a> {
     /// One step, on behalf of a client of the server.
     pub(crate) fn step(&mut self, request: &Request) -> Reply {
         let until_ms = world(|world| world.until_ms);
-        self.step_by(By::Anyone { until_ms }, request).0
+        self.step_by(By::Anyone { until_ms }, request)
     }
 
-    /// One step, and whether it was not enough.
-    pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> (Reply, bool) {
+    pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> Reply {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
         let step = self.record().step(now, by, request, |entry| ctx.replicate(name, entry));
         world(|world| world.counts.note(&step));
         self.wakes.extend(step.wakes);
         self.more |= step.more;
-        (step.reply, step.more)
+        step.reply
     }
 
     /// The resource that the lock guards asks whether a token is still good.

@@ -68,7 +68,8 @@ pub struct Answer {
     pub reply: Reply,
     /// The engine's time at that step.
     pub stamp: Stamp,
-    /// One step was not enough: a [`Request::Tick`] is wanted.
+    /// One step was not enough, and the engine does not go on by itself: a [`Request::Tick`] is
+    /// wanted.
     pub more: bool,
 }
 

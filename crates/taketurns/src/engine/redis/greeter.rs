@@ -1,5 +1,5 @@
 //! Getting to know a server before anything is asked of it: reads the marker, changes it if it has
-//! to be, and binds the scripts to what it says.
+//! to be, and binds the scripts to what it says, and the module if there is one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +8,8 @@ use redis::{Cmd, Value, cmd};
 use taketurns_core::wire::{Verb, sha1_hex};
 
 use super::marker::{FORM, Look, Marker, Reason, Remembered, judge};
+use super::module::{self, Binder, Module};
+use super::net::errand::Way;
 use super::net::failure::Failure;
 use super::net::link::Link;
 use super::net::session::Greet;
@@ -27,7 +29,7 @@ const COMPARE_AND_SET: &str = "#!lua flags=allow-oom\n\
     redis.call('SET', KEYS[1], ARGV[2])\n\
     return ARGV[2]";
 
-/// The scripts as one run of a server knows them.
+/// The scripts, and the module, as one run of a server knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     binding: Binding,
@@ -35,6 +37,7 @@ pub(super) struct Bound {
     shas: Vec<String>,
     /// Scripts look at the marker themselves, under this key.
     marker_key: Option<Vec<u8>>,
+    pub(super) module: Module,
     /// What the marker has to say still after an acquire on a server whose scripts can't look.
     pub(super) to_confirm: Option<String>,
 }
@@ -43,7 +46,7 @@ impl Bound {
     fn new(binding: Binding) -> Self {
         let sha = |script| sha1_hex(text(script, &binding, TimeFrom::Server));
         let shas = Verb::ALL.into_iter().map(sha).collect();
-        Self { binding, shas, marker_key: None, to_confirm: None }
+        Self { binding, shas, marker_key: None, module: Module::Off, to_confirm: None }
     }
 
     /// Bound to nothing but a run.
@@ -72,8 +75,19 @@ impl Bound {
         self.to_confirm.is_some() && now_ms < self.binding.until_ms
     }
 
-    /// The call of a script on the lock under this key.
-    pub(super) fn command(&self, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+    pub(super) fn has_module(&self) -> bool {
+        self.module.is_bound()
+    }
+
+    /// A step of the lock under this key.
+    pub(super) fn command(&self, way: Way, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+        match (way, &self.module) {
+            (Way::Module, Module::Bound(id)) => module::step(id, verb, key, args),
+            _ => self.script(verb, key, args),
+        }
+    }
+
+    fn script(&self, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
         let mut command = cmd("EVALSHA");
         command.arg(&self.shas[verb as usize]);
         match &self.marker_key {
@@ -94,6 +108,7 @@ pub(super) struct Greeter {
     /// A script of a Cluster can't see a key of another slot.
     scripts_see_marker: bool,
     channel: String,
+    binder: Binder,
     /// The markers that we saw, by their key.
     remembered: Mutex<HashMap<Vec<u8>, Remembered>>,
     /// The last marker of each node of a Cluster, by the number of the node: its key changes with
@@ -112,6 +127,7 @@ impl Greeter {
             failover: config.failover,
             scripts_see_marker: !matches!(config.servers, Servers::Cluster(_)),
             channel,
+            binder: Binder::new(config.native),
             remembered: Mutex::default(),
             of_nodes: Mutex::default(),
             logged: Mutex::default(),
@@ -119,6 +135,13 @@ impl Greeter {
     }
 
     async fn verify(&self, link: &Link, key: Vec<u8>) -> Result<Bound, Failure> {
+        let bound = self.bind_scripts(link, key).await?;
+        let marker_key = bound.marker_key.as_deref();
+        let module = self.binder.bind(link, &bound.binding, marker_key).await?;
+        Ok(Bound { module, ..bound })
+    }
+
+    async fn bind_scripts(&self, link: &Link, key: Vec<u8>) -> Result<Bound, Failure> {
         if self.failover == Failover::Immediate || key.is_empty() {
             return Ok(Bound::new(self.binding(link, None)));
         }
@@ -161,7 +184,7 @@ impl Greeter {
 
     /// The marker as it has to be, and as it is there when this returns.
     async fn settle_marker(&self, link: &Link, key: &[u8]) -> Result<Marker, Failure> {
-        let (now_ms, mut found) = look(link, key).await?;
+        let (mut now_ms, mut found) = look(link, key).await?;
         let mut remembered = self.remembered().get(key).copied();
         let before = self.of_nodes().get(&link.source).cloned();
         let moved = before.filter(|_| remembered.is_none() && !self.scripts_see_marker);
@@ -176,8 +199,12 @@ impl Greeter {
         };
         let is_unknown = found.is_empty() && remembered.is_none() && moved.is_none();
         if is_unknown && has_witness(link, key).await? {
-            let max_lease_ms = self.max_lease_ms;
-            remembered = Some(Remembered { born_ms: 0, max_lease_ms });
+            // It comes after the marker. So if there is one now, somebody has made both since we looked.
+            (now_ms, found) = look(link, key).await?;
+            if found.is_empty() {
+                let max_lease_ms = self.max_lease_ms;
+                remembered = Some(Remembered { born_ms: 0, max_lease_ms });
+            }
         }
         for _ in 0..TRIES {
             let known = match found.as_str() {

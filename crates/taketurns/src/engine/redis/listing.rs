@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redis::{Value, cmd};
 use taketurns_core::{Name, Pattern};
 
+use super::module;
 use super::net::session::Session;
 use super::net::topology::Net;
 use crate::engine::EngineError;
@@ -63,29 +64,44 @@ fn following(names: &[Name], after: Option<&Name>) -> Vec<Name> {
     names[from..].to_vec()
 }
 
-/// Each name once, though SCAN may give one twice, and two nodes may while a slot moves.
+/// Each name once, though SCAN may give one twice, and two nodes may while a slot moves, and the module
+/// may take a lock over while we look.
 async fn scan(net: &Net, prefix: &str, pattern: &Pattern) -> Result<Vec<Name>, EngineError> {
-    let matching = key_pattern(prefix, pattern);
     let mut names = BTreeSet::new();
     for session in net.masters().await? {
-        let mut cursor = String::from("0");
-        loop {
-            let mut command = cmd("SCAN");
-            command.arg(&cursor).arg("MATCH").arg(&matching).arg("COUNT").arg(PAGE);
-            command.arg("TYPE").arg("hash");
-            let reply = net.send(&session, &command).await?;
-            let (next, keys) = page(&session, reply)?;
-            names.extend(keys.iter().filter_map(|key| {
-                let name = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
-                Name::new(name).ok().filter(|name| pattern.matches(name.as_str()))
-            }));
-            if next == "0" {
-                break;
-            }
-            cursor = next;
+        // What the module takes over meanwhile is found by the second.
+        let native = session.bound.has_module().then_some(module::KEY_TYPE);
+        for key_type in [Some("hash"), native].into_iter().flatten() {
+            scan_one(net, &session, key_type, (prefix, pattern), &mut names).await?;
         }
     }
     Ok(names.into_iter().collect())
+}
+
+async fn scan_one(
+    net: &Net,
+    session: &Session,
+    key_type: &str,
+    (prefix, pattern): (&str, &Pattern),
+    names: &mut BTreeSet<Name>,
+) -> Result<(), EngineError> {
+    let matching = key_pattern(prefix, pattern);
+    let mut cursor = String::from("0");
+    loop {
+        let mut command = cmd("SCAN");
+        command.arg(&cursor).arg("MATCH").arg(&matching).arg("COUNT").arg(PAGE);
+        command.arg("TYPE").arg(key_type);
+        let reply = net.send(session, &command).await?;
+        let (next, keys) = page(session, reply)?;
+        names.extend(keys.iter().filter_map(|key| {
+            let name = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
+            Name::new(name).ok().filter(|name| pattern.matches(name.as_str()))
+        }));
+        if next == "0" {
+            return Ok(());
+        }
+        cursor = next;
+    }
 }
 
 fn page(session: &Session, reply: Value) -> Result<(String, Vec<Vec<u8>>), EngineError> {

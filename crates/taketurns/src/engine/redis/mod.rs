@@ -1,9 +1,10 @@
-//! The engine in Redis or Valkey: one hash per lock, one script per kind of request.
+//! The engine in Redis or Valkey: one key per lock, and one script per kind of request; or the module,
+//! where the server has it.
 //!
 //! ```text
-//!   call ──► wire: which script, which words ──► net: which server ──► one run of it
-//!   reply ◄── wire ◄──────────────────────────────────┘                  │
-//!   Wakes ◄── watched: whose is it, is the seal right? ◄── PUBLISH ──────┘ by somebody's step
+//!   call ──► wire: which words ──► net: which server ──► ways: module or script ──► one run of it
+//!   reply ◄── wire ◄─────────────────────┘                                             │
+//!   Wakes ◄── watched: whose is it, is the seal right? ◄── PUBLISH ────────────────────┘ by a step
 //! ```
 //!
 //! A server is greeted before it is asked anything: [`greeter`] compares its run with the marker
@@ -17,10 +18,12 @@ mod fuzz;
 mod greeter;
 mod listing;
 mod marker;
+mod module;
 mod net;
 mod scripts;
 mod view;
 mod watched;
+mod ways;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -35,10 +38,12 @@ use super::{
 };
 use greeter::{Greeter, time_ms};
 use listing::Listing;
+use net::errand::Errand;
 use net::session::Session;
-use net::topology::{Command, Net};
+use net::topology::Net;
 use net::url::Config;
 use watched::Watched;
+use ways::{Step, Ways};
 
 /// A store URL that was understood.
 pub(crate) struct OpenRedis {
@@ -69,6 +74,7 @@ impl Open for OpenRedis {
 struct RedisEngine {
     net: Arc<Net>,
     watched: Arc<Watched>,
+    ways: Arc<Ways>,
     prefix: String,
     max_lease: Duration,
     listing: Listing,
@@ -94,27 +100,27 @@ impl RedisEngine {
         let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
         let net = Net::open(Arc::new(config), channel, hear, wakes, greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
-        Ok(Self { net, watched, prefix, max_lease, listing: Listing::default() })
+        let (ways, listing) = (Arc::default(), Listing::default());
+        Ok(Self { net, watched, ways, prefix, max_lease, listing })
     }
 
     fn key(&self, lock: &Name) -> Vec<u8> {
         format!("{}{lock}", self.prefix).into_bytes()
     }
 
-    /// One script call, to be made for whichever session it is sent on.
-    fn command(&self, lock: &Name, verb: Verb, args: Vec<Vec<u8>>) -> (Vec<u8>, Command) {
+    fn step(&self, lock: &Name, verb: Verb, args: Vec<Vec<u8>>) -> (Vec<u8>, Box<dyn Errand>) {
         let key = self.key(lock);
-        let on = key.clone();
-        (key, Box::new(move |session| session.bound.command(verb, &on, &args)))
+        let step = Step { ways: self.ways.clone(), key: key.clone(), verb, args };
+        (key, Box::new(step))
     }
 
-    fn request(&self, lock: &Name, request: &Request) -> (Vec<u8>, Command) {
+    fn request(&self, lock: &Name, request: &Request) -> (Vec<u8>, Box<dyn Errand>) {
         let (verb, args) = wire::encode_request(request);
-        self.command(lock, verb, args)
+        self.step(lock, verb, args)
     }
 
-    fn show(&self, lock: &Name, waiters_max: usize) -> (Vec<u8>, Command) {
-        self.command(lock, Verb::View, vec![waiters_max.to_string().into_bytes()])
+    fn show(&self, lock: &Name, waiters_max: usize) -> (Vec<u8>, Box<dyn Errand>) {
+        self.step(lock, Verb::View, vec![waiters_max.to_string().into_bytes()])
     }
 }
 
@@ -124,8 +130,8 @@ const TRIES: usize = 5;
 
 impl RedisEngine {
     async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
-        let (key, command) = self.request(lock, request);
-        self.answer(self.net.call(&key, &*command).await?)
+        let (key, step) = self.request(lock, request);
+        self.answer(self.net.call(&key, &*step).await?)
     }
 
     fn answer(&self, (value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
@@ -137,7 +143,7 @@ impl RedisEngine {
         Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
     }
 
-    /// The scripts of a Cluster can't see the marker: what they grant may be something that the node
+    /// The steps in a Cluster can't see the marker: what they grant may be something that the node
     /// has forgotten. So the marker is read right behind each acquire, and sees whatever was lost
     /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
     /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
@@ -148,8 +154,8 @@ impl RedisEngine {
         // What was asked the first time is carried out, whatever becomes of the rest.
         let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
         for attempt in 0..TRIES {
-            let (key, command) = self.request(lock, request);
-            let looked = self.net.call_and_look(&key, &*command).await;
+            let (key, step) = self.request(lock, request);
+            let looked = self.net.call_and_look(&key, &*step).await;
             let (answered, as_greeted) =
                 if attempt == 0 { looked? } else { looked.map_err(unknown)? };
             let session = answered.1.clone();
@@ -239,8 +245,8 @@ impl Engine for RedisEngine {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            let (key, command) = self.show(lock, waiters_max);
-            seen(self.net.call(&key, &*command).await?)
+            let (key, step) = self.show(lock, waiters_max);
+            seen(self.net.call(&key, &*step).await?)
         })
     }
 

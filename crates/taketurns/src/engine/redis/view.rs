@@ -1,9 +1,10 @@
-//! What people see of a lock, from what the view script read. Expiry is computed here, since the
-//! script writes nothing.
+//! What people see of a lock, from what the view script read, or as the module shows it. Of the
+//! script's answer expiry is computed here, since it writes nothing.
 
 use std::str::FromStr;
 
 use redis::Value;
+use serde::Deserialize;
 use taketurns_core::wire;
 use taketurns_core::{ClientId, HolderView, Label, Member, MemberView, Token, View, WaiterView};
 
@@ -21,9 +22,26 @@ type Raw = (
     Vec<String>,
 );
 
-/// Reads the script's answer: `None` if it makes no sense, `Some(None)` if there is no such lock and
-/// nothing to say about it.
+/// A lock as the module answers it, in JSON.
+#[derive(Deserialize)]
+struct Native {
+    view: View,
+}
+
+/// Reads an answer: `None` if it makes no sense, `Some(None)` if there is no such lock and nothing to
+/// say about it.
 pub(super) fn read(value: &Value) -> Option<Option<View>> {
+    match value {
+        Value::Nil => Some(None),
+        Value::BulkString(json) => {
+            let native: Native = serde_json::from_slice(json).ok()?;
+            Some(Some(native.view))
+        }
+        value => read_script(value),
+    }
+}
+
+fn read_script(value: &Value) -> Option<Option<View>> {
     if let Ok((now_ms, until_ms)) = redis::from_redis_value::<(u64, u64)>(value.clone()) {
         let quarantine_ms = left(until_ms, now_ms);
         return Some(quarantine_ms.map(|_| View { quarantine_ms, ..View::default() }));
@@ -156,4 +174,26 @@ fn waiter(text: &str, now_ms: u64) -> Option<WaiterView> {
 
 fn client_id(text: &str) -> Option<ClientId> {
     u64::from_str_radix(text, 16).ok().map(ClientId::from_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taketurns_core::Kind;
+
+    #[test]
+    fn what_the_module_shows_is_read_as_it_is() {
+        let view = View { kind: Kind::Pool, quarantine_ms: Some(7), ..View::default() };
+        let json = serde_json::json!({ "now_ms": 1, "view": view }).to_string();
+        assert_eq!(read(&Value::BulkString(json.into_bytes())), Some(Some(view)));
+        assert_eq!(read(&Value::Nil), Some(None), "there is no such lock");
+    }
+
+    #[test]
+    fn what_is_no_view_is_not_read() {
+        for junk in ["", "{}", "{\"now_ms\":1}", "[]", "{\"view\":null}"] {
+            assert_eq!(read(&Value::BulkString(junk.into())), None, "{junk}");
+        }
+        assert_eq!(read(&Value::Okay), None);
+    }
 }

@@ -45,6 +45,19 @@ pub(crate) enum Warning {
          min-replicas-to-write 1 and min-replicas-max-lag)"
     )]
     Unguarded,
+    #[error(
+        "it has the module, and its replica {0} does not: a fail-over to that would lose every lock \
+         (load the module there too)"
+    )]
+    Lacking(String),
+}
+
+impl Warning {
+    /// Of replicas without the module of their master.
+    pub(crate) fn lacking(replicas: &[Address]) -> Option<Self> {
+        let names: Vec<_> = replicas.iter().map(Address::to_string).collect();
+        (!names.is_empty()).then(|| Self::Lacking(names.join(", ")))
+    }
 }
 
 /// Why this server won't do at all.
@@ -115,6 +128,7 @@ mod tests {
             eviction_policy: Some("noeviction".to_owned()),
             maxmemory: 0,
             cluster_enabled: false,
+            replicas: Vec::new(),
             now_ms: 1_000_000,
         }
     }
@@ -150,6 +164,14 @@ mod tests {
         let loading = ServerFacts { loading: true, ..facts() };
         let loading = refused(&loading, Placement::Single, true);
         assert!(matches!(loading, Some(Failure::Unreachable(_))), "{loading:?}");
+    }
+
+    #[test]
+    fn replicas_without_the_module_are_named() {
+        let at = |port| Address { host: "h".to_owned(), port };
+        assert_eq!(Warning::lacking(&[]), None);
+        let both = Warning::lacking(&[at(1), at(2)]).unwrap().to_string();
+        assert!(both.contains("its replica h:1, h:2 does not"), "{both}");
     }
 
     #[test]

@@ -9,18 +9,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 use tokio::time::sleep;
 
 use super::check::refusal;
 use super::door::{Door, Opening};
+use super::errand::Errand;
 use super::failure::Failure;
 use super::line::{Task, lock};
 use super::link::Link;
 use super::look::{self, Look, Seen};
 use super::nodes::{Map, Node};
 use super::opener::{Opener, Wanted};
-use super::session::{Again, Patience, Session};
+use super::session::{Again, Next, Patience, Session};
 use super::slots::{self, Range};
 use super::url::Address;
 
@@ -141,7 +142,7 @@ impl Cluster {
     pub(crate) async fn call(
         self: &Arc<Self>,
         key: &[u8],
-        command: &(dyn Fn(&Session) -> Cmd + Sync),
+        errand: &dyn Errand,
         look: Look,
     ) -> Result<((Value, Arc<Session>), bool), Failure> {
         self.home().await?;
@@ -150,7 +151,9 @@ impl Cluster {
         let (mut patience, mut pauses) = (Patience::default(), TRY_AGAIN_AFTER.iter());
         loop {
             let session = self.session(&node).await?;
-            let failure = match look::send(&session, command(&session), asking, look).await {
+            let way = errand.way(&session);
+            let command = errand.command(&session, way);
+            let failure = match look::send(&session, command, asking, look).await {
                 Ok((value, seen)) => {
                     if seen == Seen::Elsewhere {
                         self.refresh();
@@ -174,11 +177,12 @@ impl Cluster {
                     Some(pause) => sleep(*pause).await,
                     None => return Err(failure),
                 },
-                _ => match patience.again(&failure) {
-                    Some(again) => {
+                _ => match patience.again(failure, || errand.turn(&session, way)) {
+                    Ok(Next::Now) => {}
+                    Ok(Next::After(again)) => {
                         self.again_on(&node, &session, again).await?;
                     }
-                    None => {
+                    Err(failure) => {
                         self.note(&failure);
                         return Err(failure);
                     }
@@ -198,7 +202,11 @@ impl Cluster {
     pub(crate) fn note(self: &Arc<Self>, failure: &Failure) {
         if !matches!(
             failure,
-            Failure::Broken(_) | Failure::WrongType(_) | Failure::NoScript | Failure::Reverify
+            Failure::Broken(_)
+                | Failure::NoCommand(_)
+                | Failure::WrongType(_)
+                | Failure::NoScript
+                | Failure::Reverify
         ) {
             self.refresh();
         }

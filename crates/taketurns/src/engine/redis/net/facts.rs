@@ -1,5 +1,7 @@
 //! What a server says of itself, read from `INFO` and `TIME`.
 
+use super::url::Address;
+
 /// The sections that are asked for, each by its own command: before 7.0 there was no other way, and
 /// an old server is to be told that it is too old.
 pub(crate) const SECTIONS: [&str; 5] =
@@ -19,6 +21,8 @@ pub(crate) struct ServerFacts {
     pub(crate) eviction_policy: Option<String>,
     pub(crate) maxmemory: u64,
     pub(crate) cluster_enabled: bool,
+    /// Those that follow it now, if it is a master.
+    pub(crate) replicas: Vec<Address>,
     /// Its clock.
     pub(crate) now_ms: u64,
 }
@@ -68,9 +72,20 @@ impl ServerFacts {
             maxmemory: number("maxmemory").unwrap_or(0),
             cluster_enabled: field("cluster_enabled") == Some("1")
                 || field("redis_mode") == Some("cluster"),
+            replicas: info.lines().filter_map(replica).collect(),
             now_ms,
         })
     }
+}
+
+/// `slave0:ip=10.0.0.7,port=6379,state=online,offset=42,lag=0`
+fn replica(line: &str) -> Option<Address> {
+    let (number, about) = line.trim().strip_prefix("slave")?.split_once(':')?;
+    number.parse::<u32>().ok()?;
+    let part =
+        |name: &str| about.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    let host = part("ip").filter(|host| !host.is_empty())?;
+    Address::of_parts(host, part("port")?.parse().ok()?, host)
 }
 
 /// `7.0.15`, `7.4`, `8.0.0-rc1`.
@@ -103,6 +118,7 @@ mod tests {
                 eviction_policy: Some("allkeys-lru".to_owned()),
                 maxmemory: 1_048_576,
                 cluster_enabled: false,
+                replicas: Vec::new(),
                 now_ms: 77,
             }
         );
@@ -117,6 +133,19 @@ mod tests {
         assert_eq!(facts.role, Role::Replica { of: "10.0.0.9:7001".to_owned() });
         assert!(facts.loading && facts.cluster_enabled);
         assert_eq!((facts.eviction_policy, facts.maxmemory), (None, 0));
+    }
+
+    #[test]
+    fn a_master_names_its_replicas() {
+        let text = format!(
+            "{REDIS}connected_slaves:2\r\n\
+             slave0:ip=10.0.0.7,port=6380,state=online,offset=42,lag=0\r\n\
+             slave1:ip=fe80::1,port=6379,state=wait_bgsave,offset=0,lag=0\r\n\
+             slave2:ip=,port=6379\r\nslave3:ip=h,port=x\r\nslave_repl_offset:1\r\n"
+        );
+        let at = |host: &str, port| Address { host: host.to_owned(), port };
+        let facts = ServerFacts::parse(&text, 0).unwrap();
+        assert_eq!(facts.replicas, [at("10.0.0.7", 6380), at("fe80::1", 6379)]);
     }
 
     #[test]

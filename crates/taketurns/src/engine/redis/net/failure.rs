@@ -5,7 +5,8 @@
 //!   -READONLY                 NotMaster     was not carried out; who is the master?
 //!   connection lost, no reply Unknown       may have been carried out: never sent again here
 //!   -NOPERM, -OOM, …          Broken        was not, and never will be
-//!   -WRONGTYPE                WrongType     the same, because of what is at the key
+//!   -ERR unknown command      NoCommand     the same: the server is too old, or lacks a module
+//!   -WRONGTYPE                WrongType     was not: it may be asked in another way
 //!   -NOSCRIPT, TTVERIFY, -MOVED, -ASK       was not: do something, then send it again
 //! ```
 //!
@@ -32,6 +33,8 @@ pub(crate) enum Failure {
     Unknown(String),
     /// Not carried out, and the same will be said again.
     Broken(String),
+    /// Not carried out: the server does not know such a command.
+    NoCommand(String),
     /// Not carried out: what is at the key is of another type.
     WrongType(String),
     /// The server does not know the script.
@@ -120,6 +123,9 @@ impl Failure {
             "ERR" if detail.contains("DB index") => {
                 broken("has no database of that number: see the end of the URL")
             }
+            "ERR" if detail.starts_with("unknown command") => {
+                Self::NoCommand(format!("{server} answered: {}", harmless(code, detail)))
+            }
             _ => Self::Broken(format!("{server} answered: {}", harmless(code, detail))),
         }
     }
@@ -146,7 +152,9 @@ impl From<Failure> for EngineError {
                 Self::Unreachable(why)
             }
             Failure::Unknown(why) => Self::Unknown(why),
-            Failure::Broken(why) | Failure::WrongType(why) => Self::Broken(why),
+            Failure::Broken(why) | Failure::NoCommand(why) | Failure::WrongType(why) => {
+                Self::Broken(why)
+            }
             // None of these was carried out; only that it goes on like this brings them here.
             Failure::NoScript => busy("forgets its scripts as fast as they are loaded"),
             Failure::Reverify => busy("changes its run as fast as it is looked at"),
@@ -252,7 +260,8 @@ mod tests {
     #[test]
     fn what_was_sent_is_not_repeated() {
         let failure = of("ERR unknown command 'HELLO', with args beginning with: 'AUTH' 'SECRET'");
-        assert!(matches!(failure, Broken(why) if why.contains("HELLO") && !why.contains("SECRET")));
+        let NoCommand(why) = failure else { panic!("{failure:?}") };
+        assert!(why.contains("HELLO") && !why.contains("SECRET"));
     }
 
     #[test]
@@ -261,6 +270,7 @@ mod tests {
         assert_eq!(EngineError::from(Unknown(why())), EngineError::Unknown(why()));
         assert_eq!(EngineError::from(Broken(why())), EngineError::Broken(why()));
         assert_eq!(EngineError::from(WrongType(why())), EngineError::Broken(why()));
+        assert_eq!(EngineError::from(NoCommand(why())), EngineError::Broken(why()));
         assert_eq!(Unknown(why()).before_sending(), Unreachable(why()));
         let moved = Moved { slot: 1, addr: why() };
         for failure in [Unreachable(why()), NotMaster(why()), NoScript, Reverify, moved] {

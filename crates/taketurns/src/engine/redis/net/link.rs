@@ -26,7 +26,7 @@ use super::ear::{Ear, auth};
 use super::entered::entered;
 use super::facts::ServerFacts;
 use super::failure::Failure;
-use super::line::Line;
+use super::line::{Line, Task};
 use super::opener::{Hear, Opener};
 use super::secret::{Credentials, Login};
 use super::url::Address;
@@ -107,6 +107,11 @@ impl Link {
     /// Whose clock its answers are on.
     pub(crate) fn origin(&self) -> Origin {
         Origin { source: self.source, epoch: self.epoch }
+    }
+
+    /// Ties a task to this link.
+    pub(crate) fn keep(&self, task: Task) {
+        self.line.keep(task);
     }
 
     pub(crate) fn is_alive(&self) -> bool {

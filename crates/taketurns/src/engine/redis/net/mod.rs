@@ -1,7 +1,7 @@
 //! How bytes get to servers, and which server they get to.
 //!
 //! ```text
-//!   call(key, command) ─► Net ─► which server?   topology: one, Sentinel's master, Cluster's slots
+//!   call(key, errand) ─► Net ─► which server?   topology: one, Sentinel's master, Cluster's slots
 //!                          │
 //!                        Door ─► Session = Link + Bound   one at a time, opened on demand
 //!                                   │
@@ -15,13 +15,15 @@ mod dial;
 mod door;
 mod ear;
 mod entered;
+pub(super) mod errand;
 mod facts;
 pub(super) mod failure;
-mod line;
+pub(super) mod line;
 pub(super) mod link;
 mod look;
 mod nodes;
 mod opener;
+mod replicas;
 mod secret;
 mod sentinel;
 pub(super) mod session;

@@ -18,6 +18,7 @@ use super::dial::Dialer;
 use super::failure::Failure;
 use super::line::{Died, Task, lock};
 use super::link::Link;
+use super::replicas::lacking;
 use super::session::{Again, Greet, Session};
 use super::url::{Address, Config};
 use crate::engine::{Wakes, Woken};
@@ -79,26 +80,52 @@ impl Opener {
         Ok((opener, idle))
     }
 
-    pub(crate) async fn session(&self, wanted: Wanted) -> Result<Arc<Session>, Failure> {
+    pub(crate) async fn session(self: &Arc<Self>, wanted: Wanted) -> Result<Arc<Session>, Failure> {
         let link = Link::open(self, &wanted.address, wanted.source, wanted.listen).await?;
         self.judge(&link, wanted.first)?;
         let bound = self.greet.greet(&link, wanted.home_key.clone()).await?;
-        Ok(Arc::new(Session { link: Arc::new(link), bound, home_key: wanted.home_key }))
+        let link = Arc::new(link);
+        if bound.has_module() && self.config.strict {
+            let lacking = lacking(self, &link.facts.replicas).await;
+            self.warn(&link, Warning::lacking(&lacking).into_iter().collect())?;
+        } else if bound.has_module() {
+            self.look_at_replicas(&link);
+        }
+        Ok(Arc::new(Session { link, bound, home_key: wanted.home_key }))
     }
 
     /// A session on the same link that knows better.
     pub(crate) async fn rebind(
-        &self,
+        self: &Arc<Self>,
         old: &Session,
         again: Again,
         home_key: Vec<u8>,
     ) -> Result<Arc<Session>, Failure> {
         let link = &old.link;
         let bound = match again {
-            Again::Load => self.greet.load(link, home_key.clone()).await,
-            Again::Greet => self.greet.greet(link, home_key.clone()).await,
+            Again::Load => self.greet.load(link, home_key.clone()).await?,
+            Again::Greet => self.greet.greet(link, home_key.clone()).await?,
         };
-        Ok(Arc::new(Session { link: link.clone(), bound: bound?, home_key }))
+        if bound.has_module() && !old.bound.has_module() {
+            // Never refused: there may be locks held by this very link.
+            self.look_at_replicas(link);
+        }
+        Ok(Arc::new(Session { link: link.clone(), bound, home_key }))
+    }
+
+    /// Warns of replicas that lack the module of their master. Nobody waits for it.
+    fn look_at_replicas(self: &Arc<Self>, link: &Arc<Link>) {
+        if link.facts.replicas.is_empty() {
+            return;
+        }
+        let (opener, of) = (self.clone(), Arc::downgrade(link));
+        let replicas = link.facts.replicas.clone();
+        link.keep(self.spawn(async move {
+            let lacking = lacking(&opener, &replicas).await;
+            if let (Some(warning), Some(link)) = (Warning::lacking(&lacking), of.upgrade()) {
+                opener.log(&link, warning);
+            }
+        }));
     }
 
     fn judge(&self, link: &Link, first: bool) -> Result<(), Failure> {
@@ -111,19 +138,25 @@ impl Opener {
             local_ms: link.opened_ms,
             lag: link.lag,
         };
-        let warnings = warnings(&link.facts, seen);
+        self.warn(link, warnings(&link.facts, seen))
+    }
+
+    fn warn(&self, link: &Link, warnings: Vec<Warning>) -> Result<(), Failure> {
         if self.config.strict && !warnings.is_empty() {
             let all: Vec<_> = warnings.iter().map(Warning::to_string).collect();
             let all = all.join("; ");
             return Err(Failure::Broken(format!("{} (strict=true): {all}", link.address)));
         }
-        for warning in warnings {
-            let key = (link.address.clone(), discriminant(&warning));
-            if lock(&self.warned).insert(key) {
-                tracing::warn!(server = %link.address, "{warning}");
-            }
-        }
+        warnings.into_iter().for_each(|warning| self.log(link, warning));
         Ok(())
+    }
+
+    /// Once.
+    fn log(&self, link: &Link, warning: Warning) {
+        let key = (link.address.clone(), discriminant(&warning));
+        if lock(&self.warned).insert(key) {
+            tracing::warn!(server = %link.address, "{warning}");
+        }
     }
 
     pub(crate) fn next_epoch(&self) -> u64 {

@@ -81,7 +81,7 @@ impl Sentinels {
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
         let reply = send(line, sentinel, &question).await.map_err(|failure| match failure {
-            Failure::Broken(why) if why.contains("unknown command") => Failure::Broken(format!(
+            Failure::NoCommand(_) => Failure::Broken(format!(
                 "{sentinel} is no Sentinel: use redis://, or name Sentinels"
             )),
             other => other,

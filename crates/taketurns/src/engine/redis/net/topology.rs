@@ -1,9 +1,9 @@
 //! The servers as the engine sees them: ask for a key, and get an answer from whoever has it.
 //!
 //! ```text
-//!   call(key, command) ─► session ─► send ─► answer, and by which session
-//!                            ▲         │ NOSCRIPT: load    TTVERIFY: greet
-//!                            └─────────┘ neither was carried out
+//!   call(key, errand) ─► session ─► send ─► answer, and by which session
+//!                           ▲         │ NOSCRIPT: load   TTVERIFY: greet   WRONGTYPE: another way
+//!                           └─────────┘ none was carried out
 //! ```
 //!
 //! What may have been carried out is never sent again here: the caller is told so.
@@ -21,21 +21,19 @@ use tokio::time::timeout;
 use super::check::Placement;
 use super::cluster::Cluster;
 use super::entered::{entered, together};
+use super::errand::{Errand, Way};
 use super::failure::Failure;
 use super::line::lock;
 use super::look::Look;
 use super::opener::{Hear, Opener};
 use super::sentinel::Sentinels;
-use super::session::{Again, Greet, Patience, Session};
+use super::session::{Again, Greet, Next, Patience, Session};
 use super::solo::{Finder, Solo};
 use super::url::{Config, Servers};
 use crate::engine::{EngineError, Origin, Wakes};
 
 /// Tasks that were told to end do so at their next turn.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-
-/// Makes a command for the session that it is going to be sent on.
-pub(crate) type Command = Box<dyn Fn(&Session) -> Cmd + Send + Sync>;
 
 type Answered = Result<(Value, Arc<Session>), Failure>;
 
@@ -94,13 +92,13 @@ impl Net {
         }
     }
 
-    /// Runs one command on the server of the key. `command` is asked anew for each try.
+    /// Runs one command on the server of the key. `errand` is asked anew for each try.
     pub(crate) async fn call(
         &self,
         key: &[u8],
-        command: &(dyn Fn(&Session) -> Cmd + Sync),
+        errand: &dyn Errand,
     ) -> Result<(Value, Arc<Session>), EngineError> {
-        Ok(entered(&self.opener.runtime, self.call_once(key, command)).await?)
+        Ok(entered(&self.opener.runtime, self.call_once(key, errand)).await?)
     }
 
     /// The same, and whether the server was as it was greeted when the command had been carried out.
@@ -108,21 +106,21 @@ impl Net {
     pub(crate) async fn call_and_look(
         &self,
         key: &[u8],
-        command: &(dyn Fn(&Session) -> Cmd + Sync),
+        errand: &dyn Errand,
     ) -> Result<((Value, Arc<Session>), bool), EngineError> {
         let looking = async {
             match &self.topology {
-                Topology::Cluster(cluster) => cluster.call(key, command, Look::Behind).await,
-                Topology::Solo(_) => Ok((self.call_once(key, command).await?, true)),
+                Topology::Cluster(cluster) => cluster.call(key, errand, Look::Behind).await,
+                Topology::Solo(_) => Ok((self.call_once(key, errand).await?, true)),
             }
         };
         Ok(entered(&self.opener.runtime, looking).await?)
     }
 
-    async fn call_once(&self, key: &[u8], command: &(dyn Fn(&Session) -> Cmd + Sync)) -> Answered {
+    async fn call_once(&self, key: &[u8], errand: &dyn Errand) -> Answered {
         let solo = match &self.topology {
             Topology::Cluster(cluster) => {
-                let answered = cluster.call(key, command, Look::No).await;
+                let answered = cluster.call(key, errand, Look::No).await;
                 return answered.map(|(answered, _)| answered);
             }
             Topology::Solo(solo) => solo,
@@ -130,13 +128,15 @@ impl Net {
         let mut patience = Patience::default();
         let mut session = solo.session().await?;
         loop {
-            let failure = match session.link.send(&command(&session)).await {
+            let way = errand.way(&session);
+            let failure = match session.link.send(&errand.command(&session, way)).await {
                 Ok(value) => return Ok((value, session)),
                 Err(failure) => failure,
             };
-            match patience.again(&failure) {
-                Some(again) => session = solo.again(&session, again).await?,
-                None => {
+            match patience.again(failure, || errand.turn(&session, way)) {
+                Ok(Next::Now) => {}
+                Ok(Next::After(again)) => session = solo.again(&session, again).await?,
+                Err(failure) => {
                     solo.note(&session, &failure);
                     return Err(failure);
                 }
@@ -147,14 +147,14 @@ impl Net {
     /// Runs several, each on the server of its key: one write per server, answers in order.
     pub(crate) async fn call_all(
         &self,
-        calls: &[(Vec<u8>, Command)],
+        calls: &[(Vec<u8>, Box<dyn Errand>)],
     ) -> Vec<Result<(Value, Arc<Session>), EngineError>> {
         entered(&self.opener.runtime, self.call_each(calls)).await
     }
 
     async fn call_each(
         &self,
-        calls: &[(Vec<u8>, Command)],
+        calls: &[(Vec<u8>, Box<dyn Errand>)],
     ) -> Vec<Result<(Value, Arc<Session>), EngineError>> {
         let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, (key, _)) in calls.iter().enumerate() {
@@ -166,31 +166,50 @@ impl Net {
         let answered = together(writes.collect()).await;
         let mut answers: Vec<(usize, Answered)> = answered.into_iter().flatten().collect();
         answers.sort_by_key(|(index, _)| *index);
-        let mut results = Vec::with_capacity(calls.len());
-        for (index, answer) in answers {
-            let (key, command) = &calls[index];
-            let answer = match answer {
-                // None of these was carried out.
-                Err(
-                    Failure::Moved { .. }
-                    | Failure::Ask { .. }
-                    | Failure::TryAgain(_)
-                    | Failure::NoScript
-                    | Failure::Reverify,
-                ) => self.call_once(key, command.as_ref()).await,
-                answer => answer,
-            };
-            results.push(answer.map_err(EngineError::from));
-        }
-        results
+        answers.into_iter().map(|(_, answer)| answer.map_err(EngineError::from)).collect()
     }
 
+    /// What was not carried out is sent again. The first sees to what was in the way of it, and the
+    /// others follow in one write: there may be a thousand, each with a lease that runs.
     async fn call_group(
         &self,
-        calls: &[(Vec<u8>, Command)],
+        calls: &[(Vec<u8>, Box<dyn Errand>)],
         group: Vec<usize>,
-    ) -> Vec<(usize, Answered)> {
-        let Some(first) = group.first() else { return Vec::new() };
+    ) -> BTreeMap<usize, Answered> {
+        let mut answers = self.send_group(calls, group).await;
+        let held_up = |(index, answer): (&usize, &Answered)| match answer {
+            Err(Failure::NoScript | Failure::Reverify | Failure::WrongType(_)) => Some(*index),
+            _ => None,
+        };
+        let mut held_up: Vec<usize> = answers.iter().filter_map(held_up).collect();
+        if let Some(first) = held_up.first().copied() {
+            let (key, errand) = &calls[first];
+            let answer = self.call_once(key, &**errand).await;
+            answers.extend(self.send_group(calls, held_up.split_off(1)).await);
+            answers.insert(first, answer);
+        }
+        for (index, answer) in &mut answers {
+            let again = match answer {
+                Err(Failure::Moved { .. } | Failure::Ask { .. } | Failure::TryAgain(_)) => true,
+                Err(Failure::NoScript | Failure::Reverify | Failure::WrongType(_)) => {
+                    held_up.first() != Some(index)
+                }
+                _ => false,
+            };
+            if again {
+                let (key, errand) = &calls[*index];
+                *answer = self.call_once(key, &**errand).await;
+            }
+        }
+        answers
+    }
+
+    async fn send_group(
+        &self,
+        calls: &[(Vec<u8>, Box<dyn Errand>)],
+        group: Vec<usize>,
+    ) -> BTreeMap<usize, Answered> {
+        let Some(first) = group.first() else { return BTreeMap::new() };
         let session = match &self.topology {
             Topology::Solo(solo) => solo.session().await,
             Topology::Cluster(cluster) => cluster.session_for(&calls[*first].0).await,
@@ -201,10 +220,15 @@ impl Net {
                 return group.into_iter().map(|index| (index, Err(failure.clone()))).collect();
             }
         };
-        let commands = group.iter().map(|index| calls[*index].1(&session)).collect();
-        let answers = session.link.send_all(commands).await;
-        let answered = group.into_iter().zip(answers).map(|(index, answer)| {
+        let ways: Vec<Way> = group.iter().map(|index| calls[*index].1.way(&session)).collect();
+        let commands = group.iter().zip(&ways);
+        let commands = commands.map(|(index, way)| calls[*index].1.command(&session, *way));
+        let answers = session.link.send_all(commands.collect()).await;
+        let answered = group.into_iter().zip(ways).zip(answers).map(|((index, way), answer)| {
             match (&answer, &self.topology) {
+                (Err(Failure::WrongType(_)), _) => {
+                    calls[index].1.turn(&session, way);
+                }
                 (Err(failure), Topology::Solo(solo)) => solo.note(&session, failure),
                 (Err(failure), Topology::Cluster(cluster)) => cluster.note(failure),
                 (Ok(_), _) => {}

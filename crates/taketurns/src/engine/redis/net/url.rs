@@ -27,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) failover: Failover,
     /// Warnings are errors.
     pub(crate) strict: bool,
+    pub(crate) native: Native,
 }
 
 /// Where the locks are.
@@ -51,6 +52,16 @@ pub(crate) enum Failover {
     Quarantine,
     Strict,
     Immediate,
+}
+
+/// Is a server's module used?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Native {
+    /// Where there is one.
+    Auto,
+    Off,
+    /// A server without it won't do.
+    Required,
 }
 
 /// A host, by name or number, and a port.
@@ -126,6 +137,7 @@ impl Config {
             max_lease: options.max_lease()?,
             failover: options.failover()?,
             strict: options.strict()?,
+            native: options.module()?,
         };
         options.finish()?;
         Ok(config)

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::secret::{Credentials, Source};
-use super::url::{Failover, Tls, decode};
+use super::url::{Failover, Native, Tls, decode};
 
 /// For the error about an unknown one.
-const KNOWN: &str = "prefix, max_lease, failover, strict, password_file, password_env, ca, cert, \
-                     key, sentinel_user, sentinel_password_file, sentinel_password_env";
+const KNOWN: &str = "prefix, max_lease, failover, strict, module, password_file, password_env, ca, \
+                     cert, key, sentinel_user, sentinel_password_file, sentinel_password_env";
 
 const PREFIX_BYTES_MAX: usize = 64;
 const MAX_LEASE_S: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
@@ -128,6 +128,15 @@ impl Options {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
             Some(_) => Err("strict is one of true, false".to_owned()),
+        }
+    }
+
+    pub(crate) fn module(&mut self) -> Result<Native, String> {
+        match self.take("module").as_deref() {
+            None | Some("auto") => Ok(Native::Auto),
+            Some("off") => Ok(Native::Off),
+            Some("required") => Ok(Native::Required),
+            Some(_) => Err("module is one of auto, off, required".to_owned()),
         }
     }
 }

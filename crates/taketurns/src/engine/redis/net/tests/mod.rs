@@ -9,4 +9,5 @@ mod sentinel;
 mod server;
 mod single;
 mod tls;
+mod turns;
 mod urls;

@@ -8,10 +8,11 @@ use taketurns_servers::PATIENCE;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::super::errand::Errand;
 use super::super::failure::Failure;
 use super::super::link::Link;
 use super::super::session::{Greet, Session};
-use super::super::topology::{Command, Net};
+use super::super::topology::Net;
 use super::super::url::Config;
 use crate::engine::redis::greeter::Bound;
 use crate::engine::{EngineError, EngineFuture, Wakes, Woken};
@@ -82,7 +83,7 @@ impl Party {
 
     pub(crate) async fn call(&self, words: &[&str]) -> Result<(Value, Arc<Session>), EngineError> {
         let key = words.get(1).copied().unwrap_or("key");
-        self.net.call(key.as_bytes(), &|_| command(words)).await
+        self.net.call(key.as_bytes(), &|_: &Session| command(words)).await
     }
 
     /// Calls until it is carried out, as a client would.
@@ -107,7 +108,7 @@ impl Party {
     ) -> Vec<Arc<Session>> {
         let calls = (0..100).map(|_| {
             let net = self.net.clone();
-            async move { net.call(key.as_bytes(), &|_| command(&words)).await }
+            async move { net.call(key.as_bytes(), &|_: &Session| command(&words)).await }
         });
         let answers = calls.collect::<tokio::task::JoinSet<_>>().join_all().await;
         answers.into_iter().map(|answer| answer.unwrap().1).collect()
@@ -134,8 +135,11 @@ pub(crate) fn command(words: &[&str]) -> Cmd {
 }
 
 /// One of those that `Net::call_all` sends together.
-pub(crate) fn a_call<const N: usize>(key: &str, words: [&'static str; N]) -> (Vec<u8>, Command) {
-    (key.into(), Box::new(move |_| command(&words)))
+pub(crate) fn a_call<const N: usize>(
+    key: &str,
+    words: [&'static str; N],
+) -> (Vec<u8>, Box<dyn Errand>) {
+    (key.into(), Box::new(move |_: &Session| command(&words)))
 }
 
 pub(crate) async fn refused(url: &str) -> EngineError {

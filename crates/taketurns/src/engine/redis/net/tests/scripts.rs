@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use redis::Value;
 
+use super::super::session::Session;
 use super::party::{Party, SHA, a_call, command};
 use super::server::{ask, redis};
 use crate::engine::EngineError;
@@ -41,11 +42,11 @@ async fn a_script_that_wants_to_be_verified_is_greeted_and_sent_again() {
     let script = "if redis.call('INCR', KEYS[1]) < 3 then \
                   return redis.error_reply('TTVERIFY run') end return 'fine'";
     let words = ["EVAL", script, "1", "n"];
-    let (value, _) = party.net.call(b"n", &|_| command(&words)).await.unwrap();
+    let (value, _) = party.net.call(b"n", &|_: &Session| command(&words)).await.unwrap();
     assert_eq!(super::party::text(&value), "fine");
     assert_eq!(party.host.greets.load(Ordering::SeqCst), 3);
     let never = ["EVAL", "return redis.error_reply('TTVERIFY run')", "0"];
-    let error = party.net.call(b"n", &|_| command(&never)).await.err().unwrap();
+    let error = party.net.call(b"n", &|_: &Session| command(&never)).await.err().unwrap();
     assert!(matches!(error, EngineError::Unreachable(_)), "{error:?}");
     assert_eq!(party.host.greets.load(Ordering::SeqCst), 5);
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::secret::{Secret, Source};
-use super::super::url::{Address, Config, Failover, Servers, Tls};
+use super::super::url::{Address, Config, Failover, Native, Servers, Tls};
 
 fn parse(url: &str) -> Config {
     Config::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
@@ -28,7 +28,7 @@ fn a_bare_url_means_the_defaults() {
     assert_eq!(config.servers, one("127.0.0.1", 6379));
     assert_eq!((config.db, config.strict, config.tls), (0, false, None));
     assert_eq!((config.prefix.as_str(), config.max_lease), ("tt:", Duration::from_secs(60)));
-    assert_eq!(config.failover, Failover::Quarantine);
+    assert_eq!((config.failover, config.native), (Failover::Quarantine, Native::Auto));
     assert_eq!(
         (config.credentials.user, config.credentials.password),
         (None, Source::Surroundings)
@@ -85,6 +85,11 @@ fn options() {
     assert_eq!((config.failover, config.strict), (Failover::Strict, true));
     assert_eq!(parse("redis://h?prefix=").prefix, "");
     assert_eq!(parse("redis://h?failover=immediate").failover, Failover::Immediate);
+    for (word, native) in
+        [("auto", Native::Auto), ("off", Native::Off), ("required", Native::Required)]
+    {
+        assert_eq!(parse(&format!("redis://h?module={word}")).native, native);
+    }
     assert_eq!(parse("rediss://h").tls, Some(Tls::default()));
     let tls = parse("rediss+cluster://h?ca=/c&cert=/a&key=/b").tls.unwrap();
     assert_eq!(tls.ca, Some("/c".into()));
@@ -124,6 +129,7 @@ const BAD: &[(&str, &str)] = &[
     ("redis://h?max_lease=86401", "max_lease"),
     ("redis://h?failover=never", "quarantine"),
     ("redis://h?strict=1", "strict"),
+    ("redis://h?module=on", "auto, off, required"),
     ("redis://h?protocol=plain", "not there yet"),
     ("redis://h?ca=/x", "rediss"),
     ("rediss://h?cert=/x", "together"),

@@ -1,0 +1,40 @@
+//! Any client will do: `redis-cli`, redis-py, ioredis and the Rust client take turns at one lock.
+//!
+//! ```text
+//!   party    one who takes part, told what to do: a process at its pipes
+//!   rust     the same for the Rust client, on a thread
+//!   turns    what they do to each other
+//!   hundred  a hundred of one kind, in order
+//! ```
+
+mod hundred;
+mod party;
+mod rust;
+mod turns;
+
+use taketurns_servers::{Flavor, Reply, Server, eventually, module_path};
+
+/// What the Rust client calls `NAME`, and everybody else `KEY`.
+const NAME: &str = "shared";
+const KEY: &str = "tt:shared";
+
+fn server(flavor: Flavor) -> Server {
+    let module = module_path().expect("the module");
+    Server::builder(flavor).module(&module, &[]).start().expect("a server")
+}
+
+fn show(server: &Server) -> Reply {
+    server.cli(&["FENCELOCK.SHOW", KEY])
+}
+
+/// Returns when so many wait.
+fn until_waiting(server: &Server, count: usize) {
+    let here = || show(server).field("waiting").and_then(Reply::int);
+    let what = format!("{count} wait");
+    eventually(&what, || (here() == Some(count as i64)).then_some(())).expect("they do");
+}
+
+/// A number of the only holder, such as `left_ms`.
+fn of_holder(server: &Server, name: &str) -> Option<i64> {
+    show(server).field("holders")?.array()?.first()?.field(name)?.int()
+}

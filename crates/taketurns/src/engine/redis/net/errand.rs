@@ -1,0 +1,46 @@
+//! Something to be asked of whichever server has the key, and in which way: by the module there, or
+//! by scripts. What the way is, and when it is another, is the errand's to say.
+
+use redis::Cmd;
+
+use super::session::Session;
+
+/// How a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Scripts,
+    Module,
+}
+
+/// What to do about a key of another type: it was asked in one way, and not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It goes the other way from now on.
+    Over,
+    /// There may be another way by now: the server has to be greeted before anybody can tell. If
+    /// there is none, perhaps because of this.
+    Look(Option<String>),
+    /// There is no other way, perhaps because of this.
+    Never(Option<String>),
+}
+
+pub(crate) trait Errand: Send + Sync {
+    /// How this server is to be asked now.
+    fn way(&self, _session: &Session) -> Way {
+        Way::Scripts
+    }
+
+    fn command(&self, session: &Session, way: Way) -> Cmd;
+
+    /// That way led to a key of another type.
+    fn turn(&self, _session: &Session, _way: Way) -> Turn {
+        Turn::Never(None)
+    }
+}
+
+/// What is the same in every way.
+impl<F: Fn(&Session) -> Cmd + Send + Sync> Errand for F {
+    fn command(&self, session: &Session, _way: Way) -> Cmd {
+        self(session)
+    }
+}
