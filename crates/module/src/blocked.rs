@@ -36,9 +36,13 @@ pub(crate) fn granted(ctx: &Ctx, secret: u64, token: u64, member: Option<&Member
     }
 }
 
-/// The client is gone, its time is up, or somebody unblocked it. What it wanted is given up in the
-/// next moment: here the server is in the middle of something.
+/// The client is gone, or somebody unblocked it. What it wanted is given up in the next moment: here
+/// the server is in the middle of something.
 pub(crate) fn left(ctx: &Ctx, handle: Handle) {
-    world(|world| world.left(handle));
+    if world(|world| world.left(handle)) {
+        // The server keeps what belongs to a wait until it is told that it is over, also when there
+        // is nobody to be answered any more.
+        handle.unblock(None);
+    }
     chores::arm(ctx);
 }

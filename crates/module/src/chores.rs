@@ -2,7 +2,7 @@
 //! server takes over. Whatever writes is put off to a timer of no delay, when the server is back in
 //! its loop; on a replica it is left to the master.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use taketurns_core::{ClientId, Request, limits};
@@ -179,9 +179,12 @@ fn start_timer(ctx: &Ctx, now_ms: u64, at_ms: u64) {
 pub(crate) fn run(ctx: &Ctx) {
     let now_ms = clock::now().ms;
     world(|world| world.timer = None);
-    let freed = std::mem::take(&mut *freed_list());
+    let freed = std::mem::take(&mut *freed_list()).into_iter().collect();
     for handle in world(|world| world.lost(&freed)) {
         handle.unblock(Some(Outcome::Problem(Problem::GONE)));
+    }
+    for handle in world(|world| world.tired(now_ms)) {
+        handle.unblock(None);
     }
     if world(|world| world.is_replica) {
         world(|world| world.drop_chores());
@@ -200,7 +203,7 @@ pub(crate) fn run(ctx: &Ctx) {
     arm(ctx);
 }
 
-fn carry_out(ctx: &Ctx, job: &Job, open: &mut Option<HashSet<ClientId>>) {
+fn carry_out(ctx: &Ctx, job: &Job, open: &mut Option<HashMap<ClientId, u64>>) {
     ctx.select(job.db);
     let name = Word::new(&job.key);
     let Some(mut site) = Site::find(ctx, &name, job.record) else {
@@ -215,9 +218,15 @@ fn carry_out(ctx: &Ctx, job: &Job, open: &mut Option<HashSet<ClientId>>) {
         Chore::Tick => {
             site.step(&Request::Tick);
         }
+        Chore::Untie(connection) => {
+            let lock = &site.record().lock;
+            let is_held = |owner| lock.kept_by(owner).is_some();
+            world(|world| world.keep_ties(connection, job.record, is_held));
+        }
         Chore::Sort => {
             let open = open.get_or_insert_with(|| world(|world| world.open_clients()));
-            for owner in site.record().lock.cut_off(|client| open.contains(&client)) {
+            let claims = |client| world(|world| world.claims(open, client, job.record));
+            for owner in site.record().lock.cut_off(claims) {
                 site.step(&Request::Release { owner, bury_until_ms: 0 });
             }
         }

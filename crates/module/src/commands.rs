@@ -214,8 +214,8 @@ fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
     let (reply, now_ms, record) = (site.step(&request), site.now.ms, site.record().id);
     match (&reply, wait_ms) {
         (Reply::Queued(_), Some(wait_ms)) => {
-            let handle = ctx.block(wait_ms);
-            let waiter = Waiter { handle, connection, record, owner, secret };
+            let (handle, until_ms) = (ctx.block(), now_ms.saturating_add(wait_ms));
+            let waiter = Waiter { handle, connection, record, owner, secret, until_ms };
             world(|world| world.wait(client, waiter));
         }
         (Reply::Granted(_), _) if words.bound => {
@@ -245,7 +245,6 @@ fn with_secret(
     owner: Owner,
     request: impl FnOnce(&Site<'_>, ClientId) -> Request,
 ) -> Result<Reply, Problem> {
-    ctx.redact(1);
     writable()?;
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
@@ -259,6 +258,7 @@ fn with_secret(
 }
 
 fn release(ctx: &Ctx, args: Args<'_>) -> Done {
+    ctx.redact(1);
     let owner = secret::owner(words::secret(args.get(1))?);
     let release = |_: &Site<'_>, _| Request::Release { owner, bury_until_ms: 0 };
     match with_secret(ctx, args, owner, release)? {
@@ -272,6 +272,8 @@ fn release(ctx: &Ctx, args: Args<'_>) -> Done {
 }
 
 fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
+    // Before anything can be found wrong with the command.
+    ctx.redact(1);
     let (secret, lease_ms) = words::renew(&args.from(1), max_lease_ms())?;
     let owner = secret::owner(secret);
     let renew = |_: &Site<'_>, client| Request::Renew { owner, client, lease_ms };
@@ -402,6 +404,10 @@ fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
 
 /// `FENCELOCK.DO key binding verb …`.
 fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
+    // An owner, if it is anything secret; before anything can be found wrong with the request.
+    if args.len() > 3 {
+        ctx.redact(3);
+    }
     let binding = world(|world| world.bindings.get(args.get(1))).ok_or(Problem::UNVERIFIED)?;
     if !binding.marker_key.is_empty() {
         let marker = crate::sys::Word::new(&binding.marker_key);
@@ -418,22 +424,22 @@ fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
     writable()?;
     match &request {
         Request::Acquire(acquire) => {
-            ctx.redact(3);
             program(acquire.client)?;
             lease(acquire.lease_ms)?;
             room(ctx)?;
         }
         Request::Renew { client, lease_ms, .. } => {
-            ctx.redact(3);
             program(*client)?;
             lease(*lease_ms)?;
         }
-        Request::Release { .. } => ctx.redact(3),
         Request::Refresh { client, .. } => program(*client)?,
         // Either may end what somebody else holds.
         Request::Break { .. } | Request::ClientGone { .. } => may_break(ctx, args.get(0))?,
         Request::PoolAdd { .. } => room(ctx)?,
-        Request::Resize { .. } | Request::PoolRemove { .. } | Request::Tick => {}
+        Request::Release { .. }
+        | Request::Resize { .. }
+        | Request::PoolRemove { .. }
+        | Request::Tick => {}
     }
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;

@@ -36,6 +36,8 @@ pub(crate) struct Record {
     pub(crate) admitted: u64,
     /// When the key ends; 0 for never.
     expire_at_ms: u64,
+    /// When the server was told that it ends.
+    told_end_ms: u64,
     /// Somebody may hold it by a connection.
     has_bound: bool,
     /// The server knows where it is: see [`crate::world::World::house`].
@@ -67,7 +69,7 @@ pub(crate) enum Entry<'a> {
         request: Cow<'a, Request>,
     },
     /// A token was admitted.
-    Admit { now_ms: u64, token: u64 },
+    Admit { now_ms: u64, token: u64, run: Cow<'a, str> },
     /// All of it, instead of whatever is there.
     State(Cow<'a, [u8]>),
 }
@@ -96,6 +98,7 @@ impl Record {
             channel,
             admitted: 0,
             expire_at_ms: 0,
+            told_end_ms: 0,
             has_bound: false,
             is_housed: false,
         }
@@ -106,7 +109,9 @@ impl Record {
         let mut lock = self.lock.clone();
         lock.reboot();
         let copy = Self::of(lock, self.run.clone(), self.channel.clone());
-        Self { admitted: self.admitted, expire_at_ms: self.expire_at_ms, ..copy }
+        // The server copies the end of the key along.
+        let (expire_at_ms, told_end_ms) = (self.expire_at_ms, self.told_end_ms);
+        Self { admitted: self.admitted, expire_at_ms, told_end_ms, ..copy }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -122,9 +127,20 @@ impl Record {
         postcard::to_allocvec(&stored).unwrap_or_default()
     }
 
+    /// One that the server keeps, with the end of its key.
+    ///
     /// # Errors
     /// Why these bytes are no lock.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let record = Self::from_entry(bytes)?;
+        Ok(Self { told_end_ms: record.expire_at_ms, ..record })
+    }
+
+    /// One that comes in an entry.
+    ///
+    /// # Errors
+    /// Why these bytes are no lock.
+    pub(crate) fn from_entry(bytes: &[u8]) -> Result<Self, String> {
         let stored: Stored<'_> = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
         let lock = Lock::restore(stored.snapshot).map_err(|error| error.to_string())?;
         let record = Self::of(lock, stored.run.into(), stored.channel.into());
@@ -163,12 +179,14 @@ impl Record {
         self.set_quarantine(until_ms);
         let seen_ms = self.lock.seen_ms();
         let step = self.lock.apply(now, request);
-        self.note_bound(request);
         let moved = match by {
             By::Program(binding) => self.used_by(&binding.run, &binding.channel),
             By::Anyone { .. } => false,
         };
+        // What is not repeated elsewhere must not change anything here.
         if step.changed || moved {
+            self.note_bound(request);
+            self.set_end();
             let entry = Entry::Step {
                 seen_ms,
                 quarantine_until_ms: until_ms,
@@ -196,20 +214,22 @@ impl Record {
         if token < newest {
             return Err(Stale::Older { newest });
         }
-        // Nothing is known of it. A token is not older than the clock at its grant, unless the lock
-        // has been forgotten since; and none is newer than the clock but those of a lock that gives
-        // out more than one in a microsecond, or whose clock was ahead.
         let retention_us = limits::RETENTION_MS * 1_000;
+        // Nothing is known of it. A token is not older than the clock at its grant, unless the lock
+        // has been forgotten since.
         if newest == 0 && token < now.wall_us.saturating_sub(retention_us) {
             return Err(Stale::Forgotten);
         }
-        let given = self.lock.last_token().map_or(0, |token| token.raw());
-        if token > given.max(now.wall_us.saturating_add(retention_us)) {
+        // Nobody can shut out those to come with a token that was made up. Where the lock itself is
+        // kept elsewhere, clocks may differ.
+        let newest_given = self.lock.last_token().map(|token| token.raw());
+        if token > newest_given.unwrap_or(now.wall_us.saturating_add(retention_us)) {
             return Err(Stale::NeverGiven);
         }
         if token > newest {
             self.admitted_at(now.ms, token);
-            Entry::Admit { now_ms: now.ms, token }.with_bytes(replicate);
+            let run = Cow::Borrowed(&*self.run);
+            Entry::Admit { now_ms: now.ms, token, run }.with_bytes(replicate);
         }
         Ok(())
     }
@@ -223,8 +243,14 @@ impl Record {
                 self.lock.apply(*now, request);
                 self.note_bound(request);
                 self.used_by(&Arc::from(&**run), &Arc::from(&**channel));
+                self.set_end();
             }
-            Entry::Admit { now_ms, token } => self.admitted_at(*now_ms, *token),
+            Entry::Admit { now_ms, token, run } => {
+                self.admitted_at(*now_ms, *token);
+                if *self.run != **run {
+                    self.run = Arc::from(&**run);
+                }
+            }
             Entry::State(_) => {}
         }
     }
@@ -232,38 +258,50 @@ impl Record {
     /// Until when nothing may be granted.
     pub(crate) fn quarantine_until_ms(&self, now: Now, by: By<'_>) -> u64 {
         let own_ms = self.lock.quarantine_until_ms();
-        let binding = match by {
-            By::Anyone { until_ms } => return own_ms.max(until_ms),
-            By::Program(binding) => binding,
+        let max_lease_ms = match by {
+            By::Program(binding) => binding.max_lease_ms,
+            By::Anyone { .. } => limits::LEASE_MS_MAX,
         };
-        let far_ms = now.ms.saturating_add(limits::quarantine_ms_max(binding.max_lease_ms));
-        let from_now_ms = now.ms.saturating_add(binding.max_lease_ms);
+        let far_ms = now.ms.saturating_add(limits::quarantine_ms_max(max_lease_ms));
+        let from_now_ms = now.ms.saturating_add(max_lease_ms);
         // Of a clock that was set back since: no quarantine is that long.
         let own_ms = if own_ms > far_ms { from_now_ms } else { own_ms };
-        // Last used in a run of which this server knows nothing: what it says may be old.
-        let moved_ms = if binding.knows(&self.run) { 0 } else { from_now_ms };
-        own_ms.max(moved_ms).max(binding.until_ms_at(now.ms))
+        match by {
+            By::Anyone { until_ms } => own_ms.max(until_ms),
+            By::Program(binding) => {
+                // Last used in a run of which this server knows nothing: what it says may be old.
+                let moved_ms = if binding.knows(&self.run) { 0 } else { from_now_ms };
+                own_ms.max(moved_ms).max(binding.until_ms_at(now.ms).min(far_ms))
+            }
+        }
     }
 
-    /// Tells when the key is to end, if that has to be said anew: `Some(None)` for never.
+    /// When the key is to end, if the server has to be told: `Some(None)` for never.
     pub(crate) fn new_end_ms(&mut self) -> Option<Option<u64>> {
+        let end_ms = self.expire_at_ms;
+        let told_ms = std::mem::replace(&mut self.told_end_ms, end_ms);
+        (told_ms != end_ms).then(|| Some(end_ms).filter(|end_ms| *end_ms > 0))
+    }
+
+    /// Sees to it that the key lives for as long as it has to. Part of each step that is repeated, and
+    /// of no other, so that it is the same everywhere.
+    pub(crate) fn set_end(&mut self) {
         let Some(forget_at_ms) = self.lock.forget_at_ms() else {
-            let had_one = std::mem::take(&mut self.expire_at_ms) > 0;
-            return had_one.then_some(None);
+            self.expire_at_ms = 0;
+            return;
         };
         let is_good =
             forget_at_ms <= self.expire_at_ms && self.expire_at_ms - forget_at_ms <= 2 * SLACK_MS;
-        if is_good {
-            return None;
+        if !is_good {
+            self.expire_at_ms = forget_at_ms.saturating_add(SLACK_MS);
         }
-        self.expire_at_ms = forget_at_ms.saturating_add(SLACK_MS);
-        Some(Some(self.expire_at_ms))
     }
 
     fn admitted_at(&mut self, now_ms: u64, token: u64) {
         self.admitted = token;
         // It is remembered for as long as after a step.
         self.lock.see(self.lock.seen_ms().max(now_ms));
+        self.set_end();
     }
 
     fn set_quarantine(&mut self, until_ms: u64) {

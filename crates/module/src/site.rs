@@ -25,6 +25,8 @@ pub(crate) struct Site<'a> {
     pub(crate) now: Now,
     wakes: Vec<Wake>,
     more: bool,
+    /// Something was done that is repeated elsewhere.
+    changed: bool,
 }
 
 impl<'a> Site<'a> {
@@ -32,28 +34,31 @@ impl<'a> Site<'a> {
     pub(crate) fn open(ctx: &'a Ctx, name: &'a Word<'a>) -> Result<Self, Problem> {
         let now = clock::now();
         let mut key = ctx.open(name);
+        let mut changed = false;
         let fresh = match key.holds() {
             Holds::Lock => None,
             Holds::Nothing => Some(world(|world| world.new_record())),
             Holds::Hash => {
-                let record =
+                let mut record =
                     takeover::idle_hash(ctx, name.bytes(), now).ok_or(Problem::WRONG_TYPE)?;
+                record.set_end();
                 let state = Entry::State(record.to_bytes().into());
                 state.with_bytes(|entry| ctx.replicate(name, entry));
                 key.put(Box::new(record));
+                changed = true;
                 None
             }
             Holds::Other => return Err(Problem::WRONG_TYPE),
         };
-        Ok(Self { ctx, name, key, fresh, now, wakes: Vec::new(), more: false })
+        Ok(Self { ctx, name, key, fresh, now, wakes: Vec::new(), more: false, changed })
     }
 
     /// Opens the lock that was here, if it still is.
     pub(crate) fn find(ctx: &'a Ctx, name: &'a Word<'a>, record: u64) -> Option<Self> {
         let mut key = ctx.open(name);
         key.record().filter(|found| found.id == record)?;
-        let now = clock::now();
-        Some(Self { ctx, name, key, fresh: None, now, wakes: Vec::new(), more: false })
+        let (now, fresh, wakes) = (clock::now(), None, Vec::new());
+        Some(Self { ctx, name, key, fresh, now, wakes, more: false, changed: false })
     }
 
     pub(crate) fn record(&mut self) -> &mut Record {
@@ -70,7 +75,12 @@ impl<'a> Site<'a> {
 
     pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> Reply {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
-        let step = self.record().step(now, by, request, |entry| ctx.replicate(name, entry));
+        let mut changed = false;
+        let step = self.record().step(now, by, request, |entry| {
+            ctx.replicate(name, entry);
+            changed = true;
+        });
+        self.changed |= changed;
         world(|world| world.counts.note(&step));
         self.wakes.extend(step.wakes);
         self.more |= step.more;
@@ -80,7 +90,12 @@ impl<'a> Site<'a> {
     /// The resource that the lock guards asks whether a token is still good.
     pub(crate) fn admit(&mut self, token: u64) -> Result<(), Problem> {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
-        let admitted = self.record().admit(now, token, |entry| ctx.replicate(name, entry));
+        let mut changed = false;
+        let admitted = self.record().admit(now, token, |entry| {
+            ctx.replicate(name, entry);
+            changed = true;
+        });
+        self.changed |= changed;
         admitted.map_err(|stale| Problem::stale(token, stale))
     }
 
@@ -95,7 +110,7 @@ impl<'a> Site<'a> {
             }
         }
         let more_ms = self.more.then_some(self.now.ms);
-        if keep(self.ctx, self.name, self.key, self.fresh, more_ms) {
+        if keep(self.ctx, self.name, self.key, self.fresh, more_ms, self.changed) {
             chores::arm(self.ctx);
         }
     }
@@ -112,7 +127,8 @@ impl<'a> Site<'a> {
             self.ctx.publish(&channel, &message);
             return None;
         }
-        match world(|world| world.wake(client, &event, self.now.ms)) {
+        let (record, now_ms) = (self.record().id, self.now.ms);
+        match world(|world| world.wake(client, record, &event, now_ms)) {
             Some((handle, outcome)) => handle.unblock(Some(outcome)),
             None if matches!(event, WakeEvent::Granted(_)) => return Some(owner),
             None => {}
@@ -128,7 +144,7 @@ pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<()
     let mut fresh = None;
     match (entry, key.holds()) {
         (Entry::State(bytes), _) => {
-            key.put(Box::new(Record::from_bytes(bytes).map_err(|why| corrupt(&why))?));
+            key.put(Box::new(Record::from_entry(bytes).map_err(|why| corrupt(&why))?));
         }
         (_, Holds::Lock) => {}
         (_, Holds::Nothing) => fresh = Some(world(|world| world.new_record())),
@@ -137,7 +153,7 @@ pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<()
     if let Some(record) = key.record().or(fresh.as_deref_mut()) {
         record.repeat(entry);
     }
-    keep(ctx, name, key, fresh, None);
+    keep(ctx, name, key, fresh, None, true);
     Ok(())
 }
 
@@ -149,6 +165,7 @@ fn keep(
     mut key: Key<'_>,
     fresh: Option<Box<Record>>,
     more_ms: Option<u64>,
+    changed: bool,
 ) -> bool {
     if let Some(record) = fresh {
         if record.is_blank() {
@@ -157,7 +174,9 @@ fn keep(
         key.put(record);
     }
     let Some(record) = key.record() else { return false };
-    let (end_ms, is_awaited) = (record.new_end_ms(), record.is_awaited());
+    let end_ms = record.new_end_ms();
+    let is_telling = record.is_housed && world(|world| world.is_telling(record.id));
+    let is_awaited = record.is_awaited() || is_telling;
     if is_awaited {
         let due_ms = more_ms.or_else(|| record.lock.due_ms());
         world(|world| world.house(record.id, ctx.db(), name.bytes(), due_ms));
@@ -165,7 +184,8 @@ fn keep(
     } else if std::mem::take(&mut record.is_housed) {
         world(|world| world.unhouse(record.id));
     }
-    if record.is_blank() {
+    // A copy may be blank from the beginning: what is not repeated elsewhere must not delete it here.
+    if changed && record.is_blank() {
         key.delete();
     } else if let Some(end_ms) = end_ms {
         key.end_at_ms(end_ms);

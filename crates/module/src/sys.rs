@@ -343,14 +343,15 @@ impl Ctx {
         call!(RedisModule_RedactClientCommandArgument(self.raw, arg as c_int + 1));
     }
 
-    /// Has the client wait for its reply; 0 for as long as it takes.
-    pub(crate) fn block(&self, timeout_ms: u64) -> Handle {
+    /// Has the client wait for its reply, for as long as it takes. The server could count the time,
+    /// but Redis 7.0 never answers a client whose time is up in the moment in which it is unblocked.
+    pub(crate) fn block(&self) -> Handle {
         let raw = call!(RedisModule_BlockClient(
             self.raw,
             Some(on_reply),
             Some(on_timeout),
             Some(on_free_outcome),
-            timeout_ms as c_longlong,
+            0,
         ));
         call!(RedisModule_SetDisconnectCallback(raw, Some(on_blocked_gone)));
         Handle(raw as usize)
@@ -663,6 +664,7 @@ extern "C" fn on_reply(
     rm::REDISMODULE_OK as c_int
 }
 
+/// Somebody unblocked it, as if its time was up.
 extern "C" fn on_timeout(
     raw: *mut rm::RedisModuleCtx,
     _: *mut *mut rm::RedisModuleString,

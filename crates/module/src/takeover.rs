@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use taketurns_core::{Kind, Lock, Member, Now, Request, Token, wire};
+use taketurns_core::{Kind, Lock, Member, Now, Request, Token, limits, wire};
 
 use crate::record::Record;
 use crate::sys::{Ctx, Value};
@@ -82,7 +82,8 @@ impl Fields {
 fn read(fields: &Fields, now: Now) -> Option<Record> {
     fields.is_idle(now)?.then_some(())?;
     let kind = wire::kind(fields.text("k")?)?;
-    let mut lock = Lock::idle(kind, Token::from_raw(fields.number("t")?), fields.number("s")?);
+    let token = fields.number("t").filter(|token| *token <= limits::TOKEN_CLOCK_MAX)?;
+    let mut lock = Lock::idle(kind, Token::from_raw(token), fields.number("s")?);
     if kind == Kind::Pool {
         for member in fields.members()? {
             lock.apply(now, &Request::PoolAdd { member });
@@ -139,6 +140,7 @@ mod tests {
         assert!(read(&fields(&[("q", "1 4 4 5 -")]), NOW).is_none(), "waited for");
         assert!(read(&fields(&[("k", "x")]), NOW).is_none());
         assert!(read(&fields(&[("h", "x")]), NOW).is_none());
+        assert!(read(&fields(&[("t", "9007199254740991")]), NOW).is_none(), "no token is left");
         assert!(read(&Fields(HashMap::new()), NOW).is_none());
     }
 

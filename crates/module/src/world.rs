@@ -36,6 +36,15 @@ pub(crate) struct Waiter {
     pub(crate) owner: Owner,
     /// What is to be told to the client: its owner, as an integer.
     pub(crate) secret: u64,
+    /// When its time is up.
+    pub(crate) until_ms: u64,
+}
+
+/// A client that was granted the lock, and whose reply is on its way.
+struct Told {
+    connection: u64,
+    record: u64,
+    owner: Owner,
 }
 
 /// What a connection holds for only as long as it lasts.
@@ -59,6 +68,8 @@ pub(crate) enum Chore {
     Leave(Owner),
     /// The lock comes from elsewhere: those whose connection is not here are gone.
     Sort,
+    /// This connection is tied to it by more than it may hold.
+    Untie(u64),
     /// Its time has come.
     Tick,
 }
@@ -91,9 +102,11 @@ pub(crate) struct World {
     /// What the clock said last.
     pub(crate) clock_ms: u64,
     waiters: HashMap<ClientId, Waiter>,
-    /// Also those that were granted and not told yet: then the owner is here alone.
+    /// Whose time is up when.
+    ends: BTreeSet<(u64, ClientId)>,
+    /// Those who wait, and those who have yet to hear that they don't any more.
     handles: HashMap<Handle, ClientId>,
-    told: HashMap<ClientId, (u64, Owner)>,
+    told: HashMap<ClientId, Told>,
     ties: HashMap<u64, Vec<Tie>>,
     homes: HashMap<u64, Home>,
     due: BTreeSet<(u64, u64)>,
@@ -117,31 +130,71 @@ impl World {
         self.ties.values().map(Vec::len).sum()
     }
 
-    /// Everybody whose connection is open and who still wants what it asked for.
-    pub(crate) fn open_clients(&self) -> HashSet<ClientId> {
-        let tied = self.ties.values().flatten().map(|tie| tie.client);
-        self.waiters.keys().copied().chain(tied).collect()
+    /// Everybody whose connection is open and who still wants what it asked for, and of which lock.
+    pub(crate) fn open_clients(&self) -> HashMap<ClientId, u64> {
+        let tied = self.ties.values().flatten().map(|tie| (tie.client, tie.record));
+        let waiting = self.waiters.iter().map(|(client, waiter)| (*client, waiter.record));
+        waiting.chain(tied).collect()
+    }
+
+    /// Is this lock the one that the client is here for, and not a double of it, made by RESTORE? If
+    /// that one is no more, this is the same, loaded anew.
+    pub(crate) fn claims(
+        &mut self,
+        open: &mut HashMap<ClientId, u64>,
+        client: ClientId,
+        record: u64,
+    ) -> bool {
+        let Some(of) = open.get_mut(&client) else { return false };
+        if *of != record && !self.homes.contains_key(of) {
+            *of = record;
+            let ties = self.ties.values_mut().flatten().filter(|tie| tie.client == client);
+            ties.for_each(|tie| tie.record = record);
+        }
+        *of == record
     }
 
     pub(crate) fn wait(&mut self, client: ClientId, waiter: Waiter) {
         self.handles.insert(waiter.handle, client);
+        self.ends.insert((waiter.until_ms, client));
         self.waiters.insert(client, waiter);
     }
 
-    /// What happened to one who waits on a connection: whom to tell what. `None` if nobody waits
-    /// there any more.
+    fn take_waiter(&mut self, client: ClientId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&client)?;
+        self.ends.remove(&(waiter.until_ms, client));
+        Some(waiter)
+    }
+
+    /// Those who have waited for long enough, to be told so: they give up.
+    pub(crate) fn tired(&mut self, now_ms: u64) -> Vec<Handle> {
+        let mut handles = Vec::new();
+        while let Some(&(_, client)) = self.ends.first().filter(|(until_ms, _)| *until_ms <= now_ms)
+            && let Some(waiter) = self.take_waiter(client)
+        {
+            self.chores.push_back((waiter.record, Chore::Leave(waiter.owner)));
+            handles.push(waiter.handle);
+        }
+        handles
+    }
+
+    /// What happened to one who waits for this lock on a connection: whom to tell what. `None` if
+    /// nobody does any more, or for the lock of which this one is a double.
     pub(crate) fn wake(
         &mut self,
         client: ClientId,
+        record: u64,
         event: &WakeEvent,
         now_ms: u64,
     ) -> Option<(Handle, Outcome)> {
-        let waiter = self.waiters.remove(&client)?;
+        self.waiters.get(&client).filter(|waiter| waiter.record == record)?;
+        let waiter = self.take_waiter(client)?;
         let outcome = match event {
             WakeEvent::Granted(Grant { token, member, .. }) => {
-                self.told.insert(client, (waiter.record, waiter.owner));
+                let Waiter { connection, owner, .. } = waiter;
+                self.told.insert(client, Told { connection, record, owner });
                 if client.is_bound() {
-                    self.tie(waiter.connection, client, waiter.record, waiter.owner);
+                    self.tie(connection, client, record, owner);
                 }
                 Outcome::Granted {
                     secret: waiter.secret,
@@ -166,13 +219,23 @@ impl World {
     }
 
     /// The client is gone, or waits no more: what it asked for is given up, also if it was granted
-    /// a moment ago and never told.
-    pub(crate) fn left(&mut self, handle: Handle) {
-        let Some(client) = self.handles.remove(&handle) else { return };
-        let waiter = self.waiters.remove(&client).map(|waiter| (waiter.record, waiter.owner));
-        if let Some((record, owner)) = waiter.or_else(|| self.told.remove(&client)) {
+    /// a moment ago and never told. True if it has yet to be unblocked.
+    pub(crate) fn left(&mut self, handle: Handle) -> bool {
+        let Some(client) = self.handles.remove(&handle) else { return false };
+        let waiter = self.take_waiter(client);
+        if let Some(Waiter { record, owner, .. }) = waiter {
             self.chores.push_back((record, Chore::Leave(owner)));
         }
+        if let Some(Told { connection, record, owner }) = self.told.remove(&client) {
+            self.untie(connection, owner);
+            self.chores.push_back((record, Chore::Leave(owner)));
+        }
+        waiter.is_some()
+    }
+
+    /// Is somebody about to be told that it was granted this lock? It may be gone before that.
+    pub(crate) fn is_telling(&self, record: u64) -> bool {
+        self.told.values().any(|told| told.record == record)
     }
 
     /// What is held ends with the connection.
@@ -181,6 +244,9 @@ impl World {
         let ties = self.ties.entry(connection).or_default();
         if ties.len() >= TIES && ties.len().is_power_of_two() {
             ties.retain(|tie| homes.contains_key(&tie.record));
+            let records: HashSet<u64> = ties.iter().map(|tie| tie.record).collect();
+            let chores = records.into_iter().map(|record| (record, Chore::Untie(connection)));
+            self.chores.extend(chores);
         }
         ties.push(Tie { client, record, owner });
     }
@@ -192,6 +258,18 @@ impl World {
             if ties.is_empty() {
                 self.ties.remove(&connection);
             }
+        }
+    }
+
+    /// Of what ties a connection to a lock, only what is still held there is kept.
+    pub(crate) fn keep_ties(
+        &mut self,
+        connection: u64,
+        record: u64,
+        is_held: impl Fn(Owner) -> bool,
+    ) {
+        if let Some(ties) = self.ties.get_mut(&connection) {
+            ties.retain(|tie| tie.record != record || is_held(tie.owner));
         }
     }
 
@@ -248,7 +326,7 @@ impl World {
     }
 
     /// These locks are no more: who waited for them is to be told.
-    pub(crate) fn lost(&mut self, records: &[u64]) -> Vec<Handle> {
+    pub(crate) fn lost(&mut self, records: &HashSet<u64>) -> Vec<Handle> {
         for record in records {
             self.unhouse(*record);
         }
@@ -260,7 +338,7 @@ impl World {
             .map(|(client, waiter)| (*client, waiter.handle))
             .collect();
         for (client, _) in &lost {
-            self.waiters.remove(client);
+            self.take_waiter(*client);
         }
         lost.into_iter().map(|(_, handle)| handle).collect()
     }
@@ -307,7 +385,9 @@ impl World {
         if !self.chores.is_empty() {
             return Some(now_ms);
         }
-        self.due.first().map(|(due_ms, _)| *due_ms)
+        let due_ms = self.due.first().map(|(due_ms, _)| *due_ms);
+        let end_ms = self.ends.first().map(|(end_ms, _)| *end_ms);
+        due_ms.into_iter().chain(end_ms).min()
     }
 
     /// A replica does nothing by itself: its master does.

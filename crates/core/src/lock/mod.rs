@@ -68,7 +68,8 @@ impl Lock {
     /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
         let mut work = Work { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
-        let caught_up = self.catch_up(now);
+        let kind = self.kind;
+        let (caught_up, offered) = (self.catch_up(now), self.members.offered());
         self.settle(now, &mut work);
         let reply = match request {
             Request::Acquire(acquire) => self.acquire(now, acquire),
@@ -87,8 +88,11 @@ impl Lock {
             Request::Tick => Reply::Done,
         };
         self.settle(now, &mut work);
-        let settled = work.left < limits::STEP_MAX;
-        let changed = caught_up || settled || may_change(request, &reply);
+        // Members that nobody wants are passed by, which is no work but is remembered.
+        let settled = work.left < limits::STEP_MAX || self.members.offered() != offered;
+        // An idle lock becomes what it is asked for as, also if there is nothing to be had.
+        let turned = self.kind != kind;
+        let changed = caught_up || settled || turned || may_change(request, &reply);
         Step { reply, wakes: work.wakes, more: work.more, changed }
     }
 
@@ -156,7 +160,7 @@ impl Lock {
 
     /// Those who wait or hold for only as long as a connection lasts, and whose connection is not
     /// open any more.
-    pub fn cut_off(&self, is_open: impl Fn(ClientId) -> bool) -> Vec<Owner> {
+    pub fn cut_off(&self, mut is_open: impl FnMut(ClientId) -> bool) -> Vec<Owner> {
         let waiters = self.queue.iter().map(|(_, waiter)| (waiter.client, waiter.owner));
         let holders = self.holders.iter().map(|holder| (holder.client, holder.owner));
         let waiting = waiters.filter(|(client, _)| client.is_connection());
@@ -168,17 +172,25 @@ impl Lock {
     /// About how many bytes it takes, from a look at some of those who hold and wait.
     pub fn memory(&self) -> usize {
         const LOOKS: usize = 64;
-        // An entry of an index, with its share of the tree.
-        const INDEXED: usize = 48;
+        const NUMBER: usize = size_of::<u64>();
+        const OWNER: usize = size_of::<Owner>();
         let average = |total: usize, count: usize| total.checked_div(count).unwrap_or(0);
         let (holding, waiting) = (self.holders.len(), self.queue.len());
         let labels = self.holders.iter().take(LOOKS).map(|holder| holder.label.bytes()).sum();
-        let holder = size_of::<Holder>() + average(labels, holding.min(LOOKS));
+        let holders = match holding {
+            0 | 1 => holding * size_of::<Holder>(),
+            _ => tree(OWNER + size_of::<Holder>(), holding),
+        };
+        let holders = holders + holding * average(labels, holding.min(LOOKS));
         let labels = self.queue.iter().take(LOOKS).map(|(_, waiter)| waiter.label.bytes()).sum();
-        let waiter = size_of::<Waiter>() + 2 * INDEXED + average(labels, waiting.min(LOOKS));
-        let clients = self.queue.clients().count() * (size_of::<queue::Client>() + INDEXED);
-        let members = self.members.len() * 2 * INDEXED + self.tombs.iter().count() * 2 * INDEXED;
-        size_of::<Self>() + holding * holder + waiting * waiter + clients + members
+        let places = tree(NUMBER + size_of::<Waiter>(), waiting);
+        let places = places + waiting * average(labels, waiting.min(LOOKS));
+        let by_owner = tree(OWNER + NUMBER, waiting);
+        let lines = tree(NUMBER, waiting) + tree(6 * NUMBER, waiting.min(1));
+        let clients = tree(NUMBER + size_of::<queue::Client>(), self.queue.clients().count());
+        let members = 2 * tree(4 * NUMBER, self.members.len());
+        let tombs = tree(OWNER + NUMBER, self.tombs.iter().count());
+        size_of::<Self>() + holders + places + by_owner + lines + clients + members + tombs
     }
 
     /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.
@@ -460,6 +472,17 @@ impl Lock {
         if let Some(member) = &holder.member {
             self.members.give_back(member);
         }
+    }
+}
+
+/// About how many bytes a tree of so many entries takes: its nodes have room for eleven, and those of
+/// a large one are filled by little more than half.
+fn tree(entry: usize, count: usize) -> usize {
+    const ROOM: usize = 11;
+    match count {
+        0 => 0,
+        1..=ROOM => ROOM * entry,
+        _ => count * entry * 3 / 2,
     }
 }
 
