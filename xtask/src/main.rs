@@ -1,9 +1,10 @@
 //! The project's own commands.
 //!
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
-//! nothing in the tree. `cargo xtask fix` changes what a machine can mend, and `cargo xtask
-//! servers` starts servers to try things on.
+//! nothing in the tree. `cargo xtask fix` changes what a machine can mend, `cargo xtask servers`
+//! starts servers to try things on, and `cargo xtask fuzz` tries longer to break the module.
 
+mod fuzz;
 mod install;
 mod servers;
 
@@ -20,6 +21,9 @@ usage: cargo xtask COMMAND
   servers [--valkey] [--module]
              starts a server, a Sentinel set and a Cluster, and says where they are; with
              --module all of them have the module, which is built first
+  fuzz [--minutes N] [--seed S]
+             sends the module whatever may break it, for 10 minutes or N, on Redis and on Valkey;
+             the tests do so for some seconds
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
@@ -89,6 +93,7 @@ fn main() -> ExitCode {
             .and_then(|()| install::missing(&[install::Need::Libclang]))
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
+        "fuzz" => fuzz::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

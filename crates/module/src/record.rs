@@ -127,6 +127,16 @@ impl Record {
         postcard::to_allocvec(&stored).unwrap_or_default()
     }
 
+    /// What is the same wherever its steps are repeated: all but the time of the last step, which may
+    /// have changed nothing.
+    pub(crate) fn to_digest(&self) -> Vec<u8> {
+        let mut lock = self.lock.clone();
+        lock.see(0);
+        let (run, channel) = (self.run.clone(), self.channel.clone());
+        let Self { admitted, expire_at_ms, has_bound, .. } = *self;
+        Self { admitted, expire_at_ms, has_bound, ..Self::of(lock, run, channel) }.to_bytes()
+    }
+
     /// One that the server keeps, with the end of its key.
     ///
     /// # Errors

@@ -814,7 +814,7 @@ extern "C" fn on_aof_rewrite(
 
 extern "C" fn on_digest(digest: *mut rm::RedisModuleDigest, value: *mut c_void) {
     // SAFETY: a value of our type.
-    let bytes = unsafe { record(value) }.to_bytes();
+    let bytes = unsafe { record(value) }.to_digest();
     call!(RedisModule_DigestAddStringBuffer(digest, bytes.as_ptr().cast(), bytes.len()));
     call!(RedisModule_DigestEndSequence(digest));
 }

@@ -141,6 +141,25 @@ impl Connection {
         self.stream.get_mut().write_all(&bytes)
     }
 
+    /// Is there something to read, or the end? Does not wait for it.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub fn is_ready(&self) -> io::Result<bool> {
+        if !self.stream.buffer().is_empty() {
+            return Ok(true);
+        }
+        let socket = self.stream.get_ref();
+        socket.set_nonblocking(true)?;
+        let peeked = socket.peek(&mut [0]);
+        socket.set_nonblocking(false)?;
+        match peeked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
+
     /// Reads the next reply or push.
     ///
     /// # Errors

@@ -31,6 +31,24 @@ on_both! {
         assert!(!folder.exists(), "its files are gone");
     }
 
+    fn a_reply_is_seen_to_be_there_before_it_is_read(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let mut connection = server.connect().expect("a connection");
+        assert!(!connection.is_ready().expect("open"), "nobody asked for anything");
+        for _ in 0..2 {
+            connection.send(&["PING"]).expect("open");
+        }
+        let ready = |connection: &Connection| connection.is_ready().expect("open").then_some(());
+        for _ in 0..2 {
+            eventually("a reply comes", || ready(&connection)).expect("a reply");
+            assert_eq!(connection.read().expect("a reply").text(), Some("PONG"));
+        }
+        assert!(!connection.is_ready().expect("open"), "both were read");
+        server.kill();
+        eventually("the end comes", || ready(&connection)).expect("the end");
+        assert_eq!(connection.read().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
     fn a_killed_one_comes_back_empty_at_its_port(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let (port, pid) = (server.port(), server.pid());

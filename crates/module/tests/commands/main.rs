@@ -1,0 +1,21 @@
+//! The commands as a client in any language meets them: every option, every error, waiting, locks
+//! that end with their connection, and attempts to take what is another's. On real servers, over
+//! plain connections.
+
+mod attack;
+mod bound;
+mod breaking;
+mod client;
+mod errors;
+mod expiry;
+mod kinds;
+mod leaving;
+mod looks;
+mod pools;
+mod queue;
+mod races;
+mod registered;
+mod renewal;
+mod secrets;
+mod seed;
+mod tokens;

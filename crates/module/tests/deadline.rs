@@ -1,0 +1,26 @@
+//! A wait whose time is over just as the lock becomes free: the client is told one or the other, and
+//! is never left without a reply.
+
+use taketurns_servers::{Connection, Flavor, Reply, Server, module_path, on_both};
+
+fn acquire(client: &mut Connection, words: &str) {
+    let text = format!("FENCELOCK.ACQUIRE {words}");
+    let words: Vec<&str> = text.split(' ').collect();
+    client.send(&words).expect("sent");
+}
+
+on_both! {
+    fn a_wait_that_ends_with_the_lease_it_waits_for_is_answered(flavor: Flavor) {
+        let module = module_path().expect("the module was built");
+        let server = Server::builder(flavor).module(&module, &[]).start().expect("a server");
+        let mut holder = server.connect().expect("a connection");
+        let mut waiter = server.connect().expect("a connection");
+        for round in 0..300 {
+            acquire(&mut holder, &format!("k{round} 20 MS"));
+            assert!(holder.read().expect("a grant").array().is_some());
+            acquire(&mut waiter, &format!("k{round} 600 WAIT 0.020"));
+            let reply = waiter.read().expect("a reply");
+            assert!(reply == Reply::Nil || reply.array().is_some(), "{reply}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What the module keeps, and where: over restarts, on replicas, through all that can happen to a key,
+//! and in how much memory. Over raw connections, on Redis and Valkey.
+
+mod cluster;
+mod crc64;
+mod gone;
+mod memory;
+mod moved;
+mod payload;
+mod program;
+mod promotion;
+mod quarantine;
+mod replication;
+mod restart;
+mod support;
+mod workload;

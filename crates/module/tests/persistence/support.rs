@@ -1,0 +1,184 @@
+//! A server with the module, and its commands with their replies taken apart.
+
+use taketurns_servers::{Builder, Connection, Flavor, Reply, Server, eventually, module_path};
+
+/// A server to be, with the module.
+pub(crate) fn builder(flavor: Flavor, args: &[&str]) -> Builder {
+    Server::builder(flavor).module(&module_path().expect("the module was built"), args)
+}
+
+/// A server that keeps nothing, with the module.
+pub(crate) fn server(flavor: Flavor) -> Server {
+    builder(flavor, &[]).start().expect("a server")
+}
+
+/// One that logs every step before it answers: what was answered is never lost.
+pub(crate) fn logging(flavor: Flavor, args: &[&str]) -> Builder {
+    builder(flavor, args).appendonly(true).args(["--appendfsync", "always"])
+}
+
+/// Starts a server again, and waits until it has read its files.
+#[track_caller]
+pub(crate) fn restart(server: &Server) {
+    server.restart().expect("a restart");
+    let loaded = || (server.info("persistence").get("loading")? == "0").then_some(());
+    eventually("it has read its files", loaded).expect("loaded");
+}
+
+/// A client of the server.
+pub(crate) struct Client(pub(crate) Connection);
+
+/// What ACQUIRE answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) secret: i64,
+    pub(crate) token: i64,
+    pub(crate) member: Option<String>,
+}
+
+impl Held {
+    /// `None` if it is no grant.
+    pub(crate) fn of(reply: &Reply) -> Option<Self> {
+        let parts = reply.array()?;
+        let member = parts.get(2).and_then(Reply::text).map(str::to_owned);
+        Some(Self { secret: parts.first()?.int()?, token: parts.get(1)?.int()?, member })
+    }
+}
+
+impl Client {
+    pub(crate) fn of(server: &Server) -> Self {
+        Self(server.connect().expect("a connection"))
+    }
+
+    /// One command, its words parted by spaces.
+    #[track_caller]
+    pub(crate) fn say(&mut self, text: &str) -> Reply {
+        let words: Vec<&str> = text.split(' ').collect();
+        self.0.command(&words).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// One command that has to answer OK.
+    #[track_caller]
+    pub(crate) fn ok(&mut self, text: &str) {
+        let reply = self.say(text);
+        assert!(reply.is_ok(), "{text}: {reply}");
+    }
+
+    /// One command that has to answer a number.
+    #[track_caller]
+    pub(crate) fn int(&mut self, text: &str) -> i64 {
+        let reply = self.say(text);
+        reply.int().unwrap_or_else(|| panic!("{text}: {reply}"))
+    }
+
+    /// Takes a lock that is free: the key and the rest of the words.
+    #[track_caller]
+    pub(crate) fn take(&mut self, words: &str) -> Held {
+        let reply = self.say(&format!("FENCELOCK.ACQUIRE {words}"));
+        Held::of(&reply).unwrap_or_else(|| panic!("{words}: {reply}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn renew(&mut self, key: &str, held: &Held) -> Reply {
+        self.say(&format!("FENCELOCK.RENEW {key} {} 60", held.secret))
+    }
+
+    #[track_caller]
+    pub(crate) fn release(&mut self, key: &str, held: &Held) -> Reply {
+        self.say(&format!("FENCELOCK.RELEASE {key} {}", held.secret))
+    }
+
+    /// Asks for a lock, and does not wait for the reply: it will block.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, words: &str) {
+        let text = format!("FENCELOCK.ACQUIRE {words} WAIT 0");
+        let words: Vec<&str> = text.split(' ').collect();
+        self.0.send(&words).expect("sent");
+    }
+
+    /// The reply to what was sent before.
+    #[track_caller]
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.0.read().expect("a reply")
+    }
+
+    /// The grant that was waited for.
+    #[track_caller]
+    pub(crate) fn granted(&mut self) -> Held {
+        let reply = self.reply();
+        Held::of(&reply).unwrap_or_else(|| panic!("no grant: {reply}"))
+    }
+
+    /// Was told to ask again.
+    #[track_caller]
+    pub(crate) fn is_told_to_try_again(&mut self) {
+        let reply = self.reply();
+        assert!(reply.error().is_some_and(|error| error.starts_with("TRYAGAIN ")), "{reply}");
+    }
+
+    #[track_caller]
+    pub(crate) fn show(&mut self, key: &str) -> Reply {
+        self.say(&format!("FENCELOCK.SHOW {key}"))
+    }
+
+    /// The labels of those who hold it, or wait for it, in order.
+    #[track_caller]
+    pub(crate) fn labels(&mut self, key: &str, list: &str) -> Vec<String> {
+        let show = self.show(key);
+        let list = show.field(list).and_then(Reply::array).unwrap_or_default();
+        let label = |entry: &Reply| Some(entry.field("label")?.text()?.to_owned());
+        list.iter().filter_map(label).collect()
+    }
+
+    /// Waits until exactly these hold it, without touching the lock.
+    #[track_caller]
+    pub(crate) fn is_held_by(&mut self, key: &str, labels: &[&str]) {
+        let mut seen = Vec::new();
+        let held = eventually("the holders", || {
+            seen = self.labels(key, "holders");
+            (seen == labels).then_some(())
+        });
+        assert!(held.is_ok(), "{key}: held by {seen:?} and not by {labels:?}");
+    }
+
+    /// Waits until exactly these wait for it, without touching the lock.
+    #[track_caller]
+    pub(crate) fn is_waited_for_by(&mut self, key: &str, labels: &[&str]) {
+        let mut seen = Vec::new();
+        let waited = eventually("the waiters", || {
+            seen = self.labels(key, "waiters");
+            (seen == labels).then_some(())
+        });
+        assert!(waited.is_ok(), "{key}: waited for by {seen:?} and not by {labels:?}");
+    }
+
+    /// All of a lock in one word, secrets and indexes too.
+    #[track_caller]
+    pub(crate) fn digest(&mut self, key: &str) -> String {
+        let reply = self.say(&format!("DEBUG DIGEST-VALUE {key}"));
+        reply.array().and_then(|all| all[0].text()).expect("a digest").to_owned()
+    }
+
+    /// The server's clock.
+    #[track_caller]
+    pub(crate) fn time_us(&mut self) -> u64 {
+        let reply = self.say("TIME");
+        let parts = reply.array().expect("two numbers");
+        let part = |at: usize| parts[at].text().and_then(|text| text.parse::<u64>().ok());
+        part(0).zip(part(1)).map(|(s, us)| s * 1_000_000 + us).expect("a time")
+    }
+}
+
+/// A client that blocks, with a label by which it is found among the waiters. Returns when it is
+/// there.
+#[track_caller]
+pub(crate) fn blocked(server: &Server, key: &str, words: &str, label: &str) -> Client {
+    let mut client = Client::of(server);
+    client.wait_for(&format!("{key} {words} LABEL {label}"));
+    let mut looker = Client::of(server);
+    let queued = eventually("a place in the queue", || {
+        looker.labels(key, "waiters").contains(&label.to_owned()).then_some(())
+    });
+    assert!(queued.is_ok(), "{label} does not wait for {key}: {}", looker.show(key));
+    client
+}

@@ -1,0 +1,291 @@
+//! Everything that can be done to a few locks, in an order that a seed decides.
+
+use std::collections::BTreeMap;
+
+use taketurns_core::{Acquire, Ask, ClientId, Label, Member, Owner, Request};
+use taketurns_servers::{Reply, Server, eventually};
+
+use crate::program::Program;
+use crate::support::{Client, Held};
+
+/// Numbers that follow from a seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len() as u64) as usize]
+    }
+}
+
+const KEYS: u64 = 8;
+const CLIENTS: usize = 6;
+
+/// What a lock is asked for, by a kind for each key and now and then by another.
+const ASKS: [&[&str]; 4] = [
+    &[""],
+    &[" SHARED", " SHARED", " EXCLUSIVE"],
+    &[" PERMITS 1 3", " PERMITS 2 3", " PERMITS 3 3"],
+    &[" ANY", " MEMBER x", " MEMBER y", " MEMBER z"],
+];
+
+/// Clients and programs that use a few locks of one server.
+pub(crate) struct Workload<'a> {
+    server: &'a Server,
+    random: Random,
+    /// And whether it is blocked.
+    clients: Vec<(Client, Option<String>)>,
+    programs: Vec<Program>,
+    held: Vec<(String, Held)>,
+    owners: Vec<(String, Owner, ClientId)>,
+}
+
+impl<'a> Workload<'a> {
+    pub(crate) fn new(server: &'a Server, seed: u64) -> Self {
+        println!("the workload's seed is {seed:#x}");
+        Self {
+            server,
+            random: Random::new(seed),
+            clients: (0..CLIENTS).map(|_| (Client::of(server), None)).collect(),
+            programs: (1..4).map(|number| Program::of(server, "", number)).collect(),
+            held: Vec::new(),
+            owners: Vec::new(),
+        }
+    }
+
+    pub(crate) fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let at = self.random.below(CLIENTS as u64) as usize;
+            if self.clients[at].1.is_some() {
+                self.end_of_a_wait(at);
+            } else {
+                self.step(at);
+            }
+        }
+    }
+
+    /// Ends all connections, and waits until the server has noticed.
+    pub(crate) fn end(self) {
+        let server = self.server;
+        drop(self);
+        eventually("nobody is blocked or bound any more", || {
+            let info = server.info("fencelock");
+            let none = |name: &str| info.get(name).is_some_and(|count| count == "0");
+            (none("fencelock_blocked_clients") && none("fencelock_bound_locks")).then_some(())
+        })
+        .expect("an end");
+    }
+
+    /// The wait is short: it is sat out, or ended by the connection.
+    fn end_of_a_wait(&mut self, at: usize) {
+        if self.random.below(4) == 0 {
+            self.clients[at] = (Client::of(self.server), None);
+            return;
+        }
+        let (client, waits) = &mut self.clients[at];
+        let key = waits.take().expect("it waits");
+        let reply = client.reply();
+        self.held.extend(Held::of(&reply).map(|held| (key, held)));
+    }
+
+    fn step(&mut self, at: usize) {
+        let number = self.random.below(KEYS);
+        let key = format!("k{number}");
+        match self.random.below(100) {
+            0..30 => self.acquire(at, key, number),
+            30..42 => self.with_secret(at, "RELEASE", ""),
+            42..50 => self.with_secret(at, "RENEW", " 700 MS"),
+            50..55 => self.check(at, &key),
+            55..58 => self.say(at, &format!("FENCELOCK.BREAK {key} NOW")),
+            58..60 => self.say(at, &format!("FENCELOCK.BREAK {key}")),
+            60..66 => self.members(at, &key),
+            66..82 => self.program(&key, number),
+            82..86 => self.clients[at] = (Client::of(self.server), None),
+            _ => self.key(at, &key),
+        }
+    }
+
+    fn say(&mut self, at: usize, text: &str) {
+        let reply = self.clients[at].0.say(text);
+        let is_bug = reply.error().is_some_and(|error| error.contains("bug"));
+        assert!(!is_bug, "{text}: {reply}");
+    }
+
+    fn acquire(&mut self, at: usize, key: String, number: u64) {
+        let kind = if self.random.below(8) == 0 { self.random.next() } else { number };
+        let asks = ASKS[(kind % 4) as usize];
+        let ask = self.random.of(asks);
+        let lease_ms = 10 + self.random.below(600);
+        let label = *self.random.of(&["", " LABEL somebody"]);
+        let bound = *self.random.of(&["", "", " BOUND"]);
+        let words = format!("FENCELOCK.ACQUIRE {key} {lease_ms} MS{ask}{label}{bound}");
+        let (client, waits) = &mut self.clients[at];
+        if self.random.below(3) > 0 {
+            let wait = format!("{words} WAIT 0.0{}", 1 + self.random.below(5));
+            let words: Vec<&str> = wait.split(' ').collect();
+            client.0.send(&words).expect("sent");
+            *waits = Some(key);
+        } else {
+            let reply = client.say(&words);
+            self.held.extend(Held::of(&reply).map(|held| (key, held)));
+        }
+    }
+
+    /// With one that is good, most of the time.
+    fn with_secret(&mut self, at: usize, command: &str, rest: &str) {
+        if self.held.is_empty() {
+            return;
+        }
+        let index = self.random.below(self.held.len() as u64) as usize;
+        let (key, held) = match command {
+            "RELEASE" => self.held.swap_remove(index),
+            _ => self.held[index].clone(),
+        };
+        let secret = if self.random.below(10) == 0 { 1 } else { held.secret };
+        self.say(at, &format!("FENCELOCK.{command} {key} {secret}{rest}"));
+    }
+
+    fn check(&mut self, at: usize, key: &str) {
+        let newest = self.clients[at].0.time_us() as i64;
+        let given = self.held.last().map_or(newest, |(_, held)| held.token);
+        let token = *self.random.of(&[newest, given, 5]);
+        self.say(at, &format!("FENCELOCK.CHECK {key} {token}"));
+    }
+
+    fn members(&mut self, at: usize, key: &str) {
+        let what = *self.random.of(&["ADD", "ADD", "REM"]);
+        let members = *self.random.of(&["x", "y", "z", "x y z"]);
+        self.say(at, &format!("FENCELOCK.POOL {what} {key} {members}"));
+    }
+
+    fn program(&mut self, key: &str, number: u64) {
+        let at = self.random.below(self.programs.len() as u64) as usize;
+        let client = self.programs[at].id();
+        let member = || Member::new("x").expect("a member");
+        let asks = [Ask::Mutex, Ask::Write, Ask::Permits { take: 2, of: 3 }, Ask::Member(member())];
+        let random = &mut self.random;
+        let known = (!self.owners.is_empty()).then(|| random.of(&self.owners).clone());
+        let (known_key, owner, _) = known.unwrap_or((key.to_owned(), Owner::from_bits(0), client));
+        let (key, request) = match random.below(12) {
+            0..5 => {
+                let owner = Owner::from_bits(random.next().into());
+                self.owners.push((key.to_owned(), owner, client));
+                let acquire = Acquire {
+                    owner,
+                    client,
+                    ask: asks[(number % 4) as usize].clone(),
+                    lease_ms: 10 + random.below(900),
+                    waiter_lease_ms: Some(10 + random.below(900)).filter(|ms| ms % 5 > 0),
+                    not_after_ms: u64::MAX,
+                    label: Label::new("program", "works").expect("a label"),
+                };
+                (key.to_owned(), Request::Acquire(acquire))
+            }
+            5 | 6 => (known_key, Request::Renew { owner, client, lease_ms: 400 }),
+            7 => (known_key, Request::Release { owner, bury_until_ms: 0 }),
+            8 => (known_key, Request::Release { owner, bury_until_ms: u64::MAX }),
+            9 => (key.to_owned(), Request::Refresh { client, waiter_lease_ms: 300 }),
+            10 => (key.to_owned(), Request::Tick),
+            _ => (key.to_owned(), Request::Resize { permits: 2 + random.below(3) as u32 }),
+        };
+        self.programs[at].ask(&key, &request);
+    }
+
+    /// What any client may do to any key.
+    fn key(&mut self, at: usize, key: &str) {
+        let other = format!("k{}", self.random.below(KEYS));
+        let command = match self.random.below(12) {
+            0 => format!("DEL {key}"),
+            1 => format!("UNLINK {key}"),
+            2 => format!("RENAME {key} {other}"),
+            3 => format!("RENAMENX {key} {other}"),
+            4 => format!("COPY {key} {other} REPLACE"),
+            5 => format!("PEXPIRE {key} {}", self.random.below(300)),
+            6 => return self.restore(at, key, &other),
+            7 => return self.together(at, key, &other),
+            8 => format!("EVAL return{{redis.call('FENCELOCK.ACQUIRE',KEYS[1],1)}} 1 {key}"),
+            9 => format!("MOVE {key} 1"),
+            10 => "SWAPDB 0 1".to_owned(),
+            _ => format!("PERSIST {key}"),
+        };
+        self.say(at, &command);
+    }
+
+    fn restore(&mut self, at: usize, key: &str, other: &str) {
+        let client = &mut self.clients[at].0;
+        if let Reply::Bulk(dump) = client.say(&format!("DUMP {key}")) {
+            let words: [&[u8]; 5] = [b"RESTORE", other.as_bytes(), b"0", &dump, b"REPLACE"];
+            let reply = client.0.command(&words).expect("a reply");
+            assert!(reply.is_ok() || key == other, "{reply}");
+        }
+    }
+
+    fn together(&mut self, at: usize, key: &str, other: &str) {
+        for command in ["MULTI", "ACQUIRE k 100 MS", "ACQUIRE o 100 MS WAIT 1", "EXEC"] {
+            let command =
+                command.replace(" k ", &format!(" {key} ")).replace(" o ", &format!(" {other} "));
+            let command = command.replace("ACQUIRE", "FENCELOCK.ACQUIRE");
+            self.say(at, &command);
+        }
+    }
+}
+
+/// Every key of a server: its digest and when it ends.
+pub(crate) fn state(server: &Server) -> BTreeMap<(u8, String), (String, i64)> {
+    let mut client = Client::of(server);
+    let mut state = BTreeMap::new();
+    for db in 0..2 {
+        client.ok(&format!("SELECT {db}"));
+        let keys = client.say("KEYS *");
+        for key in keys.array().expect("keys").iter().filter_map(Reply::text) {
+            let ends = client.int(&format!("PEXPIRETIME {key}"));
+            state.insert((db, key.to_owned()), (client.digest(key), ends));
+        }
+    }
+    state
+}
+
+/// Waits until all have the same state as the first. Leases that end meanwhile make that take a
+/// moment.
+#[track_caller]
+pub(crate) fn all_are_equal(master: &Server, others: &[&Server]) {
+    let mut seen = String::new();
+    let equal = eventually("the same state", || {
+        let expected = state(master);
+        assert!(!expected.is_empty(), "there is something to compare");
+        for other in others {
+            let found = state(other);
+            if found != expected {
+                seen = difference(&expected, &found);
+                return None;
+            }
+        }
+        Some(())
+    });
+    assert!(equal.is_ok(), "{seen}");
+}
+
+type State = BTreeMap<(u8, String), (String, i64)>;
+
+fn difference(expected: &State, found: &State) -> String {
+    let keys = expected.keys().chain(found.keys());
+    let differs = keys.filter(|key| expected.get(*key) != found.get(*key));
+    let line = |key: &(u8, String)| {
+        format!("{key:?}: {:?} and not {:?}\n", found.get(key), expected.get(key))
+    };
+    differs.map(line).collect()
+}
