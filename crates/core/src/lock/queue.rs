@@ -188,13 +188,15 @@ impl Queue {
         Some(waiter)
     }
 
-    /// The client gave a sign of life. False if it neither waits nor was handed anything.
-    pub(super) fn keep_alive(&mut self, id: ClientId, waiter_lease_ms: u64, now: Now) -> bool {
-        let Some(client) = self.clients.get_mut(&id) else { return false };
-        client.waiter_lease_ms = waiter_lease_ms;
-        client.deadline_ms = now.ms.saturating_add(waiter_lease_ms);
+    /// The client gave a sign of life. Its places last longer by it and never shorter: who it is is
+    /// no secret, and anybody may say so.
+    pub(super) fn keep_alive(&mut self, id: ClientId, waiter_lease_ms: u64, now: Now) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let until_ms = now.ms.saturating_add(waiter_lease_ms);
+        let is_of_now = client.era == self.era.number;
+        client.deadline_ms = if is_of_now { client.deadline_ms.max(until_ms) } else { until_ms };
+        client.waiter_lease_ms = client.waiter_lease_ms.max(waiter_lease_ms);
         client.era = self.era.number;
-        true
     }
 
     /// The clock was set back: nobody is taken for alive for longer than its waiter lease.
@@ -266,5 +268,44 @@ impl Queue {
                 self.clients.remove(&id);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Now {
+        Now { ms, wall_us: ms * 1_000 }
+    }
+
+    #[test]
+    fn a_sign_of_life_never_shortens_a_place() {
+        let (mut queue, client) = (Queue::default(), ClientId::from_bits(7));
+        let waiter = Waiter {
+            owner: Owner::from_bits(1),
+            client,
+            ask: Ask::Mutex,
+            lease_ms: 30_000,
+            since_ms: 1_000,
+            label: Label::default(),
+        };
+        queue.push(waiter.clone(), 3_000, at(1_000));
+        queue.keep_alive(client, 10, at(1_001));
+        assert!(queue.is_live(&waiter, at(3_999)) && !queue.is_live(&waiter, at(4_000)));
+        assert_eq!(queue.client(client).map(|client| client.waiter_lease_ms), Some(3_000));
+        queue.keep_alive(client, 5_000, at(2_000));
+        assert!(queue.is_live(&waiter, at(6_999)) && !queue.is_live(&waiter, at(7_000)));
+    }
+
+    #[test]
+    fn a_sign_of_life_counts_from_a_clock_that_was_set_back() {
+        let (mut queue, client) = (Queue::default(), ClientId::from_bits(7));
+        let (owner, ask, label) = (Owner::from_bits(1), Ask::Mutex, Label::default());
+        let waiter = Waiter { owner, client, ask, lease_ms: 1, since_ms: 0, label };
+        queue.push(waiter.clone(), 3_000, at(100_000));
+        queue.begin_era(at(1_000));
+        queue.keep_alive(client, 3_000, at(1_000));
+        assert!(queue.is_live(&waiter, at(3_999)) && !queue.is_live(&waiter, at(4_000)));
     }
 }
