@@ -34,7 +34,8 @@ pub struct ClientId(u64);
 
 /// Set if the client is but a connection to the server that keeps the lock.
 const CONNECTION: u64 = 1 << 63;
-/// Set if what it holds ends with that connection, too.
+/// Set if what it holds ends with that connection, too. Without a connection: nobody keeps anything
+/// alive, and the rest is the number of whoever asked.
 const BOUND: u64 = 1 << 62;
 
 impl ClientId {
@@ -44,7 +45,24 @@ impl ClientId {
     /// A program that keeps its places and leases alive by itself, from 64 bits that the caller drew
     /// from the operating system.
     pub const fn of_program(bits: u64) -> Self {
-        Self(bits & !CONNECTION)
+        Self(bits & !(CONNECTION | BOUND))
+    }
+
+    /// Somebody who asked on a connection of this number and went on: nobody waits, and whoever holds
+    /// for it is not told of anything.
+    pub const fn of_caller(number: u64) -> Self {
+        Self(number & !CONNECTION | BOUND)
+    }
+
+    /// The number of whoever asked, if it is not told of anything.
+    pub const fn caller(self) -> Option<u64> {
+        let is_caller = !self.is_connection() && self.0 & BOUND != 0;
+        if is_caller { Some(self.0 & !BOUND) } else { None }
+    }
+
+    /// Is it a program, which is to be told what happens?
+    pub const fn is_program(self) -> bool {
+        self.0 & (CONNECTION | BOUND) == 0 && self.0 != 0
     }
 
     /// A connection to the server that keeps the lock, from 64 random bits: a place in the queue is
@@ -148,14 +166,18 @@ mod tests {
     #[test]
     fn what_a_client_is_can_be_told_from_its_id() {
         for bits in [0, 1, u64::MAX] {
-            assert!(!ClientId::of_program(bits).is_connection());
+            let program = ClientId::of_program(bits);
+            assert!(!program.is_connection() && program.is_program() == (bits != 0));
+            assert!(program.caller().is_none());
             let (waits, holds) =
                 (ClientId::of_connection(bits, false), ClientId::of_connection(bits, true));
             assert!(waits.is_connection() && !waits.is_bound());
             assert!(holds.is_connection() && holds.is_bound());
         }
-        assert!(!ClientId::from_bits(BOUND).is_bound(), "a program's bit means nothing");
-        assert!(!ClientId::NOBODY.is_connection());
+        let caller = ClientId::of_caller(7);
+        assert!(!caller.is_connection() && !caller.is_bound() && !caller.is_program());
+        assert_eq!(caller.caller(), Some(7));
+        assert!(!ClientId::NOBODY.is_connection() && !ClientId::NOBODY.is_program());
     }
 
     #[test]

@@ -53,8 +53,22 @@ fn configuration(args: &[&[u8]]) -> Result<Option<u64>, String> {
 
 /// The module is loaded, into a server that may have been restarted just now.
 pub(crate) fn loaded(ctx: &Ctx) {
-    world(|world| world.is_replica = ctx.flags().is_replica());
+    let flags = ctx.flags();
+    let is_alone = ["connected_slaves", "repl_backlog_active"]
+        .into_iter()
+        .all(|field| ctx.server_info("replication", field) == "0");
+    world(|world| {
+        world.is_replica = flags.is_replica();
+        world.is_followed = flags.is_replica() || flags.has_log() || !is_alone;
+    });
     begin_quarantine();
+}
+
+/// Somebody may repeat what is done here from now on. A replica begins with what a child of the
+/// server writes, and so does a log; one that goes on where it was needs what the server has loaded,
+/// or was a replica itself: then this is called as well.
+pub(crate) fn followed() {
+    world(|world| world.is_followed = true);
 }
 
 fn begin_quarantine() {
@@ -68,6 +82,7 @@ fn begin_quarantine() {
 /// The server has loaded its keys, or was made a master or a replica. If it is a master, the
 /// connections of an earlier process, or to another server, are not here.
 pub(crate) fn took_over(ctx: &Ctx) {
+    followed();
     let is_replica = ctx.flags().is_replica();
     world(|world| world.is_replica = is_replica);
     if is_replica {

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use serde::Serialize;
 use taketurns_core::wire::{self, Answered, Verb};
-use taketurns_core::{Acquire, ClientId, Label, Owner, Reply, Request, View, limits};
+use taketurns_core::{Acquire, ClientId, Label, Reply, Request, View, limits};
 
 use crate::binding::Binding;
 use crate::blocked::granted;
@@ -191,14 +191,14 @@ fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
         return Err(Problem::BOUND_IN_SCRIPT);
     }
     let wait_ms = words.wait_ms.filter(|_| ctx.flags().may_block());
-    let client = match wait_ms {
-        Some(_) => ClientId::of_connection(secret::bits(), words.bound),
-        None if words.bound => ClientId::of_connection(secret::bits(), true),
-        None => ClientId::NOBODY,
-    };
     let (secret, connection) = (secret::fresh(), ctx.client());
     let owner = secret::owner(secret);
-    let nameless = || Label::new(&format!("client {connection}"), "").unwrap_or_default();
+    let (client, nameless) = if wait_ms.is_some() || words.bound {
+        let nameless = Label::new(&format!("client {connection}"), "").unwrap_or_default();
+        (ClientId::of_connection(secret::bits(), words.bound), nameless)
+    } else {
+        (ClientId::of_caller(connection), Label::default())
+    };
     let request = Request::Acquire(Acquire {
         owner,
         client,
@@ -207,7 +207,7 @@ fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
         // It lasts for as long as the connection, or until the wait is over.
         waiter_lease_ms: wait_ms.map(|_| limits::LEASE_MS_MAX),
         not_after_ms: u64::MAX,
-        label: words.label.unwrap_or_else(nameless),
+        label: words.label.unwrap_or(nameless),
     });
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
@@ -242,14 +242,12 @@ fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
 fn with_secret(
     ctx: &Ctx,
     args: Args<'_>,
-    owner: Owner,
-    request: impl FnOnce(&Site<'_>, ClientId) -> Request,
+    request: impl FnOnce(&mut Site<'_>) -> Request,
 ) -> Result<Reply, Problem> {
     writable()?;
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
-    let kept_by = site.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
-    let request = request(&site, kept_by);
+    let request = request(&mut site);
     let reply = site.step(&request);
     let is_held = site.record().lock.holding() > 0;
     site.finish();
@@ -260,8 +258,8 @@ fn with_secret(
 fn release(ctx: &Ctx, args: Args<'_>) -> Done {
     ctx.redact(1);
     let owner = secret::owner(words::secret(args.get(1))?);
-    let release = |_: &Site<'_>, _| Request::Release { owner, bury_until_ms: 0 };
-    match with_secret(ctx, args, owner, release)? {
+    let release = |_: &mut Site<'_>| Request::Release { owner, bury_until_ms: 0 };
+    match with_secret(ctx, args, release)? {
         Reply::Released | Reply::Left => {
             world(|world| world.untie(ctx.client(), owner));
             ctx.reply_ok();
@@ -276,8 +274,12 @@ fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
     ctx.redact(1);
     let (secret, lease_ms) = words::renew(&args.from(1), max_lease_ms())?;
     let owner = secret::owner(secret);
-    let renew = |_: &Site<'_>, client| Request::Renew { owner, client, lease_ms };
-    match with_secret(ctx, args, owner, renew)? {
+    // Whoever keeps it goes on to: one that is bound to a connection stays so.
+    let renew = |site: &mut Site<'_>| {
+        let client = site.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
+        Request::Renew { owner, client, lease_ms }
+    };
+    match with_secret(ctx, args, renew)? {
         Reply::Renewed(_) => ctx.reply_ok(),
         Reply::Revoked => return Err(Problem::REVOKED),
         _ => ctx.reply_nil(),
@@ -352,7 +354,8 @@ fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
         b"REM" => false,
         _ => return Err(Problem::SYNTAX),
     };
-    let members = args.from(2).into_iter().map(words::member).collect::<Result<Vec<_>, _>>()?;
+    let members =
+        args.from(2).iter().map(|word| words::member(word)).collect::<Result<Vec<_>, _>>()?;
     writable()?;
     if adds {
         room(ctx)?;
@@ -453,7 +456,8 @@ fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
 
 /// Connections are the server's own to name.
 fn program(client: ClientId) -> Done {
-    if client.is_connection() { Err(Problem::SYNTAX) } else { Ok(()) }
+    let is_ours = client.is_connection() || client.caller().is_some();
+    if is_ours { Err(Problem::SYNTAX) } else { Ok(()) }
 }
 
 /// Nobody is promised more than is waited for after a restart.

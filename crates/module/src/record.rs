@@ -177,13 +177,13 @@ impl Record {
         self.lock.waiting() > 0 || self.has_bound
     }
 
-    /// One step. Its entry is replicated if it has to be repeated elsewhere.
+    /// One step. `repeat` is given its entry if it has to be repeated elsewhere.
     pub(crate) fn step(
         &mut self,
         now: Now,
         by: By<'_>,
         request: &Request,
-        replicate: impl FnOnce(&[u8]),
+        repeat: impl FnOnce(&Entry<'_>),
     ) -> Step {
         let until_ms = self.quarantine_until_ms(now, by);
         self.set_quarantine(until_ms);
@@ -197,15 +197,14 @@ impl Record {
         if step.changed || moved {
             self.note_bound(request);
             self.set_end();
-            let entry = Entry::Step {
+            repeat(&Entry::Step {
                 seen_ms,
                 quarantine_until_ms: until_ms,
                 now,
                 run: Cow::Borrowed(&self.run),
                 channel: Cow::Borrowed(&self.channel),
                 request: Cow::Borrowed(request),
-            };
-            entry.with_bytes(replicate);
+            });
         }
         step
     }
@@ -218,7 +217,7 @@ impl Record {
         &mut self,
         now: Now,
         token: u64,
-        replicate: impl FnOnce(&[u8]),
+        repeat: impl FnOnce(&Entry<'_>),
     ) -> Result<(), Stale> {
         let newest = self.admitted;
         if token < newest {
@@ -239,7 +238,7 @@ impl Record {
         if token > newest {
             self.admitted_at(now.ms, token);
             let run = Cow::Borrowed(&*self.run);
-            Entry::Admit { now_ms: now.ms, token, run }.with_bytes(replicate);
+            repeat(&Entry::Admit { now_ms: now.ms, token, run });
         }
         Ok(())
     }

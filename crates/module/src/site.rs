@@ -7,7 +7,7 @@
 //! Who is to be blocked is registered between the step and `finish`, so that no wake-up can come too
 //! early.
 
-use taketurns_core::{ClientId, Now, Owner, Reply, Request, Wake, WakeEvent, wire};
+use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent, wire};
 
 use crate::clock;
 use crate::problem::Problem;
@@ -43,12 +43,12 @@ impl<'a> Site<'a> {
                     takeover::idle_hash(ctx, name.bytes(), now).ok_or(Problem::WRONG_TYPE)?;
                 record.set_end();
                 let state = Entry::State(record.to_bytes().into());
-                state.with_bytes(|entry| ctx.replicate(name, entry));
+                replicate(ctx, name, &state);
                 key.put(Box::new(record));
                 changed = true;
                 None
             }
-            Holds::Other => return Err(Problem::WRONG_TYPE),
+            Holds::Text | Holds::Other => return Err(Problem::WRONG_TYPE),
         };
         Ok(Self { ctx, name, key, fresh, now, wakes: Vec::new(), more: false, changed })
     }
@@ -77,7 +77,7 @@ impl<'a> Site<'a> {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
         let mut changed = false;
         let step = self.record().step(now, by, request, |entry| {
-            ctx.replicate(name, entry);
+            replicate(ctx, name, entry);
             changed = true;
         });
         self.changed |= changed;
@@ -92,7 +92,7 @@ impl<'a> Site<'a> {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
         let mut changed = false;
         let admitted = self.record().admit(now, token, |entry| {
-            ctx.replicate(name, entry);
+            replicate(ctx, name, entry);
             changed = true;
         });
         self.changed |= changed;
@@ -118,13 +118,13 @@ impl<'a> Site<'a> {
     /// Tells one. Answers the owner if it was handed the lock and is not there any more.
     fn deliver(&mut self, wake: Wake) -> Option<Owner> {
         let Wake { client, owner, event } = wake;
-        if client == ClientId::NOBODY {
-            return None;
-        }
-        if !client.is_connection() {
+        if client.is_program() {
             let message = world(|world| wire::seal(owner, &world.run, &event));
             let channel = format!("{}{client}", self.record().channel());
             self.ctx.publish(&channel, &message);
+            return None;
+        }
+        if !client.is_connection() {
             return None;
         }
         let (record, now_ms) = (self.record().id, self.now.ms);
@@ -134,6 +134,13 @@ impl<'a> Site<'a> {
             None => {}
         }
         None
+    }
+}
+
+/// Has an entry repeated elsewhere, if there is or may be anybody to do so.
+fn replicate(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) {
+    if world(|world| world.is_followed) {
+        entry.with_bytes(|bytes| ctx.replicate(name, bytes));
     }
 }
 

@@ -12,6 +12,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -72,6 +73,11 @@ impl Flags {
     /// The command comes from the server's own log or from its master, and from nobody else.
     pub(crate) fn is_repeated(self) -> bool {
         self.has(rm::REDISMODULE_CTX_FLAGS_REPLICATED | rm::REDISMODULE_CTX_FLAGS_LOADING)
+    }
+
+    /// Does the server log what it does?
+    pub(crate) fn has_log(self) -> bool {
+        self.has(rm::REDISMODULE_CTX_FLAGS_AOF)
     }
 
     pub(crate) fn is_out_of_memory(self) -> bool {
@@ -155,8 +161,36 @@ impl<'a> Args<'a> {
     }
 
     /// All from this one on.
-    pub(crate) fn from(self, at: usize) -> Vec<&'a [u8]> {
-        (at..self.len()).map(|at| self.get(at)).collect()
+    pub(crate) fn from(self, at: usize) -> Words<'a> {
+        let len = self.len().saturating_sub(at);
+        let mut few = [&[][..]; FEW];
+        if len > FEW {
+            return Words::Many((at..self.len()).map(|at| self.get(at)).collect());
+        }
+        for (word, at) in few.iter_mut().zip(at..self.len()) {
+            *word = self.get(at);
+        }
+        Words::Few(few, len)
+    }
+}
+
+/// As many words as most commands have.
+const FEW: usize = 12;
+
+/// Words of a command.
+pub(crate) enum Words<'a> {
+    Few([&'a [u8]; FEW], usize),
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Deref for Words<'a> {
+    type Target = [&'a [u8]];
+
+    fn deref(&self) -> &[&'a [u8]] {
+        match self {
+            Words::Few(words, len) => &words[..*len],
+            Words::Many(words) => words,
+        }
     }
 }
 
@@ -166,46 +200,58 @@ pub(crate) enum Holds {
     Nothing,
     Lock,
     Hash,
+    Text,
     Other,
 }
 
 /// An open key. No key is opened twice at a time, so that a record has one reference.
 pub(crate) struct Key<'c> {
     raw: *mut rm::RedisModuleKey,
+    holds: Holds,
+    /// The record, if it holds one.
+    record: *mut Record,
     _ctx: PhantomData<&'c Ctx>,
+}
+
+impl<'c> Key<'c> {
+    fn new(ctx: &'c Ctx, name: &Word<'_>, mode: u32) -> Self {
+        let raw = call!(RedisModule_OpenKey(ctx.raw, name.raw, mode as c_int)).cast();
+        let is_ours = || call!(RedisModule_ModuleTypeGetType(raw)) == TYPE.load(Ordering::Relaxed);
+        let (mut holds, mut record) = (Holds::Other, null_mut());
+        match call!(RedisModule_KeyType(raw)) as isize {
+            rm::REDISMODULE_KEYTYPE_EMPTY => holds = Holds::Nothing,
+            rm::REDISMODULE_KEYTYPE_HASH => holds = Holds::Hash,
+            rm::REDISMODULE_KEYTYPE_STRING => holds = Holds::Text,
+            rm::REDISMODULE_KEYTYPE_MODULE if is_ours() => {
+                holds = Holds::Lock;
+                record = call!(RedisModule_ModuleTypeGetValue(raw)).cast();
+            }
+            _ => {}
+        }
+        Self { raw, holds, record, _ctx: PhantomData }
+    }
 }
 
 impl Key<'_> {
     pub(crate) fn holds(&self) -> Holds {
-        match call!(RedisModule_KeyType(self.raw)) as isize {
-            rm::REDISMODULE_KEYTYPE_EMPTY => Holds::Nothing,
-            rm::REDISMODULE_KEYTYPE_HASH => Holds::Hash,
-            rm::REDISMODULE_KEYTYPE_MODULE if self.is_ours() => Holds::Lock,
-            _ => Holds::Other,
-        }
-    }
-
-    fn is_ours(&self) -> bool {
-        call!(RedisModule_ModuleTypeGetType(self.raw)) == TYPE.load(Ordering::Relaxed)
+        self.holds
     }
 
     pub(crate) fn record(&mut self) -> Option<&mut Record> {
-        if self.holds() != Holds::Lock {
-            return None;
-        }
-        let value: *mut Record = call!(RedisModule_ModuleTypeGetValue(self.raw)).cast();
-        // SAFETY: a value of our type is a record, and this is the only reference to it.
-        unsafe { value.as_mut() }
+        // SAFETY: null, or a value of our type, to which this is the only reference.
+        unsafe { self.record.as_mut() }
     }
 
     /// Puts a record here, instead of whatever there is.
     pub(crate) fn put(&mut self, record: Box<Record>) {
-        let value = Box::into_raw(record);
+        self.record = Box::into_raw(record);
+        self.holds = Holds::Lock;
         let of_type = TYPE.load(Ordering::Relaxed);
-        call!(RedisModule_ModuleTypeSetValue(self.raw, of_type, value.cast()));
+        call!(RedisModule_ModuleTypeSetValue(self.raw, of_type, self.record.cast()));
     }
 
     pub(crate) fn delete(&mut self) {
+        (self.holds, self.record) = (Holds::Nothing, null_mut());
         call!(RedisModule_DeleteKey(self.raw));
     }
 
@@ -215,11 +261,9 @@ impl Key<'_> {
         call!(RedisModule_SetAbsExpire(self.raw, at_ms));
     }
 
-    /// The text that is here, if it is one.
+    /// Is this text here?
     pub(crate) fn is_text(&self, text: &[u8]) -> bool {
-        if self.raw.is_null()
-            || call!(RedisModule_KeyType(self.raw)) as isize != rm::REDISMODULE_KEYTYPE_STRING
-        {
+        if self.holds != Holds::Text {
             return false;
         }
         let mut len = 0;
@@ -283,16 +327,12 @@ impl Ctx {
     }
 
     pub(crate) fn open<'c>(&'c self, name: &Word<'_>) -> Key<'c> {
-        let mode = (rm::REDISMODULE_READ | rm::REDISMODULE_WRITE) as c_int;
-        let raw = call!(RedisModule_OpenKey(self.raw, name.raw, mode));
-        Key { raw: raw.cast(), _ctx: PhantomData }
+        Key::new(self, name, rm::REDISMODULE_READ | rm::REDISMODULE_WRITE)
     }
 
     /// For looking only: nothing is deleted, also if its time is over.
     pub(crate) fn look<'c>(&'c self, name: &Word<'_>) -> Key<'c> {
-        let mode = rm::REDISMODULE_READ as c_int;
-        let raw = call!(RedisModule_OpenKey(self.raw, name.raw, mode));
-        Key { raw: raw.cast(), _ctx: PhantomData }
+        Key::new(self, name, rm::REDISMODULE_READ)
     }
 
     pub(crate) fn reply_ok(&self) {
@@ -420,15 +460,16 @@ impl Ctx {
         call!(RedisModule_Log(self.raw, level.as_ptr(), c"%s".as_ptr(), text.as_ptr()));
     }
 
-    /// The id of this run of the server.
-    fn run_id(&self) -> String {
-        let info = call!(RedisModule_GetServerInfo(self.raw, c"server".as_ptr()));
-        let field = call!(RedisModule_ServerInfoGetFieldC(info, c"run_id".as_ptr()));
+    /// A field of what INFO says of the server.
+    pub(crate) fn server_info(&self, section: &str, field: &str) -> String {
+        let (section, field) = (c_string(section), c_string(field));
+        let info = call!(RedisModule_GetServerInfo(self.raw, section.as_ptr()));
+        let value = call!(RedisModule_ServerInfoGetFieldC(info, field.as_ptr()));
         // SAFETY: a text of the server's, good until the info is given back.
-        let run = unsafe { (!field.is_null()).then(|| CStr::from_ptr(field)) };
-        let run = run.map_or(String::new(), |run| run.to_string_lossy().into_owned());
+        let value = unsafe { (!value.is_null()).then(|| CStr::from_ptr(value)) };
+        let value = value.map_or(String::new(), |value| value.to_string_lossy().into_owned());
         call!(RedisModule_FreeServerInfo(self.raw, info));
-        run
+        value
     }
 }
 
@@ -485,7 +526,7 @@ pub(crate) extern "C" fn RedisModule_OnLoad(
         return rm::REDISMODULE_ERR as c_int;
     }
     let ctx = Ctx { raw };
-    let loaded = guarded(|| load(&ctx, Args(args(argv, argc, 0)).from(0)));
+    let loaded = guarded(|| load(&ctx, &Args(args(argv, argc, 0)).from(0)));
     match loaded {
         Some(Ok(())) => rm::REDISMODULE_OK as c_int,
         Some(Err(why)) => {
@@ -496,8 +537,8 @@ pub(crate) extern "C" fn RedisModule_OnLoad(
     }
 }
 
-fn load(ctx: &Ctx, args: Vec<&[u8]>) -> Result<(), String> {
-    chores::begin(&args, &ctx.run_id())?;
+fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {
+    chores::begin(args, &ctx.server_info("server", "run_id"))?;
     let detached = call!(RedisModule_GetDetachedThreadSafeContext(ctx.raw));
     DETACHED.store(detached, Ordering::Relaxed);
     create_type(ctx)?;
@@ -515,9 +556,13 @@ fn load(ctx: &Ctx, args: Vec<&[u8]>) -> Result<(), String> {
         rm::REDISMODULE_EVENT_CLIENT_CHANGE,
         rm::REDISMODULE_EVENT_CRON_LOOP,
         rm::REDISMODULE_EVENT_SWAPDB,
+        rm::REDISMODULE_EVENT_FORK_CHILD,
     ] {
         let event = rm::RedisModuleEvent { id, dataver: 1 };
-        call!(RedisModule_SubscribeToServerEvent(ctx.raw, event, Some(on_event)));
+        let heard = call!(RedisModule_SubscribeToServerEvent(ctx.raw, event, Some(on_event)));
+        if heard != rm::REDISMODULE_OK as c_int {
+            return Err(format!("the server has no event {id}"));
+        }
     }
     chores::loaded(ctx);
     Ok(())
@@ -744,6 +789,8 @@ extern "C" fn on_event(
         }
         (rm::REDISMODULE_EVENT_LOADING, rm::REDISMODULE_SUBEVENT_LOADING_ENDED)
         | (rm::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, _) => chores::took_over(&ctx),
+        // Any child, and any load that begins.
+        (rm::REDISMODULE_EVENT_FORK_CHILD | rm::REDISMODULE_EVENT_LOADING, _) => chores::followed(),
         _ => {}
     });
 }

@@ -25,16 +25,16 @@ pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> Read<AcquireWords> 
     let (lease, mut rest) = words.split_first().ok_or(Problem::SYNTAX)?;
     let (mut is_ms, mut wait, mut ask, mut label, mut bound) = (false, None, None, None, false);
     while let Some(word) = next(&mut rest) {
-        match word.to_ascii_uppercase().as_slice() {
-            b"MS" => once(&mut is_ms)?,
-            b"BOUND" => once(&mut bound)?,
-            b"WAIT" => put(&mut wait, wait_ms(must(&mut rest)?)?)?,
-            b"LABEL" => put(&mut label, self::label(must(&mut rest)?)?)?,
-            b"SHARED" => put(&mut ask, Ask::Read)?,
+        match &upper(word) {
+            b"MS       " => once(&mut is_ms)?,
+            b"BOUND    " => once(&mut bound)?,
+            b"WAIT     " => put(&mut wait, wait_ms(must(&mut rest)?)?)?,
+            b"LABEL    " => put(&mut label, self::label(must(&mut rest)?)?)?,
+            b"SHARED   " => put(&mut ask, Ask::Read)?,
             b"EXCLUSIVE" => put(&mut ask, Ask::Write)?,
-            b"ANY" => put(&mut ask, Ask::Any)?,
-            b"MEMBER" => put(&mut ask, Ask::Member(member(must(&mut rest)?)?))?,
-            b"PERMITS" => put(&mut ask, permits(must(&mut rest)?, must(&mut rest)?)?)?,
+            b"ANY      " => put(&mut ask, Ask::Any)?,
+            b"MEMBER   " => put(&mut ask, Ask::Member(member(must(&mut rest)?)?))?,
+            b"PERMITS  " => put(&mut ask, permits(must(&mut rest)?, must(&mut rest)?)?)?,
             _ => return Err(Problem::SYNTAX),
         }
     }
@@ -57,9 +57,9 @@ pub(crate) fn renew(words: &[&[u8]], max_lease_ms: u64) -> Read<(u64, u64)> {
 pub(crate) fn break_(words: &[&[u8]]) -> Read<(Option<Token>, bool)> {
     let (mut rest, mut token, mut at_once) = (words, None, false);
     while let Some(word) = next(&mut rest) {
-        match word.to_ascii_uppercase().as_slice() {
-            b"NOW" => once(&mut at_once)?,
-            b"TOKEN" => put(&mut token, self::token(must(&mut rest)?)?)?,
+        match &upper(word) {
+            b"NOW      " => once(&mut at_once)?,
+            b"TOKEN    " => put(&mut token, self::token(must(&mut rest)?)?)?,
             _ => return Err(Problem::SYNTAX),
         }
     }
@@ -88,9 +88,9 @@ pub(crate) fn list<'a>(words: &[&'a [u8]]) -> Read<ListWords<'a>> {
         _ => 0,
     };
     while let Some(word) = next(&mut rest) {
-        match word.to_ascii_uppercase().as_slice() {
-            b"MATCH" => put(&mut pattern, must(&mut rest)?)?,
-            b"COUNT" => put(&mut count, self::count(must(&mut rest)?)?)?,
+        match &upper(word) {
+            b"MATCH    " => put(&mut pattern, must(&mut rest)?)?,
+            b"COUNT    " => put(&mut count, self::count(must(&mut rest)?)?)?,
             _ => return Err(Problem::SYNTAX),
         }
     }
@@ -164,8 +164,22 @@ fn permits(take: &[u8], of: &[u8]) -> Read<Ask> {
 
 /// Digits alone: no sign, no space.
 pub(crate) fn number(word: &[u8]) -> Option<u64> {
-    let is_digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-    is_digits.then(|| std::str::from_utf8(word).ok()?.parse().ok())?
+    let digit = |number: u64, byte: u8| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    };
+    let (first, rest) = word.split_first()?;
+    rest.iter().try_fold(digit(0, *first)?, |number, byte| digit(number, *byte))
+}
+
+/// An option in capitals, filled up to the length of the longest; blank if it is none.
+fn upper(word: &[u8]) -> [u8; 9] {
+    let mut upper = [b' '; 9];
+    if word.len() <= upper.len() && word.is_ascii() && !word.contains(&b' ') {
+        upper[..word.len()].copy_from_slice(word);
+        upper.make_ascii_uppercase();
+    }
+    upper
 }
 
 fn next<'a>(rest: &mut &[&'a [u8]]) -> Option<&'a [u8]> {

@@ -91,6 +91,10 @@ pub(crate) struct World {
     no_channel: Arc<str>,
     /// It does nothing by itself: its master does.
     pub(crate) is_replica: bool,
+    /// There is a log or a replica, or may be: what changes has to be repeated there. A server that
+    /// has had neither since it started, nor a child that writes what one could begin with, is spared
+    /// the trouble.
+    pub(crate) is_followed: bool,
     /// The longest lease, if nothing is granted for as long after a restart.
     pub(crate) quarantine_ms: Option<u64>,
     /// Until when nothing is granted.

@@ -94,6 +94,15 @@ pub struct Connection {
     stream: BufReader<TcpStream>,
 }
 
+fn write_command(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
+    bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+}
+
 impl Connection {
     /// Connects. A reply may take [`PATIENCE`] until [`Connection::set_timeout`] says otherwise.
     ///
@@ -132,12 +141,19 @@ impl Connection {
     ///
     /// If the connection is broken.
     pub fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
-        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words.iter().map(AsRef::as_ref) {
-            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            bytes.extend_from_slice(word);
-            bytes.extend_from_slice(b"\r\n");
-        }
+        let mut bytes = Vec::new();
+        write_command(&mut bytes, words);
+        self.stream.get_mut().write_all(&bytes)
+    }
+
+    /// Sends several commands at once, without waiting for their replies.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is broken.
+    pub fn send_all<W: AsRef<[u8]>>(&mut self, commands: &[Vec<W>]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|words| write_command(&mut bytes, words));
         self.stream.get_mut().write_all(&bytes)
     }
 

@@ -29,7 +29,7 @@ impl Lock {
         if !self.in_use() {
             self.kind = acquire.ask.kind();
         }
-        let waiter = Waiter {
+        let waiter = || Waiter {
             owner: acquire.owner,
             client: acquire.client,
             ask: acquire.ask.clone(),
@@ -41,7 +41,7 @@ impl Lock {
         if quarantined.is_none()
             && let Some(opening) = self.opening(&acquire.ask)
         {
-            let grant = self.grant(now, &waiter, opening.member, acquire.lease_ms, false);
+            let grant = self.grant(now, waiter(), opening.member, acquire.lease_ms, false);
             return Ok(Reply::Granted(grant));
         }
         let Some(waiter_lease_ms) = acquire.waiter_lease_ms else {
@@ -58,7 +58,7 @@ impl Lock {
             // Free members were passed by, though nobody stands before the newcomer.
             self.members.offer_again();
         }
-        let place = self.queue.push(waiter, waiter_lease_ms, now);
+        let place = self.queue.push(waiter(), waiter_lease_ms, now);
         Ok(self.queued(now, place))
     }
 

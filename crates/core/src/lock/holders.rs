@@ -224,6 +224,12 @@ impl Holders {
         if self.is_empty() || self.ends.first_ms > now.ms {
             return Vec::new();
         }
+        if let ByOwner::One(holder) = &self.by_owner
+            && holder.deadline_ms <= now.ms
+        {
+            let owner = holder.owner;
+            return self.remove(owner).into_iter().collect();
+        }
         let mut due: Vec<(u64, Owner)> = self
             .iter()
             .filter(|holder| holder.deadline_ms <= now.ms)

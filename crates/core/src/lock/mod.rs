@@ -289,9 +289,9 @@ impl Lock {
                     self.queue.remove(place);
                 }
                 Next::Refuse(place) => {
-                    if let Some(waiter) = self.queue.remove(place) {
-                        let refusal = Refusal::KindMismatch(self.kind);
-                        work.wake(&waiter, WakeEvent::Refused(refusal));
+                    if let Some(Waiter { client, owner, .. }) = self.queue.remove(place) {
+                        let event = WakeEvent::Refused(Refusal::KindMismatch(self.kind));
+                        work.wakes.push(Wake { client, owner, event });
                     }
                 }
             }
@@ -303,8 +303,9 @@ impl Lock {
     fn hand_over(&mut self, now: Now, place: u64, member: Option<Member>, work: &mut Work) {
         let Some((waiter, waiter_lease_ms)) = self.take_place(place) else { return };
         let lease_ms = waiter.lease_ms.min(waiter_lease_ms);
-        let grant = self.grant(now, &waiter, member, lease_ms, true);
-        work.wake(&waiter, WakeEvent::Granted(grant));
+        let Waiter { client, owner, .. } = waiter;
+        let grant = self.grant(now, waiter, member, lease_ms, true);
+        work.wakes.push(Wake { client, owner, event: WakeEvent::Granted(grant) });
     }
 
     fn take_place(&mut self, place: u64) -> Option<(Waiter, u64)> {
@@ -318,7 +319,7 @@ impl Lock {
     fn grant(
         &mut self,
         now: Now,
-        waiter: &Waiter,
+        waiter: Waiter,
         member: Option<Member>,
         lease_ms: u64,
         handed: bool,
@@ -331,14 +332,14 @@ impl Lock {
             owner: waiter.owner,
             client: waiter.client,
             token: Token::from_raw(self.last_token),
-            ask: waiter.ask.clone(),
+            ask: waiter.ask,
             member,
             lease_ms: waiter.lease_ms,
             deadline_ms: now.ms.saturating_add(lease_ms),
             since_ms: now.ms,
             handed,
             revoked: false,
-            label: waiter.label.clone(),
+            label: waiter.label,
         };
         let grant = holder.grant();
         self.holders.insert(holder);
@@ -495,11 +496,5 @@ fn may_change(request: &Request, reply: &Reply) -> bool {
         Reply::Changed(changed) => *changed,
         Reply::Done => !matches!(request, Request::Tick),
         _ => true,
-    }
-}
-
-impl Work {
-    fn wake(&mut self, waiter: &Waiter, event: WakeEvent) {
-        self.wakes.push(Wake { client: waiter.client, owner: waiter.owner, event });
     }
 }

@@ -80,6 +80,15 @@ impl View {
     }
 }
 
+/// Whoever gave no label is shown by the number of its connection, if that is known.
+fn shown(label: &Label, client: ClientId) -> Label {
+    let numbered = |number: u64| Label::new(&format!("client {number}"), "").unwrap_or_default();
+    match client.caller() {
+        Some(number) if label.bytes() == 0 => numbered(number),
+        _ => label.clone(),
+    }
+}
+
 impl Lock {
     /// Shows the lock with its first `waiters_max` live waiters. Leases that are over are left out.
     pub fn view(&self, now: Now, waiters_max: usize) -> View {
@@ -88,7 +97,7 @@ impl Lock {
             .iter()
             .filter(|holder| holder.deadline_ms > now.ms)
             .map(|holder| HolderView {
-                label: holder.label.clone(),
+                label: shown(&holder.label, holder.client),
                 client: holder.client,
                 token: Some(holder.token),
                 ask: holder.ask.clone(),
@@ -103,7 +112,7 @@ impl Lock {
         let waiters = live()
             .take(waiters_max)
             .map(|(_, waiter)| WaiterView {
-                label: waiter.label.clone(),
+                label: shown(&waiter.label, waiter.client),
                 client: waiter.client,
                 ask: waiter.ask.clone(),
                 waited_ms: now.ms.saturating_sub(waiter.since_ms),
