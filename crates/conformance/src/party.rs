@@ -14,13 +14,20 @@ use crate::Fixture;
 /// Long enough for the slowest machine, and only waited for in full by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) const LEASE_MS: u64 = 2_000;
-pub(crate) const WAITER_LEASE_MS: u64 = 600;
+/// No machine is so slow that one of these ends in a test.
+pub(crate) const LEASE_MS: u64 = 30_000;
+pub(crate) const WAITER_LEASE_MS: u64 = 10_000;
+
+/// The leases of a [brief](Party::brief) party: short enough to be waited for.
+pub(crate) const BRIEF_MS: u64 = 2_000;
+pub(crate) const BRIEF_WAITER_MS: u64 = 600;
 
 /// A client of the engine.
 pub(crate) struct Party {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) id: ClientId,
+    lease_ms: u64,
+    waiter_lease_ms: u64,
     woken: mpsc::UnboundedReceiver<Woken>,
 }
 
@@ -39,7 +46,13 @@ impl Party {
     pub(crate) async fn join(fixture: &dyn Fixture) -> Self {
         let id = ClientId::from_bits(owner().expose() as u64 ^ u64::from(std::process::id()) << 32);
         let (wakes, woken) = Wakes::channel();
-        Self { engine: fixture.open(id, wakes).await, id, woken }
+        let engine = fixture.open(id, wakes).await;
+        Self { engine, id, lease_ms: LEASE_MS, waiter_lease_ms: WAITER_LEASE_MS, woken }
+    }
+
+    /// With leases that the test waits for the end of.
+    pub(crate) fn brief(self) -> Self {
+        Self { lease_ms: BRIEF_MS, waiter_lease_ms: BRIEF_WAITER_MS, ..self }
     }
 
     pub(crate) async fn several<const N: usize>(fixture: &dyn Fixture) -> [Self; N] {
@@ -65,14 +78,14 @@ impl Party {
         self.engine.ping().await.expect("the engine answers").now_ms
     }
 
-    /// An acquire with the usual leases that waits if it has to.
+    /// An acquire with its leases that waits if it has to.
     pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> Acquire {
         Acquire {
             owner,
             client: self.id,
             ask,
-            lease_ms: LEASE_MS,
-            waiter_lease_ms: Some(WAITER_LEASE_MS),
+            lease_ms: self.lease_ms,
+            waiter_lease_ms: Some(self.waiter_lease_ms),
             not_after_ms: self.now_ms().await + 10_000,
             label: Label::new("suite", "").expect("a valid label"),
         }
@@ -108,11 +121,11 @@ impl Party {
     }
 
     pub(crate) async fn renew(&self, lock: &str, owner: Owner) -> Reply {
-        self.send(lock, Request::Renew { owner, client: self.id, lease_ms: LEASE_MS }).await
+        self.send(lock, Request::Renew { owner, client: self.id, lease_ms: self.lease_ms }).await
     }
 
     pub(crate) async fn refresh(&self, lock: &str) -> Reply {
-        let request = Request::Refresh { client: self.id, waiter_lease_ms: WAITER_LEASE_MS };
+        let request = Request::Refresh { client: self.id, waiter_lease_ms: self.waiter_lease_ms };
         self.send(lock, request).await
     }
 

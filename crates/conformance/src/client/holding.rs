@@ -89,8 +89,9 @@ pub async fn a_revoked_guard_is_lost_before_the_next_one_holds(fixture: &dyn Fix
         tokio::spawn(async move { other.mutex("l").acquire().await })
     };
     has_waiters(&other, "l", 1).await;
+    let asked = Instant::now();
     let view = other.inspect("l").await.expect("the store answers").expect("it is held");
-    let (asked, left) = (Instant::now(), Duration::from_millis(view.holders[0].left_ms));
+    let left = Duration::from_millis(view.holders[0].left_ms);
     assert_eq!(other.break_lock("l").await.expect("it is held"), 1);
     let next = soon("the next one holds", waits).await.expect("no panic").expect("passed on");
     // The lease had that long to go at least when it was asked about.

@@ -6,7 +6,7 @@ use taketurns::engine::{Refusal, Reply, Request, WakeEvent};
 use taketurns::{Ask, limits};
 
 use crate::Fixture;
-use crate::party::{LEASE_MS, Party, WAITER_LEASE_MS, granted, owner};
+use crate::party::{BRIEF_MS, LEASE_MS, Party, WAITER_LEASE_MS, granted, owner};
 
 /// Whoever is handed the lock has it for a waiter lease at first, and for a lease once it renews.
 pub async fn a_hand_over_lasts_a_waiter_lease_until_it_is_renewed(fixture: &dyn Fixture) {
@@ -51,9 +51,9 @@ pub async fn a_refresh_finds_a_hand_over_whose_wake_up_was_lost(fixture: &dyn Fi
 
 /// Renewing or releasing what ran out fails, also if nobody else has come since.
 pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
-    let [holder] = Party::several(fixture).await;
+    let [holder] = Party::several(fixture).await.map(Party::brief);
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
-    fixture.pass(Duration::from_millis(LEASE_MS)).await;
+    fixture.pass(Duration::from_millis(BRIEF_MS)).await;
     assert_eq!(holder.renew("l", owner).await, Reply::NotHeld);
     assert_eq!(holder.release("l", owner).await, Reply::NotHeld);
 }
@@ -61,13 +61,12 @@ pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
 /// When the lease of a holder that died ends, the next step of anybody passes the lock on.
 pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fixture) {
     let [dead, mut waiter] = Party::several(fixture).await;
+    let dead = dead.brief();
     let (_, grant) = dead.hold("l", Ask::Mutex).await;
     let (waits, place) = waiter.queue("l", Ask::Mutex).await;
     assert_eq!(place.recheck_ms, Some(grant.deadline_ms), "it says when to ask again");
-    for _ in 0..LEASE_MS / (WAITER_LEASE_MS / 2) + 1 {
-        fixture.pass(Duration::from_millis(WAITER_LEASE_MS / 2)).await;
-        waiter.refresh("l").await;
-    }
+    fixture.pass(Duration::from_millis(BRIEF_MS)).await;
+    waiter.refresh("l").await;
     let next = waiter.woken_with_grant(waits).await;
     assert!(next.token > grant.token);
 }
@@ -75,9 +74,10 @@ pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fix
 /// A holder that renews keeps the lock for as long as it likes.
 pub async fn a_renewal_moves_the_deadline(fixture: &dyn Fixture) {
     let [holder, other] = Party::several(fixture).await;
+    let holder = holder.brief();
     let (owns, _) = holder.hold("l", Ask::Mutex).await;
     for _ in 0..4 {
-        fixture.pass(Duration::from_millis(LEASE_MS / 2)).await;
+        fixture.pass(Duration::from_millis(BRIEF_MS / 2)).await;
         assert!(matches!(holder.renew("l", owns).await, Reply::Renewed(_)));
         assert_eq!(other.try_acquire("l", owner(), Ask::Mutex).await, Reply::Busy);
     }
@@ -156,7 +156,8 @@ pub async fn a_lock_used_again_is_remembered_for_longer(fixture: &dyn Fixture) {
 pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     fixture: &dyn Fixture,
 ) {
-    let [mut holder, mut waiter] = Party::several(fixture).await;
+    let [holder, mut waiter] = Party::several(fixture).await;
+    let mut holder = holder.brief();
     let (owns, _) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
     let revoke = Request::Break { token: None, at_once: false };
@@ -165,10 +166,8 @@ pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     assert_eq!(holder.renew("l", owns).await, Reply::Revoked);
     waiter.refresh("l").await;
     assert!(waiter.heard_nothing(), "nobody overlaps with a revoked holder");
-    for _ in 0..LEASE_MS / (WAITER_LEASE_MS / 2) + 1 {
-        fixture.pass(Duration::from_millis(WAITER_LEASE_MS / 2)).await;
-        waiter.refresh("l").await;
-    }
+    fixture.pass(Duration::from_millis(BRIEF_MS)).await;
+    waiter.refresh("l").await;
     waiter.woken_with_grant(waits).await;
 }
 

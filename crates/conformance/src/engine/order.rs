@@ -6,7 +6,7 @@ use taketurns::Ask;
 use taketurns::engine::{Reply, Request};
 
 use crate::Fixture;
-use crate::party::{LEASE_MS, Party, WAITER_LEASE_MS};
+use crate::party::{BRIEF_WAITER_MS, Party};
 
 /// A mutex has one holder; five waiters get it in the order in which they asked.
 pub async fn one_holds_and_the_others_wait_in_the_order_they_came(fixture: &dyn Fixture) {
@@ -76,13 +76,11 @@ pub async fn a_newcomer_does_not_overtake_a_waiter(fixture: &dyn Fixture) {
 /// A waiter whose client stopped refreshing is passed over.
 pub async fn a_dead_waiter_is_skipped_after_one_waiter_lease(fixture: &dyn Fixture) {
     let [holder, dead, mut live] = Party::several(fixture).await;
+    let dead = dead.brief();
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     dead.queue("l", Ask::Mutex).await;
     let (waits, _) = live.queue("l", Ask::Mutex).await;
-    for _ in 0..2 {
-        fixture.pass(Duration::from_millis(WAITER_LEASE_MS * 2 / 3)).await;
-        live.refresh("l").await;
-    }
+    fixture.pass(Duration::from_millis(BRIEF_WAITER_MS)).await;
     holder.release("l", owner).await;
     live.woken_with_grant(waits).await;
 }
@@ -90,7 +88,7 @@ pub async fn a_dead_waiter_is_skipped_after_one_waiter_lease(fixture: &dyn Fixtu
 /// Ten that died together delay the next by one waiter lease, not by ten.
 pub async fn many_dead_waiters_cost_one_waiter_lease_together(fixture: &dyn Fixture) {
     let [holder, mut live] = Party::several(fixture).await;
-    let dead: [Party; 10] = Party::several(fixture).await;
+    let dead: [Party; 10] = Party::several(fixture).await.map(Party::brief);
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     for party in &dead {
         party.queue("l", Ask::Mutex).await;
@@ -98,25 +96,23 @@ pub async fn many_dead_waiters_cost_one_waiter_lease_together(fixture: &dyn Fixt
     let (waits, _) = live.queue("l", Ask::Mutex).await;
     holder.release("l", owner).await;
     // The first of the dead was handed the lock, for a waiter lease at most.
-    for _ in 0..2 {
-        fixture.pass(Duration::from_millis(WAITER_LEASE_MS / 2 + 10)).await;
-        live.refresh("l").await;
-    }
+    fixture.pass(Duration::from_millis(BRIEF_WAITER_MS)).await;
+    live.refresh("l").await;
     live.woken_with_grant(waits).await;
 }
 
 /// A client refreshes once per lock, however many of its tasks wait.
 pub async fn one_refresh_keeps_all_places_of_a_client_alive(fixture: &dyn Fixture) {
-    let [holder, mut waiter] = Party::several(fixture).await;
+    let [holder, waiter] = Party::several(fixture).await;
+    let mut waiter = waiter.brief();
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     let (first, _) = waiter.queue("l", Ask::Mutex).await;
     let (second, _) = waiter.queue("l", Ask::Mutex).await;
     for _ in 0..3 {
-        fixture.pass(Duration::from_millis(WAITER_LEASE_MS * 2 / 3)).await;
+        fixture.pass(Duration::from_millis(BRIEF_WAITER_MS * 2 / 3)).await;
         let reply = waiter.refresh("l").await;
         assert!(matches!(reply, Reply::Refreshed { waiting: 2, .. }), "{reply:?}");
     }
-    const { assert!(LEASE_MS > WAITER_LEASE_MS * 2) };
     holder.release("l", owner).await;
     waiter.woken_with_grant(first).await;
     waiter.release("l", first).await;

@@ -6,7 +6,7 @@ use taketurns::engine::{Pattern, Request};
 use taketurns::{Ask, Kind, Label};
 
 use crate::Fixture;
-use crate::party::{LEASE_MS, Party, name, owner};
+use crate::party::{BRIEF_MS, LEASE_MS, Party, name, owner};
 
 /// Holders with their labels and times, waiters in order.
 pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
@@ -33,11 +33,11 @@ pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
 
 /// A lease that is over is not shown, and is not ended by being looked at.
 pub async fn looking_changes_nothing(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = Party::several(fixture).await.map(Party::brief);
     let (_, grant) = party.hold("l", Ask::Mutex).await;
     let before = party.view("l").await.expect("it is held");
     assert_eq!(party.view("l").await.expect("it is held").last_token, before.last_token);
-    fixture.pass(Duration::from_millis(LEASE_MS)).await;
+    fixture.pass(Duration::from_millis(BRIEF_MS)).await;
     let view = party.view("l").await.expect("it is remembered");
     assert!(view.holders.is_empty());
     assert_eq!(view.last_token, grant.token);
