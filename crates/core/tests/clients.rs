@@ -54,3 +54,32 @@ fn a_lock_is_blank_until_there_is_something_to_remember() {
     pool.apply(AT, &Request::PoolAdd { member: Member::new("m").unwrap() });
     assert!(!pool.is_blank(), "members are remembered");
 }
+
+#[test]
+fn a_tick_is_due_when_a_head_that_asks_for_too_much_lapses() {
+    let mut lock = Lock::new();
+    let mut ask = |number: u64, ask, waiter_lease_ms| {
+        let request = Acquire {
+            owner: Owner::from_bits(number.into()),
+            client: ClientId::from_bits(number),
+            ask,
+            lease_ms: 30_000,
+            waiter_lease_ms: Some(waiter_lease_ms),
+            not_after_ms: 11_000,
+            label: Label::default(),
+        };
+        lock.apply(AT, &Request::Acquire(request));
+        lock.due_ms()
+    };
+    assert_eq!(ask(1, Ask::Read, 3_000), None, "nobody waits");
+    assert_eq!(ask(2, Ask::Write, 3_000), Some(4_000), "the writer lapses before the reader ends");
+    assert_eq!(ask(3, Ask::Read, 60_000), Some(4_000));
+    let step = lock.apply(Now { ms: 4_000, wall_us: 4_000_000 }, &Request::Tick);
+    assert_eq!(step.wakes.len(), 1, "the second reader reads beside the first");
+
+    // Whoever waits for all there is waits for the holder.
+    let mut mutex = Lock::new();
+    acquire(&mut mutex, 1);
+    acquire(&mut mutex, 2);
+    assert_eq!(mutex.due_ms(), Some(31_000));
+}

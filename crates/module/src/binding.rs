@@ -92,6 +92,15 @@ impl Bindings {
         self.by_id.get(std::str::from_utf8(id).ok()?).cloned()
     }
 
+    /// Is this of a program that found no marker, where another has verified one in this run?
+    pub(crate) fn misses_a_marker(&self, binding: &Binding) -> bool {
+        let was_here =
+            |other: &Rc<Binding>| other.marker_key == binding.marker_key && !other.mark.is_empty();
+        !binding.marker_key.is_empty()
+            && binding.mark.is_empty()
+            && self.by_id.values().any(was_here)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }

@@ -20,6 +20,8 @@ use crate::world::{Chore, Job, world};
 const JOBS: usize = 256;
 /// How long to wait while the server must not write by itself.
 const QUIET_MS: u64 = 10;
+/// How long to wait while it takes no writes from anybody.
+const REFUSED_MS: u64 = 100;
 
 /// Records that are no more. Has a lock of its own, since records may be freed on another thread.
 static FREED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
@@ -143,22 +145,23 @@ pub(crate) fn closed(ctx: &Ctx, connection: u64) {
     }
 }
 
-/// Ten times a second. The server's timers go by the wall clock: one that was set back would hold
-/// them up.
+/// Ten times a second. The server's timers go by the wall clock, and its loop by one that nobody sets:
+/// a wall clock that was set, in either direction, would hold them up.
 pub(crate) fn look_at_clock(ctx: &Ctx) {
     let now_ms = clock::now().ms;
-    let set_back = world(|world| {
+    let is_late = world(|world| {
         let set_back = now_ms < world.clock_ms;
         world.clock_ms = now_ms;
         if set_back {
             world.tick_all();
+            world.pull_in_ends(now_ms);
             if let Some(ms) = world.quarantine_ms {
                 world.until_ms = world.until_ms.min(now_ms.saturating_add(ms));
             }
         }
-        set_back
+        set_back || world.timer.is_some_and(|(_, at_ms)| at_ms < now_ms)
     });
-    if set_back || !freed_list().is_empty() {
+    if is_late || !freed_list().is_empty() {
         stop_timer(ctx);
         arm(ctx);
     }
@@ -212,16 +215,28 @@ pub(crate) fn run(ctx: &Ctx) {
     let jobs = world(|world| world.take_jobs(now_ms, JOBS));
     // Asked for once, and only if it is needed: it looks at every connection.
     let mut open = None;
+    let mut is_refused = false;
     for job in jobs {
-        carry_out(ctx, &job, &mut open);
+        ctx.select(job.db);
+        let name = Word::new(&job.key);
+        // A server that is cut off must not hand over what another may be granting.
+        if ctx.takes_writes(&name) {
+            carry_out(ctx, &job, &name, &mut open);
+        } else {
+            world(|world| world.put_off(&job));
+            is_refused = true;
+        }
     }
-    arm(ctx);
+    if is_refused {
+        stop_timer(ctx);
+        start_timer(ctx, now_ms, now_ms + REFUSED_MS);
+    } else {
+        arm(ctx);
+    }
 }
 
-fn carry_out(ctx: &Ctx, job: &Job, open: &mut Option<HashMap<ClientId, u64>>) {
-    ctx.select(job.db);
-    let name = Word::new(&job.key);
-    let Some(mut site) = Site::find(ctx, &name, job.record) else {
+fn carry_out(ctx: &Ctx, job: &Job, name: &Word<'_>, open: &mut Option<HashMap<ClientId, u64>>) {
+    let Some(mut site) = Site::find(ctx, name, job.record) else {
         // It moved on without a word, and is freed or comes again by itself.
         world(|world| world.unhouse(job.record));
         return;
@@ -239,6 +254,9 @@ fn carry_out(ctx: &Ctx, job: &Job, open: &mut Option<HashMap<ClientId, u64>>) {
             world(|world| world.keep_ties(connection, job.record, is_held));
         }
         Chore::Sort => {
+            let now_ms = site.now.ms;
+            let run = world(|world| world.run.clone());
+            site.record().distrust(&run, now_ms);
             let open = open.get_or_insert_with(|| world(|world| world.open_clients()));
             let claims = |client| world(|world| world.claims(open, client, job.record));
             for owner in site.record().lock.cut_off(claims) {

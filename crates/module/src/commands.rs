@@ -215,7 +215,7 @@ fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
     match (&reply, wait_ms) {
         (Reply::Queued(_), Some(wait_ms)) => {
             let (handle, until_ms) = (ctx.block(), now_ms.saturating_add(wait_ms));
-            let waiter = Waiter { handle, connection, record, owner, secret, until_ms };
+            let waiter = Waiter { handle, connection, record, owner, secret, wait_ms, until_ms };
             world(|world| world.wait(client, waiter));
         }
         (Reply::Granted(_), _) if words.bound => {
@@ -400,6 +400,10 @@ fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
     let somebody = format!("{}{}", binding.channel, ClientId::NOBODY);
     if !may_look || !ctx.may_publish(&somebody) {
         return Err(Problem::NO_BIND);
+    }
+    // It was lost since: scripts may be flushed as keys are, but not this.
+    if world(|world| world.bindings.misses_a_marker(&binding)) {
+        return Err(Problem::MARKER_CHANGED);
     }
     ctx.reply_text(world(|world| world.bindings.add(binding)));
     Ok(())

@@ -40,8 +40,19 @@ pub(crate) struct Record {
     told_end_ms: u64,
     /// Somebody may hold it by a connection.
     has_bound: bool,
+    /// Programs wait, and none has come since the lock was loaded, or its server took over.
+    distrusted: Option<Distrusted>,
     /// The server knows where it is: see [`crate::world::World::house`].
     pub(crate) is_housed: bool,
+}
+
+/// A lock of another run, for whose waiters only programs can tell how old what it says may be.
+#[derive(Clone, Copy, Debug)]
+struct Distrusted {
+    /// Places that were not refreshed until then have lapsed.
+    until_ms: u64,
+    /// Its own quarantine, without this.
+    own_ms: u64,
 }
 
 /// The stored form.
@@ -100,6 +111,7 @@ impl Record {
             expire_at_ms: 0,
             told_end_ms: 0,
             has_bound: false,
+            distrusted: None,
             is_housed: false,
         }
     }
@@ -187,6 +199,9 @@ impl Record {
     ) -> Step {
         let until_ms = self.quarantine_until_ms(now, by);
         self.set_quarantine(until_ms);
+        if matches!(by, By::Program(_)) {
+            self.distrusted = None;
+        }
         let seen_ms = self.lock.seen_ms();
         let step = self.lock.apply(now, request);
         let moved = match by {
@@ -266,7 +281,10 @@ impl Record {
 
     /// Until when nothing may be granted.
     pub(crate) fn quarantine_until_ms(&self, now: Now, by: By<'_>) -> u64 {
-        let own_ms = self.lock.quarantine_until_ms();
+        let own_ms = match (by, self.distrusted) {
+            (By::Program(_), Some(distrusted)) => distrusted.own_ms,
+            _ => self.lock.quarantine_until_ms(),
+        };
         let max_lease_ms = match by {
             By::Program(binding) => binding.max_lease_ms,
             By::Anyone { .. } => limits::LEASE_MS_MAX,
@@ -276,12 +294,28 @@ impl Record {
         // Of a clock that was set back since: no quarantine is that long.
         let own_ms = if own_ms > far_ms { from_now_ms } else { own_ms };
         match by {
-            By::Anyone { until_ms } => own_ms.max(until_ms),
+            By::Anyone { until_ms } => {
+                let farthest_ms = now.ms.saturating_add(limits::WAITER_LEASE_MS_MAX);
+                let distrusted_ms = self.distrusted.map_or(0, |distrusted| distrusted.until_ms);
+                own_ms.max(until_ms).max(distrusted_ms.min(farthest_ms))
+            }
             By::Program(binding) => {
                 // Last used in a run of which this server knows nothing: what it says may be old.
                 let moved_ms = if binding.knows(&self.run) { 0 } else { from_now_ms };
                 own_ms.max(moved_ms).max(binding.until_ms_at(now.ms).min(far_ms))
             }
+        }
+    }
+
+    /// The lock is in another process now, which has this run, and may be older than what programs were
+    /// told. Until one of them has come nothing is handed to them; whoever has not come for as long as
+    /// a place lasts has lost it.
+    pub(crate) fn distrust(&mut self, run: &str, now_ms: u64) {
+        let is_over = self.distrusted.is_none_or(|distrusted| distrusted.until_ms <= now_ms);
+        if *self.run != *run && is_over && self.lock.is_waited_for_by_programs() {
+            let until_ms = now_ms.saturating_add(limits::WAITER_LEASE_MS_MAX);
+            let own_ms = self.lock.quarantine_until_ms();
+            self.distrusted = Some(Distrusted { until_ms, own_ms });
         }
     }
 

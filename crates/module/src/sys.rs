@@ -455,6 +455,21 @@ impl Ctx {
         value
     }
 
+    /// Does the server take writes to this key at present, from anybody? Not if too few replicas follow
+    /// it, if its disk fails, or if it is cut off from its Cluster.
+    pub(crate) fn takes_writes(&self, key: &Word<'_>) -> bool {
+        // A write that is refused as any other, and changes nothing: no key ends later by ending then.
+        let (name, format) = (c"PEXPIREAT".as_ptr(), c"Sscc".as_ptr());
+        let (then, later) = (c"1".as_ptr(), c"GT".as_ptr());
+        let reply = call!(RedisModule_Call(self.raw, name, format, key.raw, then, later));
+        if reply.is_null() {
+            // Somebody has taken this command away: nothing is known.
+            return std::io::Error::last_os_error().kind() == std::io::ErrorKind::NotFound;
+        }
+        call!(RedisModule_FreeCallReply(reply));
+        true
+    }
+
     pub(crate) fn log(&self, level: &CStr, text: &str) {
         let text = c_string(text);
         call!(RedisModule_Log(self.raw, level.as_ptr(), c"%s".as_ptr(), text.as_ptr()));

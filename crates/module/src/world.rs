@@ -36,6 +36,8 @@ pub(crate) struct Waiter {
     pub(crate) owner: Owner,
     /// What is to be told to the client: its owner, as an integer.
     pub(crate) secret: u64,
+    /// For how long it wants to wait.
+    pub(crate) wait_ms: u64,
     /// When its time is up.
     pub(crate) until_ms: u64,
 }
@@ -180,6 +182,15 @@ impl World {
             handles.push(waiter.handle);
         }
         handles
+    }
+
+    /// The clock was set back: nobody waits for longer, from now on, than it asked to.
+    pub(crate) fn pull_in_ends(&mut self, now_ms: u64) {
+        self.ends.clear();
+        for (client, waiter) in &mut self.waiters {
+            waiter.until_ms = waiter.until_ms.min(now_ms.saturating_add(waiter.wait_ms));
+            self.ends.insert((waiter.until_ms, *client));
+        }
     }
 
     /// What happened to one who waits for this lock on a connection: whom to tell what. `None` if
@@ -382,6 +393,11 @@ impl World {
             jobs.push(Job { record, db: home.db, key: home.key.clone(), chore });
         }
         jobs
+    }
+
+    /// It can't be done now.
+    pub(crate) fn put_off(&mut self, job: &Job) {
+        self.chores.push_back((job.record, job.chore));
     }
 
     /// When there is something to do next.

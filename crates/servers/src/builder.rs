@@ -16,6 +16,7 @@ use crate::{Error, Flavor, Server};
 pub struct Builder {
     pub(crate) flavor: Flavor,
     pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
     pub(crate) password: Option<String>,
     pub(crate) tls: Option<Tls>,
     pub(crate) sentinel: bool,
@@ -40,6 +41,7 @@ impl Builder {
         Self {
             flavor,
             args: Vec::new(),
+            env: Vec::new(),
             password: None,
             tls: None,
             sentinel: false,
@@ -67,6 +69,12 @@ impl Builder {
     /// Arguments for its command line, such as `["--maxmemory", "10mb"]`.
     pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// A variable of its environment.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
         self
     }
 

@@ -18,8 +18,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn spawn(program: &str, args: &[String], output: File) -> io::Result<Self> {
-        Ok(Self { child: watchdog::spawn(program, args, output)?, paused: false })
+    pub(crate) fn spawn(
+        program: &str,
+        args: &[String],
+        env: &[(String, String)],
+        output: File,
+    ) -> io::Result<Self> {
+        Ok(Self { child: watchdog::spawn(program, args, env, output)?, paused: false })
     }
 
     pub(crate) fn id(&self) -> u32 {

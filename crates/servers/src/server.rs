@@ -284,7 +284,7 @@ impl Server {
         args.extend(self.builder.args.iter().cloned());
         let log_before = self.log().len();
         let output = File::options().create(true).append(true).open(self.log_path())?;
-        let process = Process::spawn(program, &args, output)?;
+        let process = Process::spawn(program, &args, &self.builder.env, output)?;
         let deadline = Instant::now() + PATIENCE;
         while !process.has_ended() {
             match self.answers(process.id(), log_before) {

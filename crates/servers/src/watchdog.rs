@@ -63,11 +63,17 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
 
 /// Starts a program that ends when this process does. It writes to `output`, and is not in the
 /// terminal's foreground, so Ctrl-C reaches it only through this process.
-pub(crate) fn spawn(program: &str, args: &[String], output: File) -> io::Result<Child> {
+pub(crate) fn spawn(
+    program: &str,
+    args: &[String],
+    env: &[(String, String)],
+    output: File,
+) -> io::Result<Child> {
     let watchdog = watchdog()?;
     let mut child = Command::new("sh")
         .args(["-c", STARTER, "sh", program])
         .args(args)
+        .envs(env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(output.try_clone()?)
         .stderr(output)

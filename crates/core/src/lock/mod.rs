@@ -155,7 +155,24 @@ impl Lock {
             return None;
         }
         let quarantine = Some(self.quarantine_until_ms).filter(|until| *until > self.seen_ms);
-        quarantine.or_else(|| self.holders.first_deadline_ms())
+        quarantine.or_else(|| {
+            self.holders.first_deadline_ms().into_iter().chain(self.head_lapses_ms()).min()
+        })
+    }
+
+    /// When the head of the line lapses, if it asks for more than is free: until then it holds up
+    /// those behind it.
+    fn head_lapses_ms(&self) -> Option<u64> {
+        if self.kind == Kind::Pool || self.holders.weight() >= self.kind.capacity() {
+            return None;
+        }
+        let (_, waiter) = self.queue.head(None)?;
+        self.queue.client_lapses_ms(waiter.client)
+    }
+
+    /// Does anybody wait who is no connection, but a program?
+    pub fn is_waited_for_by_programs(&self) -> bool {
+        self.queue.iter().any(|(_, waiter)| !waiter.client.is_connection())
     }
 
     /// Those who wait or hold for only as long as a connection lasts, and whose connection is not

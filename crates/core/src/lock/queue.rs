@@ -151,6 +151,11 @@ impl Queue {
         self.clients.get(&waiter.client).is_some_and(|client| self.lapses_ms(client) > now.ms)
     }
 
+    /// Until when this client keeps its places alive, as far as is known.
+    pub(super) fn client_lapses_ms(&self, id: ClientId) -> Option<u64> {
+        self.clients.get(&id).map(|client| self.lapses_ms(client))
+    }
+
     /// Puts a waiter at the end of its line, and keeps its client's places alive.
     pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> u64 {
         let place = self.next;

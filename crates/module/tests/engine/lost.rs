@@ -21,6 +21,20 @@ on_both! {
         });
     }
 
+    fn a_flush_of_keys_and_scripts_is_noticed_by_a_newcomer(flavor: Flavor) {
+        let server = with_module(flavor).start().expect("a server");
+        block_on(async {
+            let holder = connect(&server.url()).await;
+            let guard = soon("an acquire", holder.mutex("l").acquire()).await.expect("a guard");
+            assert!(server.cli(&["SCRIPT", "FLUSH"]).is_ok());
+            assert!(server.cli(&["FLUSHALL"]).is_ok());
+            let other = connect(&server.url()).await;
+            let error = soon("a try", other.mutex("l").try_acquire()).await.expect_err("forgotten");
+            assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
+            drop(guard);
+        });
+    }
+
     fn a_restart_is_a_quarantine(flavor: Flavor) {
         let server = with_module(flavor).appendonly(true).start().expect("a server");
         block_on(async {

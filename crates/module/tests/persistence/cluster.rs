@@ -38,11 +38,14 @@ on_both! {
         there.is_waited_for_by("{t}k", &["program"]);
         // Its connection is to another node.
         there.is_held_by("{t}bound", &[]);
-        there.is_held_by("{t}timed", &["program"]);
+        // A lock that moved is handed to no program before one has looked at it there.
+        there.is_held_by("{t}timed", &[]);
+        there.is_waited_for_by("{t}timed", &["program"]);
         let mut again = blocked(new, "{t}k", "600", "again");
         assert!(there.renew("{t}k", &held).is_ok());
         assert!(there.release("{t}k", &held).is_ok());
         let mut program = Program::of(new, &run_of(old), 1);
+        program.token("{t}timed", 2, Ask::Mutex);
         let token = program.token("{t}k", 1, Ask::Mutex);
         assert!(token > held.token as u64);
         program.release("{t}k", 1);

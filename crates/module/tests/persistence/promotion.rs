@@ -40,12 +40,18 @@ fn goes_on(scene: &Scene, new: &Server) {
     assert_eq!(["pool", "rw"].map(|key| client.digest(key)), scene.digests);
     client.is_waited_for_by("k", &["program"]);
     client.is_held_by("k", &["holder"]);
-    client.is_held_by("bound", &["program"]);
-    client.is_held_by("timed", &["program"]);
+    // No program is handed anything before one has looked at this server.
+    for key in ["bound", "timed"] {
+        client.is_held_by(key, &[]);
+        client.is_waited_for_by(key, &["program"]);
+    }
     assert!(client.renew("k", &scene.held).is_ok());
     let mut again = blocked(new, "k", "600", "again");
     assert!(client.release("k", &scene.held).is_ok());
     let mut program = Program::of(new, &scene.run, 1);
+    for (key, owner) in [("timed", 3), ("bound", 4)] {
+        program.token(key, owner, Ask::Mutex);
+    }
     let token = program.token("k", 1, Ask::Mutex);
     assert!(token > scene.held.token as u64);
     program.release("k", 1);

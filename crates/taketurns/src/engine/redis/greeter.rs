@@ -198,7 +198,7 @@ impl Greeter {
             None => None,
         };
         let is_unknown = found.is_empty() && remembered.is_none() && moved.is_none();
-        if is_unknown && has_witness(link, key).await? {
+        if is_unknown && self.had_marker(link, key).await? {
             // It comes after the marker. So if there is one now, somebody has made both since we looked.
             (now_ms, found) = look(link, key).await?;
             if found.is_empty() {
@@ -233,6 +233,11 @@ impl Greeter {
             return Ok(marker);
         }
         Err(Failure::Unreachable(format!("{}: the marker changes all the time", link.address)))
+    }
+
+    async fn had_marker(&self, link: &Link, key: &[u8]) -> Result<bool, Failure> {
+        let unmarked = self.binding(link, None);
+        Ok(has_witness(link, key).await? || self.binder.had_marker(link, &unmarked, key).await?)
     }
 
     fn look<'a>(&self, link: &'a Link, now_ms: u64, remembered: Option<Remembered>) -> Look<'a> {

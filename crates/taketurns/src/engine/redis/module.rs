@@ -50,6 +50,25 @@ impl Binder {
         Self { wanted, logged: Mutex::default() }
     }
 
+    /// Does the module know that there was a marker in this run of the server, to one who finds none?
+    /// SCRIPT FLUSH leaves it alone.
+    pub(super) async fn had_marker(
+        &self,
+        link: &Link,
+        unmarked: &Binding,
+        marker_key: &[u8],
+    ) -> Result<bool, Failure> {
+        if self.wanted == Native::Off {
+            return Ok(false);
+        }
+        match link.send(&bind(unmarked, Some(marker_key))).await {
+            Err(Failure::Reverify) => Ok(true),
+            // There is none, or not for us.
+            Ok(_) | Err(Failure::NoCommand(_) | Failure::Broken(_)) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Without a key for the marker, nothing is looked at.
     pub(super) async fn bind(
         &self,
