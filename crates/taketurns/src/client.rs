@@ -87,8 +87,9 @@ impl Client {
         Ok((answer.reply, anchor))
     }
 
-    /// Takes an answer's time into account.
-    pub(crate) fn observe(&self, sent_us: u64, stamp: Stamp) -> Anchor {
+    /// Takes an answer's time into account. It was asked for at `asked_us`.
+    pub(crate) fn observe(&self, asked_us: u64, stamp: Stamp) -> Anchor {
+        let sent_us = stamp.sent_us.unwrap_or(asked_us);
         let anchor = Anchor { sent_us, engine_ms: stamp.now_ms };
         if !lock(&self.anchors).observe(stamp.origin, anchor, local_us()) {
             self.clock_was_set(stamp.origin.source);

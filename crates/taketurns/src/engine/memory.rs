@@ -110,7 +110,7 @@ impl State {
 
 /// Nothing can come between this engine and its clients, so there is one epoch.
 fn stamp(now: Now) -> Stamp {
-    Stamp { now_ms: now.ms, origin: Origin::default() }
+    Stamp { now_ms: now.ms, origin: Origin::default(), sent_us: None }
 }
 
 /// A [`MemoryStore`] as one client sees it.

@@ -59,6 +59,9 @@ pub struct Stamp {
     pub now_ms: u64,
     /// Whose clock it is.
     pub origin: Origin,
+    /// When the request was sent, in µs on the client's clock, if the engine knows: connecting may
+    /// take long, and is no time that the request was under way.
+    pub sent_us: Option<u64>,
 }
 
 /// A reply with the engine's time.

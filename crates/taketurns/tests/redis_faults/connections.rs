@@ -1,6 +1,6 @@
 //! Connections that are killed, that are silent, that can't be made, that are slow.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use taketurns_servers::{Flavor, Proxy, Server, on_both};
 
@@ -82,4 +82,20 @@ fn a_slow_network_costs_time_and_nothing_else() {
     assert_eq!(proxy.connections(), before, "nobody took slow for dead");
     proxy.delay(Duration::ZERO);
     load.finish();
+}
+
+/// It counts from when the lock was asked for, and that is not before there is a connection.
+#[tokio::test]
+async fn a_lease_does_not_run_while_the_connection_is_made() {
+    let (_server, proxy) = proxied(Flavor::Redis);
+    let locks = taketurns::connect(&proxy.url()).await.expect("a server");
+    proxy.cut();
+    let (delay, lease) = (Duration::from_millis(200), Duration::from_secs(60));
+    proxy.delay(delay);
+    let began = Instant::now();
+    let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
+    let relied_on = lease * 99 / 100 - Duration::from_millis(2);
+    // The first greeting alone is under way for that long, and back.
+    let lost = relied_on.saturating_sub(guard.span());
+    assert!(lost + delay <= began.elapsed(), "{lost:?} were lost");
 }

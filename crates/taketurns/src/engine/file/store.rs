@@ -285,7 +285,7 @@ impl Store {
 }
 
 fn stamp(now: Now) -> Stamp {
-    Stamp { now_ms: now.ms, origin: Origin::default() }
+    Stamp { now_ms: now.ms, origin: Origin::default(), sent_us: None }
 }
 
 fn sockets(path: &Path, client: ClientId, wakes: &Wakes) -> std::io::Result<(Mouth, Ear)> {

@@ -28,7 +28,7 @@ mod ways;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::cmd;
 use taketurns_core::wire::{self, Answered, Verb};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
@@ -40,7 +40,7 @@ use greeter::{Greeter, time_ms};
 use listing::Listing;
 use net::errand::Errand;
 use net::session::Session;
-use net::topology::Net;
+use net::topology::{Net, Told};
 use net::url::Config;
 use watched::Watched;
 use ways::{Step, Ways};
@@ -134,13 +134,14 @@ impl RedisEngine {
         self.answer(self.net.call(&key, &*step).await?)
     }
 
-    fn answer(&self, (value, session): (Value, Arc<Session>)) -> Result<Answer, EngineError> {
+    fn answer(&self, told: Told) -> Result<Answer, EngineError> {
+        let Told { value, session, sent_us } = told;
         let text: Option<String> = redis::from_redis_value(value).ok();
         let owner_of = |id: &str| self.watched.owner_of(id);
         let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let Answered { now_ms, more, reply } =
             answered.ok_or_else(|| strange(&session, "a request"))?;
-        Ok(Answer { reply, stamp: Stamp { now_ms, origin: session.link.origin() }, more })
+        Ok(Answer { reply, stamp: stamp(now_ms, &session, sent_us), more })
     }
 
     /// The steps in a Cluster can't see the marker: what they grant may be something that the node
@@ -158,7 +159,7 @@ impl RedisEngine {
             let looked = self.net.call_and_look(&key, &*step).await;
             let (answered, as_greeted) =
                 if attempt == 0 { looked? } else { looked.map_err(unknown)? };
-            let session = answered.1.clone();
+            let session = answered.session.clone();
             let answer = self.answer(answered)?;
             if !as_greeted {
                 self.net.greet_again(&session).await.map_err(unknown)?;
@@ -183,7 +184,11 @@ fn strange(session: &Session, what: &str) -> EngineError {
     EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
 }
 
-fn seen((value, session): (Value, Arc<Session>)) -> Result<Option<View>, EngineError> {
+fn stamp(now_ms: u64, session: &Session, sent_us: u64) -> Stamp {
+    Stamp { now_ms, origin: session.link.origin(), sent_us: Some(sent_us) }
+}
+
+fn seen(Told { value, session, .. }: Told) -> Result<Option<View>, EngineError> {
     view::read(&value).ok_or_else(|| strange(&session, "what a lock looks like"))
 }
 
@@ -233,9 +238,10 @@ impl Engine for RedisEngine {
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
         Box::pin(async move {
-            let (value, session) = self.net.call(b"", &|_: &Session| cmd("TIME")).await?;
+            let told = self.net.call(b"", &|_: &Session| cmd("TIME")).await?;
+            let Told { value, session, sent_us } = told;
             let now_ms = time_ms(&value).ok_or_else(|| strange(&session, "TIME"))?;
-            Ok(Stamp { now_ms, origin: session.link.origin() })
+            Ok(stamp(now_ms, &session, sent_us))
         })
     }
 

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::{Value, cmd};
+use redis::cmd;
 use tokio::time::sleep;
 
 use super::check::refusal;
@@ -23,7 +23,9 @@ use super::nodes::{Map, Node};
 use super::opener::{Opener, Wanted};
 use super::session::{Again, Next, Patience, Session};
 use super::slots::{self, Range};
+use super::topology::Told;
 use super::url::Address;
+use crate::clock::local_us;
 
 const REDIRECTS_MAX: usize = 5;
 /// A key that is being moved is back in a moment.
@@ -144,7 +146,7 @@ impl Cluster {
         key: &[u8],
         errand: &dyn Errand,
         look: Look,
-    ) -> Result<((Value, Arc<Session>), bool), Failure> {
+    ) -> Result<(Told, bool), Failure> {
         self.home().await?;
         let mut node = self.owner_of(key)?;
         let (mut asking, mut redirects) = (false, 0);
@@ -152,13 +154,13 @@ impl Cluster {
         loop {
             let session = self.session(&node).await?;
             let way = errand.way(&session);
-            let command = errand.command(&session, way);
+            let (command, sent_us) = (errand.command(&session, way), local_us());
             let failure = match look::send(&session, command, asking, look).await {
                 Ok((value, seen)) => {
                     if seen == Seen::Elsewhere {
                         self.refresh();
                     }
-                    return Ok(((value, session), seen != Seen::Changed));
+                    return Ok((Told { value, session, sent_us }, seen != Seen::Changed));
                 }
                 Err(failure) => failure,
             };

@@ -30,12 +30,21 @@ use super::sentinel::Sentinels;
 use super::session::{Again, Greet, Next, Patience, Session};
 use super::solo::{Finder, Solo};
 use super::url::{Config, Servers};
+use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
 
 /// Tasks that were told to end do so at their next turn.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-type Answered = Result<(Value, Arc<Session>), Failure>;
+/// An answer, and by which session.
+pub(crate) struct Told {
+    pub(crate) value: Value,
+    pub(crate) session: Arc<Session>,
+    /// When it was asked for on that session.
+    pub(crate) sent_us: u64,
+}
+
+type Answered = Result<Told, Failure>;
 
 pub(crate) struct Net {
     topology: Topology,
@@ -93,11 +102,7 @@ impl Net {
     }
 
     /// Runs one command on the server of the key. `errand` is asked anew for each try.
-    pub(crate) async fn call(
-        &self,
-        key: &[u8],
-        errand: &dyn Errand,
-    ) -> Result<(Value, Arc<Session>), EngineError> {
+    pub(crate) async fn call(&self, key: &[u8], errand: &dyn Errand) -> Result<Told, EngineError> {
         Ok(entered(&self.opener.runtime, self.call_once(key, errand)).await?)
     }
 
@@ -107,7 +112,7 @@ impl Net {
         &self,
         key: &[u8],
         errand: &dyn Errand,
-    ) -> Result<((Value, Arc<Session>), bool), EngineError> {
+    ) -> Result<(Told, bool), EngineError> {
         let looking = async {
             match &self.topology {
                 Topology::Cluster(cluster) => cluster.call(key, errand, Look::Behind).await,
@@ -129,8 +134,9 @@ impl Net {
         let mut session = solo.session().await?;
         loop {
             let way = errand.way(&session);
-            let failure = match session.link.send(&errand.command(&session, way)).await {
-                Ok(value) => return Ok((value, session)),
+            let (command, sent_us) = (errand.command(&session, way), local_us());
+            let failure = match session.link.send(&command).await {
+                Ok(value) => return Ok(Told { value, session, sent_us }),
                 Err(failure) => failure,
             };
             match patience.again(failure, || errand.turn(&session, way)) {
@@ -148,14 +154,14 @@ impl Net {
     pub(crate) async fn call_all(
         &self,
         calls: &[(Vec<u8>, Box<dyn Errand>)],
-    ) -> Vec<Result<(Value, Arc<Session>), EngineError>> {
+    ) -> Vec<Result<Told, EngineError>> {
         entered(&self.opener.runtime, self.call_each(calls)).await
     }
 
     async fn call_each(
         &self,
         calls: &[(Vec<u8>, Box<dyn Errand>)],
-    ) -> Vec<Result<(Value, Arc<Session>), EngineError>> {
+    ) -> Vec<Result<Told, EngineError>> {
         let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, (key, _)) in calls.iter().enumerate() {
             groups.entry(self.source(key)).or_default().push(index);
@@ -223,7 +229,8 @@ impl Net {
         let ways: Vec<Way> = group.iter().map(|index| calls[*index].1.way(&session)).collect();
         let commands = group.iter().zip(&ways);
         let commands = commands.map(|(index, way)| calls[*index].1.command(&session, *way));
-        let answers = session.link.send_all(commands.collect()).await;
+        let (commands, sent_us) = (commands.collect(), local_us());
+        let answers = session.link.send_all(commands).await;
         let answered = group.into_iter().zip(ways).zip(answers).map(|((index, way), answer)| {
             match (&answer, &self.topology) {
                 (Err(Failure::WrongType(_)), _) => {
@@ -233,7 +240,7 @@ impl Net {
                 (Err(failure), Topology::Cluster(cluster)) => cluster.note(failure),
                 (Ok(_), _) => {}
             }
-            (index, answer.map(|value| (value, session.clone())))
+            (index, answer.map(|value| Told { value, session: session.clone(), sent_us }))
         });
         answered.collect()
     }

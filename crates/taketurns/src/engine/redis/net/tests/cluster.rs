@@ -50,7 +50,7 @@ async fn keys_go_to_their_nodes_and_all_is_heard_at_home() {
             (0..30).map(|n| KEYS[n % 3]).map(|key| a_call(key, ["INCR", key])).collect();
         let answers = party.net.call_all(&calls).await;
         for (n, answer) in answers.into_iter().enumerate() {
-            assert_eq!(answer.unwrap().0, Value::Int(n as i64 / 3 + 2));
+            assert_eq!(answer.unwrap().value, Value::Int(n as i64 / 3 + 2));
         }
         party.net.close().await;
         for node in &cluster.nodes {
@@ -83,7 +83,7 @@ async fn a_slot_on_the_move_is_followed() {
     assert_eq!((value, session.link.address.port), (Value::Int(7), cluster.nodes[1].port()));
     assert_eq!(party.net.source(key.as_bytes()), session.link.source);
     let calls = [a_call(key, ["INCR", key])];
-    assert_eq!(party.net.call_all(&calls).await.remove(0).unwrap().0, Value::Int(8));
+    assert_eq!(party.net.call_all(&calls).await.remove(0).unwrap().value, Value::Int(8));
 }
 
 async fn source_at(party: &Party, port: u16) -> Option<u64> {

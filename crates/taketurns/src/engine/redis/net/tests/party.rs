@@ -83,7 +83,8 @@ impl Party {
 
     pub(crate) async fn call(&self, words: &[&str]) -> Result<(Value, Arc<Session>), EngineError> {
         let key = words.get(1).copied().unwrap_or("key");
-        self.net.call(key.as_bytes(), &|_: &Session| command(words)).await
+        let told = self.net.call(key.as_bytes(), &|_: &Session| command(words)).await?;
+        Ok((told.value, told.session))
     }
 
     /// Calls until it is carried out, as a client would.
@@ -111,7 +112,7 @@ impl Party {
             async move { net.call(key.as_bytes(), &|_: &Session| command(&words)).await }
         });
         let answers = calls.collect::<tokio::task::JoinSet<_>>().join_all().await;
-        answers.into_iter().map(|answer| answer.unwrap().1).collect()
+        answers.into_iter().map(|answer| answer.unwrap().session).collect()
     }
 
     pub(crate) async fn heard(&mut self) -> Vec<u8> {

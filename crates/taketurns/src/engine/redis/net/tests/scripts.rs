@@ -29,7 +29,7 @@ async fn in_one_write_too() {
     let party = Party::open(&server.url()).await.unwrap();
     let calls: Vec<_> = (0..10).map(|_| a_call("n", COUNT)).collect();
     let answers = party.net.call_all(&calls).await;
-    let values: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().0).collect();
+    let values: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().value).collect();
     assert_eq!(values, (1..=10).map(Value::Int).collect::<Vec<_>>());
     assert_eq!(party.host.loads.load(Ordering::SeqCst), 1);
 }
@@ -42,8 +42,8 @@ async fn a_script_that_wants_to_be_verified_is_greeted_and_sent_again() {
     let script = "if redis.call('INCR', KEYS[1]) < 3 then \
                   return redis.error_reply('TTVERIFY run') end return 'fine'";
     let words = ["EVAL", script, "1", "n"];
-    let (value, _) = party.net.call(b"n", &|_: &Session| command(&words)).await.unwrap();
-    assert_eq!(super::party::text(&value), "fine");
+    let told = party.net.call(b"n", &|_: &Session| command(&words)).await.unwrap();
+    assert_eq!(super::party::text(&told.value), "fine");
     assert_eq!(party.host.greets.load(Ordering::SeqCst), 3);
     let never = ["EVAL", "return redis.error_reply('TTVERIFY run')", "0"];
     let error = party.net.call(b"n", &|_: &Session| command(&never)).await.err().unwrap();

@@ -13,6 +13,7 @@ use taketurns_servers::{Flavor, PATIENCE, Reply, Server};
 use super::party::{CHANNEL, Party, a_call, assert_broken, command, refused};
 use super::server::{NO_HELLO, ask, connections, gone, redis, serve, until};
 use crate::engine::EngineError;
+use crate::engine::redis::net::topology::Told;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_answered_and_says_by_which_session() {
@@ -58,7 +59,7 @@ async fn in_one_write_each_command_has_its_own_answer() {
     let mut length = 0;
     for (n, answer) in answers.into_iter().enumerate() {
         match answer {
-            Ok((value, _)) => {
+            Ok(Told { value, .. }) => {
                 length += 1;
                 assert_eq!(value, Value::Int(length), "{n}");
             }

@@ -53,10 +53,10 @@ async fn what_leads_to_another_type_is_asked_the_other_way() {
     let party = Party::open(&server.url()).await.unwrap();
     ask(&server, &["HSET", "k", "f", "in the hash"]);
     let read = Read::new("k");
-    assert_eq!(text(&party.net.call(b"k", &read).await.unwrap().0), "in the hash");
+    assert_eq!(text(&party.net.call(b"k", &read).await.unwrap().value), "in the hash");
     ask(&server, &["DEL", "k"]);
     ask(&server, &["SET", "k", "in the string"]);
-    assert_eq!(text(&party.net.call(b"k", &read).await.unwrap().0), "in the string");
+    assert_eq!(text(&party.net.call(b"k", &read).await.unwrap().value), "in the string");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ async fn a_hundred_that_have_to_turn_do_so_together() {
         keys.iter().map(|key| (key.clone().into(), Box::new(Read::new(key)) as _)).collect();
     let before = reads(&server);
     for (key, answer) in keys.iter().zip(party.net.call_all(&calls).await) {
-        assert_eq!(text(&answer.unwrap().0), *key);
+        assert_eq!(text(&answer.unwrap().value), *key);
     }
     let reads = reads(&server) - before;
     assert!(reads < 50, "{reads} reads");
@@ -116,13 +116,13 @@ async fn in_a_cluster_too() {
     for (node, key) in cluster.nodes.iter().zip(keys) {
         ask(node, &["HSET", key, "f", key]);
         let answer = party.net.call(key.as_bytes(), &Read::new(key)).await;
-        assert_eq!(text(&answer.unwrap().0), key);
+        assert_eq!(text(&answer.unwrap().value), key);
     }
     let calls: Vec<(Vec<u8>, Box<dyn Errand>)> = (0..30)
         .map(|number| keys[number % 3])
         .map(|key| (key.into(), Box::new(Read::new(key)) as _))
         .collect();
     for (number, answer) in party.net.call_all(&calls).await.into_iter().enumerate() {
-        assert_eq!(text(&answer.unwrap().0), keys[number % 3]);
+        assert_eq!(text(&answer.unwrap().value), keys[number % 3]);
     }
 }
