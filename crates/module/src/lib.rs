@@ -19,6 +19,8 @@ mod blocked;
 mod chores;
 mod clock;
 mod commands;
+mod entry;
+mod facts;
 mod info;
 mod problem;
 mod record;

@@ -5,7 +5,6 @@
 //! state.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use taketurns_core::{Lock, Now, Request, Snapshot, Step, limits};
 
 use crate::binding::Binding;
+use crate::entry::Entry;
 
 /// The version of the stored form.
 pub(crate) const VERSION: i32 = 1;
@@ -64,25 +64,6 @@ struct Stored<'a> {
     admitted: u64,
     expire_at_ms: u64,
     has_bound: bool,
-}
-
-/// One change, to be repeated elsewhere.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Entry<'a> {
-    /// A step of the lock.
-    Step {
-        /// When the last step was made, also if it changed nothing.
-        seen_ms: u64,
-        quarantine_until_ms: u64,
-        now: Now,
-        run: Cow<'a, str>,
-        channel: Cow<'a, str>,
-        request: Cow<'a, Request>,
-    },
-    /// A token was admitted.
-    Admit { now_ms: u64, token: u64, run: Cow<'a, str> },
-    /// All of it, instead of whatever is there.
-    State(Cow<'a, [u8]>),
 }
 
 /// On whose behalf a step is made.
@@ -378,22 +359,5 @@ pub(crate) enum Stale {
     NeverGiven,
 }
 
-thread_local! {
-    /// One for all entries: they are written one at a time, very often, and nearly all fit.
-    static BUFFER: RefCell<[u8; 2_048]> = const { RefCell::new([0; 2_048]) };
-}
-
-impl<'a> Entry<'a> {
-    /// Calls with its stored form.
-    pub(crate) fn with_bytes(&self, then: impl FnOnce(&[u8])) {
-        BUFFER.with_borrow_mut(|buffer| match postcard::to_slice(self, &mut buffer[..]) {
-            Ok(bytes) => then(bytes),
-            // Plain data: there is nothing in it that can't be written.
-            Err(_) => then(&postcard::to_allocvec(self).unwrap_or_default()),
-        });
-    }
-
-    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,9 @@
 use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent, wire};
 
 use crate::clock;
+use crate::entry::Entry;
 use crate::problem::Problem;
-use crate::record::{By, Entry, Record};
+use crate::record::{By, Record};
 use crate::sys::{Ctx, Holds, Key, Word};
 use crate::world::world;
 use crate::{chores, takeover};

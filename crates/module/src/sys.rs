@@ -12,7 +12,6 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 use std::marker::PhantomData;
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -21,6 +20,8 @@ use redis_module::raw as rm;
 
 use crate::blocked::{self, Outcome};
 use crate::commands::{self, COMMANDS, Command};
+use crate::entry::Entry;
+use crate::facts::{FEW, Flags, Words};
 use crate::record::{self, Record};
 use crate::{chores, info};
 
@@ -55,46 +56,6 @@ fn guarded<T>(what: impl FnOnce() -> T) -> Option<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Ctx {
     raw: *mut rm::RedisModuleCtx,
-}
-
-/// What the server is and does at the moment.
-#[derive(Clone, Copy)]
-pub(crate) struct Flags(u32);
-
-impl Flags {
-    fn has(self, flag: u32) -> bool {
-        self.0 & flag != 0
-    }
-
-    pub(crate) fn is_replica(self) -> bool {
-        self.has(rm::REDISMODULE_CTX_FLAGS_SLAVE)
-    }
-
-    /// The command comes from the server's own log or from its master, and from nobody else.
-    pub(crate) fn is_repeated(self) -> bool {
-        self.has(rm::REDISMODULE_CTX_FLAGS_REPLICATED | rm::REDISMODULE_CTX_FLAGS_LOADING)
-    }
-
-    /// Does the server log what it does?
-    pub(crate) fn has_log(self) -> bool {
-        self.has(rm::REDISMODULE_CTX_FLAGS_AOF)
-    }
-
-    pub(crate) fn is_out_of_memory(self) -> bool {
-        self.has(rm::REDISMODULE_CTX_FLAGS_OOM)
-    }
-
-    pub(crate) fn is_script(self) -> bool {
-        self.has(rm::REDISMODULE_CTX_FLAGS_LUA)
-    }
-
-    pub(crate) fn may_block(self) -> bool {
-        !self.has(
-            rm::REDISMODULE_CTX_FLAGS_LUA
-                | rm::REDISMODULE_CTX_FLAGS_MULTI
-                | rm::REDISMODULE_CTX_FLAGS_DENY_BLOCKING,
-        )
-    }
 }
 
 /// A text of the server's.
@@ -171,26 +132,6 @@ impl<'a> Args<'a> {
             *word = self.get(at);
         }
         Words::Few(few, len)
-    }
-}
-
-/// As many words as most commands have.
-const FEW: usize = 12;
-
-/// Words of a command.
-pub(crate) enum Words<'a> {
-    Few([&'a [u8]; FEW], usize),
-    Many(Vec<&'a [u8]>),
-}
-
-impl<'a> Deref for Words<'a> {
-    type Target = [&'a [u8]];
-
-    fn deref(&self) -> &[&'a [u8]] {
-        match self {
-            Words::Few(words, len) => &words[..*len],
-            Words::Many(words) => words,
-        }
     }
 }
 
@@ -655,18 +596,6 @@ fn create_command(ctx: &Ctx, command: &Command, run: rm::RedisModuleCmdFunc) -> 
     Ok(())
 }
 
-impl Command {
-    fn key_flags(&self) -> u32 {
-        if self.writes() {
-            rm::REDISMODULE_CMD_KEY_RW
-                | rm::REDISMODULE_CMD_KEY_ACCESS
-                | rm::REDISMODULE_CMD_KEY_UPDATE
-        } else {
-            rm::REDISMODULE_CMD_KEY_RO | rm::REDISMODULE_CMD_KEY_ACCESS
-        }
-    }
-}
-
 fn args<'a>(
     argv: *mut *mut rm::RedisModuleString,
     argc: c_int,
@@ -867,7 +796,7 @@ extern "C" fn on_aof_rewrite(
 ) {
     // SAFETY: a value of our type.
     let bytes = unsafe { record(value) }.to_bytes();
-    record::Entry::State(bytes.into()).with_bytes(|entry| {
+    Entry::State(bytes.into()).with_bytes(|entry| {
         let (ptr, len) = (entry.as_ptr().cast::<c_char>(), entry.len());
         let (name, format) = (commands::APPLY.as_ptr(), c"sb".as_ptr());
         call!(RedisModule_EmitAOF(io, name, format, key, ptr, len));

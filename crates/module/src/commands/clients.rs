@@ -1,0 +1,214 @@
+//! For any client: what people type, and programs in any language send.
+
+use taketurns_core::{Acquire, ClientId, Label, Reply, Request, limits};
+
+use super::{Done, left_ms, may_break, room, writable};
+use crate::blocked::granted;
+use crate::problem::Problem;
+use crate::record::By;
+use crate::site::Site;
+use crate::sys::{Args, Ctx, Holds};
+use crate::world::{Waiter, world};
+use crate::{clock, secret, show, words};
+
+fn max_lease_ms() -> u64 {
+    world(|world| world.max_lease_ms())
+}
+
+pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
+    let words = words::acquire(&args.from(1), max_lease_ms())?;
+    writable()?;
+    if words.bound && ctx.flags().is_script() {
+        return Err(Problem::BOUND_IN_SCRIPT);
+    }
+    let wait_ms = words.wait_ms.filter(|_| ctx.flags().may_block());
+    let (secret, connection) = (secret::fresh(), ctx.client());
+    let owner = secret::owner(secret);
+    let (client, nameless) = if wait_ms.is_some() || words.bound {
+        let nameless = Label::new(&format!("client {connection}"), "").unwrap_or_default();
+        (ClientId::of_connection(secret::bits(), words.bound), nameless)
+    } else {
+        (ClientId::of_caller(connection), Label::default())
+    };
+    let request = Request::Acquire(Acquire {
+        owner,
+        client,
+        ask: words.ask,
+        lease_ms: words.lease_ms,
+        // It lasts for as long as the connection, or until the wait is over.
+        waiter_lease_ms: wait_ms.map(|_| limits::LEASE_MS_MAX),
+        not_after_ms: u64::MAX,
+        label: words.label.unwrap_or(nameless),
+    });
+    let name = args.word(0);
+    let mut site = Site::open(ctx, &name)?;
+    let (reply, now_ms, record) = (site.step(&request), site.now.ms, site.record().id);
+    match (&reply, wait_ms) {
+        (Reply::Queued(_), Some(wait_ms)) => {
+            let (handle, until_ms) = (ctx.block(), now_ms.saturating_add(wait_ms));
+            let waiter = Waiter { handle, connection, record, owner, secret, wait_ms, until_ms };
+            world(|world| world.wait(client, waiter));
+        }
+        (Reply::Granted(_), _) if words.bound => {
+            world(|world| world.tie(connection, client, record, owner));
+        }
+        _ => {}
+    }
+    site.finish();
+    match reply {
+        Reply::Granted(grant) => {
+            let token = grant.token.map_or(0, |token| token.raw());
+            granted(ctx, secret, token, grant.member.as_ref());
+        }
+        Reply::Queued(_) => {}
+        Reply::Refused(refusal) => {
+            return Err(Problem::refused(refusal, now_ms, max_lease_ms()));
+        }
+        _ => ctx.reply_nil(),
+    }
+    Ok(())
+}
+
+/// A request that names the secret of a grant.
+fn with_secret(
+    ctx: &Ctx,
+    args: Args<'_>,
+    request: impl FnOnce(&mut Site<'_>) -> Request,
+) -> Result<Reply, Problem> {
+    writable()?;
+    let name = args.word(0);
+    let mut site = Site::open(ctx, &name)?;
+    let request = request(&mut site);
+    let reply = site.step(&request);
+    let is_held = site.record().lock.holding() > 0;
+    site.finish();
+    // A wrong secret is told from a lock that nobody holds, as ever.
+    if reply == Reply::NotHeld && !is_held { Err(Problem::NOT_HELD) } else { Ok(reply) }
+}
+
+pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> Done {
+    ctx.redact(1);
+    let owner = secret::owner(words::secret(args.get(1))?);
+    let release = |_: &mut Site<'_>| Request::Release { owner, bury_until_ms: 0 };
+    match with_secret(ctx, args, release)? {
+        Reply::Released | Reply::Left => {
+            world(|world| world.untie(ctx.client(), owner));
+            ctx.reply_ok();
+        }
+        _ => ctx.reply_nil(),
+    }
+    Ok(())
+}
+
+pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
+    // Before anything can be found wrong with the command.
+    ctx.redact(1);
+    let (secret, lease_ms) = words::renew(&args.from(1), max_lease_ms())?;
+    let owner = secret::owner(secret);
+    // Whoever keeps it goes on to: one that is bound to a connection stays so.
+    let renew = |site: &mut Site<'_>| {
+        let client = site.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
+        Request::Renew { owner, client, lease_ms }
+    };
+    match with_secret(ctx, args, renew)? {
+        Reply::Renewed(_) => ctx.reply_ok(),
+        Reply::Revoked => return Err(Problem::REVOKED),
+        _ => ctx.reply_nil(),
+    }
+    Ok(())
+}
+
+pub(super) fn check(ctx: &Ctx, args: Args<'_>) -> Done {
+    let token = words::token(args.get(1))?;
+    writable()?;
+    let name = args.word(0);
+    let mut site = Site::open(ctx, &name)?;
+    let admitted = site.admit(token);
+    site.finish();
+    world(|world| match admitted {
+        Ok(()) => world.counts.admitted += 1,
+        Err(_) => world.counts.stale += 1,
+    });
+    admitted?;
+    ctx.reply_ok();
+    Ok(())
+}
+
+pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> Done {
+    let waiters_max = words::show(&args.from(1))?;
+    let name = args.word(0);
+    let mut key = ctx.look(&name);
+    let until_ms = world(|world| world.until_ms);
+    match key.holds() {
+        Holds::Nothing => ctx.reply_nil(),
+        Holds::Lock => {
+            let Some(record) = key.record() else { return Err(Problem::WRONG_TYPE) };
+            let now = clock::now();
+            let mut view = record.lock.view(now, waiters_max);
+            let until_ms = record.quarantine_until_ms(now, By::Anyone { until_ms });
+            view.quarantine_ms = left_ms(until_ms, now.ms);
+            show::lock(ctx, &view, record.admitted);
+        }
+        _ => return Err(Problem::WRONG_TYPE),
+    }
+    Ok(())
+}
+
+pub(super) fn list(ctx: &Ctx, args: Args<'_>) -> Done {
+    show::list(ctx, &words::list(&args.from(0))?)
+}
+
+pub(super) fn break_(ctx: &Ctx, args: Args<'_>) -> Done {
+    let (token, at_once) = words::break_(&args.from(1))?;
+    writable()?;
+    may_break(ctx, args.get(0))?;
+    let name = args.word(0);
+    let mut site = Site::open(ctx, &name)?;
+    let reply = site.step(&Request::Break { token, at_once });
+    site.finish();
+    ctx.reply_int(if let Reply::Broken(count) = reply { count.into() } else { 0 });
+    Ok(())
+}
+
+pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
+    let adds = match args.get(0).to_ascii_uppercase().as_slice() {
+        b"ADD" => true,
+        b"REM" => false,
+        _ => return Err(Problem::SYNTAX),
+    };
+    let members =
+        args.from(2).iter().map(|word| words::member(word)).collect::<Result<Vec<_>, _>>()?;
+    writable()?;
+    if adds {
+        room(ctx)?;
+    }
+    let name = args.word(1);
+    let mut site = Site::open(ctx, &name)?;
+    let (mut changed, mut problem) = (0, None);
+    for member in members {
+        let request =
+            if adds { Request::PoolAdd { member } } else { Request::PoolRemove { member } };
+        match site.step(&request) {
+            Reply::Changed(true) => changed += 1,
+            Reply::Refused(refusal) => {
+                problem = Some(Problem::refused(refusal, site.now.ms, max_lease_ms()));
+                break;
+            }
+            _ => {}
+        }
+    }
+    site.finish();
+    match problem {
+        // Part of it was done, and is said so.
+        Some(problem) if changed == 0 => Err(problem),
+        _ => {
+            ctx.reply_int(changed);
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn help(ctx: &Ctx, _: Args<'_>) -> Done {
+    show::help(ctx);
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The commands: one function each, from the words to the reply.
+
+mod clients;
+mod programs;
+
+use std::ffi::CStr;
+
+use crate::problem::Problem;
+use crate::sys::{Args, Ctx};
+use crate::world::world;
+
+type Done = Result<(), Problem>;
+
+/// A command as the server is told of it.
+pub(crate) struct Command {
+    pub(crate) name: &'static CStr,
+    pub(crate) flags: &'static CStr,
+    pub(crate) categories: &'static CStr,
+    /// With the command's name; negative for at least.
+    pub(crate) arity: i32,
+    /// Which word is the key; 0 if none is.
+    pub(crate) key: i32,
+    pub(crate) summary: &'static CStr,
+    pub(crate) complexity: &'static CStr,
+    run: fn(&Ctx, Args<'_>) -> Done,
+}
+
+impl Command {
+    pub(crate) fn writes(&self) -> bool {
+        self.flags.to_bytes().starts_with(b"write")
+    }
+}
+
+/// Repeats a step: for replicas and the log alone.
+pub(crate) const APPLY: &CStr = c"FENCELOCK.APPLY";
+
+const LOG_N: &CStr = c"O(log(N)) with N waiters";
+
+pub(crate) const COMMANDS: [Command; 12] = [
+    Command {
+        name: c"FENCELOCK.ACQUIRE",
+        flags: c"write deny-oom fast blocking",
+        categories: c"write fast blocking",
+        arity: -3,
+        key: 1,
+        summary: c"Takes a lock, or waits for it: answers a secret and a fencing token",
+        complexity: LOG_N,
+        run: clients::acquire,
+    },
+    Command {
+        name: c"FENCELOCK.RELEASE",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: 3,
+        key: 1,
+        summary: c"Gives a lock back, and hands it to whoever waits first",
+        complexity: LOG_N,
+        run: clients::release,
+    },
+    Command {
+        name: c"FENCELOCK.RENEW",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: -4,
+        key: 1,
+        summary: c"Holds a lock for longer",
+        complexity: LOG_N,
+        run: clients::renew,
+    },
+    Command {
+        name: c"FENCELOCK.CHECK",
+        flags: c"write deny-oom fast",
+        categories: c"write fast",
+        arity: 3,
+        key: 1,
+        summary: c"Admits a fencing token, unless a newer one was admitted before",
+        complexity: c"O(1)",
+        run: clients::check,
+    },
+    Command {
+        name: c"FENCELOCK.SHOW",
+        flags: c"readonly",
+        categories: c"read slow",
+        arity: -2,
+        key: 1,
+        summary: c"Shows who holds a lock and who waits for it",
+        complexity: c"O(N) with N holders and waiters shown",
+        run: clients::show_lock,
+    },
+    Command {
+        name: c"FENCELOCK.LIST",
+        flags: c"readonly",
+        categories: c"read slow",
+        arity: -1,
+        key: 0,
+        summary: c"Lists locks, page by page as SCAN does",
+        complexity: c"O(N) with N keys looked at",
+        run: clients::list,
+    },
+    Command {
+        name: c"FENCELOCK.BREAK",
+        flags: c"write",
+        categories: c"write slow dangerous",
+        arity: -2,
+        key: 1,
+        summary: c"Revokes a lock from whoever holds it; needs the right to DEL the key",
+        complexity: LOG_N,
+        run: clients::break_,
+    },
+    Command {
+        name: c"FENCELOCK.POOL",
+        flags: c"write",
+        categories: c"write slow",
+        arity: -4,
+        key: 2,
+        summary: c"Adds members to a pool of locks, or removes them",
+        complexity: LOG_N,
+        run: clients::pool,
+    },
+    Command {
+        name: c"FENCELOCK.HELP",
+        flags: c"fast allow-loading allow-stale",
+        categories: c"fast",
+        arity: 1,
+        key: 0,
+        summary: c"Says what commands there are",
+        complexity: c"O(1)",
+        run: clients::help,
+    },
+    Command {
+        name: c"FENCELOCK.BIND",
+        flags: c"fast",
+        categories: c"fast",
+        arity: 8,
+        key: 0,
+        summary: c"Registers what a program has verified of this server, for FENCELOCK.DO",
+        complexity: c"O(1)",
+        run: programs::bind,
+    },
+    Command {
+        name: c"FENCELOCK.DO",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: -4,
+        key: 1,
+        summary: c"Carries out one request of a program that waits by itself, and never blocks",
+        complexity: LOG_N,
+        run: programs::carry_out,
+    },
+    Command {
+        name: APPLY,
+        flags: c"write no-monitor no-slowlog",
+        categories: c"write slow admin dangerous",
+        arity: 3,
+        key: 1,
+        summary: c"Repeats a step on a replica or from the log; refused to everybody else",
+        complexity: LOG_N,
+        run: programs::apply,
+    },
+];
+
+/// Runs a command, and replies.
+pub(crate) fn run(command: &Command, ctx: &Ctx, args: Args<'_>) {
+    let words = args.len() as i32 + 1;
+    let fits = if command.arity < 0 { words >= -command.arity } else { words == command.arity };
+    let done = if fits { (command.run)(ctx, args) } else { Err(Problem::SYNTAX) };
+    if let Err(problem) = done {
+        ctx.reply_error(&problem.to_string());
+    }
+}
+
+/// The server sees to this, unless its replicas may be written to.
+fn writable() -> Done {
+    if world(|world| world.is_replica) { Err(Problem::READ_ONLY) } else { Ok(()) }
+}
+
+/// Who breaks a lock does to its holder what deleting the key would.
+fn may_break(ctx: &Ctx, key: &[u8]) -> Done {
+    if ctx.may_run(&[b"DEL", key]) { Ok(()) } else { Err(Problem::NO_BREAK) }
+}
+
+/// A server that is out of memory takes nothing in, and takes everything back.
+fn room(ctx: &Ctx) -> Done {
+    if ctx.flags().is_out_of_memory() { Err(Problem::OUT_OF_MEMORY) } else { Ok(()) }
+}
+
+fn left_ms(until_ms: u64, now_ms: u64) -> Option<u64> {
+    until_ms.checked_sub(now_ms).filter(|left_ms| *left_ms > 0)
+}

@@ -1,0 +1,147 @@
+//! For programs that wait by themselves and have verified the server, and for those who repeat what
+//! it did.
+
+use serde::Serialize;
+use taketurns_core::wire::{self, Answered, Verb};
+use taketurns_core::{ClientId, Request, View};
+
+use super::{Done, left_ms, may_break, room, writable};
+use crate::binding::Binding;
+use crate::entry::Entry;
+use crate::problem::Problem;
+use crate::record::By;
+use crate::site::{self, Site};
+use crate::sys::{Args, Ctx, Holds, Word};
+use crate::world::world;
+use crate::{clock, words};
+
+pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
+    let binding = Binding::parse(&args.from(0)).ok_or(Problem::SYNTAX)?;
+    if world(|world| world.run != binding.run) {
+        return Err(Problem::UNVERIFIED);
+    }
+    let may_look = binding.marker_key.is_empty() || ctx.may_read(&args.word(3));
+    let somebody = format!("{}{}", binding.channel, ClientId::NOBODY);
+    if !may_look || !ctx.may_publish(&somebody) {
+        return Err(Problem::NO_BIND);
+    }
+    // It was lost since: scripts may be flushed as keys are, but not this.
+    if world(|world| world.bindings.misses_a_marker(&binding)) {
+        return Err(Problem::MARKER_CHANGED);
+    }
+    ctx.reply_text(world(|world| world.bindings.add(binding)));
+    Ok(())
+}
+
+/// `FENCELOCK.DO key binding verb …`.
+pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
+    // An owner, if it is anything secret; before anything can be found wrong with the request.
+    if args.len() > 3 {
+        ctx.redact(3);
+    }
+    let binding = world(|world| world.bindings.get(args.get(1))).ok_or(Problem::UNVERIFIED)?;
+    if !binding.marker_key.is_empty() {
+        let marker = Word::new(&binding.marker_key);
+        if !ctx.look(&marker).is_text(binding.mark.as_bytes()) {
+            return Err(Problem::MARKER_CHANGED);
+        }
+    }
+    let verb = Verb::parse(args.get(2)).ok_or(Problem::SYNTAX)?;
+    let words = args.from(3);
+    if verb == Verb::View {
+        return view(ctx, args, &binding, &words);
+    }
+    let request = wire::decode_request(verb, &words).ok_or(Problem::SYNTAX)?;
+    writable()?;
+    match &request {
+        Request::Acquire(acquire) => {
+            program(acquire.client)?;
+            lease(acquire.lease_ms)?;
+            room(ctx)?;
+        }
+        Request::Renew { client, lease_ms, .. } => {
+            program(*client)?;
+            lease(*lease_ms)?;
+        }
+        Request::Refresh { client, .. } => program(*client)?,
+        // Either may end what somebody else holds.
+        Request::Break { .. } | Request::ClientGone { .. } => may_break(ctx, args.get(0))?,
+        Request::PoolAdd { .. } => room(ctx)?,
+        Request::Release { .. }
+        | Request::Resize { .. }
+        | Request::PoolRemove { .. }
+        | Request::Tick => {}
+    }
+    let name = args.word(0);
+    let mut site = Site::open(ctx, &name)?;
+    let reply = site.step_by(By::Program(&binding), &request);
+    let now_ms = site.now.ms;
+    site.finish();
+    // If one step was not enough, the server goes on by itself.
+    ctx.reply_text(wire::encode(&Answered { now_ms, more: false, reply }));
+    Ok(())
+}
+
+/// Connections are the server's own to name.
+fn program(client: ClientId) -> Done {
+    let is_ours = client.is_connection() || client.caller().is_some();
+    if is_ours { Err(Problem::SYNTAX) } else { Ok(()) }
+}
+
+/// Nobody is promised more than is waited for after a restart.
+fn lease(lease_ms: u64) -> Done {
+    match world(|world| world.quarantine_ms) {
+        Some(max_ms) if lease_ms > max_ms => Err(Problem::lease(max_ms)),
+        _ => Ok(()),
+    }
+}
+
+/// What a program is shown.
+#[derive(Serialize)]
+struct Seen {
+    now_ms: u64,
+    view: View,
+}
+
+fn view(ctx: &Ctx, args: Args<'_>, binding: &Binding, words: &[&[u8]]) -> Done {
+    let &[waiters_max] = words else { return Err(Problem::SYNTAX) };
+    let waiters_max = words::number(waiters_max).ok_or(Problem::SYNTAX)?;
+    let name = args.word(0);
+    let mut key = ctx.look(&name);
+    let now = clock::now();
+    let view = match key.holds() {
+        Holds::Nothing => {
+            let quarantine_ms = left_ms(binding.until_ms_at(now.ms), now.ms);
+            quarantine_ms.map(|_| View { quarantine_ms, ..View::default() })
+        }
+        Holds::Lock => key.record().map(|record| {
+            let until_ms = record.quarantine_until_ms(now, By::Program(binding));
+            let mut view =
+                record.lock.view(now, usize::try_from(waiters_max).unwrap_or(usize::MAX));
+            view.quarantine_ms = left_ms(until_ms, now.ms);
+            view
+        }),
+        _ => return Err(Problem::WRONG_TYPE),
+    };
+    let seen = view.map(|view| serde_json::to_string(&Seen { now_ms: now.ms, view }));
+    match seen {
+        Some(Ok(text)) => ctx.reply_text(text),
+        Some(Err(error)) => return Err(Problem::say(format!("ERR {error}"))),
+        None => ctx.reply_nil(),
+    }
+    Ok(())
+}
+
+pub(super) fn apply(ctx: &Ctx, args: Args<'_>) -> Done {
+    if !ctx.flags().is_repeated() {
+        return Err(Problem::INTERNAL);
+    }
+    let unknown = Problem::new("ERR an entry of another version, or none");
+    let entry = Entry::from_bytes(args.get(1)).ok_or(unknown)?;
+    let name = args.word(0);
+    site::repeat(ctx, &name, &entry)?;
+    // Into a replica's own log.
+    ctx.replicate(&name, args.get(1));
+    ctx.reply_ok();
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What the server says of itself and of a command, as plain data.
+
+use std::ops::Deref;
+
+use redis_module::raw as rm;
+
+use crate::commands::Command;
+
+/// What the server is and does at the moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Flags(pub(crate) u32);
+
+impl Flags {
+    fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) fn is_replica(self) -> bool {
+        self.has(rm::REDISMODULE_CTX_FLAGS_SLAVE)
+    }
+
+    /// The command comes from the server's own log or from its master, and from nobody else.
+    pub(crate) fn is_repeated(self) -> bool {
+        self.has(rm::REDISMODULE_CTX_FLAGS_REPLICATED | rm::REDISMODULE_CTX_FLAGS_LOADING)
+    }
+
+    /// Does the server log what it does?
+    pub(crate) fn has_log(self) -> bool {
+        self.has(rm::REDISMODULE_CTX_FLAGS_AOF)
+    }
+
+    pub(crate) fn is_out_of_memory(self) -> bool {
+        self.has(rm::REDISMODULE_CTX_FLAGS_OOM)
+    }
+
+    pub(crate) fn is_script(self) -> bool {
+        self.has(rm::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
+    pub(crate) fn may_block(self) -> bool {
+        !self.has(
+            rm::REDISMODULE_CTX_FLAGS_LUA
+                | rm::REDISMODULE_CTX_FLAGS_MULTI
+                | rm::REDISMODULE_CTX_FLAGS_DENY_BLOCKING,
+        )
+    }
+}
+
+/// As many words as most commands have.
+pub(crate) const FEW: usize = 12;
+
+/// Words of a command.
+pub(crate) enum Words<'a> {
+    Few([&'a [u8]; FEW], usize),
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Deref for Words<'a> {
+    type Target = [&'a [u8]];
+
+    fn deref(&self) -> &[&'a [u8]] {
+        match self {
+            Words::Few(words, len) => &words[..*len],
+            Words::Many(words) => words,
+        }
+    }
+}
+
+impl Command {
+    pub(crate) fn key_flags(&self) -> u32 {
+        if self.writes() {
+            rm::REDISMODULE_CMD_KEY_RW
+                | rm::REDISMODULE_CMD_KEY_ACCESS
+                | rm::REDISMODULE_CMD_KEY_UPDATE
+        } else {
+            rm::REDISMODULE_CMD_KEY_RO | rm::REDISMODULE_CMD_KEY_ACCESS
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Who waits on which connection, until when, and what ends with one.
+
+use std::collections::{HashMap, HashSet};
+
+use taketurns_core::{ClientId, Grant, Owner, WakeEvent};
+
+use super::{Chore, Tie, Told, Waiter, World};
+use crate::blocked::Outcome;
+use crate::problem::Problem;
+use crate::sys::Handle;
+
+/// How many locks a connection is tied to before those that it let go of are looked for.
+const TIES: usize = 1_024;
+
+impl World {
+    /// Everybody whose connection is open and who still wants what it asked for, and of which lock.
+    pub(crate) fn open_clients(&self) -> HashMap<ClientId, u64> {
+        let tied = self.ties.values().flatten().map(|tie| (tie.client, tie.record));
+        let waiting = self.waiters.iter().map(|(client, waiter)| (*client, waiter.record));
+        waiting.chain(tied).collect()
+    }
+
+    /// Is this lock the one that the client is here for, and not a double of it, made by RESTORE? If
+    /// that one is no more, this is the same, loaded anew.
+    pub(crate) fn claims(
+        &mut self,
+        open: &mut HashMap<ClientId, u64>,
+        client: ClientId,
+        record: u64,
+    ) -> bool {
+        let Some(of) = open.get_mut(&client) else { return false };
+        if *of != record && !self.homes.contains_key(of) {
+            *of = record;
+            let ties = self.ties.values_mut().flatten().filter(|tie| tie.client == client);
+            ties.for_each(|tie| tie.record = record);
+        }
+        *of == record
+    }
+
+    pub(crate) fn wait(&mut self, client: ClientId, waiter: Waiter) {
+        self.handles.insert(waiter.handle, client);
+        self.ends.insert((waiter.until_ms, client));
+        self.waiters.insert(client, waiter);
+    }
+
+    pub(super) fn take_waiter(&mut self, client: ClientId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&client)?;
+        self.ends.remove(&(waiter.until_ms, client));
+        Some(waiter)
+    }
+
+    /// Those who have waited for long enough, to be told so: they give up.
+    pub(crate) fn tired(&mut self, now_ms: u64) -> Vec<Handle> {
+        let mut handles = Vec::new();
+        while let Some(&(_, client)) = self.ends.first().filter(|(until_ms, _)| *until_ms <= now_ms)
+            && let Some(waiter) = self.take_waiter(client)
+        {
+            self.chores.push_back((waiter.record, Chore::Leave(waiter.owner)));
+            handles.push(waiter.handle);
+        }
+        handles
+    }
+
+    /// The clock was set back: nobody waits for longer, from now on, than it asked to.
+    pub(crate) fn pull_in_ends(&mut self, now_ms: u64) {
+        self.ends.clear();
+        for (client, waiter) in &mut self.waiters {
+            waiter.until_ms = waiter.until_ms.min(now_ms.saturating_add(waiter.wait_ms));
+            self.ends.insert((waiter.until_ms, *client));
+        }
+    }
+
+    /// What happened to one who waits for this lock on a connection: whom to tell what. `None` if
+    /// nobody does any more, or for the lock of which this one is a double.
+    pub(crate) fn wake(
+        &mut self,
+        client: ClientId,
+        record: u64,
+        event: &WakeEvent,
+        now_ms: u64,
+    ) -> Option<(Handle, Outcome)> {
+        self.waiters.get(&client).filter(|waiter| waiter.record == record)?;
+        let waiter = self.take_waiter(client)?;
+        let outcome = match event {
+            WakeEvent::Granted(Grant { token, member, .. }) => {
+                let Waiter { connection, owner, .. } = waiter;
+                self.told.insert(client, Told { connection, record, owner });
+                if client.is_bound() {
+                    self.tie(connection, client, record, owner);
+                }
+                Outcome::Granted {
+                    secret: waiter.secret,
+                    token: token.map_or(0, |token| token.raw()),
+                    member: member.clone(),
+                }
+            }
+            WakeEvent::Refused(refusal) => {
+                Outcome::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
+            }
+            // Nobody breaks a place in the queue.
+            WakeEvent::Revoked => Outcome::Problem(Problem::REVOKED),
+        };
+        Some((waiter.handle, outcome))
+    }
+
+    /// The client was told.
+    pub(crate) fn answered(&mut self, handle: Handle) {
+        if let Some(client) = self.handles.remove(&handle) {
+            self.told.remove(&client);
+        }
+    }
+
+    /// The client is gone, or waits no more: what it asked for is given up, also if it was granted
+    /// a moment ago and never told. True if it has yet to be unblocked.
+    pub(crate) fn left(&mut self, handle: Handle) -> bool {
+        let Some(client) = self.handles.remove(&handle) else { return false };
+        let waiter = self.take_waiter(client);
+        if let Some(Waiter { record, owner, .. }) = waiter {
+            self.chores.push_back((record, Chore::Leave(owner)));
+        }
+        if let Some(Told { connection, record, owner }) = self.told.remove(&client) {
+            self.untie(connection, owner);
+            self.chores.push_back((record, Chore::Leave(owner)));
+        }
+        waiter.is_some()
+    }
+
+    /// Is somebody about to be told that it was granted this lock? It may be gone before that.
+    pub(crate) fn is_telling(&self, record: u64) -> bool {
+        self.told.values().any(|told| told.record == record)
+    }
+
+    /// What is held ends with the connection.
+    pub(crate) fn tie(&mut self, connection: u64, client: ClientId, record: u64, owner: Owner) {
+        let homes = &self.homes;
+        let ties = self.ties.entry(connection).or_default();
+        if ties.len() >= TIES && ties.len().is_power_of_two() {
+            ties.retain(|tie| homes.contains_key(&tie.record));
+            let records: HashSet<u64> = ties.iter().map(|tie| tie.record).collect();
+            let chores = records.into_iter().map(|record| (record, Chore::Untie(connection)));
+            self.chores.extend(chores);
+        }
+        ties.push(Tie { client, record, owner });
+    }
+
+    /// It was given back.
+    pub(crate) fn untie(&mut self, connection: u64, owner: Owner) {
+        if let Some(ties) = self.ties.get_mut(&connection) {
+            ties.retain(|tie| tie.owner != owner);
+            if ties.is_empty() {
+                self.ties.remove(&connection);
+            }
+        }
+    }
+
+    /// Of what ties a connection to a lock, only what is still held there is kept.
+    pub(crate) fn keep_ties(
+        &mut self,
+        connection: u64,
+        record: u64,
+        is_held: impl Fn(Owner) -> bool,
+    ) {
+        if let Some(ties) = self.ties.get_mut(&connection) {
+            ties.retain(|tie| tie.record != record || is_held(tie.owner));
+        }
+    }
+
+    /// A connection was closed. False if nothing was tied to it.
+    pub(crate) fn closed(&mut self, connection: u64) -> bool {
+        let Some(ties) = self.ties.remove(&connection) else { return false };
+        self.chores.extend(ties.into_iter().map(|tie| (tie.record, Chore::Leave(tie.owner))));
+        true
+    }
+}

@@ -1,0 +1,130 @@
+//! Which locks concern somebody, where they are, and what is to be done for them.
+
+use std::collections::HashSet;
+
+use taketurns_core::ClientId;
+
+use super::{Chore, Home, Job, Waiter, World};
+use crate::sys::Handle;
+
+impl World {
+    /// This lock concerns somebody: it is here, and time changes something for it then.
+    pub(crate) fn house(&mut self, record: u64, db: i32, key: &[u8], due_ms: Option<u64>) {
+        let home =
+            self.homes.entry(record).or_insert_with(|| Home { db, key: key.into(), due_ms: None });
+        if home.db != db || *home.key != *key {
+            (home.db, home.key) = (db, key.into());
+        }
+        if home.due_ms != due_ms {
+            if let Some(due_ms) = home.due_ms {
+                self.due.remove(&(due_ms, record));
+            }
+            self.due.extend(due_ms.map(|due_ms| (due_ms, record)));
+            home.due_ms = due_ms;
+        }
+    }
+
+    pub(crate) fn unhouse(&mut self, record: u64) {
+        if let Some(Home { due_ms: Some(due_ms), .. }) = self.homes.remove(&record) {
+            self.due.remove(&(due_ms, record));
+        }
+    }
+
+    /// The same lock is under another key now.
+    pub(crate) fn moved(&mut self, record: u64, db: i32, key: &[u8]) {
+        if let Some(home) = self.homes.get_mut(&record) {
+            (home.db, home.key) = (db, key.into());
+        }
+    }
+
+    pub(crate) fn swapped(&mut self, one: i32, other: i32) {
+        for home in self.homes.values_mut() {
+            home.db = match home.db {
+                db if db == one => other,
+                db if db == other => one,
+                db => db,
+            };
+        }
+    }
+
+    /// The locks of one database, or of all.
+    pub(crate) fn housed_in(&self, db: Option<i32>) -> Vec<u64> {
+        let here = |home: &Home| db.is_none_or(|db| db == home.db);
+        self.homes.iter().filter(|(_, home)| here(home)).map(|(record, _)| *record).collect()
+    }
+
+    /// These locks are no more: who waited for them is to be told.
+    pub(crate) fn lost(&mut self, records: &HashSet<u64>) -> Vec<Handle> {
+        for record in records {
+            self.unhouse(*record);
+        }
+        let is_lost = |waiter: &Waiter| records.contains(&waiter.record);
+        let lost: Vec<(ClientId, Handle)> = self
+            .waiters
+            .iter()
+            .filter(|(_, waiter)| is_lost(waiter))
+            .map(|(client, waiter)| (*client, waiter.handle))
+            .collect();
+        for (client, _) in &lost {
+            self.take_waiter(*client);
+        }
+        lost.into_iter().map(|(_, handle)| handle).collect()
+    }
+
+    /// A lock comes from elsewhere, or all do: those whose connection is not here are gone.
+    pub(crate) fn sort(&mut self, record: u64) {
+        self.chores.push_back((record, Chore::Sort));
+    }
+
+    pub(crate) fn sort_all(&mut self) {
+        self.chores.extend(self.homes.keys().map(|record| (*record, Chore::Sort)));
+    }
+
+    /// The clock was set back: every lock has to take notice.
+    pub(crate) fn tick_all(&mut self) {
+        self.chores.extend(self.homes.keys().map(|record| (*record, Chore::Tick)));
+    }
+
+    /// Takes what is to be done by now, so much at most.
+    pub(crate) fn take_jobs(&mut self, now_ms: u64, max: usize) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        while jobs.len() < max {
+            let due = self.due.first().filter(|(due_ms, _)| *due_ms <= now_ms).copied();
+            let (record, chore) = match self.chores.pop_front() {
+                Some(chore) => chore,
+                None => match due {
+                    Some((_, record)) => (record, Chore::Tick),
+                    None => break,
+                },
+            };
+            let Some(home) = self.homes.get_mut(&record) else { continue };
+            if chore == Chore::Tick
+                && let Some(due_ms) = home.due_ms.take()
+            {
+                self.due.remove(&(due_ms, record));
+            }
+            jobs.push(Job { record, db: home.db, key: home.key.clone(), chore });
+        }
+        jobs
+    }
+
+    /// It can't be done now.
+    pub(crate) fn put_off(&mut self, job: &Job) {
+        self.chores.push_back((job.record, job.chore));
+    }
+
+    /// When there is something to do next.
+    pub(crate) fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        if !self.chores.is_empty() {
+            return Some(now_ms);
+        }
+        let due_ms = self.due.first().map(|(due_ms, _)| *due_ms);
+        let end_ms = self.ends.first().map(|(end_ms, _)| *end_ms);
+        due_ms.into_iter().chain(end_ms).min()
+    }
+
+    /// A replica does nothing by itself: its master does.
+    pub(crate) fn drop_chores(&mut self) {
+        self.chores.clear();
+    }
+}
