@@ -7,8 +7,7 @@ use crate::problem::Problem;
 use crate::sys::{Ctx, Handle};
 use crate::world::world;
 
-/// What a client that waited is told.
-#[derive(Debug)]
+/// What a client that waited is told. Has no `Debug`: there is a secret in it.
 pub(crate) enum Outcome {
     Granted { secret: u64, token: u64, member: Option<Member> },
     Problem(Problem),

@@ -1,6 +1,6 @@
 //! Fair, fenced locks inside Redis and Valkey, for any client in any language.
 //!
-//! A thin shell around `taketurns-core`: a key holds a [`record::Record`], a command is one step of
+//! A thin shell around `taketurns-core`: a key holds a `Record`, a command is one step of
 //! its lock, and each step that changed something is repeated on the replicas and in the log.
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //!
 //! What holds throughout, and is what the blocks below rely on:
 //!
-//! - The server fills in the `RedisModule_…` pointers before anything else runs ([`call`]), and calls
+//! - The server fills in the `RedisModule_…` pointers before anything else runs (`call!`), and calls
 //!   us on its main thread alone, one call at a time. The one exception is [`on_free`].
 //! - Pointers that it hands us are good until we return; what wraps one (`Ctx`, `Args`, `Key`) is
 //!   neither kept nor sent elsewhere.
