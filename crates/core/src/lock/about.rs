@@ -21,7 +21,7 @@ impl Lock {
         self.queue.len()
     }
 
-    /// When time alone will change something for those who wait: then a [`Request::Tick`] is due.
+    /// When time alone will change something for those who wait: then a [`crate::Request::Tick`] is due.
     pub fn due_ms(&self) -> Option<u64> {
         if self.queue.is_empty() {
             return None;
