@@ -114,6 +114,9 @@ impl<'a> Fleet<'a> {
         match self.desk.rng.below(40) {
             0 => self.hang_up(at),
             1 => {
+                // Redis 7.0 crashes when a client is unblocked whose write is put off by CLIENT PAUSE,
+                // with or without a module.
+                self.say(0, Command::plain(&[b"CLIENT", b"UNPAUSE"]))?;
                 let how = self.desk.rng.pick(&["TIMEOUT", "ERROR"]).as_bytes();
                 self.say(0, Command::plain(&[b"CLIENT", b"UNBLOCK", id.as_bytes(), how]))
             }
