@@ -87,6 +87,7 @@ impl Party {
             lease_ms: self.lease_ms,
             waiter_lease_ms: Some(self.waiter_lease_ms),
             not_after_ms: self.now_ms().await + 10_000,
+            ballot: None,
             label: Label::new("suite", "").expect("a valid label"),
         }
     }
@@ -121,7 +122,11 @@ impl Party {
     }
 
     pub(crate) async fn renew(&self, lock: &str, owner: Owner) -> Reply {
-        self.send(lock, Request::Renew { owner, client: self.id, lease_ms: self.lease_ms }).await
+        self.send(
+            lock,
+            Request::Renew { owner, client: self.id, lease_ms: self.lease_ms, write_back: None },
+        )
+        .await
     }
 
     pub(crate) async fn refresh(&self, lock: &str) -> Reply {

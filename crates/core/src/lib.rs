@@ -29,6 +29,7 @@
 //!     lease_ms: 30_000,
 //!     waiter_lease_ms: Some(3_000),
 //!     not_after_ms: 11_000,
+//!     ballot: None,
 //!     label: Label::default(),
 //! }));
 //! assert!(matches!(step.reply, Reply::Granted(grant) if grant.deadline_ms == 31_000));
@@ -48,4 +49,7 @@ pub use ids::{ClientId, Owner, Token};
 pub use kind::{Ask, Kind};
 pub use lock::{Corrupt, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
 pub use name::{InvalidLabel, InvalidName, Label, Member, Name, Pattern};
-pub use request::{Acquire, Grant, Now, Place, Refusal, Reply, Request, Step, Wake, WakeEvent};
+pub use request::{
+    Acquire, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote, Wake, WakeEvent,
+    WriteBack,
+};

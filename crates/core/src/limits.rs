@@ -36,6 +36,8 @@ pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The wall clock floors tokens only up to here (the year 2112): a clock gone mad must not use up
 /// the numbers that are left.
 pub const TOKEN_CLOCK_MAX: u64 = 1 << 52;
+/// How far ahead of its own clock a node of a quorum follows a client's estimate of the time.
+pub const HINT_AHEAD_US: u64 = 60_000_000;
 
 /// Is this a lease, or a waiter lease, that a lock takes?
 pub fn is_lease(lease_ms: u64) -> bool {

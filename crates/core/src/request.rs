@@ -33,6 +33,8 @@ pub enum Request {
         client: ClientId,
         /// How long from now, at least.
         lease_ms: u64,
+        /// If the lock is held on a majority of nodes, of which this is one.
+        write_back: Option<WriteBack>,
     },
     /// Give up the lock, or the place in the queue: whichever the owner has.
     Release {
@@ -88,8 +90,48 @@ pub struct Acquire {
     pub waiter_lease_ms: Option<u64>,
     /// The engine time from which on this request must change nothing: it came too late.
     pub not_after_ms: u64,
+    /// If it is asked for on several nodes, of which this is one.
+    pub ballot: Option<Ballot>,
     /// What people see.
     pub label: Label,
+}
+
+impl Acquire {
+    /// Its ballot, if it is for what a majority can decide about.
+    pub(crate) fn ballot(&self) -> Option<Ballot> {
+        self.ballot.filter(|_| self.ask == Ask::Mutex)
+    }
+}
+
+/// What an acquire says besides if a majority of nodes decides, each with a lock like this one. The
+/// node then gives out tokens and places that the others are likely to give too, keeps waiters in the
+/// order of their tickets, and takes back a vote that stands in the way of a lower ticket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ballot {
+    /// Token and ticket are to be at least this: the client's estimate of the nodes' clock.
+    pub hint: u64,
+    /// The ticket that the owner has by now; `None` for one that the node assigns.
+    pub ticket: Option<u64>,
+    /// Give up the grant of this number and wait again, if a lower ticket waits.
+    pub yields: Option<u64>,
+}
+
+/// What a renewal says besides if a majority of nodes decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteBack {
+    /// The grant that is meant. Another one is not touched.
+    pub number: u64,
+    /// The token that the majority is to agree on. The node takes it over if it is larger than its own.
+    pub token: u64,
+}
+
+/// What a grant is to one who needs a majority of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    /// The number of the grant: the token as it was minted. Changes at a grant and at nothing else.
+    pub number: u64,
+    /// A lower ticket waits for it.
+    pub inquired: bool,
 }
 
 /// A lock held until its deadline.
@@ -101,12 +143,14 @@ pub struct Grant {
     pub deadline_ms: u64,
     /// Which member, if the lock is a pool.
     pub member: Option<Member>,
+    /// Set if it was asked for with a [`Ballot`].
+    pub vote: Option<Vote>,
 }
 
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The number of this place. Numbers only grow.
+    /// The number of this place: its ticket, if it was asked for with a [`Ballot`]. Numbers only grow.
     pub number: u64,
     /// The number at the front of the queue.
     pub front: u64,
@@ -215,6 +259,11 @@ pub enum WakeEvent {
     Revoked,
     /// The place is gone, for this reason.
     Refused(Refusal),
+    /// A lower ticket waits for the grant of this number.
+    Inquired {
+        /// See [`Vote::number`].
+        number: u64,
+    },
 }
 
 /// What one step did.

@@ -19,6 +19,7 @@ fn acquire(number: u64, client: u64, ask: Ask) -> Request {
         lease_ms: limits::LEASE_MS_DEFAULT,
         waiter_lease_ms: Some(WAITER_LEASE_MS),
         not_after_ms: u64::MAX,
+        ballot: None,
         label: Label::default(),
     })
 }

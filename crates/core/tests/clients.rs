@@ -13,6 +13,7 @@ fn acquire(lock: &mut Lock, number: u64) -> ClientId {
         lease_ms: 30_000,
         waiter_lease_ms: Some(3_000),
         not_after_ms: 11_000,
+        ballot: None,
         label: Label::default(),
     };
     lock.apply(AT, &Request::Acquire(request));
@@ -30,7 +31,7 @@ fn a_client_waits_then_was_handed_the_lock_and_then_has_answered() {
     assert!(!lock.is_waited_for_by(waiter) && lock.has_handed_to(waiter));
 
     let owner = Owner::from_bits(2);
-    lock.apply(AT, &Request::Renew { owner, client: waiter, lease_ms: 30_000 });
+    lock.apply(AT, &Request::Renew { owner, client: waiter, lease_ms: 30_000, write_back: None });
     assert!(!lock.is_waited_for_by(waiter) && !lock.has_handed_to(waiter));
 }
 
@@ -66,6 +67,7 @@ fn a_tick_is_due_when_a_head_that_asks_for_too_much_lapses() {
             lease_ms: 30_000,
             waiter_lease_ms: Some(waiter_lease_ms),
             not_after_ms: 11_000,
+            ballot: None,
             label: Label::default(),
         };
         lock.apply(AT, &Request::Acquire(request));

@@ -15,7 +15,7 @@ use crate::binding::Binding;
 use crate::entry::Entry;
 
 /// The version of the stored form.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// A key lives for so much longer than it has to, so that not every step has to say until when.
 const SLACK_MS: u64 = limits::RETENTION_MS / 4;

@@ -120,6 +120,7 @@ mod tests {
             lease_ms: 1_000,
             waiter_lease_ms: None,
             not_after_ms: u64::MAX,
+            ballot: None,
             label: Label::default(),
         };
         lock.apply(NOW, &Request::Acquire(acquire)).reply

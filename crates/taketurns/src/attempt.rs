@@ -170,6 +170,7 @@ impl Attempt {
             lease_ms: self.terms.lease_ms,
             waiter_lease_ms: waits.then_some(self.client.waiter_lease_ms),
             not_after_ms: traffic.not_after_ms,
+            ballot: None,
             label: self.label.clone(),
         });
         let answer = self.client.call(&self.terms.lock, request).await;
@@ -218,7 +219,7 @@ impl Attempt {
             return Ok(Some(held));
         }
         let Terms { owner, lease_ms, .. } = self.terms;
-        let request = Request::Renew { owner, client: self.client.id, lease_ms };
+        let request = Request::Renew { owner, client: self.client.id, lease_ms, write_back: None };
         match self.client.call(&self.terms.lock, request).await {
             Ok((Reply::Renewed(grant), anchor)) => {
                 Ok(Held::start(&self.client, &self.terms, grant, anchor))

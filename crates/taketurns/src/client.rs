@@ -177,6 +177,8 @@ impl Client {
                         WakeEvent::Refused(refusal) => {
                             self.waits.signal(&name, wake.owner, Signal::Refused(refusal));
                         }
+                        // To an engine that is made of others, and goes no further than it.
+                        WakeEvent::Inquired { .. } => {}
                         WakeEvent::Revoked => {
                             // First to the acquire, which looks there once it has made a guard.
                             self.waits.signal(&name, wake.owner, Signal::Revoked);

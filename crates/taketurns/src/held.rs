@@ -173,7 +173,12 @@ impl Held {
 
     /// Renews now, whatever the schedule says.
     pub(crate) async fn renew(&self, lease_ms: u64) -> Result<(), Error> {
-        let request = Request::Renew { owner: self.owner, client: self.client.id, lease_ms };
+        let request = Request::Renew {
+            owner: self.owner,
+            client: self.client.id,
+            lease_ms,
+            write_back: None,
+        };
         let answer = self.client.call(&self.lock, request).await;
         match answer {
             Ok((Reply::Renewed(grant), anchor)) => self.renewed(anchor, grant.deadline_ms),

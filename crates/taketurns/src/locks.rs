@@ -145,7 +145,8 @@ impl Locks {
     async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Anchor), Error> {
         let lock = &terms.lock;
         let client = &self.shared.client;
-        let request = Request::Renew { owner: terms.owner, client: client.id, lease_ms };
+        let request =
+            Request::Renew { owner: terms.owner, client: client.id, lease_ms, write_back: None };
         match client.call(lock, request).await {
             Ok((Reply::Renewed(grant), anchor)) => Ok((grant, anchor)),
             Ok((Reply::Revoked, _)) => {

@@ -41,6 +41,7 @@ async fn use_locks(engine: &dyn Engine) -> Result<(), EngineError> {
             lease_ms: 30_000,
             waiter_lease_ms: Some(30_000),
             not_after_ms,
+            ballot: None,
             label: Label::new("rights", "").expect("a label"),
         })
     };

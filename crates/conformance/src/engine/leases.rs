@@ -109,7 +109,8 @@ pub async fn leases_outside_the_limits_are_refused(fixture: &dyn Fixture) {
         request.waiter_lease_ms = Some(wrong_ms);
         assert_eq!(party.send("l", Request::Acquire(request)).await, refused);
         let (owns, _) = party.hold("held", Ask::Mutex).await;
-        let renew = Request::Renew { owner: owns, client: party.id, lease_ms: wrong_ms };
+        let renew =
+            Request::Renew { owner: owns, client: party.id, lease_ms: wrong_ms, write_back: None };
         assert_eq!(party.send("held", renew).await, refused);
         assert_eq!(party.release("held", owns).await, Reply::Released);
     }

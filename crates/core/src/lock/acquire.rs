@@ -1,30 +1,38 @@
 //! Acquire: the same answer however often it is sent, granted only if nobody is overtaken.
 
-use super::Lock;
+use super::grant::Terms;
 use super::queue::Waiter;
-use crate::{Acquire, Now, Place, Refusal, Reply, limits};
+use super::{Lock, Work};
+use crate::{Acquire, Ballot, Now, Place, Refusal, Reply, limits};
 
 impl Lock {
-    pub(super) fn acquire(&mut self, now: Now, acquire: &Acquire) -> Reply {
+    pub(super) fn acquire(&mut self, now: Now, acquire: &Acquire, work: &mut Work) -> Reply {
         if let Some(holder) = self.holders.get(acquire.owner) {
-            return Reply::Granted(holder.grant());
+            return match acquire.ballot().filter(|_| holder.vote.is_some()) {
+                Some(ballot) => self.vote_again(now, acquire, ballot),
+                None => Reply::Granted(self.grant_of(holder)),
+            };
         }
-        if let Some(place) = self.queue.place_of(acquire.owner) {
+        if let Some(mut spot) = self.queue.place_of(acquire.owner) {
             if let Some(waiter_lease_ms) = acquire.waiter_lease_ms {
                 if !limits::is_lease(waiter_lease_ms) {
                     return Reply::Refused(Refusal::InvalidLease);
                 }
                 self.queue.keep_alive(acquire.client, waiter_lease_ms, now);
             }
-            return self.queued(now, place);
+            let ticket = acquire.ballot().and_then(|ballot| ballot.ticket);
+            if let Some(ticket) = ticket.filter(|_| self.queue.is_ballot(spot)) {
+                spot = self.queue.move_back(spot, ticket.min(limits::TOKEN_MAX));
+            }
+            return self.queued(now, spot.0);
         }
-        match self.newcomer(now, acquire) {
+        match self.newcomer(now, acquire, work) {
             Ok(reply) => reply,
             Err(refusal) => Reply::Refused(refusal),
         }
     }
 
-    fn newcomer(&mut self, now: Now, acquire: &Acquire) -> Result<Reply, Refusal> {
+    fn newcomer(&mut self, now: Now, acquire: &Acquire, work: &mut Work) -> Result<Reply, Refusal> {
         self.check(now, acquire)?;
         if !self.in_use() {
             self.kind = acquire.ask.kind();
@@ -35,13 +43,17 @@ impl Lock {
             ask: acquire.ask.clone(),
             lease_ms: acquire.lease_ms,
             since_ms: now.ms,
+            ballot: acquire.ballot().is_some(),
             label: acquire.label.clone(),
         };
         let quarantined = self.quarantined_until_ms(now);
         if quarantined.is_none()
             && let Some(opening) = self.opening(&acquire.ask)
         {
-            let grant = self.grant(now, waiter(), opening.member, acquire.lease_ms, false);
+            let Ballot { hint, ticket, .. } = acquire.ballot().unwrap_or_default();
+            let (member, lease_ms) = (opening.member, acquire.lease_ms);
+            let terms = Terms { member, lease_ms, handed: false, hint, ticket };
+            let grant = self.grant(now, waiter(), terms);
             return Ok(Reply::Granted(grant));
         }
         let Some(waiter_lease_ms) = acquire.waiter_lease_ms else {
@@ -58,8 +70,15 @@ impl Lock {
             // Free members were passed by, though nobody stands before the newcomer.
             self.members.offer_again();
         }
-        let place = self.queue.push(waiter(), waiter_lease_ms, now);
-        Ok(self.queued(now, place))
+        let spot = match acquire.ballot() {
+            None => self.queue.push(waiter(), waiter_lease_ms, now),
+            Some(ballot) => {
+                let ticket = self.ticket(now, ballot);
+                self.queue.put(ticket, waiter(), waiter_lease_ms, now)
+            }
+        };
+        self.inquire(spot, work);
+        Ok(self.queued(now, spot.0))
     }
 
     /// Everything that can be wrong with an acquire by an owner not seen yet.
@@ -80,7 +99,7 @@ impl Lock {
         self.check_kind(acquire.ask.kind())
     }
 
-    fn queued(&self, now: Now, number: u64) -> Reply {
+    pub(super) fn queued(&self, now: Now, number: u64) -> Reply {
         Reply::Queued(Place {
             number,
             front: self.queue.front(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ask, ClientId, Grant, Label, Member, Now, Owner, Token};
+use crate::{Ask, ClientId, Label, Member, Now, Owner, Token};
 
 /// One holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,17 +21,17 @@ pub(super) struct Holder {
     /// Handed over, and not yet renewed: the client may not know of it.
     pub(super) handed: bool,
     pub(super) revoked: bool,
+    /// Set if it was asked for with a ballot.
+    pub(super) vote: Option<Cast>,
     pub(super) label: Label,
 }
 
-impl Holder {
-    pub(super) fn grant(&self) -> Grant {
-        Grant {
-            token: Some(self.token),
-            deadline_ms: self.deadline_ms,
-            member: self.member.clone(),
-        }
-    }
+/// A vote that this node has cast for its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cast {
+    /// The token as it was minted.
+    pub(super) number: u64,
+    pub(super) ticket: u64,
 }
 
 /// When leases end, without looking at each: none before `first_ms`, none after `last_ms`. Renewals

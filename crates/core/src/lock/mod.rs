@@ -6,6 +6,8 @@
 
 mod about;
 mod acquire;
+mod ballot;
+mod grant;
 mod holders;
 mod lazy;
 mod members;
@@ -26,8 +28,8 @@ use queue::{Queue, Waiter};
 use tombs::Tombs;
 
 use crate::{
-    ClientId, Grant, Kind, Member, Now, Owner, Refusal, Reply, Request, Step, Token, Wake,
-    WakeEvent, limits,
+    ClientId, Kind, Member, Now, Owner, Refusal, Reply, Request, Step, Token, Wake, WakeEvent,
+    limits,
 };
 
 /// The state of one lock. It knows neither its name nor where it is kept.
@@ -73,12 +75,12 @@ impl Lock {
         let (caught_up, offered) = (self.catch_up(now), self.members.offered());
         self.settle(now, &mut work);
         let reply = match request {
-            Request::Acquire(acquire) => self.acquire(now, acquire),
+            Request::Acquire(acquire) => self.acquire(now, acquire, &mut work),
             Request::Refresh { client, waiter_lease_ms } => {
                 self.refresh(now, *client, *waiter_lease_ms)
             }
-            Request::Renew { owner, client, lease_ms } => {
-                self.renew(now, *owner, *client, *lease_ms)
+            Request::Renew { owner, client, lease_ms, write_back } => {
+                self.renew(now, *owner, *client, *lease_ms, *write_back)
             }
             Request::Release { owner, bury_until_ms } => self.release(now, *owner, *bury_until_ms),
             Request::Break { token, at_once } => self.break_(*token, *at_once, &mut work),
@@ -212,54 +214,6 @@ impl Lock {
         }
     }
 
-    /// The waiter may have died since its last refresh, so it gets no more than a waiter lease until
-    /// it answers.
-    fn hand_over(&mut self, now: Now, place: u64, member: Option<Member>, work: &mut Work) {
-        let Some((waiter, waiter_lease_ms)) = self.take_place(place) else { return };
-        let lease_ms = waiter.lease_ms.min(waiter_lease_ms);
-        let Waiter { client, owner, .. } = waiter;
-        let grant = self.grant(now, waiter, member, lease_ms, true);
-        work.wakes.push(Wake { client, owner, event: WakeEvent::Granted(grant) });
-    }
-
-    fn take_place(&mut self, place: u64) -> Option<(Waiter, u64)> {
-        let Waiter { client, owner, .. } = *self.queue.get(place)?;
-        let waiter_lease_ms = self.queue.client(client)?.waiter_lease_ms;
-        self.queue.hand_over(client, owner);
-        Some((self.queue.remove(place)?, waiter_lease_ms))
-    }
-
-    /// Mints the token and takes the holder in, in one go.
-    fn grant(
-        &mut self,
-        now: Now,
-        waiter: Waiter,
-        member: Option<Member>,
-        lease_ms: u64,
-        handed: bool,
-    ) -> Grant {
-        self.last_token = (self.last_token + 1).max(now.wall_us.min(limits::TOKEN_CLOCK_MAX));
-        if let Some(member) = &member {
-            self.members.hold(member);
-        }
-        let holder = Holder {
-            owner: waiter.owner,
-            client: waiter.client,
-            token: Token::from_raw(self.last_token),
-            ask: waiter.ask,
-            member,
-            lease_ms: waiter.lease_ms,
-            deadline_ms: now.ms.saturating_add(lease_ms),
-            since_ms: now.ms,
-            handed,
-            revoked: false,
-            label: waiter.label,
-        };
-        let grant = holder.grant();
-        self.holders.insert(holder);
-        grant
-    }
-
     fn refresh(&mut self, now: Now, client: ClientId, waiter_lease_ms: u64) -> Reply {
         if !limits::is_lease(waiter_lease_ms) {
             return Reply::Refused(Refusal::InvalidLease);
@@ -272,7 +226,7 @@ impl Lock {
         // more (it comes from a state that was restored), and then nobody would give it back.
         let granted = holders
             .filter(|holder| !holder.revoked)
-            .map(|holder| (holder.owner, holder.grant()))
+            .map(|holder| (holder.owner, self.grant_of(holder)))
             .collect();
         Reply::Refreshed {
             waiting: client.map_or(0, |client| client.waiting),
@@ -281,27 +235,6 @@ impl Lock {
             quarantined_until_ms: self.quarantined_until_ms(now),
             granted,
         }
-    }
-
-    fn renew(&mut self, now: Now, owner: Owner, client: ClientId, lease_ms: u64) -> Reply {
-        if !limits::is_lease(lease_ms) {
-            return Reply::Refused(Refusal::InvalidLease);
-        }
-        let Some(holder) = self.holders.get(owner) else { return Reply::NotHeld };
-        if holder.revoked {
-            return Reply::Revoked;
-        }
-        let kept_by = holder.client;
-        // Never shorter: a renewal that was long under way must not end what a later one was promised.
-        let renewed = self.holders.update(owner, |holder| {
-            holder.client = client;
-            holder.lease_ms = holder.lease_ms.max(lease_ms);
-            holder.deadline_ms = holder.deadline_ms.max(now.ms.saturating_add(lease_ms));
-            holder.handed = false;
-        });
-        let reply = renewed.map_or(Reply::NotHeld, |holder| Reply::Renewed(holder.grant()));
-        self.queue.answered(kept_by, owner);
-        reply
     }
 
     fn release(&mut self, now: Now, owner: Owner, bury_until_ms: u64) -> Reply {

@@ -5,16 +5,17 @@
 //! waiters are skipped on the way.
 
 use super::Lock;
+use super::queue::Spot;
 use crate::{Ask, Kind, Member, Now, limits};
 
 /// What to do with the place at the head.
 pub(super) enum Next {
     /// Hand it the lock, or this member of the pool.
-    Grant(u64, Option<Member>),
+    Grant(Spot, Option<Member>),
     /// Its client died.
-    Skip(u64),
+    Skip(Spot),
     /// It asks for more than there is since the semaphore was made smaller.
-    Refuse(u64),
+    Refuse(Spot),
 }
 
 /// What a newcomer may take at once.

@@ -13,6 +13,9 @@ use super::holders::Holder;
 use super::lazy::Blank;
 use crate::{Ask, ClientId, Label, Member, Now, Owner};
 
+/// Where somebody stands: by number, and among equal numbers, which only tickets can be, by owner.
+pub(super) type Spot = (u64, Owner);
+
 /// One waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Waiter {
@@ -21,6 +24,8 @@ pub(super) struct Waiter {
     pub(super) ask: Ask,
     pub(super) lease_ms: u64,
     pub(super) since_ms: u64,
+    /// Asked for with a ballot: the number of its place is its ticket.
+    pub(super) ballot: bool,
     pub(super) label: Label,
 }
 
@@ -49,13 +54,13 @@ pub(super) struct Era {
 /// whose `waiting` counts its places; a client with neither place nor hand-over is forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Queue {
-    places: BTreeMap<u64, Waiter>,
+    places: BTreeMap<Spot, Waiter>,
     by_owner: BTreeMap<Owner, u64>,
-    lines: BTreeMap<Option<Member>, BTreeSet<u64>>,
+    lines: BTreeMap<Option<Member>, BTreeSet<Spot>>,
     clients: BTreeMap<ClientId, Client>,
     next: u64,
     /// The place where the sweep for the dead goes on; at the front if `None`.
-    sweep_at: Option<u64>,
+    sweep_at: Option<Spot>,
     era: Era,
 }
 
@@ -79,14 +84,15 @@ impl Queue {
         places: Vec<(u64, Waiter)>,
         clients: Vec<(ClientId, Client)>,
         next: u64,
-        sweep_at: Option<u64>,
+        sweep_at: Option<Spot>,
         era: Era,
     ) -> Self {
         let clients = clients.into_iter().collect();
         let mut queue = Self { next, sweep_at, era, clients, ..Self::default() };
-        for (place, waiter) in places {
-            queue.index(place, &waiter);
-            queue.places.insert(place, waiter);
+        for (number, waiter) in places {
+            let spot = (number, waiter.owner);
+            queue.index(spot, &waiter);
+            queue.places.insert(spot, waiter);
         }
         queue
     }
@@ -99,8 +105,8 @@ impl Queue {
         self.places.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Waiter)> {
-        self.places.iter().map(|(&place, waiter)| (place, waiter))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Spot, &Waiter)> {
+        self.places.iter().map(|(&spot, waiter)| (spot, waiter))
     }
 
     pub(super) fn clients(&self) -> impl Iterator<Item = (ClientId, &Client)> {
@@ -115,7 +121,7 @@ impl Queue {
         self.next
     }
 
-    pub(super) fn sweep_at(&self) -> Option<u64> {
+    pub(super) fn sweep_at(&self) -> Option<Spot> {
         self.sweep_at
     }
 
@@ -123,27 +129,37 @@ impl Queue {
         self.era
     }
 
-    pub(super) fn place_of(&self, owner: Owner) -> Option<u64> {
-        self.by_owner.get(&owner).copied()
+    pub(super) fn place_of(&self, owner: Owner) -> Option<Spot> {
+        self.by_owner.get(&owner).map(|&number| (number, owner))
     }
 
     pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(&id)
     }
 
-    pub(super) fn get(&self, place: u64) -> Option<&Waiter> {
-        self.places.get(&place)
+    pub(super) fn get(&self, spot: Spot) -> Option<&Waiter> {
+        self.places.get(&spot)
+    }
+
+    /// Is the number of this place a ticket?
+    pub(super) fn is_ballot(&self, spot: Spot) -> bool {
+        self.get(spot).is_some_and(|waiter| waiter.ballot)
     }
 
     /// The first place in a line, dead or alive.
-    pub(super) fn head(&self, line: Option<&Member>) -> Option<(u64, &Waiter)> {
-        let place = *self.lines.get(&line.cloned())?.first()?;
-        Some((place, &self.places[&place]))
+    pub(super) fn head(&self, line: Option<&Member>) -> Option<(Spot, &Waiter)> {
+        let spot = *self.lines.get(&line.cloned())?.first()?;
+        Some((spot, &self.places[&spot]))
+    }
+
+    /// The foremost place of all.
+    pub(super) fn first(&self) -> Option<Spot> {
+        self.places.keys().next().copied()
     }
 
     /// The number of the foremost place, or of the next to be given if nobody waits.
     pub(super) fn front(&self) -> u64 {
-        self.places.keys().next().copied().unwrap_or(self.next)
+        self.first().map_or(self.next, |(number, _)| number)
     }
 
     /// Does the client of this waiter still keep its places alive?
@@ -157,9 +173,20 @@ impl Queue {
     }
 
     /// Puts a waiter at the end of its line, and keeps its client's places alive.
-    pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> u64 {
-        let place = self.next;
-        self.next += 1;
+    pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> Spot {
+        self.put(self.next, waiter, waiter_lease_ms, now)
+    }
+
+    /// Puts a waiter at this number, and keeps its client's places alive.
+    pub(super) fn put(
+        &mut self,
+        number: u64,
+        waiter: Waiter,
+        waiter_lease_ms: u64,
+        now: Now,
+    ) -> Spot {
+        let spot = (number, waiter.owner);
+        self.next = self.next.max(number + 1);
         self.clients
             .entry(waiter.client)
             .or_insert_with(|| Client {
@@ -171,25 +198,44 @@ impl Queue {
             })
             .waiting += 1;
         self.keep_alive(waiter.client, waiter_lease_ms, now);
-        self.index(place, &waiter);
-        self.places.insert(place, waiter);
-        place
+        self.index(spot, &waiter);
+        self.places.insert(spot, waiter);
+        spot
     }
 
-    pub(super) fn remove(&mut self, place: u64) -> Option<Waiter> {
-        let waiter = self.places.remove(&place)?;
-        if self.sweep_at == Some(place) {
-            self.sweep_at = self.after(place);
+    pub(super) fn remove(&mut self, spot: Spot) -> Option<Waiter> {
+        let waiter = self.take(spot)?;
+        self.update_client(waiter.client, |client| client.waiting -= 1);
+        Some(waiter)
+    }
+
+    /// Moves a waiter further back.
+    pub(super) fn move_back(&mut self, spot: Spot, number: u64) -> Spot {
+        if number <= spot.0 {
+            return spot;
+        }
+        let Some(waiter) = self.take(spot) else { return spot };
+        let spot = (number, waiter.owner);
+        self.next = self.next.max(number + 1);
+        self.index(spot, &waiter);
+        self.places.insert(spot, waiter);
+        spot
+    }
+
+    /// Takes a waiter out of all but what is known of its client.
+    fn take(&mut self, spot: Spot) -> Option<Waiter> {
+        let waiter = self.places.remove(&spot)?;
+        if self.sweep_at == Some(spot) {
+            self.sweep_at = self.after(spot);
         }
         self.by_owner.remove(&waiter.owner);
         let line = waiter.ask.line().cloned();
-        if let Some(places) = self.lines.get_mut(&line) {
-            places.remove(&place);
-            if places.is_empty() {
+        if let Some(spots) = self.lines.get_mut(&line) {
+            spots.remove(&spot);
+            if spots.is_empty() {
                 self.lines.remove(&line);
             }
         }
-        self.update_client(waiter.client, |client| client.waiting -= 1);
         Some(waiter)
     }
 
@@ -240,18 +286,18 @@ impl Queue {
     /// so however many die in the middle of the queue, they can't pile up.
     pub(super) fn sweep(&mut self, now: Now, count: u32) {
         for _ in 0..count {
-            let at = self.sweep_at.or_else(|| self.places.keys().next().copied());
-            let Some(place) = at else { return };
-            let dead = !self.is_live(&self.places[&place], now);
-            self.sweep_at = self.after(place);
+            let Some(spot) = self.sweep_at.or_else(|| self.first()) else { return };
+            let dead = !self.is_live(&self.places[&spot], now);
+            self.sweep_at = self.after(spot);
             if dead {
-                self.remove(place);
+                self.remove(spot);
             }
         }
     }
 
-    fn after(&self, place: u64) -> Option<u64> {
-        self.places.range(place + 1..).next().map(|(&place, _)| place)
+    fn after(&self, spot: Spot) -> Option<Spot> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.places.range((Excluded(spot), Unbounded)).next().map(|(&spot, _)| spot)
     }
 
     fn lapses_ms(&self, client: &Client) -> u64 {
@@ -261,9 +307,9 @@ impl Queue {
         client.deadline_ms.min(self.era.began_ms.saturating_add(client.waiter_lease_ms))
     }
 
-    fn index(&mut self, place: u64, waiter: &Waiter) {
-        self.by_owner.insert(waiter.owner, place);
-        self.lines.entry(waiter.ask.line().cloned()).or_default().insert(place);
+    fn index(&mut self, spot: Spot, waiter: &Waiter) {
+        self.by_owner.insert(waiter.owner, spot.0);
+        self.lines.entry(waiter.ask.line().cloned()).or_default().insert(spot);
     }
 
     fn update_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
@@ -293,6 +339,7 @@ mod tests {
             ask: Ask::Mutex,
             lease_ms: 30_000,
             since_ms: 1_000,
+            ballot: false,
             label: Label::default(),
         };
         queue.push(waiter.clone(), 3_000, at(1_000));
@@ -307,7 +354,7 @@ mod tests {
     fn a_sign_of_life_counts_from_a_clock_that_was_set_back() {
         let (mut queue, client) = (Queue::default(), ClientId::from_bits(7));
         let (owner, ask, label) = (Owner::from_bits(1), Ask::Mutex, Label::default());
-        let waiter = Waiter { owner, client, ask, lease_ms: 1, since_ms: 0, label };
+        let waiter = Waiter { owner, client, ask, lease_ms: 1, since_ms: 0, ballot: false, label };
         queue.push(waiter.clone(), 3_000, at(100_000));
         queue.begin_era(at(1_000));
         queue.keep_alive(client, 3_000, at(1_000));

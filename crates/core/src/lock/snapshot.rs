@@ -25,7 +25,7 @@ pub struct Snapshot {
     places: Vec<(u64, Waiter)>,
     clients: Vec<(ClientId, Client)>,
     next_place: u64,
-    sweep_at: Option<u64>,
+    sweep_at: Option<(u64, Owner)>,
     era: Era,
     members: Vec<(Member, State)>,
     next_free: u64,
@@ -48,7 +48,7 @@ impl Lock {
             quarantine_until_ms: self.quarantine_until_ms,
             holders: self.holders.iter().cloned().collect(),
             ends: self.holders.ends(),
-            places: self.queue.iter().map(|(place, waiter)| (place, waiter.clone())).collect(),
+            places: self.queue.iter().map(|(spot, waiter)| (spot.0, waiter.clone())).collect(),
             clients: self.queue.clients().map(|(id, client)| (id, client.clone())).collect(),
             next_place: self.queue.next(),
             sweep_at: self.queue.sweep_at(),
@@ -121,6 +121,11 @@ impl Lock {
         if tokens.last().is_some_and(|&newest| newest > self.last_token) {
             return Err(Corrupt("a holder's token was never given out"));
         }
+        let minted_later =
+            |holder: &Holder| holder.vote.is_some_and(|vote| vote.number > holder.token.raw());
+        if self.holders.iter().any(minted_later) {
+            return Err(Corrupt("a vote's token is smaller than the one it was minted with"));
+        }
         if self.last_token > limits::TOKEN_MAX {
             return Err(Corrupt("the last token is past the largest"));
         }
@@ -154,7 +159,7 @@ impl Lock {
         if self.queue.len() > limits::QUEUE_MAX {
             return Err(Corrupt("too many waiters"));
         }
-        if self.queue.iter().any(|(place, _)| place >= self.queue.next()) {
+        if self.queue.iter().any(|(spot, _)| spot.0 >= self.queue.next()) {
             return Err(Corrupt("a place was never given out"));
         }
         if self.queue.sweep_at().is_some_and(|place| self.queue.get(place).is_none()) {

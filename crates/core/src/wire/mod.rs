@@ -21,7 +21,7 @@ pub use reply::{Answered, decode, encode};
 pub use request::{Verb, decode_request, encode_request};
 pub use wake::{Sealed, seal};
 
-use crate::{Ask, Grant, Kind, Member, Owner, Refusal, Token};
+use crate::{Ask, Grant, Kind, Member, Owner, Refusal, Token, Vote};
 
 /// The hash of the wire, in hexadecimal digits.
 pub fn sha1_hex(text: impl AsRef<[u8]>) -> String {
@@ -114,14 +114,25 @@ impl<'a> Words<'a> {
         maybe(self.word()?)
     }
 
-    /// Token, deadline, and a member's name if there is one.
+    /// Token, deadline, and a member's name if there is one. A vote's token is followed by its number,
+    /// with a mark if it is inquired about: `12/7!`.
     fn grant(&mut self) -> Option<Grant> {
-        let (token, deadline_ms) = (self.number()?, self.number()?);
+        let word = self.word()?;
+        let (token, vote) = match word.split_once('/') {
+            None => (word, None),
+            Some((token, number)) => {
+                let inquired = number.strip_suffix('!');
+                let number = inquired.unwrap_or(number).parse().ok()?;
+                (token, Some(Vote { number, inquired: inquired.is_some() }))
+            }
+        };
+        let token = Some(Token::from_raw(token.parse().ok()?));
+        let deadline_ms = self.number()?;
         let member = match self.0 {
             "" => None,
             name => Some(Member::new(name).ok()?),
         };
-        Some(Grant { token: Some(Token::from_raw(token)), deadline_ms, member })
+        Some(Grant { token, deadline_ms, member, vote })
     }
 
     fn refusal(&mut self) -> Option<Refusal> {
@@ -161,7 +172,11 @@ impl<T: fmt::Display> fmt::Display for Maybe<T> {
 fn write_grant(text: &mut String, grant: &Grant) -> fmt::Result {
     use fmt::Write;
     let token = grant.token.unwrap_or_default();
-    write!(text, "{token} {} ", grant.deadline_ms)?;
+    write!(text, "{token}")?;
+    if let Some(Vote { number, inquired }) = grant.vote {
+        write!(text, "/{number}{}", if inquired { "!" } else { "" })?;
+    }
+    write!(text, " {} ", grant.deadline_ms)?;
     grant.member.as_ref().map_or(Ok(()), |member| text.write_str(member.as_str()))
 }
 

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use super::{Maybe, ask, ask_text, maybe, owner, owner_text};
-use crate::{Acquire, ClientId, Label, Member, Request, Token};
+use super::{Maybe, Words, ask, ask_text, maybe, owner, owner_text};
+use crate::{Acquire, Ballot, ClientId, Label, Member, Request, Token, WriteBack};
 
 /// What is to be done: a kind of request, or a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,11 @@ pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
         Request::Refresh { client, waiter_lease_ms } => {
             (Verb::Refresh, vec![client.to_string(), waiter_lease_ms.to_string()])
         }
-        Request::Renew { owner, client, lease_ms } => {
-            (Verb::Renew, vec![owner_text(*owner), client.to_string(), lease_ms.to_string()])
+        Request::Renew { owner, client, lease_ms, write_back } => {
+            let mut args = vec![owner_text(*owner), client.to_string(), lease_ms.to_string()];
+            let words = |WriteBack { number, token }: &WriteBack| format!("{number} {token}");
+            args.extend(write_back.as_ref().map(words));
+            (Verb::Renew, args)
         }
         Request::Release { owner, bury_until_ms } => {
             (Verb::Release, vec![owner_text(*owner), bury_until_ms.to_string()])
@@ -87,7 +90,7 @@ pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
 }
 
 fn encode_acquire(acquire: &Acquire) -> Vec<String> {
-    vec![
+    let mut args = vec![
         owner_text(acquire.owner),
         acquire.client.to_string(),
         ask_text(&acquire.ask),
@@ -95,13 +98,20 @@ fn encode_acquire(acquire: &Acquire) -> Vec<String> {
         Maybe(acquire.waiter_lease_ms).to_string(),
         acquire.not_after_ms.to_string(),
         format!("{}\n{}", acquire.label.who(), acquire.label.why()),
-    ]
+    ];
+    args.extend(acquire.ballot.map(|Ballot { hint, ticket, yields }| {
+        format!("{hint} {} {}", Maybe(ticket), Maybe(yields))
+    }));
+    args
 }
 
 /// Reads a request. `None` if it makes no sense, or is no request but a look.
 pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
     Some(match (verb, args) {
-        (Verb::Acquire, &[owner_, client_, ask_, lease, waiter_lease, not_after, label]) => {
+        (
+            Verb::Acquire,
+            &[owner_, client_, ask_, lease, waiter_lease, not_after, label, ref rest @ ..],
+        ) => {
             let (who, why) = text(label)?.split_once('\n')?;
             Request::Acquire(Acquire {
                 owner: owner(text(owner_)?)?,
@@ -110,16 +120,18 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
                 lease_ms: number(lease)?,
                 waiter_lease_ms: maybe(text(waiter_lease)?)?,
                 not_after_ms: number(not_after)?,
+                ballot: optional(rest, ballot)?,
                 label: Label::new(who, why).ok()?,
             })
         }
         (Verb::Refresh, &[client_, waiter_lease]) => {
             Request::Refresh { client: client(client_)?, waiter_lease_ms: number(waiter_lease)? }
         }
-        (Verb::Renew, &[owner_, client_, lease]) => Request::Renew {
+        (Verb::Renew, &[owner_, client_, lease, ref rest @ ..]) => Request::Renew {
             owner: owner(text(owner_)?)?,
             client: client(client_)?,
             lease_ms: number(lease)?,
+            write_back: optional(rest, write_back)?,
         },
         (Verb::Release, &[owner_, bury]) => {
             Request::Release { owner: owner(text(owner_)?)?, bury_until_ms: number(bury)? }
@@ -152,4 +164,23 @@ fn client(bytes: &[u8]) -> Option<ClientId> {
 
 fn member(bytes: &[u8]) -> Option<Member> {
     Member::new(text(bytes)?).ok()
+}
+
+/// One argument more, or none.
+fn optional<T>(rest: &[&[u8]], read: impl FnOnce(Words<'_>) -> Option<T>) -> Option<Option<T>> {
+    match rest {
+        [] => Some(None),
+        [words] => read(Words(text(words)?)).map(Some),
+        _ => None,
+    }
+}
+
+fn ballot(mut words: Words<'_>) -> Option<Ballot> {
+    let (hint, ticket, yields) = (words.number()?, words.maybe()?, words.maybe()?);
+    words.0.is_empty().then_some(Ballot { hint, ticket, yields })
+}
+
+fn write_back(mut words: Words<'_>) -> Option<WriteBack> {
+    let (number, token) = (words.number()?, words.number()?);
+    words.0.is_empty().then_some(WriteBack { number, token })
 }

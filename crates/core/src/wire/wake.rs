@@ -36,6 +36,7 @@ impl<'a> Sealed<'a> {
             "G" => WakeEvent::Granted(words.grant()?),
             "V" => WakeEvent::Revoked,
             "X" => WakeEvent::Refused(words.refusal()?),
+            "I" => WakeEvent::Inquired { number: words.number()? },
             _ => return None,
         })
     }
@@ -52,6 +53,7 @@ pub fn seal(owner: Owner, run: &str, event: &WakeEvent) -> String {
             write_grant(&mut body, grant)
         }
         WakeEvent::Revoked => body.write_str("V"),
+        WakeEvent::Inquired { number } => write!(body, "I {number}"),
         WakeEvent::Refused(refusal) => {
             body.push_str("X ");
             write_refusal(&mut body, *refusal)

@@ -5,9 +5,10 @@
 //! | `at MS …` | the lease clock, from here on; any command may start with it |
 //! | `wall US` | the wall clock, from here on; 0 to begin with, so that tokens count 1, 2, 3 |
 //! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `read`, `write`, `2/4`, `any` or `member:NAME` |
+//! | `acquire A [hint=N] [ticket=N] [yields=N]` | with a ballot, as one node of a quorum |
 //! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on, of which the last is shown |
 //! | `refresh c1 [wait=3000]` · `gone c1` | |
-//! | `renew A [client=c1] [lease=30000]` · `release A [bury=MS]` | |
+//! | `renew A [client=c1] [lease=30000] [grant=N agreed=N]` · `release A [bury=MS]` | |
 //! | `break [token=N] [now]` | |
 //! | `resize N` · `add NAME` · `remove NAME` · `tick` | |
 //! | `drain` | ticks until there is no more to hand over, and counts them |
@@ -22,12 +23,24 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use taketurns_core::{
-    Acquire, Ask, ClientId, Grant, Label, Lock, Member, Now, Owner, Place, Reply, Request, Step,
-    Token, Wake, WakeEvent,
+    Acquire, Ask, Ballot, ClientId, Grant, Label, Lock, Member, Now, Owner, Place, Reply, Request,
+    Step, Token, Vote, Wake, WakeEvent, WriteBack,
 };
 
 const EXPECTED: &str = "    ";
-const OPTIONS: [&str; 6] = ["client", "lease", "wait", "not_after", "bury", "token"];
+const OPTIONS: [&str; 11] = [
+    "client",
+    "lease",
+    "wait",
+    "not_after",
+    "bury",
+    "token",
+    "hint",
+    "ticket",
+    "yields",
+    "grant",
+    "agreed",
+];
 
 /// Runs a script. Answers it with what came of each command in place of what it said.
 pub(crate) fn run(script: &str) -> Result<String, String> {
@@ -98,17 +111,14 @@ impl World {
                 owner: owner(words.at(1)?)?,
                 client: words.client(owner(words.at(1)?)?)?,
                 lease_ms: words.option("lease", 30_000)?,
+                write_back: words.write_back()?,
             },
             "release" => Request::Release {
                 owner: owner(words.at(1)?)?,
                 bury_until_ms: words.option("bury", 0)?,
             },
             "break" => Request::Break {
-                token: words
-                    .value("token")
-                    .map(|_| words.option("token", 0))
-                    .transpose()?
-                    .map(Token::from_raw),
+                token: words.maybe("token")?.map(Token::from_raw),
                 at_once: words.list.contains(&"now"),
             },
             "gone" => Request::ClientGone { client: client(words.at(1)?)? },
@@ -133,6 +143,7 @@ impl World {
             lease_ms: words.option("lease", 30_000)?,
             waiter_lease_ms: wait,
             not_after_ms: words.option("not_after", self.now.ms + 10_000)?,
+            ballot: words.ballot()?,
             label: Label::new(&who, "").map_err(|invalid| invalid.to_string())?,
         })
     }
@@ -229,6 +240,7 @@ impl World {
                 WakeEvent::Granted(held) => grant(held),
                 WakeEvent::Revoked => "revoked".into(),
                 WakeEvent::Refused(refusal) => format!("refused: {refusal}"),
+                WakeEvent::Inquired { number } => format!("inquired about grant {number}"),
             };
             self.say(format!("wake {} of c{}: {event}", name(*owner), client.bits()));
         }
@@ -279,7 +291,10 @@ fn quarantined(until_ms: Option<u64>) -> String {
 fn grant(grant: &Grant) -> String {
     let token = grant.token.map_or("none".into(), |token| token.to_string());
     let member = grant.member.as_ref().map_or(String::new(), |member| format!(" member={member}"));
-    format!("granted token={token} until={}{member}", grant.deadline_ms)
+    let inquired = |vote: Vote| if vote.inquired { ", inquired about" } else { "" };
+    let vote = |vote: Vote| format!(" grant={}{}", vote.number, inquired(vote));
+    let vote = grant.vote.map_or(String::new(), vote);
+    format!("granted token={token} until={}{member}{vote}", grant.deadline_ms)
 }
 
 const LETTERS: RangeInclusive<char> = 'A'..='Z';
@@ -357,6 +372,22 @@ impl<'a> Words<'a> {
     fn option(&self, key: &str, default: u64) -> Result<u64, String> {
         let Some(value) = self.value(key) else { return Ok(default) };
         value.parse().map_err(|_| format!("`{value}` is no number"))
+    }
+
+    fn maybe(&self, key: &str) -> Result<Option<u64>, String> {
+        self.value(key).map(|_| self.option(key, 0)).transpose()
+    }
+
+    fn ballot(&self) -> Result<Option<Ballot>, String> {
+        let (hint, ticket) = (self.maybe("hint")?, self.maybe("ticket")?);
+        let yields = self.maybe("yields")?;
+        let any = hint.or(ticket).or(yields).is_some();
+        Ok(any.then_some(Ballot { hint: hint.unwrap_or(0), ticket, yields }))
+    }
+
+    fn write_back(&self) -> Result<Option<WriteBack>, String> {
+        let (number, token) = (self.maybe("grant")?, self.option("agreed", 0)?);
+        Ok(number.map(|number| WriteBack { number, token }))
     }
 
     /// The client that is named, or that of the owner's letter.

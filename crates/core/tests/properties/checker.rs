@@ -134,7 +134,7 @@ impl Checker {
             Request::Refresh { client, waiter_lease_ms } => {
                 self.check_refresh(now, *client, *waiter_lease_ms, &step.reply);
             }
-            Request::Renew { owner, client, lease_ms } => {
+            Request::Renew { owner, client, lease_ms, .. } => {
                 self.check_renew(now, *owner, *client, *lease_ms, &step.reply);
             }
             Request::Release { owner, bury_until_ms } => {
@@ -221,7 +221,8 @@ impl Checker {
         let is_alive = |w: &&Waiting| self.clients[&w.acquire.client].until_ms > now.ms;
         if self.kind == Kind::Pool {
             for member in self.members.iter().filter(|(_, freed)| freed.is_some()).map(|(m, _)| m) {
-                let grant = Grant { token: None, deadline_ms: 0, member: Some(member.clone()) };
+                let wanted = Some(member.clone());
+                let grant = Grant { token: None, deadline_ms: 0, member: wanted, vote: None };
                 let awaited = |w: &Waiting| !w.lapsed && wants(&w.acquire.ask, &grant);
                 assert!(!self.waiters.values().any(awaited), "{member} is free, and awaited");
             }

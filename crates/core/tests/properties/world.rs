@@ -177,6 +177,7 @@ impl World {
     fn woken(&mut self, wake: &Wake) {
         let Some(at) = self.attempt_of(wake.owner) else { return };
         match wake.event {
+            WakeEvent::Inquired { .. } => panic!("nobody has a ballot here"),
             WakeEvent::Granted(_) => self.attempts[at].held = true,
             WakeEvent::Refused(_) => drop(self.attempts.swap_remove(at)),
             WakeEvent::Revoked => {}
@@ -204,6 +205,7 @@ impl World {
             lease_ms,
             waiter_lease_ms: waits.then_some(waiter_lease_ms(client)),
             not_after_ms: self.now.ms + 4_000,
+            ballot: None,
             label: Label::default(),
         };
         self.attempts.push(Attempt { acquire: acquire.clone(), sent: 1, held: false });
@@ -267,7 +269,9 @@ impl World {
         let mut held: Vec<_> = self.attempts.iter().filter(|attempt| attempt.held).collect();
         let Some(attempt) = pick(&mut held, at) else { return };
         let Acquire { owner, client, .. } = attempt.acquire;
-        if self.send(Request::Renew { owner, client, lease_ms }).reply == Reply::NotHeld {
+        if self.send(Request::Renew { owner, client, lease_ms, write_back: None }).reply
+            == Reply::NotHeld
+        {
             // Lost: what was lost is released all the same, in case it was not.
             let at = self.attempt_of(owner).expect("an attempt of a live client");
             self.release(at);
@@ -305,6 +309,7 @@ impl World {
             lease_ms: 1_000,
             waiter_lease_ms: None,
             not_after_ms: self.now.ms + 1,
+            ballot: None,
             label: Label::default(),
         };
         let before = self.checker.kind;

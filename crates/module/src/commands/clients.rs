@@ -38,6 +38,7 @@ pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
         // It lasts for as long as the connection, or until the wait is over.
         waiter_lease_ms: wait_ms.map(|_| limits::LEASE_MS_MAX),
         not_after_ms: u64::MAX,
+        ballot: None,
         label: words.label.unwrap_or(nameless),
     });
     let name = args.word(0);
@@ -108,7 +109,7 @@ pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
     // Whoever keeps it goes on to: one that is bound to a connection stays so.
     let renew = |site: &mut Site<'_>| {
         let client = site.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
-        Request::Renew { owner, client, lease_ms }
+        Request::Renew { owner, client, lease_ms, write_back: None }
     };
     match with_secret(ctx, args, renew)? {
         Reply::Renewed(_) => ctx.reply_ok(),

@@ -21,6 +21,7 @@ fn ask(owner: u128, client: ClientId, ask: Ask) -> Request {
         lease_ms: 60_000,
         waiter_lease_ms: None,
         not_after_ms: u64::MAX,
+        ballot: None,
         label: Label::default(),
     })
 }

@@ -97,8 +97,8 @@ impl World {
             WakeEvent::Refused(refusal) => {
                 Outcome::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
             }
-            // Nobody breaks a place in the queue.
-            WakeEvent::Revoked => Outcome::Problem(Problem::REVOKED),
+            // Nobody breaks a place in the queue, and no connection asks on behalf of a quorum.
+            WakeEvent::Revoked | WakeEvent::Inquired { .. } => Outcome::Problem(Problem::REVOKED),
         };
         Some((waiter.handle, outcome))
     }

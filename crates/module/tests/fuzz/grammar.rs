@@ -188,9 +188,10 @@ impl Desk {
         let (request, means) = match self.rng.below(100) {
             0..35 => self.program_acquires(&key, lease_ms, waiter_lease_ms),
             35..50 => (Request::Refresh { client, waiter_lease_ms }, Means::Nothing),
-            50..58 => {
-                (Request::Renew { owner, client, lease_ms }, self.adopts(&key, owner, lease_ms))
-            }
+            50..58 => (
+                Request::Renew { owner, client, lease_ms, write_back: None },
+                self.adopts(&key, owner, lease_ms),
+            ),
             58..80 => {
                 let bury_until_ms = if self.rng.percent(20) { u64::MAX } else { 0 };
                 (
@@ -250,6 +251,7 @@ impl Desk {
             lease_ms,
             waiter_lease_ms: self.rng.percent(60).then_some(waiter_lease_ms),
             not_after_ms: if self.rng.percent(5) { 0 } else { u64::MAX },
+            ballot: None,
             label: Label::new("program", "fuzz").unwrap_or_default(),
         };
         let (key, owner) = (key.to_vec(), Some(owner));

@@ -24,6 +24,7 @@ pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> Acquire
         lease_ms: LEASE_MS,
         waiter_lease_ms: Some(LEASE_MS),
         not_after_ms: u64::MAX,
+        ballot: None,
         label: Label::new(label, "").expect("a label"),
     }
 }

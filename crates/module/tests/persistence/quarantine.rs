@@ -125,7 +125,7 @@ on_both! {
         let mut program = Program::lasting(&server, "", 1, 4_000);
         let acquire = asked(1, program.id(), Ask::Mutex, "program");
         assert!(acquire.lease_ms > 4_000);
-        let renew = Request::Renew { owner: acquire.owner, client: program.id(), lease_ms: 4_001 };
+        let renew = Request::Renew { owner: acquire.owner, client: program.id(), lease_ms: 4_001, write_back: None };
         for request in [Request::Acquire(acquire), renew] {
             assert_eq!(program.ask("other", &request).error(), Some(long));
         }

@@ -191,11 +191,12 @@ impl<'a> Workload<'a> {
                     lease_ms: 10 + random.below(900),
                     waiter_lease_ms: Some(10 + random.below(900)).filter(|ms| ms % 5 > 0),
                     not_after_ms: u64::MAX,
+                    ballot: None,
                     label: Label::new("program", "works").expect("a label"),
                 };
                 (key.to_owned(), Request::Acquire(acquire))
             }
-            5 | 6 => (known_key, Request::Renew { owner, client, lease_ms: 400 }),
+            5 | 6 => (known_key, Request::Renew { owner, client, lease_ms: 400, write_back: None }),
             7 => (known_key, Request::Release { owner, bury_until_ms: 0 }),
             8 => (known_key, Request::Release { owner, bury_until_ms: u64::MAX }),
             9 => (key.to_owned(), Request::Refresh { client, waiter_lease_ms: 300 }),

@@ -150,6 +150,7 @@ async fn a_place_that_the_client_knows_nothing_of_does_not_hold_up_the_others() 
         lease_ms: 3_600_000,
         waiter_lease_ms: Some(300),
         not_after_ms: u64::MAX,
+        ballot: None,
         label: taketurns::Label::new("nobody", "").expect("a label"),
     });
     let name = taketurns::Name::new("l").expect("a name");

@@ -138,6 +138,7 @@ impl Party {
             lease_ms: 3_600_000,
             waiter_lease_ms: Some(3_600_000),
             not_after_ms: now_ms + 10_000,
+            ballot: None,
             label: Label::default(),
         };
         self.call(lock, Request::Acquire(request)).await

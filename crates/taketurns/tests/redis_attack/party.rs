@@ -73,6 +73,7 @@ impl Party {
             lease_ms,
             waiter_lease_ms: Some(3_000),
             not_after_ms: u64::MAX,
+            ballot: None,
             label: Label::new("party", "").expect("a label"),
         })
     }

@@ -62,6 +62,7 @@ impl Line {
             lease_ms: LEASE_MS,
             waiter_lease_ms: Some(LEASE_MS),
             not_after_ms: self.not_after_ms,
+            ballot: None,
             label: Label::new("costs", "").expect("a label"),
         })
     }

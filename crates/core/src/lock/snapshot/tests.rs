@@ -13,6 +13,7 @@ fn acquire(lock: &mut Lock, bits: u64, ask: Ask) {
         lease_ms: 1_000,
         waiter_lease_ms: Some(500),
         not_after_ms: u64::MAX,
+        ballot: None,
         label: Label::default(),
     };
     lock.apply(NOW, &Request::Acquire(acquire));
@@ -99,7 +100,7 @@ fn what_can_not_be_a_lock_is_refused() {
         (read, |s| s.ends.last_ms -= 1, "a lease ends outside the bounds of all"),
         (
             mutex,
-            |s| s.sweep_at = Some(s.next_place),
+            |s| s.sweep_at = Some((s.next_place, Owner::from_bits(1))),
             "the sweep goes on at a place that is not there",
         ),
         (mutex, |s| s.clients[0].1.era = 1, "a client is of an era to come"),

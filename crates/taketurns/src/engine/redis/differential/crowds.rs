@@ -43,6 +43,7 @@ impl Story {
             lease_ms: LEASE_MS,
             waiter_lease_ms: None,
             not_after_ms: self.life.now().ms + 1,
+            ballot: None,
             label: Label::new("one of many", "").expect("a label"),
         }
     }

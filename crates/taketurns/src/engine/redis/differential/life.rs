@@ -215,6 +215,7 @@ impl Life {
                 owner: self.owner(),
                 client: self.client(),
                 lease_ms: self.mostly(&[10, 500, 2_000], &[9, 86_400_001]),
+                write_back: None,
             },
             54..78 => Request::Release { owner: self.owner(), bury_until_ms: self.bury(now) },
             78..81 => self.break_(),
@@ -241,6 +242,7 @@ impl Life {
             lease_ms: self.mostly(&[10, 1_000, 5_000, 5_000], &[9]),
             waiter_lease_ms: self.mostly(&[None, Some(300), Some(3_000)], &[Some(9)]),
             not_after_ms: now.ms + self.mostly(&[10_000], &[0, 1]),
+            ballot: None,
             label: Label::new(who, why).expect("a label"),
         })
     }

@@ -1,0 +1,79 @@
+//! A lock that is one node's part of a quorum: what it does besides, for a request with a
+//! [`Ballot`](crate::Ballot).
+//!
+//! Those who wait stand in the order of their tickets, which is the same on all nodes. A node whose
+//! vote went to one with a higher ticket than somebody who waits tells it so, and takes the vote back
+//! if it is given up: so whoever has the lowest ticket comes to have the votes of all.
+
+use super::grant::within_reach;
+use super::holders::Holder;
+use super::queue::{Spot, Waiter};
+use super::{Lock, Work};
+use crate::{Acquire, Ballot, Now, Reply, Wake, WakeEvent, limits};
+
+impl Lock {
+    /// Does somebody wait with a lower ticket than this holder's? It may be dead by now: whoever gives
+    /// way finds out.
+    pub(super) fn is_inquired(&self, holder: &Holder) -> bool {
+        let spot = holder.vote.map(|vote| (vote.ticket, holder.owner));
+        spot.is_some_and(|spot| self.queue.first().is_some_and(|first| first < spot))
+    }
+
+    /// Tells the holder, if whoever has just come to stand here comes before it.
+    pub(super) fn inquire(&self, spot: Spot, work: &mut Work) {
+        if self.queue.first() != Some(spot) {
+            return;
+        }
+        for holder in self.holders.iter().filter(|holder| self.is_inquired(holder)) {
+            let (client, owner) = (holder.client, holder.owner);
+            let number = holder.vote.map_or(0, |vote| vote.number);
+            work.wakes.push(Wake { client, owner, event: WakeEvent::Inquired { number } });
+        }
+    }
+
+    /// The place that a newcomer with a ballot takes.
+    pub(super) fn ticket(&self, now: Now, ballot: Ballot) -> u64 {
+        let assigned = || {
+            let free = self.queue.next().max(self.last_token + 1);
+            within_reach(ballot.hint, now).max(free)
+        };
+        ballot.ticket.map_or_else(assigned, |ticket| ticket.min(limits::TOKEN_MAX))
+    }
+
+    /// Asked again by its holder: takes over a higher ticket, and gives up the vote if that is what is
+    /// meant and somebody is to have it.
+    pub(super) fn vote_again(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Reply {
+        let owner = acquire.owner;
+        let ticket = ballot.ticket.unwrap_or(0).min(limits::TOKEN_MAX);
+        self.holders.update(owner, |holder| {
+            if let Some(vote) = &mut holder.vote {
+                vote.ticket = vote.ticket.max(ticket);
+            }
+        });
+        if let Some(spot) = self.give_way(now, acquire, ballot) {
+            return self.queued(now, spot.0);
+        }
+        let granted = self.holders.get(owner).map(|holder| self.grant_of(holder));
+        granted.map_or(Reply::NotHeld, Reply::Granted)
+    }
+
+    fn give_way(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Option<Spot> {
+        let holder = self.holders.get(acquire.owner)?;
+        let vote = holder.vote.filter(|vote| Some(vote.number) == ballot.yields)?;
+        let waiter_lease_ms = acquire.waiter_lease_ms.filter(|ms| limits::is_lease(*ms))?;
+        if !self.is_inquired(holder) || self.queue.len() >= limits::QUEUE_MAX {
+            return None;
+        }
+        let waiter = Waiter {
+            owner: holder.owner,
+            client: acquire.client,
+            ask: holder.ask.clone(),
+            lease_ms: holder.lease_ms,
+            since_ms: holder.since_ms,
+            ballot: true,
+            label: holder.label.clone(),
+        };
+        self.drop_holder(acquire.owner);
+        Some(self.queue.put(vote.ticket, waiter, waiter_lease_ms, now))
+    }
+}

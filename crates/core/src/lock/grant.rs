@@ -1,0 +1,140 @@
+//! Granting and renewing. The token is minted in the same step in which the holder is taken in.
+
+use super::holders::{Cast, Holder};
+use super::queue::{Spot, Waiter};
+use super::{Lock, Work};
+use crate::{
+    ClientId, Grant, Member, Now, Owner, Refusal, Reply, Token, Vote, Wake, WakeEvent, WriteBack,
+    limits,
+};
+
+/// On what terms a waiter becomes a holder.
+pub(super) struct Terms {
+    pub(super) member: Option<Member>,
+    pub(super) lease_ms: u64,
+    /// It waited, and may not know of it.
+    pub(super) handed: bool,
+    /// For a ballot: its hint, and its ticket if it has one.
+    pub(super) hint: u64,
+    pub(super) ticket: Option<u64>,
+}
+
+impl Lock {
+    /// The waiter may have died since its last refresh, so it gets no more than a waiter lease until
+    /// it answers.
+    pub(super) fn hand_over(
+        &mut self,
+        now: Now,
+        spot: Spot,
+        member: Option<Member>,
+        work: &mut Work,
+    ) {
+        let Some((waiter, waiter_lease_ms)) = self.take_place(spot) else { return };
+        let lease_ms = waiter.lease_ms.min(waiter_lease_ms);
+        let Waiter { client, owner, .. } = waiter;
+        let terms = Terms { member, lease_ms, handed: true, hint: 0, ticket: Some(spot.0) };
+        let grant = self.grant(now, waiter, terms);
+        work.wakes.push(Wake { client, owner, event: WakeEvent::Granted(grant) });
+    }
+
+    fn take_place(&mut self, spot: Spot) -> Option<(Waiter, u64)> {
+        let Waiter { client, owner, .. } = *self.queue.get(spot)?;
+        let waiter_lease_ms = self.queue.client(client)?.waiter_lease_ms;
+        self.queue.hand_over(client, owner);
+        Some((self.queue.remove(spot)?, waiter_lease_ms))
+    }
+
+    /// Mints the token and takes the holder in, in one go.
+    pub(super) fn grant(&mut self, now: Now, waiter: Waiter, terms: Terms) -> Grant {
+        let number = self.mint(now, waiter.ballot.then_some(terms.hint));
+        if let Some(member) = &terms.member {
+            self.members.hold(member);
+        }
+        let ticket = terms.ticket.unwrap_or(number);
+        let holder = Holder {
+            owner: waiter.owner,
+            client: waiter.client,
+            token: Token::from_raw(number),
+            ask: waiter.ask,
+            member: terms.member,
+            lease_ms: waiter.lease_ms,
+            deadline_ms: now.ms.saturating_add(terms.lease_ms),
+            since_ms: now.ms,
+            handed: terms.handed,
+            revoked: false,
+            vote: waiter.ballot.then_some(Cast { number, ticket }),
+            label: waiter.label,
+        };
+        let grant = self.grant_of(&holder);
+        self.holders.insert(holder);
+        grant
+    }
+
+    /// The next token: more than the last, and at least the clock. The nodes of a quorum would never
+    /// agree on a clock, so they follow the `hint` of whoever asks, and their own only where they
+    /// know of no token.
+    fn mint(&mut self, now: Now, hint: Option<u64>) -> u64 {
+        let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
+        let floor = match hint {
+            None => clock,
+            Some(hint) if self.last_token == 0 => within_reach(hint, now).max(clock),
+            Some(hint) => within_reach(hint, now),
+        };
+        self.last_token = (self.last_token + 1).max(floor);
+        self.last_token
+    }
+
+    /// What a holder is told of its grant.
+    pub(super) fn grant_of(&self, holder: &Holder) -> Grant {
+        let vote = |vote: Cast| Vote { number: vote.number, inquired: self.is_inquired(holder) };
+        Grant {
+            token: Some(holder.token),
+            deadline_ms: holder.deadline_ms,
+            member: holder.member.clone(),
+            vote: holder.vote.map(vote),
+        }
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        now: Now,
+        owner: Owner,
+        client: ClientId,
+        lease_ms: u64,
+        write_back: Option<WriteBack>,
+    ) -> Reply {
+        if !limits::is_lease(lease_ms) {
+            return Reply::Refused(Refusal::InvalidLease);
+        }
+        let Some(holder) = self.holders.get(owner) else { return Reply::NotHeld };
+        let number = holder.vote.map(|vote| vote.number);
+        if write_back.is_some_and(|write_back| number != Some(write_back.number)) {
+            return Reply::NotHeld;
+        }
+        if holder.revoked {
+            return Reply::Revoked;
+        }
+        let kept_by = holder.client;
+        // While it holds, nobody else is given a token: so the last one is its own, or what others
+        // who hold beside it were given.
+        let agreed = write_back.map_or(0, |write_back| write_back.token.min(limits::TOKEN_MAX));
+        self.last_token = self.last_token.max(agreed);
+        // Never shorter: a renewal that was long under way must not end what a later one was promised.
+        self.holders.update(owner, |holder| {
+            holder.client = client;
+            holder.token = holder.token.max(Token::from_raw(agreed));
+            holder.lease_ms = holder.lease_ms.max(lease_ms);
+            holder.deadline_ms = holder.deadline_ms.max(now.ms.saturating_add(lease_ms));
+            holder.handed = false;
+        });
+        self.queue.answered(kept_by, owner);
+        let renewed = self.holders.get(owner);
+        renewed.map_or(Reply::NotHeld, |holder| Reply::Renewed(self.grant_of(holder)))
+    }
+}
+
+/// A hint, as far as it is not too far ahead of our own clock.
+pub(super) fn within_reach(hint: u64, now: Now) -> u64 {
+    let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
+    hint.min(clock.saturating_add(limits::HINT_AHEAD_US))
+}
