@@ -112,7 +112,7 @@ pub struct Ballot {
     pub hint: u64,
     /// The ticket that the owner has by now; `None` for one that the node assigns.
     pub ticket: Option<u64>,
-    /// Give up the grant of this number and wait again, if a lower ticket waits.
+    /// Give up the grant of this number, and wait again.
     pub yields: Option<u64>,
 }
 

@@ -22,7 +22,8 @@ impl Lock {
             }
             let ticket = acquire.ballot().and_then(|ballot| ballot.ticket);
             if let Some(ticket) = ticket.filter(|_| self.queue.is_ballot(spot)) {
-                spot = self.queue.move_back(spot, ticket.min(limits::TOKEN_MAX));
+                spot = self.queue.move_to(spot, ticket.min(limits::TOKEN_MAX));
+                self.inquire(spot, work);
             }
             return self.queued(now, spot.0);
         }

@@ -6,7 +6,7 @@
 //! if it is given up: so whoever has the lowest ticket comes to have the votes of all.
 
 use super::grant::within_reach;
-use super::holders::Holder;
+use super::holders::{Cast, Holder};
 use super::queue::{Spot, Waiter};
 use super::{Lock, Work};
 use crate::{Acquire, Ballot, Now, Reply, Wake, WakeEvent, limits};
@@ -40,16 +40,16 @@ impl Lock {
         ballot.ticket.map_or_else(assigned, |ticket| ticket.min(limits::TOKEN_MAX))
     }
 
-    /// Asked again by its holder: takes over a higher ticket, and gives up the vote if that is what is
-    /// meant and somebody is to have it.
+    /// Asked again by its holder: takes over the ticket, and gives up the vote if that is what is meant.
+    /// Whoever is first in line then is handed it, and be it the same one.
     pub(super) fn vote_again(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Reply {
         let owner = acquire.owner;
-        let ticket = ballot.ticket.unwrap_or(0).min(limits::TOKEN_MAX);
-        self.holders.update(owner, |holder| {
-            if let Some(vote) = &mut holder.vote {
-                vote.ticket = vote.ticket.max(ticket);
-            }
-        });
+        if let Some(ticket) = ballot.ticket {
+            let ticket = ticket.min(limits::TOKEN_MAX);
+            self.holders.update(owner, |holder| {
+                holder.vote = holder.vote.map(|vote| Cast { ticket, ..vote });
+            });
+        }
         if let Some(spot) = self.give_way(now, acquire, ballot) {
             return self.queued(now, spot.0);
         }
@@ -61,7 +61,7 @@ impl Lock {
         let holder = self.holders.get(acquire.owner)?;
         let vote = holder.vote.filter(|vote| Some(vote.number) == ballot.yields)?;
         let waiter_lease_ms = acquire.waiter_lease_ms.filter(|ms| limits::is_lease(*ms))?;
-        if !self.is_inquired(holder) || self.queue.len() >= limits::QUEUE_MAX {
+        if self.queue.len() >= limits::QUEUE_MAX {
             return None;
         }
         let waiter = Waiter {

@@ -209,9 +209,9 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Moves a waiter further back.
-    pub(super) fn move_back(&mut self, spot: Spot, number: u64) -> Spot {
-        if number <= spot.0 {
+    /// Moves a waiter to another number.
+    pub(super) fn move_to(&mut self, spot: Spot, number: u64) -> Spot {
+        if number == spot.0 {
             return spot;
         }
         let Some(waiter) = self.take(spot) else { return spot };
