@@ -42,6 +42,7 @@ mod kind;
 pub mod limits;
 mod lock;
 mod name;
+pub mod quorum;
 mod request;
 pub mod wire;
 

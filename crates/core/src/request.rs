@@ -148,7 +148,7 @@ pub struct Grant {
 }
 
 /// A place in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The number of this place: its ticket, if it was asked for with a [`Ballot`]. Numbers only grow.
     pub number: u64,

@@ -1,0 +1,504 @@
+//! A lock held on a majority of nodes: what a candidate for it decides, as a pure function of what it
+//! hears and of time.
+//!
+//! ```text
+//!   start ─► Ask everyone ─┬─ a majority votes, all with one token ────────────────► held
+//!                          ├─ a majority answers ─► ticket ─► wait ─ votes ─► confirm ─► held
+//!                          └─ no majority can be had ─► busy, refused, no quorum
+//! ```
+//!
+//! Each node is a [`Lock`](crate::Lock) of its own and knows nothing of the others. Invariants:
+//!
+//! - A candidate is the holder with token T only while a majority of nodes hold a grant for it whose
+//!   token is at least T, each acknowledged by a reply and each for longer than until now, counted from
+//!   the *sending* of the request. [`Candidate::verdict`] upholds it.
+//! - T was the token of a majority of its grants at one time, and each node mints a larger token for
+//!   every later grant. So the tokens of holders increase.
+//! - A grant that was given up, or that its node says is gone, never counts again, whatever is heard
+//!   of it later: grants are told apart by their number. [`Node::floor`] upholds it.
+//! - The ticket is settled once, and is the same on all nodes. Whoever has the lowest is given way by all
+//!   who have no majority, and so comes to have one.
+
+mod node;
+#[cfg(test)]
+mod tests;
+
+use node::{Node, Standing, Voted};
+
+use crate::client::Anchor;
+use crate::{Grant, Refusal, Reply, WakeEvent, WriteBack};
+
+/// How many of these nodes are a majority.
+pub const fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+/// Something to be sent to one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Send {
+    /// To which.
+    pub node: usize,
+    /// What.
+    pub what: What,
+}
+
+/// What is sent to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An acquire with a ballot.
+    Ask {
+        /// See [`crate::Ballot::ticket`].
+        ticket: Option<u64>,
+        /// See [`crate::Ballot::yields`].
+        yields: Option<u64>,
+        /// Queue if it can't be had at once.
+        waits: bool,
+    },
+    /// A renewal of one grant.
+    Renew {
+        /// Which, and the token to agree on.
+        write_back: WriteBack,
+        /// For how long.
+        lease_ms: u64,
+    },
+    /// A release of whatever the owner has there.
+    Release {
+        /// An acquire may still be under way.
+        bury: bool,
+    },
+}
+
+/// Where a candidate stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Too few nodes have answered.
+    Open,
+    /// It waits in line.
+    Waiting {
+        /// At this ticket.
+        ticket: u64,
+    },
+    /// It holds the lock.
+    Held {
+        /// With this token.
+        token: u64,
+        /// Until this local time.
+        until_us: u64,
+    },
+    /// It held the lock, and does not any more.
+    Lost,
+    /// It held the lock, which was broken.
+    Revoked,
+    /// It would not wait, and others hold or wait.
+    Busy,
+    /// So many nodes refuse it that no majority is left.
+    Refused(Refusal),
+    /// So many nodes did not answer that no majority is left: see [`Candidate::troubles`].
+    NoQuorum,
+}
+
+/// One owner's candidacy for one lock.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    majority: usize,
+    lease_ms: u64,
+    /// `None` if it would not wait.
+    waiter_lease_ms: Option<u64>,
+    nodes: Vec<Node>,
+    ticket: Option<u64>,
+    /// The token with which it holds, or held.
+    token: Option<u64>,
+    lost: bool,
+    over: bool,
+}
+
+impl Candidate {
+    /// For a lease, on so many nodes. Without a waiter lease it does not wait.
+    pub fn new(nodes: usize, lease_ms: u64, waiter_lease_ms: Option<u64>) -> Self {
+        Self {
+            majority: majority(nodes),
+            lease_ms,
+            waiter_lease_ms,
+            nodes: vec![Node::default(); nodes],
+            ticket: None,
+            token: None,
+            lost: false,
+            over: false,
+        }
+    }
+
+    /// Asks all nodes of which nothing is known: to begin with, and again after no majority was to be
+    /// had.
+    pub fn ask(&mut self) -> Vec<Send> {
+        let mut sends = Vec::new();
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].is_blank() {
+                self.ask_node(node, None, &mut sends);
+            }
+        }
+        sends
+    }
+
+    /// A node answered, or could not be reached.
+    pub fn handle_reply(
+        &mut self,
+        now_us: u64,
+        sent: Send,
+        heard: Result<(Reply, Anchor), String>,
+    ) -> Vec<Send> {
+        let (mut sends, node) = (Vec::new(), sent.node);
+        let is_answer = heard.is_ok();
+        self.nodes[node].answered(sent.what, is_answer);
+        match (sent.what, heard) {
+            (_, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
+                self.granted(node, &grant, Some(anchor), &mut sends);
+            }
+            (What::Ask { .. }, Ok((Reply::Queued(place), anchor))) => {
+                self.nodes[node].queued(place, anchor);
+            }
+            (What::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
+            (What::Ask { .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
+                if !self.nodes[node].was_late =>
+            {
+                // Its clock was not known well enough, and is now.
+                self.nodes[node].was_late = true;
+                self.ask_node(node, None, &mut sends);
+            }
+            (_, Ok((Reply::Refused(refusal), anchor))) => {
+                self.nodes[node].refused(refusal, anchor);
+            }
+            (What::Renew { write_back, .. }, Ok((Reply::NotHeld, _))) => {
+                self.nodes[node].is_gone(write_back.number);
+                self.nodes[node].regain = true;
+            }
+            (What::Renew { .. }, Ok((Reply::Revoked, _))) => self.nodes[node].revoked = true,
+            (What::Release { .. }, _) => {}
+            (_, Ok((reply, _))) => {
+                self.nodes[node].trouble = Some(format!("it answered with {reply:?}"));
+            }
+            (_, Err(why)) => self.nodes[node].trouble = Some(why),
+        }
+        self.advance(now_us, &mut sends);
+        sends
+    }
+
+    /// A node sent a wake-up. How long it was under way is not known: so what it tells of is not
+    /// acknowledged yet.
+    pub fn handle_wake(&mut self, now_us: u64, node: usize, event: &WakeEvent) -> Vec<Send> {
+        let mut sends = Vec::new();
+        match event {
+            WakeEvent::Granted(grant) => self.granted(node, grant, None, &mut sends),
+            WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
+            WakeEvent::Revoked => self.nodes[node].revoked = true,
+            WakeEvent::Refused(refusal) => {
+                self.nodes[node].standing = Standing::Nothing;
+                self.nodes[node].refusal = Some(*refusal);
+            }
+        }
+        self.advance(now_us, &mut sends);
+        sends
+    }
+
+    /// The answer to a refresh told of this grant.
+    pub fn handle_told(
+        &mut self,
+        now_us: u64,
+        node: usize,
+        grant: &Grant,
+        anchor: Anchor,
+    ) -> Vec<Send> {
+        let mut sends = Vec::new();
+        self.granted(node, grant, Some(anchor), &mut sends);
+        self.advance(now_us, &mut sends);
+        sends
+    }
+
+    /// A node has fewer places of ours than it should: this one may have lapsed, or been granted
+    /// unheard.
+    pub fn handle_missing(&mut self, node: usize) -> Vec<Send> {
+        let mut sends = Vec::new();
+        let waits = matches!(self.nodes[node].standing, Standing::Waiting);
+        if waits && !self.nodes[node].is_asked() && !self.over {
+            self.ask_node(node, None, &mut sends);
+        }
+        sends
+    }
+
+    /// The clock of a node was set forward: what it granted may have ended before its time.
+    pub fn handle_clock_set(&mut self, now_us: u64, node: usize) {
+        if let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing {
+            self.nodes[node].is_gone(number);
+        }
+        self.verdict(now_us);
+    }
+
+    /// A third of the waiter lease has passed: votes are kept, and nodes that have nothing of us are
+    /// asked again.
+    pub fn handle_tick(&mut self, now_us: u64) -> Vec<Send> {
+        let mut sends = Vec::new();
+        let Some(waiter_lease_ms) = self.waiter_lease_ms.filter(|_| self.is_running()) else {
+            return sends;
+        };
+        self.advance(now_us, &mut sends);
+        for node in 0..self.nodes.len() {
+            match self.nodes[node].standing {
+                Standing::Nothing if self.nodes[node].is_blank() => {
+                    self.ask_node(node, None, &mut sends);
+                }
+                Standing::Voted(Voted { number, .. }) if !self.nodes[node].is_renewing() => {
+                    let write_back = WriteBack { number, token: 0 };
+                    self.renew_node(now_us, node, write_back, waiter_lease_ms, &mut sends);
+                }
+                _ => {}
+            }
+        }
+        sends
+    }
+
+    /// Renews what is held, for this long, and asks once more for the votes that it does not have.
+    pub fn renew(&mut self, now_us: u64, lease_ms: u64) -> Vec<Send> {
+        let mut sends = Vec::new();
+        let Verdict::Held { token, .. } = self.verdict(now_us) else { return sends };
+        self.lease_ms = self.lease_ms.max(lease_ms);
+        for node in 0..self.nodes.len() {
+            match self.nodes[node].standing {
+                Standing::Voted(_) if self.nodes[node].revoked => {}
+                Standing::Voted(Voted { number, .. }) => {
+                    let write_back = WriteBack { number, token };
+                    self.renew_node(now_us, node, write_back, lease_ms, &mut sends);
+                }
+                _ if self.nodes[node].is_asked() => {}
+                _ => {
+                    let ask = What::Ask { ticket: self.ticket, yields: None, waits: false };
+                    self.send(node, ask, &mut sends);
+                }
+            }
+        }
+        sends
+    }
+
+    /// It is over: everything is given back, on all nodes, also on those that never answered.
+    pub fn give_up(&mut self) -> Vec<Send> {
+        self.over = true;
+        let release = |(node, state): (usize, &Node)| Send {
+            node,
+            what: What::Release { bury: state.is_asked() },
+        };
+        self.nodes.iter().enumerate().map(release).collect()
+    }
+
+    /// Where it stands at this time. Lost is final.
+    pub fn verdict(&mut self, now_us: u64) -> Verdict {
+        let Some(token) = self.token else { return self.outlook() };
+        let until_us = self.until_us(token);
+        self.lost |= until_us <= now_us;
+        let left = self.nodes.iter().filter(|node| node.vote().is_some() && !node.revoked).count();
+        match self.lost {
+            false if left < self.majority && self.is_revoked() => Verdict::Revoked,
+            false => Verdict::Held { token, until_us },
+            true => Verdict::Lost,
+        }
+    }
+
+    /// How many nodes have renewed since this local time.
+    pub fn renewed_since(&self, sent_us: u64) -> usize {
+        let renewed = |node: &&Node| node.renewed_us.is_some_and(|renewed| renewed >= sent_us);
+        self.nodes.iter().filter(renewed).count()
+    }
+
+    /// Is a renewal still to be answered?
+    pub fn is_renewing(&self) -> bool {
+        self.nodes.iter().any(Node::is_renewing)
+    }
+
+    /// Has it a place on this node, which a refresh keeps?
+    pub fn waits_on(&self, node: usize) -> bool {
+        matches!(self.nodes[node].standing, Standing::Waiting)
+    }
+
+    /// Until which local time so many nodes are in quarantine that no majority can vote.
+    pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
+        let mut ends: Vec<u64> =
+            self.nodes.iter().map(|node| node.quarantined_until_us.unwrap_or(0)).collect();
+        ends.sort_unstable();
+        Some(ends[self.majority - 1]).filter(|until_us| *until_us > now_us)
+    }
+
+    /// Why each node that has no vote or place of ours has none, as far as it is known.
+    pub fn troubles(&self) -> Vec<(usize, String)> {
+        let troubles = self.nodes.iter().enumerate();
+        troubles.filter_map(|(node, state)| Some((node, state.why()?))).collect()
+    }
+
+    fn is_running(&self) -> bool {
+        self.token.is_none() && !self.over
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.nodes.iter().any(|node| node.revoked)
+    }
+
+    /// Where one stands that has not held the lock.
+    fn outlook(&self) -> Verdict {
+        if let Some(ticket) = self.ticket {
+            return Verdict::Waiting { ticket };
+        }
+        let count =
+            |wanted: fn(&Node) -> bool| self.nodes.iter().filter(|node| wanted(node)).count();
+        if count(|node| node.is_asked() || node.is_known() || node.is_renewing()) >= self.majority {
+            return Verdict::Open;
+        }
+        let refusal = self.nodes.iter().find_map(|node| node.refusal);
+        match refusal {
+            _ if count(|node| node.is_busy || node.is_known()) >= self.majority => Verdict::Busy,
+            Some(refusal)
+                if count(|node| node.is_busy || node.is_known() || node.refusal.is_some())
+                    >= self.majority =>
+            {
+                Verdict::Refused(refusal)
+            }
+            _ => Verdict::NoQuorum,
+        }
+    }
+
+    /// Until when a majority of nodes hold a grant for us with at least this token.
+    fn until_us(&self, token: u64) -> u64 {
+        let votes = self.nodes.iter().filter_map(Node::vote);
+        let ends = votes.filter(|vote| vote.token >= token).map(|vote| vote.until_us);
+        nth_largest(ends, self.majority)
+    }
+
+    /// The token that a majority of acknowledged votes agree on.
+    fn agreed(&self, now_us: u64) -> Option<u64> {
+        let votes = || self.nodes.iter().filter_map(Node::vote);
+        votes().map(|vote| vote.token).find(|token| {
+            let ends = votes().filter(|vote| vote.token == *token).map(|vote| vote.until_us);
+            nth_largest(ends, self.majority) > now_us
+        })
+    }
+
+    fn granted(
+        &mut self,
+        node: usize,
+        grant: &Grant,
+        anchor: Option<Anchor>,
+        sends: &mut Vec<Send>,
+    ) {
+        let given_up = self.nodes[node].granted(grant, anchor);
+        if let Some(number) = given_up.filter(|_| self.is_running() && self.ticket.is_some()) {
+            // The node has not heard that we gave it up.
+            self.ask_node(node, Some(number), sends);
+        }
+    }
+
+    /// Whatever what is known by now calls for.
+    fn advance(&mut self, now_us: u64, sends: &mut Vec<Send>) {
+        if self.over {
+            return;
+        }
+        if let Some(token) = self.token {
+            if matches!(self.verdict(now_us), Verdict::Held { .. }) {
+                self.confirm(now_us, token, sends);
+            }
+            return;
+        }
+        if let Some(token) = self.agreed(now_us) {
+            self.token = Some(token);
+            return;
+        }
+        let patience_us = self.waiter_lease_ms.unwrap_or(self.lease_ms) * 1_000 / 3;
+        let responsive = |node: &&Node| !node.is_stuck(now_us, patience_us);
+        let votes = self.nodes.iter().filter(responsive).filter_map(Node::vote);
+        let (count, largest) = (votes.clone().count(), votes.map(|vote| vote.token).max());
+        match largest {
+            Some(token) if count >= self.majority => self.confirm(now_us, token, sends),
+            _ => {
+                self.settle_ticket(sends);
+                self.give_way(sends);
+            }
+        }
+    }
+
+    /// As soon as a majority has answered, the largest of what they said is our ticket; and all nodes
+    /// are to have us there.
+    fn settle_ticket(&mut self, sends: &mut Vec<Send>) {
+        if self.waiter_lease_ms.is_none() {
+            return;
+        }
+        if self.ticket.is_none() {
+            let tickets: Vec<u64> = self.nodes.iter().filter_map(|node| node.ticket).collect();
+            if tickets.len() < self.majority {
+                return;
+            }
+            self.ticket = tickets.into_iter().max();
+        }
+        for node in 0..self.nodes.len() {
+            let state = &self.nodes[node];
+            if state.is_known() && state.ticket != self.ticket && !state.is_asked() {
+                self.ask_node(node, None, sends);
+            }
+        }
+    }
+
+    /// Writes the token, and the full lease, to every vote that does not have them.
+    fn confirm(&mut self, now_us: u64, token: u64, sends: &mut Vec<Send>) {
+        for node in 0..self.nodes.len() {
+            let state = &self.nodes[node];
+            let Some(vote) = state.vote().filter(|_| !state.revoked) else { continue };
+            let write_back = WriteBack { number: vote.number, token };
+            let is_there = vote.token >= token && vote.until_us > now_us;
+            if !is_there && !state.is_renewing_with(write_back) {
+                self.renew_node(now_us, node, write_back, self.lease_ms, sends);
+            }
+        }
+    }
+
+    /// With less than a majority, whoever has a lower ticket comes first.
+    fn give_way(&mut self, sends: &mut Vec<Send>) {
+        if self.ticket.is_none() {
+            return;
+        }
+        for node in 0..self.nodes.len() {
+            match self.nodes[node].standing {
+                Standing::Voted(Voted { number, inquired: true, .. }) => {
+                    self.nodes[node].is_gone(number);
+                    self.nodes[node].standing = Standing::Waiting;
+                    self.ask_node(node, Some(number), sends);
+                }
+                Standing::Nothing if self.nodes[node].regain && self.nodes[node].is_blank() => {
+                    self.ask_node(node, None, sends);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn ask_node(&mut self, node: usize, yields: Option<u64>, sends: &mut Vec<Send>) {
+        let waits = self.waiter_lease_ms.is_some();
+        self.send(node, What::Ask { ticket: self.ticket, yields, waits }, sends);
+    }
+
+    fn renew_node(
+        &mut self,
+        now_us: u64,
+        node: usize,
+        write_back: WriteBack,
+        lease_ms: u64,
+        sends: &mut Vec<Send>,
+    ) {
+        self.nodes[node].renewing = Some((write_back, now_us));
+        sends.push(Send { node, what: What::Renew { write_back, lease_ms } });
+    }
+
+    fn send(&mut self, node: usize, what: What, sends: &mut Vec<Send>) {
+        self.nodes[node].asked();
+        sends.push(Send { node, what });
+    }
+}
+
+/// The n-th largest; 0 if there are fewer.
+fn nth_largest(values: impl Iterator<Item = u64>, n: usize) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable_by(|a, b| b.cmp(a));
+    values.get(n - 1).copied().unwrap_or(0)
+}

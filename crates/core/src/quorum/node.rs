@@ -1,0 +1,192 @@
+//! What a candidate knows of one node.
+
+use super::What;
+use crate::client::Anchor;
+use crate::{Grant, Place, Refusal, WriteBack};
+
+/// What a candidate has on a node, as far as it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Standing {
+    #[default]
+    Nothing,
+    /// A place in its queue.
+    Waiting,
+    Voted(Voted),
+}
+
+/// A grant of a node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Voted {
+    pub(super) number: u64,
+    /// The largest that it was said to have.
+    pub(super) token: u64,
+    /// A lower ticket waits for it.
+    pub(super) inquired: bool,
+    /// Until which local time it is ours, by the node's own word; 0 if no reply has said so.
+    pub(super) until_us: u64,
+}
+
+/// One node, as a candidate sees it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub(super) standing: Standing,
+    /// The highest number of a grant that was given up or is gone. None up to it ever counts again.
+    pub(super) floor: u64,
+    /// The ticket that it has us at.
+    pub(super) ticket: Option<u64>,
+    /// How many acquires are under way.
+    asks: u32,
+    /// The renewal that is under way, and since when.
+    pub(super) renewing: Option<(WriteBack, u64)>,
+    /// When the last renewal was sent that it answered.
+    pub(super) renewed_us: Option<u64>,
+    pub(super) revoked: bool,
+    /// What it had granted is gone, and it is to be asked at once.
+    pub(super) regain: bool,
+    pub(super) quarantined_until_us: Option<u64>,
+    pub(super) was_late: bool,
+    pub(super) is_busy: bool,
+    pub(super) refusal: Option<Refusal>,
+    pub(super) trouble: Option<String>,
+}
+
+impl Node {
+    pub(super) fn vote(&self) -> Option<Voted> {
+        match self.standing {
+            Standing::Voted(vote) => Some(vote),
+            _ => None,
+        }
+    }
+
+    /// Has it a place or a grant of ours?
+    pub(super) fn is_known(&self) -> bool {
+        self.standing != Standing::Nothing
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asks > 0
+    }
+
+    /// Nothing is known, and nothing is under way.
+    pub(super) fn is_blank(&self) -> bool {
+        !self.is_known() && !self.is_asked()
+    }
+
+    pub(super) fn is_renewing(&self) -> bool {
+        self.renewing.is_some()
+    }
+
+    pub(super) fn is_renewing_with(&self, write_back: WriteBack) -> bool {
+        self.renewing.is_some_and(|(renewing, _)| renewing == write_back)
+    }
+
+    /// Has it left a renewal unanswered for so long that others should not be kept waiting?
+    pub(super) fn is_stuck(&self, now_us: u64, patience_us: u64) -> bool {
+        self.renewing.is_some_and(|(_, since_us)| since_us.saturating_add(patience_us) <= now_us)
+    }
+
+    /// An acquire is sent.
+    pub(super) fn asked(&mut self) {
+        self.asks += 1;
+        self.regain = false;
+        self.is_busy = false;
+        self.refusal = None;
+        self.trouble = None;
+    }
+
+    /// Something is under way no more, and was answered or not.
+    pub(super) fn answered(&mut self, what: What, is_answer: bool) {
+        match what {
+            What::Ask { ticket, .. } => {
+                self.asks = self.asks.saturating_sub(1);
+                if is_answer && ticket.is_some() {
+                    self.ticket = ticket;
+                }
+            }
+            What::Renew { write_back, .. } if self.is_renewing_with(write_back) => {
+                self.renewing = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// It has us in its queue. Not news if it has granted since: a wake-up may overtake a reply.
+    pub(super) fn queued(&mut self, place: Place, anchor: Anchor) {
+        let quarantine_ends = |until_ms: u64| local_us(anchor, until_ms);
+        self.quarantined_until_us = place.quarantined_until_ms.map(quarantine_ends);
+        if self.vote().is_none() {
+            self.standing = Standing::Waiting;
+            self.ticket = Some(place.number);
+        }
+    }
+
+    pub(super) fn refused(&mut self, refusal: Refusal, anchor: Anchor) {
+        let refusal = match refusal {
+            Refusal::Quarantined { until_ms } => {
+                let until_us = local_us(anchor, until_ms);
+                self.quarantined_until_us = Some(until_us);
+                Refusal::Quarantined { until_ms: until_us / 1_000 }
+            }
+            other => other,
+        };
+        self.refusal = Some(refusal);
+    }
+
+    /// It says that it has a grant for us. Answers the number of one that we gave up.
+    pub(super) fn granted(&mut self, grant: &Grant, anchor: Option<Anchor>) -> Option<u64> {
+        let (vote, token) = (grant.vote?, grant.token?.raw());
+        if vote.number <= self.floor {
+            return Some(vote.number);
+        }
+        let until_us = anchor.map_or(0, |anchor| anchor.valid_until_us(grant.deadline_ms));
+        self.renewed_us = anchor.map(|anchor| anchor.sent_us).max(self.renewed_us);
+        let number = vote.number;
+        self.standing = Standing::Voted(match self.vote() {
+            Some(known) if known.number > number => known,
+            Some(known) if known.number == number => Voted {
+                number,
+                token: known.token.max(token),
+                inquired: vote.inquired,
+                until_us: known.until_us.max(until_us),
+            },
+            known => {
+                self.floor = self.floor.max(known.map_or(0, |known| known.number));
+                // Granted at once it is its own ticket; else we have one there.
+                self.ticket = self.ticket.or(Some(number));
+                Voted { number, token, inquired: vote.inquired, until_us }
+            }
+        });
+        None
+    }
+
+    pub(super) fn inquired(&mut self, number: u64) {
+        if let Standing::Voted(vote) = &mut self.standing {
+            vote.inquired |= vote.number == number;
+        }
+    }
+
+    /// The grant of this number was given up, or is not there any more.
+    pub(super) fn is_gone(&mut self, number: u64) {
+        self.floor = self.floor.max(number);
+        if self.vote().is_some_and(|vote| vote.number <= number) {
+            self.standing = Standing::Nothing;
+        }
+    }
+
+    /// Why it has neither a place nor a grant of ours.
+    pub(super) fn why(&self) -> Option<String> {
+        if self.is_known() {
+            return None;
+        }
+        let refused = || self.refusal.map(|refusal| refusal.to_string());
+        let busy = || self.is_busy.then(|| "somebody else holds it there".to_owned());
+        let silent = || self.is_asked().then(|| "it has not answered".to_owned());
+        self.trouble.clone().or_else(refused).or_else(busy).or_else(silent)
+    }
+}
+
+/// The local time at which a node's clock shows this, as far as it can be known.
+fn local_us(anchor: Anchor, engine_ms: u64) -> u64 {
+    let left_ms = engine_ms.saturating_sub(anchor.engine_ms);
+    anchor.sent_us.saturating_add(left_ms.saturating_mul(1_000))
+}

@@ -1,0 +1,275 @@
+//! One candidate, told what to hear.
+
+use super::*;
+use crate::{Place, Token, Vote};
+
+const LEASE_MS: u64 = 30_000;
+
+fn candidate(nodes: usize) -> Candidate {
+    Candidate::new(nodes, LEASE_MS, Some(3_000))
+}
+
+fn anchor(sent_us: u64) -> Anchor {
+    Anchor { sent_us, engine_ms: sent_us / 1_000 }
+}
+
+fn grant(number: u64, token: u64, deadline_ms: u64, inquired: bool) -> Grant {
+    let vote = Some(Vote { number, inquired });
+    Grant { token: Some(Token::from_raw(token)), deadline_ms, member: None, vote }
+}
+
+fn granted(token: u64) -> Reply {
+    Reply::Granted(grant(token, token, LEASE_MS, false))
+}
+
+fn queued(number: u64) -> Reply {
+    let place = Place { number, front: number, recheck_ms: None, quarantined_until_ms: None };
+    Reply::Queued(place)
+}
+
+fn ask(node: usize, ticket: Option<u64>, yields: Option<u64>) -> Send {
+    Send { node, what: What::Ask { ticket, yields, waits: true } }
+}
+
+fn confirm(node: usize, number: u64, token: u64) -> Send {
+    let write_back = WriteBack { number, token };
+    Send { node, what: What::Renew { write_back, lease_ms: LEASE_MS } }
+}
+
+/// The candidate hears the answer to what it sent first.
+fn hear(candidate: &mut Candidate, node: usize, reply: Reply) -> Vec<Send> {
+    candidate.handle_reply(1_000, ask(node, None, None), Ok((reply, anchor(0))))
+}
+
+#[test]
+fn all_are_asked_at_once_and_a_majority_that_agrees_is_enough() {
+    let mut candidate = candidate(5);
+    assert_eq!(candidate.ask(), [0, 1, 2, 3, 4].map(|node| ask(node, None, None)));
+    assert!(candidate.ask().is_empty(), "once");
+    assert!(hear(&mut candidate, 3, granted(70)).is_empty());
+    assert!(hear(&mut candidate, 0, granted(70)).is_empty());
+    assert_eq!(candidate.verdict(1_000), Verdict::Open);
+    assert!(hear(&mut candidate, 4, granted(70)).is_empty());
+    let until_us = anchor(0).valid_until_us(LEASE_MS);
+    assert_eq!(candidate.verdict(1_000), Verdict::Held { token: 70, until_us });
+    assert_eq!(candidate.verdict(until_us), Verdict::Lost);
+    assert_eq!(candidate.verdict(1_000), Verdict::Lost, "for good");
+}
+
+#[test]
+fn tokens_that_differ_are_written_back() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(70));
+    assert_eq!(hear(&mut candidate, 1, granted(72)), [confirm(0, 70, 72)]);
+    assert_eq!(candidate.verdict(1_000), Verdict::Open);
+    let renewed = Reply::Renewed(grant(70, 72, LEASE_MS, false));
+    candidate.handle_reply(2_000, confirm(0, 70, 72), Ok((renewed, anchor(1_000))));
+    assert!(matches!(candidate.verdict(2_000), Verdict::Held { token: 72, .. }));
+}
+
+#[test]
+fn a_larger_token_than_ours_starts_the_round_anew() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(70));
+    hear(&mut candidate, 1, granted(72));
+    let larger = Reply::Renewed(grant(70, 80, LEASE_MS, false));
+    let sends = candidate.handle_reply(2_000, confirm(0, 70, 72), Ok((larger, anchor(1_000))));
+    assert_eq!(sends, [confirm(1, 72, 80)]);
+}
+
+#[test]
+fn the_largest_of_the_first_majority_is_the_ticket_everywhere() {
+    let mut candidate = candidate(5);
+    candidate.ask();
+    hear(&mut candidate, 0, queued(10));
+    hear(&mut candidate, 1, granted(30));
+    let sends = hear(&mut candidate, 2, queued(20));
+    assert_eq!(sends, [ask(0, Some(30), None), ask(2, Some(30), None)]);
+    assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
+    // One that answers later is told, too, also if it has us further back.
+    assert_eq!(hear(&mut candidate, 3, queued(40)), [ask(3, Some(30), None)]);
+    let placed = Ok((queued(30), anchor(0)));
+    assert!(candidate.handle_reply(1_000, ask(3, Some(30), None), placed).is_empty());
+    assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
+}
+
+/// Waits on three nodes, with a vote of the first, at ticket 30.
+fn waiting() -> Candidate {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(30));
+    hear(&mut candidate, 1, queued(30));
+    hear(&mut candidate, 2, queued(30));
+    candidate
+}
+
+fn wake(number: u64) -> WakeEvent {
+    WakeEvent::Granted(grant(number, number, 4_000, false))
+}
+
+#[test]
+fn whoever_waited_holds_by_confirmation_only() {
+    let mut candidate = waiting();
+    let sends = candidate.handle_wake(2_000, 1, &wake(40));
+    assert_eq!(sends, [confirm(0, 30, 40), confirm(1, 40, 40)]);
+    let renewed = |number| Reply::Renewed(grant(number, 40, 40_000, false));
+    let reply = Ok((renewed(40), anchor(3_000)));
+    candidate.handle_reply(4_000, confirm(1, 40, 40), reply);
+    assert_eq!(candidate.verdict(4_000), Verdict::Waiting { ticket: 30 });
+    let reply = Ok((renewed(30), anchor(3_500)));
+    candidate.handle_reply(4_000, confirm(0, 30, 40), reply);
+    let until_us = anchor(3_000).valid_until_us(40_000);
+    assert_eq!(candidate.verdict(4_000), Verdict::Held { token: 40, until_us });
+}
+
+#[test]
+fn with_less_than_a_majority_an_inquired_vote_is_given_up_and_never_counts_again() {
+    let mut candidate = waiting();
+    let inquired = WakeEvent::Inquired { number: 30 };
+    assert!(candidate.handle_wake(2_000, 0, &WakeEvent::Inquired { number: 29 }).is_empty());
+    assert_eq!(candidate.handle_wake(2_000, 0, &inquired), [ask(0, Some(30), Some(30))]);
+    assert!(candidate.handle_wake(2_000, 0, &inquired).is_empty(), "once");
+    // An answer from before: the node is told again, and the vote does not count.
+    let late = grant(30, 30, LEASE_MS, false);
+    let sends = candidate.handle_told(2_000, 0, &late, anchor(1_000));
+    assert_eq!(sends, [ask(0, Some(30), Some(30))]);
+    assert!(candidate.handle_wake(2_000, 1, &wake(40)).is_empty(), "one vote is no majority");
+    // Another grant is another matter.
+    assert!(!candidate.handle_wake(2_000, 0, &wake(31)).is_empty());
+}
+
+#[test]
+fn with_a_majority_an_inquiry_waits_until_the_round_is_decided() {
+    let mut candidate = waiting();
+    candidate.handle_wake(2_000, 1, &wake(40));
+    assert!(candidate.handle_wake(2_000, 0, &WakeEvent::Inquired { number: 30 }).is_empty());
+    let gone = Ok((Reply::NotHeld, anchor(2_000)));
+    let sends = candidate.handle_reply(3_000, confirm(1, 40, 40), gone);
+    assert_eq!(sends, [ask(0, Some(30), Some(30)), ask(1, Some(30), None)]);
+}
+
+#[test]
+fn a_node_that_does_not_answer_keeps_nobody_waiting() {
+    let mut candidate = waiting();
+    candidate.handle_wake(2_000, 1, &wake(40));
+    let renewed = Reply::Renewed(grant(30, 40, LEASE_MS, true));
+    let reply = Ok((renewed, anchor(2_000)));
+    assert!(candidate.handle_reply(3_000, confirm(0, 30, 40), reply).is_empty());
+    let kept = WriteBack { number: 30, token: 0 };
+    let keep = Send { node: 0, what: What::Renew { write_back: kept, lease_ms: 3_000 } };
+    assert_eq!(candidate.handle_tick(1_001_000), [keep]);
+    let sends = candidate.handle_tick(1_002_000);
+    assert_eq!(sends, [ask(0, Some(30), Some(30))]);
+}
+
+#[test]
+fn one_who_does_not_wait_is_told_what_stands_in_the_way() {
+    let try_ = |replies: [Result<Reply, &str>; 3]| {
+        let mut candidate = Candidate::new(3, LEASE_MS, None);
+        for (send, reply) in candidate.ask().into_iter().zip(replies) {
+            let reply = reply.map(|reply| (reply, anchor(0))).map_err(str::to_owned);
+            candidate.handle_reply(1_000, send, reply);
+        }
+        candidate.verdict(1_000)
+    };
+    let full = Reply::Refused(Refusal::QueueFull);
+    assert!(matches!(
+        try_([Ok(granted(7)), Ok(granted(7)), Ok(Reply::Busy)]),
+        Verdict::Held { .. }
+    ));
+    assert_eq!(try_([Ok(granted(7)), Ok(Reply::Busy), Ok(Reply::Busy)]), Verdict::Busy);
+    assert_eq!(try_([Ok(granted(7)), Ok(Reply::Busy), Err("down")]), Verdict::Busy);
+    assert_eq!(try_([Ok(granted(7)), Err("down"), Err("down")]), Verdict::NoQuorum);
+    assert_eq!(try_([Ok(Reply::Busy), Err("down"), Err("down")]), Verdict::NoQuorum);
+    let refused = Verdict::Refused(Refusal::QueueFull);
+    assert_eq!(try_([Ok(Reply::Busy), Ok(full), Err("down")]), refused);
+}
+
+#[test]
+fn a_node_whose_clock_was_not_known_is_asked_again_once() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    let late = || Reply::Refused(Refusal::TooLate);
+    assert_eq!(hear(&mut candidate, 0, late()), [ask(0, None, None)]);
+    assert!(hear(&mut candidate, 0, late()).is_empty());
+    assert_eq!(candidate.troubles()[0].1, Refusal::TooLate.to_string());
+}
+
+#[test]
+fn a_held_lock_is_renewed_by_a_majority_and_lost_without_one() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(7));
+    hear(&mut candidate, 1, granted(7));
+    let down = candidate.handle_reply(1_000, ask(2, None, None), Err("down".into()));
+    assert!(down.is_empty());
+    let sends = candidate.renew(10_000_000, LEASE_MS);
+    let again = Send { node: 2, what: What::Ask { ticket: None, yields: None, waits: false } };
+    assert_eq!(sends, [confirm(0, 7, 7), confirm(1, 7, 7), again]);
+    let renewed = || Ok((Reply::Renewed(grant(7, 7, 40_000, false)), anchor(10_000_000)));
+    candidate.handle_reply(10_001_000, confirm(0, 7, 7), renewed());
+    let before = anchor(0).valid_until_us(LEASE_MS);
+    assert_eq!(candidate.verdict(10_001_000), Verdict::Held { token: 7, until_us: before });
+    candidate.handle_reply(10_001_000, confirm(1, 7, 7), renewed());
+    let after = anchor(10_000_000).valid_until_us(40_000);
+    assert_eq!(candidate.verdict(10_001_000), Verdict::Held { token: 7, until_us: after });
+    let gone = Ok((Reply::NotHeld, anchor(11_000_000)));
+    candidate.handle_reply(11_001_000, confirm(1, 7, 7), gone);
+    assert_eq!(candidate.verdict(11_001_000), Verdict::Lost);
+}
+
+#[test]
+fn a_vote_that_is_gained_while_holding_counts_once_it_has_the_token() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(7));
+    hear(&mut candidate, 1, granted(7));
+    assert_eq!(hear(&mut candidate, 2, granted(5)), [confirm(2, 5, 7)]);
+    let gone = Ok((Reply::NotHeld, anchor(2_000)));
+    let mut without = candidate.clone();
+    without.handle_reply(3_000, confirm(1, 7, 7), gone.clone());
+    assert_eq!(without.verdict(3_000), Verdict::Lost);
+    let renewed = Ok((Reply::Renewed(grant(5, 7, 40_000, false)), anchor(2_000)));
+    candidate.handle_reply(3_000, confirm(2, 5, 7), renewed);
+    candidate.handle_reply(3_000, confirm(1, 7, 7), gone);
+    assert!(matches!(candidate.verdict(3_000), Verdict::Held { .. }));
+}
+
+#[test]
+fn whatever_there_is_is_given_back_everywhere() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(7));
+    let release = |node, bury| Send { node, what: What::Release { bury } };
+    assert_eq!(candidate.give_up(), [release(0, false), release(1, true), release(2, true)]);
+    assert!(hear(&mut candidate, 1, granted(7)).is_empty(), "it is over");
+}
+
+#[test]
+fn a_break_counts_when_no_majority_is_left_unbroken() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    for node in 0..3 {
+        hear(&mut candidate, node, granted(7));
+    }
+    candidate.handle_wake(2_000, 0, &WakeEvent::Revoked);
+    assert!(matches!(candidate.verdict(2_000), Verdict::Held { .. }));
+    candidate.handle_wake(2_000, 1, &WakeEvent::Revoked);
+    assert_eq!(candidate.verdict(2_000), Verdict::Revoked);
+    assert!(candidate.renew(2_000, LEASE_MS).is_empty());
+}
+
+#[test]
+fn quarantine_counts_when_no_majority_is_out_of_it() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    let place = |until| Place { quarantined_until_ms: until, ..Place::default() };
+    hear(&mut candidate, 0, Reply::Queued(place(Some(50_000))));
+    hear(&mut candidate, 1, Reply::Queued(place(None)));
+    assert_eq!(candidate.quarantined_until_us(1_000), None);
+    hear(&mut candidate, 2, Reply::Queued(place(Some(40_000))));
+    assert_eq!(candidate.quarantined_until_us(1_000), Some(40_000_000));
+    assert_eq!(candidate.quarantined_until_us(40_000_000), None);
+}
