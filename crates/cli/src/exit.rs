@@ -12,9 +12,9 @@ use taketurns::{ErrorKind, limits};
 use crate::child;
 use crate::status;
 
-/// The command line, a name or a value in it makes no sense.
+/// The command line, a name or a value in it makes no sense, or asks for what the store can't do.
 pub(crate) const USAGE: u8 = 64;
-/// The store can't be reached, or can't be used.
+/// The store can't be reached, or too few of its nodes, or can't be used.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// What should have been printed could not be.
 pub(crate) const OUTPUT: u8 = 74;
@@ -30,7 +30,7 @@ pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 /// The codes as people read them, in the help and in the manual pages.
 pub(crate) const CODES: [(&str, &str); 9] = [
     ("0", "done; for run: the command's own code"),
-    ("64", "the command line makes no sense"),
+    ("64", "the command line makes no sense, or not for this store"),
     ("69", "the store can't be reached or used"),
     ("74", "the result could not be printed"),
     ("75", "the lock was not acquired (run and acquire: -E changes this)"),
@@ -144,7 +144,8 @@ fn code_of(kind: ErrorKind) -> u8 {
         | ErrorKind::InvalidLease
         | ErrorKind::InvalidPermits
         | ErrorKind::InvalidUrl
-        | ErrorKind::InvalidHandle => USAGE,
+        | ErrorKind::InvalidHandle
+        | ErrorKind::Unsupported => USAGE,
         _ => UNAVAILABLE,
     }
 }
@@ -181,6 +182,14 @@ mod tests {
         assert_eq!(by(Signal::QUIT, true), Some(Signal::QUIT));
         assert_eq!((by(Signal::TERM, true), by(Signal::INT, false)), (None, None));
         assert_eq!(Failure::signal(Signal::INT, true, "").code, 130);
+    }
+
+    #[test]
+    fn too_few_nodes_are_a_store_that_is_down_and_what_it_cannot_do_is_a_wrong_command() {
+        let missing = taketurns::NoQuorum { needed: 2, nodes: Vec::new() };
+        assert_eq!(Failure::from(taketurns::Error::NoQuorum(missing)).code, UNAVAILABLE);
+        let pools = taketurns::Error::Unsupported("pools".to_owned());
+        assert_eq!(Failure::from(pools).code, USAGE);
     }
 
     #[test]

@@ -135,9 +135,9 @@ impl<M> Acquire<M> {
 }
 
 impl Acquire<Waiting> {
-    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] if the store
-    /// never answered; zero tries once. Default: waits for ever, also through times when the store is
-    /// down.
+    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] or
+    /// [`Error::NoQuorum`] if the store never answered; zero tries once. Default: waits for ever, also
+    /// through times when the store is down.
     pub fn within(mut self, within: Duration) -> Self {
         self.limit = Some(within);
         self

@@ -60,8 +60,9 @@ impl AcquireAll {
         self
     }
 
-    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] if the store never
-    /// answered about the one that was asked for last; none is held then. Default: waits for ever.
+    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] or
+    /// [`Error::NoQuorum`] if the store never answered about the one that was asked for last; none is held
+    /// then. Default: waits for ever.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self

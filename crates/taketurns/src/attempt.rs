@@ -51,7 +51,7 @@ struct Traffic {
     /// Any answer at all: the engine knew of us.
     placed: bool,
     /// Why the last request was not answered.
-    trouble: Option<String>,
+    trouble: Option<EngineError>,
 }
 
 impl Traffic {
@@ -180,10 +180,12 @@ impl Attempt {
                 traffic.placed = true;
             }
             Err(error) => {
-                if !matches!(error, EngineError::Unknown(_)) {
+                // A minority may have a place of ours, or a vote.
+                let is_unknown = matches!(error, EngineError::Unknown(_) | EngineError::NoQuorum(_));
+                if !is_unknown {
                     traffic.answered += 1;
                 }
-                traffic.trouble = Some(error.to_string());
+                traffic.trouble = Some(error.clone());
             }
         }
         answer
@@ -197,7 +199,7 @@ impl Attempt {
 
     /// A failure that an attempt with patience outlasts.
     fn endure(&self, error: EngineError) -> Result<(), Stop> {
-        let hopeless = matches!(error, EngineError::Broken(_));
+        let hopeless = matches!(error, EngineError::Broken(_) | EngineError::Unsupported(_));
         if hopeless || self.patience == Patience::Try {
             return Err(Stop::Failed(Error::from_engine(&self.terms.lock, error)));
         }
@@ -242,7 +244,11 @@ impl Attempt {
     }
 
     fn no_answer(&self, traffic: Traffic) -> Error {
-        let why = traffic.trouble.map_or(String::new(), |why| format!(": {why}"));
+        let why = match traffic.trouble {
+            Some(EngineError::NoQuorum(trouble)) => return Error::NoQuorum(trouble),
+            Some(error) => format!(": {error}"),
+            None => String::new(),
+        };
         let lock = &self.terms.lock;
         Error::Unreachable(format!("there was no answer for lock {lock} in the time given{why}"))
     }

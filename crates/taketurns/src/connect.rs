@@ -24,7 +24,7 @@ use crate::{Error, Locks, random};
 /// | `memory:` | nobody but clones of what this returns |
 ///
 /// # Errors
-/// [`Error::InvalidUrl`], [`Error::Unreachable`] or [`Error::Store`].
+/// [`Error::InvalidUrl`], [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -90,7 +90,7 @@ impl Connect {
     ///
     /// # Errors
     /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
-    /// [`Error::Unreachable`] or [`Error::Store`].
+    /// [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
     pub async fn open(self) -> Result<Locks, Error> {
         let driver = Driver::start()?;
         self.open_with(driver).await

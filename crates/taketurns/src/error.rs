@@ -1,5 +1,6 @@
 //! What can go wrong, each variant with what happened, to which lock, and what to do.
 
+use std::fmt;
 use std::time::Duration;
 
 use taketurns_core::client::LossCause;
@@ -24,6 +25,9 @@ pub enum Error {
     /// The store could not be reached, and the request was never placed there.
     #[error("the store can't be reached: {0}")]
     Unreachable(String),
+    /// Too few nodes of a quorum could be reached, and the request was never placed there.
+    #[error("{0}")]
+    NoQuorum(NoQuorum),
     /// The request was sent, but its outcome is unknown.
     #[error("the outcome for lock {lock} is unknown ({why}); it ends with its lease at the latest")]
     Indeterminate {
@@ -120,9 +124,51 @@ pub enum Error {
     /// The store can be reached but not used: damaged, full, of another format, not ours.
     #[error("the store can't be used: {0}")]
     Store(String),
+    /// The store has no such thing as what was asked for.
+    #[error("this store can't do that: {0}")]
+    Unsupported(String),
     /// The client was closed.
     #[error("this client was closed")]
     Closed,
+}
+
+/// Too few nodes answer for a majority: how many are needed, and what is wrong with the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoQuorum {
+    /// How many make a majority.
+    pub needed: usize,
+    /// How many there are.
+    pub of: usize,
+    /// Those that are of no use now.
+    pub nodes: Vec<NodeTrouble>,
+}
+
+/// Why one node of a quorum is of no use now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTrouble {
+    /// Where it is, without a password.
+    pub node: String,
+    /// What is wrong, as what follows its name.
+    pub why: String,
+}
+
+impl fmt::Display for NoQuorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} nodes are needed", self.needed, self.of)?;
+        for (number, trouble) in self.nodes.iter().enumerate() {
+            write!(f, "{}{trouble}", if number == 0 { ": " } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for NodeTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, why } = self;
+        // What an engine says of a server names it already.
+        let address = node.split_once("://").map_or(node.as_str(), |(_, address)| address);
+        if why.contains(address) { f.write_str(why) } else { write!(f, "{node} {why}") }
+    }
 }
 
 /// The same, without what it is about: for matching, and for exit codes.
@@ -132,6 +178,7 @@ pub enum Error {
 pub enum ErrorKind {
     Timeout,
     Unreachable,
+    NoQuorum,
     Indeterminate,
     Lost,
     NotHeld,
@@ -148,6 +195,7 @@ pub enum ErrorKind {
     InvalidUrl,
     InvalidHandle,
     Store,
+    Unsupported,
     Closed,
 }
 
@@ -157,6 +205,7 @@ impl Error {
         match self {
             Error::Timeout { .. } => ErrorKind::Timeout,
             Error::Unreachable(_) => ErrorKind::Unreachable,
+            Error::NoQuorum(_) => ErrorKind::NoQuorum,
             Error::Indeterminate { .. } => ErrorKind::Indeterminate,
             Error::Lost { .. } => ErrorKind::Lost,
             Error::NotHeld { .. } => ErrorKind::NotHeld,
@@ -173,6 +222,7 @@ impl Error {
             Error::InvalidUrl(_) => ErrorKind::InvalidUrl,
             Error::InvalidHandle => ErrorKind::InvalidHandle,
             Error::Store(_) => ErrorKind::Store,
+            Error::Unsupported(_) => ErrorKind::Unsupported,
             Error::Closed => ErrorKind::Closed,
         }
     }
@@ -180,8 +230,10 @@ impl Error {
     /// What an engine's failure means for a request about no lock in particular.
     pub(crate) fn from_store(error: EngineError) -> Self {
         match error {
-            EngineError::Broken(why) => Error::Store(why),
             EngineError::Unreachable(why) | EngineError::Unknown(why) => Error::Unreachable(why),
+            EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
+            EngineError::Broken(why) => Error::Store(why),
+            EngineError::Unsupported(why) => Error::Unsupported(why),
         }
     }
 
@@ -189,8 +241,10 @@ impl Error {
     pub(crate) fn from_engine(lock: &Name, error: EngineError) -> Self {
         match error {
             EngineError::Unreachable(why) => Error::Unreachable(why),
+            EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
             EngineError::Unknown(why) => Error::Indeterminate { lock: lock.clone(), why },
             EngineError::Broken(why) => Error::Store(why),
+            EngineError::Unsupported(why) => Error::Unsupported(why),
         }
     }
 
@@ -209,5 +263,32 @@ impl Error {
             Refusal::InvalidLease => Error::Store(refusal.to_string()),
             Refusal::TooLate | Refusal::Cancelled => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble(node: &str, why: &str) -> NodeTrouble {
+        NodeTrouble { node: node.to_owned(), why: why.to_owned() }
+    }
+
+    #[test]
+    fn a_missing_quorum_is_one_line_that_names_each_node_once() {
+        let nodes = vec![
+            trouble("redis://a:6379", "does not answer"),
+            trouble("redis://b:6379", "b:6379: Connection refused"),
+            trouble("c:6379", "is in quarantine"),
+        ];
+        let error = Error::NoQuorum(NoQuorum { needed: 3, of: 5, nodes });
+        assert_eq!(
+            error.to_string(),
+            "3 of 5 nodes are needed: redis://a:6379 does not answer; b:6379: Connection refused; \
+             c:6379 is in quarantine"
+        );
+        assert_eq!(error.kind(), ErrorKind::NoQuorum);
+        let unsaid = NoQuorum { needed: 2, of: 3, nodes: Vec::new() };
+        assert_eq!(unsaid.to_string(), "2 of 3 nodes are needed");
     }
 }

@@ -104,8 +104,8 @@ impl Guard {
     /// Gives the lock back. It is given back even if the future is dropped.
     ///
     /// # Errors
-    /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`] or [`Error::Unreachable`] if
-    /// the store did not say: then it ends with its lease at the latest.
+    /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`], [`Error::Unreachable`] or
+    /// [`Error::NoQuorum`] if the store did not say: then it ends with its lease at the latest.
     pub fn release(self) -> Releasing {
         let (done, result) = oneshot::channel();
         let held = self.held.clone();
@@ -121,7 +121,8 @@ impl Guard {
     /// to do that in; from then on nobody renews it. A `max_hold` does not travel with it.
     ///
     /// # Errors
-    /// [`Error::Lost`]; [`Error::Unreachable`] or [`Error::Indeterminate`], and then it is released.
+    /// [`Error::Lost`]; [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Indeterminate`], and then
+    /// it is released.
     pub async fn into_handle(self) -> Result<Handle, Error> {
         self.still_held()?;
         self.held.renew(self.held.lease_ms()).await?;

@@ -314,6 +314,7 @@ pub(crate) async fn give_up(
         };
         let pause_us = backoff.pause_us(random::bits64());
         let until_us = match error {
+            EngineError::Unsupported(_) => 0,
             EngineError::Broken(_) => until_us.min(started_us + BROKEN_PATIENCE_US),
             _ => until_us,
         };

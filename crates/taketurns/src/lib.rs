@@ -53,7 +53,7 @@ mod waits;
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};
 pub use all::{AcquireAll, All, AllGuard};
 pub use connect::{Connect, connect, connect_on};
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, NoQuorum, NodeTrouble};
 pub use guard::{Guard, Releasing};
 pub use handle::Handle;
 pub use lock::{Mutex, Pool, RwLock, Semaphore};

@@ -160,7 +160,8 @@ impl Locks {
     /// Shows one lock with its first 500 waiters (see also [`Locks::list`]); `None` if nobody used it of late. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::Unreachable`] or [`Error::Store`].
+    /// [`Error::InvalidName`], [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or
+    /// [`Error::Store`].
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Option<View>, Error> {
         let name = Name::new(name.as_ref())?;
         let view = self.shared.client.engine.view(&name, PAGE).await;
@@ -171,7 +172,7 @@ impl Locks {
     /// its first waiter, in the order of their names. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] or [`Error::Store`].
+    /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
     pub async fn list(&self, pattern: &str) -> Result<Vec<(Name, View)>, Error> {
         let pattern = Pattern::new(pattern);
         let mut all: Vec<(Name, View)> = Vec::new();

@@ -129,7 +129,7 @@ async fn time_runs_out_at_b(locks: &Locks, names: &[&str]) -> (Duration, Duratio
         loop {
             match locks.all(names).acquire().within(given).await.expect_err("b is held") {
                 Error::Timeout { lock, within } if lock.as_str() == "b" => return (given, within),
-                Error::Timeout { .. } | Error::Unreachable(_) => given *= 2,
+                Error::Timeout { .. } | Error::Unreachable(_) | Error::NoQuorum(_) => given *= 2,
                 error => panic!("{error}"),
             }
         }

@@ -43,6 +43,9 @@ pub enum EngineError {
     /// The request was not carried out, and can be sent again: the store is down or busy.
     #[error("{0}")]
     Unreachable(String),
+    /// The same: too few nodes of a quorum are there.
+    #[error("{0}")]
+    NoQuorum(crate::NoQuorum),
     /// The request may or may not have been carried out, and can be sent again.
     #[error("{0}")]
     Unknown(String),
@@ -50,6 +53,9 @@ pub enum EngineError {
     /// another format, not permitted.
     #[error("{0}")]
     Broken(String),
+    /// The request was not carried out, and never will be: the engine has no such thing.
+    #[error("{0}")]
+    Unsupported(String),
 }
 
 /// The engine's time.
@@ -227,7 +233,8 @@ impl Wakes {
 /// connections. Wake-ups for `client` are pushed into `wakes`.
 ///
 /// # Errors
-/// [`crate::Error::InvalidUrl`], [`crate::Error::Unreachable`] or [`crate::Error::Store`].
+/// [`crate::Error::InvalidUrl`], [`crate::Error::Unreachable`], [`crate::Error::NoQuorum`] or
+/// [`crate::Error::Store`].
 pub async fn open(
     url: &str,
     client: ClientId,

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 use taketurns_core::wire::{Verb, sha1_hex};
@@ -14,6 +15,7 @@ use super::net::failure::Failure;
 use super::net::link::Link;
 use super::net::session::Greet;
 use super::net::url::{Config, Failover, Servers};
+use super::node::Seen;
 use super::scripts::{Binding, TimeFrom, text};
 use crate::clock::millis;
 use crate::engine::EngineFuture;
@@ -105,6 +107,8 @@ impl Bound {
 pub(super) struct Greeter {
     max_lease_ms: u64,
     failover: Failover,
+    /// See [`Config::distrust`].
+    distrust: bool,
     /// A script of a Cluster can't see a key of another slot.
     scripts_see_marker: bool,
     channel: String,
@@ -125,6 +129,7 @@ impl Greeter {
         Self {
             max_lease_ms: millis(config.max_lease),
             failover: config.failover,
+            distrust: config.distrust,
             scripts_see_marker: !matches!(config.servers, Servers::Cluster(_)),
             channel,
             binder: Binder::new(config.native),
@@ -198,12 +203,15 @@ impl Greeter {
             None => None,
         };
         let is_unknown = found.is_empty() && remembered.is_none() && moved.is_none();
-        if is_unknown && self.had_marker(link, key).await? {
+        let lost = Remembered { born_ms: 0, max_lease_ms: self.max_lease_ms };
+        if is_unknown && self.distrust {
+            // Also if somebody makes one before we do: it was not there.
+            remembered = Some(lost);
+        } else if is_unknown && self.had_marker(link, key).await? {
             // It comes after the marker. So if there is one now, somebody has made both since we looked.
             (now_ms, found) = look(link, key).await?;
             if found.is_empty() {
-                let max_lease_ms = self.max_lease_ms;
-                remembered = Some(Remembered { born_ms: 0, max_lease_ms });
+                remembered = Some(lost);
             }
         }
         for _ in 0..TRIES {
@@ -238,6 +246,20 @@ impl Greeter {
     async fn had_marker(&self, link: &Link, key: &[u8]) -> Result<bool, Failure> {
         let unmarked = self.binding(link, None);
         Ok(has_witness(link, key).await? || self.binder.had_marker(link, &unmarked, key).await?)
+    }
+
+    /// What is there, as it would be judged. Changes nothing, and nothing is remembered of it.
+    pub(super) async fn peek(&self, link: &Link, key: &[u8]) -> Result<Seen, Failure> {
+        let (now_ms, found) = look(link, key).await?;
+        if found.is_empty() {
+            return Ok(Seen::Nothing);
+        }
+        let marker = Marker::parse(&found).ok_or_else(|| strange(link))?;
+        let (judged, _) = judge(Some(&marker), self.look(link, now_ms, None));
+        Ok(Seen::Marker {
+            age: Duration::from_millis(now_ms.saturating_sub(marker.born_ms)),
+            in_quarantine: now_ms < judged.until_ms,
+        })
     }
 
     fn look<'a>(&self, link: &'a Link, now_ms: u64, remembered: Option<Remembered>) -> Look<'a> {

@@ -9,6 +9,7 @@
 //!                                         longest lease may last
 //!   no marker, or a younger one than      state was lost (FLUSHALL): the same
 //!   the one that we remember
+//!   no marker, and we distrust that       the same: the other nodes of a quorum know better
 //! ```
 //!
 //! A marker is only ever changed by compare-and-set, so all clients of a server agree on it. What is

@@ -20,6 +20,7 @@ mod listing;
 mod marker;
 mod module;
 mod net;
+mod node;
 mod scripts;
 mod view;
 mod watched;
@@ -31,6 +32,8 @@ use std::time::Duration;
 use redis::cmd;
 use taketurns_core::wire::{self, Answered, Verb};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
+
+pub(crate) use node::Seen;
 
 use super::{
     Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,

@@ -9,7 +9,7 @@
 //! ```
 
 mod ask;
-mod check;
+pub(super) mod check;
 mod cluster;
 mod dial;
 mod door;
@@ -22,7 +22,7 @@ pub(super) mod line;
 pub(super) mod link;
 mod look;
 mod nodes;
-mod opener;
+pub(super) mod opener;
 mod replicas;
 mod secret;
 mod sentinel;

@@ -94,6 +94,13 @@ impl Opener {
         Ok(Arc::new(Session { link, bound, home_key: wanted.home_key }))
     }
 
+    /// A link for one look at a server that will do: nothing is listened to, and nobody is warned.
+    pub(crate) async fn visit(&self, address: &Address) -> Result<Link, Failure> {
+        let link = Link::open(self, address, 0, false).await?;
+        let refusal = refusal(&link.address, &link.facts, self.placement, true);
+        refusal.map_or(Ok(link), Err)
+    }
+
     /// A session on the same link that knows better.
     pub(crate) async fn rebind(
         self: &Arc<Self>,

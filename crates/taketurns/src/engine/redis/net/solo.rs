@@ -42,7 +42,7 @@ impl Solo {
 
     fn opening(&self, first: bool) -> Opening {
         let (opener, finder) = (self.opener.clone(), self.finder.clone());
-        let home_key = format!("{}\x01run", opener.config.prefix).into_bytes();
+        let home_key = opener.config.marker_key();
         Box::pin(async move {
             let address = match &finder {
                 Finder::Fixed(address) => address.clone(),

@@ -34,7 +34,7 @@ use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
 
 /// Tasks that were told to end do so at their next turn.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// An answer, and by which session.
 pub(crate) struct Told {

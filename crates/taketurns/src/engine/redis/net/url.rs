@@ -28,6 +28,8 @@ pub(crate) struct Config {
     /// Warnings are errors.
     pub(crate) strict: bool,
     pub(crate) native: Native,
+    /// Not of the URL: a server without a marker has lost it, also to those who never saw one there.
+    pub(crate) distrust: bool,
 }
 
 /// Where the locks are.
@@ -138,9 +140,15 @@ impl Config {
             failover: options.failover()?,
             strict: options.strict()?,
             native: options.module()?,
+            distrust: false,
         };
         options.finish()?;
         Ok(config)
+    }
+
+    /// Where the marker of a single server is.
+    pub(crate) fn marker_key(&self) -> Vec<u8> {
+        format!("{}\x01run", self.prefix).into_bytes()
     }
 }
 

@@ -1,0 +1,116 @@
+//! A server as a node of a quorum: who it is, what it looks like before it is used, and that it is not
+//! taken for fresh where the other nodes know better.
+//!
+//! ```text
+//!   node_address ─► peek at all nodes ─► some are old: distrust those without a marker ─► open
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::OpenRedis;
+use super::greeter::Greeter;
+use super::net::check::Placement;
+use super::net::failure::Failure;
+use super::net::opener::Opener;
+use super::net::topology::CLOSE_WITHIN;
+use super::net::url::{Address, Config, Failover, Servers};
+use crate::engine::{EngineError, EngineFuture, Wakes};
+
+/// What a server looks like to one who has not used it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Nobody has used it with this prefix, or it has forgotten that.
+    Nothing,
+    /// It is in use.
+    Marker {
+        /// For how long, on its own clock.
+        age: Duration,
+        /// It grants nothing now, or won't as soon as anybody greets it.
+        in_quarantine: bool,
+    },
+}
+
+impl OpenRedis {
+    /// The longest lease that the URL allows.
+    pub(crate) fn max_lease(&self) -> Duration {
+        self.config.max_lease
+    }
+
+    /// A missing marker means from now on that the server has lost its state, also where this client
+    /// never saw one: then nothing is granted there for as long as the longest lease.
+    pub(crate) fn distrust(&mut self) {
+        self.config.distrust = true;
+    }
+
+    /// The same for all who mean the same locks on the same server, however they get there and log in.
+    ///
+    /// # Errors
+    /// Says why this can be no node.
+    pub(crate) fn node_address(&self) -> Result<String, String> {
+        let Address { host, port } = node(&self.config)?;
+        let host = match host.parse::<IpAddr>() {
+            Ok(number) => number.to_string(),
+            Err(_) => host.trim_end_matches('.').to_ascii_lowercase(),
+        };
+        let address = Address { host, port: *port };
+        Ok(format!("{address}/{} {}", self.config.db, self.config.prefix))
+    }
+
+    /// Looks at the marker, and leaves everything as it is. To be polled on the runtime that is to
+    /// drive the connection, and bounded in time as any connect is.
+    pub(crate) fn peek(&self) -> EngineFuture<'_, Result<Seen, EngineError>> {
+        Box::pin(async move {
+            let address = node(&self.config).map_err(EngineError::Unsupported)?;
+            let seen = peek(&self.config, address).await;
+            // Nothing was asked for that may have been carried out.
+            seen.map_err(|failure| failure.before_sending().into())
+        })
+    }
+}
+
+/// Where it is, if a quorum can have it.
+fn node(config: &Config) -> Result<&Address, String> {
+    let Servers::One(address) = &config.servers else {
+        return Err(
+            "a node of a quorum is a server of its own, with a redis:// or rediss:// URL: \
+                    neither a Cluster nor what Sentinels watch over"
+                .to_owned(),
+        );
+    };
+    if config.failover == Failover::Immediate {
+        return Err(
+            "failover=immediate would let a node vote that has forgotten its votes: leave \
+                    it out"
+                .to_owned(),
+        );
+    }
+    Ok(address)
+}
+
+async fn peek(config: &Config, address: &Address) -> Result<Seen, Failure> {
+    let config = Arc::new(config.clone());
+    // Nobody listens there, and nobody is told.
+    let channel = format!("{}wake:", config.prefix);
+    let (wakes, _) = Wakes::channel();
+    let greeter = Arc::new(Greeter::new(&config, channel.clone()));
+    let key = config.marker_key();
+    let hear = Arc::new(|_: &[u8]| ());
+    let (opener, mut idle) =
+        Opener::new(config, Placement::Single, channel, hear, wakes, greeter.clone())?;
+    let seen = async {
+        let link = opener.visit(address).await?;
+        greeter.peek(&link, &key).await
+    };
+    let seen = seen.await;
+    // The link is gone, and its tasks end with it.
+    opener.finish();
+    let _ = timeout(CLOSE_WITHIN, idle.recv()).await;
+    seen
+}
