@@ -84,6 +84,29 @@ fn a_step_grants_a_bounded_number_of_a_hundred_thousand_readers() {
 }
 
 #[test]
+fn who_finds_the_queue_full_has_looked_for_the_dead_everywhere() {
+    let mut lock = crowded(Ask::Mutex, &Ask::Mutex);
+    let mut replica = lock.clone();
+    let mut repeated = |lock: &mut Lock, now: Now, request: &Request| {
+        let seen_ms = lock.seen_ms();
+        let step = lock.apply(now, request);
+        if step.changed {
+            replica.see(seen_ms);
+            replica.apply(now, request);
+        }
+        replica.see(now.ms);
+        assert!(replica == *lock, "after {request:?}");
+        step.reply
+    };
+    let first = limits::QUEUE_MAX as u64 + 1;
+    let full = acquire(first, first, Ask::Mutex);
+    assert_eq!(repeated(&mut lock, at(1), &full), Reply::Refused(Refusal::QueueFull));
+    // All have died: two places are free that were behind the last look.
+    let reply = repeated(&mut lock, at(WAITER_LEASE_MS), &full);
+    assert!(matches!(reply, Reply::Queued(_)), "{reply:?}");
+}
+
+#[test]
 fn a_full_pool_takes_no_further_member_and_hands_out_a_bounded_number_in_one_step() {
     let mut lock = Lock::new();
     let member = |n: usize| Member::new(&format!("m{n}")).unwrap();

@@ -21,7 +21,12 @@ pub(crate) enum Entry<'a> {
         request: Cow<'a, Request>,
     },
     /// A token was admitted.
-    Admit { now_ms: u64, token: u64, run: Cow<'a, str> },
+    Admit {
+        /// Or when the last step was made, if the clock was set back since.
+        now_ms: u64,
+        token: u64,
+        run: Cow<'a, str>,
+    },
     /// All of it, instead of whatever is there.
     State(Cow<'a, [u8]>),
 }

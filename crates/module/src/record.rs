@@ -178,6 +178,7 @@ impl Record {
         request: &Request,
         repeat: impl FnOnce(&Entry<'_>),
     ) -> Step {
+        let own_ms = self.lock.quarantine_until_ms();
         let until_ms = self.quarantine_until_ms(now, by);
         self.set_quarantine(until_ms);
         if matches!(by, By::Program(_)) {
@@ -189,8 +190,9 @@ impl Record {
             By::Program(binding) => self.used_by(&binding.run, &binding.channel),
             By::Anyone { .. } => false,
         };
+        let quarantined = until_ms != own_ms && !self.is_blank();
         // What is not repeated elsewhere must not change anything here.
-        if step.changed || moved {
+        if step.changed || moved || quarantined {
             self.note_bound(request);
             self.set_end();
             repeat(&Entry::Step {
@@ -201,6 +203,8 @@ impl Record {
                 channel: Cow::Borrowed(&self.channel),
                 request: Cow::Borrowed(request),
             });
+        } else {
+            self.set_quarantine(own_ms);
         }
         step
     }
@@ -232,9 +236,10 @@ impl Record {
             return Err(Stale::NeverGiven);
         }
         if token > newest {
-            self.admitted_at(now.ms, token);
+            let now_ms = now.ms.max(self.lock.seen_ms());
+            self.admitted_at(now_ms, token);
             let run = Cow::Borrowed(&*self.run);
-            repeat(&Entry::Admit { now_ms: now.ms, token, run });
+            repeat(&Entry::Admit { now_ms, token, run });
         }
         Ok(())
     }
@@ -324,7 +329,7 @@ impl Record {
     fn admitted_at(&mut self, now_ms: u64, token: u64) {
         self.admitted = token;
         // It is remembered for as long as after a step.
-        self.lock.see(self.lock.seen_ms().max(now_ms));
+        self.lock.see(now_ms);
         self.set_end();
     }
 

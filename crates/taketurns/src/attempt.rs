@@ -181,7 +181,8 @@ impl Attempt {
             }
             Err(error) => {
                 // A minority may have a place of ours, or a vote.
-                let is_unknown = matches!(error, EngineError::Unknown(_) | EngineError::NoQuorum(_));
+                let is_unknown =
+                    matches!(error, EngineError::Unknown(_) | EngineError::NoQuorum(_));
                 if !is_unknown {
                     traffic.answered += 1;
                 }

@@ -171,11 +171,14 @@ impl Lock {
         }
         self.seen_ms = now.ms;
         let purged = !self.tombs.is_empty() && self.tombs.purge(now.ms);
+        let ends = self.holders.ends();
         let expired = self.holders.take_expired(now);
         for holder in &expired {
             self.after_hold(holder);
         }
-        set_back || purged || !expired.is_empty()
+        // Who looked and found nobody knows better when to look again, and is to know it everywhere.
+        let looked = self.holders.ends() != ends;
+        set_back || purged || looked || !expired.is_empty()
     }
 
     /// Until when nobody is granted, if that is still to come.
@@ -326,6 +329,8 @@ impl Lock {
 /// May this request, answered like this, have changed the lock?
 fn may_change(request: &Request, reply: &Reply) -> bool {
     match reply {
+        // The dead were looked for, and the next look goes on behind this one.
+        Reply::Refused(Refusal::QueueFull) => true,
         Reply::Busy | Reply::Refused(_) | Reply::Revoked => false,
         Reply::NotHeld => matches!(request, Request::Release { bury_until_ms: 1.., .. }),
         Reply::Broken(count) => *count > 0,

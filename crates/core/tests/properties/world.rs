@@ -171,6 +171,10 @@ impl World {
             let repeated = self.replica.apply(self.now, request);
             assert_eq!(&repeated, step, "a repeated step does the same");
             assert_eq!(self.replica, self.lock, "and leaves the same");
+        } else {
+            let mut replica = self.replica.clone();
+            replica.see(self.lock.seen_ms());
+            assert_eq!(replica, self.lock, "what is not repeated leaves no trace");
         }
     }
 

@@ -1,4 +1,4 @@
-use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Reply};
+use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Refusal, Reply};
 
 use super::*;
 
@@ -42,17 +42,38 @@ impl Pair {
     }
 
     /// Makes a step here, and repeats it there if it has to be.
+    #[track_caller]
     fn step(&mut self, ms: u64, request: &Request) -> Reply {
+        self.step_by(ms, ANYONE, request)
+    }
+
+    #[track_caller]
+    fn step_by(&mut self, ms: u64, by: By<'_>, request: &Request) -> Reply {
         let mut bytes = None;
-        let step = self.here.step(at(ms), ANYONE, request, |entry| {
+        let step = self.here.step(at(ms), by, request, |entry| {
             entry.with_bytes(|entry| bytes = Some(entry.to_vec()));
         });
+        self.repeat(bytes);
+        step.reply
+    }
+
+    #[track_caller]
+    fn admit(&mut self, ms: u64, token: u64) {
+        let mut bytes = None;
+        let admitted = self.here.admit(at(ms), token, |entry| {
+            entry.with_bytes(|entry| bytes = Some(entry.to_vec()));
+        });
+        assert_eq!(admitted, Ok(()));
+        self.repeat(bytes);
+    }
+
+    #[track_caller]
+    fn repeat(&mut self, bytes: Option<Vec<u8>>) {
         if let Some(bytes) = bytes {
             self.there.repeat(&Entry::from_bytes(&bytes).expect("an entry"));
         }
         let same = self.here.to_digest() == self.there.to_digest();
-        assert!(same, "after {request:?}\n{:#?}\n{:#?}", self.here, self.there);
-        step.reply
+        assert!(same, "{:#?}\n{:#?}", self.here, self.there);
     }
 }
 
@@ -66,6 +87,44 @@ fn what_is_not_repeated_elsewhere_leaves_no_trace_here() {
     assert_eq!(pair.step(2 * SLACK_MS, &release(1, 0)), Reply::NotHeld);
     assert!(matches!(pair.step(3 * SLACK_MS, &ask(3, CALLER, Ask::Mutex)), Reply::Granted(_)));
     assert_eq!(pair.step(3 * SLACK_MS + 1, &ask(4, bound, Ask::Mutex)), Reply::Busy);
+}
+
+#[test]
+fn to_find_that_no_lease_is_over_is_the_same_everywhere() {
+    let mut pair = Pair::new();
+    let renew = |owner: u128, lease_ms| {
+        let owner = Owner::from_bits(owner);
+        Request::Renew { owner, client: CALLER, lease_ms }
+    };
+    pair.step(1_000, &ask(1, CALLER, Ask::Read));
+    pair.step(2_000, &ask(2, CALLER, Ask::Read));
+    assert!(matches!(pair.step(3_000, &renew(1, 90_000)), Reply::Renewed(_)));
+    // The first lease would have ended by now, had it not been renewed.
+    assert_eq!(pair.step(61_500, &ask(3, CALLER, Ask::Write)), Reply::Busy);
+    assert_eq!(pair.step(61_501, &release(3, 0)), Reply::NotHeld);
+    // The same with one that is alone since.
+    assert_eq!(pair.step(61_502, &release(2, 0)), Reply::Released);
+    assert_eq!(pair.step(62_500, &ask(3, CALLER, Ask::Write)), Reply::Busy);
+}
+
+#[test]
+fn a_quarantine_is_the_same_everywhere() {
+    let (mut pair, by) = (Pair::new(), By::Anyone { until_ms: 9_000 });
+    let refused = Reply::Refused(Refusal::Quarantined { until_ms: 9_000 });
+    assert_eq!(pair.step_by(1_000, by, &ask(1, CALLER, Ask::Mutex)), refused, "nothing is kept");
+    pair.step(1_001, &ask(1, CALLER, Ask::Mutex));
+    assert_eq!(pair.step_by(1_002, by, &ask(2, CALLER, Ask::Mutex)), refused);
+    assert_eq!(pair.there.lock.quarantine_until_ms(), 9_000);
+}
+
+#[test]
+fn a_token_is_remembered_for_as_long_everywhere_though_the_clock_was_set_back() {
+    let mut pair = Pair::new();
+    pair.step(1_000, &ask(1, CALLER, Ask::Mutex));
+    pair.step(1_001, &release(1, 0));
+    // Nothing changes, but for the time.
+    assert_eq!(pair.step(3 * SLACK_MS, &release(1, 0)), Reply::NotHeld);
+    pair.admit(2_000, 1_000_000);
 }
 
 #[test]

@@ -152,6 +152,22 @@ on_both! {
         all_are_equal(&master, &[&replica]);
     }
 
+    fn who_looks_for_leases_that_are_over_and_finds_none_leaves_replicas_equal(flavor: Flavor) {
+        let master = server(flavor);
+        let replica = replica_of(flavor, &master, false);
+        let mut client = Client::of(&master);
+        let first = client.take("k 1 SHARED");
+        client.take("k 600 SHARED");
+        client.renew("k", &first);
+        // Then the first lease would have been over.
+        let end_us = client.time_us() + 1_000_000;
+        while client.time_us() < end_us {
+            sleep(Duration::from_millis(10));
+        }
+        client.say("FENCELOCK.ACQUIRE k 60 EXCLUSIVE");
+        all_are_equal(&master, &[&replica]);
+    }
+
     fn what_is_asked_in_vain_does_not_part_the_ends_of_keys(flavor: Flavor) {
         let master = server(flavor);
         let replica = replica_of(flavor, &master, false);

@@ -1,10 +1,11 @@
 //! Everything that can be done to a few locks, in an order that a seed decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use taketurns_core::{Acquire, Ask, ClientId, Label, Member, Owner, Request};
+use taketurns_core::{Acquire, Ask, ClientId, Label, Lock, Member, Owner, Request, Snapshot};
 use taketurns_servers::{Reply, Server, eventually};
 
+use crate::payload::ours;
 use crate::program::Program;
 use crate::support::{Client, Held};
 
@@ -246,7 +247,7 @@ impl<'a> Workload<'a> {
 }
 
 /// Every key of a server: its digest and when it ends.
-pub(crate) fn state(server: &Server) -> BTreeMap<(u8, String), (String, i64)> {
+pub(crate) fn state(server: &Server) -> State {
     let mut client = Client::of(server);
     let mut state = BTreeMap::new();
     for db in 0..2 {
@@ -260,33 +261,60 @@ pub(crate) fn state(server: &Server) -> BTreeMap<(u8, String), (String, i64)> {
     state
 }
 
+type State = BTreeMap<(u8, String), (String, i64)>;
+
 /// Waits until all have the same state as the first. Leases that end meanwhile make that take a
 /// moment.
 #[track_caller]
 pub(crate) fn all_are_equal(master: &Server, others: &[&Server]) {
-    let mut seen = String::new();
     let equal = eventually("the same state", || {
         let expected = state(master);
         assert!(!expected.is_empty(), "there is something to compare");
-        for other in others {
-            let found = state(other);
-            if found != expected {
-                seen = difference(&expected, &found);
-                return None;
-            }
-        }
-        Some(())
+        others.iter().all(|other| state(other) == expected).then_some(())
     });
-    assert!(equal.is_ok(), "{seen}");
+    let differences = || others.iter().map(|other| difference(master, other)).collect::<String>();
+    assert!(equal.is_ok(), "{}", differences());
 }
 
-type State = BTreeMap<(u8, String), (String, i64)>;
-
-fn difference(expected: &State, found: &State) -> String {
-    let keys = expected.keys().chain(found.keys());
-    let differs = keys.filter(|key| expected.get(*key) != found.get(*key));
-    let line = |key: &(u8, String)| {
-        format!("{key:?}: {:?} and not {:?}\n", found.get(key), expected.get(key))
+/// What a server has otherwise than its master.
+fn difference(master: &Server, other: &Server) -> String {
+    let (expected, found) = (state(master), state(other));
+    let keys: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+    let differs = keys.into_iter().filter(|key| expected.get(*key) != found.get(*key));
+    let describe = |key: &(u8, String)| {
+        let lines = what_differs(&lines(other, key), &lines(master, key));
+        format!("{key:?}: {:?} and not {:?}\n{lines}", found.get(key), expected.get(key))
     };
-    differs.map(line).collect()
+    differs.map(describe).collect()
+}
+
+/// What is stored behind the lock itself: the run, the channel, the newest token that was admitted, the
+/// end of the key, and whether somebody may hold it by a connection.
+type Rest = (String, String, u64, u64, bool);
+
+/// A lock with everything that its digest is made of, one thing in a line. None if there is no lock.
+fn lines(server: &Server, (db, key): &(u8, String)) -> Vec<String> {
+    let mut client = Client::of(server);
+    client.ok("CONFIG SET rdbcompression no");
+    client.ok(&format!("SELECT {db}"));
+    let Reply::Bulk(dump) = client.say(&format!("DUMP {key}")) else { return Vec::new() };
+    let stored: Option<(Snapshot, Rest)> = postcard::from_bytes(ours(&dump)).ok();
+    let text = stored.and_then(|(snapshot, rest)| {
+        let mut lock = Lock::restore(snapshot).ok()?;
+        lock.see(0);
+        serde_json::to_string_pretty(&(lock.snapshot(), rest)).ok()
+    });
+    text.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+}
+
+/// From the first line that differs to the last.
+fn what_differs(found: &[String], expected: &[String]) -> String {
+    let same = |(one, other): &(&String, &String)| one == other;
+    let before = found.iter().zip(expected).take_while(same).count();
+    let (found, expected) = (&found[before..], &expected[before..]);
+    let after = found.iter().rev().zip(expected.iter().rev()).take_while(same).count();
+    let found = found[..found.len() - after].iter().map(|line| format!("  found    {line}\n"));
+    let expected =
+        expected[..expected.len() - after].iter().map(|line| format!("  expected {line}\n"));
+    found.chain(expected).collect()
 }
