@@ -130,6 +130,8 @@ pub struct WriteBack {
 pub struct Vote {
     /// The number of the grant: the token as it was minted. Changes at a grant and at nothing else.
     pub number: u64,
+    /// The ticket that its owner has on this node.
+    pub ticket: u64,
     /// A lower ticket waits for it.
     pub inquired: bool,
 }

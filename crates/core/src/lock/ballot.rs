@@ -31,10 +31,12 @@ impl Lock {
         }
     }
 
-    /// The place that a newcomer with a ballot takes.
+    /// The place that a newcomer with a ballot takes: behind all of whom the node knows.
     pub(super) fn ticket(&self, now: Now, ballot: Ballot) -> u64 {
         let assigned = || {
-            let free = self.queue.next().max(self.last_token + 1);
+            let votes = self.holders.iter().filter_map(|holder| holder.vote);
+            let held = votes.map(|vote| vote.ticket + 1).max().unwrap_or(0);
+            let free = self.queue.next().max(self.last_token + 1).max(held);
             within_reach(ballot.hint, now).max(free)
         };
         ballot.ticket.map_or_else(assigned, |ticket| ticket.min(limits::TOKEN_MAX))
@@ -74,6 +76,9 @@ impl Lock {
             label: holder.label.clone(),
         };
         self.drop_holder(acquire.owner);
+        // What it is given next is to have a larger number than what it gave up, also if this node has
+        // forgotten since how large that was.
+        self.last_token = self.last_token.max(within_reach(ballot.hint, now));
         Some(self.queue.put(vote.ticket, waiter, waiter_lease_ms, now))
     }
 }

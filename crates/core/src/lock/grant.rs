@@ -86,7 +86,11 @@ impl Lock {
 
     /// What a holder is told of its grant.
     pub(super) fn grant_of(&self, holder: &Holder) -> Grant {
-        let vote = |vote: Cast| Vote { number: vote.number, inquired: self.is_inquired(holder) };
+        let vote = |Cast { number, ticket }: Cast| Vote {
+            number,
+            ticket,
+            inquired: self.is_inquired(holder),
+        };
         Grant {
             token: Some(holder.token),
             deadline_ms: holder.deadline_ms,

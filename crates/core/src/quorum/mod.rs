@@ -147,6 +147,7 @@ impl Candidate {
         heard: Result<(Reply, Anchor), String>,
     ) -> Vec<Send> {
         let (mut sends, node) = (Vec::new(), sent.node);
+        self.note_loss(now_us);
         let is_answer = heard.is_ok();
         self.nodes[node].answered(sent.what, is_answer);
         match (sent.what, heard) {
@@ -157,12 +158,13 @@ impl Candidate {
                 self.nodes[node].queued(place, anchor);
             }
             (What::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
-            (What::Ask { .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
-                if !self.nodes[node].was_late =>
+            (What::Ask { waits, .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
+                if !self.nodes[node].was_late && !self.over =>
             {
                 // Its clock was not known well enough, and is now.
                 self.nodes[node].was_late = true;
-                self.ask_node(node, None, &mut sends);
+                let ask = What::Ask { ticket: self.ticket, yields: None, waits };
+                self.send(node, ask, &mut sends);
             }
             (_, Ok((Reply::Refused(refusal), anchor))) => {
                 self.nodes[node].refused(refusal, anchor);
@@ -186,6 +188,7 @@ impl Candidate {
     /// acknowledged yet.
     pub fn handle_wake(&mut self, now_us: u64, node: usize, event: &WakeEvent) -> Vec<Send> {
         let mut sends = Vec::new();
+        self.note_loss(now_us);
         match event {
             WakeEvent::Granted(grant) => self.granted(node, grant, None, &mut sends),
             WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
@@ -208,6 +211,7 @@ impl Candidate {
         anchor: Anchor,
     ) -> Vec<Send> {
         let mut sends = Vec::new();
+        self.note_loss(now_us);
         self.granted(node, grant, Some(anchor), &mut sends);
         self.advance(now_us, &mut sends);
         sends
@@ -217,9 +221,8 @@ impl Candidate {
     /// unheard.
     pub fn handle_missing(&mut self, node: usize) -> Vec<Send> {
         let mut sends = Vec::new();
-        let waits = matches!(self.nodes[node].standing, Standing::Waiting);
-        if waits && !self.nodes[node].is_asked() && !self.over {
-            self.ask_node(node, None, &mut sends);
+        if self.waits_on(node) && !self.nodes[node].is_asked() && !self.over {
+            self.ask_node(node, self.nodes[node].yields, &mut sends);
         }
         sends
     }
@@ -229,7 +232,7 @@ impl Candidate {
         if let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing {
             self.nodes[node].is_gone(number);
         }
-        self.verdict(now_us);
+        self.note_loss(now_us);
     }
 
     /// A third of the waiter lease has passed: votes are kept, and nodes that have nothing of us are
@@ -239,9 +242,15 @@ impl Candidate {
         let Some(waiter_lease_ms) = self.waiter_lease_ms.filter(|_| self.is_running()) else {
             return sends;
         };
+        self.nodes.iter_mut().for_each(Node::forgive);
         self.advance(now_us, &mut sends);
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
+                Standing::Waiting if self.nodes[node].yields.is_some() => {
+                    if !self.nodes[node].is_asked() {
+                        self.ask_node(node, self.nodes[node].yields, &mut sends);
+                    }
+                }
                 Standing::Nothing if self.nodes[node].is_blank() => {
                     self.ask_node(node, None, &mut sends);
                 }
@@ -282,7 +291,7 @@ impl Candidate {
         self.over = true;
         let release = |(node, state): (usize, &Node)| Send {
             node,
-            what: What::Release { bury: state.is_asked() },
+            what: What::Release { bury: state.may_be_asked() },
         };
         self.nodes.iter().enumerate().map(release).collect()
     }
@@ -290,8 +299,8 @@ impl Candidate {
     /// Where it stands at this time. Lost is final.
     pub fn verdict(&mut self, now_us: u64) -> Verdict {
         let Some(token) = self.token else { return self.outlook() };
+        self.note_loss(now_us);
         let until_us = self.until_us(token);
-        self.lost |= until_us <= now_us;
         let left = self.nodes.iter().filter(|node| node.vote().is_some() && !node.revoked).count();
         match self.lost {
             false if left < self.majority && self.is_revoked() => Verdict::Revoked,
@@ -304,6 +313,11 @@ impl Candidate {
     pub fn renewed_since(&self, sent_us: u64) -> usize {
         let renewed = |node: &&Node| node.renewed_us.is_some_and(|renewed| renewed >= sent_us);
         self.nodes.iter().filter(renewed).count()
+    }
+
+    /// A grant of this node counts only if its number is larger than this.
+    pub fn floor(&self, node: usize) -> u64 {
+        self.nodes[node].floor
     }
 
     /// Is a renewal still to be answered?
@@ -328,6 +342,11 @@ impl Candidate {
     pub fn troubles(&self) -> Vec<(usize, String)> {
         let troubles = self.nodes.iter().enumerate();
         troubles.filter_map(|(node, state)| Some((node, state.why()?))).collect()
+    }
+
+    /// What is lost by now stays lost, whatever is heard from now on.
+    fn note_loss(&mut self, now_us: u64) {
+        self.lost |= self.token.is_some_and(|token| self.until_us(token) <= now_us);
     }
 
     fn is_running(&self) -> bool {
@@ -387,6 +406,7 @@ impl Candidate {
         let given_up = self.nodes[node].granted(grant, anchor);
         if let Some(number) = given_up.filter(|_| self.is_running() && self.ticket.is_some()) {
             // The node has not heard that we gave it up.
+            self.nodes[node].yields = Some(number);
             self.ask_node(node, Some(number), sends);
         }
     }
@@ -407,7 +427,7 @@ impl Candidate {
             return;
         }
         let patience_us = self.waiter_lease_ms.unwrap_or(self.lease_ms) * 1_000 / 3;
-        let responsive = |node: &&Node| !node.is_stuck(now_us, patience_us);
+        let responsive = |node: &&Node| node.is_in_reach() && !node.is_stuck(now_us, patience_us);
         let votes = self.nodes.iter().filter(responsive).filter_map(Node::vote);
         let (count, largest) = (votes.clone().count(), votes.map(|vote| vote.token).max());
         match largest {
@@ -434,7 +454,8 @@ impl Candidate {
         }
         for node in 0..self.nodes.len() {
             let state = &self.nodes[node];
-            if state.is_known() && state.ticket != self.ticket && !state.is_asked() {
+            let is_elsewhere = state.is_known() && state.ticket != self.ticket;
+            if is_elsewhere && state.is_in_reach() && !state.is_asked() {
                 self.ask_node(node, None, sends);
             }
         }
@@ -447,7 +468,7 @@ impl Candidate {
             let Some(vote) = state.vote().filter(|_| !state.revoked) else { continue };
             let write_back = WriteBack { number: vote.number, token };
             let is_there = vote.token >= token && vote.until_us > now_us;
-            if !is_there && !state.is_renewing_with(write_back) {
+            if !is_there && state.is_in_reach() && !state.is_renewing_with(write_back) {
                 self.renew_node(now_us, node, write_back, self.lease_ms, sends);
             }
         }
@@ -463,6 +484,7 @@ impl Candidate {
                 Standing::Voted(Voted { number, inquired: true, .. }) => {
                     self.nodes[node].is_gone(number);
                     self.nodes[node].standing = Standing::Waiting;
+                    self.nodes[node].yields = Some(number);
                     self.ask_node(node, Some(number), sends);
                 }
                 Standing::Nothing if self.nodes[node].regain && self.nodes[node].is_blank() => {

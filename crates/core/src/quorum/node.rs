@@ -36,6 +36,10 @@ pub(super) struct Node {
     pub(super) ticket: Option<u64>,
     /// How many acquires are under way.
     asks: u32,
+    /// One of them was not answered, and may arrive yet.
+    unheard: bool,
+    /// The grant that was given up, until the node has heard it.
+    pub(super) yields: Option<u64>,
     /// The renewal that is under way, and since when.
     pub(super) renewing: Option<(WriteBack, u64)>,
     /// When the last renewal was sent that it answered.
@@ -67,6 +71,22 @@ impl Node {
         self.asks > 0
     }
 
+    /// May an acquire arrive yet?
+    pub(super) fn may_be_asked(&self) -> bool {
+        self.is_asked() || self.unheard
+    }
+
+    /// Did it answer what was sent last, or may yet?
+    pub(super) fn is_in_reach(&self) -> bool {
+        self.trouble.is_none() && self.refusal.is_none()
+    }
+
+    /// From now on it is asked again.
+    pub(super) fn forgive(&mut self) {
+        self.trouble = None;
+        self.refusal = None;
+    }
+
     /// Nothing is known, and nothing is under way.
     pub(super) fn is_blank(&self) -> bool {
         !self.is_known() && !self.is_asked()
@@ -90,17 +110,17 @@ impl Node {
         self.asks += 1;
         self.regain = false;
         self.is_busy = false;
-        self.refusal = None;
-        self.trouble = None;
+        self.forgive();
     }
 
     /// Something is under way no more, and was answered or not.
     pub(super) fn answered(&mut self, what: What, is_answer: bool) {
         match what {
-            What::Ask { ticket, .. } => {
+            What::Ask { yields, .. } => {
                 self.asks = self.asks.saturating_sub(1);
-                if is_answer && ticket.is_some() {
-                    self.ticket = ticket;
+                self.unheard |= !is_answer;
+                if is_answer && self.yields == yields {
+                    self.yields = None;
                 }
             }
             What::Renew { write_back, .. } if self.is_renewing_with(write_back) => {
@@ -114,6 +134,7 @@ impl Node {
     pub(super) fn queued(&mut self, place: Place, anchor: Anchor) {
         let quarantine_ends = |until_ms: u64| local_us(anchor, until_ms);
         self.quarantined_until_us = place.quarantined_until_ms.map(quarantine_ends);
+        self.was_late = false;
         if self.vote().is_none() {
             self.standing = Standing::Waiting;
             self.ticket = Some(place.number);
@@ -141,6 +162,10 @@ impl Node {
         let until_us = anchor.map_or(0, |anchor| anchor.valid_until_us(grant.deadline_ms));
         self.renewed_us = anchor.map(|anchor| anchor.sent_us).max(self.renewed_us);
         let number = vote.number;
+        self.was_late = false;
+        if self.vote().is_none_or(|known| known.number <= number) {
+            self.ticket = Some(vote.ticket);
+        }
         self.standing = Standing::Voted(match self.vote() {
             Some(known) if known.number > number => known,
             Some(known) if known.number == number => Voted {
@@ -151,8 +176,6 @@ impl Node {
             },
             known => {
                 self.floor = self.floor.max(known.map_or(0, |known| known.number));
-                // Granted at once it is its own ticket; else we have one there.
-                self.ticket = self.ticket.or(Some(number));
                 Voted { number, token, inquired: vote.inquired, until_us }
             }
         });

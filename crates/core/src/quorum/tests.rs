@@ -14,12 +14,13 @@ fn anchor(sent_us: u64) -> Anchor {
 }
 
 fn grant(number: u64, token: u64, deadline_ms: u64, inquired: bool) -> Grant {
-    let vote = Some(Vote { number, inquired });
+    let vote = Some(Vote { number, ticket: 30, inquired });
     Grant { token: Some(Token::from_raw(token)), deadline_ms, member: None, vote }
 }
 
 fn granted(token: u64) -> Reply {
-    Reply::Granted(grant(token, token, LEASE_MS, false))
+    let vote = Some(Vote { number: token, ticket: token, inquired: false });
+    Reply::Granted(Grant { vote, ..grant(token, token, LEASE_MS, false) })
 }
 
 fn queued(number: u64) -> Reply {

@@ -114,16 +114,17 @@ impl<'a> Words<'a> {
         maybe(self.word()?)
     }
 
-    /// Token, deadline, and a member's name if there is one. A vote's token is followed by its number,
-    /// with a mark if it is inquired about: `12/7!`.
+    /// Token, deadline, and a member's name if there is one. A vote's token is followed by its number and
+    /// ticket, with a mark if it is inquired about: `12/7/5!`.
     fn grant(&mut self) -> Option<Grant> {
         let word = self.word()?;
         let (token, vote) = match word.split_once('/') {
             None => (word, None),
-            Some((token, number)) => {
-                let inquired = number.strip_suffix('!');
-                let number = inquired.unwrap_or(number).parse().ok()?;
-                (token, Some(Vote { number, inquired: inquired.is_some() }))
+            Some((token, vote)) => {
+                let inquired = vote.strip_suffix('!');
+                let (number, ticket) = inquired.unwrap_or(vote).split_once('/')?;
+                let (number, ticket) = (number.parse().ok()?, ticket.parse().ok()?);
+                (token, Some(Vote { number, ticket, inquired: inquired.is_some() }))
             }
         };
         let token = Some(Token::from_raw(token.parse().ok()?));
@@ -173,8 +174,8 @@ fn write_grant(text: &mut String, grant: &Grant) -> fmt::Result {
     use fmt::Write;
     let token = grant.token.unwrap_or_default();
     write!(text, "{token}")?;
-    if let Some(Vote { number, inquired }) = grant.vote {
-        write!(text, "/{number}{}", if inquired { "!" } else { "" })?;
+    if let Some(Vote { number, ticket, inquired }) = grant.vote {
+        write!(text, "/{number}/{ticket}{}", if inquired { "!" } else { "" })?;
     }
     write!(text, " {} ", grant.deadline_ms)?;
     grant.member.as_ref().map_or(Ok(()), |member| text.write_str(member.as_str()))

@@ -292,7 +292,8 @@ fn grant(grant: &Grant) -> String {
     let token = grant.token.map_or("none".into(), |token| token.to_string());
     let member = grant.member.as_ref().map_or(String::new(), |member| format!(" member={member}"));
     let inquired = |vote: Vote| if vote.inquired { ", inquired about" } else { "" };
-    let vote = |vote: Vote| format!(" grant={}{}", vote.number, inquired(vote));
+    let vote =
+        |vote: Vote| format!(" grant={} ticket={}{}", vote.number, vote.ticket, inquired(vote));
     let vote = grant.vote.map_or(String::new(), vote);
     format!("granted token={token} until={}{member}{vote}", grant.deadline_ms)
 }

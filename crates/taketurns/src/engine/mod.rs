@@ -13,6 +13,7 @@
 #[cfg(feature = "file")]
 mod file;
 mod memory;
+mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -107,6 +108,8 @@ pub enum Survives {
     /// The end of any client and its machine. What outlives the server itself is up to the server's
     /// persistence; what it may have forgotten is not granted again before it is over.
     AnyClient,
+    /// The loss of any minority of its servers, with all that they knew.
+    MinorityOfServers,
 }
 
 impl Guarantees {
@@ -244,7 +247,8 @@ pub async fn open(
 }
 
 /// What a URL may start with.
-const SCHEMES: &str = "file:, redis://, rediss://, redis+sentinel://, redis+cluster:// or memory:";
+const SCHEMES: &str =
+    "file:, redis://, rediss://, redis+sentinel://, redis+cluster://, quorum: or memory:";
 
 #[cfg(feature = "redis")]
 fn redis_by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
@@ -268,6 +272,7 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     };
     let (scheme, rest) = url.split_once(':').ok_or_else(|| invalid(&unknown()))?;
     match scheme {
+        "quorum" => quorum::OpenQuorum::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
         "memory" => Ok(Box::new(MemoryStore::named(rest))),
         #[cfg(feature = "file")]
         "file" => file::OpenFile::new(rest).map(|open| Box::new(open) as Box<dyn Open>),

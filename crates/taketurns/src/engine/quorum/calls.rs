@@ -1,0 +1,323 @@
+//! What a client asks of a quorum, answered by its candidates or by a majority of nodes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use taketurns_core::client::Backoff;
+use taketurns_core::quorum::{Send, Verdict, What};
+use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
+use tokio::sync::{mpsc, watch};
+
+use super::super::{Acquire, EngineError, Reply, Request};
+use super::driver::Quorum;
+use super::node::lock;
+use super::refuse_other_kinds;
+use super::run::{self, Errand, Failed, Run};
+use crate::clock::local_us;
+use crate::error::{NoQuorum, NodeTrouble};
+use crate::random;
+
+/// What answers to a broadcast come to.
+struct Gathered {
+    replies: Vec<Reply>,
+    troubles: Vec<NodeTrouble>,
+}
+
+impl Quorum {
+    pub(super) async fn acquire(
+        self: &Arc<Self>,
+        name: &Name,
+        acquire: Acquire,
+    ) -> Result<Reply, EngineError> {
+        refuse_other_kinds(&acquire.ask)?;
+        let owner = acquire.owner;
+        let mut changed = self.start(owner, || Run::new(name, self.nodes.len(), acquire));
+        loop {
+            let outcome = {
+                let mut runs = lock(&self.runs);
+                // Released meanwhile: nobody waits for the answer.
+                let Some(run) = runs.get_mut(&owner) else { return Err(given_up()) };
+                run.outcome(local_us())
+            };
+            match outcome {
+                None => {}
+                Some(Ok(reply @ (Reply::Granted(_) | Reply::Queued(_)))) => return Ok(reply),
+                Some(Ok(reply)) => {
+                    self.give_up(owner);
+                    return Ok(reply);
+                }
+                Some(Err(Failed::NoQuorum)) => return Err(self.no_quorum_for(owner)),
+                Some(Err(Failed::Lost)) => {
+                    self.give_up(owner);
+                    return Err(EngineError::Unknown("its lease was over too soon".into()));
+                }
+            }
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// A run of this owner, new or known, that asks whom it has to.
+    fn start(self: &Arc<Self>, owner: Owner, new: impl FnOnce() -> Run) -> watch::Receiver<()> {
+        let mut runs = lock(&self.runs);
+        let now_us = local_us();
+        let watched = lock(&self.watched);
+        // Held by nobody here any more, since it was carried elsewhere, and not released here either.
+        runs.retain(|owner, run| {
+            watched.contains_key(owner) || run.candidate.verdict(now_us) != Verdict::Lost
+        });
+        drop(watched);
+        let run = runs.entry(owner).or_insert_with(new);
+        let changed = run.subscribe();
+        let sends = run.candidate.ask();
+        let errands = self.errands(run, sends);
+        let name = run.lock.clone();
+        drop(runs);
+        self.dispatch(owner, &name, errands);
+        changed
+    }
+
+    /// Gives back everything of an owner, on every node, until each has heard it or it can't matter
+    /// any more. Answers as the nodes do.
+    pub(super) fn give_up(
+        self: &Arc<Self>,
+        owner: Owner,
+    ) -> Option<mpsc::UnboundedReceiver<Answered>> {
+        let mut run = lock(&self.runs).remove(&owner)?;
+        let sends = run.candidate.give_up();
+        let errands = self.errands(&mut run, sends);
+        // Whoever waits for its outcome learns that it is over.
+        drop(run.news(local_us()));
+        Some(self.release(&run.lock, errands, run.lasts_ms()))
+    }
+
+    fn release(
+        self: &Arc<Self>,
+        name: &Name,
+        errands: Vec<Errand>,
+        lasts_ms: u64,
+    ) -> mpsc::UnboundedReceiver<Answered> {
+        let (sender, answers) = mpsc::unbounded_channel();
+        let until_us = local_us() + lasts_ms * 1_000;
+        for Errand { send, request } in errands {
+            let (quorum, name, sender) = (self.clone(), name.clone(), sender.clone());
+            let busy = lock(&self.busy).clone();
+            self.runtime.spawn(async move {
+                let mut backoff = Backoff::default();
+                loop {
+                    let node = &quorum.nodes[send.node];
+                    let heard = node.call(&name, request.clone()).await;
+                    if let Ok(heard) = &heard {
+                        quorum.look_after(&name, send.node, heard);
+                    }
+                    let is_over = heard.is_ok() || local_us() >= until_us;
+                    let _ = sender.send((send.node, heard.map(|heard| heard.reply)));
+                    if is_over {
+                        break;
+                    }
+                    let pause_us = backoff.pause_us(random::bits64());
+                    tokio::time::sleep(Duration::from_micros(pause_us)).await;
+                }
+                drop(busy);
+            });
+        }
+        answers
+    }
+
+    pub(super) async fn let_go(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+        bury: bool,
+    ) -> Result<Reply, EngineError> {
+        let answers = match self.give_up(owner) {
+            Some(answers) => answers,
+            None => {
+                // It was acquired elsewhere.
+                let run = &mut Run::new(name, self.nodes.len(), somebody(owner, self.client));
+                let release = |node| Send { node, what: What::Release { bury: false } };
+                let mut errands = self.errands(run, (0..self.nodes.len()).map(release).collect());
+                if bury {
+                    errands.iter_mut().for_each(|errand| self.bury(errand));
+                }
+                self.release(name, errands, run.lasts_ms())
+            }
+        };
+        let Gathered { replies, troubles } = self.gather(answers).await;
+        if replies.len() < self.majority() {
+            return Err(self.no_quorum(troubles));
+        }
+        let any = |wanted: Reply| replies.contains(&wanted);
+        Ok(match (any(Reply::Released), any(Reply::Left)) {
+            (true, _) => Reply::Released,
+            (false, true) => Reply::Left,
+            (false, false) => Reply::NotHeld,
+        })
+    }
+
+    fn bury(&self, errand: &mut Errand) {
+        let clock_ms = self.nodes[errand.send.node].clock_ms(local_us()).unwrap_or(0);
+        if let Request::Release { bury_until_ms, .. } = &mut errand.request {
+            *bury_until_ms = clock_ms + run::ARRIVES_WITHIN_MS;
+        }
+    }
+
+    pub(super) async fn renew(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+        lease_ms: u64,
+    ) -> Result<Reply, EngineError> {
+        let acquire = || Acquire { lease_ms, ..somebody(owner, self.client) };
+        let mut changed = match lock(&self.runs).get(&owner) {
+            Some(run) => Some(run.subscribe()),
+            None => None,
+        };
+        let mut sent_us = None;
+        loop {
+            let receiver = match &mut changed {
+                Some(receiver) => receiver,
+                None => changed
+                    .insert(self.start(owner, || Run::find(name, self.nodes.len(), acquire()))),
+            };
+            let step = {
+                let mut runs = lock(&self.runs);
+                let Some(run) = runs.get_mut(&owner) else { return Ok(Reply::NotHeld) };
+                let now_us = local_us();
+                match (run.candidate.verdict(now_us), sent_us) {
+                    (Verdict::Held { .. }, None) => {
+                        sent_us = Some(now_us);
+                        let sends = run.candidate.renew(now_us, lease_ms);
+                        Step::Send(self.errands(run, sends))
+                    }
+                    (Verdict::Held { .. }, Some(sent_us)) => {
+                        let is_renewed = run.candidate.renewed_since(sent_us) >= self.majority();
+                        match run.held(now_us) {
+                            Some(grant) if is_renewed => Step::Done(Reply::Renewed(grant)),
+                            _ if run.candidate.is_renewing() => Step::Wait,
+                            _ => Step::NoQuorum,
+                        }
+                    }
+                    (Verdict::Open, _) => Step::Wait,
+                    (Verdict::Revoked, _) => Step::Done(Reply::Revoked),
+                    (Verdict::NoQuorum, _) => Step::NoQuorum,
+                    _ => Step::Done(Reply::NotHeld),
+                }
+            };
+            match step {
+                Step::Send(errands) => self.dispatch(owner, name, errands),
+                Step::Wait => drop(receiver.changed().await),
+                Step::Done(reply) => return Ok(reply),
+                Step::NoQuorum => return Err(self.no_quorum_for(owner)),
+            }
+        }
+    }
+
+    pub(super) fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {
+        for owner in self.owners_of(name, |_| true) {
+            self.with(owner, |run| run.candidate.handle_tick(local_us()));
+        }
+        for node in 0..self.nodes.len() {
+            self.refresh_node(node, name, waiter_lease_ms);
+        }
+        let now_us = local_us();
+        let (mut waiting, mut granted, mut quarantined_until_ms) = (0, Vec::new(), None);
+        for (owner, run) in lock(&self.runs).iter_mut().filter(|(_, run)| run.lock == *name) {
+            if run.is_waiting() {
+                waiting += 1;
+                let until_us = run.candidate.quarantined_until_us(now_us);
+                quarantined_until_ms = until_us.map(|until_us| until_us / 1_000);
+            }
+            granted.extend(run.held(now_us).map(|grant| (*owner, grant)));
+        }
+        Reply::Refreshed { waiting, front: 0, recheck_ms: None, quarantined_until_ms, granted }
+    }
+
+    /// Sends one request to all nodes, and waits for a majority of answers.
+    pub(super) async fn broadcast(
+        self: &Arc<Self>,
+        name: &Name,
+        request: Request,
+    ) -> Result<Vec<Reply>, EngineError> {
+        let (sender, answers) = mpsc::unbounded_channel();
+        for node in 0..self.nodes.len() {
+            let (quorum, name, sender) = (self.clone(), name.clone(), sender.clone());
+            let request = request.clone();
+            self.runtime.spawn(async move {
+                let heard = quorum.nodes[node].call(&name, request).await;
+                let _ = sender.send((node, heard.map(|heard| heard.reply)));
+            });
+        }
+        drop(sender);
+        let Gathered { replies, troubles } = self.gather(answers).await;
+        if replies.len() < self.majority() {
+            return Err(self.no_quorum(troubles));
+        }
+        Ok(replies)
+    }
+
+    /// Waits until a majority has answered, or can't.
+    async fn gather(&self, mut answers: mpsc::UnboundedReceiver<Answered>) -> Gathered {
+        let (mut replies, mut troubles) = (Vec::new(), HashMap::new());
+        while replies.len() < self.majority()
+            && troubles.len() <= self.nodes.len() - self.majority()
+            && let Some((node, answer)) = answers.recv().await
+        {
+            match answer {
+                Ok(reply) => {
+                    troubles.remove(&node);
+                    replies.push(reply);
+                }
+                Err(error) => {
+                    troubles.insert(node, error.to_string());
+                }
+            }
+        }
+        let trouble = |(node, why)| self.trouble(node, why);
+        Gathered { replies, troubles: troubles.into_iter().map(trouble).collect() }
+    }
+
+    pub(super) fn trouble(&self, node: usize, why: String) -> NodeTrouble {
+        NodeTrouble { node: self.nodes[node].address.clone(), why }
+    }
+
+    pub(super) fn no_quorum(&self, mut nodes: Vec<NodeTrouble>) -> EngineError {
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        EngineError::NoQuorum(NoQuorum { needed: self.majority(), of: self.nodes.len(), nodes })
+    }
+
+    fn no_quorum_for(&self, owner: Owner) -> EngineError {
+        let runs = lock(&self.runs);
+        let troubles = runs.get(&owner).map_or(Vec::new(), |run| run.candidate.troubles());
+        self.no_quorum(troubles.into_iter().map(|(node, why)| self.trouble(node, why)).collect())
+    }
+}
+
+/// What one node answered.
+type Answered = (usize, Result<Reply, EngineError>);
+
+/// What a renewal does next.
+enum Step {
+    Send(Vec<Errand>),
+    Wait,
+    Done(Reply),
+    NoQuorum,
+}
+
+fn given_up() -> EngineError {
+    EngineError::Unknown("it was given up meanwhile".into())
+}
+
+/// For an owner whose lock was acquired elsewhere, so that nothing is known of it.
+fn somebody(owner: Owner, client: ClientId) -> Acquire {
+    Acquire {
+        owner,
+        client,
+        ask: Ask::Mutex,
+        lease_ms: limits::LEASE_MS_DEFAULT,
+        waiter_lease_ms: None,
+        not_after_ms: 0,
+        ballot: None,
+        label: Label::default(),
+    }
+}

@@ -1,0 +1,170 @@
+//! Sends what candidates want sent, and lets them hear what comes back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use taketurns_core::quorum::{Send, majority};
+use taketurns_core::{ClientId, Name, Owner};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::super::{EngineError, Origin, Reply, Request, Wake, WakeEvent, Wakes, Woken};
+use super::node::{Heard, Node, lock};
+use super::run::{Errand, News, Run};
+use crate::clock::local_us;
+
+/// How far a hint is ahead of the nodes' clocks, so that it is theirs still when it arrives: then all
+/// nodes mint the same token, and one round is enough.
+const HINT_AHEAD_US: u64 = 1_000_000;
+
+/// What all tasks of one client share.
+pub(super) struct Quorum {
+    pub(super) nodes: Vec<Node>,
+    pub(super) client: ClientId,
+    pub(super) runs: Mutex<HashMap<Owner, Run>>,
+    /// What wake-ups are wanted for, and how often that was said.
+    pub(super) watched: Mutex<HashMap<Owner, (Name, u32)>>,
+    pub(super) wakes: Wakes,
+    pub(super) runtime: Handle,
+    /// Each release under way has a clone.
+    pub(super) busy: Mutex<Option<mpsc::Sender<()>>>,
+}
+
+impl Quorum {
+    pub(super) fn majority(&self) -> usize {
+        majority(self.nodes.len())
+    }
+
+    /// At least this is to be the next token: the nodes' median clock, and a little more.
+    pub(super) fn hint(&self) -> u64 {
+        let now_us = local_us();
+        let mut clocks: Vec<u64> =
+            self.nodes.iter().filter_map(|node| node.clock_ms(now_us)).collect();
+        clocks.sort_unstable();
+        let median = clocks.get(clocks.len() / 2);
+        median.map_or(0, |ms| ms.saturating_mul(1_000).saturating_add(HINT_AHEAD_US))
+    }
+
+    pub(super) fn errands(&self, run: &mut Run, sends: Vec<Send>) -> Vec<Errand> {
+        let now_us = local_us();
+        run.errands(sends, self.hint(), |node| self.nodes[node].clock_ms(now_us))
+    }
+
+    /// Sends, each in a task of its own, and hears what comes back.
+    pub(super) fn dispatch(self: &Arc<Self>, owner: Owner, name: &Name, errands: Vec<Errand>) {
+        for Errand { send, request } in errands {
+            let (quorum, name) = (self.clone(), name.clone());
+            self.runtime.spawn(async move {
+                let heard = quorum.nodes[send.node].call(&name, request).await;
+                quorum.hear(owner, &name, send, heard);
+            });
+        }
+    }
+
+    pub(super) fn hear(
+        self: &Arc<Self>,
+        owner: Owner,
+        name: &Name,
+        send: Send,
+        heard: Result<Heard, EngineError>,
+    ) {
+        if let Ok(heard) = &heard {
+            self.look_after(name, send.node, heard);
+        }
+        let heard = heard.map(|heard| (heard.reply, heard.anchor)).map_err(|why| why.to_string());
+        self.with(owner, |run| run.candidate.handle_reply(local_us(), send, heard));
+    }
+
+    /// What any answer may call for, whatever it was about.
+    pub(super) fn look_after(self: &Arc<Self>, name: &Name, node: usize, heard: &Heard) {
+        if heard.clock_set {
+            let address = &self.nodes[node].address;
+            tracing::warn!(%address, "the clock of a node was set forward: its votes count no more");
+            let owners: Vec<Owner> = lock(&self.runs).keys().copied().collect();
+            for owner in owners {
+                self.with(owner, |run| {
+                    run.candidate.handle_clock_set(local_us(), node);
+                    Vec::new()
+                });
+            }
+        }
+        if heard.more {
+            let (quorum, name) = (self.clone(), name.clone());
+            self.runtime.spawn(async move {
+                while let Ok(Heard { more: true, .. }) =
+                    quorum.nodes[node].call(&name, Request::Tick).await
+                {}
+            });
+        }
+    }
+
+    /// Lets a run go on, sends what it wants sent, and tells the client what is news.
+    pub(super) fn with(self: &Arc<Self>, owner: Owner, go_on: impl FnOnce(&mut Run) -> Vec<Send>) {
+        let mut runs = lock(&self.runs);
+        let Some(run) = runs.get_mut(&owner) else { return };
+        let sends = go_on(run);
+        let errands = self.errands(run, sends);
+        let (name, news) = (run.lock.clone(), run.news(local_us()));
+        drop(runs);
+        self.dispatch(owner, &name, errands);
+        let event = match news {
+            Some(News::Granted(grant)) => WakeEvent::Granted(grant),
+            Some(News::Revoked) => WakeEvent::Revoked,
+            None => return,
+        };
+        let wake = Wake { client: self.client, owner, event };
+        self.wakes.push(Woken::Wake { lock: name, wake, origin: Origin::default() });
+    }
+
+    /// A node pushed something.
+    pub(super) fn woken(self: &Arc<Self>, node: usize, woken: Woken) {
+        match woken {
+            Woken::Wake { wake, .. } => {
+                let Wake { owner, event, .. } = wake;
+                self.with(owner, |run| run.candidate.handle_wake(local_us(), node, &event));
+            }
+            Woken::Recheck => {
+                let mut names: Vec<(Name, u64)> = lock(&self.runs)
+                    .values()
+                    .filter_map(|run| Some((run.lock.clone(), run.waiter_lease_ms()?)))
+                    .collect();
+                names.sort();
+                names.dedup_by(|a, b| a.0 == b.0);
+                for (name, waiter_lease_ms) in names {
+                    self.refresh_node(node, &name, waiter_lease_ms);
+                }
+            }
+        }
+    }
+
+    pub(super) fn owners_of(&self, name: &Name, wanted: impl Fn(&Run) -> bool) -> Vec<Owner> {
+        let runs = lock(&self.runs);
+        let ours = runs.iter().filter(|(_, run)| run.lock == *name && wanted(run));
+        ours.map(|(owner, _)| *owner).collect()
+    }
+
+    /// Keeps this client's places on a node alive, and hears what became of them.
+    pub(super) fn refresh_node(self: &Arc<Self>, node: usize, name: &Name, waiter_lease_ms: u64) {
+        let expected = self.owners_of(name, |run| run.candidate.waits_on(node));
+        let (quorum, name) = (self.clone(), name.clone());
+        self.runtime.spawn(async move {
+            let request = Request::Refresh { client: quorum.client, waiter_lease_ms };
+            let Ok(heard) = quorum.nodes[node].call(&name, request).await else { return };
+            quorum.look_after(&name, node, &heard);
+            let Reply::Refreshed { waiting, granted, .. } = &heard.reply else { return };
+            for (owner, grant) in granted {
+                let anchor = heard.anchor;
+                quorum
+                    .with(*owner, |run| run.candidate.handle_told(local_us(), node, grant, anchor));
+            }
+            let is_granted = |owner: &&Owner| granted.iter().any(|(granted, _)| granted == *owner);
+            let missing: Vec<Owner> =
+                expected.iter().filter(|owner| !is_granted(owner)).copied().collect();
+            if missing.len() > *waiting as usize {
+                for owner in missing {
+                    quorum.with(owner, |run| run.candidate.handle_missing(node));
+                }
+            }
+        });
+    }
+}

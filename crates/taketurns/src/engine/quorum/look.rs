@@ -1,0 +1,144 @@
+//! What people see of a quorum: what its nodes show, made one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use taketurns_core::{HolderView, Name, Pattern, View, WaiterView};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::driver::Quorum;
+use super::members::NAME;
+use super::{Engine, EngineError, EngineFuture, QuorumEngine};
+
+/// For how long the slow are waited for once a majority has answered: what they know may be of
+/// interest, but is not needed.
+const GRACE: Duration = Duration::from_millis(200);
+
+impl QuorumEngine {
+    /// Asks all nodes that are there, and answers once all have answered, or a majority and then some.
+    pub(super) async fn ask_all<T: Send + 'static>(
+        &self,
+        ask: impl for<'e> Fn(&'e dyn Engine) -> EngineFuture<'e, Result<T, EngineError>>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<Vec<T>, EngineError> {
+        let quorum = &self.quorum;
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        for node in 0..quorum.nodes.len() {
+            let (quorum, ask, sender) = (quorum.clone(), ask.clone(), sender.clone());
+            quorum.runtime.clone().spawn(async move {
+                let answer = match quorum.nodes[node].reach() {
+                    Ok(engine) => ask(engine).await,
+                    Err(error) => Err(error),
+                };
+                let _ = sender.send((node, answer));
+            });
+        }
+        drop(sender);
+        let (majority, runtime) = (quorum.majority(), quorum.runtime.clone());
+        let gather = runtime.spawn(async move {
+            let (mut found, mut troubles) = (Vec::new(), Vec::new());
+            loop {
+                let next = match found.len() >= majority {
+                    true => timeout(GRACE, answers.recv()).await.ok().flatten(),
+                    false => answers.recv().await,
+                };
+                match next {
+                    Some((_, Ok(value))) => found.push(value),
+                    Some((node, Err(error))) => troubles.push((node, error.to_string())),
+                    None => return (found, troubles),
+                }
+            }
+        });
+        let gathered = gather.await;
+        let (found, troubles) =
+            gathered.map_err(|_| EngineError::Unknown("it has ended".into()))?;
+        if found.len() < majority {
+            let trouble = |(node, why)| quorum.trouble(node, why);
+            return Err(quorum.no_quorum(troubles.into_iter().map(trouble).collect()));
+        }
+        Ok(found)
+    }
+
+    pub(super) async fn look_at(
+        &self,
+        name: &Name,
+        waiters_max: usize,
+    ) -> Result<Option<View>, EngineError> {
+        let wanted = name.clone();
+        let views = self.ask_all(move |engine| {
+            let name = wanted.clone();
+            Box::pin(async move { engine.view(&name, waiters_max).await })
+        });
+        let views: Vec<View> = views.await?.into_iter().flatten().collect();
+        Ok((!views.is_empty()).then(|| self.quorum.merge(views)))
+    }
+
+    pub(super) async fn look_at_all(
+        &self,
+        pattern: &Pattern,
+        after: Option<&Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> Result<Vec<(Name, View)>, EngineError> {
+        // One more, since one of them may be the list of members.
+        let page = max.saturating_add(1);
+        let (pattern, after) = (pattern.clone(), after.cloned());
+        let pages = self.ask_all(move |engine| {
+            let (pattern, after) = (pattern.clone(), after.clone());
+            Box::pin(async move { engine.list(&pattern, after.as_ref(), page, waiters_max).await })
+        });
+        let pages = pages.await?;
+        // What comes after the end of a full page, another node may know of and this one not yet.
+        let full = pages.iter().filter(|names| names.len() >= page);
+        let end = full.filter_map(|names| names.last()).map(|(name, _)| name.clone()).min();
+        let mut views: BTreeMap<Name, Vec<View>> = BTreeMap::new();
+        for (name, view) in pages.into_iter().flatten() {
+            let is_complete = end.as_ref().is_none_or(|end| name <= *end);
+            if is_complete && name.as_str() != NAME {
+                views.entry(name).or_default().push(view);
+            }
+        }
+        let merged = views.into_iter().map(|(name, views)| (name, self.quorum.merge(views)));
+        Ok(merged.take(max).collect())
+    }
+}
+
+impl Quorum {
+    /// One view of several nodes' views. Who has the votes of a majority is the holder; all others
+    /// wait, whatever votes they have.
+    fn merge(&self, views: Vec<View>) -> View {
+        let mut votes: BTreeMap<_, Vec<HolderView>> = BTreeMap::new();
+        for holder in views.iter().flat_map(|view| &view.holders) {
+            let voter = (holder.client, holder.token, holder.label.who().to_owned());
+            votes.entry(voter).or_default().push(holder.clone());
+        }
+        let holder =
+            votes.into_values().filter(|votes| votes.len() >= self.majority()).max_by_key(Vec::len);
+        let holder = holder.map(|mut votes| {
+            votes.sort_by_key(|vote| std::cmp::Reverse(vote.left_ms));
+            let held_ms = votes.iter().map(|vote| vote.held_ms).max().unwrap_or(0);
+            let revoked = votes.iter().filter(|vote| vote.revoked).count() >= self.majority();
+            HolderView { held_ms, revoked, ..votes.swap_remove(self.majority() - 1) }
+        });
+        let mut quarantines: Vec<u64> =
+            views.iter().map(|view| view.quarantine_ms.unwrap_or(0)).collect();
+        quarantines.sort_unstable();
+        let quarantine_ms = quarantines.get(self.majority() - 1).copied().filter(|ms| *ms > 0);
+        let last_token = views.iter().filter_map(|view| view.last_token).max();
+        let longest = views.into_iter().max_by_key(|view| view.waiting).unwrap_or_default();
+        let View { kind, holders, mut waiters, mut waiting, .. } = longest;
+        // Here somebody waits who has the vote of this node.
+        let is_holder =
+            |vote: &HolderView| holder.as_ref().is_some_and(|holder| holder.client == vote.client);
+        for vote in holders.into_iter().filter(|vote| !is_holder(vote)) {
+            let HolderView { label, client, ask, held_ms, .. } = vote;
+            waiters.insert(0, WaiterView { label, client, ask, waited_ms: held_ms });
+            waiting += 1;
+        }
+        let holders = holder.into_iter().collect();
+        View { kind, last_token, holders, waiting, waiters, members: Vec::new(), quarantine_ms }
+    }
+}

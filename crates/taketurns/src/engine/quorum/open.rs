@@ -1,0 +1,238 @@
+//! Opening a quorum: who the nodes are, which of them may have forgotten what they knew, and
+//! connecting to each for as long as it takes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use taketurns_core::client::Backoff;
+use taketurns_core::{ClientId, limits};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+#[cfg(feature = "redis")]
+use super::super::redis::Seen;
+use super::super::{Engine, EngineError, EngineFuture, Open, Wakes};
+use super::QuorumEngine;
+use super::driver::Quorum;
+use super::members::Membership;
+use super::node::{Node, lock};
+use super::url::{Members, NodeUrl, Opener};
+use crate::random;
+
+/// For how long the slow are waited for once a majority is there.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// On the first day several clients may come at once, and find what the others have just written.
+#[cfg(feature = "redis")]
+const FIRST_DAY: Duration = Duration::from_secs(10);
+
+/// A store URL that was understood.
+#[derive(Debug)]
+pub(crate) struct OpenQuorum {
+    members: Members,
+}
+
+impl OpenQuorum {
+    /// Reads what follows `quorum:`.
+    pub(crate) fn new(list: &str) -> Result<Self, crate::Error> {
+        let members = Members::parse(list).map_err(crate::Error::InvalidUrl)?;
+        Ok(Self { members })
+    }
+
+    async fn connect(self, client: ClientId, wakes: Wakes) -> Result<QuorumEngine, EngineError> {
+        let Members { nodes: urls, fingerprint } = self.members;
+        let is_first_day = is_first_day(&urls).await;
+        let (busy, idle) = mpsc::channel(1);
+        let quorum = Arc::new(Quorum {
+            nodes: urls.iter().map(|url| Node::new(url.address.clone())).collect(),
+            client,
+            runs: Mutex::default(),
+            watched: Mutex::default(),
+            wakes,
+            runtime: Handle::current(),
+            busy: Mutex::new(Some(busy)),
+        });
+        let (sender, mut first) = mpsc::unbounded_channel();
+        let mut engine = QuorumEngine {
+            max_lease: max_lease(&urls)?,
+            quorum: quorum.clone(),
+            tasks: Vec::new(),
+            idle: tokio::sync::Mutex::new(idle),
+        };
+        for (number, url) in urls.into_iter().enumerate() {
+            let of = quorum.nodes.len();
+            let membership =
+                Membership { number: number + 1, of, fingerprint: fingerprint.clone() };
+            let link = Link { quorum: quorum.clone(), number, url, membership };
+            let task = tokio::spawn(link.run(is_first_day, sender.clone()));
+            engine.tasks.push(task.abort_handle());
+        }
+        drop(sender);
+        let (mut there, mut troubles) = (0, Vec::new());
+        loop {
+            let next = match there >= quorum.majority() {
+                true => timeout(GRACE, first.recv()).await.ok().flatten(),
+                false => first.recv().await,
+            };
+            match next {
+                Some((_, Ok(()))) => there += 1,
+                // A mistake in the list of nodes, and better found now than by a second holder.
+                Some((_, Err(error @ (EngineError::Broken(_) | EngineError::Unsupported(_))))) => {
+                    engine.close().await;
+                    return Err(error);
+                }
+                Some((node, Err(error))) => troubles.push(quorum.trouble(node, error.to_string())),
+                None => break,
+            }
+        }
+        if there < quorum.majority() {
+            let error = quorum.no_quorum(troubles);
+            engine.close().await;
+            return Err(error);
+        }
+        for trouble in troubles {
+            tracing::warn!("a node of the quorum is missing: {trouble}");
+        }
+        Ok(engine)
+    }
+}
+
+impl Open for OpenQuorum {
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
+        Box::pin(async move {
+            let engine = self.connect(client, wakes).await?;
+            Ok(Box::new(engine) as Box<dyn Engine>)
+        })
+    }
+}
+
+/// The way to one node.
+struct Link {
+    quorum: Arc<Quorum>,
+    number: usize,
+    url: NodeUrl,
+    membership: Membership,
+}
+
+/// How the first try ended.
+type First = mpsc::UnboundedSender<(usize, Result<(), EngineError>)>;
+
+impl Link {
+    /// Connects, however often it takes (in the end about once a second), and passes on what the node
+    /// pushes.
+    async fn run(self, mut trusted: bool, first: First) {
+        let (mut backoff, mut first) = (Backoff::default(), Some(first));
+        let mut woken = loop {
+            match self.open(trusted).await {
+                Ok(woken) => break woken,
+                Err(error) => {
+                    self.quorum.nodes[self.number].is_missing(&error);
+                    tracing::debug!(%error, "a node of the quorum can't be used");
+                    if let Some(first) = first.take() {
+                        let _ = first.send((self.number, Err(error)));
+                    }
+                }
+            }
+            trusted = false;
+            sleep(Duration::from_micros(backoff.pause_us(random::bits64()))).await;
+        };
+        if let Some(first) = first {
+            let _ = first.send((self.number, Ok(())));
+        } else {
+            tracing::info!(node = self.url.address, "a node of the quorum is there again");
+        }
+        while let Some(event) = woken.recv().await {
+            self.quorum.woken(self.number, event);
+        }
+    }
+
+    async fn open(
+        &self,
+        trusted: bool,
+    ) -> Result<mpsc::UnboundedReceiver<super::Woken>, EngineError> {
+        let (wakes, woken) = Wakes::channel();
+        let client = self.quorum.client;
+        let engine = match self.url.opener().map_err(EngineError::Broken)? {
+            Opener::Memory(store) => Box::new(store.engine(client, wakes)) as Box<dyn Engine>,
+            #[cfg(feature = "redis")]
+            Opener::Redis(mut redis) => {
+                if !trusted {
+                    redis.distrust();
+                }
+                Box::new(redis).open(client, wakes).await?
+            }
+        };
+        let address = &self.url.address;
+        if let Err(error) = self.membership.join(&*engine, address).await {
+            engine.close().await;
+            return Err(error);
+        }
+        let node = &self.quorum.nodes[self.number];
+        let asked_us = crate::clock::local_us();
+        node.observe(asked_us, engine.ping().await?);
+        let watched = lock(&self.quorum.watched);
+        for (owner, (name, count)) in watched.iter() {
+            (0..*count).for_each(|_| engine.watch(name, *owner));
+        }
+        node.install(engine);
+        Ok(woken)
+    }
+}
+
+/// The least that any node allows.
+fn max_lease(urls: &[NodeUrl]) -> Result<Duration, EngineError> {
+    let mut least = Duration::from_millis(limits::LEASE_MS_MAX);
+    for url in urls {
+        match url.opener().map_err(EngineError::Broken)? {
+            Opener::Memory(_) => {}
+            #[cfg(feature = "redis")]
+            Opener::Redis(redis) => least = least.min(redis.max_lease()),
+        }
+    }
+    Ok(least)
+}
+
+/// Is this the first use of all nodes that can be seen? Then none of them can have forgotten anything.
+/// Else one that knows nothing has.
+#[cfg(feature = "redis")]
+async fn is_first_day(urls: &[NodeUrl]) -> bool {
+    let (sender, mut seen) = mpsc::unbounded_channel();
+    for (node, url) in urls.iter().cloned().enumerate() {
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            if let Ok(Opener::Redis(redis)) = url.opener() {
+                let _ = sender.send((node, redis.peek().await));
+            }
+        });
+    }
+    drop(sender);
+    let mut found = HashMap::new();
+    loop {
+        let next = match found.len() >= taketurns_core::quorum::majority(urls.len()) {
+            true => timeout(GRACE, seen.recv()).await.ok().flatten(),
+            false => seen.recv().await,
+        };
+        match next {
+            Some((node, Ok(seen))) => drop(found.insert(node, seen)),
+            Some((_, Err(_))) => {}
+            None => break,
+        }
+    }
+    !found.values().any(is_old)
+}
+
+#[cfg(feature = "redis")]
+fn is_old(seen: &Seen) -> bool {
+    matches!(seen, Seen::Marker { age, in_quarantine } if *in_quarantine || *age > FIRST_DAY)
+}
+
+#[cfg(not(feature = "redis"))]
+async fn is_first_day(_: &[NodeUrl]) -> bool {
+    true
+}

@@ -1,0 +1,192 @@
+//! One candidacy of this client: the pure [`Candidate`], and what it takes to send what it wants sent.
+
+use taketurns_core::quorum::{Candidate, Send, Verdict, What};
+use taketurns_core::{Acquire, Ballot, Grant, Name, Place, Reply, Request, Token};
+use tokio::sync::watch;
+
+/// An acquire that arrives at a node later than this after its sending changes nothing.
+pub(super) const ARRIVES_WITHIN_MS: u64 = 10_000;
+
+/// What the client was told, so that the next news is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Waiting,
+    Held,
+    Revoked,
+}
+
+/// News that the client waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Granted(Grant),
+    Revoked,
+}
+
+/// One candidacy.
+pub(super) struct Run {
+    pub(super) lock: Name,
+    pub(super) candidate: Candidate,
+    acquire: Acquire,
+    /// For each node the `not_after` of the last acquire sent there.
+    not_after_ms: Vec<u64>,
+    /// Nothing new is asked for: what the owner has is to be found.
+    finds: bool,
+    told: Told,
+    /// Something was heard.
+    changed: watch::Sender<()>,
+}
+
+/// A request to be sent to one node.
+pub(super) struct Errand {
+    pub(super) send: Send,
+    pub(super) request: Request,
+}
+
+impl Run {
+    pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+        Self {
+            lock: lock.clone(),
+            candidate: Candidate::new(nodes, acquire.lease_ms, acquire.waiter_lease_ms),
+            acquire,
+            not_after_ms: vec![0; nodes],
+            finds: false,
+            told: Told::Nothing,
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    /// For an owner that got its lock elsewhere: asks for nothing, and hears what there is.
+    pub(super) fn find(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+        Self { finds: true, ..Self::new(lock, nodes, acquire) }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// For how long something of ours may be left on a node that hears of nothing.
+    pub(super) fn lasts_ms(&self) -> u64 {
+        let longest_ms = self.acquire.lease_ms.max(self.acquire.waiter_lease_ms.unwrap_or(0));
+        longest_ms + ARRIVES_WITHIN_MS
+    }
+
+    pub(super) fn waiter_lease_ms(&self) -> Option<u64> {
+        self.acquire.waiter_lease_ms
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.told == Told::Waiting
+    }
+
+    /// Puts what is to be sent into words. `clock_ms` says what a node's clock shows now.
+    pub(super) fn errands(
+        &mut self,
+        sends: Vec<Send>,
+        hint: u64,
+        clock_ms: impl Fn(usize) -> Option<u64>,
+    ) -> Vec<Errand> {
+        let errand = |send: Send| Errand { send, request: self.request(send, hint, &clock_ms) };
+        sends.into_iter().map(errand).collect()
+    }
+
+    fn request(
+        &mut self,
+        Send { node, what }: Send,
+        hint: u64,
+        clock_ms: impl Fn(usize) -> Option<u64>,
+    ) -> Request {
+        let owner = self.acquire.owner;
+        match what {
+            What::Ask { ticket, yields, waits } => {
+                let hint = hint.max(self.candidate.floor(node) + 1);
+                // A node that was never heard says that it is too late, and by that what time it is.
+                let clock_ms = clock_ms(node).filter(|_| !self.finds);
+                let not_after_ms = clock_ms.map_or(0, |ms| ms + ARRIVES_WITHIN_MS);
+                self.not_after_ms[node] = not_after_ms;
+                Request::Acquire(Acquire {
+                    waiter_lease_ms: self.acquire.waiter_lease_ms.filter(|_| waits),
+                    not_after_ms,
+                    ballot: Some(Ballot { hint, ticket, yields }),
+                    ..self.acquire.clone()
+                })
+            }
+            What::Renew { write_back, lease_ms } => Request::Renew {
+                owner,
+                client: self.acquire.client,
+                lease_ms,
+                write_back: Some(write_back),
+            },
+            What::Release { bury } => {
+                let bury_until_ms = if bury { self.not_after_ms[node] } else { 0 };
+                Request::Release { owner, bury_until_ms }
+            }
+        }
+    }
+
+    /// The answer to the acquire, once it can be given. What is told here is no news any more.
+    pub(super) fn outcome(&mut self, now_us: u64) -> Option<Result<Reply, Failed>> {
+        Some(match self.candidate.verdict(now_us) {
+            Verdict::Open => return None,
+            Verdict::Waiting { ticket } => {
+                self.told = Told::Waiting;
+                Ok(Reply::Queued(self.place(ticket, now_us)))
+            }
+            Verdict::Held { token, until_us } => {
+                self.told = Told::Held;
+                Ok(Reply::Granted(grant(token, until_us)))
+            }
+            Verdict::Busy => Ok(Reply::Busy),
+            Verdict::Refused(refusal) => Ok(Reply::Refused(refusal)),
+            Verdict::Lost | Verdict::Revoked => Err(Failed::Lost),
+            Verdict::NoQuorum => Err(Failed::NoQuorum),
+        })
+    }
+
+    fn place(&self, ticket: u64, now_us: u64) -> Place {
+        let quarantined_until_us = self.candidate.quarantined_until_us(now_us);
+        Place {
+            number: ticket,
+            front: ticket,
+            recheck_ms: None,
+            quarantined_until_ms: quarantined_until_us.map(|until_us| until_us / 1_000),
+        }
+    }
+
+    /// What it holds, if it does.
+    pub(super) fn held(&mut self, now_us: u64) -> Option<Grant> {
+        match self.candidate.verdict(now_us) {
+            Verdict::Held { token, until_us } => Some(grant(token, until_us)),
+            _ => None,
+        }
+    }
+
+    /// Something was heard. Answers what the client has to be told of it.
+    pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
+        self.changed.send_replace(());
+        match (self.candidate.verdict(now_us), self.told) {
+            (Verdict::Held { token, until_us }, Told::Waiting) => {
+                self.told = Told::Held;
+                Some(News::Granted(grant(token, until_us)))
+            }
+            (Verdict::Revoked, Told::Held) => {
+                self.told = Told::Revoked;
+                Some(News::Revoked)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Why an acquire failed.
+pub(super) enum Failed {
+    /// It was over before it could be told.
+    Lost,
+    NoQuorum,
+}
+
+/// The clock of a quorum is the client's own: nobody else's is looked at with it.
+fn grant(token: u64, until_us: u64) -> Grant {
+    let token = Some(Token::from_raw(token));
+    Grant { token, deadline_ms: until_us / 1_000, member: None, vote: None }
+}

@@ -1,0 +1,174 @@
+//! `quorum:URL,URL,URL`: which nodes there are, and who they are to all clients alike.
+
+use taketurns_core::wire::sha1_hex;
+
+use super::super::MemoryStore;
+#[cfg(feature = "redis")]
+use super::super::redis::OpenRedis;
+
+/// Fewer survive nothing; more cost more than they give.
+const NODES: std::ops::RangeInclusive<usize> = 3..=15;
+
+/// What the URL of a node starts with.
+const SCHEMES: [&str; 3] = ["redis://", "rediss://", "memory:"];
+
+/// The nodes of a quorum.
+#[derive(Debug)]
+pub(super) struct Members {
+    /// In the order of their addresses, which is the same for all clients.
+    pub(super) nodes: Vec<NodeUrl>,
+    /// The same for all who mean the same nodes.
+    pub(super) fingerprint: String,
+}
+
+/// Where one node is.
+#[derive(Clone)]
+pub(super) struct NodeUrl {
+    url: String,
+    /// Without credentials, for people.
+    pub(super) address: String,
+}
+
+/// A URL may have a password in it.
+impl std::fmt::Debug for NodeUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("NodeUrl").field(&self.address).finish()
+    }
+}
+
+/// What opens one node.
+pub(super) enum Opener {
+    Memory(MemoryStore),
+    #[cfg(feature = "redis")]
+    Redis(OpenRedis),
+}
+
+impl Members {
+    /// Reads what follows `quorum:`.
+    pub(super) fn parse(list: &str) -> Result<Self, String> {
+        let mut nodes: Vec<NodeUrl> = split(list).map(NodeUrl::parse).collect::<Result<_, _>>()?;
+        if !NODES.contains(&nodes.len()) {
+            let (least, most) = (NODES.start(), NODES.end());
+            return Err(format!(
+                "a quorum has {least} to {most} nodes, not {}: write \
+                 quorum:redis://a,redis://b,redis://c",
+                nodes.len()
+            ));
+        }
+        nodes.sort_by(|a, b| a.address.cmp(&b.address));
+        if let Some(twice) = nodes.windows(2).find(|pair| pair[0].address == pair[1].address) {
+            return Err(format!("the node {} is there twice", twice[0].address));
+        }
+        let all: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
+        let mut fingerprint = sha1_hex(all.join("\n"));
+        fingerprint.truncate(16);
+        Ok(Self { nodes, fingerprint })
+    }
+}
+
+impl NodeUrl {
+    fn parse(url: &str) -> Result<Self, String> {
+        let opener = open(url)?;
+        Ok(Self { url: url.to_owned(), address: opener.address(url)? })
+    }
+
+    /// To be opened, as often as it takes.
+    pub(super) fn opener(&self) -> Result<Opener, String> {
+        open(&self.url)
+    }
+}
+
+impl Opener {
+    fn address(&self, url: &str) -> Result<String, String> {
+        match self {
+            Opener::Memory(_) => Ok(url.to_owned()),
+            #[cfg(feature = "redis")]
+            Opener::Redis(redis) => redis.node_address(),
+        }
+    }
+}
+
+fn open(url: &str) -> Result<Opener, String> {
+    match url.split_once(':') {
+        Some(("memory", "")) => {
+            Err("a node memory: needs a name, so that all clients mean the same one".to_owned())
+        }
+        Some(("memory", name)) => Ok(Opener::Memory(MemoryStore::named(name))),
+        #[cfg(feature = "redis")]
+        Some((
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster",
+            _,
+        )) => match OpenRedis::new(url) {
+            Ok(redis) => Ok(Opener::Redis(redis)),
+            Err(crate::Error::InvalidUrl(why)) => Err(why),
+            Err(other) => Err(other.to_string()),
+        },
+        _ => {
+            Err("a node of a quorum is a server of its own, with a redis:// or rediss:// URL"
+                .into())
+        }
+    }
+}
+
+/// A comma parts two nodes where a scheme follows: a password or a prefix may have one in it.
+fn split(list: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(list);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let starts = |at: usize| SCHEMES.iter().any(|scheme| text[at + 1..].starts_with(scheme));
+        let end = text.match_indices(',').map(|(at, _)| at).find(|at| starts(*at));
+        rest = end.map(|at| &text[at + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(list: &str) -> Vec<String> {
+        let members = Members::parse(list).expect("a quorum");
+        members.nodes.into_iter().map(|node| node.address).collect()
+    }
+
+    fn why_not(list: &str) -> String {
+        Members::parse(list).expect_err("no quorum")
+    }
+
+    #[test]
+    fn nodes_are_known_by_address_in_whatever_order_they_are_named() {
+        let one = Members::parse("memory:a,memory:b,memory:c").expect("a quorum");
+        let other = Members::parse("memory:c,memory:a,memory:b").expect("a quorum");
+        assert_eq!(one.fingerprint, other.fingerprint);
+        let third = Members::parse("memory:a,memory:b,memory:d").expect("a quorum");
+        assert_ne!(one.fingerprint, third.fingerprint);
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn credentials_and_options_are_no_part_of_who_a_node_is() {
+        let plain = "redis://a,redis://b:7000/2,redis://c?prefix=x:";
+        let same = "redis://c?prefix=x:&max_lease=9,redis://u:p,q@a:6379/0,rediss://b:7000/2";
+        assert_eq!(addresses(plain), addresses(same));
+        assert!(!format!("{:?}", Members::parse(same)).contains("p,q"));
+    }
+
+    #[test]
+    fn what_is_no_quorum_is_refused_with_the_reason() {
+        assert!(why_not("memory:a,memory:b").contains("3 to 15 nodes, not 2"));
+        assert!(why_not("memory:a,memory:b,memory:a").contains("memory:a is there twice"));
+        assert!(why_not("memory:,memory:b,memory:c").contains("needs a name"));
+        assert!(why_not("file:/a,memory:b,memory:c").contains("a server of its own"));
+        assert!(why_not("").contains("a server of its own"));
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn a_node_is_one_server() {
+        assert!(
+            why_not("redis+sentinel://a,b/m,redis://b,redis://c").contains("server of its own")
+        );
+        assert!(why_not("redis://a?failover=immediate,redis://b,redis://c").contains("forgotten"));
+    }
+}
