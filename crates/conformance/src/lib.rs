@@ -16,6 +16,14 @@ pub mod client;
 pub mod engine;
 mod party;
 
+/// The behaviours of [`client`] that have to do with other locks than mutexes.
+pub mod kinds {
+    pub use crate::client::{
+        a_listing_of_several_pages_is_whole, a_pool_of_three_serves_ten_takers,
+        a_semaphore_never_gives_more_than_it_has, a_waiting_writer_is_not_starved_by_readers,
+    };
+}
+
 use std::time::Duration;
 
 use taketurns::engine::{Engine, EngineFuture, Wakes};

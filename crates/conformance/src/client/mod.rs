@@ -19,6 +19,21 @@ pub use sharing::*;
 #[macro_export]
 macro_rules! client_tests {
     ($fixture:expr) => {
+        $crate::mutex_tests!($fixture);
+        $crate::tests_of! { $fixture, kinds:
+            a_waiting_writer_is_not_starved_by_readers
+            a_semaphore_never_gives_more_than_it_has
+            a_pool_of_three_serves_ten_takers
+            a_listing_of_several_pages_is_whole
+        }
+    };
+}
+
+/// Makes a test of each behaviour of a store's client that has to do with mutexes alone: for a store that
+/// has no other locks.
+#[macro_export]
+macro_rules! mutex_tests {
+    ($fixture:expr) => {
         $crate::tests_of! { $fixture, client:
             a_guard_renews_itself
             a_guard_is_relied_on_for_less_than_its_lease
@@ -38,7 +53,6 @@ macro_rules! client_tests {
             a_blocked_runtime_keeps_its_locks
             the_blocking_api_works_inside_async_code
             labels_are_seen_by_others
-            a_listing_of_several_pages_is_whole
             names_and_leases_are_checked_before_anything_is_sent
             a_dropped_guard_is_released
             a_guard_dropped_outside_a_runtime_is_released
@@ -48,9 +62,6 @@ macro_rules! client_tests {
             a_try_on_a_held_lock_leaves_nothing
             closing_waits_for_releases
             closing_waits_for_acquires_that_were_dropped
-            a_waiting_writer_is_not_starved_by_readers
-            a_semaphore_never_gives_more_than_it_has
-            a_pool_of_three_serves_ten_takers
             all_of_several_locks_without_deadlock
             all_gives_up_everything_when_one_times_out
             all_has_one_time_to_wait_for_all

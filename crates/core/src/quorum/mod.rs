@@ -23,7 +23,7 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use node::{Node, Standing, Voted};
+use node::{Node, Renewing, Standing, Voted};
 
 use crate::client::Anchor;
 use crate::{Grant, Refusal, Reply, WakeEvent, WriteBack};
@@ -60,6 +60,8 @@ pub enum What {
         write_back: WriteBack,
         /// For how long.
         lease_ms: u64,
+        /// Of which round of renewals: see [`Candidate::renew`].
+        round: u64,
     },
     /// A release of whatever the owner has there.
     Release {
@@ -106,10 +108,16 @@ pub struct Candidate {
     waiter_lease_ms: Option<u64>,
     nodes: Vec<Node>,
     ticket: Option<u64>,
+    /// The token that it asks a majority to agree on.
+    proposal: u64,
     /// The token with which it holds, or held.
     token: Option<u64>,
     lost: bool,
     over: bool,
+    /// Rounds of renewals so far.
+    round: u64,
+    /// Decides nothing before every node has answered.
+    patient: bool,
 }
 
 impl Candidate {
@@ -121,10 +129,19 @@ impl Candidate {
             waiter_lease_ms,
             nodes: vec![Node::default(); nodes],
             ticket: None,
+            proposal: 0,
             token: None,
             lost: false,
             over: false,
+            round: 0,
+            patient: false,
         }
+    }
+
+    /// For what an owner has already. Whoever asks for nothing new need not hurry: with the answers of all
+    /// it finds the token that was agreed on.
+    pub fn finder(nodes: usize, lease_ms: u64) -> Self {
+        Self { patient: true, ..Self::new(nodes, lease_ms, None) }
     }
 
     /// Asks all nodes of which nothing is known: to begin with, and again after no majority was to be
@@ -151,8 +168,11 @@ impl Candidate {
         let is_answer = heard.is_ok();
         self.nodes[node].answered(sent.what, is_answer);
         match (sent.what, heard) {
-            (_, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
+            (what, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
                 self.granted(node, &grant, Some(anchor), &mut sends);
+                if let What::Renew { round, .. } = what {
+                    self.nodes[node].renewed = self.nodes[node].renewed.max(round);
+                }
             }
             (What::Ask { .. }, Ok((Reply::Queued(place), anchor))) => {
                 self.nodes[node].queued(place, anchor);
@@ -265,9 +285,11 @@ impl Candidate {
     }
 
     /// Renews what is held, for this long, and asks once more for the votes that it does not have.
+    /// [`Candidate::renewed`] says what came of that round.
     pub fn renew(&mut self, now_us: u64, lease_ms: u64) -> Vec<Send> {
         let mut sends = Vec::new();
         let Verdict::Held { token, .. } = self.verdict(now_us) else { return sends };
+        self.round += 1;
         self.lease_ms = self.lease_ms.max(lease_ms);
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
@@ -309,20 +331,22 @@ impl Candidate {
         }
     }
 
-    /// How many nodes have renewed since this local time.
-    pub fn renewed_since(&self, sent_us: u64) -> usize {
-        let renewed = |node: &&Node| node.renewed_us.is_some_and(|renewed| renewed >= sent_us);
-        self.nodes.iter().filter(renewed).count()
+    /// How many rounds of renewals there were.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// Have a majority of nodes renewed in this round, or one after it? `None` if that is still open.
+    pub fn renewed(&self, round: u64) -> Option<bool> {
+        let renewed = self.nodes.iter().filter(|node| node.renewed >= round).count();
+        let is_open = || self.nodes.iter().any(|node| node.is_renewing_in(round));
+        let is_majority = renewed >= self.majority;
+        (is_majority || !is_open()).then_some(is_majority)
     }
 
     /// A grant of this node counts only if its number is larger than this.
     pub fn floor(&self, node: usize) -> u64 {
         self.nodes[node].floor
-    }
-
-    /// Is a renewal still to be answered?
-    pub fn is_renewing(&self) -> bool {
-        self.nodes.iter().any(Node::is_renewing)
     }
 
     /// Has it a place on this node, which a refresh keeps?
@@ -426,17 +450,24 @@ impl Candidate {
             self.token = Some(token);
             return;
         }
+        if self.patient && self.nodes.iter().any(Node::is_asked) {
+            return;
+        }
         let patience_us = self.waiter_lease_ms.unwrap_or(self.lease_ms) * 1_000 / 3;
         let responsive = |node: &&Node| node.is_in_reach() && !node.is_stuck(now_us, patience_us);
         let votes = self.nodes.iter().filter(responsive).filter_map(Node::vote);
-        let (count, largest) = (votes.clone().count(), votes.map(|vote| vote.token).max());
-        match largest {
-            Some(token) if count >= self.majority => self.confirm(now_us, token, sends),
-            _ => {
-                self.settle_ticket(sends);
-                self.give_way(sends);
-            }
+        let tokens: Vec<u64> = votes.map(|vote| vote.token).collect();
+        if tokens.len() < self.majority {
+            self.settle_ticket(sends);
+            self.give_way(sends);
+            return;
         }
+        // One proposal after the other: it need not be the largest that there is, but a majority must be
+        // able to agree on it.
+        if tokens.iter().filter(|token| **token <= self.proposal).count() < self.majority {
+            self.proposal = tokens.into_iter().max().unwrap_or(0);
+        }
+        self.confirm(now_us, self.proposal, sends);
     }
 
     /// As soon as a majority has answered, the largest of what they said is our ticket; and all nodes
@@ -508,8 +539,9 @@ impl Candidate {
         lease_ms: u64,
         sends: &mut Vec<Send>,
     ) {
-        self.nodes[node].renewing = Some((write_back, now_us));
-        sends.push(Send { node, what: What::Renew { write_back, lease_ms } });
+        let round = self.round;
+        self.nodes[node].renewing = Some(Renewing { write_back, round, since_us: now_us });
+        sends.push(Send { node, what: What::Renew { write_back, lease_ms, round } });
     }
 
     fn send(&mut self, node: usize, what: What, sends: &mut Vec<Send>) {

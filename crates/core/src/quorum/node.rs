@@ -26,6 +26,14 @@ pub(super) struct Voted {
     pub(super) until_us: u64,
 }
 
+/// A renewal that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Renewing {
+    pub(super) write_back: WriteBack,
+    pub(super) round: u64,
+    pub(super) since_us: u64,
+}
+
 /// One node, as a candidate sees it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
@@ -40,10 +48,10 @@ pub(super) struct Node {
     unheard: bool,
     /// The grant that was given up, until the node has heard it.
     pub(super) yields: Option<u64>,
-    /// The renewal that is under way, and since when.
-    pub(super) renewing: Option<(WriteBack, u64)>,
-    /// When the last renewal was sent that it answered.
-    pub(super) renewed_us: Option<u64>,
+    /// The last renewal that is under way.
+    pub(super) renewing: Option<Renewing>,
+    /// The last round of renewals that it took part in.
+    pub(super) renewed: u64,
     pub(super) revoked: bool,
     /// What it had granted is gone, and it is to be asked at once.
     pub(super) regain: bool,
@@ -97,12 +105,17 @@ impl Node {
     }
 
     pub(super) fn is_renewing_with(&self, write_back: WriteBack) -> bool {
-        self.renewing.is_some_and(|(renewing, _)| renewing == write_back)
+        self.renewing.is_some_and(|renewing| renewing.write_back == write_back)
+    }
+
+    pub(super) fn is_renewing_in(&self, round: u64) -> bool {
+        self.renewing.is_some_and(|renewing| renewing.round >= round)
     }
 
     /// Has it left a renewal unanswered for so long that others should not be kept waiting?
     pub(super) fn is_stuck(&self, now_us: u64, patience_us: u64) -> bool {
-        self.renewing.is_some_and(|(_, since_us)| since_us.saturating_add(patience_us) <= now_us)
+        let since_us = self.renewing.map(|renewing| renewing.since_us);
+        since_us.is_some_and(|since_us| since_us.saturating_add(patience_us) <= now_us)
     }
 
     /// An acquire is sent.
@@ -123,7 +136,9 @@ impl Node {
                     self.yields = None;
                 }
             }
-            What::Renew { write_back, .. } if self.is_renewing_with(write_back) => {
+            What::Renew { write_back, round, .. }
+                if self.is_renewing_with(write_back) && !self.is_renewing_in(round + 1) =>
+            {
                 self.renewing = None;
             }
             _ => {}
@@ -160,7 +175,6 @@ impl Node {
             return Some(vote.number);
         }
         let until_us = anchor.map_or(0, |anchor| anchor.valid_until_us(grant.deadline_ms));
-        self.renewed_us = anchor.map(|anchor| anchor.sent_us).max(self.renewed_us);
         let number = vote.number;
         self.was_late = false;
         if self.vote().is_none_or(|known| known.number <= number) {

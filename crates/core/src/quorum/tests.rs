@@ -34,7 +34,12 @@ fn ask(node: usize, ticket: Option<u64>, yields: Option<u64>) -> Send {
 
 fn confirm(node: usize, number: u64, token: u64) -> Send {
     let write_back = WriteBack { number, token };
-    Send { node, what: What::Renew { write_back, lease_ms: LEASE_MS } }
+    Send { node, what: What::Renew { write_back, lease_ms: LEASE_MS, round: 0 } }
+}
+
+fn renew(node: usize, number: u64, token: u64) -> Send {
+    let write_back = WriteBack { number, token };
+    Send { node, what: What::Renew { write_back, lease_ms: LEASE_MS, round: 1 } }
 }
 
 /// The candidate hears the answer to what it sent first.
@@ -159,7 +164,7 @@ fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     let reply = Ok((renewed, anchor(2_000)));
     assert!(candidate.handle_reply(3_000, confirm(0, 30, 40), reply).is_empty());
     let kept = WriteBack { number: 30, token: 0 };
-    let keep = Send { node: 0, what: What::Renew { write_back: kept, lease_ms: 3_000 } };
+    let keep = Send { node: 0, what: What::Renew { write_back: kept, lease_ms: 3_000, round: 0 } };
     assert_eq!(candidate.handle_tick(1_001_000), [keep]);
     let sends = candidate.handle_tick(1_002_000);
     assert_eq!(sends, [ask(0, Some(30), Some(30))]);
@@ -208,12 +213,15 @@ fn a_held_lock_is_renewed_by_a_majority_and_lost_without_one() {
     assert!(down.is_empty());
     let sends = candidate.renew(10_000_000, LEASE_MS);
     let again = Send { node: 2, what: What::Ask { ticket: None, yields: None, waits: false } };
-    assert_eq!(sends, [confirm(0, 7, 7), confirm(1, 7, 7), again]);
+    assert_eq!(sends, [renew(0, 7, 7), renew(1, 7, 7), again]);
+    assert_eq!((candidate.round(), candidate.renewed(1)), (1, None));
     let renewed = || Ok((Reply::Renewed(grant(7, 7, 40_000, false)), anchor(10_000_000)));
-    candidate.handle_reply(10_001_000, confirm(0, 7, 7), renewed());
+    candidate.handle_reply(10_001_000, renew(0, 7, 7), renewed());
     let before = anchor(0).valid_until_us(LEASE_MS);
     assert_eq!(candidate.verdict(10_001_000), Verdict::Held { token: 7, until_us: before });
-    candidate.handle_reply(10_001_000, confirm(1, 7, 7), renewed());
+    assert_eq!(candidate.renewed(1), None);
+    candidate.handle_reply(10_001_000, renew(1, 7, 7), renewed());
+    assert_eq!(candidate.renewed(1), Some(true));
     let after = anchor(10_000_000).valid_until_us(40_000);
     assert_eq!(candidate.verdict(10_001_000), Verdict::Held { token: 7, until_us: after });
     let gone = Ok((Reply::NotHeld, anchor(11_000_000)));

@@ -173,7 +173,7 @@ impl Quorum {
             Some(run) => Some(run.subscribe()),
             None => None,
         };
-        let mut sent_us = None;
+        let mut round = None;
         loop {
             let receiver = match &mut changed {
                 Some(receiver) => receiver,
@@ -184,18 +184,17 @@ impl Quorum {
                 let mut runs = lock(&self.runs);
                 let Some(run) = runs.get_mut(&owner) else { return Ok(Reply::NotHeld) };
                 let now_us = local_us();
-                match (run.candidate.verdict(now_us), sent_us) {
+                match (run.candidate.verdict(now_us), round) {
                     (Verdict::Held { .. }, None) => {
-                        sent_us = Some(now_us);
                         let sends = run.candidate.renew(now_us, lease_ms);
+                        round = Some(run.candidate.round());
                         Step::Send(self.errands(run, sends))
                     }
-                    (Verdict::Held { .. }, Some(sent_us)) => {
-                        let is_renewed = run.candidate.renewed_since(sent_us) >= self.majority();
-                        match run.held(now_us) {
-                            Some(grant) if is_renewed => Step::Done(Reply::Renewed(grant)),
-                            _ if run.candidate.is_renewing() => Step::Wait,
-                            _ => Step::NoQuorum,
+                    (Verdict::Held { .. }, Some(round)) => {
+                        match (run.candidate.renewed(round), run.held(now_us)) {
+                            (None, _) => Step::Wait,
+                            (Some(true), Some(grant)) => Step::Done(Reply::Renewed(grant)),
+                            (Some(_), _) => Step::NoQuorum,
                         }
                     }
                     (Verdict::Open, _) => Step::Wait,

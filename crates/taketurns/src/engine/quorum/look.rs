@@ -112,7 +112,8 @@ impl Quorum {
     fn merge(&self, views: Vec<View>) -> View {
         let mut votes: BTreeMap<_, Vec<HolderView>> = BTreeMap::new();
         for holder in views.iter().flat_map(|view| &view.holders) {
-            let voter = (holder.client, holder.token, holder.label.who().to_owned());
+            let (who, why) = (holder.label.who().to_owned(), holder.label.why().to_owned());
+            let voter = (holder.client, who, why);
             votes.entry(voter).or_default().push(holder.clone());
         }
         let holder =

@@ -58,7 +58,8 @@ impl Run {
 
     /// For an owner that got its lock elsewhere: asks for nothing, and hears what there is.
     pub(super) fn find(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
-        Self { finds: true, ..Self::new(lock, nodes, acquire) }
+        let candidate = Candidate::finder(nodes, acquire.lease_ms);
+        Self { finds: true, candidate, ..Self::new(lock, nodes, acquire) }
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
@@ -111,7 +112,7 @@ impl Run {
                     ..self.acquire.clone()
                 })
             }
-            What::Renew { write_back, lease_ms } => Request::Renew {
+            What::Renew { write_back, lease_ms, .. } => Request::Renew {
                 owner,
                 client: self.acquire.client,
                 lease_ms,

@@ -1,0 +1,59 @@
+//! The conformance suite on a quorum, as far as it is about mutexes: of nodes in this process, and of
+//! real servers.
+
+use std::time::Duration;
+
+use taketurns::engine::{Engine, EngineFuture, Wakes};
+use taketurns::{ClientId, Connect, Locks};
+use taketurns_conformance::Fixture;
+use taketurns_servers::{Flavor, Server};
+
+const WAITER_LEASE: Duration = Duration::from_millis(600);
+
+/// A quorum that this fixture has for itself.
+struct Quorum {
+    url: String,
+    _servers: Vec<Server>,
+}
+
+impl Quorum {
+    fn of_memory() -> Self {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let nodes: Vec<_> = (0..5).map(|node| format!("memory:{number}-{node}")).collect();
+        Self { url: format!("quorum:{}", nodes.join(",")), _servers: Vec::new() }
+    }
+
+    fn of_servers(flavor: Flavor) -> Self {
+        let start = |_| Server::builder(flavor).start().expect("a server");
+        let servers: Vec<Server> = (0..3).map(start).collect();
+        let nodes: Vec<_> = servers.iter().map(Server::url).collect();
+        Self { url: format!("quorum:{}", nodes.join(",")), _servers: servers }
+    }
+}
+
+impl Fixture for Quorum {
+    fn open(&self, client: ClientId, wakes: Wakes) -> EngineFuture<'_, Box<dyn Engine>> {
+        let opened = taketurns::engine::open(&self.url, client, wakes);
+        Box::pin(async move { opened.await.expect("a quorum") })
+    }
+
+    fn pass(&self, time: Duration) -> EngineFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    fn can_skip_hours(&self) -> bool {
+        false
+    }
+
+    fn connect(&self) -> EngineFuture<'_, Locks> {
+        let connect = Connect::new(&self.url).waiter_lease(WAITER_LEASE);
+        Box::pin(async move { connect.open().await.expect("a quorum") })
+    }
+}
+
+mod memory {
+    use super::*;
+    taketurns_conformance::mutex_tests!(Quorum::of_memory());
+}
