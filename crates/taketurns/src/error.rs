@@ -167,7 +167,8 @@ impl fmt::Display for NodeTrouble {
         let Self { node, why } = self;
         // What an engine says of a server names it already.
         let address = node.split_once("://").map_or(node.as_str(), |(_, address)| address);
-        if why.contains(address) { f.write_str(why) } else { write!(f, "{node} {why}") }
+        let named = why.split(' ').any(|word| word.trim_end_matches(':') == address);
+        if named { f.write_str(why) } else { write!(f, "{node} {why}") }
     }
 }
 
@@ -279,13 +280,14 @@ mod tests {
         let nodes = vec![
             trouble("redis://a:6379", "does not answer"),
             trouble("redis://b:6379", "b:6379: Connection refused"),
-            trouble("c:6379", "is in quarantine"),
+            trouble("c:6379", "the connection to c:6379 is lost"),
+            trouble("d", "did not answer"),
         ];
         let error = Error::NoQuorum(NoQuorum { needed: 3, of: 5, nodes });
         assert_eq!(
             error.to_string(),
             "3 of 5 nodes are needed: redis://a:6379 does not answer; b:6379: Connection refused; \
-             c:6379 is in quarantine"
+             the connection to c:6379 is lost; d did not answer"
         );
         assert_eq!(error.kind(), ErrorKind::NoQuorum);
         let unsaid = NoQuorum { needed: 2, of: 3, nodes: Vec::new() };

@@ -266,10 +266,8 @@ impl Candidate {
         self.advance(now_us, &mut sends);
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
-                Standing::Waiting if self.nodes[node].yields.is_some() => {
-                    if !self.nodes[node].is_asked() {
-                        self.ask_node(node, self.nodes[node].yields, &mut sends);
-                    }
+                Standing::Waiting if self.nodes[node].is_to_hear_of_a_yield() => {
+                    self.ask_node(node, self.nodes[node].yields, &mut sends);
                 }
                 Standing::Nothing if self.nodes[node].is_blank() => {
                     self.ask_node(node, None, &mut sends);

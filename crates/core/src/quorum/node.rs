@@ -89,6 +89,10 @@ impl Node {
         self.trouble.is_none() && self.refusal.is_none()
     }
 
+    pub(super) fn is_to_hear_of_a_yield(&self) -> bool {
+        self.yields.is_some() && !self.is_asked()
+    }
+
     /// From now on it is asked again.
     pub(super) fn forgive(&mut self) {
         self.trouble = None;

@@ -8,7 +8,7 @@ use taketurns::engine::{
     Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Origin,
     Pattern, Request, Stamp, Wakes, Woken,
 };
-use taketurns::{ClientId, Name, View};
+use taketurns::{ClientId, Name, NoQuorum, NodeTrouble, View};
 
 /// What goes wrong, to be changed while it runs.
 #[derive(Default)]
@@ -17,6 +17,9 @@ pub(crate) struct Faults {
     percent: AtomicU32,
     lose_replies: AtomicU32,
     down: AtomicBool,
+    too_few: AtomicBool,
+    unable: AtomicBool,
+    refused: AtomicU32,
     hold_up: AtomicBool,
     break_acquires: AtomicU32,
     keep_replies: AtomicBool,
@@ -48,6 +51,21 @@ impl Faults {
     /// Nothing gets through.
     pub(crate) fn down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Too few nodes are there for anything to be carried out.
+    pub(crate) fn too_few(&self, too_few: bool) {
+        self.too_few.store(too_few, Ordering::SeqCst);
+    }
+
+    /// Nothing that is asked for is something that the store can do.
+    pub(crate) fn unable(&self, unable: bool) {
+        self.unable.store(unable, Ordering::SeqCst);
+    }
+
+    /// How often it was asked for what it can't do.
+    pub(crate) fn refused(&self) -> u32 {
+        self.refused.load(Ordering::SeqCst)
     }
 
     /// Acquires stay on the way until they are delivered.
@@ -180,6 +198,14 @@ impl FaultyEngine {
         let faults = &self.faults;
         if faults.down.load(Ordering::SeqCst) {
             return Err(EngineError::Unreachable("down".into()));
+        }
+        if faults.too_few.load(Ordering::SeqCst) {
+            let down = NodeTrouble { node: "redis://a".into(), why: "does not answer".into() };
+            return Err(EngineError::NoQuorum(NoQuorum { needed: 2, nodes: vec![down] }));
+        }
+        if faults.unable.load(Ordering::SeqCst) {
+            faults.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(EngineError::Unsupported("it has no such locks".into()));
         }
         if faults.hold_up.load(Ordering::SeqCst) && matches!(request, Request::Acquire(_)) {
             let held_up = (self.inner.clone(), lock.clone(), request);

@@ -4,6 +4,7 @@
 mod clock;
 mod faulty;
 mod late;
+mod refusing;
 mod waking;
 
 use std::sync::{Arc, Mutex};

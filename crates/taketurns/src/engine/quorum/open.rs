@@ -46,7 +46,7 @@ impl OpenQuorum {
         let is_first_day = is_first_day(&urls).await;
         let (busy, idle) = mpsc::channel(1);
         let quorum = Arc::new(Quorum {
-            nodes: urls.iter().map(|url| Node::new(url.address.clone())).collect(),
+            nodes: urls.iter().map(|url| Node::new(url.place.clone())).collect(),
             client,
             runs: Mutex::default(),
             watched: Mutex::default(),
@@ -145,7 +145,7 @@ impl Link {
         if let Some(first) = first {
             let _ = first.send((self.number, Ok(())));
         } else {
-            tracing::info!(node = self.url.address, "a node of the quorum is there again");
+            tracing::info!(node = self.url.place, "a node of the quorum is there again");
         }
         while let Some(event) = woken.recv().await {
             self.quorum.woken(self.number, event);
@@ -168,7 +168,7 @@ impl Link {
                 Box::new(redis).open(client, wakes).await?
             }
         };
-        let address = &self.url.address;
+        let address = &self.url.place;
         if let Err(error) = self.membership.join(&*engine, address).await {
             engine.close().await;
             return Err(error);

@@ -25,14 +25,16 @@ pub(super) struct Members {
 #[derive(Clone)]
 pub(super) struct NodeUrl {
     url: String,
-    /// Without credentials, for people.
-    pub(super) address: String,
+    /// Who it is, to all clients alike.
+    address: String,
+    /// Where it is, for people.
+    pub(super) place: String,
 }
 
 /// A URL may have a password in it.
 impl std::fmt::Debug for NodeUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("NodeUrl").field(&self.address).finish()
+        f.debug_tuple("NodeUrl").field(&self.place).finish()
     }
 }
 
@@ -57,7 +59,7 @@ impl Members {
         }
         nodes.sort_by(|a, b| a.address.cmp(&b.address));
         if let Some(twice) = nodes.windows(2).find(|pair| pair[0].address == pair[1].address) {
-            return Err(format!("the node {} is there twice", twice[0].address));
+            return Err(format!("the node {} is there twice", twice[0].place));
         }
         let all: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
         let mut fingerprint = sha1_hex(all.join("\n"));
@@ -68,8 +70,9 @@ impl Members {
 
 impl NodeUrl {
     fn parse(url: &str) -> Result<Self, String> {
-        let opener = open(url)?;
-        Ok(Self { url: url.to_owned(), address: opener.address(url)? })
+        let address = open(url)?.address(url)?;
+        let place = address.split('/').next().unwrap_or_default().to_owned();
+        Ok(Self { url: url.to_owned(), address, place })
     }
 
     /// To be opened, as often as it takes.

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::OpenRedis;
@@ -68,7 +69,9 @@ impl OpenRedis {
     pub(crate) fn peek(&self) -> EngineFuture<'_, Result<Seen, EngineError>> {
         Box::pin(async move {
             let address = node(&self.config).map_err(EngineError::Unsupported)?;
-            let seen = peek(&self.config, address).await;
+            let visitor = Visitor::new(&self.config)?;
+            let seen = visitor.peek(address).await;
+            visitor.leave().await;
             // Nothing was asked for that may have been carried out.
             seen.map_err(|failure| failure.before_sending().into())
         })
@@ -94,23 +97,33 @@ fn node(config: &Config) -> Result<&Address, String> {
     Ok(address)
 }
 
-async fn peek(config: &Config, address: &Address) -> Result<Seen, Failure> {
-    let config = Arc::new(config.clone());
-    // Nobody listens there, and nobody is told.
-    let channel = format!("{}wake:", config.prefix);
-    let (wakes, _) = Wakes::channel();
-    let greeter = Arc::new(Greeter::new(&config, channel.clone()));
-    let key = config.marker_key();
-    let hear = Arc::new(|_: &[u8]| ());
-    let (opener, mut idle) =
-        Opener::new(config, Placement::Single, channel, hear, wakes, greeter.clone())?;
-    let seen = async {
-        let link = opener.visit(address).await?;
-        greeter.peek(&link, &key).await
-    };
-    let seen = seen.await;
-    // The link is gone, and its tasks end with it.
-    opener.finish();
-    let _ = timeout(CLOSE_WITHIN, idle.recv()).await;
-    seen
+/// One who looks and goes.
+struct Visitor {
+    greeter: Arc<Greeter>,
+    opener: Opener,
+    idle: mpsc::Receiver<()>,
+}
+
+impl Visitor {
+    fn new(config: &Config) -> Result<Self, Failure> {
+        let config = Arc::new(config.clone());
+        // Nobody listens there, and nobody is told.
+        let channel = format!("{}wake:", config.prefix);
+        let (hear, (wakes, _)) = (Arc::new(|_: &[u8]| ()), Wakes::channel());
+        let greeter = Arc::new(Greeter::new(&config, channel.clone()));
+        let (opener, idle) =
+            Opener::new(config, Placement::Single, channel, hear, wakes, greeter.clone())?;
+        Ok(Self { greeter, opener, idle })
+    }
+
+    async fn peek(&self, address: &Address) -> Result<Seen, Failure> {
+        let link = self.opener.visit(address).await?;
+        self.greeter.peek(&link, &self.opener.config.marker_key()).await
+    }
+
+    /// The links are gone, and their tasks end with them.
+    async fn leave(mut self) {
+        self.opener.finish();
+        let _ = timeout(CLOSE_WITHIN, self.idle.recv()).await;
+    }
 }
