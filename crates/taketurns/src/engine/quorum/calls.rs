@@ -169,10 +169,7 @@ impl Quorum {
         lease_ms: u64,
     ) -> Result<Reply, EngineError> {
         let acquire = || Acquire { lease_ms, ..somebody(owner, self.client) };
-        let mut changed = match lock(&self.runs).get(&owner) {
-            Some(run) => Some(run.subscribe()),
-            None => None,
-        };
+        let mut changed = lock(&self.runs).get(&owner).map(Run::subscribe);
         let mut round = None;
         loop {
             let receiver = match &mut changed {

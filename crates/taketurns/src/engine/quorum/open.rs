@@ -165,7 +165,7 @@ impl Link {
                 if !trusted {
                     redis.distrust();
                 }
-                Box::new(redis).open(client, wakes).await?
+                redis.open(client, wakes).await?
             }
         };
         let address = &self.url.place;

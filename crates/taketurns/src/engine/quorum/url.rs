@@ -42,7 +42,7 @@ impl std::fmt::Debug for NodeUrl {
 pub(super) enum Opener {
     Memory(MemoryStore),
     #[cfg(feature = "redis")]
-    Redis(OpenRedis),
+    Redis(Box<OpenRedis>),
 }
 
 impl Members {
@@ -103,7 +103,7 @@ fn open(url: &str) -> Result<Opener, String> {
             | "rediss+cluster",
             _,
         )) => match OpenRedis::new(url) {
-            Ok(redis) => Ok(Opener::Redis(redis)),
+            Ok(redis) => Ok(Opener::Redis(Box::new(redis))),
             Err(crate::Error::InvalidUrl(why)) => Err(why),
             Err(other) => Err(other.to_string()),
         },
