@@ -201,7 +201,7 @@ impl FaultyEngine {
         }
         if faults.too_few.load(Ordering::SeqCst) {
             let down = NodeTrouble { node: "redis://a".into(), why: "does not answer".into() };
-            return Err(EngineError::NoQuorum(NoQuorum { needed: 2, nodes: vec![down] }));
+            return Err(EngineError::NoQuorum(NoQuorum { needed: 2, of: 3, nodes: vec![down] }));
         }
         if faults.unable.load(Ordering::SeqCst) {
             faults.refused.fetch_add(1, Ordering::SeqCst);
