@@ -69,4 +69,5 @@ pub use taketurns_core::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/redis.md")]
+#[doc = include_str!("../../../docs/quorum.md")]
 struct Readme;
