@@ -19,8 +19,8 @@ usage: cargo xtask COMMAND
              python3-pip, nodejs and npm, and puts two client libraries into the target directory
   fix        formats, and applies what clippy can mend by itself
   servers [--valkey] [--module]
-             starts a server, a Sentinel set and a Cluster, and says where they are; with
-             --module all of them have the module, which is built first
+             starts a server, a Sentinel set, a Cluster and the nodes of a quorum, and says where
+             they are; with --module all of them have the module, which is built first
   fuzz [--minutes N] [--seed S]
              sends the module whatever may break it, for 10 minutes or N, on Redis and on Valkey;
              the tests do so for some seconds

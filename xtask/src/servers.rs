@@ -1,10 +1,12 @@
-//! Servers to try things on: one alone, one set with Sentinel, one Cluster. They keep nothing, and
-//! end with this process, however that ends.
+//! Servers to try things on: one alone, one set with Sentinel, one Cluster, three for a quorum. They keep
+//! nothing, and end with this process, however that ends.
 
 use std::path::PathBuf;
 use std::thread;
 
-use taketurns_servers::{Cluster, Error, Flavor, Replicated, Server, module_in, target_dir};
+use taketurns_servers::{
+    Builder, Cluster, Error, Flavor, Replicated, Server, module_in, target_dir,
+};
 
 use crate::install::{self, Need};
 use crate::{run_all, task};
@@ -23,13 +25,15 @@ struct Options {
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let options = Options::parse(args)?;
     let module = options.module.then(build).transpose()?;
-    eprintln!("==> starting {}: a server, a Sentinel set, a Cluster", options.flavor);
+    eprintln!("==> starting {}: a server, a Sentinel set, a Cluster, a quorum", options.flavor);
     let started = start(options.flavor, module).map_err(|error| error.to_string())?;
-    let (server, replicated, cluster) = started;
+    let (server, replicated, cluster, nodes) = started;
+    let quorum: Vec<String> = nodes.iter().map(Server::url).collect();
     let urls = [
         ("alone", server.url()),
         ("with Sentinel", replicated.url()),
         ("as a Cluster", cluster.url()),
+        ("as a quorum", format!("quorum:{}", quorum.join(","))),
     ];
     let client = format!("{} -p {}", options.flavor.client(), server.port());
     print!("{}", table(&urls, options.module.then_some(client.as_str())));
@@ -60,7 +64,9 @@ fn build() -> Result<PathBuf, String> {
     Ok(module_in(&target_dir().join("release")))
 }
 
-fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<(Server, Replicated, Cluster), Error> {
+type Started = (Server, Replicated, Cluster, Vec<Server>);
+
+fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<Started, Error> {
     let mut server = Server::builder(flavor);
     let mut replicated = Replicated::builder(flavor).args(GUARDED);
     let mut cluster = Cluster::builder(flavor).replicas(true);
@@ -69,17 +75,24 @@ fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<(Server, Replicated,
         replicated = replicated.module(&path, &[]);
         cluster = cluster.module(&path, &[]);
     }
+    let node = server.clone();
     let starting = (
         thread::spawn(|| server.start()),
         thread::spawn(|| replicated.start()),
         thread::spawn(|| cluster.start()),
+        thread::spawn(move || nodes_of(&node)),
     );
     let fault = "a start does not panic";
     Ok((
         starting.0.join().expect(fault)?,
         starting.1.join().expect(fault)?,
         starting.2.join().expect(fault)?,
+        starting.3.join().expect(fault)?,
     ))
+}
+
+fn nodes_of(node: &Builder) -> Result<Vec<Server>, Error> {
+    (0..3).map(|_| node.clone().start()).collect()
 }
 
 /// `client` is for those that have the module, which any client can use.

@@ -13,6 +13,7 @@
 #[cfg(feature = "file")]
 mod file;
 mod memory;
+#[cfg(feature = "redis")]
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
@@ -272,7 +273,10 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     };
     let (scheme, rest) = url.split_once(':').ok_or_else(|| invalid(&unknown()))?;
     match scheme {
+        #[cfg(feature = "redis")]
         "quorum" => quorum::OpenQuorum::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
+        #[cfg(not(feature = "redis"))]
+        "quorum" => Err(invalid("quorum: needs this crate's feature `redis`")),
         "memory" => Ok(Box::new(MemoryStore::named(rest))),
         #[cfg(feature = "file")]
         "file" => file::OpenFile::new(rest).map(|open| Box::new(open) as Box<dyn Open>),

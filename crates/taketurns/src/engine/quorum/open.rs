@@ -1,7 +1,6 @@
 //! Opening a quorum: who the nodes are, which of them may have forgotten what they knew, and
 //! connecting to each for as long as it takes.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-#[cfg(feature = "redis")]
 use super::super::redis::Seen;
 use super::super::{Engine, EngineError, EngineFuture, Open, Wakes};
 use super::QuorumEngine;
@@ -25,7 +23,6 @@ use crate::random;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// On the first day several clients may come at once, and find what the others have just written.
-#[cfg(feature = "redis")]
 const FIRST_DAY: Duration = Duration::from_secs(10);
 
 /// A store URL that was understood.
@@ -43,7 +40,7 @@ impl OpenQuorum {
 
     async fn connect(self, client: ClientId, wakes: Wakes) -> Result<QuorumEngine, EngineError> {
         let Members { nodes: urls, fingerprint } = self.members;
-        let is_first_day = is_first_day(&urls).await;
+        let trust = look_around(&urls).await;
         let (busy, idle) = mpsc::channel(1);
         let quorum = Arc::new(Quorum {
             nodes: urls.iter().map(|url| Node::new(url.place.clone())).collect(),
@@ -66,7 +63,7 @@ impl OpenQuorum {
             let membership =
                 Membership { number: number + 1, of, fingerprint: fingerprint.clone() };
             let link = Link { quorum: quorum.clone(), number, url, membership };
-            let task = tokio::spawn(link.run(is_first_day, sender.clone()));
+            let task = tokio::spawn(link.run(trust, sender.clone()));
             engine.tasks.push(task.abort_handle());
         }
         drop(sender);
@@ -126,10 +123,10 @@ type First = mpsc::UnboundedSender<(usize, Result<(), EngineError>)>;
 impl Link {
     /// Connects, however often it takes (in the end about once a second), and passes on what the node
     /// pushes.
-    async fn run(self, mut trusted: bool, first: First) {
+    async fn run(self, mut trust: Trust, first: First) {
         let (mut backoff, mut first) = (Backoff::default(), Some(first));
         let mut woken = loop {
-            match self.open(trusted).await {
+            match self.open(trust).await {
                 Ok(woken) => break woken,
                 Err(error) => {
                     self.quorum.nodes[self.number].is_missing(&error);
@@ -139,7 +136,7 @@ impl Link {
                     }
                 }
             }
-            trusted = false;
+            trust.is_first_day = false;
             sleep(Duration::from_micros(backoff.pause_us(random::bits64()))).await;
         };
         if let Some(first) = first {
@@ -154,16 +151,15 @@ impl Link {
 
     async fn open(
         &self,
-        trusted: bool,
+        trust: Trust,
     ) -> Result<mpsc::UnboundedReceiver<super::Woken>, EngineError> {
         let (wakes, woken) = Wakes::channel();
         let client = self.quorum.client;
         let engine = match self.url.opener().map_err(EngineError::Broken)? {
             Opener::Memory(store) => Box::new(store.engine(client, wakes)) as Box<dyn Engine>,
-            #[cfg(feature = "redis")]
             Opener::Redis(mut redis) => {
-                if !trusted {
-                    redis.distrust();
+                if !trust.is_first_day {
+                    redis.distrust(trust.longest);
                 }
                 redis.open(client, wakes).await?
             }
@@ -191,48 +187,84 @@ fn max_lease(urls: &[NodeUrl]) -> Result<Duration, EngineError> {
     for url in urls {
         match url.opener().map_err(EngineError::Broken)? {
             Opener::Memory(_) => {}
-            #[cfg(feature = "redis")]
             Opener::Redis(redis) => least = least.min(redis.max_lease()),
         }
     }
     Ok(least)
 }
 
-/// Is this the first use of all nodes that can be seen? Then none of them can have forgotten anything.
-/// Else one that knows nothing has.
-#[cfg(feature = "redis")]
-async fn is_first_day(urls: &[NodeUrl]) -> bool {
+/// What is known of all nodes before any of them is opened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trust {
+    /// A majority was seen, and none of those has been used: so none can have forgotten anything. Else
+    /// one that knows nothing has.
+    is_first_day: bool,
+    /// The longest lease that any of them may have forgotten.
+    longest: Duration,
+}
+
+async fn look_around(urls: &[NodeUrl]) -> Trust {
     let (sender, mut seen) = mpsc::unbounded_channel();
-    for (node, url) in urls.iter().cloned().enumerate() {
-        let sender = sender.clone();
+    for url in urls {
+        let (url, sender) = (url.clone(), sender.clone());
         tokio::spawn(async move {
-            if let Ok(Opener::Redis(redis)) = url.opener() {
-                let _ = sender.send((node, redis.peek().await));
-            }
+            let _ = sender.send(match url.opener() {
+                Ok(Opener::Redis(redis)) => redis.peek().await,
+                _ => Ok(Seen::Nothing),
+            });
         });
     }
     drop(sender);
-    let mut found = HashMap::new();
+    let majority = taketurns_core::quorum::majority(urls.len());
+    let mut found = Vec::new();
     loop {
-        let next = match found.len() >= taketurns_core::quorum::majority(urls.len()) {
+        let next = match found.len() >= majority {
             true => timeout(GRACE, seen.recv()).await.ok().flatten(),
             false => seen.recv().await,
         };
         match next {
-            Some((node, Ok(seen))) => drop(found.insert(node, seen)),
-            Some((_, Err(_))) => {}
+            Some(Ok(seen)) => found.push(seen),
+            Some(Err(_)) => {}
             None => break,
         }
     }
-    !found.values().any(is_old)
+    trust(&found, majority)
 }
 
-#[cfg(feature = "redis")]
-fn is_old(seen: &Seen) -> bool {
-    matches!(seen, Seen::Marker { age, in_quarantine } if *in_quarantine || *age > FIRST_DAY)
+fn trust(found: &[Seen], majority: usize) -> Trust {
+    let is_old = |seen: &Seen| matches!(seen, Seen::Marker { age, in_quarantine, .. } if *in_quarantine || *age > FIRST_DAY);
+    let max_lease = |seen: &Seen| match seen {
+        Seen::Marker { max_lease, .. } => *max_lease,
+        Seen::Nothing => Duration::ZERO,
+    };
+    Trust {
+        is_first_day: found.len() >= majority && !found.iter().any(is_old),
+        longest: found.iter().map(max_lease).max().unwrap_or_default(),
+    }
 }
 
-#[cfg(not(feature = "redis"))]
-async fn is_first_day(_: &[NodeUrl]) -> bool {
-    true
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marker(age_s: u64, in_quarantine: bool) -> Seen {
+        let (age, max_lease) = (Duration::from_secs(age_s), Duration::from_secs(age_s));
+        Seen::Marker { age, in_quarantine, max_lease }
+    }
+
+    #[test]
+    fn it_is_the_first_day_if_a_majority_was_seen_and_none_is_old() {
+        let is_first_day = |found: &[Seen]| trust(found, 3).is_first_day;
+        assert!(is_first_day(&[Seen::Nothing; 3]));
+        assert!(is_first_day(&[Seen::Nothing, Seen::Nothing, marker(9, false), marker(1, false)]));
+        assert!(!is_first_day(&[Seen::Nothing; 2]), "the others may be old");
+        assert!(!is_first_day(&[Seen::Nothing, Seen::Nothing, marker(11, false)]));
+        assert!(!is_first_day(&[Seen::Nothing, Seen::Nothing, marker(1, true)]));
+    }
+
+    #[test]
+    fn the_longest_lease_of_all_counts() {
+        let found = [Seen::Nothing, marker(600, false), marker(60, false)];
+        assert_eq!(trust(&found, 2).longest, Duration::from_secs(600));
+    }
 }

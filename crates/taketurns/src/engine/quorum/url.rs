@@ -3,7 +3,6 @@
 use taketurns_core::wire::sha1_hex;
 
 use super::super::MemoryStore;
-#[cfg(feature = "redis")]
 use super::super::redis::OpenRedis;
 
 /// Fewer survive nothing; more cost more than they give.
@@ -41,7 +40,6 @@ impl std::fmt::Debug for NodeUrl {
 /// What opens one node.
 pub(super) enum Opener {
     Memory(MemoryStore),
-    #[cfg(feature = "redis")]
     Redis(Box<OpenRedis>),
 }
 
@@ -85,7 +83,6 @@ impl Opener {
     fn address(&self, url: &str) -> Result<String, String> {
         match self {
             Opener::Memory(_) => Ok(url.to_owned()),
-            #[cfg(feature = "redis")]
             Opener::Redis(redis) => redis.node_address(),
         }
     }
@@ -97,7 +94,6 @@ fn open(url: &str) -> Result<Opener, String> {
             Err("a node memory: needs a name, so that all clients mean the same one".to_owned())
         }
         Some(("memory", name)) => Ok(Opener::Memory(MemoryStore::named(name))),
-        #[cfg(feature = "redis")]
         Some((
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
             | "rediss+cluster",
@@ -149,7 +145,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "redis")]
     fn credentials_and_options_are_no_part_of_who_a_node_is() {
         let plain = "redis://a,redis://b:7000/2,redis://c?prefix=x:";
         let same = "redis://c?prefix=x:&max_lease=9,redis://u:p,q@a:6379/0,rediss://b:7000/2";
@@ -167,7 +162,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "redis")]
     fn a_node_is_one_server() {
         assert!(
             why_not("redis+sentinel://a,b/m,redis://b,redis://c").contains("server of its own")

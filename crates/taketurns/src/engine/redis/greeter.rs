@@ -108,7 +108,7 @@ pub(super) struct Greeter {
     max_lease_ms: u64,
     failover: Failover,
     /// See [`Config::distrust`].
-    distrust: bool,
+    distrust: Option<Duration>,
     /// A script of a Cluster can't see a key of another slot.
     scripts_see_marker: bool,
     channel: String,
@@ -204,9 +204,10 @@ impl Greeter {
         };
         let is_unknown = found.is_empty() && remembered.is_none() && moved.is_none();
         let lost = Remembered { born_ms: 0, max_lease_ms: self.max_lease_ms };
-        if is_unknown && self.distrust {
+        if let Some(longest) = self.distrust.filter(|_| is_unknown) {
             // Also if somebody makes one before we do: it was not there.
-            remembered = Some(lost);
+            let max_lease_ms = lost.max_lease_ms.max(millis(longest));
+            remembered = Some(Remembered { max_lease_ms, ..lost });
         } else if is_unknown && self.had_marker(link, key).await? {
             // It comes after the marker. So if there is one now, somebody has made both since we looked.
             (now_ms, found) = look(link, key).await?;
@@ -259,6 +260,7 @@ impl Greeter {
         Ok(Seen::Marker {
             age: Duration::from_millis(now_ms.saturating_sub(marker.born_ms)),
             in_quarantine: now_ms < judged.until_ms,
+            max_lease: Duration::from_millis(judged.max_lease_ms),
         })
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Config {
     pub(crate) strict: bool,
     pub(crate) native: Native,
     /// Not of the URL: a server without a marker has lost it, also to those who never saw one there.
-    pub(crate) distrust: bool,
+    pub(crate) distrust: Option<Duration>,
 }
 
 /// Where the locks are.
@@ -140,7 +140,7 @@ impl Config {
             failover: options.failover()?,
             strict: options.strict()?,
             native: options.module()?,
-            distrust: false,
+            distrust: None,
         };
         options.finish()?;
         Ok(config)

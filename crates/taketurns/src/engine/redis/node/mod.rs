@@ -35,6 +35,8 @@ pub(crate) enum Seen {
         age: Duration,
         /// It grants nothing now, or won't as soon as anybody greets it.
         in_quarantine: bool,
+        /// The longest lease that any client of it allows.
+        max_lease: Duration,
     },
 }
 
@@ -45,9 +47,10 @@ impl OpenRedis {
     }
 
     /// A missing marker means from now on that the server has lost its state, also where this client
-    /// never saw one: then nothing is granted there for as long as the longest lease.
-    pub(crate) fn distrust(&mut self) {
-        self.config.distrust = true;
+    /// never saw one: then nothing is granted there for as long as the longest lease, here or that others
+    /// know of.
+    pub(crate) fn distrust(&mut self, longest: Duration) {
+        self.config.distrust = Some(longest);
     }
 
     /// The same for all who mean the same locks on the same server, however they get there and log in.

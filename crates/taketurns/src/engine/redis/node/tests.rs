@@ -25,7 +25,7 @@ fn long(server: &Server) -> OpenRedis {
 }
 
 fn distrusting(mut node: OpenRedis) -> OpenRedis {
-    node.distrust();
+    node.distrust(Duration::ZERO);
     node
 }
 
@@ -154,7 +154,7 @@ on_both! {
             let before_ms = now_ms(&server);
             let seen = long(&server).peek().await.expect("a server");
             let after_ms = now_ms(&server);
-            let Seen::Marker { age, in_quarantine } = seen else { panic!("{seen:?}") };
+            let Seen::Marker { age, in_quarantine, .. } = seen else { panic!("{seen:?}") };
             assert!(!in_quarantine);
             let ages = before_ms - old.born_ms..=after_ms - old.born_ms;
             assert!(ages.contains(&(age.as_millis() as u64)), "{age:?}, not {ages:?}");
