@@ -36,6 +36,9 @@ pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The wall clock floors tokens only up to here (the year 2112): a clock gone mad must not use up
 /// the numbers that are left.
 pub const TOKEN_CLOCK_MAX: u64 = 1 << 52;
+/// No ticket, and no token that a quorum agrees on, is past this: no clock leads there, and it leaves as many
+/// numbers as anybody can use up.
+pub const AGREED_MAX: u64 = TOKEN_CLOCK_MAX + TOKEN_CLOCK_MAX / 2;
 /// How far ahead of its own clock a node of a quorum follows a client's estimate of the time.
 pub const HINT_AHEAD_US: u64 = 60_000_000;
 

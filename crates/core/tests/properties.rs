@@ -12,6 +12,8 @@
 //! `PROPTEST_CASES` sets how many lives are tried; a failing one is shrunk, and its ops are
 //! printed with the seed that repeats it.
 
+#[path = "properties/ballots.rs"]
+mod ballots;
 #[path = "properties/checker.rs"]
 mod checker;
 #[path = "properties/ops.rs"]
@@ -63,6 +65,12 @@ proptest! {
     #[test]
     fn a_mutex_keeps_its_promises(ops in ops::ops(Kind::Mutex)) {
         live(Kind::Mutex, &ops);
+    }
+
+    #[test]
+    fn a_node_of_a_quorum_is_sound_and_says_what_it_does(ops in ballots::ops()) {
+        let mut node = ballots::Node::new();
+        ops.iter().for_each(|op| node.act(op));
     }
 
     #[test]

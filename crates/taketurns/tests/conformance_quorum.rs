@@ -25,9 +25,11 @@ impl Quorum {
         Self { url: format!("quorum:{}", nodes.join(",")), _servers: Vec::new() }
     }
 
-    fn of_servers(flavor: Flavor) -> Self {
-        let start = |_| Server::builder(flavor).start().expect("a server");
-        let servers: Vec<Server> = (0..3).map(start).collect();
+    /// Two kinds of servers in one.
+    fn of_servers() -> Self {
+        let flavors = [Flavor::Redis, Flavor::Valkey, Flavor::Redis];
+        let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
+        let servers = Vec::from(servers);
         let nodes: Vec<_> = servers.iter().map(Server::url).collect();
         Self { url: format!("quorum:{}", nodes.join(",")), _servers: servers }
     }
@@ -56,4 +58,9 @@ impl Fixture for Quorum {
 mod memory {
     use super::*;
     taketurns_conformance::mutex_tests!(Quorum::of_memory());
+}
+
+mod servers {
+    use super::*;
+    taketurns_conformance::mutex_tests!(Quorum::of_servers());
 }

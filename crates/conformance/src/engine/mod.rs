@@ -1,5 +1,6 @@
 //! What the engine itself must do, request by request.
 
+mod ballots;
 mod kinds;
 mod leases;
 mod order;
@@ -7,6 +8,7 @@ mod pools;
 mod repeats;
 mod seeing;
 
+pub use ballots::*;
 pub use kinds::*;
 pub use leases::*;
 pub use order::*;
@@ -62,6 +64,13 @@ macro_rules! engine_tests {
             a_wait_for_a_member_ends_when_it_is_added
             a_held_member_that_is_removed_goes_at_its_release
             members_stay_until_they_are_removed
+            a_ballots_token_is_its_hint_or_the_next
+            a_token_that_is_written_back_leaves_the_number_of_the_grant
+            a_write_back_to_another_grant_changes_nothing
+            tickets_are_served_in_their_order_and_equal_ones_by_owner
+            a_settled_ticket_is_taken_as_it_is
+            a_lower_ticket_inquires_about_the_vote
+            a_vote_given_up_goes_to_the_lower_ticket
             looking_shows_who_holds_and_who_waits
             looking_changes_nothing
             a_listing_is_sorted_filtered_and_paged

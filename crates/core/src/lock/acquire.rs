@@ -22,7 +22,7 @@ impl Lock {
             }
             let ticket = acquire.ballot().and_then(|ballot| ballot.ticket);
             if let Some(ticket) = ticket.filter(|_| self.queue.is_ballot(spot)) {
-                spot = self.queue.move_to(spot, ticket.min(limits::TOKEN_MAX));
+                spot = self.queue.move_to(spot, ticket.min(limits::AGREED_MAX));
                 self.inquire(spot, work);
             }
             return self.queued(now, spot.0);
@@ -52,6 +52,7 @@ impl Lock {
             && let Some(opening) = self.opening(&acquire.ask)
         {
             let Ballot { hint, ticket, .. } = acquire.ballot().unwrap_or_default();
+            let ticket = ticket.map(|ticket| ticket.min(limits::AGREED_MAX));
             let (member, lease_ms) = (opening.member, acquire.lease_ms);
             let terms = Terms { member, lease_ms, handed: false, hint, ticket };
             let grant = self.grant(now, waiter(), terms);

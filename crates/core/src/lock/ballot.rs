@@ -39,7 +39,7 @@ impl Lock {
             let free = self.queue.next().max(self.last_token + 1).max(held);
             within_reach(ballot.hint, now).max(free)
         };
-        ballot.ticket.map_or_else(assigned, |ticket| ticket.min(limits::TOKEN_MAX))
+        ballot.ticket.map_or_else(assigned, |ticket| ticket.min(limits::AGREED_MAX))
     }
 
     /// Asked again by its holder: takes over the ticket, and gives up the vote if that is what is meant.
@@ -47,7 +47,7 @@ impl Lock {
     pub(super) fn vote_again(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Reply {
         let owner = acquire.owner;
         if let Some(ticket) = ballot.ticket {
-            let ticket = ticket.min(limits::TOKEN_MAX);
+            let ticket = ticket.min(limits::AGREED_MAX);
             self.holders.update(owner, |holder| {
                 holder.vote = holder.vote.map(|vote| Cast { ticket, ..vote });
             });

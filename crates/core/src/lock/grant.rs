@@ -121,7 +121,7 @@ impl Lock {
         let kept_by = holder.client;
         // While it holds, nobody else is given a token: so the last one is its own, or what others
         // who hold beside it were given.
-        let agreed = write_back.map_or(0, |write_back| write_back.token.min(limits::TOKEN_MAX));
+        let agreed = write_back.map_or(0, |write_back| write_back.token.min(limits::AGREED_MAX));
         self.last_token = self.last_token.max(agreed);
         // Never shorter: a renewal that was long under way must not end what a later one was promised.
         self.holders.update(owner, |holder| {

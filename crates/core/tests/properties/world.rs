@@ -334,7 +334,7 @@ impl World {
 }
 
 /// What goes over the wire comes out as it went in.
-fn said_and_heard(now: Now, request: &Request, step: &Step) {
+pub(crate) fn said_and_heard(now: Now, request: &Request, step: &Step) {
     let (verb, args) = wire::encode_request(request);
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     assert_eq!(wire::decode_request(verb, &args).as_ref(), Some(request));

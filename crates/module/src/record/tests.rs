@@ -94,7 +94,7 @@ fn to_find_that_no_lease_is_over_is_the_same_everywhere() {
     let mut pair = Pair::new();
     let renew = |owner: u128, lease_ms| {
         let owner = Owner::from_bits(owner);
-        Request::Renew { owner, client: CALLER, lease_ms }
+        Request::Renew { owner, client: CALLER, lease_ms, write_back: None }
     };
     pair.step(1_000, &ask(1, CALLER, Ask::Read));
     pair.step(2_000, &ask(2, CALLER, Ask::Read));

@@ -1,6 +1,6 @@
 //! The module's commands, as they may be sent.
 
-use taketurns_core::{Acquire, Ask, Label, Member, Owner, Request, Token, wire};
+use taketurns_core::{Acquire, Ask, Ballot, Label, Member, Owner, Request, Token, WriteBack, wire};
 
 use crate::desk::{Command, Desk, MEMBERS, read};
 use crate::model::{Means, Wanted};
@@ -188,10 +188,17 @@ impl Desk {
         let (request, means) = match self.rng.below(100) {
             0..35 => self.program_acquires(&key, lease_ms, waiter_lease_ms),
             35..50 => (Request::Refresh { client, waiter_lease_ms }, Means::Nothing),
-            50..58 => (
+            50..55 => (
                 Request::Renew { owner, client, lease_ms, write_back: None },
                 self.adopts(&key, owner, lease_ms),
             ),
+            // The number of the grant may be another by now: whoever is told so may still hold it.
+            55..58 => {
+                let (number, token) = (self.token(&key), self.token(&key));
+                let token = token.saturating_add(self.rng.next() % 2_000);
+                let write_back = Some(WriteBack { number, token });
+                (Request::Renew { owner, client, lease_ms, write_back }, Means::Nothing)
+            }
             58..80 => {
                 let bury_until_ms = if self.rng.percent(20) { u64::MAX } else { 0 };
                 (
@@ -243,7 +250,12 @@ impl Desk {
         lease_ms: u64,
         waiter_lease_ms: u64,
     ) -> (Request, Means) {
-        let ((owner, may_have_asked), (ask, _)) = (self.asker(), self.ask(key));
+        let ((mut owner, may_have_asked), (ask, _)) = (self.asker(), self.ask(key));
+        let ballot = self.rng.percent(40).then(|| self.ballot(key));
+        let gives_way = ballot.is_some_and(|ballot| ballot.yields.is_some());
+        if gives_way {
+            owner = self.owner(key);
+        }
         let acquire = Acquire {
             owner,
             client: self.client(),
@@ -251,12 +263,31 @@ impl Desk {
             lease_ms,
             waiter_lease_ms: self.rng.percent(60).then_some(waiter_lease_ms),
             not_after_ms: if self.rng.percent(5) { 0 } else { u64::MAX },
-            ballot: None,
+            ballot,
             label: Label::new("program", "fuzz").unwrap_or_default(),
         };
         let (key, owner) = (key.to_vec(), Some(owner));
+        if gives_way {
+            return (Request::Acquire(acquire), Means::Upsets(vec![key]));
+        }
         let wanted = Wanted { key, ask, lease_ms, owner, may_have_asked, bound_to: None };
         (Request::Acquire(acquire), Means::Acquire(wanted))
+    }
+
+    /// Around what was given out, and far from it.
+    fn ballot(&mut self, key: &[u8]) -> Ballot {
+        let token = self.token(key);
+        let near = token.saturating_add(self.rng.next() % 2_000);
+        let hint = [0, near, u64::MAX][self.rng.below(3)];
+        let ticket = match self.rng.below(8) {
+            0..4 => None,
+            4 => Some(near),
+            5 => Some(token.saturating_sub(1)),
+            6 => Some(self.rng.next() % 5),
+            _ => Some(u64::MAX - self.rng.next() % 3),
+        };
+        let yields = self.rng.percent(40).then_some(token);
+        Ballot { hint, ticket, yields }
     }
 }
 

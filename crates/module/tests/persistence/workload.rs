@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use taketurns_core::{Acquire, Ask, ClientId, Label, Lock, Member, Owner, Request, Snapshot};
+use taketurns_core::wire::decode;
+use taketurns_core::{
+    Acquire, Ask, Ballot, ClientId, Label, Lock, Member, Owner, Reply as Said, Request, Snapshot,
+    WriteBack,
+};
 use taketurns_servers::{Reply, Server, eventually};
 
 use crate::payload::ours;
@@ -53,6 +57,8 @@ pub(crate) struct Workload<'a> {
     programs: Vec<Program>,
     held: Vec<(String, Held)>,
     owners: Vec<(String, Owner, ClientId)>,
+    /// Grants that were asked for with a ballot, by number.
+    votes: Vec<(String, Owner, u64)>,
 }
 
 impl<'a> Workload<'a> {
@@ -65,6 +71,7 @@ impl<'a> Workload<'a> {
             programs: (1..4).map(|number| Program::of(server, "", number)).collect(),
             held: Vec::new(),
             owners: Vec::new(),
+            votes: Vec::new(),
         }
     }
 
@@ -176,35 +183,52 @@ impl<'a> Workload<'a> {
     fn program(&mut self, key: &str, number: u64) {
         let at = self.random.below(self.programs.len() as u64) as usize;
         let client = self.programs[at].id();
-        let member = || Member::new("x").expect("a member");
-        let asks = [Ask::Mutex, Ask::Write, Ask::Permits { take: 2, of: 3 }, Ask::Member(member())];
         let random = &mut self.random;
         let known = (!self.owners.is_empty()).then(|| random.of(&self.owners).clone());
         let (known_key, owner, _) = known.unwrap_or((key.to_owned(), Owner::from_bits(0), client));
-        let (key, request) = match random.below(12) {
+        let (key, request) = match random.below(16) {
             0..5 => {
                 let owner = Owner::from_bits(random.next().into());
                 self.owners.push((key.to_owned(), owner, client));
-                let acquire = Acquire {
-                    owner,
-                    client,
-                    ask: asks[(number % 4) as usize].clone(),
-                    lease_ms: 10 + random.below(900),
-                    waiter_lease_ms: Some(10 + random.below(900)).filter(|ms| ms % 5 > 0),
-                    not_after_ms: u64::MAX,
-                    ballot: None,
-                    label: Label::new("program", "works").expect("a label"),
-                };
-                (key.to_owned(), Request::Acquire(acquire))
+                let ballot = (random.below(2) == 0).then(|| ballot(random, None));
+                (key.to_owned(), acquire(random, number, owner, client, ballot))
             }
             5 | 6 => (known_key, Request::Renew { owner, client, lease_ms: 400, write_back: None }),
             7 => (known_key, Request::Release { owner, bury_until_ms: 0 }),
             8 => (known_key, Request::Release { owner, bury_until_ms: u64::MAX }),
             9 => (key.to_owned(), Request::Refresh { client, waiter_lease_ms: 300 }),
             10 => (key.to_owned(), Request::Tick),
-            _ => (key.to_owned(), Request::Resize { permits: 2 + random.below(3) as u32 }),
+            11 => (key.to_owned(), Request::Resize { permits: 2 + random.below(3) as u32 }),
+            12 => {
+                let ballot = ballot(random, None);
+                (known_key, acquire(random, 0, owner, client, Some(ballot)))
+            }
+            _ if self.votes.is_empty() => (key.to_owned(), Request::Tick),
+            // Mostly of one that is still held.
+            what => {
+                let last = self.votes.len() - 1;
+                let (key, owner, number) =
+                    self.votes[last - random.below(3).min(last as u64) as usize].clone();
+                let request = if what == 13 {
+                    let ballot = ballot(random, Some(number));
+                    acquire(random, 0, owner, client, Some(ballot))
+                } else {
+                    let token = number + random.below(2_000);
+                    let number = number + u64::from(random.below(8) == 0);
+                    let write_back = Some(WriteBack { number, token });
+                    Request::Renew { owner, client, lease_ms: 400, write_back }
+                };
+                (key, request)
+            }
         };
-        self.programs[at].ask(&key, &request);
+        let reply = self.programs[at].ask(&key, &request);
+        let answered = reply.text().and_then(|text| decode(text, |_| None));
+        if let (Request::Acquire(acquire), Some(Said::Granted(grant))) =
+            (&request, answered.map(|answered| answered.reply))
+        {
+            let vote = grant.vote.map(|vote| (key, acquire.owner, vote.number));
+            self.votes.extend(vote);
+        }
     }
 
     /// What any client may do to any key.
@@ -244,6 +268,35 @@ impl<'a> Workload<'a> {
             self.say(at, &command);
         }
     }
+}
+
+/// What a program asks of the key of this number.
+fn acquire(
+    random: &mut Random,
+    number: u64,
+    owner: Owner,
+    client: ClientId,
+    ballot: Option<Ballot>,
+) -> Request {
+    let member = Member::new("x").expect("a member");
+    let asks = [Ask::Mutex, Ask::Write, Ask::Permits { take: 2, of: 3 }, Ask::Member(member)];
+    Request::Acquire(Acquire {
+        owner,
+        client,
+        ask: asks[(number % 4) as usize].clone(),
+        lease_ms: 10 + random.below(900),
+        waiter_lease_ms: Some(10 + random.below(900)).filter(|ms| ms % 5 > 0),
+        not_after_ms: u64::MAX,
+        ballot,
+        label: Label::new("program", "works").expect("a label"),
+    })
+}
+
+/// Tickets are few, so that some are equal.
+fn ballot(random: &mut Random, yields: Option<u64>) -> Ballot {
+    let hint = *random.of(&[0, 1_000, u64::MAX]);
+    let ticket = *random.of(&[None, None, Some(5), Some(6), Some(u64::MAX)]);
+    Ballot { hint, ticket, yields }
 }
 
 /// Every key of a server: its digest and when it ends.

@@ -31,7 +31,8 @@ pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
 pub use taketurns_core::client::Origin;
 pub use taketurns_core::{
-    Acquire, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Wake, WakeEvent,
+    Acquire, Ballot, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Vote, Wake,
+    WakeEvent, WriteBack,
 };
 
 /// A future that an engine answers with. It must not need a runtime to be polled: the caller's may

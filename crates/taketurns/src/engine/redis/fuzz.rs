@@ -4,7 +4,7 @@
 //! A failure names its seed; everything comes from that.
 
 use redis::Value;
-use taketurns_core::wire;
+use taketurns_core::wire::{self, Verb};
 
 use super::marker::Marker;
 use super::net::url::Config;
@@ -23,7 +23,7 @@ impl Dice {
 }
 
 /// Bytes that mean something to some reader.
-const BYTES: &[u8] = b" \n-,0159afGNQFXsn/%:@?#[]{}\x00\xc3\xff";
+const BYTES: &[u8] = b" \n-,0159afGNQFIXsn/!%:@?#[]{}\x00\xc3\xff";
 const NUMBERS: [&str; 6] = ["18446744073709551615", "18446744073709551616", "-1", "1e9", "", "00"];
 
 fn damaged(dice: &mut Dice, genuine: &[u8]) -> Vec<u8> {
@@ -58,9 +58,10 @@ fn each(genuine: &[&str], mut read: impl FnMut(&[u8])) {
 #[test]
 fn no_reply_makes_its_reader_panic() {
     let owner = "0123456789abcdef";
-    let told = format!("5 0 F 3 4 -\n{owner} G 9 8 m\n{owner} G 9 8 ");
+    let told = format!("5 0 F 3 4 - -\n{owner} G 9 8 m\n{owner} G 9/7/5! 8 ");
     let replies = [
         "1700000000000 0 G 1700000000000001 1700000030000 ",
+        "1700000000000 0 N 1700000000000009/1700000000000001/1700000000000005! 1700000030000 ",
         "1700000000000 1 Q 4 2 1700000030000 -",
         "1700000000000 0 X quarantined 1700000030000",
         "1 0 X kind s4",
@@ -75,13 +76,34 @@ fn no_reply_makes_its_reader_panic() {
 #[test]
 fn no_wake_up_makes_its_reader_panic() {
     let owner = taketurns_core::Owner::from_bits(7);
-    let body = format!("{} 0123456789abcdef G 12 34 b", wire::public_id(owner));
-    let seal = wire::sha1_hex(wire::owner_text(owner) + &body);
-    each(&[&format!("{seal} {body}")], |bytes| {
-        if let Some(sealed) = wire::Sealed::parse(bytes) {
-            sealed.open(owner);
+    let id = wire::public_id(owner);
+    let events = ["G 12 34 b", "G 12/7/5! 34 ", "I 12"];
+    let bodies = events.map(|event| format!("{id} 0123456789abcdef {event}"));
+    // Sealed when it is damaged: otherwise nothing of it would be read.
+    let sealed = |body: &[u8]| {
+        let seal = wire::sha1_hex([wire::owner_text(owner).as_bytes(), body].concat());
+        [seal.as_bytes(), b" ", body].concat()
+    };
+    each(&bodies.each_ref().map(String::as_str), |bytes| {
+        for message in [bytes, &sealed(bytes)] {
+            if let Some(sealed) = wire::Sealed::parse(message) {
+                sealed.open(owner);
+            }
         }
     });
+}
+
+#[test]
+fn no_ballot_and_no_write_back_makes_its_reader_panic() {
+    let owner = wire::owner_text(taketurns_core::Owner::from_bits(7));
+    let words = [&owner, "0000000000000007", "m", "3000", "300", "1700000000000", "who\nwhy"];
+    let words = words.map(str::as_bytes);
+    each(&["1700000000000001 - -", "5 7 9", "18446744073709551615 4"], |bytes| {
+        wire::decode_request(Verb::Acquire, &[&words[..], &[bytes]].concat());
+        wire::decode_request(Verb::Renew, &[words[0], words[1], words[3], bytes]);
+    });
+    let ballot = wire::decode_request(Verb::Acquire, &[&words[..], &[b"5 7 9"]].concat());
+    assert!(ballot.is_some(), "undamaged it is read");
 }
 
 #[test]
@@ -106,11 +128,12 @@ fn no_marker_and_no_url_makes_its_reader_panic() {
 #[test]
 fn no_view_makes_its_reader_panic() {
     let holder = "ab\n0c\n12\nm\n30000\n1700000030000\n1700000000000\n10\n\nwho\nwhy";
+    let vote = "ab\n0c\n12\nm\n30000\n1700000030000\n1700000000000\n01 12 9\n\nwho\nwhy";
     let waiter = "ab\n0c\ns1/4\n30000\n1700000000000\nwho\nwhy";
-    let texts = [holder, waiter, "5 3000 1 0 ab", "3 1700000000000", "s4", "b-3", "l", "12"];
+    let texts = [holder, waiter, vote, "5 3000 1 0 ab", "3 1700000000000", "s4", "b-3", "l", "12"];
     let mut dice = Dice(1);
     each(&texts, |bytes| {
-        let mut text = || match dice.roll(6) {
+        let mut text = || match dice.roll(7) {
             0 => Value::Nil,
             1 => Value::Int(-1),
             2 => Value::BulkString(bytes.to_vec()),

@@ -101,7 +101,9 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
         ("LEASE_MIN", limits::LEASE_MS_MIN),
         ("LEASE_MAX", limits::LEASE_MS_MAX),
         ("RETENTION", limits::RETENTION_MS),
+        ("AGREED_MAX", limits::AGREED_MAX),
         ("TOKEN_CLOCK_MAX", limits::TOKEN_CLOCK_MAX),
+        ("HINT_AHEAD", limits::HINT_AHEAD_US),
     ] {
         let _ = writeln!(text, "local {name} = {value}");
     }

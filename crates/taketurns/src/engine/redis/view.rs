@@ -157,7 +157,8 @@ fn holder(text: &str, client: Option<Client>, now_ms: u64) -> Option<Option<Hold
         member: if member.is_empty() { None } else { Some(Member::new(member).ok()?) },
         held_ms: now_ms.saturating_sub(number(since_ms)?),
         left_ms: left_ms.min(lease_ms),
-        revoked: flags.ends_with('1'),
+        // A vote's number and ticket follow.
+        revoked: flags.get(1..2) == Some("1"),
     }))
 }
 

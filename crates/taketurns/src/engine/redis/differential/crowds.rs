@@ -1,7 +1,9 @@
 //! The bounds of a lock, which random requests hardly reach: the scripts stop where core does, and
 //! one step writes as much as a full lock needs.
 
-use taketurns_core::{Acquire, Ask, ClientId, Label, Member, Reply, Request, limits};
+use taketurns_core::{
+    Acquire, Ask, Ballot, ClientId, Label, Member, Reply, Request, Token, WriteBack, limits,
+};
 use taketurns_servers::{Flavor, Server, on_both};
 
 use super::life::{Life, owner};
@@ -122,6 +124,20 @@ on_both! {
         }
         assert!(matches!(story.acquire(1, Ask::Mutex), Reply::Refused(_)));
         assert!(matches!(story.acquire(0, Ask::Mutex), Reply::Granted(_)));
+        story.compare(flavor);
+    }
+
+    fn a_token_past_the_largest_is_the_largest(flavor: Flavor) {
+        let mut story = Story::new();
+        let ballot = Some(Ballot { hint: u64::MAX, ticket: Some(u64::MAX), yields: None });
+        let acquire = Acquire { ballot, ..story.request(1, Ask::Mutex) };
+        let (owner, client) = (acquire.owner, acquire.client);
+        let Reply::Granted(grant) = story.ask(Request::Acquire(acquire)) else { unreachable!() };
+        let number = grant.vote.expect("a vote").number;
+        let write_back = Some(WriteBack { number, token: u64::MAX });
+        let renew = Request::Renew { owner, client, lease_ms: LEASE_MS, write_back };
+        let Reply::Renewed(grant) = story.ask(renew) else { unreachable!() };
+        assert_eq!(grant.token.map(Token::raw), Some(limits::TOKEN_MAX));
         story.compare(flavor);
     }
 

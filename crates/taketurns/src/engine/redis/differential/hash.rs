@@ -43,20 +43,19 @@ impl Fields {
     }
 
     /// A list from its head to its tail, both ways.
-    fn list(&mut self, name: char, head: Option<u64>, tail: Option<u64>) -> Read<Vec<u64>> {
-        let (mut all, mut at, mut before) = (Vec::new(), head, None);
-        while let Some(number) = at {
-            if before
-                != self.take(&format!("<{name}{number}")).map(|text| int(&text)).transpose()?
-            {
-                return Err(format!("list {name}: {number} does not know what is before it"));
+    fn list(&mut self, name: char, head: &str, tail: &str) -> Read<Vec<String>> {
+        let end = |word: &str| (word != "-").then(|| word.to_owned());
+        let (mut all, mut at, mut before) = (Vec::new(), end(head), None);
+        while let Some(entry) = at {
+            if before != self.take(&format!("<{name}{entry}")) {
+                return Err(format!("list {name}: {entry} does not know what is before it"));
             }
-            all.push(number);
-            before = at;
-            at = self.take(&format!(">{name}{number}")).map(|text| int(&text)).transpose()?;
+            at = self.take(&format!(">{name}{entry}"));
+            all.push(entry.clone());
+            before = Some(entry);
         }
-        if before != tail || !all.is_sorted() {
-            return Err(format!("list {name} ends at {before:?}, not at {tail:?}, or is unsorted"));
+        if before != end(tail) {
+            return Err(format!("list {name} ends at {before:?}, not at {tail:?}"));
         }
         Ok(all)
     }
@@ -64,10 +63,6 @@ impl Fields {
 
 fn int(text: &str) -> Read<u64> {
     text.parse().map_err(|_| format!("{text:?} is no number"))
-}
-
-fn maybe(text: &str) -> Read<Option<u64>> {
-    if text == "-" { Ok(None) } else { int(text).map(Some) }
 }
 
 fn words<const N: usize>(text: &str) -> Read<[String; N]> {
@@ -154,11 +149,17 @@ fn holders(fields: &mut Fields, owners: &mut BTreeMap<String, String>) -> Read<V
             None if asks == "w" => 1_024,
             None => 1,
         };
+        let (flags, vote) = match flags.split_once(' ') {
+            Some((flags, vote)) => (flags, Some(numbers(vote)?)),
+            None => (flags, None),
+        };
+        let vote = vote.map(|[number, ticket]| json!({ "number": number, "ticket": ticket }));
         all.push(json!({
             "owner": owner(id)?, "client": client, "token": int(token)?, "ask": ask(asks)?,
             "member": (!member.is_empty()).then_some(member), "lease_ms": int(lease)?,
             "deadline_ms": int(deadline)?, "since_ms": int(since)?,
             "handed": flags.starts_with('1'), "revoked": flags.ends_with('1'),
+            "vote": vote,
             "label": { "who": who, "why": why },
         }));
     }
@@ -171,33 +172,50 @@ fn holders(fields: &mut Fields, owners: &mut BTreeMap<String, String>) -> Read<V
 
 fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, pool: bool) -> Read<Value> {
     let [count, head, tail, next, sweep] = words(&fields.take("q").unwrap_or("0 - - 0 -".into()))?;
-    let order = fields.list('q', maybe(&head)?, maybe(&tail)?)?;
+    let order = fields.list('q', &head, &tail)?;
     let mut places = Vec::new();
-    let mut lines: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-    for &place in &order {
+    let mut spots = Vec::new();
+    let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for place in &order {
         let text = fields.must(&format!("w{place}"))?;
         let parts: Vec<&str> = text.split('\n').collect();
         let [id, client, asks, lease, since, who, why] = parts[..] else {
             return Err(format!("{text:?} is no waiter"));
         };
         owners.insert(id.into(), format!("w{place}"));
-        lines.entry(format!("l{}", asks.get(1..).unwrap_or_default())).or_default().insert(place);
-        places.push(json!([place, {
+        let line = format!("l{}", asks.get(1..).unwrap_or_default());
+        lines.entry(line).or_default().push(place.clone());
+        let number = match place.split_once('.') {
+            Some((ticket, of)) if of == id => ticket,
+            Some(_) => return Err(format!("place {place} is not of its owner")),
+            None => place,
+        };
+        let number = int(number)?;
+        spots.push((number, id.to_owned()));
+        places.push(json!([number, {
             "owner": owner(id)?, "client": client, "ask": ask(asks)?, "lease_ms": int(lease)?,
-            "since_ms": int(since)?, "label": { "who": who, "why": why },
+            "since_ms": int(since)?, "ballot": place.contains('.'),
+            "label": { "who": who, "why": why },
         }]));
     }
     for (name, places) in lines.into_iter().filter(|_| pool) {
-        let [head, tail] = numbers(&fields.must(&name)?)?;
-        let line = fields.list('l', Some(head), Some(tail))?;
-        if !places.into_iter().eq(line) {
+        let [head, tail] = words(&fields.must(&name)?)?;
+        if fields.list('l', &head, &tail)? != places {
             return Err(format!("line {name} is not that of its waiters"));
         }
     }
     if int(&count)? != order.len() as u64 {
         return Err(format!("{} wait, not {count}", order.len()));
     }
-    Ok(json!({ "places": places, "next_place": int(&next)?, "sweep_at": maybe(&sweep)? }))
+    if !spots.is_sorted() {
+        return Err(format!("the places are out of order: {order:?}"));
+    }
+    let sweep_at = match order.iter().zip(&spots).find(|(place, _)| **place == sweep) {
+        Some((_, (number, id))) => Some(json!([number, owner(id)?])),
+        None if sweep == "-" => None,
+        None => return Err(format!("the sweep goes on at {sweep}, where nobody stands")),
+    };
+    Ok(json!({ "places": places, "next_place": int(&next)?, "sweep_at": sweep_at }))
 }
 
 fn clients(fields: &mut Fields) -> Read<Value> {
@@ -218,7 +236,8 @@ fn clients(fields: &mut Fields) -> Read<Value> {
 
 fn members(fields: &mut Fields) -> Read<Value> {
     let [count, head, tail, next, offer] = words(&fields.take("m").unwrap_or("0 - - 0 -".into()))?;
-    let free = fields.list('f', maybe(&head)?, maybe(&tail)?)?;
+    let free = fields.list('f', &head, &tail)?;
+    let free = free.iter().map(|number| int(number)).collect::<Read<Vec<_>>>()?;
     let by_number = fields.family('f');
     let mut all = Vec::new();
     let mut numbers = BTreeSet::new();
@@ -240,7 +259,8 @@ fn members(fields: &mut Fields) -> Read<Value> {
     if int(&count)? != all.len() as u64 {
         return Err(format!("there are {} members, not {count}", all.len()));
     }
-    Ok(json!({ "members": all, "next_free": int(&next)?, "offered": maybe(&offer)? }))
+    let offered = if offer == "-" { None } else { Some(int(&offer)?) };
+    Ok(json!({ "members": all, "next_free": int(&next)?, "offered": offered }))
 }
 
 fn tombs(fields: &mut Fields) -> Read<Value> {

@@ -6,6 +6,7 @@ use taketurns_core::{
     limits,
 };
 
+use super::ballots::Ballots;
 use super::sight::{ALL, Sight};
 use super::{Binding, CHANNEL, Tried};
 
@@ -15,10 +16,10 @@ const BEGIN_US: u64 = limits::TOKEN_CLOCK_MAX - 60_000_000;
 const MAX_LEASE_MS: u64 = 4_000;
 
 /// Splitmix64: small, and good enough to choose by.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+    pub(super) fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,11 +27,11 @@ impl Dice {
         (z ^ (z >> 31)) % below
     }
 
-    fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+    pub(super) fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.roll(all.len() as u64) as usize].clone()
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub(super) fn chance(&mut self, percent: u64) -> bool {
         self.roll(100) < percent
     }
 }
@@ -47,6 +48,7 @@ pub(super) struct Life {
     /// Those that hold, and those that wait.
     holding: Vec<Owner>,
     waiting: Vec<Owner>,
+    ballots: Ballots,
     /// Acquires of a crowd that are still to be sent.
     crowd: u32,
     /// So many hold it that an audit of every step takes too long.
@@ -57,7 +59,10 @@ impl Life {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
-        let kind = kinds[(seed % 4) as usize];
+        let (kind, percent) = match seed % 6 {
+            at @ 0..4 => (kinds[at as usize], 3),
+            _ => (Kind::Mutex, dice.one_of(&[50, 90])),
+        };
         let now_us = BEGIN_US + dice.roll(120_000_000);
         let binding = Binding {
             run: format!("{:040x}", 1),
@@ -77,6 +82,7 @@ impl Life {
             owners: 16,
             holding: Vec::new(),
             waiting: Vec::new(),
+            ballots: Ballots::new(percent),
             crowd: 0,
             is_crowded: false,
         }
@@ -174,6 +180,7 @@ impl Life {
     /// Who holds and who waits, as far as replies and wake-ups tell. Owners of leases that ran out
     /// are asked about too.
     fn follow(&mut self, request: &Request, step: &Step) {
+        self.ballots.follow(request, step);
         let owner = match request {
             Request::Acquire(acquire) => Some(acquire.owner),
             Request::Release { owner, .. } => Some(*owner),
@@ -211,12 +218,7 @@ impl Life {
                 client: self.client(),
                 waiter_lease_ms: self.mostly(&[300, 1_000, 3_000], &[9]),
             },
-            44..54 => Request::Renew {
-                owner: self.owner(),
-                client: self.client(),
-                lease_ms: self.mostly(&[10, 500, 2_000], &[9, 86_400_001]),
-                write_back: None,
-            },
+            44..54 => self.renew(),
             54..78 => Request::Release { owner: self.owner(), bury_until_ms: self.bury(now) },
             78..81 => self.break_(),
             81..83 => Request::ClientGone { client: self.client() },
@@ -233,7 +235,8 @@ impl Life {
     }
 
     fn acquire(&mut self, now: Now, crowd: bool) -> Request {
-        let owner = if crowd || self.dice.chance(70) { self.new_owner() } else { self.owner() };
+        let is_new = crowd || self.dice.chance(self.ballots.newcomers());
+        let owner = if is_new { self.new_owner() } else { self.owner() };
         let (who, why) = self.dice.one_of(&[("", ""), ("web1:7 x", ""), ("ü", "two words")]);
         Request::Acquire(Acquire {
             owner,
@@ -242,9 +245,21 @@ impl Life {
             lease_ms: self.mostly(&[10, 1_000, 5_000, 5_000], &[9]),
             waiter_lease_ms: self.mostly(&[None, Some(300), Some(3_000)], &[Some(9)]),
             not_after_ms: now.ms + self.mostly(&[10_000], &[0, 1]),
-            ballot: None,
+            ballot: self.ballots.ballot(&mut self.dice, now, owner),
             label: Label::new(who, why).expect("a label"),
         })
+    }
+
+    fn renew(&mut self) -> Request {
+        let owner = self.owner();
+        let last = self.stored.as_ref().and_then(|(lock, _)| lock.last_token());
+        let last = last.map_or(0, Token::raw);
+        Request::Renew {
+            owner,
+            client: self.client(),
+            lease_ms: self.mostly(&[10, 500, 2_000], &[9, 86_400_001]),
+            write_back: self.ballots.write_back(&mut self.dice, last, owner),
+        }
     }
 
     fn ask(&mut self) -> Ask {

@@ -4,6 +4,7 @@
 //! Everything comes from a seed, and a failure names it: `TAKETURNS_SEED=… cargo test -p taketurns
 //! differential` repeats it. `TAKETURNS_REQUESTS` sets how many requests are tried.
 
+mod ballots;
 mod crowds;
 mod hash;
 mod life;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use taketurns_core::wire::{self, Answered, Sealed, Verb, sha1_hex};
-use taketurns_core::{Now, Owner, Reply, Request, Wake};
+use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent};
 use taketurns_servers::resp::{self, Connection};
 use taketurns_servers::{Flavor, Server};
 
@@ -43,6 +44,31 @@ struct Tried {
     sight: Option<Sight>,
     state: serde_json::Value,
     forget_at_ms: Option<u64>,
+}
+
+/// What a lock does as one node's part of a quorum.
+const QUORUM: [&str; 3] = ["inquired", "gave way", "written back"];
+
+impl Tried {
+    fn of_a_quorum(&self) -> [Option<&'static str>; 3] {
+        let inquired = |wake: &Wake| matches!(wake.event, WakeEvent::Inquired { .. });
+        let gave_way = match (&self.request, &self.reply) {
+            (Request::Acquire(acquire), Reply::Queued(_)) => {
+                let granted = |wake: &Wake| matches!(wake.event, WakeEvent::Granted(_));
+                let yields = acquire.ballot.and_then(|ballot| ballot.yields);
+                yields.is_some() && self.wakes.iter().any(granted)
+            }
+            _ => false,
+        };
+        let written_back = match (&self.request, &self.reply) {
+            (Request::Renew { write_back: Some(written), .. }, Reply::Renewed(grant)) => {
+                grant.token.is_some_and(|token| token.raw() == written.token)
+            }
+            _ => false,
+        };
+        let is = [self.wakes.iter().any(inquired), gave_way, written_back];
+        std::array::from_fn(|at| is[at].then_some(QUORUM[at]))
+    }
 }
 
 #[test]
@@ -76,16 +102,18 @@ fn compare(flavor: Flavor) {
                 let what = format!("{:?}", one.reply);
                 let what = what.split(['(', ' ']).next().unwrap_or_default().to_owned();
                 *seen.entry(what).or_insert(0) += 1;
+                let quorum = one.of_a_quorum().into_iter().flatten();
+                quorum.for_each(|what| *seen.entry(what.to_owned()).or_insert(0) += 1);
             }
             rig.play(seed, &batch);
         }
         rig.connection.command(&["DEL", KEY]).expect("the server answers");
     }
     // A test of nothing would pass too.
-    for reply in
-        ["Granted", "Queued", "Busy", "Refreshed", "Renewed", "Revoked", "Released", "Left"]
-    {
-        assert!(seen.get(reply).is_some_and(|count| *count > 50), "{reply} hardly came: {seen:?}");
+    let replies =
+        ["Granted", "Queued", "Busy", "Refreshed", "Renewed", "Revoked", "Released", "Left"];
+    for what in replies.into_iter().chain(QUORUM).filter(|_| fixed.is_none()) {
+        assert!(seen.get(what).is_some_and(|count| *count > 50), "{what} hardly came: {seen:?}");
     }
 }
 

@@ -1,8 +1,12 @@
 -- Hold the lock, or wait for it. The same answer however often it is sent.
--- ARGV: owner, client, what is asked for, lease, waiter lease or -, not after, label
+-- ARGV: owner, client, what is asked for, lease, waiter lease or -, not after, label; and, if a majority
+-- of nodes decides, a ballot: "hint ticket yields", with - for none
 
 local owner, client, ask = ARGV[1], ARGV[2], ARGV[3]
 local lease, waiter_lease, not_after = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local hint, ticket, yields = string.match(ask == 'm' and ARGV[8] or '', '^(%d+) (%S+) (%S+)$')
+hint = tonumber(hint)
+ticket = ticket and ticket ~= '-' and digits(token_of(ticket)) or nil
 
 local function kind_of_ask()
   local letter = string.sub(ask, 1, 1)
@@ -20,7 +24,50 @@ local function is_possible()
 end
 
 local function queued(place)
-  return 'Q ' .. place .. ' ' .. front() .. ' ' .. recheck() .. ' ' .. quarantined()
+  return 'Q ' .. number_of(place) .. ' ' .. front() .. ' ' .. recheck() .. ' ' .. quarantined()
+end
+
+-- Tells the holder, if whoever has just come to stand here comes before it.
+local function inquire(place)
+  -- Only a mutex has votes, and that has one holder.
+  if kind ~= 'm' or queue.head ~= place or holders.count == 0 then return end
+  local h = holder(1)
+  if is_inquired(h) then wake(h.client, h.owner, 'I ' .. h.number) end
+end
+
+local function enter(w)
+  local place
+  if hint then
+    -- Behind all of whom the node knows.
+    local free = higher(queue.next, digits(last_token + 1))
+    local h = holders.count > 0 and holder(1)
+    if h and h.number then free = higher(free, successor(h.ticket)) end
+    place = stand_at(ticket or higher(digits(within_reach(hint)), free), w)
+  else
+    place = stand(queue.tail, queue.next, nil, w)
+  end
+  count_in(client, waiter_lease)
+  inquire(place)
+  return place
+end
+
+-- Asked again by its holder, with a ballot: takes over the ticket, and gives up the vote if that is
+-- what is meant. Whoever is first in line then is handed it, and be it the same one.
+local function vote_again(h)
+  h.ticket = ticket or h.ticket
+  local waits = waiter_lease and is_lease(waiter_lease) and queue.count < QUEUE_MAX
+  if not (yields == h.number and waits) then
+    save_holder(h)
+    return granted('G', h)
+  end
+  drop_holder(h)
+  -- What it is given next is to have a larger number than what it gave up, also if this node has
+  -- forgotten since how large that was.
+  last_token = math.max(last_token, within_reach(hint))
+  h.client = client
+  local place = stand_near_the_head(h.ticket, h)
+  count_in(client, waiter_lease)
+  return queued(place)
 end
 
 local function newcomer()
@@ -37,7 +84,7 @@ local function newcomer()
       local member = open_member(string.match(ask, '^n(.*)$'))
       if member then return granted('G', grant(w, member, lease, false)) end
     elseif queue.count == 0 and fits(ask) then
-      return granted('G', grant(w, nil, lease, false))
+      return granted('G', grant(w, nil, lease, false, hint, ticket))
     end
   end
   if not waiter_lease then
@@ -47,17 +94,21 @@ local function newcomer()
   if queue.count >= QUEUE_MAX then return 'X full' end
   -- Free members were passed by, though nobody stands before the newcomer.
   if now < quarantine then members.offer = members.head end
-  return queued(push(w, waiter_lease))
+  return queued(enter(w))
 end
 
 return step({ 'o' .. owner, 'b' .. owner, 'c' .. client }, function()
   local h = holder_of(owner)
-  if h then return granted('G', h) end
-  local place = string.match(get('o' .. owner) or '', '^w(%d+)$')
+  if h then return h.number and hint and vote_again(h) or granted('G', h) end
+  local place = place_of(owner)
   if not place then return newcomer() end
   if waiter_lease then
     if not is_lease(waiter_lease) then return 'X lease' end
     keep_alive(client, waiter_lease)
+  end
+  if ticket and is_ballot(place) then
+    place = move_to(place, ticket)
+    inquire(place)
   end
   return queued(place)
 end)

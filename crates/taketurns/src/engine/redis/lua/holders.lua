@@ -1,18 +1,21 @@
 -- Who holds the lock: in slots without gaps, so that all can be looked at.
 
 local function holder(slot)
-  local owner, client, token, ask, lease, deadline, since, handed, revoked, member, label =
-    string.match(get('h' .. slot), '^(%x+)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)(%d)\n'
-      .. '([^\n]*)\n(.*)$')
+  local owner, client, token, ask, lease, deadline, since, handed, revoked, vote, member, label =
+    string.match(get('h' .. slot), '^(%x+)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)(%d)'
+      .. '([^\n]*)\n([^\n]*)\n(.*)$')
+  local number, ticket = string.match(vote, '^ (%d+) (%d+)$')
   return { slot = slot, owner = owner, client = client, token = token, ask = ask,
     lease = tonumber(lease), deadline = tonumber(deadline), since = tonumber(since),
-    handed = handed == '1', revoked = revoked == '1', member = member, label = label }
+    handed = handed == '1', revoked = revoked == '1', number = number, ticket = ticket,
+    member = member, label = label }
 end
 
 local function save_holder(h)
   set('h' .. h.slot, h.owner .. '\n' .. h.client .. '\n' .. h.token .. '\n' .. h.ask .. '\n'
     .. h.lease .. '\n' .. h.deadline .. '\n' .. h.since .. '\n' .. (h.handed and '1' or '0')
-    .. (h.revoked and '1' or '0') .. '\n' .. h.member .. '\n' .. h.label)
+    .. (h.revoked and '1' or '0') .. (h.number and ' ' .. h.number .. ' ' .. h.ticket or '')
+    .. '\n' .. h.member .. '\n' .. h.label)
 end
 
 local function holder_of(owner)
@@ -90,18 +93,42 @@ local function renew(h, client, lease)
   answered(kept_by, h.owner)
 end
 
--- Mints the token and takes the holder in.
-local function grant(w, member, lease, handed)
-  last_token = math.max(last_token + 1, math.min(now_us, TOKEN_CLOCK_MAX))
+-- A hint, as far as it is not too far ahead of our own clock.
+local function within_reach(hint)
+  return math.min(hint, math.min(now_us, TOKEN_CLOCK_MAX) + HINT_AHEAD)
+end
+
+-- The next token: more than the last, and at least the clock. The nodes of a quorum would never agree
+-- on a clock, so they follow the hint of whoever asks, and their own only where they know of no token.
+local function mint(hint)
+  local floor = math.min(now_us, TOKEN_CLOCK_MAX)
+  if hint and last_token == 0 then
+    floor = math.max(within_reach(hint), floor)
+  elseif hint then
+    floor = within_reach(hint)
+  end
+  last_token = math.max(last_token + 1, floor)
+  return digits(last_token)
+end
+
+-- Mints the token and takes the holder in. One with a ballot has a hint, and maybe a ticket.
+local function grant(w, member, lease, handed, hint, ticket)
+  local number = mint(hint)
   if member then hold_member(member) end
   holders.count, holders.weight = holders.count + 1, holders.weight + weight_of(w.ask)
-  local h = { slot = holders.count, owner = w.owner, client = w.client, token = digits(last_token),
-    ask = w.ask, member = member or '', lease = w.lease, deadline = now + lease, since = now,
-    handed = handed, revoked = false, label = w.label }
+  local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = w.ask,
+    member = member or '', lease = w.lease, deadline = now + lease, since = now, handed = handed,
+    revoked = false, number = hint and number, ticket = ticket or number, label = w.label }
   save_holder(h)
   set('o' .. h.owner, 'h' .. h.slot)
   widen(h.deadline)
   return h
+end
+
+-- Does somebody wait with a lower ticket than this holder's? It may be dead by now: whoever gives way
+-- finds out.
+local function is_inquired(h)
+  return h.number and queue.head and not precedes(h.ticket, h.owner, queue.head)
 end
 
 local function is_lease(lease)

@@ -1,32 +1,47 @@
--- Lists of numbers that only grow: append at the end, unlink anywhere, each in a few fields.
+-- Lists: append at the end, insert and unlink anywhere, each in a few fields. What is in them is text,
+-- and stays as it was stored.
 
 local function after(list, at)
-  if at ~= list.tail then return tonumber(get('>' .. list.p .. at)) end
+  if at ~= list.tail then return get('>' .. list.p .. at) or nil end
 end
 
-local function append(list, at)
-  if list.tail then
-    set('>' .. list.p .. list.tail, at)
-    set('<' .. list.p .. at, list.tail)
+local function before(list, at)
+  if at ~= list.head then return get('<' .. list.p .. at) or nil end
+end
+
+-- Puts `at` between two that are neighbours, or at an end if there is none on that side.
+local function link(list, front, at, behind)
+  local p = list.p
+  if front then
+    set('>' .. p .. front, at)
+    set('<' .. p .. at, front)
   else
     list.head = at
   end
-  list.tail = at
+  if behind then
+    set('>' .. p .. at, behind)
+    set('<' .. p .. behind, at)
+  else
+    list.tail = at
+  end
+end
+
+local function append(list, at)
+  link(list, list.tail, at, nil)
 end
 
 local function unlink(list, at)
-  local p, before, behind = list.p, nil, after(list, at)
-  if at ~= list.head then before = tonumber(get('<' .. p .. at)) end
-  if before then
+  local p, front, behind = list.p, before(list, at), after(list, at)
+  if front then
     del('<' .. p .. at)
-    if behind then set('>' .. p .. before, behind) else del('>' .. p .. before) end
+    if behind then set('>' .. p .. front, behind) else del('>' .. p .. front) end
   else
     list.head = behind
   end
   if behind then
     del('>' .. p .. at)
-    if before then set('<' .. p .. behind, before) else del('<' .. p .. behind) end
+    if front then set('<' .. p .. behind, front) else del('<' .. p .. behind) end
   else
-    list.tail = before
+    list.tail = front
   end
 end

@@ -3,7 +3,7 @@
 
 local function free_again(member)
   local number = members.next
-  members.next = number + 1
+  members.next = digits(number + 1)
   set('m' .. member, 'f' .. number)
   set('f' .. number, member)
   append(members, number)
@@ -12,7 +12,7 @@ end
 
 -- Takes a member out of the list, if it is free.
 local function take_free(member)
-  local number = tonumber(string.match(get('m' .. member) or '', '^f(%d+)$'))
+  local number = string.match(get('m' .. member) or '', '^f(%d+)$')
   if not number then return false end
   if members.offer == number then members.offer = after(members, number) end
   unlink(members, number)
@@ -35,13 +35,13 @@ local function give_back(member)
 end
 
 local function was_offered(number)
-  return not members.offer or number < members.offer
+  return not members.offer or tonumber(number) < tonumber(members.offer)
 end
 
 -- The member that a newcomer may take at once: one of this name, or any.
 local function open_member(wanted)
   if wanted then
-    local number = tonumber(string.match(get('m' .. wanted) or '', '^f(%d+)$'))
+    local number = string.match(get('m' .. wanted) or '', '^f(%d+)$')
     if number and was_offered(number) then return wanted end
   elseif members.head and was_offered(members.head) then
     return get('f' .. members.head)

@@ -91,7 +91,7 @@ local function line(name)
   local it = lines[name]
   if not it then
     local head, tail = string.match(get(name) or '', '^(%d+) (%d+)$')
-    it = { p = 'l', head = tonumber(head), tail = tonumber(tail) }
+    it = { p = 'l', head = head, tail = tail }
     lines[name] = it
   end
   return it
@@ -114,10 +114,43 @@ local function waiter(place)
     since = tonumber(since), label = label }
 end
 
-local function push(w, waiter_lease)
-  local place = queue.next
-  queue.next, queue.count = place + 1, queue.count + 1
-  append(queue, place)
+local function number_of(place)
+  return string.match(place, '^%d+')
+end
+
+-- Is the number of this place a ticket?
+local function is_ballot(place)
+  return string.find(place, '.', 1, true) ~= nil
+end
+
+-- Numbers as text: there is no end to places, but one to what Lua counts without gaps.
+local function is_lower(number, other)
+  if #number ~= #other then return #number < #other end
+  return number < other
+end
+
+local function higher(number, other)
+  return is_lower(number, other) and other or number
+end
+
+local function successor(number)
+  local rest, digit, nines = string.match('0' .. number, '^(%d*)([0-8])(9*)$')
+  return (string.gsub(rest .. (digit + 1) .. string.rep('0', #nines), '^0', ''))
+end
+
+-- Does this number of this owner come before the place? Equal numbers, of which at least one is a
+-- ticket, are told apart by owner.
+local function precedes(number, owner, place)
+  local other = number_of(place)
+  if number ~= other then return is_lower(number, other) end
+  return owner < (string.match(place, '%.(%x+)$') or waiter(place).owner)
+end
+
+-- Stands a waiter between two neighbours.
+local function stand(front, place, behind, w)
+  queue.count = queue.count + 1
+  queue.next = higher(queue.next, successor(number_of(place)))
+  link(queue, front, place, behind)
   if kind == 'p' then
     local name = line_name(w.ask)
     append(line(name), place)
@@ -126,17 +159,40 @@ local function push(w, waiter_lease)
   set('w' .. place, w.owner .. '\n' .. w.client .. '\n' .. w.ask .. '\n' .. w.lease .. '\n'
     .. w.since .. '\n' .. w.label)
   set('o' .. w.owner, 'w' .. place)
-  local client = client_of(w.client)
-  if not client then
-    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {}, at = {}, open = 0 }
-    clients[w.client] = client
-  end
-  client.waiting = client.waiting + 1
-  keep_alive(w.client, waiter_lease)
   return place
 end
 
-local function leave(place, w)
+-- Stands a waiter at its ticket, which is sought from the tail.
+local function stand_at(ticket, w)
+  local front, behind = queue.tail, nil
+  while front and precedes(ticket, w.owner, front) do
+    front, behind = before(queue, front), front
+  end
+  return stand(front, ticket .. '.' .. w.owner, behind, w)
+end
+
+-- The same, sought from the head.
+local function stand_near_the_head(ticket, w)
+  local front, behind = nil, queue.head
+  while behind and not precedes(ticket, w.owner, behind) do
+    front, behind = behind, after(queue, behind)
+  end
+  return stand(front, ticket .. '.' .. w.owner, behind, w)
+end
+
+-- One more place of this client.
+local function count_in(id, waiter_lease)
+  local client = client_of(id)
+  if not client then
+    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {}, at = {}, open = 0 }
+    clients[id] = client
+  end
+  client.waiting = client.waiting + 1
+  keep_alive(id, waiter_lease)
+end
+
+-- Takes a waiter out of all but what is known of its client.
+local function take_out(place, w)
   if queue.sweep == place then queue.sweep = after(queue, place) end
   unlink(queue, place)
   queue.count = queue.count - 1
@@ -147,9 +203,26 @@ local function leave(place, w)
   end
   del('w' .. place)
   del('o' .. w.owner)
+end
+
+local function leave(place, w)
+  take_out(place, w)
   local client = client_of(w.client)
   client.waiting = client.waiting - 1
   save_client(w.client, client)
+end
+
+-- Moves a waiter to another ticket.
+local function move_to(place, ticket)
+  if number_of(place) == ticket then return place end
+  local w = waiter(place)
+  take_out(place, w)
+  return stand_at(ticket, w)
+end
+
+-- Where an owner waits, if it does.
+local function place_of(owner)
+  return string.match(get('o' .. owner) or '', '^w(.+)$')
 end
 
 -- Looks at the next few places in turn and drops those of the dead, so that they can't pile up

@@ -20,7 +20,7 @@ return step({ 'o' .. owner, 'b' .. owner }, function()
     drop_holder(h)
     return 'R'
   end
-  local place = tonumber(string.match(get('o' .. owner) or '', '^w(%d+)$'))
+  local place = place_of(owner)
   if not place then return 'H' end
   leave(place, waiter(place))
   return 'L'

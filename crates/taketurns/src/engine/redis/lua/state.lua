@@ -9,9 +9,12 @@
 --   z        until when nobody is granted (quarantine)
 --   e        era: "number began"     a clock set back begins a new one
 --   h        holders: "count weight first last", first and last bound when their leases end
---   h<slot>  a holder                o<owner>   where an owner is: h<slot> or w<place>
---   q        queue: "count head tail next sweep"
---   w<place> a waiter                c<client>  "deadline waiter-lease waiting era [handed owners]"
+--   h<slot>  a holder: its eighth line has two flags (handed, revoked) and, if it is a vote of a
+--            quorum's node, its number and ticket: "10 number ticket"
+--   o<owner> where an owner is: h<slot> or w<place>
+--   q        queue: "count head tail next sweep", the list being in the order of the places
+--   w<place> a waiter; the place is its number, or "ticket.owner" if it was asked for with a ballot
+--   c<client> "deadline waiter-lease waiting era [handed owners]"
 --   l        the line of those who take any member of a pool: "head tail"
 --   l<name>  the line of those who want this member
 --   m        members: "count head tail next offer", the list being that of the free ones
@@ -56,16 +59,21 @@ local function del(field)
   dirty[field] = true
 end
 
--- Tokens have more digits than Lua prints of a number.
+-- Tokens and tickets have more digits than Lua prints of a number.
 local function digits(number)
   return string.format('%.0f', number)
+end
+
+-- A number of a request, however large: past the largest token all are the same.
+local function token_of(text)
+  return math.min(tonumber(text), AGREED_MAX)
 end
 
 local kind, last_token, seen, quarantine
 local era = { number = 0, began = 0 }
 local holders = { count = 0, weight = 0, first = 0, last = 0 }
-local queue = { p = 'q', count = 0, next = 0 }
-local members = { p = 'f', count = 0, next = 0 }
+local queue = { p = 'q', count = 0, next = '0' }
+local members = { p = 'f', count = 0, next = '0' }
 local tombs = { first = 0, next = 0 }
 local existed, had_members
 
@@ -75,8 +83,9 @@ local left, more, wakes = STEP_MAX, 0, {}
 -- A list in one field: "count head tail next extra", with - for none.
 local function unpack_list(list, text, extra)
   local count, head, tail, next, last = string.match(text, '^(%d+) (%S+) (%S+) (%d+) (%S+)$')
-  list.count, list.next = tonumber(count), tonumber(next)
-  list.head, list.tail, list[extra] = tonumber(head), tonumber(tail), tonumber(last)
+  local function entry(word) return word ~= '-' and word or nil end
+  list.count, list.next = tonumber(count), next
+  list.head, list.tail, list[extra] = entry(head), entry(tail), entry(last)
 end
 
 local function pack_list(list, extra)

@@ -69,7 +69,8 @@ local function next_for_a_member()
   while members.offer do
     local member = get('f' .. members.offer)
     local by_name, any = line('l' .. member).head, line('l').head
-    local place = by_name and any and math.min(by_name, any) or by_name or any
+    local place = by_name or any
+    if by_name and any and is_lower(any, by_name) then place = any end
     if place then
       local w = waiter(place)
       return is_live(w.client) and 'grant' or 'skip', place, w, member
@@ -81,6 +82,14 @@ local function next_for_a_member()
     local w = waiter(queue.head)
     if not is_live(w.client) then return 'skip', queue.head, w end
   end
+end
+
+-- What a holder is told of its grant. A vote's token is followed by its number and ticket, with a mark
+-- if it is inquired about.
+local function granted(letter, h)
+  local vote = ''
+  if h.number then vote = '/' .. h.number .. '/' .. h.ticket .. (is_inquired(h) and '!' or '') end
+  return letter .. ' ' .. h.token .. vote .. ' ' .. h.deadline .. ' ' .. h.member
 end
 
 local function settle()
@@ -105,8 +114,9 @@ local function settle()
       local lease = math.min(w.lease, client.lease)
       hand_to(client, w.owner)
       leave(place, w)
-      local h = grant(w, member, lease, true)
-      wake(w.client, w.owner, 'G ' .. h.token .. ' ' .. h.deadline .. ' ' .. h.member)
+      local hint = is_ballot(place) and 0 or nil
+      local h = grant(w, member, lease, true, hint, number_of(place))
+      wake(w.client, w.owner, granted('G', h))
     else
       leave(place, w)
       if what == 'refuse' then wake(w.client, w.owner, kind_mismatch()) end
@@ -125,11 +135,7 @@ end
 
 -- Where the queue begins, or will.
 local function front()
-  return queue.head or queue.next
-end
-
-local function granted(letter, h)
-  return letter .. ' ' .. h.token .. ' ' .. h.deadline .. ' ' .. h.member
+  return queue.head and number_of(queue.head) or queue.next
 end
 
 -- One step, from what it reads to its answer. `request` is what this script is about; everything else

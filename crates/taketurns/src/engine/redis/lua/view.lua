@@ -29,7 +29,7 @@ local count = tonumber(string.match(meta[7] or '0', '^(%d+)'))
 for slot = 1, count do
   local text = get('h' .. slot)
   local client, member = string.match(text,
-    '^%x+\n(%x+)\n%d+\n[^\n]*\n%d+\n%d+\n%d+\n%d%d\n([^\n]*)\n')
+    '^%x+\n(%x+)\n%d+\n[^\n]*\n%d+\n%d+\n%d+\n%d%d[^\n]*\n([^\n]*)\n')
   holders[#holders + 1] = text
   holders[#holders + 1] = get('c' .. client)
   if member ~= '' then
@@ -39,13 +39,13 @@ for slot = 1, count do
 end
 
 local waiting, place = string.match(meta[8] or '0 - - 0 -', '^(%d+) (%S+)')
-place = tonumber(place)
+place = place ~= '-' and place or nil
 for _ = 1, tonumber(ARGV[1]) do
   if not place then break end
   local text = get('w' .. place)
   waiters[#waiters + 1] = text
   waiters[#waiters + 1] = get('c' .. string.match(text, '^%x+\n(%x+)\n'))
-  place = tonumber(get('>q' .. place))
+  place = get('>q' .. place)
 end
 
 local free = tonumber(string.match(meta[9] or '0 - - 0 -', '^%d+ (%S+)'))
