@@ -24,7 +24,7 @@ use super::net::url::Failover;
 /// How many runs of the past a marker remembers.
 const KNOWN_MAX: usize = 8;
 /// The first word of a marker, so that another form can be told from this one.
-pub(super) const FORM: &str = "taketurns1";
+pub(super) const FORM: &str = "taketurns2";
 
 /// Scripts print no number of more digits than this one, with what may be added to it, as it is. In
 /// the year 3000 or so.

@@ -127,7 +127,7 @@ on_both! {
         story.compare(flavor);
     }
 
-    fn a_token_past_the_largest_is_the_largest(flavor: Flavor) {
+    fn a_token_past_any_that_is_agreed_on_is_cut_off(flavor: Flavor) {
         let mut story = Story::new();
         let ballot = Some(Ballot { hint: u64::MAX, ticket: Some(u64::MAX), yields: None });
         let acquire = Acquire { ballot, ..story.request(1, Ask::Mutex) };
@@ -137,7 +137,7 @@ on_both! {
         let write_back = Some(WriteBack { number, token: u64::MAX });
         let renew = Request::Renew { owner, client, lease_ms: LEASE_MS, write_back };
         let Reply::Renewed(grant) = story.ask(renew) else { unreachable!() };
-        assert_eq!(grant.token.map(Token::raw), Some(limits::TOKEN_MAX));
+        assert_eq!(grant.token.map(Token::raw), Some(limits::AGREED_MAX));
         story.compare(flavor);
     }
 
