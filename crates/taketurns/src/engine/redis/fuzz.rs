@@ -108,7 +108,7 @@ fn no_ballot_and_no_write_back_makes_its_reader_panic() {
 
 #[test]
 fn no_marker_and_no_url_makes_its_reader_panic() {
-    each(&["taketurns1 ab12 1700000000000 0 60000 ab,cd", "taketurns1 ab12 1 2 3 "], |bytes| {
+    each(&["taketurns2 ab12 1700000000000 0 60000 ab,cd", "taketurns2 ab12 1 2 3 "], |bytes| {
         if let Some(text) = std::str::from_utf8(bytes).ok()
             && let Some(marker) = Marker::parse(text)
         {

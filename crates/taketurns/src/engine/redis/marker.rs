@@ -219,11 +219,11 @@ mod tests {
             let marker = Marker { known, ..marker("x") };
             assert_eq!(Marker::parse(&marker.to_string()), Some(marker));
         }
-        for text in ["", "x", "taketurns1 a 1 2", "taketurns2 a 1 2 3 ", "taketurns1 a b 2 3 "] {
+        for text in ["", "x", "taketurns2 a 1 2", "taketurns1 a 1 2 3 ", "taketurns2 a b 2 3 "] {
             assert_eq!(Marker::parse(text), None, "{text:?}");
         }
         for absurd in ["99999999999999 2 3", "1 99999999999999 3", "1 2 86400001"] {
-            assert_eq!(Marker::parse(&format!("taketurns1 a {absurd} ")), None, "{absurd}");
+            assert_eq!(Marker::parse(&format!("taketurns2 a {absurd} ")), None, "{absurd}");
         }
     }
 
