@@ -137,7 +137,12 @@ fn need_tools() -> Result<(), String> {
 fn run_all(tasks: &[Task]) -> Result<(), String> {
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
-        let status = cargo(task.args).envs(task.env.iter().copied()).status();
+        let mut command = cargo(task.args);
+        command.envs(task.env.iter().copied());
+        if std::env::var_os(THREADS).is_none() {
+            command.env(THREADS, test_threads().to_string());
+        }
+        let status = command.status();
         let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
         if !status.success() {
             return Err(format!(
@@ -148,6 +153,14 @@ fn run_all(tasks: &[Task]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// How many tests run at a time, as the tests themselves read it.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Twice as many as there are cores: most tests wait most of the time, for servers and for leases.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Every example of the library, run as a reader would.
