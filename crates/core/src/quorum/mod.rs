@@ -169,7 +169,7 @@ impl Candidate {
         self.nodes[node].answered(sent.what, is_answer);
         match (sent.what, heard) {
             (what, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
-                self.granted(node, &grant, Some(anchor), &mut sends);
+                self.granted(node, &grant, Some(anchor));
                 if let What::Renew { round, .. } = what {
                     self.nodes[node].renewed = self.nodes[node].renewed.max(round);
                 }
@@ -210,7 +210,7 @@ impl Candidate {
         let mut sends = Vec::new();
         self.note_loss(now_us);
         match event {
-            WakeEvent::Granted(grant) => self.granted(node, grant, None, &mut sends),
+            WakeEvent::Granted(grant) => self.granted(node, grant, None),
             WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
             WakeEvent::Revoked => self.nodes[node].revoked = true,
             WakeEvent::Refused(refusal) => {
@@ -232,7 +232,7 @@ impl Candidate {
     ) -> Vec<Send> {
         let mut sends = Vec::new();
         self.note_loss(now_us);
-        self.granted(node, grant, Some(anchor), &mut sends);
+        self.granted(node, grant, Some(anchor));
         self.advance(now_us, &mut sends);
         sends
     }
@@ -418,18 +418,12 @@ impl Candidate {
         })
     }
 
-    fn granted(
-        &mut self,
-        node: usize,
-        grant: &Grant,
-        anchor: Option<Anchor>,
-        sends: &mut Vec<Send>,
-    ) {
+    fn granted(&mut self, node: usize, grant: &Grant, anchor: Option<Anchor>) {
         let given_up = self.nodes[node].granted(grant, anchor);
-        if let Some(number) = given_up.filter(|_| self.is_running() && self.ticket.is_some()) {
-            // The node has not heard that we gave it up.
-            self.nodes[node].yields = Some(number);
-            self.ask_node(node, Some(number), sends);
+        if given_up.is_some() && self.is_running() && self.ticket.is_some() {
+            // The node has not heard that we gave it up. It is told by the next tick, not now: were it one
+            // that has forgotten how large its numbers were, the two of us would go on at full speed.
+            self.nodes[node].yields = given_up;
         }
     }
 

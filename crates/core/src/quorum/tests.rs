@@ -139,8 +139,11 @@ fn with_less_than_a_majority_an_inquired_vote_is_given_up_and_never_counts_again
     assert!(candidate.handle_wake(2_000, 0, &inquired).is_empty(), "once");
     // An answer from before: the node is told again, and the vote does not count.
     let late = grant(30, 30, LEASE_MS, false);
-    let sends = candidate.handle_told(2_000, 0, &late, anchor(1_000));
-    assert_eq!(sends, [ask(0, Some(30), Some(30))]);
+    assert!(candidate.handle_told(2_000, 0, &late, anchor(1_000)).is_empty());
+    let queued = Ok((queued(30), anchor(0)));
+    candidate.handle_reply(2_000, ask(0, Some(30), Some(30)), queued);
+    candidate.handle_told(2_000, 0, &late, anchor(1_000));
+    assert_eq!(candidate.handle_tick(3_000), [ask(0, Some(30), Some(30))]);
     assert!(candidate.handle_wake(2_000, 1, &wake(40)).is_empty(), "one vote is no majority");
     // Another grant is another matter.
     assert!(!candidate.handle_wake(2_000, 0, &wake(31)).is_empty());

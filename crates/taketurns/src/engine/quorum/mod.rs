@@ -19,6 +19,7 @@ mod open;
 mod run;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod url;
 
 use std::sync::Arc;

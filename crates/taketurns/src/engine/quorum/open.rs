@@ -10,20 +10,17 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::super::redis::Seen;
 use super::super::{Engine, EngineError, EngineFuture, Open, Wakes};
 use super::QuorumEngine;
 use super::driver::Quorum;
 use super::members::Membership;
 use super::node::{Node, lock};
+use super::trust::{Trust, look_around};
 use super::url::{Members, NodeUrl, Opener};
 use crate::random;
 
 /// For how long the slow are waited for once a majority is there.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// On the first day several clients may come at once, and find what the others have just written.
-const FIRST_DAY: Duration = Duration::from_secs(10);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// A store URL that was understood.
 #[derive(Debug)]
@@ -191,80 +188,4 @@ fn max_lease(urls: &[NodeUrl]) -> Result<Duration, EngineError> {
         }
     }
     Ok(least)
-}
-
-/// What is known of all nodes before any of them is opened.
-#[derive(Clone, Copy, Debug, Default)]
-struct Trust {
-    /// A majority was seen, and none of those has been used: so none can have forgotten anything. Else
-    /// one that knows nothing has.
-    is_first_day: bool,
-    /// The longest lease that any of them may have forgotten.
-    longest: Duration,
-}
-
-async fn look_around(urls: &[NodeUrl]) -> Trust {
-    let (sender, mut seen) = mpsc::unbounded_channel();
-    for url in urls {
-        let (url, sender) = (url.clone(), sender.clone());
-        tokio::spawn(async move {
-            let _ = sender.send(match url.opener() {
-                Ok(Opener::Redis(redis)) => redis.peek().await,
-                _ => Ok(Seen::Nothing),
-            });
-        });
-    }
-    drop(sender);
-    let majority = taketurns_core::quorum::majority(urls.len());
-    let mut found = Vec::new();
-    loop {
-        let next = match found.len() >= majority {
-            true => timeout(GRACE, seen.recv()).await.ok().flatten(),
-            false => seen.recv().await,
-        };
-        match next {
-            Some(Ok(seen)) => found.push(seen),
-            Some(Err(_)) => {}
-            None => break,
-        }
-    }
-    trust(&found, majority)
-}
-
-fn trust(found: &[Seen], majority: usize) -> Trust {
-    let is_old = |seen: &Seen| matches!(seen, Seen::Marker { age, in_quarantine, .. } if *in_quarantine || *age > FIRST_DAY);
-    let max_lease = |seen: &Seen| match seen {
-        Seen::Marker { max_lease, .. } => *max_lease,
-        Seen::Nothing => Duration::ZERO,
-    };
-    Trust {
-        is_first_day: found.len() >= majority && !found.iter().any(is_old),
-        longest: found.iter().map(max_lease).max().unwrap_or_default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn marker(age_s: u64, in_quarantine: bool) -> Seen {
-        let (age, max_lease) = (Duration::from_secs(age_s), Duration::from_secs(age_s));
-        Seen::Marker { age, in_quarantine, max_lease }
-    }
-
-    #[test]
-    fn it_is_the_first_day_if_a_majority_was_seen_and_none_is_old() {
-        let is_first_day = |found: &[Seen]| trust(found, 3).is_first_day;
-        assert!(is_first_day(&[Seen::Nothing; 3]));
-        assert!(is_first_day(&[Seen::Nothing, Seen::Nothing, marker(9, false), marker(1, false)]));
-        assert!(!is_first_day(&[Seen::Nothing; 2]), "the others may be old");
-        assert!(!is_first_day(&[Seen::Nothing, Seen::Nothing, marker(11, false)]));
-        assert!(!is_first_day(&[Seen::Nothing, Seen::Nothing, marker(1, true)]));
-    }
-
-    #[test]
-    fn the_longest_lease_of_all_counts() {
-        let found = [Seen::Nothing, marker(600, false), marker(60, false)];
-        assert_eq!(trust(&found, 2).longest, Duration::from_secs(600));
-    }
 }

@@ -1,0 +1,122 @@
+//! Which nodes may have forgotten what they knew? To one who comes new, a server that was restarted empty
+//! looks like one that was never used; the other nodes tell them apart.
+
+use std::time::Duration;
+
+use taketurns_core::quorum::majority;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::super::redis::Seen;
+use super::open::GRACE;
+use super::url::{NodeUrl, Opener};
+
+/// A marker that is older is not of the first day.
+const FIRST_DAY: Duration = Duration::from_secs(10);
+
+/// How often those are looked at that others may be about to use for the first time, and how long after
+/// each other.
+const LOOKS: usize = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is known of all nodes before any of them is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trust {
+    /// A node that knows nothing was never used. Else it has forgotten.
+    pub(super) is_first_day: bool,
+    /// The longest lease that it may have forgotten.
+    pub(super) longest: Duration,
+}
+
+/// What day it is in the life of a quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Day {
+    /// None of a majority has been used.
+    First,
+    /// Some have been used just now, so somebody may be about to use the others.
+    Beginning,
+    Later,
+}
+
+/// Looks at all nodes, and changes nothing.
+pub(super) async fn look_around(urls: &[NodeUrl]) -> Trust {
+    let mut found = look(urls).await;
+    for _ in 1..LOOKS {
+        if day(&found, majority(urls.len())) != Day::Beginning {
+            break;
+        }
+        sleep(PAUSE).await;
+        found = look(urls).await;
+    }
+    let max_lease = |seen: &Seen| match seen {
+        Seen::Marker { max_lease, .. } => *max_lease,
+        Seen::Nothing => Duration::ZERO,
+    };
+    Trust {
+        is_first_day: day(&found, majority(urls.len())) == Day::First,
+        longest: found.iter().map(max_lease).max().unwrap_or_default(),
+    }
+}
+
+async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
+    let (sender, mut seen) = mpsc::unbounded_channel();
+    for url in urls {
+        let (url, sender) = (url.clone(), sender.clone());
+        tokio::spawn(async move {
+            let _ = sender.send(match url.opener() {
+                Ok(Opener::Redis(redis)) => redis.peek().await,
+                _ => Ok(Seen::Nothing),
+            });
+        });
+    }
+    drop(sender);
+    let mut found = Vec::new();
+    loop {
+        let next = match found.len() >= majority(urls.len()) {
+            true => timeout(GRACE, seen.recv()).await.ok().flatten(),
+            false => seen.recv().await,
+        };
+        match next {
+            Some(Ok(seen)) => found.push(seen),
+            Some(Err(_)) => {}
+            None => return found,
+        }
+    }
+}
+
+fn day(found: &[Seen], majority: usize) -> Day {
+    let is_old = |seen: &Seen| match seen {
+        Seen::Marker { age, in_quarantine, .. } => *in_quarantine || *age > FIRST_DAY,
+        Seen::Nothing => false,
+    };
+    let blank = found.iter().filter(|seen| **seen == Seen::Nothing).count();
+    match blank {
+        // The others may be old.
+        _ if found.len() < majority => Day::Later,
+        _ if found.iter().any(is_old) => Day::Later,
+        0 => Day::Later,
+        _ if blank == found.len() => Day::First,
+        _ => Day::Beginning,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marker(age_s: u64, in_quarantine: bool) -> Seen {
+        let age = Duration::from_secs(age_s);
+        Seen::Marker { age, in_quarantine, max_lease: age }
+    }
+
+    #[test]
+    fn it_is_the_first_day_if_a_majority_was_seen_and_none_was_used() {
+        assert_eq!(day(&[Seen::Nothing; 3], 3), Day::First);
+        assert_eq!(day(&[Seen::Nothing; 2], 3), Day::Later, "the others may be old");
+        let (young, old) = (marker(9, false), marker(11, false));
+        assert_eq!(day(&[Seen::Nothing, Seen::Nothing, young], 3), Day::Beginning);
+        assert_eq!(day(&[Seen::Nothing, young, old], 3), Day::Later);
+        assert_eq!(day(&[Seen::Nothing, young, marker(1, true)], 3), Day::Later);
+        assert_eq!(day(&[young; 3], 3), Day::Later, "none that one could be wrong about");
+    }
+}
