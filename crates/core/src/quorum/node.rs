@@ -75,6 +75,21 @@ impl Node {
         self.standing != Standing::Nothing
     }
 
+    /// Has it a place or a grant of ours, as far as can be told?
+    pub(super) fn is_ours(&self) -> bool {
+        self.is_known() && self.is_in_reach()
+    }
+
+    /// Is it said by now whether we have something there?
+    pub(super) fn has_answered(&self) -> bool {
+        self.is_ours() || self.is_busy || self.refusal.is_some()
+    }
+
+    /// Is something under way that it may answer?
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_asked() || self.is_renewing()
+    }
+
     pub(super) fn is_asked(&self) -> bool {
         self.asks > 0
     }
@@ -214,15 +229,11 @@ impl Node {
         }
     }
 
-    /// Why it has neither a place nor a grant of ours.
+    /// Why it is of no use to us. Nothing is wrong with one that may still answer.
     pub(super) fn why(&self) -> Option<String> {
-        if self.is_known() {
-            return None;
-        }
         let refused = || self.refusal.map(|refusal| refusal.to_string());
         let busy = || self.is_busy.then(|| "somebody else holds it there".to_owned());
-        let silent = || self.is_asked().then(|| "it has not answered".to_owned());
-        self.trouble.clone().or_else(refused).or_else(busy).or_else(silent)
+        self.trouble.clone().or_else(refused).or_else(busy)
     }
 }
 

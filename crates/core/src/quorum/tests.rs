@@ -1,7 +1,8 @@
 //! One candidate, told what to hear.
 
 use super::*;
-use crate::{Place, Token, Vote};
+use crate::client::Anchor;
+use crate::{Grant, Place, Reply, Token, Vote, WakeEvent};
 
 const LEASE_MS: u64 = 30_000;
 
@@ -184,6 +185,7 @@ fn one_who_does_not_wait_is_told_what_stands_in_the_way() {
         candidate.verdict(1_000)
     };
     let full = Reply::Refused(Refusal::QueueFull);
+    assert_eq!(try_([Ok(granted(7)), Ok(granted(8)), Err("down")]), Verdict::Open);
     assert!(matches!(
         try_([Ok(granted(7)), Ok(granted(7)), Ok(Reply::Busy)]),
         Verdict::Held { .. }

@@ -1,0 +1,116 @@
+//! What a candidate hears: answers, wake-ups, what a refresh tells, and that a clock was set.
+
+use super::node::{Standing, Voted};
+use super::{Candidate, Send, What};
+use crate::client::Anchor;
+use crate::{Grant, Refusal, Reply, WakeEvent};
+
+impl Candidate {
+    /// A node answered, or could not be reached.
+    pub fn handle_reply(
+        &mut self,
+        now_us: u64,
+        sent: Send,
+        heard: Result<(Reply, Anchor), String>,
+    ) -> Vec<Send> {
+        let (mut sends, node) = (Vec::new(), sent.node);
+        self.note_loss(now_us);
+        let is_answer = heard.is_ok();
+        self.nodes[node].answered(sent.what, is_answer);
+        match (sent.what, heard) {
+            (what, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
+                self.granted(node, &grant, Some(anchor));
+                if let What::Renew { round, .. } = what {
+                    self.nodes[node].renewed = self.nodes[node].renewed.max(round);
+                }
+            }
+            (What::Ask { .. }, Ok((Reply::Queued(place), anchor))) => {
+                self.nodes[node].queued(place, anchor);
+            }
+            (What::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
+            (What::Ask { waits, .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
+                if !self.nodes[node].was_late && !self.over =>
+            {
+                // Its clock was not known well enough, and is now.
+                self.nodes[node].was_late = true;
+                let ask = What::Ask { ticket: self.ticket, yields: None, waits };
+                self.send(node, ask, &mut sends);
+            }
+            (_, Ok((Reply::Refused(refusal), anchor))) => {
+                self.nodes[node].refused(refusal, anchor);
+            }
+            (What::Renew { write_back, .. }, Ok((Reply::NotHeld, _))) => {
+                self.nodes[node].is_gone(write_back.number);
+                self.nodes[node].regain = true;
+            }
+            (What::Renew { .. }, Ok((Reply::Revoked, _))) => self.nodes[node].revoked = true,
+            (What::Release { .. }, _) => {}
+            (_, Ok((reply, _))) => {
+                self.nodes[node].trouble = Some(format!("it answered with {reply:?}"));
+            }
+            (_, Err(why)) => self.nodes[node].trouble = Some(why),
+        }
+        self.advance(now_us, &mut sends);
+        sends
+    }
+
+    /// A node sent a wake-up. How long it was under way is not known: so what it tells of is not
+    /// acknowledged yet.
+    pub fn handle_wake(&mut self, now_us: u64, node: usize, event: &WakeEvent) -> Vec<Send> {
+        let mut sends = Vec::new();
+        self.note_loss(now_us);
+        match event {
+            WakeEvent::Granted(grant) => self.granted(node, grant, None),
+            WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
+            WakeEvent::Revoked => self.nodes[node].revoked = true,
+            WakeEvent::Refused(refusal) => {
+                self.nodes[node].standing = Standing::Nothing;
+                self.nodes[node].refusal = Some(*refusal);
+            }
+        }
+        self.advance(now_us, &mut sends);
+        sends
+    }
+
+    /// The answer to a refresh told of this grant.
+    pub fn handle_told(
+        &mut self,
+        now_us: u64,
+        node: usize,
+        grant: &Grant,
+        anchor: Anchor,
+    ) -> Vec<Send> {
+        let mut sends = Vec::new();
+        self.note_loss(now_us);
+        self.granted(node, grant, Some(anchor));
+        self.advance(now_us, &mut sends);
+        sends
+    }
+
+    /// A node has fewer places of ours than it should: this one may have lapsed, or been granted
+    /// unheard.
+    pub fn handle_missing(&mut self, node: usize) -> Vec<Send> {
+        let mut sends = Vec::new();
+        if self.waits_on(node) && !self.nodes[node].is_asked() && !self.over {
+            self.ask_node(node, self.nodes[node].yields, &mut sends);
+        }
+        sends
+    }
+
+    /// The clock of a node was set forward: what it granted may have ended before its time.
+    pub fn handle_clock_set(&mut self, now_us: u64, node: usize) {
+        if let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing {
+            self.nodes[node].is_gone(number);
+        }
+        self.note_loss(now_us);
+    }
+
+    fn granted(&mut self, node: usize, grant: &Grant, anchor: Option<Anchor>) {
+        let given_up = self.nodes[node].granted(grant, anchor);
+        if given_up.is_some() && self.is_running() && self.ticket.is_some() {
+            // The node has not heard that we gave it up. It is told by the next tick, not now: were it one
+            // that has forgotten how large its numbers were, the two of us would go on at full speed.
+            self.nodes[node].yields = given_up;
+        }
+    }
+}
