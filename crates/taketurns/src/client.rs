@@ -188,6 +188,11 @@ impl Client {
                         }
                     }
                 }
+                Some(Woken::Gone { owner }) => {
+                    if let Some(held) = self.guard(owner) {
+                        held.lose(LossCause::Gone);
+                    }
+                }
                 Some(Woken::Recheck) => self.waits.doubt(),
                 None => return,
             }

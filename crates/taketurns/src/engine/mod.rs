@@ -216,6 +216,11 @@ pub enum Woken {
         /// Whose clock its deadline is on.
         origin: Origin,
     },
+    /// This owner holds its lock no more, as the engine has found out before its lease was over.
+    Gone {
+        /// Which.
+        owner: Owner,
+    },
     /// Wake-ups may have been lost: every waiter has to ask again.
     Recheck,
 }

@@ -110,6 +110,7 @@ impl Quorum {
         let event = match news {
             Some(News::Granted(grant)) => WakeEvent::Granted(grant),
             Some(News::Revoked) => WakeEvent::Revoked,
+            Some(News::Lost) => return self.wakes.push(Woken::Gone { owner }),
             None => return,
         };
         let wake = Wake { client: self.client, owner, event };
@@ -123,6 +124,8 @@ impl Quorum {
                 let Wake { owner, event, .. } = wake;
                 self.with(owner, |run| run.candidate.handle_wake(local_us(), node, &event));
             }
+            // Nodes are no quorums.
+            Woken::Gone { .. } => {}
             Woken::Recheck => {
                 let mut names: Vec<(Name, u64)> = lock(&self.runs)
                     .values()

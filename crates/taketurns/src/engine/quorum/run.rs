@@ -14,6 +14,7 @@ enum Told {
     Waiting,
     Held,
     Revoked,
+    Lost,
 }
 
 /// News that the client waits for.
@@ -21,6 +22,7 @@ enum Told {
 pub(super) enum News {
     Granted(Grant),
     Revoked,
+    Lost,
 }
 
 /// One candidacy.
@@ -174,6 +176,10 @@ impl Run {
                 self.told = Told::Revoked;
                 Some(News::Revoked)
             }
+            (Verdict::Lost, Told::Held) => {
+                self.told = Told::Lost;
+                Some(News::Lost)
+            }
             _ => None,
         }
     }
@@ -190,4 +196,87 @@ pub(super) enum Failed {
 fn grant(token: u64, until_us: u64) -> Grant {
     let token = Some(Token::from_raw(token));
     Grant { token, deadline_ms: until_us / 1_000, member: None, vote: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use taketurns_core::client::Anchor;
+    use taketurns_core::{Ask, ClientId, Label, Owner, Vote};
+
+    use super::*;
+
+    const NOW_US: u64 = 1_000_000;
+
+    fn run() -> Run {
+        let acquire = Acquire {
+            owner: Owner::from_bits(1),
+            client: ClientId::from_bits(2),
+            ask: Ask::Mutex,
+            lease_ms: 30_000,
+            waiter_lease_ms: Some(3_000),
+            not_after_ms: 0,
+            ballot: None,
+            label: Label::default(),
+        };
+        Run::new(&Name::new("l").expect("a name"), 3, acquire)
+    }
+
+    /// A node grants, with this token.
+    fn granted(run: &mut Run, node: usize, token: u64) {
+        let vote = Some(Vote { number: token, ticket: token, inquired: false });
+        let token = Some(Token::from_raw(token));
+        let grant = Grant { token, deadline_ms: 31_000, member: None, vote };
+        let what = What::Ask { ticket: None, yields: None, waits: true };
+        let anchor = Anchor { sent_us: NOW_US, engine_ms: 1_000 };
+        let reply = Ok((Reply::Granted(grant), anchor));
+        run.candidate.handle_reply(NOW_US, Send { node, what }, reply);
+    }
+
+    #[test]
+    fn whoever_was_told_that_it_holds_is_told_once_that_it_does_no_more() {
+        let mut run = run();
+        run.candidate.ask();
+        granted(&mut run, 0, 7);
+        assert!(run.outcome(NOW_US).is_none());
+        granted(&mut run, 1, 7);
+        assert!(matches!(run.outcome(NOW_US), Some(Ok(Reply::Granted(_)))));
+        assert_eq!(run.news(NOW_US), None, "that it holds is no news");
+        run.candidate.handle_clock_set(NOW_US, 1);
+        assert_eq!(run.news(NOW_US), Some(News::Lost));
+        assert_eq!(run.news(NOW_US), None);
+    }
+
+    #[test]
+    fn a_node_that_was_never_heard_is_asked_for_its_time() {
+        let mut run = run();
+        let sends = run.candidate.ask();
+        let clocks = [Some(5_000), None, Some(6_000)];
+        let errands = run.errands(sends, 9, |node| clocks[node]);
+        let not_after: Vec<u64> = errands
+            .iter()
+            .map(|errand| match &errand.request {
+                Request::Acquire(acquire) => acquire.not_after_ms,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(not_after, [15_000, 0, 16_000]);
+    }
+
+    #[test]
+    fn what_was_sent_and_not_answered_is_buried() {
+        let mut run = run();
+        let sends = run.candidate.ask();
+        run.errands(sends, 9, |_| Some(5_000));
+        granted(&mut run, 0, 7);
+        let sends = run.candidate.give_up();
+        let buried: Vec<u64> = run
+            .errands(sends, 9, |_| Some(6_000))
+            .iter()
+            .map(|errand| match errand.request {
+                Request::Release { bury_until_ms, .. } => bury_until_ms,
+                _ => 1,
+            })
+            .collect();
+        assert_eq!(buried, [0, 15_000, 15_000]);
+    }
 }
