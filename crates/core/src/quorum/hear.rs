@@ -24,7 +24,9 @@ impl Candidate {
                     self.nodes[node].renewed = self.nodes[node].renewed.max(round);
                 }
             }
-            (What::Ask { .. }, Ok((Reply::Queued(place), anchor))) => {
+            (What::Ask { known, .. }, Ok((Reply::Queued(place), anchor))) => {
+                // Whoever waits does not hold: what was granted before we asked is gone.
+                known.into_iter().for_each(|number| self.nodes[node].is_gone(number));
                 self.nodes[node].queued(place, anchor);
             }
             (What::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
@@ -33,8 +35,7 @@ impl Candidate {
             {
                 // Its clock was not known well enough, and is now.
                 self.nodes[node].was_late = true;
-                let ask = What::Ask { ticket: self.ticket, yields: None, waits };
-                self.send(node, ask, &mut sends);
+                self.ask_node_and(node, None, waits, &mut sends);
             }
             (_, Ok((Reply::Refused(refusal), anchor))) => {
                 self.nodes[node].refused(refusal, anchor);

@@ -54,6 +54,8 @@ pub enum What {
         yields: Option<u64>,
         /// Queue if it can't be had at once.
         waits: bool,
+        /// The grant of this node's that was known when it was sent.
+        known: Option<u64>,
     },
     /// A renewal of one grant.
     Renew {
@@ -200,8 +202,7 @@ impl Candidate {
                 }
                 _ if self.nodes[node].is_asked() => {}
                 _ => {
-                    let ask = What::Ask { ticket: self.ticket, yields: None, waits: false };
-                    self.send(node, ask, &mut sends);
+                    self.ask_node_and(node, None, false, &mut sends);
                 }
             }
         }
@@ -260,8 +261,19 @@ impl Candidate {
     }
 
     fn ask_node(&mut self, node: usize, yields: Option<u64>, sends: &mut Vec<Send>) {
-        let waits = self.waiter_lease_ms.is_some();
-        self.send(node, What::Ask { ticket: self.ticket, yields, waits }, sends);
+        self.ask_node_and(node, yields, self.waiter_lease_ms.is_some(), sends);
+    }
+
+    fn ask_node_and(
+        &mut self,
+        node: usize,
+        yields: Option<u64>,
+        waits: bool,
+        sends: &mut Vec<Send>,
+    ) {
+        let known = self.nodes[node].vote().map(|vote| vote.number);
+        self.nodes[node].asked();
+        sends.push(Send { node, what: What::Ask { ticket: self.ticket, yields, waits, known } });
     }
 
     fn renew_node(
@@ -275,10 +287,5 @@ impl Candidate {
         let round = self.round;
         self.nodes[node].renewing = Some(Renewing { write_back, round, since_us: now_us });
         sends.push(Send { node, what: What::Renew { write_back, lease_ms, round } });
-    }
-
-    fn send(&mut self, node: usize, what: What, sends: &mut Vec<Send>) {
-        self.nodes[node].asked();
-        sends.push(Send { node, what });
     }
 }

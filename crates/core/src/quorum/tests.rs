@@ -30,7 +30,7 @@ fn queued(number: u64) -> Reply {
 }
 
 fn ask(node: usize, ticket: Option<u64>, yields: Option<u64>) -> Send {
-    Send { node, what: What::Ask { ticket, yields, waits: true } }
+    Send { node, what: What::Ask { ticket, yields, waits: true, known: None } }
 }
 
 fn confirm(node: usize, number: u64, token: u64) -> Send {
@@ -217,7 +217,8 @@ fn a_held_lock_is_renewed_by_a_majority_and_lost_without_one() {
     let down = candidate.handle_reply(1_000, ask(2, None, None), Err("down".into()));
     assert!(down.is_empty());
     let sends = candidate.renew(10_000_000, LEASE_MS);
-    let again = Send { node: 2, what: What::Ask { ticket: None, yields: None, waits: false } };
+    let again =
+        Send { node: 2, what: What::Ask { ticket: None, yields: None, waits: false, known: None } };
     assert_eq!(sends, [renew(0, 7, 7), renew(1, 7, 7), again]);
     assert_eq!((candidate.round(), candidate.renewed(1)), (1, None));
     let renewed = || Ok((Reply::Renewed(grant(7, 7, 40_000, false)), anchor(10_000_000)));
@@ -286,4 +287,20 @@ fn quarantine_counts_when_no_majority_is_out_of_it() {
     hear(&mut candidate, 2, Reply::Queued(place(Some(40_000))));
     assert_eq!(candidate.quarantined_until_us(1_000), Some(40_000_000));
     assert_eq!(candidate.quarantined_until_us(40_000_000), None);
+}
+
+#[test]
+fn who_is_told_that_it_waits_does_not_hold_what_it_was_granted_before_it_asked() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    candidate.handle_wake(1_000, 0, &wake(40));
+    // The answer to what was sent before the grant was known says nothing about it.
+    hear(&mut candidate, 0, queued(20));
+    assert!(!candidate.waits_on(0));
+    hear(&mut candidate, 1, queued(50));
+    let known = Some(40);
+    let again = What::Ask { ticket: Some(50), yields: None, waits: true, known };
+    let again = Send { node: 0, what: again };
+    assert!(candidate.handle_reply(1_000, again, Ok((queued(50), anchor(0)))).is_empty());
+    assert!(candidate.waits_on(0));
 }

@@ -37,7 +37,7 @@ impl World {
         let Attempt { client, owner, lease_ms, .. } = self.attempts[attempt];
         let (now_us, node) = (self.local_us(client), send.node);
         let request = match send.what {
-            What::Ask { ticket, yields, waits } => {
+            What::Ask { ticket, yields, waits, .. } => {
                 let within_ms = self.plan.arrives_within_ms;
                 let anchor = self.clients[client].anchors[node];
                 let not_after_ms =

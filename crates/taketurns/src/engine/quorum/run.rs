@@ -101,7 +101,7 @@ impl Run {
     ) -> Request {
         let owner = self.acquire.owner;
         match what {
-            What::Ask { ticket, yields, waits } => {
+            What::Ask { ticket, yields, waits, .. } => {
                 let hint = hint.max(self.candidate.floor(node) + 1);
                 // A node that was never heard says that it is too late, and by that what time it is.
                 let clock_ms = clock_ms(node).filter(|_| !self.finds);
@@ -226,7 +226,7 @@ mod tests {
         let vote = Some(Vote { number: token, ticket: token, inquired: false });
         let token = Some(Token::from_raw(token));
         let grant = Grant { token, deadline_ms: 31_000, member: None, vote };
-        let what = What::Ask { ticket: None, yields: None, waits: true };
+        let what = What::Ask { ticket: None, yields: None, waits: true, known: None };
         let anchor = Anchor { sent_us: NOW_US, engine_ms: 1_000 };
         let reply = Ok((Reply::Granted(grant), anchor));
         run.candidate.handle_reply(NOW_US, Send { node, what }, reply);
