@@ -10,6 +10,7 @@
 //!   Replicated   a master, its replicas and three sentinels
 //!   Cluster      three masters that share the slots, with a replica each if asked
 //!   Proxy        between a client and a server: cuts, holds, delays, drops messages
+//!   Clock        the wall clock of one server, or of another process
 //!   Certificates a private authority for TLS
 //!   clients      Python and Node with a Redis library
 //! ```
@@ -34,6 +35,7 @@ mod built;
 #[cfg(feature = "tls")]
 mod certificates;
 pub mod clients;
+mod clock;
 mod cluster;
 mod error;
 mod flavor;
@@ -53,6 +55,7 @@ pub use builder::Builder;
 pub use built::{module_in, module_path, target_dir};
 #[cfg(feature = "tls")]
 pub use certificates::Certificates;
+pub use clock::Clock;
 pub use cluster::{Cluster, ClusterBuilder, Migration};
 pub use error::Error;
 pub use flavor::{Flavor, installed};

@@ -9,6 +9,7 @@ mod lost;
 mod order;
 mod output;
 mod quarantine;
+mod quorum;
 mod redis;
 mod redis_faults;
 mod run;

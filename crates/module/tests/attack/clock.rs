@@ -1,11 +1,7 @@
 //! A server whose clock is set while clients wait, as after a suspend or by an operator. Its timers
 //! go by that clock, and by another one: neither may be left hanging.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use taketurns_servers::{Flavor, Reply, Server, on_both};
-use tempfile::TempDir;
+use taketurns_servers::{Clock, Flavor, Reply, Server, on_both};
 
 use crate::line::{Line, builder};
 
@@ -14,27 +10,13 @@ const HOUR_S: i64 = 3_600;
 /// A server, and how its clock is set.
 struct Clocked {
     server: Server,
-    folder: TempDir,
+    clock: Clock,
 }
 
 impl Clocked {
     fn start(flavor: Flavor) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (shim, set_by) = (folder.path().join("clock.so"), Self::set_by(&folder));
-        std::fs::write(&set_by, 0_i64.to_ne_bytes()).expect("written");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attack/clock.c");
-        // The linker of Rust is there, and is a compiler.
-        let mut cc = Command::new("cc");
-        let built = cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&shim).arg(source);
-        assert!(built.status().expect("cc runs").success());
-        let text = |path: PathBuf| path.display().to_string();
-        let builder =
-            builder(flavor).env("LD_PRELOAD", text(shim)).env("CLOCK_SET_BY", text(set_by));
-        Self { server: builder.start().expect("a server"), folder }
-    }
-
-    fn set_by(folder: &TempDir) -> PathBuf {
-        folder.path().join("set-by")
+        let clock = Clock::ahead(0).expect("a clock");
+        Self { server: builder(flavor).clock(&clock).start().expect("a server"), clock }
     }
 
     /// Sets the clock forward, or back, from what it is without us.
@@ -44,9 +26,7 @@ impl Clocked {
             reply.array().and_then(|parts| parts[0].text()?.parse().ok()).expect("a time")
         };
         let before = time(&self.server);
-        let file = std::fs::File::options().write(true).open(Self::set_by(&self.folder));
-        std::os::unix::fs::FileExt::write_all_at(&file.expect("a file"), &seconds.to_ne_bytes(), 0)
-            .expect("written");
+        self.clock.set(seconds).expect("written");
         let moved = time(&self.server) - before;
         assert!((moved - seconds).abs() < HOUR_S / 2, "its clock moved by {moved} s");
     }

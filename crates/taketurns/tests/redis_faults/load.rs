@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use taketurns::{ErrorKind, Guard, Locks};
+use taketurns::Locks;
 use taketurns_servers::{PATIENCE, eventually};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::history::{History, Turn};
+use crate::history::{History, turn};
 use crate::{connect, seen, soon};
 
 /// The lock that all want.
@@ -140,39 +140,5 @@ async fn take_turns(
         let acquire = locks.mutex(lock).acquire().lease(work.lease).await;
         turn(acquire.expect("it waits for as long as it takes"), hold, &common.history).await;
         common.turns.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// One turn: read the counter, take one's time, write it, and see all along that the lock is held.
-async fn turn(guard: Guard, hold: Duration, history: &History) {
-    let from = Instant::now();
-    let (lock, token) = (guard.name().to_string(), guard.token().expect("fenced"));
-    let mut until = from;
-    // The instant is taken first: it was held then.
-    let mut is_held = || {
-        let now = Instant::now();
-        let held = guard.check().is_ok();
-        if held {
-            until = now;
-        }
-        held
-    };
-    let read = history.read(&lock, token);
-    assert!(read.is_ok() || !is_held(), "{lock}: {token} is held, and a newer one was seen");
-    while is_held() && from.elapsed() < hold {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    if let Ok(value) = read
-        && is_held()
-    {
-        let written = history.write(&lock, token, value + 1);
-        assert!(written.is_ok() || !is_held(), "{lock}: {token} is held, and a newer one was seen");
-    }
-    is_held();
-    history.add(Turn { lock: lock.clone(), token, from, until });
-    if let Err(error) = guard.release().await {
-        let kinds = [ErrorKind::Lost, ErrorKind::NotHeld, ErrorKind::Indeterminate];
-        let known = kinds.contains(&error.kind()) || error.kind() == ErrorKind::Unreachable;
-        assert!(known, "{lock}: {error}");
     }
 }

@@ -16,8 +16,10 @@ mod connections;
 mod failover;
 mod flush;
 mod forged;
+#[path = "../support/history.rs"]
 mod history;
 mod load;
+mod pauses;
 mod restart;
 mod server;
 mod wakes;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use taketurns::Token;
 use taketurns::fence::{Fence, Stale};
+use taketurns::{ErrorKind, Guard, Token};
 
 /// One turn as its holder saw it: certain to hold from `from` to `until`, by its own clock.
 #[derive(Clone, Debug)]
@@ -88,29 +88,38 @@ impl History {
             assert_eq!(value, written.len() as u64, "{lock}: a write was undone by another");
         }
     }
+}
 
-    /// Nobody was granted anything for that long from a time on, by the servers' clock, which tokens
-    /// show; and somebody was afterwards.
-    pub(crate) fn pauses(&self, from_us: u64, pause: Duration) {
-        let mut locks: Vec<String> = self.turns().into_iter().map(|turn| turn.lock).collect();
-        locks.sort();
-        locks.dedup();
-        locks.iter().for_each(|lock| self.pauses_for(lock, from_us, pause));
-    }
-
-    /// The same of one lock.
-    pub(crate) fn pauses_for(&self, lock: &str, from_us: u64, pause: Duration) {
-        // Servers count leases in whole milliseconds.
-        let end_us = (from_us / 1_000 + u64::try_from(pause.as_millis()).expect("short")) * 1_000;
-        let turns = self.turns().into_iter().filter(|turn| turn.lock == lock);
-        let granted_us: Vec<u64> = turns.map(|turn| turn.token.raw()).collect();
-        for at_us in &granted_us {
-            assert!(
-                *at_us <= from_us || *at_us >= end_us,
-                "{lock} was granted {} ms after what should have begun a pause of {pause:?}",
-                (at_us - from_us) / 1_000
-            );
+/// One turn: read the counter, take one's time, write it, and see all along that the lock is held.
+pub(crate) async fn turn(guard: Guard, hold: Duration, history: &History) {
+    let from = Instant::now();
+    let (lock, token) = (guard.name().to_string(), guard.token().expect("fenced"));
+    let mut until = from;
+    // The instant is taken first: it was held then.
+    let mut is_held = || {
+        let now = Instant::now();
+        let held = guard.check().is_ok();
+        if held {
+            until = now;
         }
-        assert!(granted_us.iter().any(|at_us| *at_us >= end_us), "{lock} was never granted again");
+        held
+    };
+    let read = history.read(&lock, token);
+    assert!(read.is_ok() || !is_held(), "{lock}: {token} is held, and a newer one was seen");
+    while is_held() && from.elapsed() < hold {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    if let Ok(value) = read
+        && is_held()
+    {
+        let written = history.write(&lock, token, value + 1);
+        assert!(written.is_ok() || !is_held(), "{lock}: {token} is held, and a newer one was seen");
+    }
+    is_held();
+    history.add(Turn { lock: lock.clone(), token, from, until });
+    if let Err(error) = guard.release().await {
+        use ErrorKind::{Indeterminate, Lost, NoQuorum, NotHeld, Unreachable};
+        let known = [Lost, NotHeld, Indeterminate, Unreachable, NoQuorum].contains(&error.kind());
+        assert!(known, "{lock}: {error}");
     }
 }
