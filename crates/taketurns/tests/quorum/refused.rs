@@ -28,11 +28,13 @@ async fn is_refused(url: &str, because: &str) {
 #[test]
 fn the_same_node_by_two_addresses_is_refused() {
     block_on(async {
-        let nodes = Nodes::start(2);
-        let [one, other] = &nodes.servers[..] else { panic!("two") };
+        let nodes = Nodes::start(3);
+        let [one, other, third] = &nodes.servers[..] else { panic!("three") };
         let again = format!("redis://localhost:{}", one.port());
         let urls = [one.url(), other.url(), again];
         is_refused(&nodes.url_of(&urls), "is another node of this quorum, too").await;
+        // The mistake leaves no trace.
+        connect(&nodes.url_of([one.url(), other.url(), third.url()])).await;
     });
 }
 

@@ -9,6 +9,7 @@ use super::super::{Engine, EngineError};
 pub(super) const NAME: &str = "taketurns:quorum";
 
 /// As which node of which quorum.
+#[derive(Clone, Debug)]
 pub(super) struct Membership {
     pub(super) number: usize,
     pub(super) of: usize,
@@ -20,24 +21,45 @@ impl Membership {
         format!("node {} of {}, {}", self.number, self.of, self.fingerprint)
     }
 
-    /// Writes it down, unless somebody has, and makes sure that nothing else is written there.
-    pub(super) async fn join(&self, engine: &dyn Engine, address: &str) -> Result<(), EngineError> {
-        let invalid = |why: String| EngineError::Broken(why);
-        let name = Name::new(NAME).map_err(|why| invalid(why.to_string()))?;
-        let ours = self.member();
-        let member = Member::new(&ours).map_err(|why| invalid(why.to_string()))?;
-        let added = engine.call(&name, Request::PoolAdd { member: member.clone() }).await?;
-        let is_pool = !matches!(added.reply, Reply::Refused(_));
+    /// Writes it down, unless somebody has, and makes sure that nothing else is written there. True if it
+    /// was not there before.
+    pub(super) async fn join(
+        &self,
+        engine: &dyn Engine,
+        address: &str,
+    ) -> Result<bool, EngineError> {
+        let (name, member) = self.entry()?;
+        let added = engine.call(&name, Request::PoolAdd { member }).await?.reply;
         let view = engine.view(&name, 0).await?.unwrap_or_default();
+        let ours = self.member();
         let other =
             view.members.iter().map(|member| member.name.as_str()).find(|name| *name != ours);
-        let Some(other) = other.or((!is_pool).then_some("something else")) else { return Ok(()) };
+        let is_pool = !matches!(added, Reply::Refused(_));
+        let is_new = added == Reply::Changed(true);
+        let Some(other) = other.or((!is_pool).then_some("something else")) else {
+            return Ok(is_new);
+        };
         let why = self.refuse(address, other);
-        if added.reply == Reply::Changed(true) {
+        if is_new {
             // It was not ours to write.
-            engine.call(&name, Request::PoolRemove { member }).await?;
+            self.leave(engine).await;
         }
         Err(EngineError::Broken(why))
+    }
+
+    /// Takes back what was written down by mistake.
+    pub(super) async fn leave(&self, engine: &dyn Engine) {
+        let Ok((name, member)) = self.entry() else { return };
+        if let Err(error) = engine.call(&name, Request::PoolRemove { member }).await {
+            tracing::warn!(%error, "what lock {NAME} says on a node is wrong, and could not be removed");
+        }
+    }
+
+    fn entry(&self) -> Result<(Name, Member), EngineError> {
+        let invalid = |why: &dyn std::fmt::Display| EngineError::Broken(why.to_string());
+        let name = Name::new(NAME).map_err(|why| invalid(&why))?;
+        let member = Member::new(&self.member()).map_err(|why| invalid(&why))?;
+        Ok((name, member))
     }
 
     fn refuse(&self, address: &str, other: &str) -> String {

@@ -1,5 +1,6 @@
 //! One node of a quorum: an engine that may not be there yet, and what is known of its clock.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use taketurns_core::client::{Anchor, Anchors};
@@ -14,6 +15,8 @@ pub(super) struct Node {
     pub(super) address: String,
     engine: OnceLock<Box<dyn Engine>>,
     anchors: Mutex<Anchors>,
+    /// To which quorum it belongs was not written down there before this client came.
+    pub(super) is_new: AtomicBool,
     /// Why it is not there.
     trouble: Mutex<Option<String>>,
 }
@@ -37,6 +40,7 @@ impl Node {
         Self {
             address,
             engine: OnceLock::new(),
+            is_new: AtomicBool::new(false),
             anchors: Mutex::default(),
             trouble: Mutex::default(),
         }

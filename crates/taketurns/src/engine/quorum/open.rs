@@ -1,6 +1,7 @@
 //! Opening a quorum: who the nodes are, which of them may have forgotten what they knew, and
 //! connecting to each for as long as it takes.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,18 +56,20 @@ impl OpenQuorum {
             tasks: Vec::new(),
             idle: tokio::sync::Mutex::new(idle),
         };
+        let mut memberships = Vec::new();
         for (number, url) in urls.into_iter().enumerate() {
             let of = quorum.nodes.len();
             let membership =
                 Membership { number: number + 1, of, fingerprint: fingerprint.clone() };
+            memberships.push(membership.clone());
             let link = Link { quorum: quorum.clone(), number, url, membership };
             let task = tokio::spawn(link.run(trust, sender.clone()));
             engine.tasks.push(task.abort_handle());
         }
         drop(sender);
-        let (mut there, mut troubles) = (0, Vec::new());
+        let (mut there, mut troubles, mut mistake) = (0, Vec::new(), None);
         loop {
-            let next = match there >= quorum.majority() {
+            let next = match there >= quorum.majority() || mistake.is_some() {
                 true => timeout(GRACE, first.recv()).await.ok().flatten(),
                 false => first.recv().await,
             };
@@ -74,15 +77,20 @@ impl OpenQuorum {
                 Some((_, Ok(()))) => there += 1,
                 // A mistake in the list of nodes, and better found now than by a second holder.
                 Some((_, Err(error @ (EngineError::Broken(_) | EngineError::Unsupported(_))))) => {
-                    engine.close().await;
-                    return Err(error);
+                    mistake = Some(error);
                 }
                 Some((node, Err(error))) => troubles.push(quorum.trouble(node, error.to_string())),
                 None => break,
             }
         }
-        if there < quorum.majority() {
-            let error = quorum.no_quorum(troubles);
+        if mistake.is_some() {
+            forget_members(&engine, &memberships).await;
+        }
+        let error = match mistake {
+            None if there < quorum.majority() => Some(quorum.no_quorum(troubles.clone())),
+            mistake => mistake,
+        };
+        if let Some(error) = error {
             engine.close().await;
             return Err(error);
         }
@@ -103,6 +111,15 @@ impl Open for OpenQuorum {
             let engine = self.connect(client, wakes).await?;
             Ok(Box::new(engine) as Box<dyn Engine>)
         })
+    }
+}
+
+/// A list of nodes that is refused leaves no trace: the next one, without the mistake, is another.
+async fn forget_members(engine: &QuorumEngine, memberships: &[Membership]) {
+    for (node, membership) in engine.quorum.nodes.iter().zip(memberships) {
+        if let Some(engine) = node.engine().filter(|_| node.is_new.load(Ordering::Relaxed)) {
+            membership.leave(engine).await;
+        }
     }
 }
 
@@ -162,11 +179,14 @@ impl Link {
             }
         };
         let address = &self.url.place;
-        if let Err(error) = self.membership.join(&*engine, address).await {
-            engine.close().await;
-            return Err(error);
-        }
         let node = &self.quorum.nodes[self.number];
+        match self.membership.join(&*engine, address).await {
+            Ok(is_new) => node.is_new.store(is_new, Ordering::Relaxed),
+            Err(error) => {
+                engine.close().await;
+                return Err(error);
+            }
+        }
         let asked_us = crate::clock::local_us();
         node.observe(asked_us, engine.ping().await?);
         let watched = lock(&self.quorum.watched);
