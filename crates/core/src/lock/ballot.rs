@@ -1,5 +1,5 @@
 //! A lock that is one node's part of a quorum: what it does besides, for a request with a
-//! [`Ballot`](crate::Ballot).
+//! [`Ballot`].
 //!
 //! Those who wait stand in the order of their tickets, which is the same on all nodes. A node whose
 //! vote went to one with a higher ticket than somebody who waits tells it so, and takes the vote back

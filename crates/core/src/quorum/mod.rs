@@ -15,7 +15,7 @@
 //! - T was the token of a majority of its grants at one time, and each node mints a larger token for
 //!   every later grant. So the tokens of holders increase.
 //! - A grant that was given up, or that its node says is gone, never counts again, whatever is heard
-//!   of it later: grants are told apart by their number. [`Node::floor`] upholds it.
+//!   of it later: grants are told apart by their number. The floor of each node upholds it.
 //! - The ticket is settled once, and is the same on all nodes. Whoever has the lowest is given way by all
 //!   who have no majority, and so comes to have one.
 

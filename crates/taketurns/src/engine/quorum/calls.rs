@@ -60,13 +60,10 @@ impl Quorum {
     /// A run of this owner, new or known, that asks whom it has to.
     fn start(self: &Arc<Self>, owner: Owner, new: impl FnOnce() -> Run) -> watch::Receiver<()> {
         let mut runs = lock(&self.runs);
-        let now_us = local_us();
-        let watched = lock(&self.watched);
-        // Held by nobody here any more, since it was carried elsewhere, and not released here either.
-        runs.retain(|owner, run| {
-            watched.contains_key(owner) || run.candidate.verdict(now_us) != Verdict::Lost
-        });
-        drop(watched);
+        // Now and then, since it takes a look at all of them.
+        if runs.len().is_power_of_two() {
+            runs.retain(|owner, run| !self.is_left(*owner, run));
+        }
         let run = runs.entry(owner).or_insert_with(new);
         let changed = run.subscribe();
         let sends = run.candidate.ask();
@@ -75,6 +72,12 @@ impl Quorum {
         drop(runs);
         self.dispatch(owner, &name, errands);
         changed
+    }
+
+    /// Is it over, and does nobody here care? It was carried elsewhere then, and not released here.
+    fn is_left(&self, owner: Owner, run: &mut Run) -> bool {
+        let is_lost = run.candidate.verdict(local_us()) == Verdict::Lost;
+        is_lost && !lock(&self.watched).contains_key(&owner)
     }
 
     /// Gives back everything of an owner, on every node, until each has heard it or it can't matter
@@ -169,7 +172,14 @@ impl Quorum {
         lease_ms: u64,
     ) -> Result<Reply, EngineError> {
         let acquire = || Acquire { lease_ms, ..somebody(owner, self.client) };
-        let mut changed = lock(&self.runs).get(&owner).map(Run::subscribe);
+        let mut changed = {
+            let mut runs = lock(&self.runs);
+            // Over as far as we know; but others may have renewed it since.
+            if runs.get_mut(&owner).is_some_and(|run| self.is_left(owner, run)) {
+                runs.remove(&owner);
+            }
+            runs.get(&owner).map(Run::subscribe)
+        };
         let mut round = None;
         loop {
             let receiver = match &mut changed {

@@ -32,3 +32,19 @@ async fn a_lock_is_held_by_one_at_a_time_and_handed_over_in_order() {
     assert!(next > token);
     guard.release().await.expect("held");
 }
+
+#[tokio::test]
+async fn a_handle_that_others_renew_is_good_here_too() {
+    let url = url(3);
+    let (here, there) = (locks(&url).await, locks(&url).await);
+    let lease = Duration::from_millis(300);
+    let guard = here.mutex("a").acquire().lease(lease).await.expect("free");
+    let handle = guard.into_handle().await.expect("held");
+    let text = handle.expose();
+    let elsewhere = crate::Handle::parse(&text).expect("its own form");
+    // Nothing renews it here, and what was known here is over.
+    there.renew(&elsewhere, Some(Duration::from_secs(60))).await.expect("held");
+    tokio::time::sleep(lease * 2).await;
+    here.renew(&handle, None).await.expect("held still");
+    here.release(&handle).await.expect("held");
+}
