@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::nodes::{Nodes, nothing_is_left};
+use crate::nodes::{LONG_LEASE, Nodes, nothing_is_left};
 use crate::patience::{block_on, soon};
 
 const LOCKS: [&str; 3] = ["a", "b", "c"];
@@ -10,7 +10,7 @@ const TASKS: u64 = 8;
 const TURNS: u64 = 40;
 
 /// Numbers that are the same in every run, and look like none.
-fn scattered(seed: u64) -> u64 {
+pub(crate) fn scattered(seed: u64) -> u64 {
     let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33
 }
@@ -19,7 +19,11 @@ fn scattered(seed: u64) -> u64 {
 fn whatever_is_dropped_leaves_nothing_on_any_node() {
     block_on(async {
         let nodes = Nodes::start(5);
-        let clients = [nodes.connect().await, nodes.connect().await, nodes.connect().await];
+        let clients = [
+            nodes.connect_for_long().await,
+            nodes.connect_for_long().await,
+            nodes.connect_for_long().await,
+        ];
         let task = |task: u64| {
             let clients = clients.clone();
             tokio::spawn(async move {
@@ -31,8 +35,8 @@ fn whatever_is_dropped_leaves_nothing_on_any_node() {
                     let after = Duration::from_micros(number / 9 % 8_000);
                     let acquire = async {
                         match number % 2 {
-                            0 => mutex.acquire().await.map(Some),
-                            _ => mutex.try_acquire().await,
+                            0 => mutex.acquire().lease(LONG_LEASE).await.map(Some),
+                            _ => mutex.try_acquire().lease(LONG_LEASE).await,
                         }
                     };
                     // The guard is dropped too, if there is one.
@@ -57,10 +61,10 @@ fn whatever_is_dropped_leaves_nothing_on_any_node() {
 fn a_client_that_goes_takes_what_it_has_along() {
     block_on(async {
         let nodes = Nodes::start(5);
-        let (one, two) = (nodes.connect().await, nodes.connect().await);
+        let (one, two) = (nodes.connect_for_long().await, nodes.connect_for_long().await);
         let each = nodes.each().await;
-        let guard = one.mutex("l").acquire().await.expect("free");
-        let waits = tokio::spawn(two.mutex("l").acquire().into_future());
+        let guard = one.mutex("l").acquire().lease(LONG_LEASE).await.expect("free");
+        let waits = tokio::spawn(two.mutex("l").acquire().lease(LONG_LEASE).into_future());
         crate::nodes::seen("it waits", &one, "l", |view| view.waiting == 1).await;
         waits.abort();
         drop(waits.await);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use taketurns::Locks;
 use taketurns_servers::{Server, eventually};
 
-use crate::nodes::{Nodes, nothing_is_left};
+use crate::nodes::{LONG_LEASE, Nodes, nothing_is_left};
 use crate::patience::{block_on, soon};
 
 const TURNS: u64 = 20;
@@ -34,7 +34,8 @@ fn each_took(servers: &[&Server], wanted: u64) {
 async fn turns(locks: &Locks, lock: &str, servers: &[&Server]) {
     for _ in 0..TURNS {
         servers.iter().for_each(|server| server.reset_stats());
-        let guard = soon("a free lock", locks.mutex(lock).acquire()).await.expect("free");
+        let guard =
+            soon("a free lock", locks.mutex(lock).acquire().lease(LONG_LEASE)).await.expect("free");
         // One round made it: nothing more was sent by now, nor is until the release.
         each_took(servers, 1);
         guard.check().expect("held");
@@ -47,7 +48,7 @@ async fn turns(locks: &Locks, lock: &str, servers: &[&Server]) {
 fn an_acquire_of_a_free_lock_is_one_command_to_each_node_and_so_is_its_release() {
     block_on(async {
         let nodes = Nodes::start(5);
-        let locks = nodes.connect().await;
+        let locks = nodes.connect_for_long().await;
         // The first turn brings the scripts to the servers.
         locks.mutex("l").acquire().await.expect("free").release().await.expect("held");
         nothing_is_left(&nodes.each().await, "l").await;
@@ -59,8 +60,8 @@ fn an_acquire_of_a_free_lock_is_one_command_to_each_node_and_so_is_its_release()
 #[test]
 fn a_node_that_stands_still_is_not_waited_for_and_has_nothing_in_the_end() {
     block_on(async {
-        let nodes = Nodes::with_max_lease(5, Duration::from_secs(30));
-        let (locks, each) = (nodes.connect().await, nodes.each().await);
+        let nodes = Nodes::start(5);
+        let (locks, each) = (nodes.connect_for_long().await, nodes.each().await);
         locks.mutex("l").acquire().await.expect("free").release().await.expect("held");
         nothing_is_left(&each, "l").await;
         for stopped in 0..2 {
@@ -68,7 +69,7 @@ fn a_node_that_stands_still_is_not_waited_for_and_has_nothing_in_the_end() {
             let others = nodes.servers.iter().enumerate().filter(|(node, _)| *node != stopped);
             let others: Vec<&Server> = others.map(|(_, server)| server).collect();
             let start = Instant::now();
-            let guard = locks.mutex("l").acquire().await.expect("free");
+            let guard = locks.mutex("l").acquire().lease(LONG_LEASE).await.expect("free");
             let took = start.elapsed();
             assert!(took < GIVEN_UP_AFTER, "it waited for the one that stands still: {took:?}");
             guard.release().await.expect("held");

@@ -8,6 +8,10 @@ use taketurns_servers::{Builder, Flavor, PATIENCE, Server, module_path};
 /// A third of it is between two refreshes.
 pub(crate) const WAITER_LEASE: Duration = Duration::from_millis(600);
 
+/// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
+const LONG_WAITER_LEASE: Duration = Duration::from_secs(60);
+
 /// What a node runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
@@ -45,7 +49,7 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// So many servers of all kinds by turns.
     pub(crate) fn start(count: usize) -> Self {
-        Self::with(count, Duration::from_secs(600), Kind::builder)
+        Self::with(count, LONG_LEASE, Kind::builder)
     }
 
     /// With leases of at most this, which is for how long a server that has forgotten is kept out.
@@ -83,6 +87,11 @@ impl Nodes {
         connect(&self.url()).await
     }
 
+    /// A client whose places outlast every test.
+    pub(crate) async fn connect_for_long(&self) -> Locks {
+        connect_for(LONG_WAITER_LEASE, &self.url()).await
+    }
+
     /// A client of one node alone.
     pub(crate) async fn direct(&self, node: usize) -> Locks {
         connect(&self.node_url(&self.servers[node].url())).await
@@ -99,8 +108,11 @@ impl Nodes {
 }
 
 pub(crate) async fn connect(url: &str) -> Locks {
-    let connect = Connect::new(url).waiter_lease(WAITER_LEASE);
-    connect.open().await.expect("a store")
+    connect_for(WAITER_LEASE, url).await
+}
+
+async fn connect_for(waiter_lease: Duration, url: &str) -> Locks {
+    Connect::new(url).waiter_lease(waiter_lease).open().await.expect("a store")
 }
 
 /// Asks about a lock until what is seen is as it should be.

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use taketurns::Locks;
+use taketurns::{ErrorKind, Locks};
 use taketurns_servers::{Proxy, Server};
 
+use crate::cancelled::scattered;
 use crate::history::{History, turn};
 use crate::nodes::{Nodes, connect, nothing_is_left};
 use crate::patience::{block_on, soon};
@@ -101,6 +102,29 @@ async fn take_turns(locks: Locks, client: usize, common: Arc<Common>) {
     }
 }
 
+/// Now and then it looks in at another lock, which is free as often as not: there are races for it that
+/// nobody queues in.
+async fn look_in(locks: Locks, client: u64, common: Arc<Common>) {
+    for number in (1_000 * client..).map(scattered) {
+        tokio::time::sleep(Duration::from_millis(number % 200)).await;
+        if common.ends.load(Ordering::Relaxed) {
+            return;
+        }
+        let tried = match number % 3 {
+            0 => locks.mutex("other").acquire().lease(LEASE).await.map(Some),
+            _ => locks.mutex("other").try_acquire().lease(LEASE).await,
+        };
+        match tried {
+            Ok(Some(guard)) => turn(guard, HOLD, &common.history).await,
+            Ok(None) => {}
+            Err(error) => {
+                let why = [ErrorKind::NoQuorum, ErrorKind::Quarantined];
+                assert!(why.contains(&error.kind()), "{error}");
+            }
+        }
+    }
+}
+
 /// Two nodes are out for a while.
 async fn strike(fault: Fault, pair: [(&Server, &Proxy); 2]) {
     for (server, proxy) in pair {
@@ -141,6 +165,7 @@ fn with_two_of_five_servers_out_at_any_time_twenty_clients_take_turns() {
         let mut tasks = Vec::new();
         for client in 0..CLIENTS {
             let locks = connect(&url).await;
+            tasks.push(tokio::spawn(look_in(locks.clone(), client as u64, common.clone())));
             tasks.push(tokio::spawn(take_turns(locks, client, common.clone())));
         }
 
@@ -176,6 +201,9 @@ fn with_two_of_five_servers_out_at_any_time_twenty_clients_take_turns() {
         }
         common.history.check();
         assert!(struck.turns.iter().all(|turns| *turns > 0), "{:?}", struck.turns);
-        nothing_is_left(&nodes.each().await, "l").await;
+        let each = nodes.each().await;
+        for lock in ["l", "other"] {
+            nothing_is_left(&each, lock).await;
+        }
     });
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use taketurns::{ErrorKind, Handle, Locks};
 use taketurns_servers::PATIENCE;
 
-use crate::nodes::{Nodes, nothing_is_left, seen};
+use crate::nodes::{LONG_LEASE, Nodes, nothing_is_left, seen};
 use crate::patience::block_on;
 
-/// In vain it is waited for that long: for some refreshes.
+/// In vain it is waited for that long.
 const IN_VAIN: Duration = Duration::from_millis(500);
 
 /// What somebody holds on one node.
@@ -37,7 +37,7 @@ async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
             free.push(node.clone());
             continue;
         }
-        let acquire = node.mutex(&lock).acquire().lease(Duration::from_secs(60));
+        let acquire = node.mutex(&lock).acquire().lease(LONG_LEASE);
         let handle = acquire.await.expect("free").into_handle().await.expect("held");
         foreign.push(Foreign { node, handle });
     }
@@ -49,7 +49,7 @@ async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
         nothing_is_left(&free, &lock).await;
     };
 
-    let tried = quorum.mutex(&lock).try_acquire().await.expect("an answer");
+    let tried = quorum.mutex(&lock).try_acquire().lease(LONG_LEASE).await.expect("an answer");
     assert_eq!(tried.is_some(), can_be_had, "{lock}");
     if let Some(guard) = tried {
         guard.check().expect("held");
@@ -58,7 +58,7 @@ async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
     all_is_well().await;
 
     let within = if can_be_had { PATIENCE } else { IN_VAIN };
-    match quorum.mutex(&lock).acquire().within(within).await {
+    match quorum.mutex(&lock).acquire().lease(LONG_LEASE).within(within).await {
         Ok(guard) => {
             assert!(can_be_had, "{lock}");
             guard.check().expect("held");
@@ -74,7 +74,7 @@ async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
     for Foreign { node, handle } in foreign {
         node.release(&handle).await.expect("still held");
     }
-    let guard = quorum.mutex(&lock).try_acquire().await.expect("an answer");
+    let guard = quorum.mutex(&lock).try_acquire().lease(LONG_LEASE).await.expect("an answer");
     guard.expect("free everywhere").release().await.expect("held");
     nothing_is_left(nodes, &lock).await;
 }
@@ -82,7 +82,7 @@ async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
 fn all_sets(count: usize) {
     block_on(async {
         let nodes = Nodes::start(count);
-        let (quorum, each) = (nodes.connect().await, nodes.each().await);
+        let (quorum, each) = (nodes.connect_for_long().await, nodes.each().await);
         let sets: Vec<_> = (0..1 << count)
             .map(|held| {
                 let (quorum, each) = (quorum.clone(), each.clone());

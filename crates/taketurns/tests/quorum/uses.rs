@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taketurns::{Error, ErrorKind, Handle, LossCause};
 
-use crate::nodes::{Nodes, nothing_is_left, seen};
+use crate::nodes::{LONG_LEASE, Nodes, nothing_is_left, seen};
 use crate::patience::{block_on, soon};
 
 #[test]
@@ -45,7 +45,8 @@ fn a_broken_lock_is_lost_to_its_holder_and_goes_to_the_next() {
         let nodes = Nodes::start(5);
         let (one, two, three) =
             (nodes.connect().await, nodes.connect().await, nodes.connect().await);
-        let guard = one.mutex("l").acquire().await.expect("free");
+        // Not renewed while this runs: it is told.
+        let guard = one.mutex("l").acquire().lease(LONG_LEASE).await.expect("free");
         let waits = tokio::spawn({
             let acquire = two.mutex("l").acquire();
             async move { acquire.await.expect("a turn") }
