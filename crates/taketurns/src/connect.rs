@@ -19,6 +19,7 @@ use crate::{Error, Locks, random};
 /// | | shared by |
 /// |---|---|
 /// | `redis://HOST`, `redis+sentinel://H1,H2,H3/MASTER`, `redis+cluster://H1,H2` | whoever reaches the server; `rediss…` for TLS |
+/// | `quorum:redis://A,redis://B,redis://C` | whoever reaches a majority of the servers; mutexes only |
 /// | `file:PATH` | the processes of a machine |
 /// | `memory:NAME` | all of this process |
 /// | `memory:` | nobody but clones of what this returns |

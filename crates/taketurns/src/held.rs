@@ -321,8 +321,8 @@ pub(crate) async fn give_up(
         if local_us() + pause_us >= until_us {
             return Err(Error::from_engine(lock, error));
         }
-        if let EngineError::Unknown(why) = error {
-            unknown = Some(why);
+        if matches!(error, EngineError::Unknown(_) | EngineError::NoQuorum(_)) {
+            unknown = Some(error.to_string());
         }
         sleep_until_us(local_us() + pause_us).await;
     }

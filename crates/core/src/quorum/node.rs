@@ -208,6 +208,7 @@ impl Node {
                 until_us: known.until_us.max(until_us),
             },
             known => {
+                self.revoked = false;
                 self.floor = self.floor.max(known.map_or(0, |known| known.number));
                 Voted { number, token, inquired: vote.inquired, until_us }
             }
@@ -225,6 +226,7 @@ impl Node {
     pub(super) fn is_gone(&mut self, number: u64) {
         self.floor = self.floor.max(number);
         if self.vote().is_some_and(|vote| vote.number <= number) {
+            self.revoked = false;
             self.standing = Standing::Nothing;
         }
     }

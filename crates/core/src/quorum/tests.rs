@@ -304,3 +304,23 @@ fn who_is_told_that_it_waits_does_not_hold_what_it_was_granted_before_it_asked()
     assert!(candidate.handle_reply(1_000, again, Ok((queued(50), anchor(0)))).is_empty());
     assert!(candidate.waits_on(0));
 }
+
+#[test]
+fn a_vote_that_was_broken_does_not_spoil_the_next_one_of_its_node() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    for node in 0..3 {
+        hear(&mut candidate, node, queued(30));
+    }
+    for node in 0..2 {
+        let first = WakeEvent::Granted(grant(70, 70, LEASE_MS, false));
+        candidate.handle_wake(1_000, node, &first);
+        candidate.handle_wake(1_000, node, &WakeEvent::Revoked);
+        let gone = Ok((Reply::NotHeld, anchor(1_000)));
+        candidate.handle_reply(2_000, confirm(node, 70, 70), gone);
+    }
+    let next = WakeEvent::Granted(grant(80, 80, LEASE_MS, false));
+    assert!(candidate.handle_wake(3_000, 0, &next).is_empty());
+    let sends = candidate.handle_wake(3_000, 1, &next);
+    assert_eq!(sends, [confirm(0, 80, 80), confirm(1, 80, 80)]);
+}

@@ -2,21 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use taketurns_core::client::Backoff;
-use taketurns_core::quorum::{Send, Verdict, What};
+use taketurns_core::quorum::Verdict;
 use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
 use tokio::sync::{mpsc, watch};
 
-use super::super::{Acquire, EngineError, Reply, Request};
+use super::super::{Acquire, EngineError, Refusal, Reply, Request};
 use super::driver::Quorum;
 use super::node::lock;
 use super::refuse_other_kinds;
-use super::run::{self, Errand, Failed, Run};
+use super::run::{Errand, Failed, Run};
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
-use crate::random;
 
 /// What answers to a broadcast come to.
 struct Gathered {
@@ -32,7 +29,10 @@ impl Quorum {
     ) -> Result<Reply, EngineError> {
         refuse_other_kinds(&acquire.ask)?;
         let owner = acquire.owner;
-        let mut changed = self.start(owner, || Run::new(name, self.nodes.len(), acquire));
+        let run = || Run::new(name, self.nodes.len(), acquire);
+        let Some(mut changed) = self.start(owner, run) else {
+            return Ok(Reply::Refused(Refusal::Cancelled));
+        };
         loop {
             let outcome = {
                 let mut runs = lock(&self.runs);
@@ -57,9 +57,17 @@ impl Quorum {
         }
     }
 
-    /// A run of this owner, new or known, that asks whom it has to.
-    fn start(self: &Arc<Self>, owner: Owner, new: impl FnOnce() -> Run) -> watch::Receiver<()> {
+    /// A run of this owner, new or known, that asks whom it has to. `None` while it is being released: what
+    /// it were granted now, a release under way could take.
+    fn start(
+        self: &Arc<Self>,
+        owner: Owner,
+        new: impl FnOnce() -> Run,
+    ) -> Option<watch::Receiver<()>> {
         let mut runs = lock(&self.runs);
+        if lock(&self.releasing).contains_key(&owner) {
+            return None;
+        }
         // Now and then, since it takes a look at all of them.
         if runs.len().is_power_of_two() {
             runs.retain(|owner, run| !self.is_left(*owner, run));
@@ -71,97 +79,24 @@ impl Quorum {
         let name = run.lock.clone();
         drop(runs);
         self.dispatch(owner, &name, errands);
-        changed
+        Some(changed)
     }
 
     /// Is it over, and does nobody here care? It was carried elsewhere then, and not released here.
     fn is_left(&self, owner: Owner, run: &mut Run) -> bool {
-        let is_lost = run.candidate.verdict(local_us()) == Verdict::Lost;
-        is_lost && !lock(&self.watched).contains_key(&owner)
+        let verdict = run.candidate.verdict(local_us());
+        let goes_on = matches!(
+            verdict,
+            Verdict::Open | Verdict::Waiting { .. } | Verdict::Held { .. } | Verdict::Revoked
+        );
+        !goes_on && !lock(&self.watched).contains_key(&owner)
     }
 
-    /// Gives back everything of an owner, on every node, until each has heard it or it can't matter
-    /// any more. Answers as the nodes do.
-    pub(super) fn give_up(
-        self: &Arc<Self>,
-        owner: Owner,
-    ) -> Option<mpsc::UnboundedReceiver<Answered>> {
-        let mut run = lock(&self.runs).remove(&owner)?;
-        let sends = run.candidate.give_up();
-        let errands = self.errands(&mut run, sends);
-        // Whoever waits for its outcome learns that it is over.
-        drop(run.news(local_us()));
-        Some(self.release(&run.lock, errands, run.lasts_ms()))
-    }
-
-    fn release(
-        self: &Arc<Self>,
-        name: &Name,
-        errands: Vec<Errand>,
-        lasts_ms: u64,
-    ) -> mpsc::UnboundedReceiver<Answered> {
-        let (sender, answers) = mpsc::unbounded_channel();
-        let until_us = local_us() + lasts_ms * 1_000;
-        for Errand { send, request } in errands {
-            let (quorum, name, sender) = (self.clone(), name.clone(), sender.clone());
-            let busy = lock(&self.busy).clone();
-            self.runtime.spawn(async move {
-                let mut backoff = Backoff::default();
-                loop {
-                    let node = &quorum.nodes[send.node];
-                    let heard = node.call(&name, request.clone()).await;
-                    if let Ok(heard) = &heard {
-                        quorum.look_after(&name, send.node, heard);
-                    }
-                    let is_over = heard.is_ok() || local_us() >= until_us;
-                    let _ = sender.send((send.node, heard.map(|heard| heard.reply)));
-                    if is_over {
-                        break;
-                    }
-                    let pause_us = backoff.pause_us(random::bits64());
-                    tokio::time::sleep(Duration::from_micros(pause_us)).await;
-                }
-                drop(busy);
-            });
-        }
-        answers
-    }
-
-    pub(super) async fn let_go(
-        self: &Arc<Self>,
-        name: &Name,
-        owner: Owner,
-        bury: bool,
-    ) -> Result<Reply, EngineError> {
-        let answers = match self.give_up(owner) {
-            Some(answers) => answers,
-            None => {
-                // It was acquired elsewhere.
-                let run = &mut Run::new(name, self.nodes.len(), somebody(owner, self.client));
-                let release = |node| Send { node, what: What::Release { bury: false } };
-                let mut errands = self.errands(run, (0..self.nodes.len()).map(release).collect());
-                if bury {
-                    errands.iter_mut().for_each(|errand| self.bury(errand));
-                }
-                self.release(name, errands, run.lasts_ms())
-            }
-        };
-        let Gathered { replies, troubles } = self.gather(answers).await;
-        if replies.len() < self.majority() {
-            return Err(self.no_quorum(troubles));
-        }
-        let any = |wanted: Reply| replies.contains(&wanted);
-        Ok(match (any(Reply::Released), any(Reply::Left)) {
-            (true, _) => Reply::Released,
-            (false, true) => Reply::Left,
-            (false, false) => Reply::NotHeld,
-        })
-    }
-
-    fn bury(&self, errand: &mut Errand) {
-        let clock_ms = self.nodes[errand.send.node].clock_ms(local_us()).unwrap_or(0);
-        if let Request::Release { bury_until_ms, .. } = &mut errand.request {
-            *bury_until_ms = clock_ms + run::ARRIVES_WITHIN_MS;
+    /// What is over, and nobody here cares for, is forgotten: others may have it renewed since.
+    fn forget(&self, owner: Owner) {
+        let mut runs = lock(&self.runs);
+        if runs.get_mut(&owner).is_some_and(|run| self.is_left(owner, run)) {
+            runs.remove(&owner);
         }
     }
 
@@ -172,20 +107,19 @@ impl Quorum {
         lease_ms: u64,
     ) -> Result<Reply, EngineError> {
         let acquire = || Acquire { lease_ms, ..somebody(owner, self.client) };
-        let mut changed = {
-            let mut runs = lock(&self.runs);
-            // Over as far as we know; but others may have renewed it since.
-            if runs.get_mut(&owner).is_some_and(|run| self.is_left(owner, run)) {
-                runs.remove(&owner);
-            }
-            runs.get(&owner).map(Run::subscribe)
-        };
+        self.forget(owner);
+        let mut changed = lock(&self.runs).get(&owner).map(Run::subscribe);
         let mut round = None;
         loop {
             let receiver = match &mut changed {
                 Some(receiver) => receiver,
-                None => changed
-                    .insert(self.start(owner, || Run::find(name, self.nodes.len(), acquire()))),
+                None => {
+                    let run = || Run::find(name, self.nodes.len(), acquire());
+                    let Some(receiver) = self.start(owner, run) else {
+                        return Ok(Reply::NotHeld);
+                    };
+                    changed.insert(receiver)
+                }
             };
             let step = {
                 let mut runs = lock(&self.runs);
@@ -198,7 +132,7 @@ impl Quorum {
                         Step::Send(self.errands(run, sends))
                     }
                     (Verdict::Held { .. }, Some(round)) => {
-                        match (run.candidate.renewed(round), run.held(now_us)) {
+                        match (run.candidate.renewed(round), run.renewed(now_us)) {
                             (None, _) => Step::Wait,
                             (Some(true), Some(grant)) => Step::Done(Reply::Renewed(grant)),
                             (Some(_), _) => Step::NoQuorum,
@@ -213,8 +147,15 @@ impl Quorum {
             match step {
                 Step::Send(errands) => self.dispatch(owner, name, errands),
                 Step::Wait => drop(receiver.changed().await),
-                Step::Done(reply) => return Ok(reply),
-                Step::NoQuorum => return Err(self.no_quorum_for(owner)),
+                Step::Done(reply) => {
+                    self.forget(owner);
+                    return Ok(reply);
+                }
+                Step::NoQuorum => {
+                    let error = self.no_quorum_for(owner);
+                    self.forget(owner);
+                    return Err(error);
+                }
             }
         }
     }
@@ -229,7 +170,7 @@ impl Quorum {
         let now_us = local_us();
         let (mut waiting, mut granted, mut quarantined_until_ms) = (0, Vec::new(), None);
         for (owner, run) in lock(&self.runs).iter_mut().filter(|(_, run)| run.lock == *name) {
-            if run.is_waiting() {
+            if matches!(run.candidate.verdict(now_us), Verdict::Waiting { .. }) {
                 waiting += 1;
                 let until_us = run.candidate.quarantined_until_us(now_us);
                 quarantined_until_ms = until_us.map(|until_us| until_us / 1_000);
@@ -255,6 +196,14 @@ impl Quorum {
             });
         }
         drop(sender);
+        self.most(answers).await
+    }
+
+    /// What a majority answers.
+    pub(super) async fn most(
+        &self,
+        answers: mpsc::UnboundedReceiver<Answered>,
+    ) -> Result<Vec<Reply>, EngineError> {
         let Gathered { replies, troubles } = self.gather(answers).await;
         if replies.len() < self.majority() {
             return Err(self.no_quorum(troubles));
@@ -300,7 +249,7 @@ impl Quorum {
 }
 
 /// What one node answered.
-type Answered = (usize, Result<Reply, EngineError>);
+pub(super) type Answered = (usize, Result<Reply, EngineError>);
 
 /// What a renewal does next.
 enum Step {
@@ -315,7 +264,7 @@ fn given_up() -> EngineError {
 }
 
 /// For an owner whose lock was acquired elsewhere, so that nothing is known of it.
-fn somebody(owner: Owner, client: ClientId) -> Acquire {
+pub(super) fn somebody(owner: Owner, client: ClientId) -> Acquire {
     Acquire {
         owner,
         client,

@@ -26,6 +26,8 @@ pub(super) struct Quorum {
     pub(super) watched: Mutex<HashMap<Owner, (Name, u32)>>,
     pub(super) wakes: Wakes,
     pub(super) runtime: Handle,
+    /// Owners that are being released, and on how many nodes.
+    pub(super) releasing: Mutex<HashMap<Owner, usize>>,
     /// Each release under way has a clone.
     pub(super) busy: Mutex<Option<mpsc::Sender<()>>>,
 }

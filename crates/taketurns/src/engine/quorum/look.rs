@@ -122,7 +122,12 @@ impl Quorum {
             votes.sort_by_key(|vote| std::cmp::Reverse(vote.left_ms));
             let held_ms = votes.iter().map(|vote| vote.held_ms).max().unwrap_or(0);
             let revoked = votes.iter().filter(|vote| vote.revoked).count() >= self.majority();
-            HolderView { held_ms, revoked, ..votes.swap_remove(self.majority() - 1) }
+            let tokens = votes.iter().map(|vote| vote.token);
+            let token = tokens.max_by_key(|token| {
+                (votes.iter().filter(|vote| vote.token == *token).count(), *token)
+            });
+            let token = token.flatten();
+            HolderView { held_ms, revoked, token, ..votes.swap_remove(self.majority() - 1) }
         });
         let mut quarantines: Vec<u64> =
             views.iter().map(|view| view.quarantine_ms.unwrap_or(0)).collect();

@@ -29,22 +29,36 @@ impl Membership {
         address: &str,
     ) -> Result<bool, EngineError> {
         let (name, member) = self.entry()?;
+        // Looks first: whoever belongs elsewhere must not write, not even for a moment.
+        if self.is_written(engine, &name, address).await? {
+            return Ok(false);
+        }
         let added = engine.call(&name, Request::PoolAdd { member }).await?.reply;
-        let view = engine.view(&name, 0).await?.unwrap_or_default();
-        let ours = self.member();
-        let other =
-            view.members.iter().map(|member| member.name.as_str()).find(|name| *name != ours);
-        let is_pool = !matches!(added, Reply::Refused(_));
+        if matches!(added, Reply::Refused(_)) {
+            return Err(EngineError::Broken(self.refuse(address, "something else")));
+        }
         let is_new = added == Reply::Changed(true);
-        let Some(other) = other.or((!is_pool).then_some("something else")) else {
-            return Ok(is_new);
-        };
-        let why = self.refuse(address, other);
-        if is_new {
-            // It was not ours to write.
+        let written = self.is_written(engine, &name, address).await;
+        if is_new && matches!(written, Err(EngineError::Broken(_))) {
+            // Another has come at the same moment.
             self.leave(engine).await;
         }
-        Err(EngineError::Broken(why))
+        written.map(|_| is_new)
+    }
+
+    /// Is it written there, and nothing else?
+    async fn is_written(
+        &self,
+        engine: &dyn Engine,
+        name: &Name,
+        address: &str,
+    ) -> Result<bool, EngineError> {
+        let members = engine.view(name, 0).await?.unwrap_or_default().members;
+        let ours = self.member();
+        match members.iter().map(|member| member.name.as_str()).find(|name| *name != ours) {
+            Some(other) => Err(EngineError::Broken(self.refuse(address, other))),
+            None => Ok(!members.is_empty()),
+        }
     }
 
     /// Takes back what was written down by mistake.

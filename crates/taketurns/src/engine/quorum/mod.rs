@@ -16,6 +16,7 @@ mod look;
 mod members;
 mod node;
 mod open;
+mod release;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -39,8 +40,8 @@ use driver::Quorum;
 use node::{Node, lock};
 pub(crate) use open::OpenQuorum;
 
-/// For how long the end of a client waits until all nodes have heard what it gave up.
-const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+/// For how long the end of a client waits until all nodes that can be reached have heard what it gave up.
+const CLOSE_WITHIN: Duration = Duration::from_millis(300);
 
 fn refuse_other_kinds(ask: &Ask) -> Result<(), EngineError> {
     let why = match ask {

@@ -21,7 +21,7 @@ use super::url::{Members, NodeUrl, Opener};
 use crate::random;
 
 /// For how long the slow are waited for once a majority is there.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(300);
 
 /// A store URL that was understood.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ impl OpenQuorum {
             runs: Mutex::default(),
             watched: Mutex::default(),
             wakes,
+            releasing: Mutex::default(),
             runtime: Handle::current(),
             busy: Mutex::new(Some(busy)),
         });

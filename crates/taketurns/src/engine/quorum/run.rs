@@ -78,10 +78,6 @@ impl Run {
         self.acquire.waiter_lease_ms
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        self.told == Told::Waiting
-    }
-
     /// Puts what is to be sent into words. `clock_ms` says what a node's clock shows now.
     pub(super) fn errands(
         &mut self,
@@ -162,6 +158,13 @@ impl Run {
             Verdict::Held { token, until_us } => Some(grant(token, until_us)),
             _ => None,
         }
+    }
+
+    /// The answer to a renewal: from now on whoever asked is told if it holds no more.
+    pub(super) fn renewed(&mut self, now_us: u64) -> Option<Grant> {
+        let grant = self.held(now_us)?;
+        self.told = Told::Held;
+        Some(grant)
     }
 
     /// Something was heard. Answers what the client has to be told of it.

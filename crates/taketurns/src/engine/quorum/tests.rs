@@ -48,3 +48,17 @@ async fn a_handle_that_others_renew_is_good_here_too() {
     here.renew(&handle, None).await.expect("held still");
     here.release(&handle).await.expect("held");
 }
+
+#[tokio::test]
+async fn whoever_adopted_a_lock_is_told_that_it_was_broken() {
+    let url = url(3);
+    let (here, there) = (locks(&url).await, locks(&url).await);
+    let guard = here.mutex("a").acquire().await.expect("free");
+    let text = guard.into_handle().await.expect("held").expose();
+    let handle = crate::Handle::parse(&text).expect("its own form");
+    let adopted = there.adopt(handle).await.expect("held");
+    here.break_lock("a").await.expect("broken");
+    // Long before the next renewal.
+    let lost = tokio::time::timeout(Duration::from_secs(5), adopted.lost()).await;
+    assert_eq!(lost.expect("told"), crate::LossCause::Revoked);
+}

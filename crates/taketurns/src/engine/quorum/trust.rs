@@ -8,8 +8,10 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::super::redis::Seen;
-use super::open::GRACE;
 use super::url::{NodeUrl, Opener};
+
+/// For how long the slow are waited for once a majority was seen.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A marker that is older is not of the first day.
 const FIRST_DAY: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ pub(super) struct Trust {
 /// What day it is in the life of a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Day {
-    /// None of a majority has been used.
+    /// None has been used. All have to be seen for that: whoever is missing may know better.
     First,
     /// Some have been used just now, so somebody may be about to use the others.
     Beginning,
@@ -42,7 +44,7 @@ enum Day {
 pub(super) async fn look_around(urls: &[NodeUrl]) -> Trust {
     let mut found = look(urls).await;
     for _ in 1..LOOKS {
-        if day(&found, majority(urls.len())) != Day::Beginning {
+        if day(&found, urls.len()) != Day::Beginning {
             break;
         }
         sleep(PAUSE).await;
@@ -53,7 +55,7 @@ pub(super) async fn look_around(urls: &[NodeUrl]) -> Trust {
         Seen::Nothing => Duration::ZERO,
     };
     Trust {
-        is_first_day: day(&found, majority(urls.len())) == Day::First,
+        is_first_day: day(&found, urls.len()) == Day::First,
         longest: found.iter().map(max_lease).max().unwrap_or_default(),
     }
 }
@@ -73,6 +75,8 @@ async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
     let mut found = Vec::new();
     loop {
         let next = match found.len() >= majority(urls.len()) {
+            // What the slow could add would change nothing.
+            true if found.iter().any(is_old) => None,
             true => timeout(GRACE, seen.recv()).await.ok().flatten(),
             false => seen.recv().await,
         };
@@ -84,15 +88,17 @@ async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
     }
 }
 
-fn day(found: &[Seen], majority: usize) -> Day {
-    let is_old = |seen: &Seen| match seen {
+fn is_old(seen: &Seen) -> bool {
+    match seen {
         Seen::Marker { age, in_quarantine, .. } => *in_quarantine || *age > FIRST_DAY,
         Seen::Nothing => false,
-    };
+    }
+}
+
+fn day(found: &[Seen], nodes: usize) -> Day {
     let blank = found.iter().filter(|seen| **seen == Seen::Nothing).count();
     match blank {
-        // The others may be old.
-        _ if found.len() < majority => Day::Later,
+        _ if found.len() < nodes => Day::Later,
         _ if found.iter().any(is_old) => Day::Later,
         0 => Day::Later,
         _ if blank == found.len() => Day::First,
@@ -110,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_first_day_if_a_majority_was_seen_and_none_was_used() {
+    fn it_is_the_first_day_if_all_were_seen_and_none_was_used() {
         assert_eq!(day(&[Seen::Nothing; 3], 3), Day::First);
         assert_eq!(day(&[Seen::Nothing; 2], 3), Day::Later, "the others may be old");
         let (young, old) = (marker(9, false), marker(11, false));
