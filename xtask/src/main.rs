@@ -158,9 +158,10 @@ fn run_all(tasks: &[Task]) -> Result<(), String> {
 /// How many tests run at a time, as the tests themselves read it.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Twice as many as there are cores: most tests wait most of the time, for servers and for leases.
+/// More than there are cores: most tests wait most of the time, for servers and for leases.
 fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores.div_ceil(2)
 }
 
 /// Every example of the library, run as a reader would.

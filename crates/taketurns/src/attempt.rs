@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, LossCause};
-use taketurns_core::{Acquire, Ask, Grant, Label, Refusal, Reply, Request};
+use taketurns_core::{Acquire, Ask, Grant, Label, Owner, Refusal, Reply, Request};
 use tokio::sync::oneshot;
 
 use crate::client::{Client, sleep_until_some, sleep_until_us};
@@ -128,6 +128,9 @@ impl Attempt {
                         registration.signal().await
                     }
                     Ok((Reply::Busy, _)) => return Err(Stop::Busy),
+                    Ok((Reply::Refused(Refusal::Cancelled), _)) => {
+                        Signal::Refused(Refusal::Cancelled)
+                    }
                     Ok((Reply::Refused(refusal), anchor)) => {
                         self.refused(refusal, anchor.engine_ms)?;
                         Signal::Rejoin
@@ -151,12 +154,20 @@ impl Attempt {
                         return Ok(held);
                     }
                 }
+                Signal::Refused(Refusal::Cancelled) => self.start_over(registration, traffic),
                 Signal::Refused(refusal) => self.refused(refusal, 0)?,
                 Signal::Rejoin | Signal::Revoked => {}
             }
             tracing::debug!(lock = %self.terms.lock, "asking again");
             sleep_until_us(local_us() + backoff.pause_us(random::bits64())).await;
         }
+    }
+
+    /// This owner was given up, and is nobody any more.
+    fn start_over(&mut self, registration: &mut Registration, traffic: &mut Traffic) {
+        self.terms.owner = Owner::from_bits(random::bits128());
+        *registration = Waits::register(&self.client, &self.terms.lock, self.terms.owner);
+        *traffic = Traffic::default();
     }
 
     async fn ask(&self, traffic: &mut Traffic) -> Result<(Reply, Anchor), EngineError> {

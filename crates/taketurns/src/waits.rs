@@ -3,7 +3,7 @@
 //! Invariant: an acquire is registered here before its request is sent, so a wake-up finds it even
 //! if it comes before the reply; and it stays until it holds, or has given up its place.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ pub(crate) struct Waits {
 /// Those that wait for one lock. Invariant: `places` names exactly the owners that have one.
 struct Line {
     owners: HashMap<Owner, Waiting>,
-    places: BTreeMap<u64, Owner>,
+    /// In a quorum two may have the same number.
+    places: BTreeSet<(u64, Owner)>,
     vigil: Vigil,
     /// The local time at which the quarantine ends that the last answer spoke of.
     quarantined_until_us: Option<u64>,
@@ -70,12 +71,7 @@ impl Waits {
         waits
             .locks()
             .entry(lock.clone())
-            .or_insert_with(|| Line {
-                owners: HashMap::new(),
-                places: BTreeMap::new(),
-                vigil: Vigil::new(local_us(), waits.waiter_lease_ms),
-                quarantined_until_us: None,
-            })
+            .or_insert_with(|| Line::new(waits.waiter_lease_ms))
             .owners
             .insert(owner, Waiting { signals: sender, place: None });
         Registration { client: client.clone(), lock: lock.clone(), owner, signals }
@@ -113,7 +109,7 @@ impl Waits {
         for (lock, line) in self.locks().iter_mut() {
             if !line.places.is_empty() && line.vigil.due_us() <= soon_us {
                 line.vigil.handle_sent(now_us);
-                due.push((lock.clone(), line.places.values().copied().collect()));
+                due.push((lock.clone(), line.places.iter().map(|(_, owner)| *owner).collect()));
             }
         }
         due
@@ -149,7 +145,7 @@ impl Waits {
         }
         let mut locks = self.locks();
         let Some(line) = locks.get_mut(lock) else { return };
-        let ahead = line.places.keys().next().map_or(0, |place| place.saturating_sub(front));
+        let ahead = line.places.first().map_or(0, |(place, _)| place.saturating_sub(front));
         line.vigil.handle_recheck(local_us(), anchor, recheck_ms, ahead);
         line.mark_quarantine(lock, anchor, quarantined_until_ms);
         self.changed.notify_one();
@@ -169,6 +165,25 @@ impl Waits {
 }
 
 impl Line {
+    fn new(waiter_lease_ms: u64) -> Self {
+        Self {
+            owners: HashMap::new(),
+            places: BTreeSet::new(),
+            vigil: Vigil::new(local_us(), waiter_lease_ms),
+            quarantined_until_us: None,
+        }
+    }
+
+    /// Notes the place of an owner. Answers the one that it had before.
+    fn put(&mut self, owner: Owner, place: u64) -> Option<u64> {
+        let before = self.owners.get_mut(&owner)?.place.replace(place);
+        if let Some(before) = before {
+            self.places.remove(&(before, owner));
+        }
+        self.places.insert((place, owner));
+        before
+    }
+
     /// Remembers a quarantine, and says so the first time.
     fn mark_quarantine(&mut self, lock: &Name, anchor: Anchor, until_ms: Option<u64>) {
         let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(anchor.engine_ms));
@@ -183,7 +198,7 @@ impl Line {
 
     fn remove(&mut self, owner: Owner) {
         if let Some(Waiting { place: Some(place), .. }) = self.owners.remove(&owner) {
-            self.places.remove(&place);
+            self.places.remove(&(place, owner));
         }
     }
 }
@@ -251,14 +266,8 @@ impl Registration {
         let Some(line) = locks.get_mut(&self.lock) else { return };
         let first = line.places.is_empty();
         line.mark_quarantine(&self.lock, anchor, place.quarantined_until_ms);
-        if let Some(waiting) = line.owners.get_mut(&self.owner) {
-            if let Some(before) = waiting.place.replace(place.number) {
-                line.places.remove(&before);
-                if before != place.number {
-                    tracing::warn!(lock = %self.lock, "the place lapsed; waiting again at the tail");
-                }
-            }
-            line.places.insert(place.number, self.owner);
+        if line.put(self.owner, place.number).is_some_and(|before| before != place.number) {
+            tracing::warn!(lock = %self.lock, "the place lapsed; waiting again at the tail");
         }
         if first {
             // The request that gave the place kept it alive too.
@@ -280,5 +289,26 @@ impl Drop for Registration {
                 locks.remove(&self.lock);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_with_the_same_number_each_have_a_place() {
+        let mut line = Line::new(3_000);
+        let owners = [1, 2].map(Owner::from_bits);
+        for owner in owners {
+            let (signals, _) = mpsc::unbounded_channel();
+            line.owners.insert(owner, Waiting { signals, place: None });
+            assert_eq!(line.put(owner, 7), None);
+        }
+        assert_eq!(line.places.len(), 2);
+        line.remove(owners[0]);
+        assert_eq!(line.places.first(), Some(&(7, owners[1])));
+        assert_eq!(line.put(owners[1], 9), Some(7));
+        assert_eq!(line.places.len(), 1);
     }
 }

@@ -53,11 +53,12 @@ impl Candidate {
         nth_largest(ends, self.majority)
     }
 
-    /// The token that a majority of acknowledged votes agree on.
+    /// The token that a majority of acknowledged votes agree on, each of them for the full lease.
     fn agreed(&self, now_us: u64) -> Option<u64> {
         let votes = || self.nodes.iter().filter_map(Node::vote);
         votes().map(|vote| vote.token).find(|token| {
-            let ends = votes().filter(|vote| vote.token == *token).map(|vote| vote.until_us);
+            let agree = votes().filter(|vote| vote.full && vote.token == *token);
+            let ends = agree.map(|vote| vote.until_us);
             nth_largest(ends, self.majority) > now_us
         })
     }
@@ -125,7 +126,7 @@ impl Candidate {
             let state = &self.nodes[node];
             let Some(vote) = state.vote().filter(|_| !state.revoked) else { continue };
             let write_back = WriteBack { number: vote.number, token };
-            let is_there = vote.token >= token && vote.until_us > now_us;
+            let is_there = vote.full && vote.token >= token && vote.until_us > now_us;
             if !is_there && state.is_in_reach() && !state.is_renewing_with(write_back) {
                 self.renew_node(now_us, node, write_back, self.lease_ms, sends);
             }

@@ -19,7 +19,13 @@ impl Candidate {
         self.nodes[node].answered(sent.what, is_answer);
         match (sent.what, heard) {
             (what, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
-                self.granted(node, &grant, Some(anchor));
+                // Asked without a ticket, it was granted at once, if at all.
+                let full = match what {
+                    What::Renew { lease_ms, .. } => lease_ms >= self.lease_ms,
+                    What::Ask { ticket, .. } => ticket.is_none(),
+                    What::Release { .. } => false,
+                };
+                self.granted(node, &grant, Some(anchor), full);
                 if let What::Renew { round, .. } = what {
                     self.nodes[node].renewed = self.nodes[node].renewed.max(round);
                 }
@@ -61,7 +67,7 @@ impl Candidate {
         let mut sends = Vec::new();
         self.note_loss(now_us);
         match event {
-            WakeEvent::Granted(grant) => self.granted(node, grant, None),
+            WakeEvent::Granted(grant) => self.granted(node, grant, None, false),
             WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
             WakeEvent::Revoked => self.nodes[node].revoked = true,
             WakeEvent::Refused(refusal) => {
@@ -83,7 +89,7 @@ impl Candidate {
     ) -> Vec<Send> {
         let mut sends = Vec::new();
         self.note_loss(now_us);
-        self.granted(node, grant, Some(anchor));
+        self.granted(node, grant, Some(anchor), false);
         self.advance(now_us, &mut sends);
         sends
     }
@@ -106,8 +112,8 @@ impl Candidate {
         self.note_loss(now_us);
     }
 
-    fn granted(&mut self, node: usize, grant: &Grant, anchor: Option<Anchor>) {
-        let given_up = self.nodes[node].granted(grant, anchor);
+    fn granted(&mut self, node: usize, grant: &Grant, anchor: Option<Anchor>, full: bool) {
+        let given_up = self.nodes[node].granted(grant, anchor, full);
         if given_up.is_some() && self.is_running() && self.ticket.is_some() {
             // The node has not heard that we gave it up. It is told by the next tick, not now: were it one
             // that has forgotten how large its numbers were, the two of us would go on at full speed.

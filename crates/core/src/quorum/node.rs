@@ -24,6 +24,8 @@ pub(super) struct Voted {
     pub(super) inquired: bool,
     /// Until which local time it is ours, by the node's own word; 0 if no reply has said so.
     pub(super) until_us: u64,
+    /// It was for the full lease. What was handed over lasts no longer than a waiter lease.
+    pub(super) full: bool,
 }
 
 /// A renewal that is under way.
@@ -188,7 +190,12 @@ impl Node {
     }
 
     /// It says that it has a grant for us. Answers the number of one that we gave up.
-    pub(super) fn granted(&mut self, grant: &Grant, anchor: Option<Anchor>) -> Option<u64> {
+    pub(super) fn granted(
+        &mut self,
+        grant: &Grant,
+        anchor: Option<Anchor>,
+        full: bool,
+    ) -> Option<u64> {
         let (vote, token) = (grant.vote?, grant.token?.raw());
         if vote.number <= self.floor {
             return Some(vote.number);
@@ -206,11 +213,12 @@ impl Node {
                 token: known.token.max(token),
                 inquired: vote.inquired,
                 until_us: known.until_us.max(until_us),
+                full: known.full || full,
             },
             known => {
                 self.revoked = false;
                 self.floor = self.floor.max(known.map_or(0, |known| known.number));
-                Voted { number, token, inquired: vote.inquired, until_us }
+                Voted { number, token, inquired: vote.inquired, until_us, full }
             }
         });
         None

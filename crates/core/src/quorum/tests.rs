@@ -324,3 +324,17 @@ fn a_vote_that_was_broken_does_not_spoil_the_next_one_of_its_node() {
     let sends = candidate.handle_wake(3_000, 1, &next);
     assert_eq!(sends, [confirm(0, 80, 80), confirm(1, 80, 80)]);
 }
+
+#[test]
+fn what_a_refresh_tells_of_is_no_hold_before_it_is_confirmed() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    for node in 0..3 {
+        hear(&mut candidate, node, queued(30));
+    }
+    let told = grant(40, 40, 3_000, false);
+    candidate.handle_told(1_000, 0, &told, anchor(0));
+    let sends = candidate.handle_told(1_000, 1, &told, anchor(0));
+    assert_eq!(sends, [confirm(0, 40, 40), confirm(1, 40, 40)]);
+    assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
+}

@@ -139,3 +139,22 @@ fn nodes_on_their_first_day_grant_at_once_to_however_many_come() {
         }
     });
 }
+
+#[test]
+fn a_majority_that_has_forgotten_is_not_on_its_first_day_while_another_does_not_answer() {
+    block_on(async {
+        let nodes = Nodes::start(3);
+        let holder = nodes.connect().await;
+        let guard =
+            holder.mutex("l").acquire().lease(Duration::from_secs(300)).await.expect("free");
+        guard.into_handle().await.expect("held");
+        // Nobody is left who remembers that it was in use.
+        holder.close().await;
+        nodes.servers[..2].iter().for_each(forget);
+        nodes.servers[2].pause();
+        let newcomer = nodes.connect().await;
+        let error = newcomer.mutex("l").try_acquire().await.expect_err("two hold it");
+        assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
+        nodes.servers[2].resume();
+    });
+}

@@ -8,6 +8,7 @@
 //! ```
 
 mod cancelled;
+mod carried;
 mod clocks;
 mod costs;
 mod forgetting;

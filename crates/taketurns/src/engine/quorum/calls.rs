@@ -1,25 +1,19 @@
 //! What a client asks of a quorum, answered by its candidates or by a majority of nodes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use taketurns_core::quorum::Verdict;
 use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::super::{Acquire, EngineError, Refusal, Reply, Request};
 use super::driver::Quorum;
 use super::node::lock;
 use super::refuse_other_kinds;
 use super::run::{Errand, Failed, Run};
+use super::tally::Tally;
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
-
-/// What answers to a broadcast come to.
-struct Gathered {
-    replies: Vec<Reply>,
-    troubles: Vec<NodeTrouble>,
-}
 
 impl Quorum {
     pub(super) async fn acquire(
@@ -53,7 +47,11 @@ impl Quorum {
                     return Err(EngineError::Unknown("its lease was over too soon".into()));
                 }
             }
-            let _ = changed.changed().await;
+            if changed.changed().await.is_err() {
+                // That run is over; if there is another of this owner, it is as good.
+                let run = lock(&self.runs).get(&owner).map(Run::subscribe);
+                changed = run.ok_or_else(given_up)?;
+            }
         }
     }
 
@@ -146,7 +144,12 @@ impl Quorum {
             };
             match step {
                 Step::Send(errands) => self.dispatch(owner, name, errands),
-                Step::Wait => drop(receiver.changed().await),
+                Step::Wait => {
+                    if receiver.changed().await.is_err() {
+                        // Forgotten meanwhile: whoever looks again finds what there is.
+                        changed = lock(&self.runs).get(&owner).map(Run::subscribe);
+                    }
+                }
                 Step::Done(reply) => {
                     self.forget(owner);
                     return Ok(reply);
@@ -186,50 +189,23 @@ impl Quorum {
         name: &Name,
         request: Request,
     ) -> Result<Vec<Reply>, EngineError> {
-        let (sender, answers) = mpsc::unbounded_channel();
+        let tally = Tally::new(self.nodes.len());
         for node in 0..self.nodes.len() {
-            let (quorum, name, sender) = (self.clone(), name.clone(), sender.clone());
+            let (quorum, name, tally) = (self.clone(), name.clone(), tally.clone());
             let request = request.clone();
             self.runtime.spawn(async move {
                 let heard = quorum.nodes[node].call(&name, request).await;
-                let _ = sender.send((node, heard.map(|heard| heard.reply)));
+                tally.record(node, heard.map(|heard| heard.reply));
             });
         }
-        drop(sender);
-        self.most(answers).await
+        self.most(&tally).await
     }
 
     /// What a majority answers.
-    pub(super) async fn most(
-        &self,
-        answers: mpsc::UnboundedReceiver<Answered>,
-    ) -> Result<Vec<Reply>, EngineError> {
-        let Gathered { replies, troubles } = self.gather(answers).await;
-        if replies.len() < self.majority() {
-            return Err(self.no_quorum(troubles));
-        }
-        Ok(replies)
-    }
-
-    /// Waits until a majority has answered, or can't.
-    async fn gather(&self, mut answers: mpsc::UnboundedReceiver<Answered>) -> Gathered {
-        let (mut replies, mut troubles) = (Vec::new(), HashMap::new());
-        while replies.len() < self.majority()
-            && troubles.len() <= self.nodes.len() - self.majority()
-            && let Some((node, answer)) = answers.recv().await
-        {
-            match answer {
-                Ok(reply) => {
-                    troubles.remove(&node);
-                    replies.push(reply);
-                }
-                Err(error) => {
-                    troubles.insert(node, error.to_string());
-                }
-            }
-        }
+    pub(super) async fn most(&self, tally: &Tally) -> Result<Vec<Reply>, EngineError> {
         let trouble = |(node, why)| self.trouble(node, why);
-        Gathered { replies, troubles: troubles.into_iter().map(trouble).collect() }
+        let most = tally.most().await;
+        most.map_err(|troubles| self.no_quorum(troubles.into_iter().map(trouble).collect()))
     }
 
     pub(super) fn trouble(&self, node: usize, why: String) -> NodeTrouble {
@@ -247,9 +223,6 @@ impl Quorum {
         self.no_quorum(troubles.into_iter().map(|(node, why)| self.trouble(node, why)).collect())
     }
 }
-
-/// What one node answered.
-pub(super) type Answered = (usize, Result<Reply, EngineError>);
 
 /// What a renewal does next.
 enum Step {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::super::{EngineError, Origin, Reply, Request, Wake, WakeEvent, Wakes, Woken};
 use super::node::{Heard, Node, lock};
 use super::run::{Errand, News, Run};
+use super::tally::Tally;
 use crate::clock::local_us;
 
 /// How far a hint is ahead of the nodes' clocks, so that it is theirs still when it arrives: then all
@@ -26,8 +27,8 @@ pub(super) struct Quorum {
     pub(super) watched: Mutex<HashMap<Owner, (Name, u32)>>,
     pub(super) wakes: Wakes,
     pub(super) runtime: Handle,
-    /// Owners that are being released, and on how many nodes.
-    pub(super) releasing: Mutex<HashMap<Owner, usize>>,
+    /// Owners that are being released, and what the nodes say to it.
+    pub(super) releasing: Mutex<HashMap<Owner, Arc<Tally>>>,
     /// Each release under way has a clone.
     pub(super) busy: Mutex<Option<mpsc::Sender<()>>>,
 }

@@ -18,6 +18,7 @@ mod node;
 mod open;
 mod release;
 mod run;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -91,7 +92,14 @@ impl QuorumEngine {
             Request::Release { owner, bury_until_ms } => {
                 quorum.let_go(name, owner, bury_until_ms > 0).await
             }
-            Request::Renew { owner, lease_ms, .. } => quorum.renew(name, owner, lease_ms).await,
+            Request::Renew { owner, lease_ms, .. } => {
+                // Whoever has a handle may ask from anywhere, also when the runtime that would answer
+                // has ended.
+                let (quorum, name) = (quorum.clone(), name.clone());
+                let renew = async move { quorum.renew(&name, owner, lease_ms).await };
+                let renewed = self.quorum.runtime.spawn(renew).await;
+                renewed.unwrap_or_else(|_| Err(EngineError::Unknown("it has ended".into())))
+            }
             Request::Refresh { waiter_lease_ms, .. } => Ok(quorum.refresh(name, waiter_lease_ms)),
             Request::Break { .. } => {
                 let replies = quorum.broadcast(name, request).await?;

@@ -1,0 +1,119 @@
+//! What all nodes answer to one request, counted until a majority has.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use taketurns_core::Reply;
+use taketurns_core::quorum::majority;
+use tokio::sync::watch;
+
+use super::super::EngineError;
+use super::node::lock;
+
+/// The answers so far. Several may wait for the outcome.
+pub(super) struct Tally {
+    nodes: usize,
+    heard: Mutex<Heard>,
+    wanted: AtomicBool,
+    claimed: AtomicBool,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Heard {
+    replies: BTreeMap<usize, Reply>,
+    /// Why the last try with a node failed that has not answered.
+    troubles: Troubles,
+}
+
+/// What is wrong with which node.
+pub(super) type Troubles = BTreeMap<usize, String>;
+
+impl Tally {
+    pub(super) fn new(nodes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            nodes,
+            heard: Mutex::default(),
+            wanted: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+            changed: watch::Sender::new(()),
+        })
+    }
+
+    /// A node answered, or could not be reached this time.
+    pub(super) fn record(&self, node: usize, answer: Result<Reply, EngineError>) {
+        let mut heard = lock(&self.heard);
+        match answer {
+            Ok(reply) => {
+                heard.troubles.remove(&node);
+                heard.replies.insert(node, reply);
+            }
+            Err(error) => {
+                heard.troubles.insert(node, error.to_string());
+            }
+        }
+        drop(heard);
+        self.changed.send_replace(());
+    }
+
+    /// Somebody wants to know the outcome.
+    pub(super) fn want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Does somebody want to know the outcome who does not yet?
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) && !self.claimed.load(Ordering::Relaxed)
+    }
+
+    /// True for the first who asks: what was done was done for one.
+    pub(super) fn claim(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
+    }
+
+    /// What a majority answered; or what is wrong, once so many could not be reached that none can.
+    pub(super) async fn most(&self) -> Result<Vec<Reply>, Troubles> {
+        let (mut changed, needed) = (self.changed.subscribe(), majority(self.nodes));
+        loop {
+            {
+                let heard = lock(&self.heard);
+                if heard.replies.len() >= needed {
+                    return Ok(heard.replies.values().cloned().collect());
+                }
+                if heard.troubles.len() > self.nodes - needed {
+                    return Err(heard.troubles.clone());
+                }
+            }
+            // The sender is ours, so this never fails.
+            let _ = changed.changed().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn down() -> Result<Reply, EngineError> {
+        Err(EngineError::Unreachable("it is down".to_owned()))
+    }
+
+    #[tokio::test]
+    async fn a_majority_of_answers_is_enough_and_too_many_failures_are_too() {
+        let tally = Tally::new(3);
+        tally.record(0, Ok(Reply::Released));
+        tally.record(1, down());
+        tally.record(1, down());
+        tally.record(2, Ok(Reply::NotHeld));
+        assert_eq!(tally.most().await, Ok(vec![Reply::Released, Reply::NotHeld]));
+        let tally = Tally::new(3);
+        tally.record(0, down());
+        tally.record(1, down());
+        assert_eq!(tally.most().await.map_err(|troubles| troubles.len()), Err(2));
+        // One that answers after all is no trouble.
+        tally.record(1, Ok(Reply::Left));
+        tally.record(2, Ok(Reply::Left));
+        assert_eq!(tally.most().await, Ok(vec![Reply::Left, Reply::Left]));
+    }
+}
