@@ -77,7 +77,7 @@ impl Held {
             changed: Notify::new(),
         });
         client.register_guard(held.owner, &held);
-        client.spawn(keep(held.clone()));
+        client.spawn(keep(Attended(held.clone())));
         Some(held)
     }
 
@@ -231,8 +231,7 @@ impl Held {
 }
 
 /// Renews until the lock is given up or lost.
-async fn keep(held: Arc<Held>) {
-    let attended = Attended(held);
+async fn keep(attended: Attended) {
     let held = &attended.0;
     loop {
         let (due, valid_until_us) = {
@@ -273,7 +272,7 @@ async fn keep(held: Arc<Held>) {
     }
 }
 
-/// If the task that renews is dropped before its end, its runtime has ended. Nobody renews the lock
+/// If the task that renews is dropped before its end, or before it began, its runtime has ended. Nobody renews the lock
 /// any more, and nobody would say when it is lost: so it is, now.
 struct Attended(Arc<Held>);
 
@@ -325,5 +324,38 @@ pub(crate) async fn give_up(
             unknown = Some(error.to_string());
         }
         sleep_until_us(local_us() + pause_us).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taketurns_core::ClientId;
+
+    use super::*;
+    use crate::engine::{MemoryStore, Wakes};
+
+    #[test]
+    fn a_lock_whose_runtime_ends_before_it_was_ever_renewed_is_lost() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let id = ClientId::from_bits(1);
+        let engine = MemoryStore::default().engine(id, Wakes::channel().0);
+        let who = "tests".to_owned();
+        let (client, _idle) =
+            Client::new(Box::new(engine), id, who, 3_000, runtime.handle().clone());
+        let terms = Terms {
+            lock: Name::new("l").expect("a name"),
+            owner: Owner::from_bits(1),
+            lease_ms: 30_000,
+            max_hold_us: None,
+            bury_until_ms: 0,
+        };
+        let grant = Grant { token: None, deadline_ms: 30_000, member: None, vote: None };
+        let anchor = Anchor { sent_us: local_us(), engine_ms: 0 };
+        let held = Held::start(&Arc::new(client), &terms, grant, anchor).expect("a lease");
+        assert_eq!(held.loss(), None);
+        // The task that renews it was never polled.
+        drop(runtime);
+        assert_eq!(held.loss(), Some(LossCause::Unattended));
     }
 }
