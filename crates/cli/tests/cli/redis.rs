@@ -12,6 +12,18 @@ use crate::turns::processes_count;
 
 /// Each command once, and none has anything to complain of.
 fn every_command_works(store: &Store) {
+    every_command_works_on_a_mutex(store);
+    store.run(&["pool", "add", "rooms", "blue", "red"]).quiet();
+    let says = "echo $TAKETURNS_MEMBER";
+    let run = ["run", "--pool", "--member", "red", "rooms", "--", "sh", "-c", says];
+    assert_eq!(store.run(&run).quiet().stdout, "red\n");
+    assert_eq!(store.run(&["pool", "rm", "rooms", "red"]).quiet().stdout, "red removed\n");
+    let members = store.run(&["pool", "ls", "rooms"]).quiet().stdout;
+    assert!(members.contains("blue    free") && !members.contains("red"), "{members}");
+}
+
+/// Those that a store without pools has, too.
+pub(crate) fn every_command_works_on_a_mutex(store: &Store) {
     let says = "echo $TAKETURNS_LOCK $TAKETURNS_TOKEN";
     let said = store.run(&["run", "door", "--", "sh", "-c", says]).quiet().stdout;
     let shown = store.show("door");
@@ -35,14 +47,6 @@ fn every_command_works(store: &Store) {
     let broken = store.run(&["break", "--json", "desk"]).quiet().json();
     assert_eq!(broken, json!({"lock": "desk", "broken": 1, "at_once": false}));
     assert_eq!(holder.code(), 76);
-
-    store.run(&["pool", "add", "rooms", "blue", "red"]).quiet();
-    let says = "echo $TAKETURNS_MEMBER";
-    let run = ["run", "--pool", "--member", "red", "rooms", "--", "sh", "-c", says];
-    assert_eq!(store.run(&run).quiet().stdout, "red\n");
-    assert_eq!(store.run(&["pool", "rm", "rooms", "red"]).quiet().stdout, "red removed\n");
-    let members = store.run(&["pool", "ls", "rooms"]).quiet().stdout;
-    assert!(members.contains("blue    free") && !members.contains("red"), "{members}");
 }
 
 on_both! {

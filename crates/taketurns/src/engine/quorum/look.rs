@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use taketurns_core::{HolderView, Name, Pattern, View, WaiterView};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::driver::Quorum;
 use super::members::NAME;
+use super::node::next;
 use super::{Engine, EngineError, EngineFuture, QuorumEngine};
 
 /// For how long the slow are waited for once a majority has answered: what they know may be of
@@ -41,11 +41,8 @@ impl QuorumEngine {
         let gather = runtime.spawn(async move {
             let (mut found, mut troubles) = (Vec::new(), Vec::new());
             loop {
-                let next = match found.len() >= majority {
-                    true => timeout(GRACE, answers.recv()).await.ok().flatten(),
-                    false => answers.recv().await,
-                };
-                match next {
+                let grace = (found.len() >= majority).then_some(GRACE);
+                match next(&mut answers, grace).await {
                     Some((_, Ok(value))) => found.push(value),
                     Some((node, Err(error))) => troubles.push((node, error.to_string())),
                     None => return (found, troubles),

@@ -2,9 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Anchors};
 use taketurns_core::{Name, Reply, Request};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::super::{Engine, EngineError, Stamp};
 use crate::clock::local_us;
@@ -33,6 +36,17 @@ pub(super) struct Heard {
 /// Under none of these mutexes can anything panic half-way.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The next of those who report; of the slow, once a `grace` is set, only who comes within it.
+pub(super) async fn next<T>(
+    reports: &mut mpsc::UnboundedReceiver<T>,
+    grace: Option<Duration>,
+) -> Option<T> {
+    match grace {
+        Some(grace) => timeout(grace, reports.recv()).await.ok().flatten(),
+        None => reports.recv().await,
+    }
 }
 
 impl Node {

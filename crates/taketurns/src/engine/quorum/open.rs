@@ -9,13 +9,13 @@ use taketurns_core::client::Backoff;
 use taketurns_core::{ClientId, limits};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::super::{Engine, EngineError, EngineFuture, Open, Wakes};
 use super::QuorumEngine;
 use super::driver::Quorum;
 use super::members::Membership;
-use super::node::{Node, lock};
+use super::node::{Node, lock, next};
 use super::trust::{Trust, look_around};
 use super::url::{Members, NodeUrl, Opener};
 use crate::random;
@@ -70,11 +70,8 @@ impl OpenQuorum {
         drop(sender);
         let (mut there, mut troubles, mut mistake) = (0, Vec::new(), None);
         loop {
-            let next = match there >= quorum.majority() || mistake.is_some() {
-                true => timeout(GRACE, first.recv()).await.ok().flatten(),
-                false => first.recv().await,
-            };
-            match next {
+            let is_decided = there >= quorum.majority() || mistake.is_some();
+            match next(&mut first, is_decided.then_some(GRACE)).await {
                 Some((_, Ok(()))) => there += 1,
                 // A mistake in the list of nodes, and better found now than by a second holder.
                 Some((_, Err(error @ (EngineError::Broken(_) | EngineError::Unsupported(_))))) => {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use taketurns_core::quorum::majority;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::super::redis::Seen;
+use super::node::next;
 use super::url::{NodeUrl, Opener};
 
 /// For how long the slow are waited for once a majority was seen.
@@ -74,13 +75,12 @@ async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
     drop(sender);
     let mut found = Vec::new();
     loop {
-        let next = match found.len() >= majority(urls.len()) {
+        let is_majority = found.len() >= majority(urls.len());
+        if is_majority && found.iter().any(is_old) {
             // What the slow could add would change nothing.
-            true if found.iter().any(is_old) => None,
-            true => timeout(GRACE, seen.recv()).await.ok().flatten(),
-            false => seen.recv().await,
-        };
-        match next {
+            return found;
+        }
+        match next(&mut seen, is_majority.then_some(GRACE)).await {
             Some(Ok(seen)) => found.push(seen),
             Some(Err(_)) => {}
             None => return found,
