@@ -35,7 +35,7 @@ pub struct Acquire<M = Waiting> {
     locks: Locks,
     name: Result<Name, Error>,
     ask: Result<Ask, Error>,
-    lease: Duration,
+    lease: Option<Duration>,
     max_hold: Option<Duration>,
     why: String,
     limit: Option<Duration>,
@@ -48,7 +48,7 @@ impl<M> Acquire<M> {
             locks,
             name,
             ask,
-            lease: Duration::from_millis(limits::LEASE_MS_DEFAULT),
+            lease: None,
             max_hold: None,
             why: String::new(),
             limit: None,
@@ -56,9 +56,10 @@ impl<M> Acquire<M> {
         }
     }
 
-    /// How long the lock outlives this client; it is renewed at a third of that. Default: 30 s.
+    /// How long the lock outlives this client; it is renewed at a third of that. Default: 30 s, or what
+    /// the store takes at most if that is less.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.lease = Some(lease);
         self
     }
 
@@ -101,10 +102,12 @@ impl<M> Acquire<M> {
             }
             max_hold => max_hold.map(micros),
         };
+        let max_lease = client.engine.max_lease();
+        let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
         let terms = Terms {
             lock: self.name?,
             owner: Owner::from_bits(random::bits128()),
-            lease_ms: checked_lease(self.lease, client.engine.max_lease())?,
+            lease_ms: checked_lease(self.lease.unwrap_or(default), max_lease)?,
             max_hold_us,
             bury_until_ms: 0,
         };

@@ -211,7 +211,10 @@ impl Attempt {
 
     /// A failure that an attempt with patience outlasts.
     fn endure(&self, error: EngineError) -> Result<(), Stop> {
-        let hopeless = matches!(error, EngineError::Broken(_) | EngineError::Unsupported(_));
+        let hopeless = matches!(
+            error,
+            EngineError::Broken(_) | EngineError::Unsupported(_) | EngineError::Unfenced
+        );
         if hopeless || self.patience == Patience::Try {
             return Err(Stop::Failed(Error::from_engine(&self.terms.lock, error)));
         }

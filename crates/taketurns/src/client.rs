@@ -194,6 +194,7 @@ impl Client {
                     }
                 }
                 Some(Woken::Recheck) => self.waits.doubt(),
+                Some(Woken::Stirred { lock }) => self.waits.doubt_one(&lock),
                 None => return,
             }
         }

@@ -75,7 +75,10 @@ pub enum Error {
         lock: Name,
     },
     /// The store's wire has no room for a fencing token.
-    #[error("lock {lock} has no fencing token: its wire has no room for one")]
+    #[error(
+        "lock {lock} has no fencing token: its wire has no room for one (unfenced=ok in the store's URL \
+         acquires it without)"
+    )]
     Unfenced {
         /// Which lock.
         lock: Name,
@@ -235,6 +238,7 @@ impl Error {
             EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
             EngineError::Broken(why) => Error::Store(why),
             EngineError::Unsupported(why) => Error::Unsupported(why),
+            unfenced @ EngineError::Unfenced => Error::Unsupported(unfenced.to_string()),
         }
     }
 
@@ -246,6 +250,7 @@ impl Error {
             EngineError::Unknown(why) => Error::Indeterminate { lock: lock.clone(), why },
             EngineError::Broken(why) => Error::Store(why),
             EngineError::Unsupported(why) => Error::Unsupported(why),
+            EngineError::Unfenced => Error::Unfenced { lock: lock.clone() },
         }
     }
 

@@ -313,7 +313,7 @@ pub(crate) async fn give_up(
         };
         let pause_us = backoff.pause_us(random::bits64());
         let until_us = match error {
-            EngineError::Unsupported(_) => 0,
+            EngineError::Unsupported(_) | EngineError::Unfenced => 0,
             EngineError::Broken(_) => until_us.min(started_us + BROKEN_PATIENCE_US),
             _ => until_us,
         };

@@ -90,6 +90,14 @@ impl Waits {
         self.changed.notify_one();
     }
 
+    /// The same of one lock.
+    pub(crate) fn doubt_one(&self, lock: &Name) {
+        if let Some(line) = self.locks().get_mut(lock) {
+            line.vigil.handle_doubt(local_us());
+            self.changed.notify_one();
+        }
+    }
+
     fn locks(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }

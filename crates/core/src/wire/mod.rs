@@ -55,7 +55,8 @@ pub fn kind(text: &str) -> Option<Kind> {
     })
 }
 
-fn kind_text(kind: Kind) -> String {
+/// Writes a kind.
+pub fn kind_text(kind: Kind) -> String {
     match kind {
         Kind::Mutex => "m".into(),
         Kind::RwLock => "r".into(),

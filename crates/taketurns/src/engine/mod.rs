@@ -59,6 +59,10 @@ pub enum EngineError {
     /// The request was not carried out, and never will be: the engine has no such thing.
     #[error("{0}")]
     Unsupported(String),
+    /// The request was not carried out: the engine's wire has no room for a fencing token, and its URL
+    /// does not say that this is known.
+    #[error("its wire has no room for a fencing token")]
+    Unfenced,
 }
 
 /// The engine's time.
@@ -223,6 +227,11 @@ pub enum Woken {
     },
     /// Wake-ups may have been lost: every waiter has to ask again.
     Recheck,
+    /// Somebody else has done something to this lock: those who wait for it have to ask again.
+    Stirred {
+        /// Which.
+        lock: Name,
+    },
 }
 
 impl Wakes {

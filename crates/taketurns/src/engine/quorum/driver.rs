@@ -129,7 +129,7 @@ impl Quorum {
             }
             // Nodes are no quorums.
             Woken::Gone { .. } => {}
-            Woken::Recheck => {
+            Woken::Recheck | Woken::Stirred { .. } => {
                 let mut names: Vec<(Name, u64)> = lock(&self.runs)
                     .values()
                     .filter_map(|run| Some((run.lock.clone(), run.waiter_lease_ms()?)))

@@ -16,6 +16,7 @@ use super::net::link::Link;
 use super::net::session::Greet;
 use super::net::url::{Config, Failover, Servers};
 use super::node::Seen;
+use super::protocol::Wire;
 use super::scripts::{Binding, TimeFrom, text};
 use crate::clock::millis;
 use crate::engine::EngineFuture;
@@ -30,6 +31,14 @@ const COMPARE_AND_SET: &str = "#!lua flags=allow-oom\n\
     if found ~= ARGV[1] then return found end\n\
     redis.call('SET', KEYS[1], ARGV[2])\n\
     return ARGV[2]";
+
+/// The keys that a step is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) lock: Vec<u8>,
+    /// Those of the wire of others, if one is spoken.
+    pub(super) gate: Vec<Vec<u8>>,
+}
 
 /// The scripts, and the module, as one run of a server knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +71,7 @@ impl Bound {
             until_ms: 0,
             max_lease_ms: 0,
             channel: none(),
+            wire: None,
         };
         Self::new(binding)
     }
@@ -82,20 +92,22 @@ impl Bound {
     }
 
     /// A step of the lock under this key.
-    pub(super) fn command(&self, way: Way, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+    pub(super) fn command(&self, way: Way, verb: Verb, keys: &Keys, args: &[Vec<u8>]) -> Cmd {
         match (way, &self.module) {
-            (Way::Module, Module::Bound(id)) => module::step(id, verb, key, args),
-            _ => self.script(verb, key, args),
+            (Way::Module, Module::Bound(id)) => module::step(id, verb, &keys.lock, args),
+            _ => self.script(verb, keys, args),
         }
     }
 
-    fn script(&self, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
+    /// The lock's key comes first, then that of the marker, then those of the gate.
+    fn script(&self, verb: Verb, keys: &Keys, args: &[Vec<u8>]) -> Cmd {
         let mut command = cmd("EVALSHA");
-        command.arg(&self.shas[verb as usize]);
-        match &self.marker_key {
-            Some(marker_key) => command.arg(2).arg(key).arg(marker_key.as_slice()),
-            None => command.arg(1).arg(key),
-        };
+        let before = [Some(&keys.lock), self.marker_key.as_ref()];
+        let keys: Vec<_> = before.into_iter().flatten().chain(&keys.gate).collect();
+        command.arg(&self.shas[verb as usize]).arg(keys.len());
+        keys.into_iter().for_each(|key| {
+            command.arg(key.as_slice());
+        });
         args.iter().for_each(|arg| {
             command.arg(arg.as_slice());
         });
@@ -112,6 +124,7 @@ pub(super) struct Greeter {
     /// A script of a Cluster can't see a key of another slot.
     scripts_see_marker: bool,
     channel: String,
+    wire: Option<Wire>,
     binder: Binder,
     /// The markers that we saw, by their key.
     remembered: Mutex<HashMap<Vec<u8>, Remembered>>,
@@ -132,6 +145,7 @@ impl Greeter {
             distrust: config.distrust,
             scripts_see_marker: !matches!(config.servers, Servers::Cluster(_)),
             channel,
+            wire: config.protocol.as_ref().map(|protocol| protocol.wire),
             binder: Binder::new(config.native),
             remembered: Mutex::default(),
             of_nodes: Mutex::default(),
@@ -184,6 +198,7 @@ impl Greeter {
             until_ms: marker.map_or(0, |marker| marker.until_ms),
             max_lease_ms: marker.map_or(0, |marker| marker.max_lease_ms),
             channel: self.channel.clone(),
+            wire: self.wire,
         }
     }
 

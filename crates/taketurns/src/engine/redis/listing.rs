@@ -13,6 +13,7 @@ use taketurns_core::{Name, Pattern};
 use super::module;
 use super::net::session::Session;
 use super::net::topology::Net;
+use super::protocol::name_beside;
 use crate::engine::EngineError;
 
 /// How many keys are asked for at a time: replies of more than 32 MB would cost a connection that
@@ -24,11 +25,17 @@ pub(super) const LOOK: usize = 12;
 
 #[derive(Default)]
 pub(super) struct Listing {
+    /// Keys may have the names that they are for in a form that no pattern matches.
+    are_tagged: bool,
     /// The pattern of the listing under way, and all its names.
     kept: Mutex<Option<(Pattern, Vec<Name>)>>,
 }
 
 impl Listing {
+    pub(super) fn new(are_tagged: bool) -> Self {
+        Self { are_tagged, kept: Mutex::default() }
+    }
+
     /// The names after this one that match, in order.
     pub(super) async fn names(
         &self,
@@ -43,7 +50,10 @@ impl Listing {
         {
             return Ok(following(names, Some(after)));
         }
-        let names = scan(net, prefix, pattern).await?;
+        let all = Pattern::new("*");
+        let asked = if self.are_tagged { &all } else { pattern };
+        let mut names = scan(net, prefix, asked).await?;
+        names.retain(|name| pattern.matches(name.as_str()));
         let following = following(&names, after);
         *self.kept() = Some((pattern.clone(), names));
         Ok(following)
@@ -95,7 +105,7 @@ async fn scan_one(
         let (next, keys) = page(session, reply)?;
         names.extend(keys.iter().filter_map(|key| {
             let name = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
-            Name::new(name).ok().filter(|name| pattern.matches(name.as_str()))
+            Name::new(name_beside(name)).ok().filter(|name| pattern.matches(name.as_str()))
         }));
         if next == "0" {
             return Ok(());

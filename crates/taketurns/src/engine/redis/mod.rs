@@ -21,6 +21,7 @@ mod marker;
 mod module;
 mod net;
 mod node;
+mod protocol;
 mod scripts;
 mod view;
 mod watched;
@@ -31,20 +32,21 @@ use std::time::Duration;
 
 use redis::cmd;
 use taketurns_core::wire::{self, Answered, Verb};
-use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
+use taketurns_core::{ClientId, Kind, Name, Owner, Pattern, Request, View};
 
 pub(crate) use node::Seen;
 
 use super::{
     Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,
-    Survives, Wakes,
+    Survives, Wakes, Woken,
 };
-use greeter::{Greeter, time_ms};
+use greeter::{Greeter, Keys, time_ms};
 use listing::Listing;
 use net::errand::Errand;
 use net::session::Session;
 use net::topology::{Net, Told};
-use net::url::Config;
+use net::url::{Config, Servers};
+use protocol::{Protocol, Tokens};
 use watched::Watched;
 use ways::{Step, Ways};
 
@@ -81,6 +83,8 @@ struct RedisEngine {
     prefix: String,
     max_lease: Duration,
     listing: Listing,
+    protocol: Option<Protocol>,
+    is_cluster: bool,
 }
 
 impl RedisEngine {
@@ -90,31 +94,42 @@ impl RedisEngine {
         let greeter = Arc::new(Greeter::new(&config, channels));
         let watched = Arc::new(Watched::new(client));
         let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
+        let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
+        let protocol = config.protocol.clone();
+        let is_cluster = matches!(config.servers, Servers::Cluster(_));
         let hear = {
             let (watched, wakes, net_of) = (watched.clone(), wakes.clone(), net_of.clone());
+            let (prefix, speaks) = (prefix.clone(), protocol.is_some());
             Arc::new(move |message: &[u8]| {
                 let net = net_of.get().and_then(Weak::upgrade);
                 let origin = |run: &str| net.as_ref().and_then(|net| net.origin_of_run(run));
-                if let Some(woken) = watched.open(message, origin) {
-                    wakes.push(woken);
+                if let Some(lock) = protocol::stirred(message, &prefix).filter(|_| speaks) {
+                    wakes.push(Woken::Stirred { lock });
+                } else if let Some(woken) = watched.open(message, origin) {
+                    wakes.push(if speaks { woken.without_tokens() } else { woken });
                 }
             })
         };
-        let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
         let net = Net::open(Arc::new(config), channel, hear, wakes, greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
-        let (ways, listing) = (Arc::default(), Listing::default());
-        Ok(Self { net, watched, ways, prefix, max_lease, listing })
+        let (ways, listing) = (Arc::default(), Listing::new(protocol.is_some() && is_cluster));
+        Ok(Self { net, watched, ways, prefix, max_lease, listing, protocol, is_cluster })
     }
 
     fn key(&self, lock: &Name) -> Vec<u8> {
-        format!("{}{lock}", self.prefix).into_bytes()
+        let prefix = &self.prefix;
+        match &self.protocol {
+            Some(_) if self.is_cluster => format!("{prefix}{}", protocol::beside(lock)),
+            _ => format!("{prefix}{lock}"),
+        }
+        .into_bytes()
     }
 
     fn step(&self, lock: &Name, verb: Verb, args: Vec<Vec<u8>>) -> (Vec<u8>, Box<dyn Errand>) {
         let key = self.key(lock);
-        let step = Step { ways: self.ways.clone(), key: key.clone(), verb, args };
-        (key, Box::new(step))
+        let gate = self.protocol.as_ref().map(|protocol| (protocol.wire.form().keys)(lock));
+        let keys = Keys { lock: key.clone(), gate: gate.unwrap_or_default() };
+        (key, Box::new(Step { ways: self.ways.clone(), keys, verb, args }))
     }
 
     fn request(&self, lock: &Name, request: &Request) -> (Vec<u8>, Box<dyn Errand>) {
@@ -132,6 +147,28 @@ impl RedisEngine {
 const TRIES: usize = 5;
 
 impl RedisEngine {
+    /// Refuses what the wire that is spoken has no form for.
+    fn refuse(&self, request: &Request) -> Result<(), EngineError> {
+        let Some(protocol) = &self.protocol else { return Ok(()) };
+        match request {
+            Request::Acquire(acquire) => protocol.refuse(&acquire.ask),
+            Request::Resize { permits } => {
+                protocol.wire.refuse(Kind::Semaphore { permits: *permits })
+            }
+            Request::PoolAdd { .. } | Request::PoolRemove { .. } => {
+                protocol.wire.refuse(Kind::Pool)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn seen(&self, told: Told) -> Result<Option<View>, EngineError> {
+        let Told { value, session, .. } = told;
+        let view = view::read(&value);
+        let view = view.ok_or_else(|| strange(&session, "what a lock looks like"))?;
+        Ok(if self.protocol.is_some() { view.map(Tokens::without_tokens) } else { view })
+    }
+
     async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         let (key, step) = self.request(lock, request);
         self.answer(self.net.call(&key, &*step).await?)
@@ -144,6 +181,7 @@ impl RedisEngine {
         let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let Answered { now_ms, more, reply } =
             answered.ok_or_else(|| strange(&session, "a request"))?;
+        let reply = if self.protocol.is_some() { reply.without_tokens() } else { reply };
         Ok(Answer { reply, stamp: stamp(now_ms, &session, sent_us), more })
     }
 
@@ -152,6 +190,7 @@ impl RedisEngine {
     /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
     /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
     async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
+        self.refuse(request)?;
         let Request::Acquire(Acquire { owner, .. }) = request else {
             return self.once(lock, request).await;
         };
@@ -189,10 +228,6 @@ fn strange(session: &Session, what: &str) -> EngineError {
 
 fn stamp(now_ms: u64, session: &Session, sent_us: u64) -> Stamp {
     Stamp { now_ms, origin: session.link.origin(), sent_us: Some(sent_us) }
-}
-
-fn seen(Told { value, session, .. }: Told) -> Result<Option<View>, EngineError> {
-    view::read(&value).ok_or_else(|| strange(&session, "what a lock looks like"))
 }
 
 impl Engine for RedisEngine {
@@ -255,7 +290,7 @@ impl Engine for RedisEngine {
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
             let (key, step) = self.show(lock, waiters_max);
-            seen(self.net.call(&key, &*step).await?)
+            self.seen(self.net.call(&key, &*step).await?)
         })
     }
 
@@ -274,7 +309,8 @@ impl Engine for RedisEngine {
                 let answers = self.net.call_all(&calls).await;
                 for (lock, answered) in page.iter().zip(answers) {
                     // One that was forgotten meanwhile is not there.
-                    if let Some(view) = answered.and_then(seen)?.filter(|view| !view.is_blank()) {
+                    let view = answered.and_then(|told| self.seen(told))?;
+                    if let Some(view) = view.filter(|view| !view.is_blank()) {
                         views.push((lock.clone(), view));
                     }
                 }
@@ -293,7 +329,10 @@ impl Engine for RedisEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees::full(Survives::AnyClient)
+        match &self.protocol {
+            Some(protocol) => protocol.wire.form().guarantees,
+            None => Guarantees::full(Survives::AnyClient),
+        }
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {

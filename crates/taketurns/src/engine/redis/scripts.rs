@@ -8,7 +8,9 @@
 use std::fmt::Write as _;
 
 use taketurns_core::limits;
-use taketurns_core::wire::Verb;
+use taketurns_core::wire::{self, Verb};
+
+use super::protocol::Wire;
 
 fn body(verb: Verb) -> &'static str {
     match verb {
@@ -36,19 +38,31 @@ fn flags(verb: Verb) -> &'static str {
     }
 }
 
-fn parts(verb: Verb) -> &'static [&'static str] {
-    match verb {
-        Verb::View => &[],
-        _ => &[
-            include_str!("lua/state.lua"),
-            include_str!("lua/lists.lua"),
-            include_str!("lua/members.lua"),
-            include_str!("lua/queue.lua"),
-            include_str!("lua/holders.lua"),
-            include_str!("lua/steps.lua"),
-        ],
+/// What all steps share.
+const PARTS: [&str; 6] = [
+    include_str!("lua/state.lua"),
+    include_str!("lua/lists.lua"),
+    include_str!("lua/members.lua"),
+    include_str!("lua/queue.lua"),
+    include_str!("lua/holders.lua"),
+    include_str!("lua/steps.lua"),
+];
+
+/// The parts of a script, in order.
+fn parts(verb: Verb, wire: Option<Wire>) -> Vec<&'static str> {
+    let mut parts = Vec::new();
+    if verb == Verb::View {
+        parts.extend(wire.map_or(&[][..], |wire| wire.form().view));
+    } else {
+        parts.extend(PARTS);
+        parts.extend(wire.map_or(&[][..], |wire| wire.form().gate));
     }
+    parts.push(body(verb));
+    parts
 }
+
+/// A line with this in it is for wires alone.
+const GATED: &str = "gate.";
 
 /// What scripts are bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +79,8 @@ pub(super) struct Binding {
     pub(super) max_lease_ms: u64,
     /// What the channels of clients begin with.
     pub(super) channel: String,
+    /// The wire of others that is spoken, if any.
+    pub(super) wire: Option<Wire>,
 }
 
 /// Where a script has the time from.
@@ -115,7 +131,23 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
         #[cfg(test)]
         TimeFrom::Argument => "local function clock() return tonumber(ARGV[#ARGV]) end\n",
     });
-    parts(verb).iter().chain([&body(verb)]).for_each(|part| text.push_str(part));
+    if let Some(wire) = binding.wire {
+        let form = wire.form();
+        let _ = writeln!(text, "local PROTOCOL = {}", literal(form.name));
+        let _ = writeln!(text, "local KIND = {}", literal(&wire::kind_text(form.kind)));
+        for (name, value) in wire.settings() {
+            let _ = writeln!(text, "local {name} = {value}");
+        }
+        if verb != Verb::View {
+            text.push_str("local gate = {}\n");
+        }
+    }
+    for line in parts(verb, binding.wire).into_iter().flat_map(str::lines) {
+        if binding.wire.is_some() || !line.contains(GATED) {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
     text
 }
 

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 use taketurns_core::wire::Verb;
 
+use super::greeter::Keys;
 use super::module::Module;
 use super::net::errand::{Errand, Turn, Way};
 use super::net::line::lock;
@@ -62,7 +63,9 @@ impl Ways {
             }
             (Way::Scripts, Module::Missing) => Turn::Look(None),
             (Way::Scripts, Module::Denied(why)) => Turn::Look(Some(why.clone())),
-            (Way::Scripts, Module::Off) => Turn::Never(Some("module=off".to_owned())),
+            (Way::Scripts, Module::Off) => {
+                Turn::Never(Some("module=off, or a protocol, does not use it".to_owned()))
+            }
         }
     }
 }
@@ -70,22 +73,22 @@ impl Ways {
 /// One request about one lock.
 pub(super) struct Step {
     pub(super) ways: Arc<Ways>,
-    pub(super) key: Vec<u8>,
+    pub(super) keys: Keys,
     pub(super) verb: Verb,
     pub(super) args: Vec<Vec<u8>>,
 }
 
 impl Errand for Step {
     fn way(&self, session: &Session) -> Way {
-        self.ways.way(&self.key, self.verb, &session.bound.module, Instant::now())
+        self.ways.way(&self.keys.lock, self.verb, &session.bound.module, Instant::now())
     }
 
     fn command(&self, session: &Session, way: Way) -> Cmd {
-        session.bound.command(way, self.verb, &self.key, &self.args)
+        session.bound.command(way, self.verb, &self.keys, &self.args)
     }
 
     fn turn(&self, session: &Session, way: Way) -> Turn {
-        self.ways.turn(&self.key, way, &session.bound.module, Instant::now())
+        self.ways.turn(&self.keys.lock, way, &session.bound.module, Instant::now())
     }
 }
 

@@ -65,6 +65,7 @@ impl Life {
         };
         let now_us = BEGIN_US + dice.roll(120_000_000);
         let binding = Binding {
+            wire: None,
             run: format!("{:040x}", 1),
             known: String::new(),
             mark: String::new(),

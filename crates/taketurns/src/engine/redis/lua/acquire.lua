@@ -47,6 +47,7 @@ local function enter(w)
     place = stand(queue.tail, queue.next, nil, w)
   end
   count_in(client, waiter_lease)
+  gate.stand(w)
   inquire(place)
   return place
 end
@@ -70,6 +71,13 @@ local function vote_again(h)
   return queued(place)
 end
 
+-- Has a newcomer nobody before it, and nobody in its way?
+local function may_enter(w)
+  if queue.count > 0 or not fits(ask) then return false end
+  if gate.blocked(w) then return false end
+  return true
+end
+
 local function newcomer()
   if now >= not_after then return 'X late' end
   if (tonumber(get('b' .. owner)) or 0) > now then return 'X cancelled' end
@@ -83,7 +91,7 @@ local function newcomer()
     if kind == 'p' then
       local member = open_member(string.match(ask, '^n(.*)$'))
       if member then return granted('G', grant(w, member, lease, false)) end
-    elseif queue.count == 0 and fits(ask) then
+    elseif may_enter(w) then
       return granted('G', grant(w, nil, lease, false, hint, ticket))
     end
   end

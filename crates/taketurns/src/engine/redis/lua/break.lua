@@ -18,5 +18,7 @@ return step({}, function()
     end
     wake(it.client, it.owner, 'V')
   end
-  return 'K ' .. #broken
+  local count = #broken
+  if ARGV[1] == '-' and ARGV[2] == '1' then count = count + gate.evict() end
+  return 'K ' .. count
 end)

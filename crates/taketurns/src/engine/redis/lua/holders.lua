@@ -67,6 +67,7 @@ local function look_at_all()
 end
 
 local function drop_holder(h)
+  gate.drop(h)
   if tonumber(h.slot) ~= holders.count then
     local last = holder(holders.count)
     last.slot = h.slot
@@ -88,6 +89,7 @@ local function renew(h, client, lease)
   h.client, h.handed = client, false
   h.lease = math.max(h.lease, lease)
   h.deadline = math.max(h.deadline, now + lease)
+  gate.keep(h)
   save_holder(h)
   widen(h.deadline)
   answered(kept_by, h.owner)
@@ -119,6 +121,7 @@ local function grant(w, member, lease, handed, hint, ticket)
   local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = w.ask,
     member = member or '', lease = w.lease, deadline = now + lease, since = now, handed = handed,
     revoked = false, number = hint and number, ticket = ticket or number, label = w.label }
+  gate.take(h)
   save_holder(h)
   set('o' .. h.owner, 'h' .. h.slot)
   widen(h.deadline)

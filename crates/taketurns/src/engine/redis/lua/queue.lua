@@ -233,6 +233,9 @@ local function sweep()
     if not place then return end
     queue.sweep = after(queue, place)
     local w = waiter(place)
-    if not is_live(w.client) then leave(place, w) end
+    if not is_live(w.client) then
+      leave(place, w)
+      gate.leave(w)
+    end
   end
 end

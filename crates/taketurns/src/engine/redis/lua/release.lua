@@ -22,6 +22,8 @@ return step({ 'o' .. owner, 'b' .. owner }, function()
   end
   local place = place_of(owner)
   if not place then return 'H' end
-  leave(place, waiter(place))
+  local w = waiter(place)
+  leave(place, w)
+  gate.leave(w)
   return 'L'
 end)

@@ -21,6 +21,7 @@
 --   m<name>  a member: f<number> free, h held, l held and leaving
 --   f<number> which member that is
 --   d        tombs: "first next"     t<number>  its owner       b<owner>  until when
+--   g…       what a gate needs to remember: see gates/
 --   >q<n> <q<n> >l<n> <l<n> >f<n> <f<n>          links of the lists: all places, lines, free members
 --
 -- Names and labels have no control characters, so a newline parts the values of holders and waiters.
@@ -141,6 +142,7 @@ local function load(fields)
     quarantine = math.max(quarantine, now + MAX_LEASE)
   end
   if now < UNTIL then quarantine = math.max(quarantine, UNTIL) end
+  do return gate.load() end
 end
 
 local function in_use()
@@ -167,6 +169,7 @@ local write_clients
 
 local function write()
   write_clients()
+  put('gp', in_use() and PROTOCOL or nil, nil) -- gate.
   put('k', kind)
   put('s', now)
   put('r', RUN)
@@ -209,6 +212,7 @@ local function finish(reply)
   else
     write()
   end
+  gate.finish()
   for _, wake in ipairs(wakes) do
     -- The step is done, whoever hears of it.
     redis.pcall('PUBLISH', wake[1], wake[2])

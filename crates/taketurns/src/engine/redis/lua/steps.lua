@@ -53,6 +53,7 @@ local function catch_up()
     for _, h in ipairs(due) do drop_holder(holder_of(h.owner)) end
     look_at_all()
   end
+  gate.catch_up()
 end
 
 -- Who is next? What to do with the place at the head, the place, its waiter, and a pool's member.
@@ -61,6 +62,7 @@ local function next_in_line()
   local w = waiter(queue.head)
   if not is_live(w.client) then return 'skip', queue.head, w end
   if weight_of(w.ask) > capacity() then return 'refuse', queue.head, w end
+  if gate.blocked(w) then return nil end
   if fits(w.ask) then return 'grant', queue.head, w end
 end
 
@@ -119,6 +121,7 @@ local function settle()
       wake(w.client, w.owner, granted('G', h))
     else
       leave(place, w)
+      gate.leave(w)
       if what == 'refuse' then wake(w.client, w.owner, kind_mismatch()) end
     end
   end
@@ -126,6 +129,7 @@ end
 
 local function recheck()
   if now < quarantine then return quarantine end
+  if gate.recheck then return math.min(gate.recheck, holders.count > 0 and holders.first or gate.recheck) end
   return holders.count > 0 and holders.first or '-'
 end
 
@@ -145,6 +149,7 @@ local function step(fields, request)
   if failed then return failed end
   catch_up()
   settle()
+  if gate.is_alien() then return gate.alien() end
   local reply = request()
   settle()
   return finish(reply)

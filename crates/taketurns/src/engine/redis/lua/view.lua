@@ -13,6 +13,7 @@ local function get(field)
 end
 
 local meta = redis.call('HMGET', key, 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm')
+meta = gate.meta(meta)
 local quarantine = tonumber(meta[5]) or 0
 -- Of a clock that was set back since, as the next step will find.
 if quarantine > now + QUARANTINE_MAX then quarantine = now + MAX_LEASE end
@@ -56,5 +57,6 @@ while free do
   free = tonumber(get('>f' .. free))
 end
 
+gate.others(holders, now)
 return { now, quarantine, meta[2], meta[3] or '0', meta[6] or '0 0', holders, tonumber(waiting),
   waiters, members }

@@ -83,6 +83,7 @@ impl Failure {
         match code {
             "NOSCRIPT" => Self::NoScript,
             code if code.starts_with("TTVERIFY") => Self::Reverify,
+            "TTWIRE" => broken(&format!("has it otherwise: {}", harmless("ERR", detail))),
             "MOVED" | "ASK" => redirect(code, detail)
                 .unwrap_or_else(|| broken("sent a redirection that can't be read")),
             "LOADING" => unreachable("is still loading its data"),

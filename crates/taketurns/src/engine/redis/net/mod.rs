@@ -27,7 +27,7 @@ mod replicas;
 mod secret;
 mod sentinel;
 pub(super) mod session;
-mod slots;
+pub(super) mod slots;
 mod solo;
 pub(super) mod topology;
 pub(super) mod url;

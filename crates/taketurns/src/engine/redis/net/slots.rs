@@ -14,14 +14,17 @@ pub(crate) struct Range {
     pub(crate) master: Address,
 }
 
-/// The slot of a key: that of what stands between its first `{` and the next `}`, if anything does.
+/// The slot of a key: that of its tag, if it has one.
 pub(crate) fn slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let after = &key[open + 1..];
-        let close = after.iter().position(|byte| *byte == b'}')?;
-        (close > 0).then(|| &after[..close])
-    });
-    crc16(tag.unwrap_or(key)) % SLOTS
+    crc16(tag(key).unwrap_or(key)) % SLOTS
+}
+
+/// What stands between the first `{` of a key and the next `}`, if anything does.
+pub(crate) fn tag(key: &[u8]) -> Option<&[u8]> {
+    let open = key.iter().position(|byte| *byte == b'{')?;
+    let after = &key[open + 1..];
+    let close = after.iter().position(|byte| *byte == b'}')?;
+    (close > 0).then(|| &after[..close])
 }
 
 /// CRC-16/XMODEM.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::secret::{Credentials, Secret, Source};
 use super::url_options::Options;
+use crate::engine::redis::protocol::Protocol;
 
 /// All that a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(crate) struct Config {
     /// Warnings are errors.
     pub(crate) strict: bool,
     pub(crate) native: Native,
+    /// The wire of somebody else, if one is to be spoken.
+    pub(crate) protocol: Option<Protocol>,
     /// Not of the URL: a server without a marker has lost it, also to those who never saw one there.
     pub(crate) distrust: Option<Duration>,
 }
@@ -140,10 +143,22 @@ impl Config {
             failover: options.failover()?,
             strict: options.strict()?,
             native: options.module()?,
+            protocol: options.protocol()?,
             distrust: None,
         };
         options.finish()?;
-        Ok(config)
+        config.speaking(kind)
+    }
+
+    /// What a protocol of others asks of all else.
+    fn speaking(mut self, kind: Kind) -> Result<Self, String> {
+        let Some(protocol) = &self.protocol else { return Ok(self) };
+        if kind == Kind::Cluster {
+            protocol.wire.in_a_cluster()?;
+        }
+        // The module's locks have no gate.
+        self.native = Native::Off;
+        Ok(self)
     }
 
     /// Where the marker of a single server is.

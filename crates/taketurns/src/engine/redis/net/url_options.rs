@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use super::secret::{Credentials, Source};
 use super::url::{Failover, Native, Tls, decode};
+use crate::engine::redis::protocol::{Protocol, Wire};
 
 /// For the error about an unknown one.
-const KNOWN: &str = "prefix, max_lease, failover, strict, module, password_file, password_env, ca, \
-                     cert, key, sentinel_user, sentinel_password_file, sentinel_password_env";
+const KNOWN: &str = "prefix, max_lease, failover, strict, module, protocol, unfenced, \
+                     password_file, password_env, ca, cert, key, sentinel_user, \
+                     sentinel_password_file, sentinel_password_env";
 
 const PREFIX_BYTES_MAX: usize = 64;
 const MAX_LEASE_S: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
@@ -35,7 +37,9 @@ impl Options {
     pub(crate) fn finish(self) -> Result<(), String> {
         match self.0.keys().next().map(String::as_str) {
             None => Ok(()),
-            Some("protocol") => Err("the option \"protocol\" is not there yet".to_owned()),
+            Some("unfenced") => {
+                Err("the option \"unfenced\" is only for a protocol= that has no tokens".to_owned())
+            }
             Some(name @ ("sentinel_user" | "sentinel_password_file" | "sentinel_password_env")) => {
                 Err(format!("the option {name:?} is only for redis+sentinel://"))
             }
@@ -133,11 +137,32 @@ impl Options {
 
     pub(crate) fn module(&mut self) -> Result<Native, String> {
         match self.take("module").as_deref() {
+            Some("required") if self.0.contains_key("protocol") => {
+                Err("module=required and protocol= exclude each other: the module has its own"
+                    .into())
+            }
             None | Some("auto") => Ok(Native::Auto),
             Some("off") => Ok(Native::Off),
             Some("required") => Ok(Native::Required),
             Some(_) => Err("module is one of auto, off, required".to_owned()),
         }
+    }
+}
+
+impl Options {
+    /// The wire of somebody else that is to be spoken, if any.
+    pub(crate) fn protocol(&mut self) -> Result<Option<Protocol>, String> {
+        let Some(name) = self.take("protocol") else { return Ok(None) };
+        let wire = match name.as_str() {
+            "plain" => Wire::Plain,
+            _ => return Err("protocol is one of plain, fairqueue, redturn, zmutex".to_owned()),
+        };
+        let unfenced = match self.take("unfenced").as_deref() {
+            None => false,
+            Some("ok") => true,
+            Some(_) => return Err("unfenced can only be ok".to_owned()),
+        };
+        Ok(Some(Protocol { wire, unfenced }))
     }
 }
 

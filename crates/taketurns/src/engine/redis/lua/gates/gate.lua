@@ -1,0 +1,116 @@
+-- A gate: the wire of others, which whoever is next in our own queue has to pass as well. Each wire has
+-- a file that says how; here is what all of them need. Every line elsewhere that has `gate` and a dot
+-- in it is for wires alone, and the native scripts are made without it.
+--
+--   gp   the protocol of those who hold or wait
+--   gs   "since id": the stranger that was last seen holding, and since when
+--   gc   courtesy: "until since unused", see below
+
+-- Set by whatever finds the gate closed: when it is worth asking again.
+gate.recheck = nil
+
+-- Asked of a wire by what follows.
+local wire = {}
+
+local is_alien, gave_up
+
+local function wrong_type(what)
+  return redis.error_reply('TTWIRE there is something else than ' .. what .. ' at a key of protocol='
+    .. PROTOCOL .. ': is it in use with another protocol?')
+end
+
+function gate.load()
+  local protocol = get('gp')
+  is_alien = protocol and protocol ~= PROTOCOL
+  return wire.load()
+end
+
+-- Do others of ours use the lock with another wire, so that we would not exclude each other's
+-- strangers? Known once the dead are out of the way.
+function gate.is_alien()
+  is_alien = is_alien and in_use()
+  return is_alien
+end
+
+function gate.alien()
+  return redis.error_reply('TTWIRE the lock is in use with protocol=' .. get('gp'))
+end
+
+-- What stands for an owner where others can read it.
+local function wire_id(owner)
+  return redis.sha1hex(owner)
+end
+
+-- Strangers wake nobody of ours. So they are looked at again: soon at first, then less often, and at no
+-- pace that many could fall into.
+local function look_again(since)
+  local pause = math.max(8, math.min(200, (now - since) / 4))
+  local at = math.floor(now + pause / 2 + pause * (now_us % 1000) / 1000)
+  gate.recheck = math.min(at, gate.recheck or at)
+end
+
+-- Since when this stranger has been seen.
+local function seen_since(id)
+  local since, last = string.match(get('gs') or '', '^(%d+) (.*)$')
+  if last ~= id then
+    since = now
+    set('gs', now .. ' ' .. id)
+  end
+  return tonumber(since)
+end
+
+-- Those who wait for us by polling never find a lock free that is handed from one of ours to the next.
+-- So now and then it is left free for a while: at each release if strangers were there the last time,
+-- and after ever longer stretches of our own (a tenth of the time in the end) if nobody came.
+local GAP, UNUSED_MAX = 250, 5
+
+local function courtesy()
+  local till, since, unused = string.match(get('gc') or '0 0 3', '^(%d+) (%d+) (%d+)$')
+  return tonumber(till), tonumber(since), tonumber(unused)
+end
+
+local function set_courtesy(till, since, unused)
+  put('gc', till .. ' ' .. since .. ' ' .. unused)
+end
+
+-- One of ours gave it back.
+local function leave_room()
+  local _, since, unused = courtesy()
+  if queue.count == 0 then
+    set_courtesy(0, 0, unused)
+  else
+    since = since == 0 and now or since
+    local patience = unused == 0 and 0 or 100 * 2 ^ unused
+    if now - since >= patience then
+      set_courtesy(now + GAP, 0, unused)
+    else
+      set_courtesy(0, since, unused)
+    end
+  end
+end
+
+-- Is it left to strangers now?
+local function is_left_to_others()
+  local till, since, unused = courtesy()
+  if till == 0 or queue.count == 0 then return false end
+  -- A clock that was set back makes it no longer.
+  if now < till and till <= now + GAP then
+    look_again(now)
+    return true
+  end
+  set_courtesy(0, since, math.min(unused + 1, UNUSED_MAX))
+  return false
+end
+
+local function stranger_came()
+  set_courtesy(0, 0, 0)
+end
+
+-- Tells the client of whoever is first in line to ask: what it waited for has come to be otherwise.
+local function stir(client)
+  wakes[#wakes + 1] = { CHANNEL .. client, 'stirred ' .. key }
+end
+
+function gate.finish()
+  if gave_up and gate.recheck and queue.head then stir(waiter(queue.head).client) end
+end

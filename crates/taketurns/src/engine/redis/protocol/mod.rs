@@ -1,0 +1,142 @@
+//! The wires of others, so that their clients and ours exclude each other.
+//!
+//! ```text
+//!   our queue:   holder ◄─ next ◄─ …          the same hash, scripts and wake-ups as ever
+//!                  │
+//!   the gate:    the wire's own keys          what strangers take, keep and give back
+//! ```
+//!
+//! A wire is a gate in front of our own lock: whoever is next in our queue has to pass it as well, in the
+//! same atomic step. So all that our lock does (leases, cancelling, quarantine, seeing who waits) is there
+//! on every wire; and clients that speak a wire exclude those that speak none, which use the same hash.
+//! The gates are in `lua/gates/`, and what is said of each in a file here.
+
+mod plain;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use taketurns_core::{Ask, Kind, Name};
+
+use super::net::slots::{slot, tag, tag_of};
+use crate::engine::{EngineError, Guarantees};
+
+pub(super) use tokens::Tokens;
+
+/// The parts that all gates have.
+const GATE: &str = include_str!("../lua/gates/gate.lua");
+const MUTEX: &str = include_str!("../lua/gates/mutex.lua");
+const VIEW: &str = include_str!("../lua/gates/view.lua");
+
+/// What a URL says of the wire to be spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Protocol {
+    pub(crate) wire: Wire,
+    /// It is known that there are no tokens.
+    pub(crate) unfenced: bool,
+}
+
+/// Whose keys and commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Plain,
+}
+
+/// What there is to know of a wire.
+pub(super) struct Form {
+    /// As in a URL.
+    pub(super) name: &'static str,
+    /// The kind of lock that it is.
+    pub(super) kind: Kind,
+    /// The keys that strangers know, in the order in which its gate wants them.
+    pub(super) keys: fn(&Name) -> Vec<Vec<u8>>,
+    /// What the scripts of a step have behind the parts that all share.
+    pub(super) gate: &'static [&'static str],
+    /// What the script that only looks has before it.
+    pub(super) view: &'static [&'static str],
+    pub(super) guarantees: Guarantees,
+    /// Why it can't be spoken to a Cluster, if so.
+    pub(super) no_cluster: Option<&'static str>,
+}
+
+impl Wire {
+    pub(super) fn form(self) -> &'static Form {
+        match self {
+            Self::Plain => &plain::FORM,
+        }
+    }
+
+    /// What its scripts have to know besides, by name.
+    pub(super) fn settings(self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Plain => Vec::new(),
+        }
+    }
+
+    /// Refuses what it has no form for.
+    pub(super) fn refuse(self, kind: Kind) -> Result<(), EngineError> {
+        let form = self.form();
+        if kind == form.kind {
+            return Ok(());
+        }
+        let (name, is) = (form.name, form.kind);
+        Err(EngineError::Unsupported(format!(
+            "protocol={name} knows no {kind}: its locks are each a {is}"
+        )))
+    }
+
+    /// # Errors
+    /// Says why it can't be spoken to a Cluster.
+    pub(crate) fn in_a_cluster(self) -> Result<(), String> {
+        match self.form().no_cluster {
+            None => Ok(()),
+            Some(why) => Err(format!("protocol={} has no Cluster: {why}", self.form().name)),
+        }
+    }
+}
+
+impl Protocol {
+    pub(super) fn refuse(&self, ask: &Ask) -> Result<(), EngineError> {
+        self.wire.refuse(ask.kind())?;
+        if self.unfenced || self.wire.form().guarantees.fenced {
+            Ok(())
+        } else {
+            Err(EngineError::Unfenced)
+        }
+    }
+}
+
+/// No name has such a character.
+const TAGGED: char = '\x02';
+
+/// What follows the prefix in the key of our own state: on a Cluster it has to be in the slot of the
+/// wire's own key, which has the lock's name.
+pub(super) fn beside(lock: &Name) -> String {
+    let name = lock.as_str();
+    if tag(name.as_bytes()).is_some() {
+        name.to_owned()
+    } else if name.contains('}') {
+        format!("{TAGGED}{{{}}}{name}", tag_of(slot(name.as_bytes())))
+    } else {
+        format!("{TAGGED}{{{name}}}")
+    }
+}
+
+/// Which lock it is that our scripts say has changed, if that is what the message says. Anybody may say
+/// so: it does no more than that we ask.
+pub(super) fn stirred(message: &[u8], prefix: &str) -> Option<Name> {
+    let key = std::str::from_utf8(message).ok()?.strip_prefix("stirred ")?;
+    Name::new(name_beside(key.strip_prefix(prefix)?)).ok()
+}
+
+/// Which lock that is the state of.
+pub(super) fn name_beside(key: &str) -> &str {
+    let Some(tagged) = key.strip_prefix(TAGGED).and_then(|key| key.strip_prefix('{')) else {
+        return key;
+    };
+    match tagged.split_once('}') {
+        Some((name, "")) => name,
+        Some((_, name)) => name,
+        None => key,
+    }
+}

@@ -1,0 +1,196 @@
+//! `protocol=plain`: the key is the lock.
+
+use std::time::{Duration, Instant};
+
+use taketurns_servers::{Flavor, Server, eventually, on_both};
+
+use super::*;
+
+fn starts(flavor: Flavor) -> Server {
+    Server::start(flavor).expect("a server")
+}
+
+/// A stranger takes the lock, as all of them do.
+fn takes(server: &Server, name: &str, ms: &str) -> bool {
+    server.cli(&["SET", name, "a stranger's", "NX", "PX", ms]).is_ok()
+}
+
+fn value(server: &Server, name: &str) -> Option<String> {
+    server.cli(&["GET", name]).text().map(str::to_owned)
+}
+
+fn left_ms(server: &Server, name: &str) -> i64 {
+    server.cli(&["PTTL", name]).int().expect("a number")
+}
+
+on_both! {
+    fn the_key_is_there_while_the_lock_is_held_and_has_its_lease(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            let guard = acquires(&locks, "orders").await;
+            assert_eq!(guard.token(), None, "there is no room for one");
+            assert!(guard.is_held());
+            assert!((25_000..=30_000).contains(&left_ms(&server, "orders")));
+            assert!(!takes(&server, "orders", "1000"), "a stranger is kept out");
+            guard.release().await.expect("held");
+            assert_eq!(foreign_keys(&server), [""; 0]);
+            assert!(takes(&server, "orders", "1000"));
+            assert!(is_busy(&locks, "orders").await, "and so are we");
+        });
+    }
+
+    fn what_stands_at_the_key_is_not_the_secret(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            let guard = acquires(&locks, "orders").await;
+            let value = value(&server, "orders").expect("a value");
+            let handle = guard.into_handle().await.expect("held");
+            assert!(!handle.expose().contains(&value), "whoever reads the key could use the handle");
+            assert_eq!(value.len(), 40);
+        });
+    }
+
+    fn a_strangers_release_is_found_and_its_lease_waited_for(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            assert!(takes(&server, "orders", "60000"));
+            let waiting = tokio::spawn({
+                let locks = locks.clone();
+                async move { acquires(&locks, "orders").await }
+            });
+            eventually("it waits", || server.cli(&["EXISTS", "tt:orders"]).int().filter(|n| *n > 0)).expect("a place");
+            server.cli(&["DEL", "orders"]);
+            let guard = waiting.await.expect("no panic");
+            assert!(guard.is_held());
+            guard.release().await.expect("held");
+            assert!(takes(&server, "orders", "200"));
+            let began = Instant::now();
+            drop(acquires(&locks, "orders").await);
+            assert!(began.elapsed() >= Duration::from_millis(150), "the stranger's lease was not over");
+        });
+    }
+
+    fn ours_are_kept_by_renewal(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            let lease = Duration::from_millis(600);
+            let guard = soon("an acquire", locks.mutex("orders").acquire().lease(lease)).await.expect("it");
+            let value_before = value(&server, "orders");
+            tokio::time::sleep(lease * 3).await;
+            assert!(guard.is_held());
+            assert_eq!(value(&server, "orders"), value_before);
+            assert!(left_ms(&server, "orders") > 0);
+        });
+    }
+
+    fn whoever_took_over_after_our_lease_is_left_alone(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            let guard = acquires(&locks, "orders").await;
+            // As if our lease had ended, or an operator had done it.
+            server.cli(&["DEL", "orders"]);
+            assert!(takes(&server, "orders", "60000"));
+            assert!(guard.release().await.is_err(), "it was not held any more");
+            assert_eq!(value(&server, "orders").as_deref(), Some("a stranger's"));
+        });
+    }
+
+    fn a_holder_whose_key_is_gone_is_told(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            let guard = acquires(&locks, "orders").await;
+            server.cli(&["DEL", "orders"]);
+            // Anybody's look finds out, and the next renewal would.
+            let other = speaks(&server, "plain").await;
+            let next = acquires(&other, "orders").await;
+            soon("it is told", guard.lost()).await;
+            assert!(next.is_held() && !guard.is_held());
+        });
+    }
+
+    fn ours_are_served_in_order_and_handed_the_lock(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let (one, other) = (speaks(&server, "plain").await, speaks(&server, "plain").await);
+            let first = acquires(&one, "orders").await;
+            let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+            for number in 0..6 {
+                let locks = if number % 2 == 0 { &one } else { &other }.clone();
+                let sender = sender.clone();
+                tokio::spawn(async move {
+                    let guard = acquires(&locks, "orders").await;
+                    let _ = sender.send(number);
+                    guard.release().await.expect("held");
+                });
+                eventually("it waits", || {
+                    let waiting = server.cli(&["HGET", "tt:orders", "q"]);
+                    let queue = waiting.text()?.split(' ').next()?.parse::<u32>().ok()?;
+                    (queue == number + 1).then_some(())
+                }).expect("a place");
+            }
+            first.release().await.expect("held");
+            for expected in 0..6 {
+                assert_eq!(soon("a turn", order.recv()).await, Some(expected));
+            }
+        });
+    }
+
+    fn who_polls_is_not_starved_by_those_who_hand_over(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            for _ in 0..4 {
+                let locks = speaks(&server, "plain").await;
+                tokio::spawn(async move {
+                    loop {
+                        let guard = acquires(&locks, "orders").await;
+                        tokio::time::sleep(Duration::from_millis(3)).await;
+                        let _ = guard.release().await;
+                    }
+                });
+            }
+            for _ in 0..3 {
+                eventually("a stranger gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
+            }
+        });
+    }
+
+    fn a_stranger_is_seen_and_can_be_broken(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            assert!(takes(&server, "orders", "60000"));
+            let view = locks.inspect("orders").await.expect("a server").expect("a lock");
+            assert_eq!(view.holders.len(), 1);
+            assert_eq!(view.holders[0].label.why(), "protocol=plain");
+            assert!((50_000..=60_000).contains(&view.holders[0].left_ms));
+            let guard = {
+                assert_eq!(locks.break_lock("orders").at_once().await.expect("a server"), 1);
+                acquires(&locks, "orders").await
+            };
+            let view = locks.inspect("orders").await.expect("a server").expect("a lock");
+            assert_eq!((view.holders.len(), view.holders[0].token, view.last_token), (1, None, None));
+            drop(guard);
+        });
+    }
+
+    fn native_clients_and_those_on_the_wire_exclude_each_other(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let wire = speaks(&server, "plain").await;
+            let native = soon("connecting", taketurns::connect(&server.url())).await.expect("a server");
+            let guard = acquires(&wire, "orders").await;
+            assert!(is_busy(&native, "orders").await);
+            guard.release().await.expect("held");
+            let guard = acquires(&native, "orders").await;
+            assert!(guard.token().is_some());
+            assert!(is_busy(&wire, "orders").await);
+            assert_eq!(foreign_keys(&server), [""; 0], "a native client knows no gate");
+        });
+    }
+}
