@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use patience::{block_on, soon};
 use taketurns::{Connect, Guard, Locks};
-use taketurns_servers::Server;
+use taketurns_servers::{Server, eventually};
 
 /// A client that speaks this wire.
 async fn speaks(server: &Server, protocol: &str) -> Locks {
@@ -39,4 +39,16 @@ fn foreign_keys(server: &Server) -> Vec<String> {
         keys.filter(|key| !key.starts_with("tt:")).map(str::to_owned).collect();
     keys.sort();
     keys
+}
+
+/// So many of ours have a place.
+#[track_caller]
+fn waits(server: &Server, lock: &str, count: u32) {
+    let key = format!("tt:{lock}");
+    eventually("they wait", || {
+        let queue = server.cli(&["HGET", &key, "q"]);
+        let waiting = queue.text()?.split(' ').next()?.parse::<u32>().ok()?;
+        (waiting == count).then_some(())
+    })
+    .expect("a place");
 }

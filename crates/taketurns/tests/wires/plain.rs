@@ -61,7 +61,7 @@ on_both! {
                 let locks = locks.clone();
                 async move { acquires(&locks, "orders").await }
             });
-            eventually("it waits", || server.cli(&["EXISTS", "tt:orders"]).int().filter(|n| *n > 0)).expect("a place");
+            waits(&server, "orders", 1);
             server.cli(&["DEL", "orders"]);
             let guard = waiting.await.expect("no panic");
             assert!(guard.is_held());
@@ -128,11 +128,7 @@ on_both! {
                     let _ = sender.send(number);
                     guard.release().await.expect("held");
                 });
-                eventually("it waits", || {
-                    let waiting = server.cli(&["HGET", "tt:orders", "q"]);
-                    let queue = waiting.text()?.split(' ').next()?.parse::<u32>().ok()?;
-                    (queue == number + 1).then_some(())
-                }).expect("a place");
+                waits(&server, "orders", number + 1);
             }
             first.release().await.expect("held");
             for expected in 0..6 {
@@ -191,6 +187,37 @@ on_both! {
             assert!(guard.token().is_some());
             assert!(is_busy(&wire, "orders").await);
             assert_eq!(foreign_keys(&server), [""; 0], "a native client knows no gate");
+        });
+    }
+
+    fn a_native_client_that_was_handed_the_lock_by_one_on_the_wire_keeps_it(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let wire = speaks(&server, "plain").await;
+            let connect = Connect::new(&server.url()).waiter_lease(Duration::from_millis(600));
+            let native = soon("connecting", connect.open()).await.expect("a server");
+            let guard = acquires(&wire, "orders").await;
+            let waiting = tokio::spawn({
+                let native = native.clone();
+                async move { acquires(&native, "orders").await }
+            });
+            waits(&server, "orders", 1);
+            guard.release().await.expect("held");
+            let guard = waiting.await.expect("no panic");
+            assert_eq!(foreign_keys(&server), [""; 0]);
+            // Whoever looks must not take it for one that lost the gate.
+            assert!(is_busy(&wire, "orders").await);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(is_busy(&wire, "orders").await);
+            assert!(guard.is_held());
+            // And the other way about: handed over by a native client, and no gate taken.
+            let waiting = tokio::spawn(async move { acquires(&wire, "orders").await });
+            waits(&server, "orders", 1);
+            guard.release().await.expect("held");
+            let guard = waiting.await.expect("no panic");
+            assert!(is_busy(&native, "orders").await);
+            guard.release().await.expect("held");
+            drop(acquires(&native, "orders").await);
         });
     }
 }

@@ -87,6 +87,7 @@ local function newcomer()
   if not in_use() then kind = kind_of_ask() end
   local w = { owner = owner, client = client, ask = ask, lease = lease, since = now,
     label = ARGV[7] }
+  w.comes_by_wire = true -- gate.
   if now >= quarantine then
     if kind == 'p' then
       local member = open_member(string.match(ask, '^n(.*)$'))

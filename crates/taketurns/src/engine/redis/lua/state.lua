@@ -169,7 +169,7 @@ local write_clients
 
 local function write()
   write_clients()
-  put('gp', in_use() and PROTOCOL or nil, nil) -- gate.
+  put('gp', in_use() and get('gp') or nil) -- gate.
   put('k', kind)
   put('s', now)
   put('r', RUN)

@@ -1,12 +1,23 @@
 -- The gate of a mutex: one of ours at a time has passed it.
 --
---   g    its owner. A holder that is not this one is a native client's, which knows no gate.
+--   g         its owner. A holder that is not this one is a native client's, which knows no gate.
+--   gw<owner> it waits, and is of a client that speaks the wire
+
+local function comes_by_wire(owner)
+  return get('gw' .. owner) == PROTOCOL
+end
 
 function gate.blocked(w)
-  return is_alien or wire.blocked(w.owner)
+  if is_alien then return true end
+  return (w.comes_by_wire or comes_by_wire(w.owner)) and wire.blocked(w.owner)
 end
 
 function gate.take(h)
+  if h.handed then
+    if not comes_by_wire(h.owner) then return end
+    del('gw' .. h.owner)
+  end
+  set('gp', PROTOCOL)
   set('g', h.owner)
   wire.take(h.owner, h.deadline)
 end
@@ -22,15 +33,25 @@ local function let_go(owner)
 end
 
 function gate.drop(h)
-  if not is_alien and get('g') == h.owner then let_go(h.owner) end
+  if is_alien then return end
+  if get('g') == h.owner then
+    let_go(h.owner)
+  elseif comes_by_wire(h.owner) then
+    -- A native client handed it over, and knew no gate.
+    del('gw' .. h.owner)
+  end
 end
 
 function gate.stand(w)
+  set('gp', PROTOCOL)
+  set('gw' .. w.owner, PROTOCOL)
   if wire.stand then wire.stand(w.owner, w.lease) end
 end
 
 function gate.leave(w)
-  if not is_alien and wire.leave then wire.leave(w.owner) end
+  if not comes_by_wire(w.owner) then return end
+  del('gw' .. w.owner)
+  if wire.leave then wire.leave(w.owner) end
 end
 
 -- Is the one that passed still what the wire says?
