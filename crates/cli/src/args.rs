@@ -29,12 +29,14 @@ pub(crate) struct Cli {
     ///   redis://host:6379                      Redis or Valkey; rediss:// with TLS
     ///   redis+sentinel://h1,h2,h3/master-name  the master that Sentinel names
     ///   redis+cluster://h1,h2                  a Cluster, by some of its nodes
+    ///   quorum:redis://a,redis://b,redis://c   a majority of independent servers
     ///
     /// A password goes into TAKETURNS_REDIS_PASSWORD (and its user into
     /// TAKETURNS_REDIS_USER), or where ?password_file=PATH or ?password_env=NAME at the end
     /// of the URL says. In a URL on the command line everybody on the machine could read
     /// it. ?max_lease=SECS is the longest lease (60), and for how long nothing is granted
-    /// after a restart or a fail-over.
+    /// after a restart or a fail-over. ?protocol=plain, fairqueue, redturn or zmutex speaks the
+    /// wire of other lock libraries, so that both exclude each other.
     #[arg(verbatim_doc_comment)]
     #[arg(
         long,

@@ -50,10 +50,11 @@ pub(crate) struct AskArgs {
     #[arg(value_parser = exit_code, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
 
-    /// How long the lock outlives a holder that died or was cut off
-    #[arg(long, value_name = "SECS", default_value = "30")]
+    /// How long the lock outlives a holder that died or was cut off; 30 if not given, or what the
+    /// store takes at most if that is less
+    #[arg(long, value_name = "SECS")]
     #[arg(value_parser = lease, allow_negative_numbers = true)]
-    pub(crate) lease: Duration,
+    pub(crate) lease: Option<Duration>,
 
     /// What others are told about why you have the lock
     #[arg(long, value_name = "TEXT")]
@@ -132,7 +133,10 @@ impl AskArgs {
     }
 
     fn with_options<M>(&self, acquire: Acquire<M>, max_hold: Option<Duration>) -> Acquire<M> {
-        let mut acquire = acquire.lease(self.lease);
+        let mut acquire = acquire;
+        if let Some(lease) = self.lease {
+            acquire = acquire.lease(lease);
+        }
         if let Some(why) = &self.why {
             acquire = acquire.why(why.clone());
         }

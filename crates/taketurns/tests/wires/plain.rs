@@ -165,10 +165,12 @@ on_both! {
             assert_eq!(view.holders.len(), 1);
             assert_eq!(view.holders[0].label.why(), "protocol=plain");
             assert!((50_000..=60_000).contains(&view.holders[0].left_ms));
-            let guard = {
-                assert_eq!(locks.break_lock("orders").at_once().await.expect("a server"), 1);
-                acquires(&locks, "orders").await
-            };
+            let error = soon("a break", locks.break_lock("orders")).await.expect_err("it can't be told");
+            assert!(error.to_string().contains("at once"), "{error}");
+            assert_eq!(value(&server, "orders").as_deref(), Some("a stranger's"));
+            let broken = soon("a break", locks.break_lock("orders").at_once()).await;
+            assert_eq!(broken.expect("a server"), 1);
+            let guard = acquires(&locks, "orders").await;
             let view = locks.inspect("orders").await.expect("a server").expect("a lock");
             assert_eq!((view.holders.len(), view.holders[0].token, view.last_token), (1, None, None));
             drop(guard);

@@ -19,6 +19,7 @@ return step({}, function()
     wake(it.client, it.owner, 'V')
   end
   local count = #broken
-  if ARGV[1] == '-' and ARGV[2] == '1' then count = count + gate.evict() end
+  if ARGV[1] == '-' and gate.is_strange() and ARGV[2] ~= '1' then return gate.cannot_be_told() end
+  if ARGV[1] == '-' and gate.is_strange() then count = count + gate.evict() end
   return 'K ' .. count
 end)

@@ -151,6 +151,7 @@ local function step(fields, request)
   settle()
   if gate.is_alien() then return gate.alien() end
   local reply = request()
+  if type(reply) == 'table' then return reply end -- gate.
   settle()
   return finish(reply)
 end

@@ -36,6 +36,11 @@ function gate.alien()
   return redis.error_reply('TTWIRE the lock is in use with protocol=' .. get('gp'))
 end
 
+function gate.cannot_be_told()
+  return redis.error_reply('TTWIRE its holder is a stranger, who can not be told: only what takes the '
+    .. 'lock away at once breaks it')
+end
+
 -- What stands for an owner where others can read it.
 local function wire_id(owner)
   return redis.sha1hex(owner)

@@ -68,6 +68,11 @@ function gate.catch_up()
   end
 end
 
+function gate.is_strange()
+  return holders.count == 0 and wire.is_strange()
+end
+
 function gate.evict()
-  return wire.evict() and 1 or 0
+  wire.evict()
+  return 1
 end

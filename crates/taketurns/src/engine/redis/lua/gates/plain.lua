@@ -37,9 +37,11 @@ function wire.drop(owner)
   leave_room()
 end
 
+function wire.is_strange()
+  return value ~= false
+end
+
 function wire.evict()
-  if not value then return false end
   redis.call('DEL', lock_key)
   value = false
-  return true
 end
