@@ -16,7 +16,7 @@ usage: cargo xtask COMMAND
 
   test       format, lints, docs, every test and every example; changes nothing in the tree, but
              on Debian installs what is missing of redis-server, valkey-server, libclang-dev,
-             python3-pip, nodejs and npm, and puts two client libraries into the target directory
+             python3-pip, nodejs and npm, and puts four client libraries into the target directory
   fix        formats, and applies what clippy can mend by itself
   servers [--valkey] [--module]
              starts a server, a Sentinel set, a Cluster and the nodes of a quorum, and says where

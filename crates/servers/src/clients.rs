@@ -1,8 +1,10 @@
 //! Clients in other languages, as their users have them. `cargo xtask test` installs them into the
 //! target directory, each in a folder that is named after its version, and into nothing else.
 
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -23,6 +25,12 @@ pub const REDIS_PY: Library = Library { name: "redis", version: "8.1.0" };
 
 /// ioredis. The last of those that run on the Node 18 of Debian 12.
 pub const IOREDIS: Library = Library { name: "ioredis", version: "5.11.1" };
+
+/// redlock-py: Redlock on redis-py. The last one there is.
+pub const REDLOCK_PY: Library = Library { name: "redlock-py", version: "1.0.8" };
+
+/// node-redlock: Redlock on ioredis. The last one there is, for any Node since 12.
+pub const NODE_REDLOCK: Library = Library { name: "redlock", version: "5.0.0-beta.2" };
 
 impl Library {
     /// The folder to install it into.
@@ -51,33 +59,40 @@ impl fmt::Display for Library {
     }
 }
 
-/// Python, about to run a script that may `import redis`. The arguments are in `sys.argv[1:]`, and
+/// Python, about to run a script that may `import redis` and `redlock`. The arguments are in `sys.argv[1:]`, and
 /// what it prints comes at once.
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`] if [`REDIS_PY`] was not installed.
+/// [`Error::NoLibrary`] if [`REDIS_PY`] or [`REDLOCK_PY`] was not installed.
 pub fn python<A: AsRef<OsStr>>(
     script: &str,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Command, Error> {
     let mut command = Command::new("python3");
-    command.env("PYTHONPATH", REDIS_PY.find()?).args(["-u", "-c", script]).args(args);
+    command.env("PYTHONPATH", path([REDIS_PY.find()?, REDLOCK_PY.find()?])?);
+    command.args(["-u", "-c", script]).args(args);
     Ok(command)
 }
 
-/// Node, about to run a script that may `require("ioredis")`. The arguments are in
+/// Node, about to run a script that may `require` `ioredis` and `redlock`. The arguments are in
 /// `process.argv.slice(1)`.
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`] if [`IOREDIS`] was not installed.
+/// [`Error::NoLibrary`] if [`IOREDIS`] or [`NODE_REDLOCK`] was not installed.
 pub fn node<A: AsRef<OsStr>>(
     script: &str,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Command, Error> {
     let mut command = Command::new("node");
-    command.env("NODE_PATH", IOREDIS.find()?.join("node_modules"));
+    let modules = [IOREDIS.find()?, NODE_REDLOCK.find()?].map(|place| place.join("node_modules"));
+    command.env("NODE_PATH", path(modules)?);
     command.args(["-e", script, "--"]).args(args);
     Ok(command)
+}
+
+/// Several folders to look into, as one word.
+fn path(folders: [PathBuf; 2]) -> io::Result<OsString> {
+    env::join_paths(folders).map_err(io::Error::other)
 }

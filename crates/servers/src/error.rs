@@ -32,6 +32,14 @@ pub enum Error {
         /// The last lines of its log.
         said: String,
     },
+    /// It ran, and something went wrong. What it said about that is part of the message.
+    #[error("{program} failed, and said:\n{said}")]
+    Failed {
+        /// The program's name.
+        program: &'static str,
+        /// All that it complained of.
+        said: String,
+    },
     /// A condition did not come true in [`PATIENCE`](crate::PATIENCE).
     #[error("{what}: not so after {} s{last}", crate::PATIENCE.as_secs())]
     Patience {

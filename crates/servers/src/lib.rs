@@ -13,6 +13,8 @@
 //!   Clock        the wall clock of one server, or of another process
 //!   Certificates a private authority for TLS
 //!   clients      Python and Node with a Redis library
+//!   foreign      lock clients that are not ours
+//!   turns        what holders noted, and whether it can be
 //! ```
 //!
 //! It may not use a Redis client library: what is tested with it must not be what tests it.
@@ -39,6 +41,7 @@ mod clock;
 mod cluster;
 mod error;
 mod flavor;
+pub mod foreign;
 mod module;
 mod patience;
 mod ports;
@@ -49,6 +52,7 @@ pub mod resp;
 mod server;
 mod slots;
 pub mod stats;
+pub mod turns;
 mod watchdog;
 
 pub use builder::Builder;

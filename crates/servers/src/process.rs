@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::process::Child;
+use std::process::{Child, ChildStdin, Command};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -18,13 +18,20 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn spawn(
-        program: &str,
-        args: &[String],
-        env: &[(String, String)],
-        output: File,
-    ) -> io::Result<Self> {
-        Ok(Self { child: watchdog::spawn(program, args, env, output)?, paused: false })
+    /// One that has nothing to read, and writes to one place.
+    pub(crate) fn spawn(command: &Command, output: File) -> io::Result<Self> {
+        let (process, _) = Self::spawn_apart(command, output.try_clone()?, output)?;
+        Ok(process)
+    }
+
+    /// One that reads what is written to the pipe, and says apart what went wrong.
+    pub(crate) fn spawn_apart(
+        command: &Command,
+        stdout: File,
+        stderr: File,
+    ) -> io::Result<(Self, ChildStdin)> {
+        let (child, stdin) = watchdog::spawn(command, stdout, stderr)?;
+        Ok((Self { child, paused: false }, stdin))
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -35,6 +42,13 @@ impl Process {
     pub(crate) fn has_ended(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(self.pid()), look), Ok(None))
+    }
+
+    /// Has it ended by itself, and without fault?
+    pub(crate) fn succeeded(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(self.pid()), look).ok().flatten();
+        ended.is_some_and(|ended| ended.exit_status() == Some(0))
     }
 
     /// Can it answer?

@@ -232,7 +232,7 @@ impl Replicated {
     fn master_by(&self, sentinel: &Server) -> Option<&Server> {
         let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER_NAME];
         let reply = sentinel.try_cli(&words).ok()?;
-        let port = reply.array()?.get(1)?.text()?.parse().ok()?;
+        let port = reply.array()?.get(1)?.text()?.parse::<u16>().ok()?;
         self.servers.iter().find(|server| server.port() == port)
     }
 

@@ -279,12 +279,13 @@ impl Server {
 
     fn spawn(&self) -> Result<Start, Error> {
         let program = self.builder.flavor.program();
-        let mut args = vec![self.dir().join("server.conf").display().to_string()];
-        args.extend(self.builder.sentinel.then(|| "--sentinel".to_owned()));
-        args.extend(self.builder.args.iter().cloned());
+        let mut command = Command::new(program);
+        command.arg(self.dir().join("server.conf"));
+        command.args(self.builder.sentinel.then_some("--sentinel"));
+        command.args(&self.builder.args).envs(self.builder.env.iter().cloned());
         let log_before = self.log().len();
         let output = File::options().create(true).append(true).open(self.log_path())?;
-        let process = Process::spawn(program, &args, &self.builder.env, output)?;
+        let process = Process::spawn(&command, output)?;
         let deadline = Instant::now() + PATIENCE;
         while !process.has_ended() {
             match self.answers(process.id(), log_before) {

@@ -45,8 +45,9 @@ done
 rm -rf "$1" || { sleep 1; rm -rf "$1"; }
 "#;
 
-/// Becomes the server when told to, and ends if nobody is left to tell it.
-const STARTER: &str = r#"read -r go && exec "$@" </dev/null"#;
+/// Becomes the server when told to, and ends if nobody is left to tell it. What comes after the word
+/// is the server's to read: the shell takes no more than its line.
+const STARTER: &str = r#"read -r go && exec "$@""#;
 
 struct Watchdog {
     pipe: Mutex<ChildStdin>,
@@ -61,28 +62,24 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
     Ok(watchdog()?.folder.clone())
 }
 
-/// Starts a program that ends when this process does. It writes to `output`, and is not in the
-/// terminal's foreground, so Ctrl-C reaches it only through this process.
+/// Starts a program that ends when this process does, with the arguments and the environment of a
+/// command. It is not in the terminal's foreground, so Ctrl-C reaches it only through this process.
+/// What it reads is to be written to the pipe that comes with it, and ends when that is dropped.
 pub(crate) fn spawn(
-    program: &str,
-    args: &[String],
-    env: &[(String, String)],
-    output: File,
-) -> io::Result<Child> {
+    command: &Command,
+    stdout: File,
+    stderr: File,
+) -> io::Result<(Child, ChildStdin)> {
     let watchdog = watchdog()?;
-    let mut child = Command::new("sh")
-        .args(["-c", STARTER, "sh", program])
-        .args(args)
-        .envs(env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::piped())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0)
-        .spawn()?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", STARTER, "sh"]).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.stdin(Stdio::piped()).stdout(stdout).stderr(stderr).process_group(0);
+    let mut child = shell.spawn()?;
     watchdog.tell("watch", child.id())?;
     let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     stdin.write_all(b"go\n")?;
-    Ok(child)
+    Ok((child, stdin))
 }
 
 /// To be called when a child has ended, before it is waited for.

@@ -3,7 +3,9 @@
 
 use std::process::Command;
 
-use taketurns_servers::clients::{IOREDIS, Library, REDIS_PY, node, python};
+use taketurns_servers::clients::{
+    IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY, node, python,
+};
 use taketurns_servers::{Error, Flavor, Server, on_both};
 
 const PYTHON: &str = "
@@ -39,6 +41,23 @@ on_both! {
         let command = node(NODE, [&server.url(), "--two words"]).expect("ioredis");
         assert_eq!(said(command), format!("{} PONG --two words\n", IOREDIS.version));
     }
+}
+
+#[test]
+fn redlock_is_there_for_both() {
+    let script = "import importlib.metadata as m, redlock; print(m.version('redlock-py'))";
+    let none: [&str; 0] = [];
+    let command = python(script, none).expect("redlock-py");
+    assert_eq!(said(command), format!("{}\n", REDLOCK_PY.version));
+    // Its package does not let itself be asked, so it is made to do something first.
+    let script = r#"
+const { default: Redlock } = require("redlock");
+new Redlock([{}]);
+const file = require.resolve("redlock").replace("dist/cjs/index.js", "package.json");
+console.log(JSON.parse(require("fs").readFileSync(file)).version);
+"#;
+    let command = node(script, none).expect("node-redlock");
+    assert_eq!(said(command), format!("v{}\n", NODE_REDLOCK.version), "as it has it itself");
 }
 
 #[test]

@@ -120,6 +120,8 @@ impl AllGuard {
     /// # Errors
     /// [`Error::Lost`] for the first that is not; [`Error::Unfenced`] as for [`Guard::check`].
     pub fn check(&self) -> Result<Vec<(Name, Token)>, Error> {
+        // That one is lost is more than that another has no token.
+        self.still_held()?;
         self.guards.iter().map(|guard| Ok((guard.name().clone(), guard.check()?))).collect()
     }
 

@@ -70,4 +70,5 @@ pub use taketurns_core::{
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/redis.md")]
 #[doc = include_str!("../../../docs/quorum.md")]
+#[doc = include_str!("../../../docs/wires.md")]
 struct Readme;

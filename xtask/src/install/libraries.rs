@@ -5,11 +5,16 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use taketurns_servers::clients::{IOREDIS, Library, REDIS_PY};
+use taketurns_servers::clients::{IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY};
+
+/// What installs a library into a folder.
+type Installer = fn(Library, &Path) -> Command;
 
 /// Installs those that are missing. One of another version is as good as missing.
 pub(crate) fn install() -> Result<(), String> {
-    for (library, command) in [(REDIS_PY, pip as fn(Library, &Path) -> Command), (IOREDIS, npm)] {
+    let all: [(Library, Installer); 4] =
+        [(REDIS_PY, pip), (REDLOCK_PY, pip_source), (IOREDIS, npm), (NODE_REDLOCK, npm)];
+    for (library, command) in all {
         if library.find().is_err() {
             eprintln!("==> installing {library} into the target directory");
             into_place(&library.place(), |folder| command(library, folder))?;
@@ -50,7 +55,15 @@ fn pip(library: Library, folder: &Path) -> Command {
     command
 }
 
-/// The same.
+/// For one that is published as source alone, so that its set-up has to run. What it needs beside
+/// itself is among the others.
+fn pip_source(library: Library, folder: &Path) -> Command {
+    let mut command = pip(library, folder);
+    command.args(["--no-deps", "--no-binary", library.name]);
+    command
+}
+
+/// The same as [`pip`].
 fn npm(library: Library, folder: &Path) -> Command {
     let mut command = Command::new("npm");
     command.args(["install", "--loglevel=error", "--no-save", "--ignore-scripts", "--no-audit"]);

@@ -9,7 +9,7 @@ mod sharing;
 
 use std::time::Duration;
 
-use taketurns::Locks;
+use taketurns::{Error, Guard, Locks, Token};
 
 pub use holding::*;
 pub use leaving::*;
@@ -80,6 +80,15 @@ async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future.into_future()).await {
         Ok(output) => output,
         Err(_) => panic!("this took too long: {what}"),
+    }
+}
+
+/// The token of a guard, which has to be held. `None` only of a store that has no tokens, and says so.
+fn token_of(locks: &Locks, guard: &Guard) -> Option<Token> {
+    assert!(guard.is_held());
+    match guard.check() {
+        Err(Error::Unfenced { .. }) if !locks.guarantees().fenced => None,
+        token => Some(token.expect("held")),
     }
 }
 

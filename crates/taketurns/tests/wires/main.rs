@@ -1,15 +1,21 @@
 //! The wires of others, on real servers: what is in their keys, and that whoever else reads and writes
 //! those keys, and ours, are never both in.
 
+mod moves;
 #[path = "../support/patience.rs"]
 mod patience;
 mod plain;
 mod refused;
+mod rights;
+mod servers;
+mod together;
+#[path = "../support/turns.rs"]
+mod turns;
 
 use std::time::Duration;
 
 use patience::{block_on, soon};
-use taketurns::{Connect, Guard, Locks};
+use taketurns::{Acquire, Connect, Guard, Locks};
 use taketurns_servers::{Server, eventually};
 
 /// A client that speaks this wire.

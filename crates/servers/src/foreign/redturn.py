@@ -1,0 +1,151 @@
+# A redturn server, to the letter of its document: one channel for all its requests, the two scripts,
+# and a timer for each head that it was shown. When the head's time has passed, the head is released
+# for whoever it was.
+#
+# What the letter gets wrong: a list that is missing is an error of the release script, and the timers,
+# which nobody stops, meet it all the time. Nobody sees to the head of a list whose observers are gone.
+# A message that is lost is lost.
+#
+# `newer` is the wire of later versions, which publish `id:list`, since a list may have a colon.
+
+import heapq
+import uuid
+
+WAIT = """
+local list, channel, value, id = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+if redis.call('RPUSH', list, value) == 1 then
+    redis.call('PUBLISH', channel, MESSAGE)
+end
+return redis.call('LINDEX', list, 0)
+"""
+
+# Concatenating what LINDEX says of a missing list is the error.
+SIGNAL = """
+local list, id = KEYS[1], ARGV[1]
+local function split(value)
+    return (value .. ':'):match('([^:]*):([^:]*):')
+end
+local head_id = split(redis.call('LINDEX', list, 0))
+local called = head_id == id
+if called then
+    redis.call('LPOP', list)
+end
+local next = redis.call('LINDEX', list, 0)
+if next and called then
+    local id, channel = split(next)
+    redis.call('PUBLISH', channel, MESSAGE)
+end
+return next
+"""
+
+
+class Redturn:
+    def __init__(self, config):
+        self.timeout_ms = config["ttl_ms"]
+        self.newer = config["newer"]
+        self.client = connect(config)
+        self.channel = f"redturn-{uuid.uuid4().hex}"
+        message = "id .. ':' .. list" if self.newer else "list .. ':' .. id"
+        self.wait_script = WAIT.replace("MESSAGE", message)
+        self.signal_script = SIGNAL.replace("MESSAGE", message)
+        self.lock = threading.Lock()
+        # The requests that wait, by what will be said to them.
+        self.waiting = {}
+        # The heads that have a timer, and the timers, the next one first.
+        self.observed = set()
+        self.timers = []
+        self.timer_was_set = threading.Condition(self.lock)
+        self.subscription = self.client.pubsub(ignore_subscribe_messages=False)
+        self.subscription.subscribe(self.channel)
+        # Not before the server has confirmed it can a message come.
+        while self.subscription.get_message(timeout=1) is None:
+            pass
+        for body in (self.listen, self.keep_time):
+            threading.Thread(target=body, daemon=True).start()
+
+    def message(self, name, request):
+        return f"{request}:{name}" if self.newer else f"{name}:{request}"
+
+    def listen(self):
+        for message in self.subscription.listen():
+            if message["type"] == "message":
+                with self.lock:
+                    granted = self.waiting.get(message["data"].decode())
+                if granted:
+                    granted.at_us = now_us()
+                    granted.set()
+
+    def observe(self, name, head):
+        """Sees to it that a head that stays too long is released."""
+        if head is None:
+            return
+        request, _channel, timeout_ms = head.decode().split(":")
+        with self.lock:
+            if (name, request) in self.observed:
+                return
+            self.observed.add((name, request))
+            due_us = now_us() + int(timeout_ms) * 1000
+            heapq.heappush(self.timers, (due_us, name, request))
+            self.timer_was_set.notify()
+
+    def keep_time(self):
+        while True:
+            with self.lock:
+                while not self.timers or self.timers[0][0] > now_us():
+                    left_us = self.timers[0][0] - now_us() if self.timers else None
+                    self.timer_was_set.wait(left_us and max(left_us, 0) / 1_000_000)
+                _due_us, name, request = heapq.heappop(self.timers)
+                self.observed.discard((name, request))
+            self.signal(name, request)
+
+    def wait(self, name, timeout_ms, wait_ms):
+        """The request's id, and when its grant was heard of, or None if it waited for too long."""
+        request = uuid.uuid4().hex
+        granted = threading.Event()
+        message = self.message(name, request)
+        with self.lock:
+            self.waiting[message] = granted
+        value = f"{request}:{self.channel}:{timeout_ms}"
+        head = self.client.eval(self.wait_script, 1, name, self.channel, value, request)
+        self.observe(name, head)
+        heard = granted.wait(wait_ms / 1000)
+        with self.lock:
+            del self.waiting[message]
+        return request, granted.at_us if heard else None
+
+    def signal(self, name, request):
+        try:
+            head = self.client.eval(self.signal_script, 1, name, request)
+        except redis.exceptions.ResponseError as error:
+            if "attempt to concatenate" not in str(error):
+                raise
+            return False
+        self.observe(name, head)
+        return True
+
+    def acquire(self, name, end_us):
+        # What is in the list can't be taken back, so it is waited for beyond the end.
+        patience_us = 20_000_000
+        wait_ms = (end_us + patience_us - now_us()) / 1000
+        request, at_us = self.wait(name, self.timeout_ms, wait_ms)
+        if at_us is None:
+            raise RuntimeError(f"{request} in {name} was never told that it is the head")
+        return (name, request), None, at_us
+
+    def release(self, held):
+        # Nobody is told whether it was still the head.
+        self.signal(*held)
+        return True
+
+    def orders(self):
+        def wait(lock, wait_ms, ttl_ms=None):
+            request, at_us = self.wait(lock, ttl_ms or self.timeout_ms, wait_ms)
+            return {"ok": at_us is not None, "id": request}
+
+        def signal(lock, id):
+            return {"ok": self.signal(lock, id)}
+
+        return {"wait": wait, "signal": signal}
+
+
+run(Redturn)
