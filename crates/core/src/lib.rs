@@ -43,6 +43,7 @@ pub mod limits;
 mod lock;
 mod name;
 pub mod quorum;
+pub mod redlock;
 mod request;
 pub mod wire;
 

@@ -14,9 +14,13 @@
 mod file;
 mod memory;
 #[cfg(feature = "redis")]
+mod nodes;
+#[cfg(feature = "redis")]
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redlock;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -271,6 +275,15 @@ fn redis_by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     redis::OpenRedis::new(url).map(|open| Box::new(open) as Box<dyn Open>)
 }
 
+#[cfg(feature = "redis")]
+fn quorum_by_url(list: &str) -> Result<Box<dyn Open>, crate::Error> {
+    let members = nodes::Members::parse(list).map_err(crate::Error::InvalidUrl)?;
+    Ok(match members.plain {
+        None => Box::new(quorum::OpenQuorum::new(members)),
+        Some(unfenced) => Box::new(redlock::OpenRedlock::new(members, unfenced)),
+    })
+}
+
 #[cfg(not(feature = "redis"))]
 fn redis_by_url(_: &str) -> Result<Box<dyn Open>, crate::Error> {
     Err(crate::Error::InvalidUrl("Redis needs this crate's feature `redis`".into()))
@@ -289,7 +302,7 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
     let (scheme, rest) = url.split_once(':').ok_or_else(|| invalid(&unknown()))?;
     match scheme {
         #[cfg(feature = "redis")]
-        "quorum" => quorum::OpenQuorum::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
+        "quorum" => quorum_by_url(rest),
         #[cfg(not(feature = "redis"))]
         "quorum" => Err(invalid("quorum: needs this crate's feature `redis`")),
         "memory" => Ok(Box::new(MemoryStore::named(rest))),

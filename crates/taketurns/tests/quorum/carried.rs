@@ -70,3 +70,27 @@ fn what_was_released_while_a_majority_was_missing_was_released() {
         soon("it is released", releases).await.expect("no panic").expect("it was held");
     });
 }
+
+#[test]
+fn what_another_client_released_is_not_granted_by_a_node_that_hears_of_it_late() {
+    block_on(async {
+        let nodes = Nodes::start(3);
+        let start = |server: &Server| Proxy::start(server.port()).expect("a proxy");
+        let proxies: Vec<Proxy> = nodes.servers.iter().map(start).collect();
+        let url = nodes.url_of(proxies.iter().map(Proxy::url));
+        let (one, two) = (connect(&url).await, connect(&url).await);
+        proxies[2].delay(Duration::from_secs(1));
+        let handle = handle(&one, LONG).await;
+        // On its own connection the other one's release comes first.
+        proxies[2].delay(Duration::ZERO);
+        two.release(&handle).await.expect("held");
+        let after = one.mutex("after").acquire().lease(LONG).await.expect("free");
+        let late = nodes.direct(2).await;
+        seen("the node heard what was sent before", &late, "after", |view| {
+            !view.holders.is_empty()
+        })
+        .await;
+        seen("nobody holds it there", &late, "l", |view| view.holders.is_empty()).await;
+        after.release().await.expect("held");
+    });
+}

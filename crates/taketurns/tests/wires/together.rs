@@ -128,6 +128,26 @@ fn on_one(kind: Kind, flavor: Flavor) {
     together(kind, &[server], &url);
 }
 
+/// Five servers of both flavors, and Redlock over all of them.
+fn on_five(kind: Kind) {
+    use Flavor::{Redis, Valkey};
+    let flavors = [Redis, Valkey, Redis, Valkey, Redis];
+    let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
+    let urls = servers.iter().map(|server| format!("{}?protocol=plain&unfenced=ok", server.url()));
+    let url = format!("quorum:{}", urls.collect::<Vec<_>>().join(","));
+    together(kind, &servers, &url);
+}
+
+#[test]
+fn on_five_servers_with_redlock_py() {
+    on_five(Kind::RedlockPy);
+}
+
+#[test]
+fn on_five_servers_with_node_redlock() {
+    on_five(Kind::RedlockJs);
+}
+
 on_both! {
     fn with_redis_py(flavor: Flavor) {
         on_one(Kind::Plain, flavor);

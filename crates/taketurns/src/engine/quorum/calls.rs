@@ -6,14 +6,11 @@ use taketurns_core::quorum::Verdict;
 use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
 use tokio::sync::watch;
 
-use super::super::{Acquire, EngineError, Refusal, Reply, Request};
+use super::super::nodes::{lock, refuse_other_kinds};
+use super::super::{Acquire, EngineError, Refusal, Reply};
 use super::driver::Quorum;
-use super::node::lock;
-use super::refuse_other_kinds;
 use super::run::{Errand, Failed, Run};
-use super::tally::Tally;
 use crate::clock::local_us;
-use crate::error::{NoQuorum, NodeTrouble};
 
 impl Quorum {
     pub(super) async fn acquire(
@@ -23,7 +20,7 @@ impl Quorum {
     ) -> Result<Reply, EngineError> {
         refuse_other_kinds(&acquire.ask)?;
         let owner = acquire.owner;
-        let run = || Run::new(name, self.nodes.len(), acquire);
+        let run = || Run::new(name, self.nodes.count(), acquire);
         let Some(mut changed) = self.start(owner, run) else {
             return Ok(Reply::Refused(Refusal::Cancelled));
         };
@@ -63,7 +60,7 @@ impl Quorum {
         new: impl FnOnce() -> Run,
     ) -> Option<watch::Receiver<()>> {
         let mut runs = lock(&self.runs);
-        if lock(&self.releasing).contains_key(&owner) {
+        if self.nodes.is_releasing(owner) {
             return None;
         }
         // Now and then, since it takes a look at all of them.
@@ -87,7 +84,7 @@ impl Quorum {
             verdict,
             Verdict::Open | Verdict::Waiting { .. } | Verdict::Held { .. } | Verdict::Revoked
         );
-        !goes_on && !lock(&self.watched).contains_key(&owner)
+        !goes_on && !self.nodes.is_watched(owner)
     }
 
     /// What is over, and nobody here cares for, is forgotten: others may have it renewed since.
@@ -104,7 +101,7 @@ impl Quorum {
         owner: Owner,
         lease_ms: u64,
     ) -> Result<Reply, EngineError> {
-        let acquire = || Acquire { lease_ms, ..somebody(owner, self.client) };
+        let acquire = || Acquire { lease_ms, ..somebody(owner, self.nodes.client) };
         self.forget(owner);
         let mut changed = lock(&self.runs).get(&owner).map(Run::subscribe);
         let mut round = None;
@@ -112,7 +109,7 @@ impl Quorum {
             let receiver = match &mut changed {
                 Some(receiver) => receiver,
                 None => {
-                    let run = || Run::find(name, self.nodes.len(), acquire());
+                    let run = || Run::find(name, self.nodes.count(), acquire());
                     let Some(receiver) = self.start(owner, run) else {
                         return Ok(Reply::NotHeld);
                     };
@@ -167,7 +164,7 @@ impl Quorum {
         for owner in self.owners_of(name, |_| true) {
             self.with(owner, |run| run.candidate.handle_tick(local_us()));
         }
-        for node in 0..self.nodes.len() {
+        for node in 0..self.nodes.count() {
             self.refresh_node(node, name, waiter_lease_ms);
         }
         let now_us = local_us();
@@ -183,44 +180,10 @@ impl Quorum {
         Reply::Refreshed { waiting, front: 0, recheck_ms: None, quarantined_until_ms, granted }
     }
 
-    /// Sends one request to all nodes, and waits for a majority of answers.
-    pub(super) async fn broadcast(
-        self: &Arc<Self>,
-        name: &Name,
-        request: Request,
-    ) -> Result<Vec<Reply>, EngineError> {
-        let tally = Tally::new(self.nodes.len());
-        for node in 0..self.nodes.len() {
-            let (quorum, name, tally) = (self.clone(), name.clone(), tally.clone());
-            let request = request.clone();
-            self.runtime.spawn(async move {
-                let heard = quorum.nodes[node].call(&name, request).await;
-                tally.record(node, heard.map(|heard| heard.reply));
-            });
-        }
-        self.most(&tally).await
-    }
-
-    /// What a majority answers.
-    pub(super) async fn most(&self, tally: &Tally) -> Result<Vec<Reply>, EngineError> {
-        let trouble = |(node, why)| self.trouble(node, why);
-        let most = tally.most().await;
-        most.map_err(|troubles| self.no_quorum(troubles.into_iter().map(trouble).collect()))
-    }
-
-    pub(super) fn trouble(&self, node: usize, why: String) -> NodeTrouble {
-        NodeTrouble { node: self.nodes[node].address.clone(), why }
-    }
-
-    pub(super) fn no_quorum(&self, mut nodes: Vec<NodeTrouble>) -> EngineError {
-        nodes.sort_by(|a, b| a.node.cmp(&b.node));
-        EngineError::NoQuorum(NoQuorum { needed: self.majority(), of: self.nodes.len(), nodes })
-    }
-
     fn no_quorum_for(&self, owner: Owner) -> EngineError {
         let runs = lock(&self.runs);
         let troubles = runs.get(&owner).map_or(Vec::new(), |run| run.candidate.troubles());
-        self.no_quorum(troubles.into_iter().map(|(node, why)| self.trouble(node, why)).collect())
+        self.nodes.no_quorum(troubles)
     }
 }
 

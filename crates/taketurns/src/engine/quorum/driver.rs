@@ -3,15 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use taketurns_core::quorum::{Send, majority};
-use taketurns_core::{ClientId, Name, Owner};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use taketurns_core::quorum::Send;
+use taketurns_core::{Name, Owner};
 
+use super::super::nodes::{Driver, Heard, Nodes, lock, look_after};
 use super::super::{EngineError, Origin, Reply, Request, Wake, WakeEvent, Wakes, Woken};
-use super::node::{Heard, Node, lock};
 use super::run::{Errand, News, Run};
-use super::tally::Tally;
 use crate::clock::local_us;
 
 /// How far a hint is ahead of the nodes' clocks, so that it is theirs still when it arrives: then all
@@ -20,108 +17,27 @@ const HINT_AHEAD_US: u64 = 1_000_000;
 
 /// What all tasks of one client share.
 pub(super) struct Quorum {
-    pub(super) nodes: Vec<Node>,
-    pub(super) client: ClientId,
+    pub(super) nodes: Arc<Nodes>,
     pub(super) runs: Mutex<HashMap<Owner, Run>>,
-    /// What wake-ups are wanted for, and how often that was said.
-    pub(super) watched: Mutex<HashMap<Owner, (Name, u32)>>,
     pub(super) wakes: Wakes,
-    pub(super) runtime: Handle,
-    /// Owners that are being released, and what the nodes say to it.
-    pub(super) releasing: Mutex<HashMap<Owner, Arc<Tally>>>,
-    /// Each release under way has a clone.
-    pub(super) busy: Mutex<Option<mpsc::Sender<()>>>,
 }
 
-impl Quorum {
-    pub(super) fn majority(&self) -> usize {
-        majority(self.nodes.len())
+impl Driver for Quorum {
+    fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
     }
 
-    /// At least this is to be the next token: the nodes' median clock, and a little more.
-    pub(super) fn hint(&self) -> u64 {
-        let now_us = local_us();
-        let mut clocks: Vec<u64> =
-            self.nodes.iter().filter_map(|node| node.clock_ms(now_us)).collect();
-        clocks.sort_unstable();
-        let median = clocks.get(clocks.len() / 2);
-        median.map_or(0, |ms| ms.saturating_mul(1_000).saturating_add(HINT_AHEAD_US))
-    }
-
-    pub(super) fn errands(&self, run: &mut Run, sends: Vec<Send>) -> Vec<Errand> {
-        let now_us = local_us();
-        run.errands(sends, self.hint(), |node| self.nodes[node].clock_ms(now_us))
-    }
-
-    /// Sends, each in a task of its own, and hears what comes back.
-    pub(super) fn dispatch(self: &Arc<Self>, owner: Owner, name: &Name, errands: Vec<Errand>) {
-        for Errand { send, request } in errands {
-            let (quorum, name) = (self.clone(), name.clone());
-            self.runtime.spawn(async move {
-                let heard = quorum.nodes[send.node].call(&name, request).await;
-                quorum.hear(owner, &name, send, heard);
+    fn handle_clock_set(self: &Arc<Self>, node: usize) {
+        let owners: Vec<Owner> = lock(&self.runs).keys().copied().collect();
+        for owner in owners {
+            self.with(owner, |run| {
+                run.candidate.handle_clock_set(local_us(), node);
+                Vec::new()
             });
         }
     }
 
-    pub(super) fn hear(
-        self: &Arc<Self>,
-        owner: Owner,
-        name: &Name,
-        send: Send,
-        heard: Result<Heard, EngineError>,
-    ) {
-        if let Ok(heard) = &heard {
-            self.look_after(name, send.node, heard);
-        }
-        let heard = heard.map(|heard| (heard.reply, heard.anchor)).map_err(|why| why.to_string());
-        self.with(owner, |run| run.candidate.handle_reply(local_us(), send, heard));
-    }
-
-    /// What any answer may call for, whatever it was about.
-    pub(super) fn look_after(self: &Arc<Self>, name: &Name, node: usize, heard: &Heard) {
-        if heard.clock_set {
-            let address = &self.nodes[node].address;
-            tracing::warn!(%address, "the clock of a node was set forward: its votes count no more");
-            let owners: Vec<Owner> = lock(&self.runs).keys().copied().collect();
-            for owner in owners {
-                self.with(owner, |run| {
-                    run.candidate.handle_clock_set(local_us(), node);
-                    Vec::new()
-                });
-            }
-        }
-        if heard.more {
-            let (quorum, name) = (self.clone(), name.clone());
-            self.runtime.spawn(async move {
-                while let Ok(Heard { more: true, .. }) =
-                    quorum.nodes[node].call(&name, Request::Tick).await
-                {}
-            });
-        }
-    }
-
-    /// Lets a run go on, sends what it wants sent, and tells the client what is news.
-    pub(super) fn with(self: &Arc<Self>, owner: Owner, go_on: impl FnOnce(&mut Run) -> Vec<Send>) {
-        let mut runs = lock(&self.runs);
-        let Some(run) = runs.get_mut(&owner) else { return };
-        let sends = go_on(run);
-        let errands = self.errands(run, sends);
-        let (name, news) = (run.lock.clone(), run.news(local_us()));
-        drop(runs);
-        self.dispatch(owner, &name, errands);
-        let event = match news {
-            Some(News::Granted(grant)) => WakeEvent::Granted(grant),
-            Some(News::Revoked) => WakeEvent::Revoked,
-            Some(News::Lost) => return self.wakes.push(Woken::Gone { owner }),
-            None => return,
-        };
-        let wake = Wake { client: self.client, owner, event };
-        self.wakes.push(Woken::Wake { lock: name, wake, origin: Origin::default() });
-    }
-
-    /// A node pushed something.
-    pub(super) fn woken(self: &Arc<Self>, node: usize, woken: Woken) {
+    fn handle_woken(self: &Arc<Self>, node: usize, woken: Woken) {
         match woken {
             Woken::Wake { wake, .. } => {
                 let Wake { owner, event, .. } = wake;
@@ -142,6 +58,67 @@ impl Quorum {
             }
         }
     }
+}
+
+impl Quorum {
+    /// At least this is to be the next token: the nodes' median clock, and a little more.
+    pub(super) fn hint(&self) -> u64 {
+        let now_us = local_us();
+        let mut clocks: Vec<u64> =
+            self.nodes.all.iter().filter_map(|node| node.clock_ms(now_us)).collect();
+        clocks.sort_unstable();
+        let median = clocks.get(clocks.len() / 2);
+        median.map_or(0, |ms| ms.saturating_mul(1_000).saturating_add(HINT_AHEAD_US))
+    }
+
+    pub(super) fn errands(&self, run: &mut Run, sends: Vec<Send>) -> Vec<Errand> {
+        let now_us = local_us();
+        run.errands(sends, self.hint(), |node| self.nodes.all[node].clock_ms(now_us))
+    }
+
+    /// Sends, each in a task of its own, and hears what comes back.
+    pub(super) fn dispatch(self: &Arc<Self>, owner: Owner, name: &Name, errands: Vec<Errand>) {
+        for Errand { send, request } in errands {
+            let (quorum, name) = (self.clone(), name.clone());
+            self.nodes.runtime.spawn(async move {
+                let heard = quorum.nodes.all[send.node].call(&name, request).await;
+                quorum.hear(owner, &name, send, heard);
+            });
+        }
+    }
+
+    pub(super) fn hear(
+        self: &Arc<Self>,
+        owner: Owner,
+        name: &Name,
+        send: Send,
+        heard: Result<Heard, EngineError>,
+    ) {
+        if let Ok(heard) = &heard {
+            look_after(self, name, send.node, heard);
+        }
+        let heard = heard.map(|heard| (heard.reply, heard.anchor)).map_err(|why| why.to_string());
+        self.with(owner, |run| run.candidate.handle_reply(local_us(), send, heard));
+    }
+
+    /// Lets a run go on, sends what it wants sent, and tells the client what is news.
+    pub(super) fn with(self: &Arc<Self>, owner: Owner, go_on: impl FnOnce(&mut Run) -> Vec<Send>) {
+        let mut runs = lock(&self.runs);
+        let Some(run) = runs.get_mut(&owner) else { return };
+        let sends = go_on(run);
+        let errands = self.errands(run, sends);
+        let (name, news) = (run.lock.clone(), run.news(local_us()));
+        drop(runs);
+        self.dispatch(owner, &name, errands);
+        let event = match news {
+            Some(News::Granted(grant)) => WakeEvent::Granted(grant),
+            Some(News::Revoked) => WakeEvent::Revoked,
+            Some(News::Lost) => return self.wakes.push(Woken::Gone { owner }),
+            None => return,
+        };
+        let wake = Wake { client: self.nodes.client, owner, event };
+        self.wakes.push(Woken::Wake { lock: name, wake, origin: Origin::default() });
+    }
 
     pub(super) fn owners_of(&self, name: &Name, wanted: impl Fn(&Run) -> bool) -> Vec<Owner> {
         let runs = lock(&self.runs);
@@ -153,10 +130,10 @@ impl Quorum {
     pub(super) fn refresh_node(self: &Arc<Self>, node: usize, name: &Name, waiter_lease_ms: u64) {
         let expected = self.owners_of(name, |run| run.candidate.waits_on(node));
         let (quorum, name) = (self.clone(), name.clone());
-        self.runtime.spawn(async move {
-            let request = Request::Refresh { client: quorum.client, waiter_lease_ms };
-            let Ok(heard) = quorum.nodes[node].call(&name, request).await else { return };
-            quorum.look_after(&name, node, &heard);
+        self.nodes.runtime.spawn(async move {
+            let request = Request::Refresh { client: quorum.nodes.client, waiter_lease_ms };
+            let Ok(heard) = quorum.nodes.all[node].call(&name, request).await else { return };
+            look_after(&quorum, &name, node, &heard);
             let Reply::Refreshed { waiting, granted, .. } = &heard.reply else { return };
             for (owner, grant) in granted {
                 let anchor = heard.anchor;

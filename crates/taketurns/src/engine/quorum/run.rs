@@ -4,8 +4,7 @@ use taketurns_core::quorum::{Candidate, Send, Verdict, What};
 use taketurns_core::{Acquire, Ballot, Grant, Name, Place, Reply, Request, Token};
 use tokio::sync::watch;
 
-/// An acquire that arrives at a node later than this after its sending changes nothing.
-pub(super) const ARRIVES_WITHIN_MS: u64 = 10_000;
+use super::super::nodes::ARRIVES_WITHIN_MS;
 
 /// What the client was told, so that the next news is told once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

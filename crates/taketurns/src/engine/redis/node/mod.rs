@@ -22,6 +22,7 @@ use super::net::failure::Failure;
 use super::net::opener::Opener;
 use super::net::topology::CLOSE_WITHIN;
 use super::net::url::{Address, Config, Failover, Servers};
+use super::protocol::Wire;
 use crate::engine::{EngineError, EngineFuture, Wakes};
 
 /// What a server looks like to one who has not used it yet.
@@ -51,6 +52,25 @@ impl OpenRedis {
     /// know of.
     pub(crate) fn distrust(&mut self, longest: Duration) {
         self.config.distrust = Some(longest);
+    }
+
+    /// If it speaks the plain wire: is it known that there are no tokens?
+    ///
+    /// # Errors
+    /// Says why no node can speak another.
+    pub(crate) fn plain(&self) -> Result<Option<bool>, String> {
+        match &self.config.protocol {
+            None => Ok(None),
+            Some(protocol) if protocol.wire == Wire::Plain => Ok(Some(protocol.unfenced)),
+            Some(_) => {
+                Err("of the protocols of others, a quorum speaks protocol=plain alone".to_owned())
+            }
+        }
+    }
+
+    /// The same server for our own lock alone, which has pools.
+    pub(crate) fn natively(&mut self) {
+        self.config.protocol = None;
     }
 
     /// The same for all who mean the same locks on the same server, however they get there and log in.

@@ -13,21 +13,25 @@ const SCHEMES: [&str; 3] = ["redis://", "rediss://", "memory:"];
 
 /// The nodes of a quorum.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(crate) struct Members {
     /// In the order of their addresses, which is the same for all clients.
-    pub(super) nodes: Vec<NodeUrl>,
+    pub(crate) nodes: Vec<NodeUrl>,
     /// The same for all who mean the same nodes.
-    pub(super) fingerprint: String,
+    pub(crate) fingerprint: String,
+    /// If they speak the plain wire: is it known that there are no tokens?
+    pub(crate) plain: Option<bool>,
 }
 
 /// Where one node is.
 #[derive(Clone)]
-pub(super) struct NodeUrl {
+pub(crate) struct NodeUrl {
     url: String,
     /// Who it is, to all clients alike.
     address: String,
     /// Where it is, for people.
-    pub(super) place: String,
+    pub(crate) place: String,
+    /// See [`Members::plain`].
+    pub(crate) plain: Option<bool>,
 }
 
 /// A URL may have a password in it.
@@ -38,14 +42,14 @@ impl std::fmt::Debug for NodeUrl {
 }
 
 /// What opens one node.
-pub(super) enum Opener {
+pub(crate) enum Opener {
     Memory(MemoryStore),
     Redis(Box<OpenRedis>),
 }
 
 impl Members {
     /// Reads what follows `quorum:`.
-    pub(super) fn parse(list: &str) -> Result<Self, String> {
+    pub(crate) fn parse(list: &str) -> Result<Self, String> {
         let mut nodes: Vec<NodeUrl> = split(list).map(NodeUrl::parse).collect::<Result<_, _>>()?;
         if !NODES.contains(&nodes.len()) {
             let (least, most) = (NODES.start(), NODES.end());
@@ -59,22 +63,34 @@ impl Members {
         if let Some(twice) = nodes.windows(2).find(|pair| pair[0].address == pair[1].address) {
             return Err(format!("the node {} is there twice", twice[0].place));
         }
+        if let Some(other) =
+            nodes.iter().find(|node| node.plain.is_some() != nodes[0].plain.is_some())
+        {
+            return Err(format!(
+                "of {} and {} one says protocol=plain, and the other does not: all nodes have to speak \
+                 the same",
+                nodes[0].place, other.place
+            ));
+        }
+        let is_known = nodes.iter().all(|node| node.plain == Some(true));
+        let plain = nodes[0].plain.map(|_| is_known);
         let all: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
         let mut fingerprint = sha1_hex(all.join("\n"));
         fingerprint.truncate(16);
-        Ok(Self { nodes, fingerprint })
+        Ok(Self { nodes, fingerprint, plain })
     }
 }
 
 impl NodeUrl {
     fn parse(url: &str) -> Result<Self, String> {
-        let address = open(url)?.address(url)?;
+        let opener = open(url)?;
+        let (address, plain) = (opener.address(url)?, opener.plain()?);
         let place = address.split('/').next().unwrap_or_default().to_owned();
-        Ok(Self { url: url.to_owned(), address, place })
+        Ok(Self { url: url.to_owned(), address, place, plain })
     }
 
     /// To be opened, as often as it takes.
-    pub(super) fn opener(&self) -> Result<Opener, String> {
+    pub(crate) fn opener(&self) -> Result<Opener, String> {
         open(&self.url)
     }
 }
@@ -84,6 +100,13 @@ impl Opener {
         match self {
             Opener::Memory(_) => Ok(url.to_owned()),
             Opener::Redis(redis) => redis.node_address(),
+        }
+    }
+
+    fn plain(&self) -> Result<Option<bool>, String> {
+        match self {
+            Opener::Memory(_) => Ok(None),
+            Opener::Redis(redis) => redis.plain(),
         }
     }
 }
@@ -159,6 +182,21 @@ mod tests {
         assert!(why_not("memory:,memory:b,memory:c").contains("needs a name"));
         assert!(why_not("file:/a,memory:b,memory:c").contains("a server of its own"));
         assert!(why_not("").contains("a server of its own"));
+    }
+
+    #[test]
+    fn either_all_nodes_speak_the_plain_wire_or_none() {
+        let plain = |list: &str| Members::parse(list).expect("a quorum").plain;
+        assert_eq!(plain("redis://a,redis://b,redis://c"), None);
+        let url = |options: [&str; 3]| {
+            let [a, b, c] = options;
+            format!("redis://a?protocol=plain{a},redis://b{b},redis://c?protocol=plain{c}")
+        };
+        assert_eq!(plain(&url(["", "?protocol=plain", "&unfenced=ok"])), Some(false));
+        let all = url(["&unfenced=ok", "?unfenced=ok&protocol=plain", "&unfenced=ok"]);
+        assert_eq!(plain(&all), Some(true));
+        let why = why_not(&url(["", "", ""]));
+        assert!(why.contains("a:6379 and b:6379 one says protocol=plain"), "{why}");
     }
 
     #[test]

@@ -6,14 +6,14 @@ use taketurns_core::{Member, Name, Reply, Request};
 use super::super::{Engine, EngineError};
 
 /// The lock that says so. It shows in the listing of a node, not in that of the quorum.
-pub(super) const NAME: &str = "taketurns:quorum";
+pub(crate) const NAME: &str = "taketurns:quorum";
 
 /// As which node of which quorum.
 #[derive(Clone, Debug)]
-pub(super) struct Membership {
-    pub(super) number: usize,
-    pub(super) of: usize,
-    pub(super) fingerprint: String,
+pub(crate) struct Membership {
+    pub(crate) number: usize,
+    pub(crate) of: usize,
+    pub(crate) fingerprint: String,
 }
 
 impl Membership {
@@ -23,7 +23,7 @@ impl Membership {
 
     /// Writes it down, unless somebody has, and makes sure that nothing else is written there. True if it
     /// was not there before.
-    pub(super) async fn join(
+    pub(crate) async fn join(
         &self,
         engine: &dyn Engine,
         address: &str,
@@ -62,7 +62,7 @@ impl Membership {
     }
 
     /// Takes back what was written down by mistake.
-    pub(super) async fn leave(&self, engine: &dyn Engine) {
+    pub(crate) async fn leave(&self, engine: &dyn Engine) {
         let Ok((name, member)) = self.entry() else { return };
         if let Err(error) = engine.call(&name, Request::PoolRemove { member }).await {
             tracing::warn!(%error, "what lock {NAME} says on a node is wrong, and could not be removed");

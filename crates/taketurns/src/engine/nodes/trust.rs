@@ -24,11 +24,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// What is known of all nodes before any of them is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trust {
+pub(crate) struct Trust {
     /// A node that knows nothing was never used. Else it has forgotten.
-    pub(super) is_first_day: bool,
+    pub(crate) is_first_day: bool,
     /// The longest lease that it may have forgotten.
-    pub(super) longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 /// What day it is in the life of a quorum.
@@ -42,7 +42,7 @@ enum Day {
 }
 
 /// Looks at all nodes, and changes nothing.
-pub(super) async fn look_around(urls: &[NodeUrl]) -> Trust {
+pub(crate) async fn look_around(urls: &[NodeUrl]) -> Trust {
     let mut found = look(urls).await;
     for _ in 1..LOOKS {
         if day(&found, urls.len()) != Day::Beginning {

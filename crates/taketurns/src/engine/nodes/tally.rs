@@ -12,7 +12,7 @@ use super::super::EngineError;
 use super::node::lock;
 
 /// The answers so far. Several may wait for the outcome.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     nodes: usize,
     heard: Mutex<Heard>,
     wanted: AtomicBool,
@@ -28,10 +28,10 @@ struct Heard {
 }
 
 /// What is wrong with which node.
-pub(super) type Troubles = BTreeMap<usize, String>;
+pub(crate) type Troubles = BTreeMap<usize, String>;
 
 impl Tally {
-    pub(super) fn new(nodes: usize) -> Arc<Self> {
+    pub(crate) fn new(nodes: usize) -> Arc<Self> {
         Arc::new(Self {
             nodes,
             heard: Mutex::default(),
@@ -42,7 +42,7 @@ impl Tally {
     }
 
     /// A node answered, or could not be reached this time.
-    pub(super) fn record(&self, node: usize, answer: Result<Reply, EngineError>) {
+    pub(crate) fn record(&self, node: usize, answer: Result<Reply, EngineError>) {
         let mut heard = lock(&self.heard);
         match answer {
             Ok(reply) => {
@@ -58,22 +58,22 @@ impl Tally {
     }
 
     /// Somebody wants to know the outcome.
-    pub(super) fn want(&self) {
+    pub(crate) fn want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
     /// Does somebody want to know the outcome who does not yet?
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) && !self.claimed.load(Ordering::Relaxed)
     }
 
     /// True for the first who asks: what was done was done for one.
-    pub(super) fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         !self.claimed.swap(true, Ordering::Relaxed)
     }
 
     /// What a majority answered; or what is wrong, once so many could not be reached that none can.
-    pub(super) async fn most(&self) -> Result<Vec<Reply>, Troubles> {
+    pub(crate) async fn most(&self) -> Result<Vec<Reply>, Troubles> {
         let (mut changed, needed) = (self.changed.subscribe(), majority(self.nodes));
         loop {
             {

@@ -13,33 +13,33 @@ use super::super::{Engine, EngineError, Stamp};
 use crate::clock::local_us;
 
 /// One node.
-pub(super) struct Node {
+pub(crate) struct Node {
     /// For people.
-    pub(super) address: String,
+    pub(crate) address: String,
     engine: OnceLock<Box<dyn Engine>>,
     anchors: Mutex<Anchors>,
     /// To which quorum it belongs was not written down there before this client came.
-    pub(super) is_new: AtomicBool,
+    pub(crate) is_new: AtomicBool,
     /// Why it is not there.
     trouble: Mutex<Option<String>>,
 }
 
 /// What a node answered.
-pub(super) struct Heard {
-    pub(super) reply: Reply,
-    pub(super) anchor: Anchor,
+pub(crate) struct Heard {
+    pub(crate) reply: Reply,
+    pub(crate) anchor: Anchor,
     /// Its clock was set forward since it was last heard.
-    pub(super) clock_set: bool,
-    pub(super) more: bool,
+    pub(crate) clock_set: bool,
+    pub(crate) more: bool,
 }
 
 /// Under none of these mutexes can anything panic half-way.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The next of those who report; of the slow, once a `grace` is set, only who comes within it.
-pub(super) async fn next<T>(
+pub(crate) async fn next<T>(
     reports: &mut mpsc::UnboundedReceiver<T>,
     grace: Option<Duration>,
 ) -> Option<T> {
@@ -50,7 +50,7 @@ pub(super) async fn next<T>(
 }
 
 impl Node {
-    pub(super) fn new(address: String) -> Self {
+    pub(crate) fn new(address: String) -> Self {
         Self {
             address,
             engine: OnceLock::new(),
@@ -60,22 +60,22 @@ impl Node {
         }
     }
 
-    pub(super) fn engine(&self) -> Option<&dyn Engine> {
+    pub(crate) fn engine(&self) -> Option<&dyn Engine> {
         self.engine.get().map(AsRef::as_ref)
     }
 
     /// It is there from now on.
-    pub(super) fn install(&self, engine: Box<dyn Engine>) {
+    pub(crate) fn install(&self, engine: Box<dyn Engine>) {
         let _ = self.engine.set(engine);
     }
 
     /// It is not there, for this reason.
-    pub(super) fn is_missing(&self, why: &EngineError) {
+    pub(crate) fn is_missing(&self, why: &EngineError) {
         *lock(&self.trouble) = Some(why.to_string());
     }
 
     /// The engine, if it is there.
-    pub(super) fn reach(&self) -> Result<&dyn Engine, EngineError> {
+    pub(crate) fn reach(&self) -> Result<&dyn Engine, EngineError> {
         self.engine().ok_or_else(|| {
             let why = lock(&self.trouble).clone();
             let why = why.unwrap_or_else(|| format!("{} is not connected yet", self.address));
@@ -83,7 +83,7 @@ impl Node {
         })
     }
 
-    pub(super) async fn call(&self, name: &Name, request: Request) -> Result<Heard, EngineError> {
+    pub(crate) async fn call(&self, name: &Name, request: Request) -> Result<Heard, EngineError> {
         let asked_us = local_us();
         let answer = self.reach()?.call(name, request).await?;
         let (anchor, clock_set) = self.observe(asked_us, answer.stamp);
@@ -91,7 +91,7 @@ impl Node {
     }
 
     /// Takes an answer's time into account. True if the clock was set forward.
-    pub(super) fn observe(&self, asked_us: u64, stamp: Stamp) -> (Anchor, bool) {
+    pub(crate) fn observe(&self, asked_us: u64, stamp: Stamp) -> (Anchor, bool) {
         let sent_us = stamp.sent_us.unwrap_or(asked_us);
         let anchor = Anchor { sent_us, engine_ms: stamp.now_ms };
         let as_ever = lock(&self.anchors).observe(stamp.origin, anchor, local_us());
@@ -99,7 +99,7 @@ impl Node {
     }
 
     /// What its clock shows at a local time, if it was ever heard.
-    pub(super) fn clock_ms(&self, at_us: u64) -> Option<u64> {
+    pub(crate) fn clock_ms(&self, at_us: u64) -> Option<u64> {
         lock(&self.anchors).latest(0).map(|anchor| anchor.engine_ms_at(at_us))
     }
 }

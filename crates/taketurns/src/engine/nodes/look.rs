@@ -1,35 +1,35 @@
 //! What people see of a quorum: what its nodes show, made one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::{HolderView, Name, Pattern, View, WaiterView};
 use tokio::sync::mpsc;
 
-use super::driver::Quorum;
+use super::super::{Engine, EngineError, EngineFuture, Stamp};
 use super::members::NAME;
 use super::node::next;
-use super::{Engine, EngineError, EngineFuture, QuorumEngine};
+use super::{Nodes, stamp};
 
 /// For how long the slow are waited for once a majority has answered: what they know may be of
 /// interest, but is not needed.
 const GRACE: Duration = Duration::from_millis(200);
 
-impl QuorumEngine {
+impl Nodes {
     /// Asks all nodes that are there, and answers once all have answered, or a majority and then some.
-    pub(super) async fn ask_all<T: Send + 'static>(
-        &self,
+    async fn ask_all<T: Send + 'static>(
+        self: &Arc<Self>,
         ask: impl for<'e> Fn(&'e dyn Engine) -> EngineFuture<'e, Result<T, EngineError>>
         + Clone
         + Send
         + 'static,
     ) -> Result<Vec<T>, EngineError> {
-        let quorum = &self.quorum;
         let (sender, mut answers) = mpsc::unbounded_channel();
-        for node in 0..quorum.nodes.len() {
-            let (quorum, ask, sender) = (quorum.clone(), ask.clone(), sender.clone());
-            quorum.runtime.clone().spawn(async move {
-                let answer = match quorum.nodes[node].reach() {
+        for node in 0..self.count() {
+            let (nodes, ask, sender) = (self.clone(), ask.clone(), sender.clone());
+            self.runtime.spawn(async move {
+                let answer = match nodes.all[node].reach() {
                     Ok(engine) => ask(engine).await,
                     Err(error) => Err(error),
                 };
@@ -37,8 +37,8 @@ impl QuorumEngine {
             });
         }
         drop(sender);
-        let (majority, runtime) = (quorum.majority(), quorum.runtime.clone());
-        let gather = runtime.spawn(async move {
+        let majority = self.majority();
+        let gather = self.runtime.spawn(async move {
             let (mut found, mut troubles) = (Vec::new(), Vec::new());
             loop {
                 let grace = (found.len() >= majority).then_some(GRACE);
@@ -53,14 +53,13 @@ impl QuorumEngine {
         let (found, troubles) =
             gathered.map_err(|_| EngineError::Unknown("it has ended".into()))?;
         if found.len() < majority {
-            let trouble = |(node, why)| quorum.trouble(node, why);
-            return Err(quorum.no_quorum(troubles.into_iter().map(trouble).collect()));
+            return Err(self.no_quorum(troubles));
         }
         Ok(found)
     }
 
-    pub(super) async fn look_at(
-        &self,
+    pub(crate) async fn look_at(
+        self: &Arc<Self>,
         name: &Name,
         waiters_max: usize,
     ) -> Result<Option<View>, EngineError> {
@@ -70,11 +69,11 @@ impl QuorumEngine {
             Box::pin(async move { engine.view(&name, waiters_max).await })
         });
         let views: Vec<View> = views.await?.into_iter().flatten().collect();
-        Ok((!views.is_empty()).then(|| self.quorum.merge(views)))
+        Ok((!views.is_empty()).then(|| self.merge(views)))
     }
 
-    pub(super) async fn look_at_all(
-        &self,
+    pub(crate) async fn look_at_all(
+        self: &Arc<Self>,
         pattern: &Pattern,
         after: Option<&Name>,
         max: usize,
@@ -98,12 +97,17 @@ impl QuorumEngine {
                 views.entry(name).or_default().push(view);
             }
         }
-        let merged = views.into_iter().map(|(name, views)| (name, self.quorum.merge(views)));
+        let merged = views.into_iter().map(|(name, views)| (name, self.merge(views)));
         Ok(merged.take(max).collect())
     }
-}
 
-impl Quorum {
+    /// What time it is, if a majority is there.
+    pub(crate) async fn ping(self: &Arc<Self>) -> Result<Stamp, EngineError> {
+        let pinged = self.ask_all(|engine| engine.ping()).await?;
+        debug_assert!(pinged.len() >= self.majority());
+        Ok(stamp())
+    }
+
     /// One view of several nodes' views. Who has the votes of a majority is the holder; all others
     /// wait, whatever votes they have.
     fn merge(&self, views: Vec<View>) -> View {

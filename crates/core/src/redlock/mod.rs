@@ -1,0 +1,294 @@
+//! Redlock: a lock held on a majority of nodes that have neither a queue nor tokens. What one who contends
+//! for it decides, as a pure function of what it hears and of time.
+//!
+//! ```text
+//!   ask everyone ─┬─ a majority grants, and is not over yet ──► held ─ renew by a majority ─► … ─► lost
+//!                 └─ else: release everywhere ─► pause at random ─► ask everyone …
+//! ```
+//!
+//! Invariants:
+//!
+//! - It is held only while a majority of nodes have granted it for longer than until now, counted from the
+//!   *sending* of each request. [`Contender::verdict`] upholds it, and looks at the clock last.
+//! - What was granted in a round that failed never counts in another: a node is asked again only when
+//!   the acquire before was answered, and the release after it.
+//! - A renewal never brings back what a node does not have any more. Lost is final.
+
+mod hear;
+mod node;
+mod pause;
+#[cfg(test)]
+mod tests;
+
+use crate::Refusal;
+use crate::quorum::majority;
+pub use hear::Unanswered;
+use node::{Node, Said};
+pub use pause::pause_us;
+
+/// For how long the slow are waited for at least, once a majority has answered. What was won is in the way
+/// of others meanwhile.
+const PATIENCE_US: u64 = 50_000;
+
+/// Where a contender stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is asked for now: it is to try again.
+    Idle,
+    /// Too few nodes have answered.
+    Open,
+    /// It holds the lock, until this local time.
+    Held {
+        /// When the first of the last majority ends.
+        until_us: u64,
+    },
+    /// It held the lock, and does not any more.
+    Lost,
+    /// It held the lock, which was broken.
+    Revoked,
+    /// No majority is free.
+    Busy,
+    /// A majority granted it, and it was over before that was known.
+    Over,
+    /// So many nodes refuse it that no majority is left.
+    Refused(Refusal),
+    /// So many nodes did not answer that no majority is left: see [`Contender::troubles`].
+    NoQuorum,
+}
+
+/// What came of a round of renewals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// A majority has renewed it: held until this local time.
+    Held {
+        /// When the first of the last majority ends.
+        until_us: u64,
+    },
+    /// No majority has it any more.
+    Lost,
+    /// It was broken.
+    Revoked,
+    /// So many nodes did not answer that no majority is left. What was held before still is.
+    NoQuorum,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Between two rounds.
+    Idle,
+    /// In a round.
+    Asking,
+    /// Got elsewhere, and not renewed yet: nothing is known of it.
+    Strange,
+    Held,
+    Lost,
+    /// Given up for good.
+    Over,
+}
+
+/// One owner's attempts at one lock, and its hold if one succeeds.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    majority: usize,
+    nodes: Vec<Node>,
+    stage: Stage,
+    /// Rounds of acquires so far.
+    round: u64,
+    /// When the last of them began.
+    began_us: u64,
+    /// Until when the slow are waited for in it, once a majority has answered.
+    patience_us: Option<u64>,
+    /// Rounds of renewals so far.
+    renewal: u64,
+}
+
+impl Contender {
+    /// On so many nodes.
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            majority: majority(nodes),
+            nodes: vec![Node::default(); nodes],
+            stage: Stage::Idle,
+            round: 0,
+            began_us: 0,
+            patience_us: None,
+            renewal: 0,
+        }
+    }
+
+    /// For what an owner got elsewhere: a renewal finds out what it has.
+    pub fn stranger(nodes: usize) -> Self {
+        let node = Node { ours: true, ..Node::default() };
+        Self { stage: Stage::Strange, nodes: vec![node; nodes], ..Self::new(nodes) }
+    }
+
+    /// Begins a round, whose number it answers with the nodes to ask. Those that have yet to answer an
+    /// acquire or a release of an earlier round are left out.
+    pub fn ask(&mut self, now_us: u64) -> (u64, Vec<usize>) {
+        self.round += 1;
+        (self.began_us, self.patience_us) = (now_us, None);
+        self.stage = Stage::Asking;
+        let mut asked = Vec::new();
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            if node.begin(self.round) {
+                asked.push(number);
+            }
+        }
+        (self.round, asked)
+    }
+
+    /// The round has failed: nothing of it counts any more. Answers the nodes to be told of it: those that
+    /// have granted (true), and those that may yet. What was told them comes to
+    /// [`Contender::handle_released`].
+    pub fn retreat(&mut self) -> Vec<(usize, bool)> {
+        self.stage = Stage::Idle;
+        let tell = self.nodes.iter_mut().enumerate().filter_map(|(number, node)| {
+            let is_to_be_told = node.is_to_be_told(self.round);
+            let has_granted = node.vote.take().is_some();
+            node.ours = false;
+            is_to_be_told.then(|| {
+                node.telling += 1;
+                (number, has_granted)
+            })
+        });
+        tell.collect()
+    }
+
+    /// Nothing is asked for, nothing may arrive yet, and all that was granted is given back.
+    pub fn has_left_nothing(&self) -> bool {
+        let is_clean = |node: &Node| !node.may_have() && node.telling == 0;
+        self.stage == Stage::Idle && self.nodes.iter().all(is_clean)
+    }
+
+    /// It is over for good. Answers for each node whether an acquire may still arrive there; all are to be
+    /// told.
+    pub fn give_up(&mut self) -> Vec<bool> {
+        self.stage = Stage::Over;
+        self.nodes.iter().map(|node| node.is_asked() || node.unheard).collect()
+    }
+
+    /// Begins a round of renewals, whose number it answers with the nodes to ask: those that may have a
+    /// grant of ours.
+    pub fn renew(&mut self) -> (u64, Vec<usize>) {
+        self.renewal += 1;
+        let asked = self.nodes.iter_mut().enumerate().filter_map(|(number, node)| {
+            let may_renew = node.ours && !node.revoked && !node.is_asked();
+            may_renew.then(|| {
+                node.renewing = self.renewal;
+                number
+            })
+        });
+        (self.renewal, asked.collect())
+    }
+
+    /// What came of this round of renewals, or of one after it. `None` if that is still open.
+    pub fn renewed(&mut self, renewal: u64, now_us: u64) -> Option<Renewal> {
+        let is_renewed = |node: &Node| node.renewed >= renewal && node.vote.is_some();
+        let renewed = self.count(is_renewed);
+        if self.verdict(now_us) == Verdict::Lost {
+            return Some(Renewal::Lost);
+        }
+        if renewed >= self.majority {
+            self.stage = Stage::Held;
+            return Some(match self.verdict(now_us) {
+                Verdict::Held { until_us } => Renewal::Held { until_us },
+                Verdict::Revoked => Renewal::Revoked,
+                _ => Renewal::Lost,
+            });
+        }
+        if self.count(|node| node.ours) < self.majority {
+            self.stage = Stage::Lost;
+            return Some(Renewal::Lost);
+        }
+        if self.count(|node| node.ours && !node.revoked) < self.majority {
+            return Some(Renewal::Revoked);
+        }
+        let awaited = self.count(|node| !is_renewed(node) && node.renewing >= renewal);
+        (renewed + awaited < self.majority).then_some(Renewal::NoQuorum)
+    }
+
+    /// Until which local time those are waited for that have not answered in this round; `None` while no
+    /// majority has, since without one nothing can be decided.
+    pub fn patience_until_us(&self) -> Option<u64> {
+        self.patience_us
+    }
+
+    /// Where it stands at this time.
+    pub fn verdict(&mut self, now_us: u64) -> Verdict {
+        match self.stage {
+            Stage::Idle => Verdict::Idle,
+            Stage::Over | Stage::Lost => Verdict::Lost,
+            Stage::Asking => self.count_votes(now_us),
+            Stage::Strange => Verdict::Open,
+            Stage::Held => self.hold(now_us),
+        }
+    }
+
+    fn count_votes(&mut self, now_us: u64) -> Verdict {
+        let votes = self.count(|node| node.vote.is_some());
+        if votes >= self.majority {
+            let until_us = self.until_us();
+            if until_us <= now_us {
+                return Verdict::Over;
+            }
+            self.stage = Stage::Held;
+            return Verdict::Held { until_us };
+        }
+        let is_patient = self.patience_us.is_none_or(|until_us| now_us < until_us);
+        let awaited = self.count(|node| node.is_asked_in(self.round) && is_patient);
+        let busy = self.count(|node| node.said == Said::Busy);
+        let refused = self.count(|node| matches!(node.said, Said::Refused(_)));
+        let refusal = self.nodes.iter().find_map(|node| match node.said {
+            Said::Refused(refusal) => Some(refusal),
+            _ => None,
+        });
+        let answered = votes + busy + refused;
+        match refusal {
+            _ if votes + awaited >= self.majority => Verdict::Open,
+            _ if votes + busy >= self.majority => Verdict::Busy,
+            Some(refusal) if answered >= self.majority => Verdict::Refused(refusal),
+            // It can't be had; whether a majority says so is not known yet.
+            _ if answered + awaited >= self.majority => Verdict::Open,
+            _ => Verdict::NoQuorum,
+        }
+    }
+
+    fn hold(&mut self, now_us: u64) -> Verdict {
+        let left = self.count(|node| node.vote.is_some() && !node.revoked);
+        let until_us = self.until_us();
+        if until_us > now_us {
+            let is_revoked = left < self.majority && self.nodes.iter().any(|node| node.revoked);
+            return if is_revoked { Verdict::Revoked } else { Verdict::Held { until_us } };
+        }
+        self.stage = Stage::Lost;
+        Verdict::Lost
+    }
+
+    /// Until when a majority of nodes have granted it.
+    fn until_us(&self) -> u64 {
+        let mut ends: Vec<u64> = self.nodes.iter().filter_map(|node| node.vote).collect();
+        ends.sort_unstable_by(|a, b| b.cmp(a));
+        ends.get(self.majority - 1).copied().unwrap_or(0)
+    }
+
+    fn count(&self, wanted: impl Fn(&Node) -> bool) -> usize {
+        self.nodes.iter().filter(|node| wanted(node)).count()
+    }
+
+    /// Until which local time so many nodes are in quarantine that no majority can grant.
+    pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
+        let end = |node: &Node| match node.said {
+            Said::Refused(Refusal::Quarantined { until_ms }) => until_ms * 1_000,
+            _ => 0,
+        };
+        let mut ends: Vec<u64> = self.nodes.iter().map(end).collect();
+        ends.sort_unstable();
+        Some(ends[self.majority - 1]).filter(|until_us| *until_us > now_us)
+    }
+
+    /// Why each node that has not granted it has not, as far as it is known.
+    pub fn troubles(&self) -> Vec<(usize, String)> {
+        let troubles = self.nodes.iter().enumerate();
+        troubles.filter_map(|(number, node)| Some((number, node.why()?))).collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! Several nodes, each an engine of its own, of which a majority decides: what every engine over them needs,
+//! whatever it decides by.
+//!
+//! ```text
+//!   Members (who they are) ─► Trust (which have forgotten) ─► Links (connected, for as long as it takes)
+//!   Driver: an engine over them ── calls, broadcasts, releases ──► Nodes ── pushes, clocks ──► Driver
+//! ```
+
+mod look;
+mod members;
+mod node;
+mod open;
+mod release;
+mod tally;
+mod trust;
+mod url;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use taketurns_core::quorum::majority;
+use taketurns_core::{Ask, ClientId, Name, Owner};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::{EngineError, Origin, Reply, Request, Stamp, Woken};
+use crate::clock::local_us;
+use crate::error::{NoQuorum, NodeTrouble};
+pub(crate) use node::{Heard, Node, lock};
+pub(crate) use open::Links;
+pub(crate) use release::{release, tell};
+pub(crate) use tally::Tally;
+pub(crate) use url::Members;
+
+/// An acquire that arrives at a node later than this after its sending changes nothing.
+pub(crate) const ARRIVES_WITHIN_MS: u64 = 10_000;
+
+/// An engine over nodes: what it is told, whoever called the node.
+pub(crate) trait Driver: Send + Sync + 'static {
+    fn nodes(&self) -> &Arc<Nodes>;
+
+    /// The clock of a node was set forward: what it granted may have ended before its time.
+    fn handle_clock_set(self: &Arc<Self>, node: usize);
+
+    /// A node pushed something.
+    fn handle_woken(self: &Arc<Self>, node: usize, woken: Woken);
+}
+
+/// The nodes, as one client sees them.
+pub(crate) struct Nodes {
+    pub(crate) all: Vec<Node>,
+    pub(crate) client: ClientId,
+    pub(crate) runtime: Handle,
+    /// What wake-ups are wanted for, and how often that was said.
+    watched: Mutex<HashMap<Owner, (Name, u32)>>,
+    /// Owners that are being released, and what the nodes say to it.
+    releasing: Mutex<HashMap<Owner, Arc<Tally>>>,
+    /// Each release under way has a clone.
+    busy: Mutex<Option<mpsc::Sender<()>>>,
+}
+
+impl Nodes {
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn majority(&self) -> usize {
+        majority(self.all.len())
+    }
+
+    pub(crate) fn watch(&self, name: &Name, owner: Owner) {
+        let mut watched = lock(&self.watched);
+        watched.entry(owner).or_insert_with(|| (name.clone(), 0)).1 += 1;
+        for engine in self.all.iter().filter_map(Node::engine) {
+            engine.watch(name, owner);
+        }
+    }
+
+    pub(crate) fn unwatch(&self, owner: Owner) {
+        let mut watched = lock(&self.watched);
+        if let Some((_, count)) = watched.get_mut(&owner) {
+            *count -= 1;
+            if *count == 0 {
+                watched.remove(&owner);
+            }
+        }
+        for engine in self.all.iter().filter_map(Node::engine) {
+            engine.unwatch(owner);
+        }
+    }
+
+    pub(crate) fn is_watched(&self, owner: Owner) -> bool {
+        lock(&self.watched).contains_key(&owner)
+    }
+
+    /// Sends one request to all nodes, and waits for a majority of answers.
+    pub(crate) async fn broadcast(
+        self: &Arc<Self>,
+        name: &Name,
+        request: Request,
+    ) -> Result<Vec<Reply>, EngineError> {
+        let tally = Tally::new(self.count());
+        for node in 0..self.count() {
+            let (nodes, name, tally) = (self.clone(), name.clone(), tally.clone());
+            let request = request.clone();
+            self.runtime.spawn(async move {
+                let heard = nodes.all[node].call(&name, request).await;
+                tally.record(node, heard.map(|heard| heard.reply));
+            });
+        }
+        self.most(&tally).await
+    }
+
+    /// Breaks a lock on all nodes.
+    pub(crate) async fn break_all(
+        self: &Arc<Self>,
+        name: &Name,
+        request: Request,
+    ) -> Result<Reply, EngineError> {
+        let replies = self.broadcast(name, request).await?;
+        let broken = |reply| match reply {
+            Reply::Broken(count) => count,
+            _ => 0,
+        };
+        Ok(Reply::Broken(replies.into_iter().map(broken).max().unwrap_or(0)))
+    }
+
+    /// What a majority answers.
+    pub(crate) async fn most(&self, tally: &Tally) -> Result<Vec<Reply>, EngineError> {
+        let most = tally.most().await;
+        most.map_err(|troubles| self.no_quorum(troubles))
+    }
+
+    /// Too few can be used, for these reasons.
+    pub(crate) fn no_quorum(
+        &self,
+        troubles: impl IntoIterator<Item = (usize, String)>,
+    ) -> EngineError {
+        let trouble = |(node, why)| self.trouble(node, why);
+        let mut nodes: Vec<NodeTrouble> = troubles.into_iter().map(trouble).collect();
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        EngineError::NoQuorum(NoQuorum { needed: self.majority(), of: self.count(), nodes })
+    }
+
+    fn trouble(&self, node: usize, why: String) -> NodeTrouble {
+        NodeTrouble { node: self.all[node].address.clone(), why }
+    }
+}
+
+/// What any answer may call for, whatever it was about.
+pub(crate) fn look_after<D: Driver>(driver: &Arc<D>, name: &Name, node: usize, heard: &Heard) {
+    let nodes = driver.nodes();
+    if heard.clock_set {
+        let address = &nodes.all[node].address;
+        tracing::warn!(%address, "the clock of a node was set forward: its votes count no more");
+        driver.handle_clock_set(node);
+    }
+    if heard.more {
+        let (nodes, name) = (nodes.clone(), name.clone());
+        nodes.runtime.clone().spawn(async move {
+            while let Ok(Heard { more: true, .. }) =
+                nodes.all[node].call(&name, Request::Tick).await
+            {}
+        });
+    }
+}
+
+/// The clock of an engine over nodes is the client's own, since no node's is everybody's.
+pub(crate) fn stamp() -> Stamp {
+    let now_us = local_us();
+    Stamp { now_ms: now_us / 1_000, origin: Origin::default(), sent_us: Some(now_us) }
+}
+
+/// Only mutexes can be held by a majority.
+pub(crate) fn refuse_other_kinds(ask: &Ask) -> Result<(), EngineError> {
+    let why = match ask {
+        Ask::Mutex => return Ok(()),
+        Ask::Read | Ask::Write => {
+            "a quorum has no read-write locks: that readers and writers agree over a majority of \
+             nodes has not been shown. Use a mutex, or one server"
+        }
+        Ask::Permits { .. } => {
+            "a quorum has no semaphores: two majorities may give out more permits than there are. \
+             Use a mutex, or one server"
+        }
+        Ask::Any | Ask::Member(_) => {
+            "a quorum has no pools: two majorities may give out the same member. Use a mutex for \
+             each member, or one server"
+        }
+    };
+    Err(EngineError::Unsupported(why.to_owned()))
+}

@@ -1,0 +1,259 @@
+//! Opening nodes: who the nodes are, which of them may have forgotten what they knew, and
+//! connecting to each for as long as it takes.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use taketurns_core::client::Backoff;
+use taketurns_core::{ClientId, limits};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::super::{Engine, EngineError, Open, Wakes, Woken};
+use super::members::Membership;
+use super::node::{Node, lock, next};
+use super::trust::{Trust, look_around};
+use super::url::{Members, NodeUrl, Opener};
+use super::{Driver, Nodes};
+use crate::random;
+
+/// For how long the slow are waited for once a majority is there.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// For how long the end of a client waits until all nodes that can be reached have heard what it gave up.
+const CLOSE_WITHIN: Duration = Duration::from_millis(300);
+
+/// The ways to all nodes, and what ends with them.
+pub(crate) struct Links {
+    pub(crate) max_lease: Duration,
+    nodes: Arc<Nodes>,
+    /// Connects nodes, and passes on what they push.
+    tasks: Vec<AbortHandle>,
+    /// Ends when every release is heard.
+    idle: tokio::sync::Mutex<mpsc::Receiver<()>>,
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Links {
+    /// Connects to all nodes: to a majority before it answers, to the others for as long as it takes. `drive`
+    /// makes the engine that is told what they push.
+    pub(crate) async fn open<D: Driver>(
+        members: Members,
+        client: ClientId,
+        drive: impl FnOnce(Arc<Nodes>) -> D,
+    ) -> Result<(Arc<D>, Self), EngineError> {
+        let Members { nodes: urls, fingerprint, .. } = members;
+        let trust = look_around(&urls).await;
+        let (busy, idle) = mpsc::channel(1);
+        let nodes = Arc::new(Nodes {
+            all: urls.iter().map(|url| Node::new(url.place.clone())).collect(),
+            client,
+            runtime: Handle::current(),
+            watched: Mutex::default(),
+            releasing: Mutex::default(),
+            busy: Mutex::new(Some(busy)),
+        });
+        let driver = Arc::new(drive(nodes.clone()));
+        let (sender, mut first) = mpsc::unbounded_channel();
+        let mut links = Self {
+            max_lease: max_lease(&urls)?,
+            nodes: nodes.clone(),
+            tasks: Vec::new(),
+            idle: tokio::sync::Mutex::new(idle),
+        };
+        let mut memberships = Vec::new();
+        for (number, url) in urls.into_iter().enumerate() {
+            let of = nodes.count();
+            let membership =
+                Membership { number: number + 1, of, fingerprint: fingerprint.clone() };
+            memberships.push((url.clone(), membership.clone()));
+            let link = Link { driver: driver.clone(), number, url, membership };
+            let task = tokio::spawn(link.run(trust, sender.clone()));
+            links.tasks.push(task.abort_handle());
+        }
+        drop(sender);
+        let (mut there, mut troubles, mut mistake) = (0, Vec::new(), None);
+        loop {
+            let is_decided = there >= nodes.majority() || mistake.is_some();
+            match next(&mut first, is_decided.then_some(GRACE)).await {
+                Some((_, Ok(()))) => there += 1,
+                // A mistake in the list of nodes, and better found now than by a second holder.
+                Some((_, Err(error @ (EngineError::Broken(_) | EngineError::Unsupported(_))))) => {
+                    mistake = Some(error);
+                }
+                Some((node, Err(error))) => troubles.push((node, error.to_string())),
+                None => break,
+            }
+        }
+        if mistake.is_some() {
+            forget_members(&nodes, &memberships).await;
+        }
+        let error = match mistake {
+            None if there < nodes.majority() => Some(nodes.no_quorum(troubles.clone())),
+            mistake => mistake,
+        };
+        if let Some(error) = error {
+            links.close().await;
+            return Err(error);
+        }
+        for (node, why) in troubles {
+            tracing::warn!("a node of the quorum is missing: {}", nodes.trouble(node, why));
+        }
+        Ok((driver, links))
+    }
+
+    /// Ends them, once all nodes that can be reached have heard what the client gave up.
+    pub(crate) async fn close(&self) {
+        *lock(&self.nodes.busy) = None;
+        let _ = timeout(CLOSE_WITHIN, self.idle.lock().await.recv()).await;
+        self.tasks.iter().for_each(AbortHandle::abort);
+        for engine in self.nodes.all.iter().filter_map(Node::engine) {
+            engine.close().await;
+        }
+    }
+}
+
+/// A list of nodes that is refused leaves no trace: the next one, without the mistake, is another.
+async fn forget_members(nodes: &Nodes, memberships: &[(NodeUrl, Membership)]) {
+    for (node, (url, membership)) in nodes.all.iter().zip(memberships) {
+        let Some(engine) = node.engine().filter(|_| node.is_new.load(Ordering::Relaxed)) else {
+            continue;
+        };
+        // Its marker was seen when it was opened.
+        match registry(url, nodes.client, None).await {
+            Ok(None) => membership.leave(engine).await,
+            Ok(Some(registry)) => {
+                membership.leave(&*registry).await;
+                registry.close().await;
+            }
+            Err(error) => tracing::warn!(%error, "a node can't be told that it is none"),
+        }
+    }
+}
+
+/// An engine that has pools, where that of the node has none: the wires of others know no members.
+async fn registry(
+    url: &NodeUrl,
+    client: ClientId,
+    distrust: Option<Duration>,
+) -> Result<Option<Box<dyn Engine>>, EngineError> {
+    let Opener::Redis(mut redis) = url.opener().map_err(EngineError::Broken)? else {
+        return Ok(None);
+    };
+    if url.plain.is_none() {
+        return Ok(None);
+    }
+    redis.natively();
+    if let Some(longest) = distrust {
+        redis.distrust(longest);
+    }
+    redis.open(client, Wakes::channel().0).await.map(Some)
+}
+
+/// The way to one node.
+struct Link<D> {
+    driver: Arc<D>,
+    number: usize,
+    url: NodeUrl,
+    membership: Membership,
+}
+
+/// How the first try ended.
+type First = mpsc::UnboundedSender<(usize, Result<(), EngineError>)>;
+
+impl<D: Driver> Link<D> {
+    /// Connects, however often it takes (in the end about once a second), and passes on what the node
+    /// pushes.
+    async fn run(self, mut trust: Trust, first: First) {
+        let (mut backoff, mut first) = (Backoff::default(), Some(first));
+        let mut woken = loop {
+            match self.open(trust).await {
+                Ok(woken) => break woken,
+                Err(error) => {
+                    self.driver.nodes().all[self.number].is_missing(&error);
+                    tracing::debug!(%error, "a node of the quorum can't be used");
+                    if let Some(first) = first.take() {
+                        let _ = first.send((self.number, Err(error)));
+                    }
+                }
+            }
+            trust.is_first_day = false;
+            sleep(Duration::from_micros(backoff.pause_us(random::bits64()))).await;
+        };
+        if let Some(first) = first {
+            let _ = first.send((self.number, Ok(())));
+        } else {
+            tracing::info!(node = self.url.place, "a node of the quorum is there again");
+        }
+        while let Some(event) = woken.recv().await {
+            self.driver.handle_woken(self.number, event);
+        }
+    }
+
+    async fn open(&self, trust: Trust) -> Result<mpsc::UnboundedReceiver<Woken>, EngineError> {
+        let (wakes, woken) = Wakes::channel();
+        let nodes = self.driver.nodes();
+        let engine = match self.url.opener().map_err(EngineError::Broken)? {
+            Opener::Memory(store) => Box::new(store.engine(nodes.client, wakes)) as Box<dyn Engine>,
+            Opener::Redis(mut redis) => {
+                if !trust.is_first_day {
+                    redis.distrust(trust.longest);
+                }
+                redis.open(nodes.client, wakes).await?
+            }
+        };
+        let node = &nodes.all[self.number];
+        match self.join(&*engine, (!trust.is_first_day).then_some(trust.longest)).await {
+            Ok(is_new) => node.is_new.store(is_new, Ordering::Relaxed),
+            Err(error) => {
+                engine.close().await;
+                return Err(error);
+            }
+        }
+        let asked_us = crate::clock::local_us();
+        node.observe(asked_us, engine.ping().await?);
+        let watched = lock(&nodes.watched);
+        for (owner, (name, count)) in watched.iter() {
+            (0..*count).for_each(|_| engine.watch(name, *owner));
+        }
+        node.install(engine);
+        Ok(woken)
+    }
+
+    /// Makes sure that the node is one of these. True if that was not written there before.
+    async fn join(
+        &self,
+        engine: &dyn Engine,
+        distrust: Option<Duration>,
+    ) -> Result<bool, EngineError> {
+        let place = &self.url.place;
+        match registry(&self.url, self.driver.nodes().client, distrust).await? {
+            None => self.membership.join(engine, place).await,
+            Some(registry) => {
+                let joined = self.membership.join(&*registry, place).await;
+                registry.close().await;
+                joined
+            }
+        }
+    }
+}
+
+/// The least that any node allows.
+fn max_lease(urls: &[NodeUrl]) -> Result<Duration, EngineError> {
+    let mut least = Duration::from_millis(limits::LEASE_MS_MAX);
+    for url in urls {
+        match url.opener().map_err(EngineError::Broken)? {
+            Opener::Memory(_) => {}
+            Opener::Redis(redis) => least = least.min(redis.max_lease()),
+        }
+    }
+    Ok(least)
+}

@@ -1,0 +1,120 @@
+//! Giving back: on every node, until each has heard it or it can't matter any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use taketurns_core::client::Backoff;
+use taketurns_core::{Name, Owner};
+use tokio::sync::mpsc;
+
+use super::super::{EngineError, Reply, Request};
+use super::node::lock;
+use super::tally::Tally;
+use super::{ARRIVES_WITHIN_MS, Driver, Nodes, look_after};
+use crate::clock::local_us;
+use crate::random;
+
+/// For how long the outcome of a release is kept for one who could not be told: longer than any pause
+/// between two tries.
+const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(3);
+
+/// The end of the client waits for whoever has one.
+pub(crate) type Busy = Option<mpsc::Sender<()>>;
+
+impl Nodes {
+    pub(crate) fn busy(&self) -> Busy {
+        lock(&self.busy).clone()
+    }
+
+    /// Is this owner being released?
+    pub(crate) fn is_releasing(&self, owner: Owner) -> bool {
+        lock(&self.releasing).contains_key(&owner)
+    }
+
+    /// What the nodes say to its release, if it is being released.
+    pub(crate) fn release_under_way(&self, owner: Owner) -> Option<Arc<Tally>> {
+        lock(&self.releasing).get(&owner).cloned()
+    }
+
+    /// What the nodes say to a release comes to.
+    pub(crate) async fn released(&self, tally: &Tally) -> Result<Reply, EngineError> {
+        tally.want();
+        let replies = self.most(tally).await?;
+        // Once claimed it was released before, and some nodes have yet to hear it.
+        let is_ours = tally.claim();
+        let any = |wanted: Reply| is_ours && replies.contains(&wanted);
+        Ok(match (any(Reply::Released), any(Reply::Left)) {
+            (true, _) => Reply::Released,
+            (false, true) => Reply::Left,
+            (false, false) => Reply::NotHeld,
+        })
+    }
+
+    /// Until when an acquire that is sent to this node now may arrive, by the node's clock.
+    pub(crate) fn arrives_by_ms(&self, node: usize) -> u64 {
+        self.all[node].clock_ms(local_us()).unwrap_or(0) + ARRIVES_WITHIN_MS
+    }
+}
+
+/// Releases an owner on all nodes, for each with how long it is to be buried there. Answers what they say.
+pub(crate) fn release<D: Driver>(
+    driver: &Arc<D>,
+    owner: Owner,
+    name: &Name,
+    bury_until_ms: Vec<u64>,
+    lasts_ms: u64,
+) -> Arc<Tally> {
+    let nodes = driver.nodes();
+    let tally = Tally::new(nodes.count());
+    let left = Arc::new(AtomicUsize::new(bury_until_ms.len()));
+    lock(&nodes.releasing).insert(owner, tally.clone());
+    let until_us = local_us() + lasts_ms * 1_000;
+    for (node, bury_until_ms) in bury_until_ms.into_iter().enumerate() {
+        let request = Request::Release { owner, bury_until_ms };
+        let (driver, name) = (driver.clone(), name.clone());
+        let (tally, left, busy) = (tally.clone(), left.clone(), nodes.busy());
+        nodes.runtime.spawn(async move {
+            let record = |answer| tally.record(node, answer);
+            tell(&driver, &name, node, request, until_us, busy, record).await;
+            if left.fetch_sub(1, Ordering::AcqRel) > 1 {
+                return;
+            }
+            if tally.is_wanted() {
+                // Told that too few could be reached, and about to ask again.
+                tokio::time::sleep(ASKED_AGAIN_WITHIN).await;
+            }
+            lock(&driver.nodes().releasing).remove(&owner);
+        });
+    }
+    tally
+}
+
+/// Tells one node, again and again until it has heard it. The end of the client waits for the first try.
+pub(crate) async fn tell<D: Driver>(
+    driver: &Arc<D>,
+    name: &Name,
+    node: usize,
+    request: Request,
+    until_us: u64,
+    mut busy: Busy,
+    record: impl Fn(Result<Reply, EngineError>),
+) {
+    let nodes = driver.nodes();
+    let mut backoff = Backoff::default();
+    loop {
+        let heard = nodes.all[node].call(name, request.clone()).await;
+        if let Ok(heard) = &heard {
+            look_after(driver, name, node, heard);
+        }
+        let is_over = heard.is_ok() || local_us() >= until_us;
+        record(heard.map(|heard| heard.reply));
+        if is_over {
+            return drop(busy);
+        }
+        // Whoever goes does not wait for one that is down.
+        busy = None;
+        let pause_us = backoff.pause_us(random::bits64());
+        tokio::time::sleep(Duration::from_micros(pause_us)).await;
+    }
+}

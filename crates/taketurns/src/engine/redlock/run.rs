@@ -1,0 +1,150 @@
+//! One owner's business with one lock: the pure [`Contender`], and what it takes to send what it wants sent.
+
+use taketurns_core::redlock::{Contender, Verdict};
+use taketurns_core::{Acquire, Grant, Name, Owner, Refusal, Request, WakeEvent};
+use tokio::sync::watch;
+
+use super::super::Woken;
+use super::super::nodes::ARRIVES_WITHIN_MS;
+
+/// What the client was told, so that the next news is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Nothing,
+    Waiting,
+    Held,
+    /// That it holds no more.
+    Over,
+}
+
+/// One owner's business.
+pub(super) struct Run {
+    pub(super) lock: Name,
+    pub(super) contender: Contender,
+    /// What is asked for; `None` if it was got elsewhere.
+    pub(super) acquire: Option<Acquire>,
+    /// For each node the `not_after` of the last acquire sent there.
+    pub(super) not_after_ms: Vec<u64>,
+    pub(super) told: Told,
+    /// How the last round failed, once what was won in it is given back.
+    pub(super) failed: Option<Verdict>,
+    /// Something was heard.
+    changed: watch::Sender<()>,
+}
+
+impl Run {
+    pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+        let contender = Contender::new(nodes);
+        Self { contender, acquire: Some(acquire), ..Self::stranger(lock, nodes) }
+    }
+
+    /// For an owner that got its lock elsewhere.
+    pub(super) fn stranger(lock: &Name, nodes: usize) -> Self {
+        Self {
+            lock: lock.clone(),
+            contender: Contender::stranger(nodes),
+            acquire: None,
+            not_after_ms: vec![0; nodes],
+            told: Told::Nothing,
+            failed: None,
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn stir(&self) {
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.acquire.as_ref().is_some_and(|acquire| acquire.waiter_lease_ms.is_some())
+    }
+
+    /// For how long something of ours may be left on a node that hears of nothing.
+    pub(super) fn lasts_ms(&self) -> u64 {
+        let lease_ms = self.acquire.as_ref().map_or(0, |acquire| acquire.lease_ms);
+        lease_ms + ARRIVES_WITHIN_MS
+    }
+
+    /// The acquire for one node, which is to arrive by this time of its clock. Nobody queues there.
+    pub(super) fn request(&mut self, node: usize, not_after_ms: u64) -> Option<Request> {
+        let acquire = self.acquire.clone()?;
+        self.not_after_ms[node] = not_after_ms;
+        Some(Request::Acquire(Acquire {
+            waiter_lease_ms: None,
+            not_after_ms,
+            ballot: None,
+            ..acquire
+        }))
+    }
+
+    /// What it holds, if it does.
+    pub(super) fn held(&mut self, now_us: u64) -> Option<Grant> {
+        match self.contender.verdict(now_us) {
+            Verdict::Held { until_us } => Some(grant(until_us)),
+            _ => None,
+        }
+    }
+
+    /// What the client has to be told.
+    pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
+        self.stir();
+        match (self.contender.verdict(now_us), self.told) {
+            (Verdict::Held { until_us }, Told::Waiting) => {
+                self.told = Told::Held;
+                Some(News::Event(WakeEvent::Granted(grant(until_us))))
+            }
+            (Verdict::Revoked, Told::Held) => {
+                self.told = Told::Over;
+                Some(News::Event(WakeEvent::Revoked))
+            }
+            (Verdict::Lost, Told::Held) => {
+                self.told = Told::Over;
+                Some(News::Lost)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// News that the client waits for.
+pub(super) enum News {
+    Event(WakeEvent),
+    Lost,
+}
+
+impl News {
+    pub(super) fn into_woken(
+        self,
+        lock: Name,
+        client: taketurns_core::ClientId,
+        owner: Owner,
+    ) -> Woken {
+        match self {
+            News::Event(event) => Woken::Wake {
+                lock,
+                wake: super::Wake { client, owner, event },
+                origin: super::super::Origin::default(),
+            },
+            News::Lost => Woken::Gone { owner },
+        }
+    }
+}
+
+/// Is it of use to try again?
+pub(super) fn is_hopeful(failed: Verdict) -> bool {
+    match failed {
+        Verdict::Refused(refusal) => {
+            matches!(refusal, Refusal::TooLate | Refusal::Quarantined { .. })
+        }
+        _ => true,
+    }
+}
+
+/// A wire without tokens; and the clock is the client's own.
+pub(super) fn grant(until_us: u64) -> Grant {
+    Grant { token: None, deadline_ms: until_us / 1_000, member: None, vote: None }
+}

@@ -1,0 +1,106 @@
+//! Redlocks of nodes in this process.
+
+use std::time::Duration;
+
+use super::super::MemoryStore;
+use super::super::nodes::Members;
+use super::OpenRedlock;
+use crate::{Connect, Locks};
+
+/// Nodes that nobody else has.
+struct Nodes(Vec<String>);
+
+impl Nodes {
+    fn new(count: usize) -> Self {
+        let id = crate::random::bits64();
+        Self((0..count).map(|node| format!("{id:x}-{node}")).collect())
+    }
+
+    async fn connect(&self) -> Locks {
+        self.connect_to(true).await
+    }
+
+    async fn connect_to(&self, unfenced: bool) -> Locks {
+        let urls: Vec<String> = self.0.iter().map(|name| format!("memory:{name}")).collect();
+        let members = Members::parse(&urls.join(",")).expect("nodes");
+        Connect::engine(OpenRedlock::new(members, unfenced)).open().await.expect("a store")
+    }
+
+    /// Nobody holds it, on any node.
+    async fn are_free(&self, lock: &str) {
+        for name in &self.0 {
+            let node = Connect::engine(MemoryStore::named(name)).open().await.expect("a store");
+            let view = node.inspect(lock).await.expect("a store").unwrap_or_default();
+            assert!(view.holders.is_empty(), "{view:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_held_by_one_at_a_time_and_whoever_waits_gets_it() {
+    let nodes = Nodes::new(5);
+    let (first, second) = (nodes.connect().await, nodes.connect().await);
+    let guard = first.mutex("a").acquire().await.expect("free");
+    assert_eq!(guard.token(), None);
+    assert!(second.mutex("a").try_acquire().await.expect("an answer").is_none());
+    let waits = tokio::spawn(second.mutex("a").acquire().into_future());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    guard.release().await.expect("held");
+    waits.await.expect("no panic").expect("free").release().await.expect("held");
+}
+
+#[tokio::test]
+async fn tasks_of_one_client_go_in_order() {
+    let nodes = Nodes::new(3);
+    let (locks, other) = (nodes.connect().await, nodes.connect().await);
+    let guard = other.mutex("a").acquire().await.expect("free");
+    let (sender, mut turns) = tokio::sync::mpsc::unbounded_channel();
+    for task in 0..5 {
+        let (mutex, sender) = (locks.mutex("a"), sender.clone());
+        tokio::spawn(async move {
+            let guard = mutex.acquire().await.expect("it waits for as long as it takes");
+            sender.send(task).expect("somebody counts");
+            guard.release().await.expect("held");
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    guard.release().await.expect("held");
+    for task in 0..5 {
+        assert_eq!(turns.recv().await, Some(task));
+    }
+}
+
+#[tokio::test]
+async fn a_handle_that_others_renew_is_good_here_too() {
+    let nodes = Nodes::new(3);
+    let (here, there) = (nodes.connect().await, nodes.connect().await);
+    let lease = Duration::from_millis(300);
+    let guard = here.mutex("a").acquire().lease(lease).await.expect("free");
+    let handle = guard.into_handle().await.expect("held");
+    let elsewhere = crate::Handle::parse(&handle.expose()).expect("its own form");
+    // Nothing renews it here, and what was known here is over.
+    there.renew(&elsewhere, Some(Duration::from_secs(60))).await.expect("held");
+    tokio::time::sleep(lease * 2).await;
+    here.renew(&handle, None).await.expect("held still");
+    here.release(&handle).await.expect("held");
+}
+
+#[tokio::test]
+async fn whoever_holds_is_told_that_it_was_broken() {
+    let nodes = Nodes::new(3);
+    let (here, there) = (nodes.connect().await, nodes.connect().await);
+    let guard = here.mutex("a").acquire().await.expect("free");
+    there.break_lock("a").await.expect("broken");
+    // Long before the next renewal.
+    let lost = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await;
+    assert_eq!(lost.expect("told"), crate::LossCause::Revoked);
+}
+
+#[tokio::test]
+async fn whoever_does_not_say_that_it_knows_of_no_tokens_gets_nothing() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.connect_to(false).await;
+    let error = locks.mutex("a").acquire().await.expect_err("no token");
+    assert_eq!(error.kind(), crate::ErrorKind::Unfenced, "{error}");
+    nodes.are_free("a").await;
+}
