@@ -10,44 +10,96 @@
 use std::time::Instant;
 
 use taketurns_servers::foreign::{Config, Foreign, Kind};
+use taketurns_servers::turns::check;
 use taketurns_servers::{Flavor, on_both};
 
-use super::together::{Ours, TTL, seconds, went_well};
+use super::together::{Ours, TTL, seconds};
 use super::*;
 
-fn moves(flavor: Flavor, kind: Kind, protocol: &str) {
-    let server = Server::start(flavor).expect("a server");
-    let unit = seconds() / 8.0;
-    let config = Config {
-        seconds: 3.0 * unit,
-        clients: 8,
-        ttl_ms: TTL.as_millis() as u64,
-        ..Config::new("theirs", [server.url()])
-    };
-    let take = |locks: &Locks, name: &str| locks.mutex(name).acquire();
-    let wire = format!("{}?protocol={protocol}&unfenced=ok", server.url());
-    let (native, locks) = (server.url(), &["orders"][..]);
-    let wired = Ours { who: "wired", url: &wire, locks, take, from: unit, until: 6.0 * unit };
-    let native =
-        Ours { who: "native", url: &native, locks, take, from: 4.0 * unit, until: 8.0 * unit };
-    let began = Instant::now();
-    let foreign = Foreign::start(kind, &config).expect("a program");
-    let turns = block_on(async {
-        let strangers = tokio::task::spawn_blocking(|| foreign.turns());
-        let rest = async {
-            // Step 3 comes after step 2: no stranger is left.
-            let strangers = strangers.await.expect("no panic").expect("nobody lost a lock");
-            (strangers, native.turns(began).await)
+/// The three ways to the same locks.
+struct Fleet<'a> {
+    strangers: Kind,
+    servers: &'a [Server],
+    wired: String,
+    native: String,
+    take: fn(&Locks, &str) -> Acquire,
+}
+
+impl Fleet<'_> {
+    fn moves(&self) {
+        let unit = seconds() / 8.0;
+        let config = Config {
+            seconds: 3.0 * unit,
+            clients: 8,
+            ttl_ms: TTL.as_millis() as u64,
+            ..Config::new("theirs", self.servers.iter().map(Server::url))
         };
-        let (wired, (strangers, native)) = tokio::join!(wired.turns(began), rest);
-        [strangers, wired, native].concat()
-    });
-    let ours = wired.everyone().into_iter().chain(native.everyone());
-    went_well(&turns, ours.chain(config.everyone()));
+        let (locks, take) = (&["orders"][..], self.take);
+        let ours = |who, url, from: f64, until: f64| Ours {
+            who,
+            url,
+            locks,
+            take,
+            from: from * unit,
+            until: until * unit,
+        };
+        let wired = ours("wired", &self.wired, 1.0, 6.0);
+        let native = ours("native", &self.native, 4.0, 8.0);
+        let began = Instant::now();
+        let foreign = Foreign::start(self.strangers, &config).expect("a program");
+        let turns = block_on(async {
+            let strangers = tokio::task::spawn_blocking(|| foreign.turns());
+            let rest = async {
+                // Step 3 comes after step 2: no stranger is left.
+                let strangers = strangers.await.expect("no panic").expect("nobody lost a lock");
+                (strangers, native.turns(began).await)
+            };
+            let (wired, (strangers, native)) = tokio::join!(wired.turns(began), rest);
+            [strangers, wired, native].concat()
+        });
+        check(&turns);
+        // Each fleet: a few seconds are too few for each client of a wire without a queue.
+        for fleet in ["theirs", "wired", "native"] {
+            let count = turns.iter().filter(|turn| turn.who.starts_with(fleet)).count();
+            println!("{fleet}: {count} turns");
+            assert!(count > 0, "{fleet} had no turn");
+        }
+    }
+}
+
+/// A fleet of mutexes on one server.
+fn mutexes_move(flavor: Flavor, strangers: Kind, protocol: &str) {
+    let server = Server::start(flavor).expect("a server");
+    let fleet = Fleet {
+        strangers,
+        wired: format!("{}?protocol={protocol}&unfenced=ok", server.url()),
+        native: server.url(),
+        servers: &[server],
+        take: |locks, name| locks.mutex(name).acquire(),
+    };
+    fleet.moves();
+}
+
+#[test]
+fn from_redlock_to_a_quorum() {
+    let flavors = [Flavor::Redis, Flavor::Valkey, Flavor::Redis];
+    let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
+    let all = |option: &str| {
+        let urls = servers.iter().map(|server| format!("{}{option}", server.url()));
+        format!("quorum:{}", urls.collect::<Vec<_>>().join(","))
+    };
+    let fleet = Fleet {
+        strangers: Kind::RedlockPy,
+        wired: all("?protocol=plain&unfenced=ok"),
+        native: all(""),
+        servers: &servers,
+        take: |locks, name| locks.mutex(name).acquire(),
+    };
+    fleet.moves();
 }
 
 on_both! {
     fn from_plain(flavor: Flavor) {
-        moves(flavor, Kind::Plain, "plain");
+        mutexes_move(flavor, Kind::Plain, "plain");
     }
 }
