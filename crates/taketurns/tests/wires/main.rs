@@ -1,6 +1,10 @@
 //! The wires of others, on real servers: what is in their keys, and that whoever else reads and writes
 //! those keys, and ours, are never both in.
 
+mod fairqueue;
+mod fairqueue_calls;
+mod fairqueue_gone;
+mod fairqueue_load;
 mod moves;
 #[path = "../support/patience.rs"]
 mod patience;

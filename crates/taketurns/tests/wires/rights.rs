@@ -6,7 +6,7 @@ use taketurns_servers::{Flavor, on_both};
 use super::*;
 
 /// The words of the page's `ACL SETUSER`.
-fn rights(page: &str) -> Vec<String> {
+pub(super) fn rights(page: &str) -> Vec<String> {
     let line = page.split("```").find(|block| block.contains("ACL SETUSER")).expect("a line");
     line.split_whitespace().skip(1).map(|word| word.replace(">PASSWORD", ">secret")).collect()
 }
@@ -51,5 +51,9 @@ fn are_enough(flavor: Flavor, protocol: &str, page: &str) {
 on_both! {
     fn of_plain(flavor: Flavor) {
         are_enough(flavor, "plain", include_str!("../../../../docs/wires/plain.md"));
+    }
+
+    fn of_fairqueue(flavor: Flavor) {
+        are_enough(flavor, "fairqueue", include_str!("../../../../docs/wires/fairqueue.md"));
     }
 }

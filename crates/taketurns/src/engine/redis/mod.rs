@@ -11,6 +11,7 @@
 //! there, and binds the scripts to it. So a server that may have forgotten who holds what grants
 //! nothing until that can't matter any more ([`marker`]).
 
+mod called;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use super::{
     Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,
     Survives, Wakes, Woken,
 };
+use called::Called;
 use greeter::{Greeter, Keys, time_ms};
 use listing::Listing;
 use net::errand::Errand;
@@ -84,6 +86,7 @@ struct RedisEngine {
     max_lease: Duration,
     listing: Listing,
     protocol: Option<Protocol>,
+    called: Called,
     is_cluster: bool,
 }
 
@@ -91,6 +94,8 @@ impl RedisEngine {
     async fn open(config: Config, client: ClientId, wakes: Wakes) -> Result<Self, EngineError> {
         let channels = format!("{}wake:", config.prefix);
         let channel = format!("{channels}{client}");
+        // Channels and keys have nothing to do with each other; and no lock has such a character.
+        let own_list = format!("{channels}\x01{client}");
         let greeter = Arc::new(Greeter::new(&config, channels));
         let watched = Arc::new(Watched::new(client));
         let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
@@ -110,10 +115,12 @@ impl RedisEngine {
                 }
             })
         };
+        let calls = protocol.as_ref().and_then(|protocol| protocol.wire.calls());
+        let called = Called::new(calls, own_list, wakes.clone());
         let net = Net::open(Arc::new(config), channel, hear, wakes, greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
         let (ways, listing) = (Arc::default(), Listing::new(protocol.is_some() && is_cluster));
-        Ok(Self { net, watched, ways, prefix, max_lease, listing, protocol, is_cluster })
+        Ok(Self { net, watched, ways, prefix, max_lease, listing, protocol, called, is_cluster })
     }
 
     fn key(&self, lock: &Name) -> Vec<u8> {
@@ -185,15 +192,29 @@ impl RedisEngine {
         Ok(Answer { reply, stamp: stamp(now_ms, &session, sent_us), more })
     }
 
-    /// The steps in a Cluster can't see the marker: what they grant may be something that the node
-    /// has forgotten. So the marker is read right behind each acquire, and sees whatever was lost
-    /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
-    /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
     async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         self.refuse(request)?;
         let Request::Acquire(Acquire { owner, .. }) = request else {
             return self.once(lock, request).await;
         };
+        self.called.expect(lock, *owner);
+        let answer = self.acquire(lock, request, *owner).await?;
+        if matches!(answer.reply, Reply::Queued(_)) {
+            self.called.listen(&self.net);
+        }
+        Ok(answer)
+    }
+
+    /// The steps in a Cluster can't see the marker: what they grant may be something that the node
+    /// has forgotten. So the marker is read right behind each acquire, and sees whatever was lost
+    /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
+    /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
+    async fn acquire(
+        &self,
+        lock: &Name,
+        request: &Request,
+        owner: Owner,
+    ) -> Result<Answer, EngineError> {
         // What was asked the first time is carried out, whatever becomes of the rest.
         let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
         for attempt in 0..TRIES {
@@ -210,7 +231,7 @@ impl RedisEngine {
             {
                 // It was granted before the quarantine, and its answer not heard. Perhaps not before
                 // the loss.
-                let release = Request::Release { owner: *owner, bury_until_ms: 0 };
+                let release = Request::Release { owner, bury_until_ms: 0 };
                 self.once(lock, &release).await.map_err(unknown)?;
             } else {
                 return Ok(answer);
@@ -268,6 +289,7 @@ impl Engine for RedisEngine {
 
     fn unwatch(&self, owner: Owner) {
         self.watched.remove(owner);
+        self.called.forget(owner);
     }
 
     fn source(&self, lock: &Name) -> u64 {
@@ -336,6 +358,7 @@ impl Engine for RedisEngine {
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
+        self.called.close();
         Box::pin(self.net.close())
     }
 }

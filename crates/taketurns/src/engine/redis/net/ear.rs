@@ -1,7 +1,7 @@
-//! A connection that only listens: RESP2, subscribed to one channel.
+//! A connection that only listens: RESP2, subscribed to one channel or popping from lists.
 //!
-//! For servers without RESP3, and for Sentinels' `+switch-master`. It is this small (log in, subscribe,
-//! read) since in RESP2 a subscribed connection can do nothing else.
+//! For servers without RESP3, for Sentinels' `+switch-master`, and for what blocks. It is this small (log
+//! in, ask, read) since in RESP2 a subscribed connection can do nothing else.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::url::Address;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// A subscribed connection.
+/// Such a connection.
 pub(crate) struct Ear {
     stream: BufReader<Stream>,
 }
@@ -29,6 +29,19 @@ pub(crate) fn auth(login: &Login) -> Cmd {
 }
 
 impl Ear {
+    /// Logs in.
+    pub(crate) async fn open(
+        stream: Stream,
+        server: &Address,
+        login: Option<&Login>,
+    ) -> Result<Self, Failure> {
+        let mut ear = Self { stream: BufReader::new(stream) };
+        if let Some(login) = login {
+            ear.ask(server, &auth(login), Duration::ZERO).await?;
+        }
+        Ok(ear)
+    }
+
     /// Subscribes.
     pub(crate) async fn subscribe(
         stream: Stream,
@@ -36,23 +49,26 @@ impl Ear {
         login: Option<&Login>,
         channel: &str,
     ) -> Result<Self, Failure> {
-        let mut ear = Self { stream: BufReader::new(stream) };
-        if let Some(login) = login {
-            ear.ask(server, &auth(login)).await?;
-        }
-        ear.ask(server, cmd("SUBSCRIBE").arg(channel)).await?;
+        let mut ear = Self::open(stream, server, login).await?;
+        ear.ask(server, cmd("SUBSCRIBE").arg(channel), Duration::ZERO).await?;
         Ok(ear)
     }
 
-    async fn ask(&mut self, server: &Address, command: &Cmd) -> Result<(), Failure> {
+    /// Asks for something that may itself take so long.
+    pub(crate) async fn ask(
+        &mut self,
+        server: &Address,
+        command: &Cmd,
+        takes: Duration,
+    ) -> Result<Value, Failure> {
         let asked = async {
             self.stream.write_all(&command.get_packed_command()).await?;
             self.stream.flush().await?;
             parse_redis_value_async(&mut Default::default(), &mut self.stream).await
         };
-        match timeout(ANSWER_WITHIN, asked).await {
+        match timeout(takes + ANSWER_WITHIN, asked).await {
             Ok(Ok(Value::ServerError(error))) => Err(Failure::of_reply(server, &error)),
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(Failure::of_setup(server, &error)),
             Err(_) => Err(Failure::Unreachable(format!("{server} does not answer"))),
         }

@@ -23,6 +23,7 @@ pub(super) mod link;
 mod look;
 mod nodes;
 pub(super) mod opener;
+mod pops;
 mod replicas;
 mod secret;
 mod sentinel;

@@ -23,9 +23,10 @@ use super::cluster::Cluster;
 use super::entered::{entered, together};
 use super::errand::{Errand, Way};
 use super::failure::Failure;
-use super::line::lock;
+use super::line::{Task, lock};
 use super::look::Look;
 use super::opener::{Hear, Opener};
+use super::pops::Pops;
 use super::sentinel::Sentinels;
 use super::session::{Again, Greet, Next, Patience, Session};
 use super::solo::{Finder, Solo};
@@ -254,6 +255,19 @@ impl Net {
             }
         };
         Ok(entered(&self.opener.runtime, masters).await?)
+    }
+
+    /// A connection that pops from lists, to the one server that there is.
+    pub(crate) async fn pops(&self) -> Result<Pops, EngineError> {
+        let Topology::Solo(solo) = &self.topology else {
+            return Err(EngineError::Unsupported("each list of a Cluster has its node".into()));
+        };
+        Ok(Pops::open(&self.opener, solo.session().await?).await?)
+    }
+
+    /// Runs a task on the client's own runtime, until it is dropped.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+        self.opener.spawn(task)
     }
 
     /// Has a server greeted again that is not as it was when it was greeted.

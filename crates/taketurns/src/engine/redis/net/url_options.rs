@@ -155,6 +155,7 @@ impl Options {
         let Some(name) = self.take("protocol") else { return Ok(None) };
         let wire = match name.as_str() {
             "plain" => Wire::Plain,
+            "fairqueue" => Wire::FairQueue,
             _ => return Err("protocol is one of plain, fairqueue, redturn, zmutex".to_owned()),
         };
         let unfenced = match self.take("unfenced").as_deref() {

@@ -11,6 +11,7 @@
 //! on every wire; and clients that speak a wire exclude those that speak none, which use the same hash.
 //! The gates are in `lua/gates/`, and what is said of each in a file here.
 
+mod fairqueue;
 mod plain;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub(crate) struct Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     Plain,
+    FairQueue,
 }
 
 /// What there is to know of a wire.
@@ -63,13 +65,22 @@ impl Wire {
     pub(super) fn form(self) -> &'static Form {
         match self {
             Self::Plain => &plain::FORM,
+            Self::FairQueue => &fairqueue::FORM,
         }
     }
 
     /// What its scripts have to know besides, by name.
     pub(super) fn settings(self) -> Vec<(&'static str, u64)> {
         match self {
-            Self::Plain => Vec::new(),
+            Self::Plain | Self::FairQueue => Vec::new(),
+        }
+    }
+
+    /// What the lists begin with that strangers push to when it is the turn of one of ours.
+    pub(super) fn calls(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::FairQueue => Some(fairqueue::CALLS),
         }
     }
 

@@ -39,13 +39,14 @@ function gate.drop(h)
   elseif comes_by_wire(h.owner) then
     -- A native client handed it over, and knew no gate.
     del('gw' .. h.owner)
+    if wire.leave then wire.leave(h.owner) end
   end
 end
 
 function gate.stand(w)
   set('gp', PROTOCOL)
   set('gw' .. w.owner, PROTOCOL)
-  if wire.stand then wire.stand(w.owner, w.lease) end
+  if wire.stand then wire.stand(w.owner, w.lease, w.client) end
 end
 
 function gate.leave(w)

@@ -133,6 +133,7 @@ const BAD: &[(&str, &str)] = &[
     ("redis://h?protocol=SECRET", "protocol is one of plain"),
     ("redis://h?protocol=plain&unfenced=no", "only be ok"),
     ("redis://h?unfenced=ok", "only for a protocol="),
+    ("redis+cluster://h?protocol=fairqueue", "fairqueue has no Cluster"),
     ("redis://h?protocol=plain&module=required", "exclude each other"),
     ("redis://h?ca=/x", "rediss"),
     ("rediss://h?cert=/x", "together"),

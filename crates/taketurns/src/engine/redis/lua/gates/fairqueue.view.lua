@@ -1,0 +1,14 @@
+local lock_key, queue_key = KEYS[#KEYS - 1], KEYS[#KEYS]
+
+function find_strangers(meta)
+  local value = redis.call('GET', lock_key)
+  if not value or is_ours(meta, value) or redis.call('HGET', KEYS[1], 'g' .. value) then
+    return
+  end
+  local left = redis.call('PTTL', lock_key)
+  stranger(redis.sha1hex(value), left >= 0 and left)
+end
+
+function find_line(max)
+  return redis.call('LRANGE', queue_key, 0, max - 1), redis.call('LLEN', queue_key)
+end

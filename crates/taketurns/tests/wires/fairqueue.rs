@@ -1,0 +1,296 @@
+//! `protocol=fairqueue`: who lets go calls the head of a queue that strangers and ours stand in.
+
+use std::time::{Duration, Instant};
+
+use taketurns::ErrorKind;
+use taketurns_servers::{Flavor, on_both};
+
+use super::*;
+
+pub(super) const LOCK: &str = "lock:orders";
+pub(super) const QUEUE: &str = "lock-queue:orders";
+
+/// The document's Locking, as far as it is one step. 1 if it has the lock.
+const LOCKING: &str = "
+    local token, ms = ARGV[1], ARGV[2]
+    if redis.call('EXISTS', 'lock:orders') == 1 then return 0 end
+    if redis.call('LLEN', 'lock-queue:orders') > 0 then
+        if not redis.call('LPOS', 'lock-queue:orders', token) then
+            redis.call('RPUSH', 'lock-queue:orders', token)
+        end
+        local queued = redis.call('LPOP', 'lock-queue:orders')
+        redis.call('SET', 'lock:orders', queued, 'PX', ms)
+        if queued ~= token then
+            redis.call('RPUSH', 'lock-notify:' .. queued, 'x')
+            return 0
+        end
+    else
+        redis.call('SET', 'lock:orders', token, 'PX', ms)
+    end
+    return 1";
+
+/// And its Unlocking.
+const UNLOCKING: &str = "
+    if redis.call('GET', 'lock:orders') ~= ARGV[1] then return end
+    redis.call('DEL', 'lock:orders')
+    local queued = redis.call('LINDEX', 'lock-queue:orders', 0)
+    if queued then redis.call('RPUSH', 'lock-notify:' .. queued, 'x') end";
+
+pub(super) fn starts(flavor: Flavor) -> Server {
+    Server::start(flavor).expect("a server")
+}
+
+/// A stranger looks whether it can have the lock.
+pub(super) fn locks(server: &Server, token: &str) -> bool {
+    server.cli(&["EVAL", LOCKING, "0", token, "60000"]).int() == Some(1)
+}
+
+pub(super) fn unlocks(server: &Server, token: &str) {
+    server.cli(&["EVAL", UNLOCKING, "0", token]);
+}
+
+pub(super) fn holder(server: &Server) -> Option<String> {
+    server.cli(&["GET", LOCK]).text().map(str::to_owned)
+}
+
+pub(super) fn line(server: &Server) -> Vec<String> {
+    let line = server.cli(&["LRANGE", QUEUE, "0", "-1"]);
+    line.array().expect("a list").iter().map(|id| id.text().expect("text").to_owned()).collect()
+}
+
+pub(super) fn left_ms(server: &Server, key: &str) -> i64 {
+    server.cli(&["PTTL", key]).int().expect("a number")
+}
+
+/// One of ours waits from now on.
+pub(super) fn begins_to_wait(server: &Server, locks: &Locks) -> tokio::task::JoinHandle<Guard> {
+    let (locks, before) = (locks.clone(), line(server).len());
+    let waiting = tokio::spawn(async move { acquires(&locks, "orders").await });
+    eventually("it stands in line", || (line(server).len() > before).then_some(()))
+        .expect("a place");
+    waiting
+}
+
+pub(super) async fn has_it(waiting: tokio::task::JoinHandle<Guard>) -> Guard {
+    soon("its turn", waiting).await.expect("no panic")
+}
+
+on_both! {
+    fn what_is_in_the_keys_is_what_the_document_says(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            let guard = acquires(&ours, "orders").await;
+            assert_eq!(guard.token(), None, "there is no room for one");
+            assert_eq!(foreign_keys(&server), [LOCK]);
+            assert!((25_000..=30_000).contains(&left_ms(&server, LOCK)));
+            let waiting = begins_to_wait(&server, &ours);
+            assert_eq!(foreign_keys(&server), [QUEUE, LOCK]);
+            let id = line(&server).remove(0);
+            let handle = guard.into_handle().await.expect("held");
+            assert!(!handle.expose().contains(&holder(&server).expect("a holder")), "no secret");
+            let guard = ours.adopt(handle).await.expect("held");
+            assert!(!locks(&server, "a stranger"));
+            guard.release().await.expect("held");
+            let guard = has_it(waiting).await;
+            assert_eq!(holder(&server), Some(id));
+            assert_eq!(foreign_keys(&server), [LOCK]);
+            guard.release().await.expect("held");
+            assert_eq!(foreign_keys(&server), [""; 0]);
+            assert!(locks(&server, "a stranger"));
+            assert!(is_busy(&ours, "orders").await);
+        });
+    }
+
+    fn who_finds_it_held_stands_in_line_and_is_called_when_a_stranger_lets_go(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let connect = Connect::new(&format!("{}?protocol=fairqueue&unfenced=ok", server.url()));
+            let ours = soon("connecting", connect.waiter_lease(Duration::from_secs(30)).open()).await;
+            let ours = ours.expect("a server");
+            // Who is not called asks again after three quarters of a second at the earliest.
+            let mut quickest = Duration::MAX;
+            for _ in 0..5 {
+                assert!(locks(&server, "a stranger"));
+                let waiting = begins_to_wait(&server, &ours);
+                let began = Instant::now();
+                unlocks(&server, "a stranger");
+                has_it(waiting).await.release().await.expect("held");
+                quickest = quickest.min(began.elapsed());
+            }
+            assert!(quickest < Duration::from_millis(500), "nobody was called: {quickest:?}");
+            assert_eq!(foreign_keys(&server), [""; 0]);
+        });
+    }
+
+    fn one_that_a_stranger_promoted_recognises_itself(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            assert!(locks(&server, "first"));
+            let waiting = begins_to_wait(&server, &ours);
+            let id = line(&server).remove(0);
+            // The first one's time is over, and the next to look promotes the head.
+            server.cli(&["DEL", LOCK]);
+            assert!(!locks(&server, "second"));
+            let guard = has_it(waiting).await;
+            assert_eq!(holder(&server), Some(id));
+            assert!(left_ms(&server, LOCK) < 31_000, "its own lease, and not the stranger's");
+            assert_eq!(line(&server), ["second"]);
+            assert_eq!(foreign_keys(&server), [QUEUE, LOCK]);
+            guard.release().await.expect("held");
+            // Now it is the stranger's turn, and it is called.
+            assert_eq!(foreign_keys(&server), ["lock-notify:second", QUEUE]);
+            assert!(locks(&server, "second"));
+            assert_eq!(line(&server), [""; 0]);
+        });
+    }
+
+    fn one_that_a_stranger_promoted_for_too_short_a_time_is_the_first_again(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            assert!(locks(&server, "first"));
+            let waiting = begins_to_wait(&server, &ours);
+            // As if it had been promoted, and that were over.
+            server.cli(&["EVAL", "redis.call('DEL', KEYS[1]) redis.call('LPOP', KEYS[2]) redis.call('RPUSH', KEYS[2], 'second')", "2", LOCK, QUEUE]);
+            let guard = has_it(waiting).await;
+            assert_eq!(line(&server), ["second"], "it was not waited for, and not taken for dead");
+            drop(guard);
+        });
+    }
+
+    fn strangers_and_ours_are_served_in_one_order(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let (one, other) = (speaks(&server, "fairqueue").await, speaks(&server, "fairqueue").await);
+            let guard = acquires(&one, "orders").await;
+            let second = begins_to_wait(&server, &other);
+            server.cli(&["RPUSH", QUEUE, "a stranger"]);
+            let fourth = begins_to_wait(&server, &one);
+            guard.release().await.expect("held");
+            let guard = has_it(second).await;
+            let mut called = server.connect().expect("a server");
+            called.send(&["BLPOP", "lock-notify:a stranger", "0"]).expect("sent");
+            guard.release().await.expect("held");
+            assert!(called.read().expect("a call").array().is_some());
+            assert_eq!(holder(&server), None, "it is left to the stranger");
+            assert!(locks(&server, "a stranger"));
+            assert!(!fourth.is_finished());
+            unlocks(&server, "a stranger");
+            drop(has_it(fourth).await);
+        });
+    }
+
+    fn to_give_back_what_was_lost_is_an_error_and_hurts_nobody(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            let guard = acquires(&ours, "orders").await;
+            server.cli(&["DEL", LOCK]);
+            assert!(locks(&server, "a stranger"));
+            assert!(guard.release().await.is_err(), "it was not held any more");
+            assert_eq!(holder(&server).as_deref(), Some("a stranger"));
+        });
+    }
+
+    fn a_holder_whose_lock_a_stranger_took_is_told(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            let guard = acquires(&ours, "orders").await;
+            server.cli(&["SET", LOCK, "a stranger", "PX", "60000"]);
+            assert!(is_busy(&ours, "orders").await);
+            soon("it is told", guard.lost()).await;
+            assert_eq!(holder(&server).as_deref(), Some("a stranger"));
+        });
+    }
+
+    fn who_looks_now_and_then_is_not_starved_by_those_who_hand_over(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            for _ in 0..4 {
+                let ours = speaks(&server, "fairqueue").await;
+                tokio::spawn(async move {
+                    loop {
+                        let guard = acquires(&ours, "orders").await;
+                        tokio::time::sleep(Duration::from_millis(3)).await;
+                        let _ = guard.release().await;
+                    }
+                });
+            }
+            for round in 0..3 {
+                let token = format!("stranger {round}");
+                eventually("a stranger gets in", || locks(&server, &token).then_some(())).expect("a turn");
+                unlocks(&server, &token);
+            }
+        });
+    }
+
+    fn strangers_who_hold_and_who_wait_are_seen_and_can_be_broken(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            server.cli(&["RPUSH", QUEUE, "only waits"]);
+            let view = ours.inspect("orders").await.expect("a server").expect("a lock");
+            assert_eq!((view.holders.len(), view.waiting, view.waiters.len()), (0, 1, 1));
+            server.cli(&["DEL", QUEUE]);
+            assert!(locks(&server, "first"));
+            server.cli(&["RPUSH", QUEUE, "second"]);
+            let waiting = begins_to_wait(&server, &ours);
+            server.cli(&["RPUSH", QUEUE, "fourth"]);
+            let view = ours.inspect("orders").await.expect("a server").expect("a lock");
+            assert_eq!((view.holders.len(), view.waiting), (1, 3));
+            assert_eq!(view.holders[0].label.why(), "protocol=fairqueue");
+            assert!((50_000..=60_000).contains(&view.holders[0].left_ms));
+            let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a stranger").collect();
+            assert_eq!(who, [true, false, true], "in the order of the queue");
+            let error = soon("a break", ours.break_lock("orders")).await.expect_err("it can't be told");
+            assert!(error.to_string().contains("at once"), "{error}");
+            assert_eq!(holder(&server).as_deref(), Some("first"));
+            let broken = soon("a break", ours.break_lock("orders").at_once()).await;
+            assert_eq!(broken.expect("a server"), 1);
+            assert_eq!(holder(&server), None);
+            assert!(locks(&server, "second"), "it was next");
+            unlocks(&server, "second");
+            let guard = has_it(waiting).await;
+            let view = ours.inspect("orders").await.expect("a server").expect("a lock");
+            assert_eq!((view.holders.len(), view.holders[0].token, view.waiting), (1, None, 1));
+            drop(guard);
+        });
+    }
+
+    fn what_is_not_of_the_wire_is_named_and_left_alone(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            server.cli(&["SET", QUEUE, "x"]);
+            let error = soon("a try", ours.mutex("orders").try_acquire()).await.expect_err("a string");
+            assert_eq!(error.kind(), ErrorKind::Store);
+            assert!(error.to_string().contains("protocol=fairqueue"), "{error}");
+            assert_eq!(foreign_keys(&server), [QUEUE]);
+            server.cli(&["DEL", QUEUE]);
+            let plain = speaks(&server, "plain").await;
+            let guard = acquires(&plain, "orders").await;
+            let error = soon("a try", ours.mutex("orders").try_acquire()).await.expect_err("mixed");
+            assert!(error.to_string().contains("in use with protocol=plain"), "{error}");
+            assert_eq!(foreign_keys(&server), ["orders"]);
+            drop(guard);
+        });
+    }
+
+    fn one_that_a_native_client_handed_the_lock_to_leaves_the_line_when_it_is_done(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            let native = soon("connecting", taketurns::connect(&server.url())).await.expect("a server");
+            let guard = acquires(&native, "orders").await;
+            let waiting = begins_to_wait(&server, &ours);
+            guard.release().await.expect("held");
+            let guard = has_it(waiting).await;
+            assert!(is_busy(&native, "orders").await);
+            guard.release().await.expect("held");
+            assert_eq!(foreign_keys(&server), [""; 0]);
+        });
+    }
+}
