@@ -71,4 +71,5 @@ pub use taketurns_core::{
 #[doc = include_str!("../../../docs/redis.md")]
 #[doc = include_str!("../../../docs/quorum.md")]
 #[doc = include_str!("../../../docs/wires.md")]
+#[doc = include_str!("../../../docs/wires/redturn.md")]
 struct Readme;

@@ -9,6 +9,10 @@ mod moves;
 #[path = "../support/patience.rs"]
 mod patience;
 mod plain;
+mod redturn;
+mod redturn_faults;
+mod redturn_load;
+mod redturn_strangers;
 mod refused;
 mod rights;
 mod servers;

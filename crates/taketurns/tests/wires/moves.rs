@@ -102,4 +102,8 @@ on_both! {
     fn from_plain(flavor: Flavor) {
         mutexes_move(flavor, Kind::Plain, "plain");
     }
+
+    fn from_redturn(flavor: Flavor) {
+        mutexes_move(flavor, Kind::Redturn, "redturn");
+    }
 }

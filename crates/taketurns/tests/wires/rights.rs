@@ -6,7 +6,7 @@ use taketurns_servers::{Flavor, on_both};
 use super::*;
 
 /// The words of the page's `ACL SETUSER`.
-pub(super) fn rights(page: &str) -> Vec<String> {
+pub(crate) fn rights(page: &str) -> Vec<String> {
     let line = page.split("```").find(|block| block.contains("ACL SETUSER")).expect("a line");
     line.split_whitespace().skip(1).map(|word| word.replace(">PASSWORD", ">secret")).collect()
 }
@@ -55,5 +55,9 @@ on_both! {
 
     fn of_fairqueue(flavor: Flavor) {
         are_enough(flavor, "fairqueue", include_str!("../../../../docs/wires/fairqueue.md"));
+    }
+
+    fn of_redturn(flavor: Flavor) {
+        are_enough(flavor, "redturn", include_str!("../../../../docs/wires/redturn.md"));
     }
 }

@@ -96,6 +96,8 @@ impl RedisEngine {
         let channel = format!("{channels}{client}");
         // Channels and keys have nothing to do with each other; and no lock has such a character.
         let own_list = format!("{channels}\x01{client}");
+        let wire = config.protocol.as_ref().map(|protocol| protocol.wire);
+        let ear = wire.and_then(|wire| wire.ear(&channel));
         let greeter = Arc::new(Greeter::new(&config, channels));
         let watched = Arc::new(Watched::new(client));
         let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
@@ -104,7 +106,7 @@ impl RedisEngine {
         let is_cluster = matches!(config.servers, Servers::Cluster(_));
         let hear = {
             let (watched, wakes, net_of) = (watched.clone(), wakes.clone(), net_of.clone());
-            let (prefix, speaks) = (prefix.clone(), protocol.is_some());
+            let (prefix, speaks) = (prefix.clone(), wire.is_some());
             Arc::new(move |message: &[u8]| {
                 let net = net_of.get().and_then(Weak::upgrade);
                 let origin = |run: &str| net.as_ref().and_then(|net| net.origin_of_run(run));
@@ -112,12 +114,16 @@ impl RedisEngine {
                     wakes.push(Woken::Stirred { lock });
                 } else if let Some(woken) = watched.open(message, origin) {
                     wakes.push(if speaks { woken.without_tokens() } else { woken });
+                } else if let Some(wire) = wire {
+                    let locks = wire.heard(message).into_iter();
+                    locks.for_each(|lock| wakes.push(Woken::Stirred { lock }));
                 }
             })
         };
         let calls = protocol.as_ref().and_then(|protocol| protocol.wire.calls());
         let called = Called::new(calls, own_list, wakes.clone());
-        let net = Net::open(Arc::new(config), channel, hear, wakes, greeter).await?;
+        let channels = [channel].into_iter().chain(ear).collect();
+        let net = Net::open(Arc::new(config), channels, hear, wakes, greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
         let (ways, listing) = (Arc::default(), Listing::new(protocol.is_some() && is_cluster));
         Ok(Self { net, watched, ways, prefix, max_lease, listing, protocol, called, is_cluster })

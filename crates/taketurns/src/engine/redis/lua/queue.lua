@@ -110,7 +110,7 @@ end
 local function waiter(place)
   local owner, client, ask, lease, since, label =
     string.match(get('w' .. place), '^(%x+)\n(%x+)\n([^\n]*)\n(%d+)\n(%d+)\n(.*)$')
-  return { owner = owner, client = client, ask = ask, lease = tonumber(lease),
+  return { place = place, owner = owner, client = client, ask = ask, lease = tonumber(lease),
     since = tonumber(since), label = label }
 end
 

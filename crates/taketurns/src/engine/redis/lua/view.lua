@@ -58,6 +58,6 @@ while free do
 end
 
 gate.others(holders, now)
-waiting = gate.waiting(waiters, waiting, now)
+waiters, waiting = gate.waiters(waiters, waiting, meta[6], now)
 return { now, quarantine, meta[2], meta[3] or '0', meta[6] or '0 0', holders, tonumber(waiting),
   waiters, members }

@@ -22,7 +22,7 @@ pub(crate) async fn ask_facts(
     // Scripts publish, and say nothing if they may not: so it is tried here, with a message that
     // nobody passes on.
     let mut publish = cmd("PUBLISH");
-    publish.arg(&opener.channel).arg("");
+    publish.arg(opener.channels.first()).arg("");
     let mut commands = vec![publish];
     commands.extend(SECTIONS.iter().map(|section| {
         let mut info = cmd("INFO");

@@ -1,11 +1,11 @@
-//! A connection that only listens: RESP2, subscribed to one channel or popping from lists.
+//! A connection that only listens: RESP2, subscribed or popping from lists.
 //!
 //! For servers without RESP3, for Sentinels' `+switch-master`, and for what blocks. It is this small (log
 //! in, ask, read) since in RESP2 a subscribed connection can do nothing else.
 
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd, parse_redis_value_async};
+use redis::{Cmd, ToRedisArgs, Value, cmd, parse_redis_value_async};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
@@ -47,10 +47,10 @@ impl Ear {
         stream: Stream,
         server: &Address,
         login: Option<&Login>,
-        channel: &str,
+        channels: &[impl ToRedisArgs],
     ) -> Result<Self, Failure> {
         let mut ear = Self::open(stream, server, login).await?;
-        ear.ask(server, cmd("SUBSCRIBE").arg(channel), Duration::ZERO).await?;
+        ear.ask(server, cmd("SUBSCRIBE").arg(channels), Duration::ZERO).await?;
         Ok(ear)
     }
 

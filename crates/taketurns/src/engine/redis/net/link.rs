@@ -153,7 +153,7 @@ async fn connect(
 ) -> Result<(Arc<Line>, bool), Failure> {
     let stream = opener.dialer.dial(address).await?;
     let info3 = info(login).set_protocol(ProtocolVersion::RESP3);
-    let hear = Some((opener.hear.clone(), opener.channel.clone()));
+    let hear = Some((opener.hear.clone(), opener.channels.clone()));
     match setup(opener, stream, &info3, hear, opener.died()).await {
         Ok(line) => return Ok((line, true)),
         Err(error) if !lacks_resp3(&error) => return Err(Failure::of_setup(address, &error)),
@@ -192,15 +192,15 @@ async fn setup(
     opener: &Opener,
     stream: super::dial::Stream,
     info: &RedisConnectionInfo,
-    hear: Option<(Hear, String)>,
+    hear: Option<(Hear, Vec<String>)>,
     died: super::line::Died,
 ) -> Result<Arc<Line>, RedisError> {
     let mut config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(Some(ANSWER_WITHIN));
-    if let Some((hear, channel)) = hear {
+    if let Some((hear, channels)) = hear {
         config = config.set_push_sender(move |push: PushInfo| {
-            pass_on(&push, &channel, &hear);
+            pass_on(&push, &channels, &hear);
             Ok::<(), ()>(())
         });
     }
@@ -219,10 +219,10 @@ async fn setup(
     Ok(line)
 }
 
-fn pass_on(push: &PushInfo, channel: &str, hear: &Hear) {
+fn pass_on(push: &PushInfo, channels: &[String], hear: &Hear) {
     if push.kind == PushKind::Message
         && let [Value::BulkString(from), Value::BulkString(message)] = push.data.as_slice()
-        && from == channel.as_bytes()
+        && channels.iter().any(|channel| from == channel.as_bytes())
         && !message.is_empty()
     {
         hear(message);
@@ -246,7 +246,7 @@ async fn subscribe(
 ) -> Result<(), Failure> {
     if resp3 {
         let mut connection = line.connection().ok_or_else(|| gone(address))?;
-        return connection.subscribe(opener.channel.as_str()).await.map_err(|error| {
+        return connection.subscribe(&opener.channels).await.map_err(|error| {
             if error.code().is_none() {
                 line.die();
             }
@@ -255,7 +255,7 @@ async fn subscribe(
     }
     let login = opener.config.credentials.read().map_err(Failure::Broken)?;
     let stream = opener.dialer.dial(address).await?;
-    let ear = Ear::subscribe(stream, address, login.as_ref(), &opener.channel).await?;
+    let ear = Ear::subscribe(stream, address, login.as_ref(), &opener.channels).await?;
     let (hear, weak) = (opener.hear.clone(), Arc::downgrade(line));
     line.keep(opener.spawn(async move {
         ear.hear(|message| {

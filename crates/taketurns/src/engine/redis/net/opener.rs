@@ -23,13 +23,14 @@ use super::session::{Again, Greet, Session};
 use super::url::{Address, Config};
 use crate::engine::{Wakes, Woken};
 
-/// Called with each message on the client's channel. It must not block.
+/// Called with each message on the client's channels. It must not block.
 pub(crate) type Hear = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 pub(crate) struct Opener {
     pub(crate) config: Arc<Config>,
     pub(crate) dialer: Dialer,
-    pub(crate) channel: String,
+    /// The client's own, and where else it listens.
+    pub(crate) channels: Vec<String>,
     pub(crate) hear: Hear,
     pub(crate) wakes: Wakes,
     pub(crate) placement: Placement,
@@ -46,7 +47,7 @@ pub(crate) struct Wanted {
     pub(crate) address: Address,
     pub(crate) source: u64,
     pub(crate) home_key: Vec<u8>,
-    /// On the client's channel.
+    /// On the client's channels.
     pub(crate) listen: bool,
     /// There has been none of this server yet.
     pub(crate) first: bool,
@@ -57,7 +58,7 @@ impl Opener {
     pub(crate) fn new(
         config: Arc<Config>,
         placement: Placement,
-        channel: String,
+        channels: Vec<String>,
         hear: Hear,
         wakes: Wakes,
         greet: Arc<dyn Greet>,
@@ -67,7 +68,7 @@ impl Opener {
         let opener = Self {
             config,
             dialer,
-            channel,
+            channels,
             hear,
             wakes,
             placement,

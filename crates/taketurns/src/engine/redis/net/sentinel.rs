@@ -123,7 +123,7 @@ impl Sentinels {
         let login = self.credentials.read().map_err(Failure::Broken)?;
         let line = connect_plain(opener, sentinel, &self.credentials).await?;
         let stream = opener.dialer.dial(sentinel).await?;
-        let ear = Ear::subscribe(stream, sentinel, login.as_ref(), "+switch-master").await?;
+        let ear = Ear::subscribe(stream, sentinel, login.as_ref(), &["+switch-master"]).await?;
         let switched = Notify::new();
         let polling = async {
             let mut known = None;

@@ -62,7 +62,7 @@ impl Net {
     /// Connects. To be called on the runtime that is to drive the connections.
     pub(crate) async fn open(
         config: Arc<Config>,
-        channel: String,
+        channels: Vec<String>,
         hear: Hear,
         wakes: Wakes,
         greet: Arc<dyn Greet>,
@@ -72,7 +72,7 @@ impl Net {
             Servers::Sentinel { .. } => Placement::Sentinel,
             Servers::Cluster(_) => Placement::Cluster,
         };
-        let (opener, idle) = Opener::new(config.clone(), placement, channel, hear, wakes, greet)?;
+        let (opener, idle) = Opener::new(config.clone(), placement, channels, hear, wakes, greet)?;
         let opener = Arc::new(opener);
         let topology = match config.servers.clone() {
             Servers::Cluster(seeds) => {

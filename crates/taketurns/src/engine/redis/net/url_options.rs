@@ -156,6 +156,7 @@ impl Options {
         let wire = match name.as_str() {
             "plain" => Wire::Plain,
             "fairqueue" => Wire::FairQueue,
+            "redturn" => Wire::Redturn,
             _ => return Err("protocol is one of plain, fairqueue, redturn, zmutex".to_owned()),
         };
         let unfenced = match self.take("unfenced").as_deref() {

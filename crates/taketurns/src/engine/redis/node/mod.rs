@@ -135,7 +135,7 @@ impl Visitor {
         let (hear, (wakes, _)) = (Arc::new(|_: &[u8]| ()), Wakes::channel());
         let greeter = Arc::new(Greeter::new(&config, channel.clone()));
         let (opener, idle) =
-            Opener::new(config, Placement::Single, channel, hear, wakes, greeter.clone())?;
+            Opener::new(config, Placement::Single, vec![channel], hear, wakes, greeter.clone())?;
         Ok(Self { greeter, opener, idle })
     }
 

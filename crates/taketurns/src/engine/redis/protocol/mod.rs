@@ -13,6 +13,7 @@
 
 mod fairqueue;
 mod plain;
+mod redturn;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -42,6 +43,7 @@ pub(crate) struct Protocol {
 pub(crate) enum Wire {
     Plain,
     FairQueue,
+    Redturn,
 }
 
 /// What there is to know of a wire.
@@ -66,22 +68,33 @@ impl Wire {
         match self {
             Self::Plain => &plain::FORM,
             Self::FairQueue => &fairqueue::FORM,
+            Self::Redturn => &redturn::FORM,
         }
     }
 
     /// What its scripts have to know besides, by name.
     pub(super) fn settings(self) -> Vec<(&'static str, u64)> {
         match self {
-            Self::Plain | Self::FairQueue => Vec::new(),
+            Self::Plain | Self::FairQueue | Self::Redturn => Vec::new(),
         }
     }
 
     /// What the lists begin with that strangers push to when it is the turn of one of ours.
     pub(super) fn calls(self) -> Option<&'static str> {
         match self {
-            Self::Plain => None,
             Self::FairQueue => Some(fairqueue::CALLS),
+            Self::Plain | Self::Redturn => None,
         }
+    }
+
+    /// Where a client with this channel of its own hears strangers, if they say anything.
+    pub(super) fn ear(self, channel: &str) -> Option<String> {
+        (self == Self::Redturn).then(|| redturn::ear(channel))
+    }
+
+    /// Which locks a stranger's message may be about.
+    pub(super) fn heard(self, message: &[u8]) -> Vec<Name> {
+        if self == Self::Redturn { redturn::heard(message) } else { Vec::new() }
     }
 
     /// Refuses what it has no form for.

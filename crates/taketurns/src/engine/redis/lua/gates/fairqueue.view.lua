@@ -9,6 +9,8 @@ function find_strangers(meta)
   stranger(redis.sha1hex(value), left >= 0 and left)
 end
 
-function find_line(max)
-  return redis.call('LRANGE', queue_key, 0, max - 1), redis.call('LLEN', queue_key)
+function find_waiters(max)
+  local ids, waiters = redis.call('LRANGE', queue_key, 0, max - 1), {}
+  for i, id in ipairs(ids) do waiters[i] = not redis.call('HGET', KEYS[1], 'g' .. id) end
+  return redis.call('LLEN', queue_key), waiters
 end

@@ -54,10 +54,10 @@ local function look_again(since)
   gate.recheck = math.min(at, gate.recheck or at)
 end
 
--- Since when this stranger has been seen.
+-- Since when this stranger has been seen. Not since a time that a clock set back has yet to come to.
 local function seen_since(id)
   local since, last = string.match(get('gs') or '', '^(%d+) (.*)$')
-  if last ~= id then
+  if last ~= id or tonumber(since) > now then
     since = now
     set('gs', now .. ' ' .. id)
   end
@@ -114,6 +114,11 @@ end
 -- Tells the client of whoever is first in line to ask: what it waited for has come to be otherwise.
 local function stir(client)
   wakes[#wakes + 1] = { CHANNEL .. client, 'stirred ' .. key }
+end
+
+-- Is there something of strangers to be remembered, though none of ours is there?
+function gate.remembers()
+  return wire.remembers and wire.remembers()
 end
 
 function gate.finish()

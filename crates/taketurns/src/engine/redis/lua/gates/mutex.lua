@@ -9,7 +9,7 @@ end
 
 function gate.blocked(w)
   if is_alien then return true end
-  return (w.comes_by_wire or comes_by_wire(w.owner)) and wire.blocked(w.owner)
+  return (w.comes_by_wire or comes_by_wire(w.owner)) and wire.blocked(w.owner, w)
 end
 
 function gate.take(h)
@@ -19,11 +19,11 @@ function gate.take(h)
   end
   set('gp', PROTOCOL)
   set('g', h.owner)
-  wire.take(h.owner, h.deadline)
+  wire.take(h.owner, h.deadline, h)
 end
 
 function gate.keep(h)
-  if get('g') == h.owner then wire.keep(h.owner, h.deadline) end
+  if get('g') == h.owner then wire.keep(h.owner, h.deadline, h) end
 end
 
 local function let_go(owner)
@@ -52,7 +52,7 @@ end
 function gate.leave(w)
   if not comes_by_wire(w.owner) then return end
   del('gw' .. w.owner)
-  if wire.leave then wire.leave(w.owner) end
+  if wire.leave then wire.leave(w.owner, w) end
 end
 
 -- Is the one that passed still what the wire says?

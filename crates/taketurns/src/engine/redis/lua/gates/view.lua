@@ -2,10 +2,9 @@
 -- that has `gate` and a dot in it is for wires alone.
 
 local gate, strangers = {}, {}
--- Set by each wire.
-local find_strangers
--- Set by a wire with a queue that ours stand in too: the first so many ids there, and how many there are.
-local find_line
+-- Set by each wire; the second by those where strangers wait in line: how many are in it, and of each of
+-- the first so many whether it is a stranger.
+local find_strangers, find_waiters
 
 -- One that holds for so long, or without an end; of a pool, which member.
 local function stranger(id, left, member)
@@ -25,7 +24,7 @@ end
 -- A lock that only strangers use has no state of ours.
 function gate.meta(meta)
   find_strangers(meta)
-  local waiting = find_line and select(2, find_line(1)) or 0
+  local waiting = find_waiters and find_waiters(1) or 0
   if #strangers + waiting > 0 and not meta[1] then meta[1], meta[2], meta[4] = '0', KIND, RUN end
   return meta
 end
@@ -40,38 +39,24 @@ function gate.others(holders, now)
   end
 end
 
--- Adds them to our waiters, in the order of the wire's queue. One of ours that is not there has been
--- promoted by a stranger, or is a native client's: it is where it is among ours.
-function gate.waiting(waiters, count, now)
-  if not find_line then return count end
-  local max = tonumber(ARGV[1])
-  local line, total = find_line(max)
-  local at, all, last = {}, {}, 0
-  for i, id in ipairs(line) do at[id] = i end
-  for i = 1, #waiters, 2 do
-    local id = redis.sha1hex(string.match(waiters[i], '^%x+'))
-    if at[id] then
-      last, line[at[id]] = at[id], false
-    elseif #line < max then
-      total = total + 1
-    else
-      last = max + 1
-    end
-    all[#all + 1] = { at = last, number = i, waiters[i], waiters[i + 1] }
-  end
-  local era = string.match(redis.call('HGET', KEYS[1], 'e') or '0', '^%d+')
-  for i = 1, #line do
-    if line[i] then
-      all[#all + 1] = { at = i, number = 0, '0\n0\nm\n' .. LEASE_MAX .. '\n' .. now
-        .. '\na stranger\nprotocol=' .. PROTOCOL, now + LEASE_MAX .. ' ' .. LEASE_MAX .. ' 1 ' .. era }
+-- Puts those who wait between our waiters, as those are stored.
+function gate.waiters(waiters, waiting, era, now)
+  if not find_waiters then return waiters, waiting end
+  local max, all, ours, count = tonumber(ARGV[1]), {}, 1, tonumber(waiting)
+  local total, line = find_waiters(max)
+  for _, is_stranger in ipairs(line) do
+    if is_stranger then
+      count = count + 1
+      all[#all + 1] = '0\n0\nm\n0\n' .. now .. '\na stranger\nprotocol=' .. PROTOCOL
+      all[#all + 1] = now + LEASE_MAX .. ' ' .. LEASE_MAX .. ' 1 ' .. string.match(era or '0', '^%d+')
+    elseif waiters[ours] then
+      all[#all + 1] = waiters[ours]
+      all[#all + 1] = waiters[ours + 1]
+      ours = ours + 2
     end
   end
-  table.sort(all, function(a, b)
-    if a.at ~= b.at then return a.at < b.at end
-    return a.number < b.number
-  end)
-  for i = 1, math.min(max, #all) do
-    waiters[2 * i - 1], waiters[2 * i] = all[i][1], all[i][2]
-  end
-  return total
+  for i = ours, #waiters do all[#all + 1] = waiters[i] end
+  for i = #all, 2 * max + 1, -1 do all[i] = nil end
+  -- Of those who are not shown nobody knows whose they are.
+  return all, math.max(count, total)
 end

@@ -77,7 +77,7 @@ impl Party {
         let hear = Arc::new(move |message: &[u8]| {
             let _ = say.send(message.to_vec());
         });
-        let net = Net::open(config, CHANNEL.to_owned(), hear, wakes, host.clone()).await?;
+        let net = Net::open(config, vec![CHANNEL.to_owned()], hear, wakes, host.clone()).await?;
         Ok(Self { net, host, heard, woken })
     }
 
