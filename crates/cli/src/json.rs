@@ -97,6 +97,8 @@ struct PoolMember<'a> {
     held: bool,
     /// It was removed while held, and goes at its release.
     leaving: bool,
+    /// Whoever had it last did not give it back in time (`protocol=zmutex`).
+    stale: bool,
 }
 
 impl<'a> Lock<'a> {
@@ -185,7 +187,8 @@ impl Mode<'_> {
 
 impl<'a> PoolMember<'a> {
     fn new(member: &'a MemberView) -> Self {
-        Self { name: &member.name, held: member.held, leaving: member.leaving }
+        let MemberView { name, held, leaving, stale } = member;
+        Self { name, held: *held, leaving: *leaving, stale: *stale }
     }
 }
 

@@ -72,4 +72,5 @@ pub use taketurns_core::{
 #[doc = include_str!("../../../docs/quorum.md")]
 #[doc = include_str!("../../../docs/wires.md")]
 #[doc = include_str!("../../../docs/wires/redturn.md")]
+#[doc = include_str!("../../../docs/wires/zmutex.md")]
 struct Readme;

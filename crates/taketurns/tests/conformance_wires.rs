@@ -33,3 +33,23 @@ mod plain_valkey {
     use super::*;
     taketurns_conformance::mutex_tests!(on(&VALKEY, "plain"));
 }
+
+mod fairqueue_redis {
+    use super::*;
+    taketurns_conformance::mutex_tests!(on(&REDIS, "fairqueue"));
+}
+
+mod fairqueue_valkey {
+    use super::*;
+    taketurns_conformance::mutex_tests!(on(&VALKEY, "fairqueue"));
+}
+
+mod redturn_redis {
+    use super::*;
+    taketurns_conformance::mutex_tests!(on(&REDIS, "redturn"));
+}
+
+mod redturn_valkey {
+    use super::*;
+    taketurns_conformance::mutex_tests!(on(&VALKEY, "redturn"));
+}

@@ -129,10 +129,11 @@ async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, Failur
 fn table(view: &View) -> Table<3> {
     let mut table = Table::new(["MEMBER", "STATE", "HOLDER"]);
     for member in &view.members {
-        let state = match (member.held, member.leaving) {
-            (true, true) => "held, leaving",
-            (true, false) => "held",
-            (false, _) => "free",
+        let state = match (member.held, member.leaving, member.stale) {
+            (true, true, _) => "held, leaving",
+            (true, false, _) => "held",
+            (false, _, true) => "free, stale",
+            (false, _, false) => "free",
         };
         let mut holders = view.holders.iter();
         let holder = holders.find(|holder| holder.member.as_ref() == Some(&member.name));
@@ -140,4 +141,29 @@ fn table(view: &View) -> Table<3> {
         table.row([member.name.to_string(), state.to_owned(), holder]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use taketurns::MemberView;
+
+    use super::*;
+
+    #[test]
+    fn each_member_is_shown_with_its_state() {
+        let member = |name, held, leaving, stale| {
+            let name = Member::new(name).unwrap();
+            MemberView { name, held, leaving, stale }
+        };
+        let members = vec![
+            member("a", true, false, false),
+            member("b", true, true, false),
+            member("c", false, false, false),
+            member("d", false, false, true),
+        ];
+        let view = View { kind: Kind::Pool, members, ..View::default() };
+        let shown = table(&view).to_string();
+        let states: Vec<&str> = shown.lines().skip(1).map(|line| line[6..].trim()).collect();
+        assert_eq!(states, ["held", "held, leaving", "free", "free, stale"], "{shown}");
+    }
 }

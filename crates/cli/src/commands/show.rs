@@ -135,8 +135,8 @@ mod tests {
                 waited_ms: 3_000,
             }],
             members: vec![
-                MemberView { name: member("b-1"), held: true, leaving: false },
-                MemberView { name: member("b-2"), held: false, leaving: false },
+                MemberView { name: member("b-1"), held: true, leaving: false, stale: false },
+                MemberView { name: member("b-2"), held: false, leaving: false, stale: false },
             ],
         };
         let expected = "\

@@ -133,7 +133,7 @@ fn show_has_all_documented_fields_of_waiters_and_members() {
     assert_eq!(store.show("rooms")["holders"][0]["member"], "blue");
     assert_eq!(
         store.show("rooms")["members"],
-        json!([{"name": "blue", "held": true, "leaving": false}])
+        json!([{"name": "blue", "held": true, "leaving": false, "stale": false}])
     );
     let _waiter =
         store.start(&["run", "--pool", "--member", "blue", "--why", "w", "rooms", "--", "true"]);
@@ -172,7 +172,7 @@ fn pool_members_are_added_listed_and_removed() {
     assert!(text.contains("held, leaving") && text.starts_with("MEMBER  STATE"), "{text}");
     holder.finish();
     let members = store.run(&["pool", "ls", "--json", "rooms"]).ok().json()["members"].clone();
-    let free = |name| json!({"name": name, "held": false, "leaving": false});
+    let free = |name| json!({"name": name, "held": false, "leaving": false, "stale": false});
     let mut names = members.as_array().unwrap().clone();
     names.sort_by_key(|member| member["name"].as_str().unwrap().to_owned());
     assert_eq!(names, [free("blue"), free("green")]);

@@ -68,6 +68,10 @@ pub struct MemberView {
     pub held: bool,
     /// It was removed while held, and goes at its release.
     pub leaving: bool,
+    /// Whoever had it last did not give it back in time. Only a store whose members tell so says this:
+    /// one that is asked with `protocol=zmutex`.
+    #[serde(default)]
+    pub stale: bool,
 }
 
 impl View {
@@ -127,6 +131,7 @@ impl Lock {
                 name: member.clone(),
                 held: held(member),
                 leaving: matches!(state, State::Held { leaving: true }),
+                stale: false,
             })
             .collect();
         View {

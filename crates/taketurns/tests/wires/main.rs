@@ -9,6 +9,8 @@ mod moves;
 #[path = "../support/patience.rs"]
 mod patience;
 mod plain;
+#[path = "../support/redis_acl.rs"]
+mod redis_acl;
 mod redturn;
 mod redturn_faults;
 mod redturn_load;
@@ -19,6 +21,10 @@ mod servers;
 mod together;
 #[path = "../support/turns.rs"]
 mod turns;
+mod zmutex;
+mod zmutex_faults;
+mod zmutex_load;
+mod zmutex_strangers;
 
 use std::time::Duration;
 

@@ -45,6 +45,7 @@ fn are_enough(flavor: Flavor, protocol: &str, page: &str) {
         }
         let error = soon("an acquire", acquire(&one, "payments")).await.expect_err("no right");
         assert_eq!(error.kind(), ErrorKind::Store, "{error}");
+        assert!(error.to_string().contains("ermission"), "{error}");
     });
 }
 

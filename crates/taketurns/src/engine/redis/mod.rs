@@ -14,6 +14,7 @@
 mod called;
 #[cfg(test)]
 mod differential;
+mod events;
 #[cfg(test)]
 mod fuzz;
 mod greeter;
@@ -42,6 +43,7 @@ use super::{
     Survives, Wakes, Woken,
 };
 use called::Called;
+use events::{Events, Inbox};
 use greeter::{Greeter, Keys, time_ms};
 use listing::Listing;
 use net::errand::Errand;
@@ -87,6 +89,8 @@ struct RedisEngine {
     listing: Listing,
     protocol: Option<Protocol>,
     called: Called,
+    /// Of the wire's keys, where they are of use.
+    events: Option<Events>,
     is_cluster: bool,
 }
 
@@ -104,14 +108,20 @@ impl RedisEngine {
         let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
         let protocol = config.protocol.clone();
         let is_cluster = matches!(config.servers, Servers::Cluster(_));
+        let db = config.db;
+        let inbox = protocol.as_ref().filter(|protocol| protocol.wire.has_events());
+        let inbox = inbox.map(|_| Inbox::default());
         let hear = {
             let (watched, wakes, net_of) = (watched.clone(), wakes.clone(), net_of.clone());
             let (prefix, speaks) = (prefix.clone(), wire.is_some());
+            let event = inbox.as_ref().map(Inbox::slot);
             Arc::new(move |message: &[u8]| {
                 let net = net_of.get().and_then(Weak::upgrade);
                 let origin = |run: &str| net.as_ref().and_then(|net| net.origin_of_run(run));
                 if let Some(lock) = protocol::stirred(message, &prefix).filter(|_| speaks) {
                     wakes.push(Woken::Stirred { lock });
+                } else if let (Some(event), Some(key)) = (&event, events::touched(message)) {
+                    Name::new(key).into_iter().for_each(event);
                 } else if let Some(woken) = watched.open(message, origin) {
                     wakes.push(if speaks { woken.without_tokens() } else { woken });
                 } else if let Some(wire) = wire {
@@ -123,10 +133,22 @@ impl RedisEngine {
         let calls = protocol.as_ref().and_then(|protocol| protocol.wire.calls());
         let called = Called::new(calls, own_list, wakes.clone());
         let channels = [channel].into_iter().chain(ear).collect();
-        let net = Net::open(Arc::new(config), channels, hear, wakes, greeter).await?;
+        let net = Net::open(Arc::new(config), channels, hear, wakes.clone(), greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
+        let events = inbox.map(|inbox| inbox.start(&net, db, wakes));
         let (ways, listing) = (Arc::default(), Listing::new(protocol.is_some() && is_cluster));
-        Ok(Self { net, watched, ways, prefix, max_lease, listing, protocol, called, is_cluster })
+        Ok(Self {
+            net,
+            watched,
+            ways,
+            prefix,
+            max_lease,
+            listing,
+            protocol,
+            called,
+            events,
+            is_cluster,
+        })
     }
 
     fn key(&self, lock: &Name) -> Vec<u8> {
@@ -182,6 +204,13 @@ impl RedisEngine {
         Ok(if self.protocol.is_some() { view.map(Tokens::without_tokens) } else { view })
     }
 
+    /// This lock is waited for, and for so long at least: what strangers do to it is of interest.
+    fn hear_of(&self, lock: &Name, session: &Session, waiter_lease_ms: u64) {
+        if let Some(events) = &self.events {
+            events.want(lock, &session.link, waiter_lease_ms);
+        }
+    }
+
     async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         let (key, step) = self.request(lock, request);
         self.answer(self.net.call(&key, &*step).await?)
@@ -200,11 +229,11 @@ impl RedisEngine {
 
     async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         self.refuse(request)?;
-        let Request::Acquire(Acquire { owner, .. }) = request else {
+        let Request::Acquire(acquire) = request else {
             return self.once(lock, request).await;
         };
-        self.called.expect(lock, *owner);
-        let answer = self.acquire(lock, request, *owner).await?;
+        self.called.expect(lock, acquire.owner);
+        let answer = self.acquire(lock, request, acquire).await?;
         if matches!(answer.reply, Reply::Queued(_)) {
             self.called.listen(&self.net);
         }
@@ -219,7 +248,7 @@ impl RedisEngine {
         &self,
         lock: &Name,
         request: &Request,
-        owner: Owner,
+        &Acquire { owner, waiter_lease_ms, .. }: &Acquire,
     ) -> Result<Answer, EngineError> {
         // What was asked the first time is carried out, whatever becomes of the rest.
         let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
@@ -240,6 +269,9 @@ impl RedisEngine {
                 let release = Request::Release { owner, bury_until_ms: 0 };
                 self.once(lock, &release).await.map_err(unknown)?;
             } else {
+                if let (Reply::Queued(_), Some(lease_ms)) = (&answer.reply, waiter_lease_ms) {
+                    self.hear_of(lock, &session, lease_ms);
+                }
                 return Ok(answer);
             }
         }
@@ -282,10 +314,14 @@ impl Engine for RedisEngine {
             let sent: Vec<_> =
                 calls.iter().map(|(lock, request)| self.request(lock, request)).collect();
             let answers = self.net.call_all(&sent).await;
-            answers
-                .into_iter()
-                .map(|answered| answered.and_then(|answered| self.answer(answered)))
-                .collect()
+            let answers = answers.into_iter().zip(&calls).map(|(told, (lock, request))| {
+                let told = told?;
+                if let Request::Refresh { waiter_lease_ms, .. } = request {
+                    self.hear_of(lock, &told.session, *waiter_lease_ms);
+                }
+                self.answer(told)
+            });
+            answers.collect()
         })
     }
 
@@ -365,6 +401,9 @@ impl Engine for RedisEngine {
 
     fn close(&self) -> EngineFuture<'_, ()> {
         self.called.close();
+        if let Some(events) = &self.events {
+            events.close();
+        }
         Box::pin(self.net.close())
     }
 }

@@ -72,7 +72,8 @@ fn read_script(value: &Value) -> Option<Option<View>> {
         .chunks_exact(2)
         .map(|pair| {
             let name = Member::new(&pair[0]).ok()?;
-            Some(MemberView { held: held.contains(&name), leaving: pair[1] == "l", name })
+            let (leaving, stale) = (pair[1] == "l", pair[1] == "s");
+            Some(MemberView { held: held.contains(&name), leaving, stale, name })
         })
         .collect::<Option<Vec<_>>>()?;
     members.sort_by(|a, b| a.name.cmp(&b.name));

@@ -42,8 +42,11 @@ end
 local function open_member(wanted)
   if wanted then
     local number = string.match(get('m' .. wanted) or '', '^f(%d+)$')
+    if number and gate.is_closed(wanted) then return nil end
     if number and was_offered(number) then return wanted end
-  elseif members.head and was_offered(members.head) then
-    return get('f' .. members.head)
+  else
+    local number = members.head
+    number = gate.first_open()
+    if number and was_offered(number) then return get('f' .. number) end
   end
 end

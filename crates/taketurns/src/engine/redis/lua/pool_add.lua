@@ -11,8 +11,10 @@ return step({ 'm' .. member }, function()
   if not state then
     members.count = members.count + 1
     free_again(member)
+    gate.add(member)
     return 'C 1'
   end
+  if gate.add_again(member) then return 'C 1' end
   -- It was about to leave, or is there as it should be.
   if state ~= 'l' then return 'C 0' end
   set('m' .. member, 'h')

@@ -7,6 +7,7 @@ return step({ 'm' .. member }, function()
   local state = get('m' .. member)
   if in_use() and kind ~= 'p' then return kind_mismatch() end
   if not state or state == 'l' then return 'C 0' end
+  do local reply = gate.remove(member) if reply then return reply end end
   if take_free(member) then
     del('m' .. member)
     members.count = members.count - 1

@@ -73,6 +73,7 @@ local function next_for_a_member()
     local by_name, any = line('l' .. member).head, line('l').head
     local place = by_name or any
     if by_name and any and is_lower(any, by_name) then place = any end
+    if place and gate.is_closed(member) then place = nil end
     if place then
       local w = waiter(place)
       return is_live(w.client) and 'grant' or 'skip', place, w, member

@@ -57,6 +57,7 @@ while free do
   free = tonumber(get('>f' .. free))
 end
 
+gate.members(members)
 gate.others(holders, now)
 waiters, waiting = gate.waiters(waiters, waiting, meta[6], now)
 return { now, quarantine, meta[2], meta[3] or '0', meta[6] or '0 0', holders, tonumber(waiting),

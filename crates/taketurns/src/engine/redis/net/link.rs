@@ -104,6 +104,20 @@ impl Link {
         entered(&self.runtime, send_all(&self.line, &self.address, commands)).await
     }
 
+    /// Subscribes to another channel than the client's. Says whether that was possible; nothing else
+    /// comes of it if not.
+    pub(crate) async fn hear_also(&self, channel: &str) -> bool {
+        let Some(mut connection) = self.line.connection() else { return false };
+        connection.subscribe(channel).await.is_ok()
+    }
+
+    /// The opposite.
+    pub(crate) async fn ignore(&self, channel: &str) {
+        if let Some(mut connection) = self.line.connection() {
+            let _ = connection.unsubscribe(channel).await;
+        }
+    }
+
     /// Whose clock its answers are on.
     pub(crate) fn origin(&self) -> Origin {
         Origin { source: self.source, epoch: self.epoch }
@@ -222,10 +236,13 @@ async fn setup(
 fn pass_on(push: &PushInfo, channels: &[String], hear: &Hear) {
     if push.kind == PushKind::Message
         && let [Value::BulkString(from), Value::BulkString(message)] = push.data.as_slice()
-        && channels.iter().any(|channel| from == channel.as_bytes())
         && !message.is_empty()
     {
-        hear(message);
+        if channels.iter().any(|channel| from == channel.as_bytes()) {
+            hear(message);
+        } else {
+            hear(&[from, &b" "[..], message].concat());
+        }
     }
 }
 

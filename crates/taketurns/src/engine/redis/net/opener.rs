@@ -23,7 +23,8 @@ use super::session::{Again, Greet, Session};
 use super::url::{Address, Config};
 use crate::engine::{Wakes, Woken};
 
-/// Called with each message on the client's channels. It must not block.
+/// Called with each message on the client's channels; of any other, with its name, a space, and the
+/// message. It must not block.
 pub(crate) type Hear = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 pub(crate) struct Opener {

@@ -265,11 +265,6 @@ impl Net {
         Ok(Pops::open(&self.opener, solo.session().await?).await?)
     }
 
-    /// Runs a task on the client's own runtime, until it is dropped.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
-        self.opener.spawn(task)
-    }
-
     /// Has a server greeted again that is not as it was when it was greeted.
     pub(crate) async fn greet_again(&self, session: &Arc<Session>) -> Result<(), EngineError> {
         let again = async {
@@ -300,6 +295,11 @@ impl Net {
             !run_prefix.is_empty() && session.link.facts.run.starts_with(run_prefix)
         };
         sessions.iter().find(of_run).map(|session| session.link.origin())
+    }
+
+    /// Runs a task on the client's own runtime, until it is dropped.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Task {
+        self.opener.spawn(task)
     }
 
     /// Ends all connections and tasks, and waits for that. Calls after it fail.

@@ -156,6 +156,13 @@ impl Config {
         if kind == Kind::Cluster {
             protocol.wire.in_a_cluster()?;
         }
+        self.max_lease = protocol.wire.max_lease().unwrap_or(self.max_lease);
+        if self.prefix.is_empty() {
+            return Err(
+                "with a protocol, the prefix can't be empty: our own keys would be the wire's"
+                    .into(),
+            );
+        }
         // The module's locks have no gate.
         self.native = Native::Off;
         Ok(self)

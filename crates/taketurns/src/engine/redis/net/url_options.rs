@@ -12,7 +12,7 @@ use crate::engine::redis::protocol::{Protocol, Wire};
 
 /// For the error about an unknown one.
 const KNOWN: &str = "prefix, max_lease, failover, strict, module, protocol, unfenced, \
-                     password_file, password_env, ca, cert, key, sentinel_user, \
+                     timeout, release, password_file, password_env, ca, cert, key, sentinel_user, \
                      sentinel_password_file, sentinel_password_env";
 
 const PREFIX_BYTES_MAX: usize = 64;
@@ -39,6 +39,9 @@ impl Options {
             None => Ok(()),
             Some("unfenced") => {
                 Err("the option \"unfenced\" is only for a protocol= that has no tokens".to_owned())
+            }
+            Some(name @ ("timeout" | "release")) => {
+                Err(format!("the option {name:?} is only for protocol=zmutex"))
             }
             Some(name @ ("sentinel_user" | "sentinel_password_file" | "sentinel_password_env")) => {
                 Err(format!("the option {name:?} is only for redis+sentinel://"))
@@ -110,11 +113,20 @@ impl Options {
     }
 
     pub(crate) fn max_lease(&mut self) -> Result<Duration, String> {
-        let Some(text) = self.take("max_lease") else {
+        let is_told = self.0.contains_key("max_lease");
+        if is_told && self.0.get("protocol").is_some_and(|name| name == "zmutex") {
+            return Err("with protocol=zmutex the longest lease is its timeout=".to_owned());
+        }
+        self.seconds("max_lease")
+    }
+
+    /// From 1 to 86400, or 60 if nothing is said.
+    fn seconds(&mut self, name: &str) -> Result<Duration, String> {
+        let Some(text) = self.take(name) else {
             return Ok(Duration::from_secs(60));
         };
         let seconds = text.parse().ok().filter(|seconds| MAX_LEASE_S.contains(seconds));
-        let seconds = seconds.ok_or("max_lease is in seconds, from 1 to 86400")?;
+        let seconds = seconds.ok_or_else(|| format!("{name} is in seconds, from 1 to 86400"))?;
         Ok(Duration::from_secs_f64(seconds))
     }
 
@@ -157,6 +169,9 @@ impl Options {
             "plain" => Wire::Plain,
             "fairqueue" => Wire::FairQueue,
             "redturn" => Wire::Redturn,
+            "zmutex" => {
+                Wire::Zmutex { timeout: self.seconds("timeout")?, removes: self.removes()? }
+            }
             _ => return Err("protocol is one of plain, fairqueue, redturn, zmutex".to_owned()),
         };
         let unfenced = match self.take("unfenced").as_deref() {
@@ -165,6 +180,15 @@ impl Options {
             Some(_) => return Err("unfenced can only be ok".to_owned()),
         };
         Ok(Some(Protocol { wire, unfenced }))
+    }
+
+    /// Does what is given back leave its set?
+    fn removes(&mut self) -> Result<bool, String> {
+        match self.take("release").as_deref() {
+            None | Some("zero") => Ok(false),
+            Some("remove") => Ok(true),
+            Some(_) => Err("release is one of zero, remove".to_owned()),
+        }
     }
 }
 

@@ -17,10 +17,14 @@ mod redturn;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod zmutex;
 
-use taketurns_core::{Ask, Kind, Name};
+use std::time::Duration;
+
+use taketurns_core::{Ask, Kind, Name, limits};
 
 use super::net::slots::{slot, tag, tag_of};
+use crate::clock::millis;
 use crate::engine::{EngineError, Guarantees};
 
 pub(super) use tokens::Tokens;
@@ -44,6 +48,12 @@ pub(crate) enum Wire {
     Plain,
     FairQueue,
     Redturn,
+    Zmutex {
+        /// How old a score is that nobody holds any more.
+        timeout: Duration,
+        /// What is given back leaves the set.
+        removes: bool,
+    },
 }
 
 /// What there is to know of a wire.
@@ -69,6 +79,7 @@ impl Wire {
             Self::Plain => &plain::FORM,
             Self::FairQueue => &fairqueue::FORM,
             Self::Redturn => &redturn::FORM,
+            Self::Zmutex { .. } => &zmutex::FORM,
         }
     }
 
@@ -76,15 +87,17 @@ impl Wire {
     pub(super) fn settings(self) -> Vec<(&'static str, u64)> {
         match self {
             Self::Plain | Self::FairQueue | Self::Redturn => Vec::new(),
+            Self::Zmutex { timeout, removes } => vec![
+                ("TIMEOUT_US", millis(timeout) * 1_000),
+                ("REMOVES", removes.into()),
+                ("NAME_MAX", limits::NAME_BYTES_MAX as u64),
+            ],
         }
     }
 
     /// What the lists begin with that strangers push to when it is the turn of one of ours.
     pub(super) fn calls(self) -> Option<&'static str> {
-        match self {
-            Self::FairQueue => Some(fairqueue::CALLS),
-            Self::Plain | Self::Redturn => None,
-        }
+        (self == Self::FairQueue).then_some(fairqueue::CALLS)
     }
 
     /// Where a client with this channel of its own hears strangers, if they say anything.
@@ -95,6 +108,19 @@ impl Wire {
     /// Which locks a stranger's message may be about.
     pub(super) fn heard(self, message: &[u8]) -> Vec<Name> {
         if self == Self::Redturn { redturn::heard(message) } else { Vec::new() }
+    }
+
+    /// The longest lease, where it is the wire that says.
+    pub(crate) fn max_lease(self) -> Option<Duration> {
+        match self {
+            Self::Zmutex { timeout, .. } => Some(timeout),
+            _ => None,
+        }
+    }
+
+    /// Does the server tell of changes to its key, if it tells of any?
+    pub(super) fn has_events(self) -> bool {
+        matches!(self, Self::Zmutex { .. })
     }
 
     /// Refuses what it has no form for.

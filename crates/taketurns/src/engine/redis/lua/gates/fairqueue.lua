@@ -20,9 +20,9 @@ end
 
 function wire.load()
   value = redis.pcall('GET', lock_key)
-  if type(value) == 'table' then return wrong_type('a string') end
+  if type(value) == 'table' then return unreadable('a string', value) end
   head = redis.pcall('LINDEX', queue_key, 0)
-  if type(head) == 'table' then return wrong_type('a list') end
+  if type(head) == 'table' then return unreadable('a list', head) end
 end
 
 function wire.holds(owner)

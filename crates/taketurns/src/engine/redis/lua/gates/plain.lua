@@ -5,7 +5,7 @@ local value
 
 function wire.load()
   value = redis.pcall('GET', lock_key)
-  if type(value) == 'table' then return wrong_type('a string') end
+  if type(value) == 'table' then return unreadable('a string', value) end
 end
 
 function wire.holds(owner)

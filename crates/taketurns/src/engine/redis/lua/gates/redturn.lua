@@ -20,7 +20,7 @@ local head, gave_back
 
 function wire.load()
   head = redis.pcall('LINDEX', list, 0)
-  if type(head) == 'table' then return wrong_type('a list') end
+  if type(head) == 'table' then return unreadable('a list', head) end
 end
 
 local function entry(id, client, timeout)

@@ -29,6 +29,9 @@ function gate.meta(meta)
   return meta
 end
 
+-- A pool's, if the wire has its own.
+function gate.members() end
+
 -- Adds them to our holders, as those are stored.
 function gate.others(holders, now)
   for _, it in ipairs(strangers) do

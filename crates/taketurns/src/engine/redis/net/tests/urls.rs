@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::secret::{Secret, Source};
 use super::super::url::{Address, Config, Failover, Native, Servers, Tls};
+use crate::engine::redis::protocol::Wire;
 
 fn parse(url: &str) -> Config {
     Config::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
@@ -96,6 +97,20 @@ fn options() {
     assert_eq!(tls.identity, Some(("/a".into(), "/b".into())));
 }
 
+#[test]
+fn the_timeout_of_a_sorted_set_is_the_longest_lease() {
+    let wire = |url| {
+        let config = parse(url);
+        let wire = config.protocol.expect("a protocol").wire;
+        assert_eq!(wire.max_lease(), Some(config.max_lease));
+        wire
+    };
+    let zmutex = |seconds, removes| Wire::Zmutex { timeout: Duration::from_secs(seconds), removes };
+    assert_eq!(wire("redis://h?protocol=zmutex"), zmutex(60, false));
+    assert_eq!(wire("redis://h?timeout=7&protocol=zmutex&release=remove"), zmutex(7, true));
+    assert_eq!(wire("redis+cluster://h?protocol=zmutex&release=zero"), zmutex(60, false));
+}
+
 /// The URL, and a piece of what is said about it.
 const BAD: &[(&str, &str)] = &[
     ("redis:/h", "redis://"),
@@ -133,8 +148,15 @@ const BAD: &[(&str, &str)] = &[
     ("redis://h?protocol=SECRET", "protocol is one of plain"),
     ("redis://h?protocol=plain&unfenced=no", "only be ok"),
     ("redis://h?unfenced=ok", "only for a protocol="),
+    ("redis://h?protocol=plain&prefix=", "can't be empty"),
     ("redis+cluster://h?protocol=fairqueue", "fairqueue has no Cluster"),
     ("redis://h?protocol=plain&module=required", "exclude each other"),
+    ("redis://h?protocol=zmutex&timeout=0", "timeout is in seconds, from 1 to 86400"),
+    ("redis://h?protocol=zmutex&timeout=86401", "timeout"),
+    ("redis://h?protocol=zmutex&release=delete", "zero, remove"),
+    ("redis://h?protocol=zmutex&max_lease=60", "its timeout="),
+    ("redis://h?timeout=60", "\"timeout\" is only for protocol=zmutex"),
+    ("redis://h?protocol=plain&release=zero", "\"release\" is only for protocol=zmutex"),
     ("redis://h?ca=/x", "rediss"),
     ("rediss://h?cert=/x", "together"),
     ("rediss://h?ca=", "needs a path"),
