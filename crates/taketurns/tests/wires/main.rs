@@ -4,7 +4,6 @@
 mod fairqueue;
 mod fairqueue_calls;
 mod fairqueue_gone;
-mod fairqueue_load;
 mod moves;
 #[path = "../support/patience.rs"]
 mod patience;
@@ -23,7 +22,6 @@ mod together;
 mod turns;
 mod zmutex;
 mod zmutex_faults;
-mod zmutex_load;
 mod zmutex_strangers;
 
 use std::time::Duration;

@@ -9,11 +9,11 @@
 
 use std::time::Instant;
 
-use taketurns_servers::foreign::{Config, Foreign, Kind};
+use taketurns_servers::foreign::{Config, Kind};
 use taketurns_servers::turns::check;
 use taketurns_servers::{Flavor, on_both};
 
-use super::together::{Ours, TTL, seconds};
+use super::together::{Ours, TTL, a_mutex, any_member, seconds, strangers};
 use super::*;
 
 /// The three ways to the same locks.
@@ -23,6 +23,8 @@ struct Fleet<'a> {
     wired: String,
     native: String,
     take: fn(&Locks, &str) -> Acquire,
+    /// The strangers' leases.
+    ttl: Duration,
 }
 
 impl Fleet<'_> {
@@ -31,7 +33,8 @@ impl Fleet<'_> {
         let config = Config {
             seconds: 3.0 * unit,
             clients: 8,
-            ttl_ms: TTL.as_millis() as u64,
+            ttl_ms: self.ttl.as_millis() as u64,
+            retry_ms: Some(50),
             ..Config::new("theirs", self.servers.iter().map(Server::url))
         };
         let (locks, take) = (&["orders"][..], self.take);
@@ -45,8 +48,8 @@ impl Fleet<'_> {
         };
         let wired = ours("wired", &self.wired, 1.0, 6.0);
         let native = ours("native", &self.native, 4.0, 8.0);
+        let foreign = strangers(self.strangers, &config);
         let began = Instant::now();
-        let foreign = Foreign::start(self.strangers, &config).expect("a program");
         let turns = block_on(async {
             let strangers = tokio::task::spawn_blocking(|| foreign.turns());
             let rest = async {
@@ -68,14 +71,15 @@ impl Fleet<'_> {
 }
 
 /// A fleet of mutexes on one server.
-fn mutexes_move(flavor: Flavor, strangers: Kind, protocol: &str) {
+fn mutexes_move(flavor: Flavor, strangers: Kind, protocol: &str, ttl: Duration) {
     let server = Server::start(flavor).expect("a server");
     let fleet = Fleet {
         strangers,
         wired: format!("{}?protocol={protocol}&unfenced=ok", server.url()),
         native: server.url(),
         servers: &[server],
-        take: |locks, name| locks.mutex(name).acquire(),
+        take: a_mutex,
+        ttl,
     };
     fleet.moves();
 }
@@ -93,17 +97,35 @@ fn from_redlock_to_a_quorum() {
         wired: all("?protocol=plain&unfenced=ok"),
         native: all(""),
         servers: &servers,
-        take: |locks, name| locks.mutex(name).acquire(),
+        take: a_mutex,
+        ttl: TTL,
     };
     fleet.moves();
 }
 
 on_both! {
     fn from_plain(flavor: Flavor) {
-        mutexes_move(flavor, Kind::Plain, "plain");
+        mutexes_move(flavor, Kind::Plain, "plain", TTL);
     }
 
     fn from_redturn(flavor: Flavor) {
-        mutexes_move(flavor, Kind::Redturn, "redturn");
+        mutexes_move(flavor, Kind::Redturn, "redturn", TTL);
+    }
+
+    fn from_fairqueue(flavor: Flavor) {
+        mutexes_move(flavor, Kind::FairQueue, "fairqueue", Duration::from_secs(1));
+    }
+
+    fn from_zmutex(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let fleet = Fleet {
+            strangers: Kind::ZMutex,
+            wired: format!("{}?protocol=zmutex&timeout=5&unfenced=ok", server.url()),
+            native: server.url(),
+            servers: &[server],
+            take: any_member,
+            ttl: TTL,
+        };
+        fleet.moves();
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use taketurns_servers::foreign::{Config, Foreign, Kind};
-use taketurns_servers::turns::{Turn, Turns, check, least_turns};
+use taketurns_servers::turns::{Turn, Turns, check};
 use taketurns_servers::{Flavor, on_both};
 use tokio::time::Instant;
 
@@ -51,28 +51,7 @@ fn take_turns(server: &Server, lease: Duration, hold: Duration) -> Vec<Turn> {
     noted.all()
 }
 
-fn both_fleets(flavor: Flavor, newer: bool) {
-    let server = Server::start(flavor).expect("a server");
-    let config = Config { newer, ..theirs(&server) };
-    let foreign = Foreign::start(Kind::Redturn, &config).expect("a program");
-    let mut turns = take_turns(&server, LEASE, Duration::from_millis(3));
-    turns.extend(foreign.turns().expect("each was told"));
-    check(&turns);
-    let (who, least) = least_turns(&turns, config.everyone().into_iter().chain(ours()));
-    let share = turns.len() / (2 * CLIENTS);
-    assert!(least * 4 > share, "all stand in one line, but {who} had {least} turns of {share}");
-    assert_eq!(foreign_keys(&server), [""; 0], "nobody stands in line any more");
-}
-
 on_both! {
-    fn two_fleets_in_one_list_are_never_both_in(flavor: Flavor) {
-        both_fleets(flavor, false);
-    }
-
-    fn two_fleets_in_one_list_are_never_both_in_with_the_later_words(flavor: Flavor) {
-        both_fleets(flavor, true);
-    }
-
     fn strangers_who_time_ours_do_not_end_a_turn_that_is_longer_than_its_lease(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let foreign = Foreign::start(Kind::Redturn, &theirs(&server)).expect("a program");

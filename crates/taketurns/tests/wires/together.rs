@@ -28,8 +28,13 @@ fn put_bystanders(server: &Server) {
     }
 }
 
-/// They are as they were, and of the locks nothing is left but what one may keep.
-fn are_untouched(server: &Server, left_over: &[&str]) {
+/// Of the locks.
+fn nothing(_key: &str) -> bool {
+    false
+}
+
+/// They are as they were, and of the locks nothing is left but what may stay.
+fn are_untouched(server: &Server, may_stay: fn(&str) -> bool) {
     for key in BYSTANDERS {
         assert_eq!(server.cli(&["GET", key]).text(), Some("mine"), "{key}");
         assert_eq!(server.cli(&["TTL", key]).int(), Some(-1), "{key}");
@@ -37,7 +42,7 @@ fn are_untouched(server: &Server, left_over: &[&str]) {
     let others: Vec<String> = foreign_keys(server)
         .into_iter()
         .filter(|key| !BYSTANDERS.contains(&key.as_str()))
-        .filter(|key| !left_over.iter().any(|pattern| key.starts_with(pattern)))
+        .filter(|key| !may_stay(key))
         .collect();
     assert_eq!(others, [""; 0], "left behind");
 }
@@ -101,31 +106,73 @@ pub(crate) fn went_well(turns: &[Turn], everyone: impl IntoIterator<Item = Strin
     assert!(least > 0, "{who} had no turn among {}", turns.len());
 }
 
-/// Ours and these strangers on one server, or on the nodes of one quorum.
-pub(crate) fn together(kind: Kind, servers: &[Server], url: &str) {
-    let seconds = seconds();
-    let urls = servers.iter().map(Server::url);
-    let config = Config {
-        seconds,
-        clients: 8,
-        locks: LOCKS.map(str::to_owned).into(),
-        ttl_ms: TTL.as_millis() as u64,
-        ..Config::new("theirs", urls)
-    };
-    servers.iter().for_each(put_bystanders);
-    let foreign = Foreign::start(kind, &config).expect("a program");
-    let take = |locks: &Locks, name: &str| locks.mutex(name).acquire();
-    let ours = Ours { who: "ours", url, locks: &LOCKS, take, from: 0.0, until: seconds };
-    let mut turns = block_on(ours.turns(Instant::now()));
-    turns.extend(foreign.turns().expect("nobody lost a lock before its time"));
-    went_well(&turns, ours.everyone().into_iter().chain(config.everyone()));
-    servers.iter().for_each(|server| are_untouched(server, &[]));
+/// Strangers, and how ours meet them.
+pub(crate) struct Meeting<'a> {
+    pub(crate) kind: Kind,
+    /// One, or all nodes of a quorum.
+    pub(crate) servers: &'a [Server],
+    pub(crate) url: &'a str,
+    pub(crate) take: fn(&Locks, &str) -> Acquire,
+}
+
+pub(crate) fn a_mutex(locks: &Locks, name: &str) -> Acquire {
+    locks.mutex(name).acquire()
+}
+
+pub(crate) fn any_member(locks: &Locks, name: &str) -> Acquire {
+    locks.pool(name).any()
+}
+
+/// Strangers who take turns already: those who would rather look at a free lock have seen one.
+pub(crate) fn strangers(kind: Kind, config: &Config) -> Foreign {
+    let foreign = Foreign::start(kind, config).expect("a program");
+    let begun = || foreign.so_far().ok().filter(|turns| !turns.is_empty());
+    eventually("strangers take turns", begun).expect("a turn");
+    foreign
+}
+
+impl Meeting<'_> {
+    /// Eight strangers, for as long as is asked for.
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            seconds: seconds(),
+            clients: 8,
+            locks: LOCKS.map(str::to_owned).into(),
+            ttl_ms: TTL.as_millis() as u64,
+            ..Config::new("theirs", self.servers.iter().map(Server::url))
+        }
+    }
+
+    /// Everybody is alone, everybody has turns, and nothing else is touched.
+    pub(crate) fn takes_place(&self, config: &Config, may_stay: fn(&str) -> bool) {
+        self.servers.iter().for_each(put_bystanders);
+        let foreign = strangers(self.kind, config);
+        let ours = Ours {
+            who: "ours",
+            url: self.url,
+            locks: &LOCKS,
+            take: self.take,
+            from: 0.0,
+            until: config.seconds,
+        };
+        let mut turns = block_on(ours.turns(Instant::now()));
+        turns.extend(foreign.turns().expect("nobody lost a lock before its time"));
+        let mut everyone = ours.everyone();
+        // By the letter of fairqueue they are in no queue while the lock is held, and look at it once in a
+        // lock time: some seconds are too few for each of them.
+        if self.kind != Kind::FairQueue || config.seconds >= 60.0 {
+            everyone.extend(config.everyone());
+        }
+        went_well(&turns, everyone);
+        self.servers.iter().for_each(|server| are_untouched(server, may_stay));
+    }
 }
 
 fn on_one(kind: Kind, flavor: Flavor) {
     let server = Server::start(flavor).expect("a server");
     let url = format!("{}?protocol=plain&unfenced=ok", server.url());
-    together(kind, &[server], &url);
+    let meeting = Meeting { kind, servers: &[server], url: &url, take: a_mutex };
+    meeting.takes_place(&meeting.config(), nothing);
 }
 
 /// Five servers of both flavors, and Redlock over all of them.
@@ -135,7 +182,27 @@ fn on_five(kind: Kind) {
     let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
     let urls = servers.iter().map(|server| format!("{}?protocol=plain&unfenced=ok", server.url()));
     let url = format!("quorum:{}", urls.collect::<Vec<_>>().join(","));
-    together(kind, &servers, &url);
+    let meeting = Meeting { kind, servers: &servers, url: &url, take: a_mutex };
+    meeting.takes_place(&meeting.config(), nothing);
+}
+
+/// By the words of the document, or by the later ones.
+fn by_redturn(flavor: Flavor, newer: bool) {
+    let server = Server::start(flavor).expect("a server");
+    let url = format!("{}?protocol=redturn&unfenced=ok", server.url());
+    let meeting = Meeting { kind: Kind::Redturn, servers: &[server], url: &url, take: a_mutex };
+    meeting.takes_place(&Config { newer, ..meeting.config() }, nothing);
+}
+
+/// On so many members of each set.
+fn by_zmutex(server: Server, members: &[&str], remove: bool) {
+    let url = format!("{}?protocol=zmutex&timeout=5&unfenced=ok", server.url());
+    let kind = Kind::ZMutex;
+    let meeting = Meeting { kind, servers: &[server], url: &url, take: any_member };
+    let members = members.iter().map(ToString::to_string).collect();
+    let config = Config { retry_ms: Some(20), members, remove, ..meeting.config() };
+    // Members do.
+    meeting.takes_place(&config, |key| LOCKS.contains(&key));
 }
 
 #[test]
@@ -159,5 +226,40 @@ on_both! {
 
     fn with_node_redlock(flavor: Flavor) {
         on_one(Kind::RedlockJs, flavor);
+    }
+
+    fn by_fairqueue(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
+        let meeting = Meeting { kind: Kind::FairQueue, servers: &[server], url: &url, take: a_mutex };
+        let config = Config { ttl_ms: 1_000, ..meeting.config() };
+        // By the letter nobody can give up, and calls have no end: what they leave is theirs. Ours are
+        // called by a hash.
+        meeting.takes_place(&config, |key| match key.strip_prefix("lock-notify:") {
+            Some(token) => token.len() != 40,
+            None => key.starts_with("lock:") || key.starts_with("lock-queue:"),
+        });
+    }
+
+    fn by_redturn_in_the_words_of_its_document(flavor: Flavor) {
+        by_redturn(flavor, false);
+    }
+
+    fn by_redturn_in_the_later_words(flavor: Flavor) {
+        by_redturn(flavor, true);
+    }
+
+    fn by_zmutex_on_one_member(flavor: Flavor) {
+        by_zmutex(Server::start(flavor).expect("a server"), &["a"], false);
+    }
+
+    fn by_zmutex_with_strangers_who_remove_and_create(flavor: Flavor) {
+        by_zmutex(Server::start(flavor).expect("a server"), &["a", "b"], true);
+    }
+
+    fn by_zmutex_with_strangers_who_hear_events(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kz"]);
+        by_zmutex(server, &["a", "b", "c"], false);
     }
 }
