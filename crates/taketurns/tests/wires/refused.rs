@@ -1,9 +1,17 @@
 //! What a wire has no form for, and what was mixed up.
 
-use taketurns::ErrorKind;
+use taketurns::{Error, ErrorKind};
 use taketurns_servers::{Flavor, on_both};
 
 use super::*;
+
+/// Whatever there is to be had of it by this protocol.
+async fn try_any(locks: &Locks, protocol: &str, name: &str) -> Result<Option<Guard>, Error> {
+    match protocol {
+        "zmutex" => locks.pool(name).try_any().await,
+        _ => locks.mutex(name).try_acquire().await,
+    }
+}
 
 on_both! {
     fn without_a_token_nothing_is_acquired_unless_that_is_known(flavor: Flavor) {
@@ -28,6 +36,53 @@ on_both! {
             assert_eq!(error.kind(), ErrorKind::Store);
             assert!(error.to_string().contains("protocol=plain"), "{error}");
             assert_eq!(server.cli(&["LLEN", "l"]).int(), Some(1));
+        });
+    }
+
+    fn what_strangers_keep_by_another_protocol_is_named_and_left_alone(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let makes: [(&str, &[&str]); 3] = [
+            ("plain", &["SET", "plain", "x", "NX", "PX", "60000"]),
+            ("redturn", &["RPUSH", "redturn", "1:c:60000"]),
+            ("zmutex", &["ZADD", "zmutex", "0", "m"]),
+        ];
+        for (_, words) in makes {
+            assert!(server.cli(words).error().is_none());
+        }
+        block_on(async {
+            for (ours, _) in makes {
+                let locks = speaks(&server, ours).await;
+                for (theirs, _) in makes.into_iter().filter(|(theirs, _)| *theirs != ours) {
+                    let before = server.cli(&["DUMP", theirs]);
+                    let error = soon("a try", try_any(&locks, ours, theirs)).await;
+                    let error = error.expect_err("of another type").to_string();
+                    assert!(error.contains(&format!("protocol={ours}")), "{ours}, {theirs}: {error}");
+                    assert_eq!(server.cli(&["DUMP", theirs]), before, "{ours}, {theirs}");
+                }
+            }
+        });
+    }
+
+    fn two_protocols_of_ours_on_one_name_are_told(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        const ALL: [&str; 4] = ["plain", "fairqueue", "redturn", "zmutex"];
+        block_on(async {
+            for one in ALL {
+                let (name, holds) = (format!("of-{one}"), speaks(&server, one).await);
+                if one == "zmutex" {
+                    holds.pool(&name).add("m").await.expect("a set");
+                }
+                let guard = soon("a try", try_any(&holds, one, &name)).await.expect("a server");
+                let guard = guard.expect("free");
+                for other in ALL.into_iter().filter(|other| *other != one) {
+                    let locks = speaks(&server, other).await;
+                    let error = soon("a try", try_any(&locks, other, &name)).await;
+                    let error = error.expect_err("in use otherwise").to_string();
+                    assert!(error.contains("protocol="), "{one}, {other}: {error}");
+                    assert!(guard.is_held(), "{one}, {other}");
+                }
+                guard.release().await.expect("it was left alone");
+            }
         });
     }
 
