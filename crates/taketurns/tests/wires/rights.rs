@@ -45,7 +45,7 @@ fn are_enough(flavor: Flavor, protocol: &str, page: &str) {
         }
         let error = soon("an acquire", acquire(&one, "payments")).await.expect_err("no right");
         assert_eq!(error.kind(), ErrorKind::Store, "{error}");
-        assert!(error.to_string().contains("ermission"), "{error}");
+        assert!(error.to_string().contains("does not let this user use the keys"), "{error}");
     });
 }
 
@@ -56,6 +56,10 @@ on_both! {
 
     fn of_fairqueue(flavor: Flavor) {
         are_enough(flavor, "fairqueue", include_str!("../../../../docs/wires/fairqueue.md"));
+    }
+
+    fn of_zmutex(flavor: Flavor) {
+        are_enough(flavor, "zmutex", include_str!("../../../../docs/wires/zmutex.md"));
     }
 
     fn of_redturn(flavor: Flavor) {

@@ -25,6 +25,7 @@ mod net;
 mod node;
 mod protocol;
 mod scripts;
+mod spoken;
 mod view;
 mod watched;
 mod ways;
@@ -34,23 +35,21 @@ use std::time::Duration;
 
 use redis::cmd;
 use taketurns_core::wire::{self, Answered, Verb};
-use taketurns_core::{ClientId, Kind, Name, Owner, Pattern, Request, View};
+use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
 pub(crate) use node::Seen;
 
 use super::{
     Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,
-    Survives, Wakes, Woken,
+    Wakes,
 };
-use called::Called;
-use events::{Events, Inbox};
-use greeter::{Greeter, Keys, time_ms};
+use greeter::{Greeter, time_ms};
 use listing::Listing;
 use net::errand::Errand;
 use net::session::Session;
 use net::topology::{Net, Told};
-use net::url::{Config, Servers};
-use protocol::{Protocol, Tokens};
+use net::url::Config;
+use spoken::{Speech, Spoken};
 use watched::Watched;
 use ways::{Step, Ways};
 
@@ -84,86 +83,47 @@ struct RedisEngine {
     net: Arc<Net>,
     watched: Arc<Watched>,
     ways: Arc<Ways>,
+    spoken: Spoken,
     prefix: String,
     max_lease: Duration,
     listing: Listing,
-    protocol: Option<Protocol>,
-    called: Called,
-    /// Of the wire's keys, where they are of use.
-    events: Option<Events>,
-    is_cluster: bool,
 }
 
 impl RedisEngine {
     async fn open(config: Config, client: ClientId, wakes: Wakes) -> Result<Self, EngineError> {
         let channels = format!("{}wake:", config.prefix);
         let channel = format!("{channels}{client}");
-        // Channels and keys have nothing to do with each other; and no lock has such a character.
-        let own_list = format!("{channels}\x01{client}");
-        let wire = config.protocol.as_ref().map(|protocol| protocol.wire);
-        let ear = wire.and_then(|wire| wire.ear(&channel));
+        let speech = Speech::new(&config, client, &channels, &wakes);
         let greeter = Arc::new(Greeter::new(&config, channels));
         let watched = Arc::new(Watched::new(client));
         let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
-        let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
-        let protocol = config.protocol.clone();
-        let is_cluster = matches!(config.servers, Servers::Cluster(_));
-        let db = config.db;
-        let inbox = protocol.as_ref().filter(|protocol| protocol.wire.has_events());
-        let inbox = inbox.map(|_| Inbox::default());
         let hear = {
             let (watched, wakes, net_of) = (watched.clone(), wakes.clone(), net_of.clone());
-            let (prefix, speaks) = (prefix.clone(), wire.is_some());
-            let event = inbox.as_ref().map(Inbox::slot);
+            let ears = speech.ears();
             Arc::new(move |message: &[u8]| {
                 let net = net_of.get().and_then(Weak::upgrade);
                 let origin = |run: &str| net.as_ref().and_then(|net| net.origin_of_run(run));
-                if let Some(lock) = protocol::stirred(message, &prefix).filter(|_| speaks) {
-                    wakes.push(Woken::Stirred { lock });
-                } else if let (Some(event), Some(key)) = (&event, events::touched(message)) {
-                    Name::new(key).into_iter().for_each(event);
-                } else if let Some(woken) = watched.open(message, origin) {
-                    wakes.push(if speaks { woken.without_tokens() } else { woken });
-                } else if let Some(wire) = wire {
-                    let locks = wire.heard(message).into_iter();
-                    locks.for_each(|lock| wakes.push(Woken::Stirred { lock }));
+                if ears.hear(message, &wakes) {
+                    return;
+                }
+                match watched.open(message, origin) {
+                    Some(woken) => wakes.push(ears.told(woken)),
+                    None => ears.hear_strangers(message, &wakes),
                 }
             })
         };
-        let calls = protocol.as_ref().and_then(|protocol| protocol.wire.calls());
-        let called = Called::new(calls, own_list, wakes.clone());
-        let channels = [channel].into_iter().chain(ear).collect();
+        let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
+        let channels = [channel].into_iter().chain(speech.ear.clone()).collect();
         let net = Net::open(Arc::new(config), channels, hear, wakes.clone(), greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
-        let events = inbox.map(|inbox| inbox.start(&net, db, wakes));
-        let (ways, listing) = (Arc::default(), Listing::new(protocol.is_some() && is_cluster));
-        Ok(Self {
-            net,
-            watched,
-            ways,
-            prefix,
-            max_lease,
-            listing,
-            protocol,
-            called,
-            events,
-            is_cluster,
-        })
-    }
-
-    fn key(&self, lock: &Name) -> Vec<u8> {
-        let prefix = &self.prefix;
-        match &self.protocol {
-            Some(_) if self.is_cluster => format!("{prefix}{}", protocol::beside(lock)),
-            _ => format!("{prefix}{lock}"),
-        }
-        .into_bytes()
+        let spoken = speech.begin(&net, wakes);
+        let listing = Listing::new(spoken.keys_are_tagged());
+        Ok(Self { net, watched, ways: Arc::default(), spoken, prefix, max_lease, listing })
     }
 
     fn step(&self, lock: &Name, verb: Verb, args: Vec<Vec<u8>>) -> (Vec<u8>, Box<dyn Errand>) {
-        let key = self.key(lock);
-        let gate = self.protocol.as_ref().map(|protocol| (protocol.wire.form().keys)(lock));
-        let keys = Keys { lock: key.clone(), gate: gate.unwrap_or_default() };
+        let keys = self.spoken.keys(lock);
+        let key = keys.lock.clone();
         (key, Box::new(Step { ways: self.ways.clone(), keys, verb, args }))
     }
 
@@ -182,33 +142,11 @@ impl RedisEngine {
 const TRIES: usize = 5;
 
 impl RedisEngine {
-    /// Refuses what the wire that is spoken has no form for.
-    fn refuse(&self, request: &Request) -> Result<(), EngineError> {
-        let Some(protocol) = &self.protocol else { return Ok(()) };
-        match request {
-            Request::Acquire(acquire) => protocol.refuse(&acquire.ask),
-            Request::Resize { permits } => {
-                protocol.wire.refuse(Kind::Semaphore { permits: *permits })
-            }
-            Request::PoolAdd { .. } | Request::PoolRemove { .. } => {
-                protocol.wire.refuse(Kind::Pool)
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn seen(&self, told: Told) -> Result<Option<View>, EngineError> {
         let Told { value, session, .. } = told;
         let view = view::read(&value);
         let view = view.ok_or_else(|| strange(&session, "what a lock looks like"))?;
-        Ok(if self.protocol.is_some() { view.map(Tokens::without_tokens) } else { view })
-    }
-
-    /// This lock is waited for, and for so long at least: what strangers do to it is of interest.
-    fn hear_of(&self, lock: &Name, session: &Session, waiter_lease_ms: u64) {
-        if let Some(events) = &self.events {
-            events.want(lock, &session.link, waiter_lease_ms);
-        }
+        Ok(self.spoken.view(view))
     }
 
     async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
@@ -223,21 +161,16 @@ impl RedisEngine {
         let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let Answered { now_ms, more, reply } =
             answered.ok_or_else(|| strange(&session, "a request"))?;
-        let reply = if self.protocol.is_some() { reply.without_tokens() } else { reply };
+        let reply = self.spoken.reply(reply);
         Ok(Answer { reply, stamp: stamp(now_ms, &session, sent_us), more })
     }
 
     async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
-        self.refuse(request)?;
-        let Request::Acquire(acquire) = request else {
-            return self.once(lock, request).await;
-        };
-        self.called.expect(lock, acquire.owner);
-        let answer = self.acquire(lock, request, acquire).await?;
-        if matches!(answer.reply, Reply::Queued(_)) {
-            self.called.listen(&self.net);
+        self.spoken.refuse(request)?;
+        match request {
+            Request::Acquire(acquire) => self.acquire(lock, request, acquire).await,
+            _ => self.once(lock, request).await,
         }
-        Ok(answer)
     }
 
     /// The steps in a Cluster can't see the marker: what they grant may be something that the node
@@ -250,6 +183,7 @@ impl RedisEngine {
         request: &Request,
         &Acquire { owner, waiter_lease_ms, .. }: &Acquire,
     ) -> Result<Answer, EngineError> {
+        self.spoken.expect(lock, owner);
         // What was asked the first time is carried out, whatever becomes of the rest.
         let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
         for attempt in 0..TRIES {
@@ -270,7 +204,7 @@ impl RedisEngine {
                 self.once(lock, &release).await.map_err(unknown)?;
             } else {
                 if let (Reply::Queued(_), Some(lease_ms)) = (&answer.reply, waiter_lease_ms) {
-                    self.hear_of(lock, &session, lease_ms);
+                    self.spoken.listen(&self.net, lock, &session, lease_ms);
                 }
                 return Ok(answer);
             }
@@ -317,7 +251,7 @@ impl Engine for RedisEngine {
             let answers = answers.into_iter().zip(&calls).map(|(told, (lock, request))| {
                 let told = told?;
                 if let Request::Refresh { waiter_lease_ms, .. } = request {
-                    self.hear_of(lock, &told.session, *waiter_lease_ms);
+                    self.spoken.listen(&self.net, lock, &told.session, *waiter_lease_ms);
                 }
                 self.answer(told)
             });
@@ -331,11 +265,11 @@ impl Engine for RedisEngine {
 
     fn unwatch(&self, owner: Owner) {
         self.watched.remove(owner);
-        self.called.forget(owner);
+        self.spoken.forget(owner);
     }
 
     fn source(&self, lock: &Name) -> u64 {
-        self.net.source(&self.key(lock))
+        self.net.source(&self.spoken.keys(lock).lock)
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
@@ -393,17 +327,11 @@ impl Engine for RedisEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        match &self.protocol {
-            Some(protocol) => protocol.wire.form().guarantees,
-            None => Guarantees::full(Survives::AnyClient),
-        }
+        self.spoken.guarantees()
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
-        self.called.close();
-        if let Some(events) = &self.events {
-            events.close();
-        }
+        self.spoken.close();
         Box::pin(self.net.close())
     }
 }

@@ -189,7 +189,7 @@ fn no_permission(server: &Address, detail: &str) -> String {
     } else if detail.contains("channel") {
         "use the channels of this client".to_owned()
     } else if detail.contains("key") {
-        "use the keys of this prefix".to_owned()
+        "use the keys of this prefix, or of this protocol".to_owned()
     } else {
         "do this".to_owned()
     };
