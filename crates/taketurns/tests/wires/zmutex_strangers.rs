@@ -259,4 +259,23 @@ on_both! {
             }
         });
     }
+
+    fn what_is_left_to_strangers_is_had_by_a_native_client_when_no_other_is_left(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let wired = zmutex(&server, "5").await;
+            wired.pool("orders").add("m").await.expect("a set");
+            let guard = soon("an acquire", wired.pool("orders").any()).await.expect("a member");
+            let connect = Connect::new(&server.url()).waiter_lease(Duration::from_millis(600));
+            let native = soon("connecting", connect.open()).await.expect("a server");
+            let waiting = tokio::spawn(native.pool("orders").any().into_future());
+            waits(&server, "orders", 1);
+            // As if strangers had come the last time: each release leaves it to them for a while.
+            server.cli(&["HSET", "tt:orders", "gc", "0 0 0"]);
+            guard.release().await.expect("held");
+            wired.close().await;
+            let guard = soon("a hand-over", waiting).await.expect("no panic").expect("a member");
+            assert!(guard.is_held());
+        });
+    }
 }

@@ -170,6 +170,7 @@ local write_clients
 local function write()
   write_clients()
   put('gp', in_use() and get('gp') or nil) -- gate.
+  if gate.rewind then gate.rewind() end
   put('k', kind)
   put('s', now)
   put('r', RUN)

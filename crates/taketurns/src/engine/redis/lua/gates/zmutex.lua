@@ -218,6 +218,11 @@ function gate.catch_up()
   look_for(waiter(queue.head))
 end
 
+-- What is closed now was passed by. A native client, to whom it is free, would never offer it again.
+function gate.rewind()
+  if queue.count > 0 then members.offer = members.head end
+end
+
 function gate.stand(w)
   set('gp', PROTOCOL)
   look_for(w)
