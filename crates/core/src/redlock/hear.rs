@@ -1,7 +1,7 @@
 //! What a contender hears.
 
 use super::node::{Node, Said};
-use super::{Contender, PATIENCE_US, Stage};
+use super::{Contender, Stage};
 use crate::client::Anchor;
 use crate::{Refusal, Reply};
 
@@ -60,7 +60,7 @@ impl Contender {
             |node: &Node| node.vote.is_some() || matches!(node.said, Said::Busy | Said::Refused(_));
         if self.patience_us.is_none() && self.count(has_answered) >= self.majority {
             let took_us = now_us.saturating_sub(self.began_us);
-            self.patience_us = Some(now_us.saturating_add(took_us.max(PATIENCE_US)));
+            self.patience_us = Some(now_us.saturating_add(took_us.max(self.least_patience_us)));
         }
     }
 

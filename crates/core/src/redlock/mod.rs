@@ -29,6 +29,8 @@ pub use pause::pause_us;
 /// For how long the slow are waited for at least, once a majority has answered. What was won is in the way
 /// of others meanwhile.
 const PATIENCE_US: u64 = 50_000;
+/// The same for one that tries just once: no is no there, and not to be said since a node was slow.
+const PATIENCE_OF_ONE_TRY_US: u64 = 1_000_000;
 
 /// Where a contender stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,7 @@ pub struct Contender {
     began_us: u64,
     /// Until when the slow are waited for in it, once a majority has answered.
     patience_us: Option<u64>,
+    least_patience_us: u64,
     /// Rounds of renewals so far.
     renewal: u64,
 }
@@ -112,8 +115,14 @@ impl Contender {
             round: 0,
             began_us: 0,
             patience_us: None,
+            least_patience_us: PATIENCE_US,
             renewal: 0,
         }
+    }
+
+    /// The same, of one that won't try again.
+    pub fn of_one_try(nodes: usize) -> Self {
+        Self { least_patience_us: PATIENCE_OF_ONE_TRY_US, ..Self::new(nodes) }
     }
 
     /// For what an owner got elsewhere: a renewal finds out what it has.

@@ -86,6 +86,16 @@ fn what_was_won_is_not_kept_from_others_while_the_slow_are_waited_for() {
 }
 
 #[test]
+fn one_that_tries_just_once_is_more_patient() {
+    let mut contender = Contender::of_one_try(3);
+    contender.ask(SENT_US);
+    contender.handle_acquired(SENT_US, 0, 1, granted(LEASE_MS));
+    contender.handle_acquired(SENT_US, 1, 1, busy());
+    assert_eq!(contender.verdict(SENT_US + 999_999), Verdict::Open);
+    assert_eq!(contender.verdict(SENT_US + 1_000_000), Verdict::Busy);
+}
+
+#[test]
 fn a_quorum_with_one_node_down_is_a_success() {
     let held = Verdict::Held { until_us: UNTIL_US };
     assert_eq!(verdict(3, vec![unanswered(true), granted(LEASE_MS), granted(LEASE_MS)]), held);

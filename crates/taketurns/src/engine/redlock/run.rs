@@ -34,7 +34,10 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
-        let contender = Contender::new(nodes);
+        let contender = match acquire.waiter_lease_ms {
+            Some(_) => Contender::new(nodes),
+            None => Contender::of_one_try(nodes),
+        };
         Self { contender, acquire: Some(acquire), ..Self::stranger(lock, nodes) }
     }
 
