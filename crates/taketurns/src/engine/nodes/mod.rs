@@ -6,6 +6,7 @@
 //!   Driver: an engine over them ── calls, broadcasts, releases ──► Nodes ── pushes, clocks ──► Driver
 //! ```
 
+mod engine;
 mod look;
 mod members;
 mod node;
@@ -26,6 +27,7 @@ use tokio::sync::mpsc;
 use super::{EngineError, Origin, Reply, Request, Stamp, Woken};
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
+pub(crate) use engine::{Decides, Majority};
 pub(crate) use node::{Heard, Node, lock};
 pub(crate) use open::Links;
 pub(crate) use release::{release, tell};

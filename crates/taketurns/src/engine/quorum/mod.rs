@@ -18,15 +18,11 @@ mod run;
 mod tests;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use taketurns_core::{Ask, ClientId, Name, Owner, Pattern, View};
+use taketurns_core::{Acquire, ClientId, Name, Owner};
 
-use super::nodes::{Links, Members, refuse_other_kinds, stamp};
-use super::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Request, Stamp, Survives,
-    Wakes,
-};
+use super::nodes::{Decides, Majority, Members};
+use super::{Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Survives, Wakes};
 use driver::Quorum;
 
 /// A store URL that was understood.
@@ -49,98 +45,36 @@ impl Open for OpenQuorum {
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
             let drive = |nodes| Quorum { nodes, runs: Mutex::default(), wakes };
-            let (quorum, links) = Links::open(self.members, client, drive).await?;
-            Ok(Box::new(QuorumEngine { quorum, links }) as Box<dyn Engine>)
+            Majority::open(self.members, client, drive).await
         })
     }
 }
 
-/// A quorum, as one client sees it.
-struct QuorumEngine {
-    quorum: Arc<Quorum>,
-    links: Links,
-}
+impl Decides for Quorum {
+    const GUARANTEES: Guarantees = Guarantees::full(Survives::MinorityOfServers);
 
-impl QuorumEngine {
-    async fn carry_out(&self, name: &Name, request: Request) -> Result<Reply, EngineError> {
-        let quorum = &self.quorum;
-        match request {
-            Request::Acquire(acquire) => quorum.acquire(name, acquire).await,
-            Request::Release { owner, .. } => quorum.let_go(name, owner).await,
-            Request::Renew { owner, lease_ms, .. } => {
-                // Whoever has a handle may ask from anywhere, also when the runtime that would answer
-                // has ended.
-                let (quorum, name) = (quorum.clone(), name.clone());
-                let renew = async move { quorum.renew(&name, owner, lease_ms).await };
-                let renewed = self.quorum.nodes.runtime.spawn(renew).await;
-                renewed.unwrap_or_else(|_| Err(EngineError::Unknown("it has ended".into())))
-            }
-            Request::Refresh { waiter_lease_ms, .. } => Ok(quorum.refresh(name, waiter_lease_ms)),
-            Request::Break { .. } => quorum.nodes.break_all(name, request).await,
-            Request::ClientGone { .. } | Request::Tick => {
-                quorum.nodes.broadcast(name, request).await.map(|_| Reply::Done)
-            }
-            Request::Resize { permits } => {
-                refuse_other_kinds(&Ask::Permits { take: 1, of: permits }).map(|()| Reply::Done)
-            }
-            Request::PoolAdd { .. } | Request::PoolRemove { .. } => {
-                refuse_other_kinds(&Ask::Any).map(|()| Reply::Done)
-            }
-        }
-    }
-}
-
-impl Engine for QuorumEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
-            let reply = self.carry_out(lock, request).await?;
-            Ok(Answer { reply, stamp: stamp(), more: false })
-        })
+    async fn acquire(
+        self: &Arc<Self>,
+        name: &Name,
+        acquire: Acquire,
+    ) -> Result<Reply, EngineError> {
+        self.acquire(name, acquire).await
     }
 
-    fn watch(&self, name: &Name, owner: Owner) {
-        self.quorum.nodes.watch(name, owner);
+    async fn renew(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+        lease_ms: u64,
+    ) -> Result<Reply, EngineError> {
+        self.renew(name, owner, lease_ms).await
     }
 
-    fn unwatch(&self, owner: Owner) {
-        self.quorum.nodes.unwatch(owner);
+    async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
+        self.let_go(name, owner).await
     }
 
-    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(self.quorum.nodes.ping())
-    }
-
-    fn view<'a>(
-        &'a self,
-        lock: &'a Name,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.quorum.nodes.look_at(lock, waiters_max))
-    }
-
-    fn list<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-        after: Option<&'a Name>,
-        max: usize,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(self.quorum.nodes.look_at_all(pattern, after, max, waiters_max))
-    }
-
-    fn max_lease(&self) -> Duration {
-        self.links.max_lease
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        Guarantees::full(Survives::MinorityOfServers)
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.links.close())
+    fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {
+        self.refresh(name, waiter_lease_ms)
     }
 }

@@ -20,14 +20,13 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use taketurns_core::{Ask, ClientId, Name, Owner, Pattern, View};
+use taketurns_core::{Acquire, ClientId, Name, Owner};
 
-use super::nodes::{Driver, Links, Members, Nodes, lock, refuse_other_kinds, stamp};
+use super::nodes::{Decides, Driver, Majority, Members, Nodes, lock};
 use super::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Request, Stamp, Survives,
-    Wake, WakeEvent, Wakes, Woken,
+    Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Survives, Wake, WakeEvent, Wakes,
+    Woken,
 };
 use line::Lines;
 use run::Run;
@@ -54,9 +53,8 @@ impl Open for OpenRedlock {
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
             let Self { members, unfenced } = *self;
-            let drive = |nodes| Redlock { nodes, state: Mutex::default(), wakes };
-            let (redlock, links) = Links::open(members, client, drive).await?;
-            Ok(Box::new(RedlockEngine { redlock, links, unfenced }) as Box<dyn Engine>)
+            let drive = |nodes| Redlock { nodes, state: Mutex::default(), wakes, unfenced };
+            Majority::open(members, client, drive).await
         })
     }
 }
@@ -66,6 +64,8 @@ struct Redlock {
     nodes: Arc<Nodes>,
     state: Mutex<State>,
     wakes: Wakes,
+    /// It is known that there are no tokens.
+    unfenced: bool,
 }
 
 /// Those who contend or hold, and in which order those wait who wait.
@@ -95,105 +95,39 @@ impl Driver for Redlock {
     }
 }
 
-/// A Redlock, as one client sees it.
-struct RedlockEngine {
-    redlock: Arc<Redlock>,
-    links: Links,
-    /// It is known that there are no tokens.
-    unfenced: bool,
-}
+impl Decides for Redlock {
+    const GUARANTEES: Guarantees = Guarantees {
+        fair: false,
+        fenced: false,
+        event_driven: false,
+        survives: Survives::MinorityOfServers,
+    };
 
-impl RedlockEngine {
-    async fn carry_out(&self, name: &Name, request: Request) -> Result<Reply, EngineError> {
-        let redlock = &self.redlock;
-        match request {
-            Request::Acquire(acquire) => {
-                refuse_other_kinds(&acquire.ask)?;
-                if !self.unfenced {
-                    return Err(EngineError::Unfenced);
-                }
-                redlock.acquire(name, acquire).await
-            }
-            Request::Release { owner, .. } => redlock.let_go(name, owner).await,
-            Request::Renew { owner, lease_ms, .. } => {
-                // Whoever has a handle may ask from anywhere, also when the runtime that would answer
-                // has ended.
-                let (redlock, name) = (redlock.clone(), name.clone());
-                let renew = async move { redlock.renew(&name, owner, lease_ms).await };
-                let renewed = self.redlock.nodes.runtime.spawn(renew).await;
-                renewed.unwrap_or_else(|_| Err(EngineError::Unknown("it has ended".into())))
-            }
-            Request::Refresh { .. } => Ok(redlock.refresh(name)),
-            Request::Break { .. } => redlock.nodes.break_all(name, request).await,
-            Request::ClientGone { .. } | Request::Tick => {
-                redlock.nodes.broadcast(name, request).await.map(|_| Reply::Done)
-            }
-            Request::Resize { permits } => {
-                refuse_other_kinds(&Ask::Permits { take: 1, of: permits }).map(|()| Reply::Done)
-            }
-            Request::PoolAdd { .. } | Request::PoolRemove { .. } => {
-                refuse_other_kinds(&Ask::Any).map(|()| Reply::Done)
-            }
+    async fn acquire(
+        self: &Arc<Self>,
+        name: &Name,
+        acquire: Acquire,
+    ) -> Result<Reply, EngineError> {
+        if !self.unfenced {
+            return Err(EngineError::Unfenced);
         }
-    }
-}
-
-impl Engine for RedlockEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
-            let reply = self.carry_out(lock, request).await?;
-            Ok(Answer { reply, stamp: stamp(), more: false })
-        })
+        self.acquire(name, acquire).await
     }
 
-    fn watch(&self, name: &Name, owner: Owner) {
-        self.redlock.nodes.watch(name, owner);
+    async fn renew(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+        lease_ms: u64,
+    ) -> Result<Reply, EngineError> {
+        self.renew(name, owner, lease_ms).await
     }
 
-    fn unwatch(&self, owner: Owner) {
-        self.redlock.nodes.unwatch(owner);
+    async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
+        self.let_go(name, owner).await
     }
 
-    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(self.redlock.nodes.ping())
-    }
-
-    fn view<'a>(
-        &'a self,
-        lock: &'a Name,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.redlock.nodes.look_at(lock, waiters_max))
-    }
-
-    fn list<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-        after: Option<&'a Name>,
-        max: usize,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(self.redlock.nodes.look_at_all(pattern, after, max, waiters_max))
-    }
-
-    fn max_lease(&self) -> Duration {
-        self.links.max_lease
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        Guarantees {
-            fair: false,
-            fenced: false,
-            event_driven: false,
-            survives: Survives::MinorityOfServers,
-        }
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.links.close())
+    fn refresh(self: &Arc<Self>, name: &Name, _waiter_lease_ms: u64) -> Reply {
+        self.refresh(name)
     }
 }

@@ -1,0 +1,144 @@
+//! An engine over nodes: what is the same whatever decides.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use taketurns_core::{Acquire, Ask, ClientId, Name, Owner, Pattern, View};
+
+use super::super::{Answer, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp};
+use super::{Driver, Links, Members, Nodes, refuse_other_kinds, stamp};
+
+/// What decides who holds a lock on a majority of nodes.
+pub(crate) trait Decides: Driver {
+    const GUARANTEES: Guarantees;
+
+    fn acquire(
+        self: &Arc<Self>,
+        name: &Name,
+        acquire: Acquire,
+    ) -> impl Future<Output = Result<Reply, EngineError>> + Send;
+
+    fn renew(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+        lease_ms: u64,
+    ) -> impl Future<Output = Result<Reply, EngineError>> + Send;
+
+    fn release(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+    ) -> impl Future<Output = Result<Reply, EngineError>> + Send;
+
+    fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply;
+}
+
+/// Nodes and what decides over them, as one client sees them.
+pub(crate) struct Majority<D> {
+    driver: Arc<D>,
+    links: Links,
+}
+
+impl<D: Decides> Majority<D> {
+    /// Connects to the nodes.
+    pub(crate) async fn open(
+        members: Members,
+        client: ClientId,
+        drive: impl FnOnce(Arc<Nodes>) -> D,
+    ) -> Result<Box<dyn Engine>, EngineError> {
+        let (driver, links) = Links::open(members, client, drive).await?;
+        Ok(Box::new(Self { driver, links }))
+    }
+
+    fn nodes(&self) -> &Arc<Nodes> {
+        self.driver.nodes()
+    }
+
+    async fn carry_out(&self, name: &Name, request: Request) -> Result<Reply, EngineError> {
+        match request {
+            Request::Acquire(acquire) => {
+                refuse_other_kinds(&acquire.ask)?;
+                self.driver.acquire(name, acquire).await
+            }
+            Request::Release { owner, .. } => self.driver.release(name, owner).await,
+            Request::Renew { owner, lease_ms, .. } => {
+                // Whoever has a handle may ask from anywhere, also when the runtime that would answer
+                // has ended.
+                let (driver, name) = (self.driver.clone(), name.clone());
+                let renew = async move { driver.renew(&name, owner, lease_ms).await };
+                let renewed = self.nodes().runtime.spawn(renew).await;
+                renewed.unwrap_or_else(|_| Err(EngineError::Unknown("it has ended".into())))
+            }
+            Request::Refresh { waiter_lease_ms, .. } => {
+                Ok(self.driver.refresh(name, waiter_lease_ms))
+            }
+            Request::Break { .. } => self.nodes().break_all(name, request).await,
+            Request::ClientGone { .. } | Request::Tick => {
+                self.nodes().broadcast(name, request).await.map(|_| Reply::Done)
+            }
+            Request::Resize { permits } => {
+                refuse_other_kinds(&Ask::Permits { take: 1, of: permits }).map(|()| Reply::Done)
+            }
+            Request::PoolAdd { .. } | Request::PoolRemove { .. } => {
+                refuse_other_kinds(&Ask::Any).map(|()| Reply::Done)
+            }
+        }
+    }
+}
+
+impl<D: Decides> Engine for Majority<D> {
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+        Box::pin(async move {
+            let reply = self.carry_out(lock, request).await?;
+            Ok(Answer { reply, stamp: stamp(), more: false })
+        })
+    }
+
+    fn watch(&self, name: &Name, owner: Owner) {
+        self.nodes().watch(name, owner);
+    }
+
+    fn unwatch(&self, owner: Owner) {
+        self.nodes().unwatch(owner);
+    }
+
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
+        Box::pin(self.nodes().ping())
+    }
+
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
+        Box::pin(self.nodes().look_at(lock, waiters_max))
+    }
+
+    fn list<'a>(
+        &'a self,
+        pattern: &'a Pattern,
+        after: Option<&'a Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
+        Box::pin(self.nodes().look_at_all(pattern, after, max, waiters_max))
+    }
+
+    fn max_lease(&self) -> Duration {
+        self.links.max_lease
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        D::GUARANTEES
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        Box::pin(self.links.close())
+    }
+}
