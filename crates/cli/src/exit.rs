@@ -111,7 +111,7 @@ impl From<taketurns::Error> for Failure {
             )),
             taketurns::Error::InvalidLease { given, max } => Self::usage(format_args!(
                 "--lease {}: this store takes leases of up to {} s; ?max_lease=SECS in its URL \
-                 raises that",
+                 raises that (?timeout=SECS with protocol=zmutex)",
                 given.as_secs_f64(),
                 max.as_secs_f64()
             )),

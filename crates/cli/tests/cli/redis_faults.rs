@@ -218,4 +218,8 @@ fn a_lease_that_the_store_does_not_take_is_refused_with_what_it_takes() {
     let run = store.run(&["run", "--lease", "5.5", "door", "--", "true"]);
     run.failed(64, "--lease 5.5: this store takes leases of up to 5 s; ?max_lease=SECS");
     store.run(&["run", "--lease", "5", "door", "--", "true"]).quiet();
+    // Where max_lease= is refused, something else raises it.
+    let store = Store::at(format!("{}?protocol=zmutex&unfenced=ok&timeout=5", server.url()));
+    let run = store.run(&["run", "--lease", "5.5", "--pool", "jobs", "--", "true"]);
+    run.failed(64, "?timeout=SECS with protocol=zmutex");
 }

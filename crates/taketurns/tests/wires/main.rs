@@ -22,6 +22,7 @@ mod together;
 mod turns;
 mod zmutex;
 mod zmutex_faults;
+mod zmutex_odd;
 mod zmutex_strangers;
 
 use std::time::Duration;

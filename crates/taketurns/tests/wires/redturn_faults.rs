@@ -266,6 +266,36 @@ on_both! {
         });
     }
 
+    fn where_the_list_is_taken_away_nothing_of_those_who_waited_is_left(flavor: Flavor) {
+        let scene = Scene::new(flavor);
+        block_on(async {
+            let locks = scene.client().await;
+            scene.stands("orders", "a", 60_000);
+            let waiting = scene.waits(&locks, "orders", 2);
+            scene.server.cli(&["DEL", "orders"]);
+            holds(waiting).await.release().await.expect("held");
+            let fields = scene.server.cli(&["HKEYS", "tt:orders"]);
+            let fields = fields.array().expect("fields").iter().filter_map(|field| field.text());
+            let left: Vec<&str> = fields.filter(|field| field.starts_with('g')).collect();
+            assert_eq!(left, [""; 0]);
+        });
+    }
+
+    fn one_that_a_native_client_handed_the_lock_to_is_not_shown_as_waiting(flavor: Flavor) {
+        let scene = Scene::new(flavor);
+        block_on(async {
+            let (locks, native) = (scene.client().await, taketurns::connect(&scene.server.url()).await);
+            let guard = acquires(&native.expect("a server"), "orders").await;
+            let waiting = scene.waits(&locks, "orders", 1);
+            guard.release().await.expect("held");
+            let guard = holds(waiting).await;
+            let seen = locks.inspect("orders").await.expect("a server").expect("a lock");
+            assert_eq!((seen.holders.len(), seen.waiting), (1, 0));
+            guard.release().await.expect("held");
+            assert_eq!(foreign_keys(&scene.server), [""; 0]);
+        });
+    }
+
     fn who_only_tries_sees_a_dead_stranger_out_as_well(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {

@@ -63,6 +63,34 @@ on_both! {
         });
     }
 
+    fn what_is_of_another_type_hides_no_lock_from_those_who_look(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        block_on(async {
+            let native = soon("connecting", taketurns::connect(&server.url())).await.expect("a server");
+            // A lock that is called like what it is there for, and another.
+            let hash = acquires(&native, "hash").await;
+            assert_eq!(server.cli(&["HSET", "hash", "field", "value"]).int(), Some(1));
+            let free = acquires(&native, "free").await;
+            assert_eq!(server.cli(&["HSET", "unused", "field", "value"]).int(), Some(1));
+            for protocol in ["plain", "fairqueue", "redturn", "zmutex"] {
+                if protocol == "fairqueue" {
+                    assert_eq!(server.cli(&["HSET", "lock:unused", "field", "value"]).int(), Some(1));
+                    assert_eq!(server.cli(&["HSET", "lock:hash", "field", "value"]).int(), Some(1));
+                }
+                let locks = speaks(&server, protocol).await;
+                let listed = locks.list("*").await.expect("those that there are");
+                let names: Vec<String> = listed.iter().map(|(name, _)| name.to_string()).collect();
+                assert_eq!(names, ["free", "hash"], "{protocol}");
+                let seen = locks.inspect("hash").await.expect("a lock of ours").expect("one");
+                assert_eq!(seen.holders.len(), 1, "{protocol}");
+                let error = locks.inspect("unused").await.expect_err("nothing of ours");
+                assert!(error.to_string().contains(&format!("protocol={protocol}")), "{error}");
+            }
+            hash.release().await.expect("held");
+            free.release().await.expect("held");
+        });
+    }
+
     fn two_protocols_of_ours_on_one_name_are_told(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         const ALL: [&str; 4] = ["plain", "fairqueue", "redturn", "zmutex"];

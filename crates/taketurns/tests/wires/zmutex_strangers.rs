@@ -10,14 +10,14 @@ use super::zmutex::*;
 use super::*;
 
 /// A client of ours that does nothing by itself: it renews and refreshes nothing, as the dead do.
-async fn lifeless(server: &Server) -> Box<dyn Engine> {
+pub(crate) async fn lifeless(server: &Server) -> Box<dyn Engine> {
     let url = format!("{}?protocol=zmutex&unfenced=ok", server.url());
     let (wakes, _) = Wakes::channel();
     engine::open(&url, taketurns::ClientId::from_bits(7), wakes).await.expect("a server")
 }
 
 /// What it asks for, with a lease and a waiter lease of 700 ms.
-fn asks(owner: u128, ask: Ask) -> Request {
+pub(crate) fn asks(owner: u128, ask: Ask) -> Request {
     Request::Acquire(Acquire {
         owner: Owner::from_bits(owner),
         client: taketurns::ClientId::from_bits(7),

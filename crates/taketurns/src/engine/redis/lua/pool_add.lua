@@ -7,6 +7,7 @@ return step({ 'm' .. member }, function()
   local state = get('m' .. member)
   if in_use() and kind ~= 'p' then return kind_mismatch() end
   if not state and members.count >= MEMBERS_MAX then return 'X pool' end
+  if not state and gate.is_full() then return 'X pool' end
   kind = 'p'
   if not state then
     members.count = members.count + 1

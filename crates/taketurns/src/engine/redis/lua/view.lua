@@ -14,6 +14,7 @@ end
 
 local meta = redis.call('HMGET', key, 's', 'k', 't', 'r', 'z', 'e', 'h', 'q', 'm')
 meta = gate.meta(meta)
+if meta.err then return meta end -- gate.
 local quarantine = tonumber(meta[5]) or 0
 -- Of a clock that was set back since, as the next step will find.
 if quarantine > now + QUARANTINE_MAX then quarantine = now + MAX_LEASE end

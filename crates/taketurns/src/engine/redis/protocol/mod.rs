@@ -30,9 +30,11 @@ use crate::engine::{EngineError, Guarantees};
 pub(super) use tokens::Tokens;
 
 /// The parts that all gates have.
-const GATE: &str = include_str!("../lua/gates/gate.lua");
+const GATE: &str =
+    concat!(include_str!("../lua/gates/unreadable.lua"), include_str!("../lua/gates/gate.lua"));
 const MUTEX: &str = include_str!("../lua/gates/mutex.lua");
-const VIEW: &str = include_str!("../lua/gates/view.lua");
+const VIEW: &str =
+    concat!(include_str!("../lua/gates/unreadable.lua"), include_str!("../lua/gates/view.lua"));
 
 /// What a URL says of the wire to be spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 local lock_key, queue_key = KEYS[#KEYS - 1], KEYS[#KEYS]
 
 function find_strangers(meta)
-  local value = redis.call('GET', lock_key)
+  local value, waiting = redis.pcall('GET', lock_key), redis.pcall('LLEN', queue_key)
+  if type(value) == 'table' then return unreadable('a string', value) end
+  if type(waiting) == 'table' then return unreadable('a list', waiting) end
   if not value or is_ours(meta, value) or redis.call('HGET', KEYS[1], 'g' .. value) then
     return
   end

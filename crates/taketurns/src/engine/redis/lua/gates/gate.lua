@@ -14,13 +14,6 @@ local wire = {}
 
 local is_alien, gave_up
 
--- Why a key of the wire could not be read: there is something else, or we may not.
-local function unreadable(what, failed)
-  if not string.find(failed.err, 'WRONGTYPE', 1, true) then return failed end
-  return redis.error_reply('TTWIRE there is something else than ' .. what .. ' at a key of protocol='
-    .. PROTOCOL .. ': is it in use with another protocol?')
-end
-
 function gate.load()
   local protocol = get('gp')
   is_alien = protocol and protocol ~= PROTOCOL
@@ -118,11 +111,22 @@ local function stir(client)
   wakes[#wakes + 1] = { CHANNEL .. client, 'stirred ' .. key }
 end
 
+-- The first in line of those who live. The dead of a pool are there until something is offered to them.
+local function first_alive()
+  local place = queue.head
+  for _ = 1, STEP_MAX do
+    local w = place and waiter(place)
+    if not w or is_live(w.client) then return w end
+    place = after(queue, place)
+  end
+end
+
 -- Is there something of strangers to be remembered, though none of ours is there?
 function gate.remembers()
   return wire.remembers and wire.remembers()
 end
 
 function gate.finish()
-  if gave_up and gate.recheck and queue.head then stir(waiter(queue.head).client) end
+  local first = gave_up and gate.recheck and first_alive()
+  if first then stir(first.client) end
 end

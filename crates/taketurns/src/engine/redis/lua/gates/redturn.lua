@@ -138,7 +138,11 @@ end
 
 function wire.blocked(_, w)
   local first = advance(false)
-  if not head then return false end
+  if not head then
+    -- What it stood there with was taken away.
+    if w.place then del('gt' .. w.place) end
+    return false
+  end
   if first then
     if first.place ~= w.place then change_turns(w, first) end
     return false

@@ -2,7 +2,7 @@
 -- that has `gate` and a dot in it is for wires alone.
 
 local gate, strangers = {}, {}
--- Set by each wire; the second by those where strangers wait in line: how many are in it, and of each of
+-- Set by each wire. The first answers why it can't, if so; the second is set by those where strangers wait in line: how many are in it, and of each of
 -- the first so many whether it is a stranger.
 local find_strangers, find_waiters
 
@@ -21,9 +21,13 @@ local function is_ours(meta, id)
   return false
 end
 
--- A lock that only strangers use has no state of ours.
+-- A lock that only strangers use has no state of ours. One that has is shown, whatever else has its name.
 function gate.meta(meta)
-  find_strangers(meta)
+  local failed = find_strangers(meta)
+  if failed then
+    find_waiters = nil
+    return meta[1] and meta or failed
+  end
   local waiting = find_waiters and find_waiters(1) or 0
   if #strangers + waiting > 0 and not meta[1] then meta[1], meta[2], meta[4] = '0', KIND, RUN end
   return meta

@@ -12,6 +12,8 @@
 local set_key = KEYS[#KEYS]
 -- Names in the order of their scores, the one that is free for longest first; and the scores.
 local names, scores = {}, {}
+-- How many are in the set, whatever they are called.
+local size
 
 function wire.load()
   local rows = redis.pcall('ZRANGE', set_key, 0, MEMBERS_MAX, 'WITHSCORES')
@@ -19,6 +21,7 @@ function wire.load()
   if #rows > 2 * MEMBERS_MAX then
     return redis.error_reply('TTWIRE the sorted set has more than ' .. MEMBERS_MAX .. ' members')
   end
+  size = #rows / 2
   for i = 1, #rows, 2 do
     local name, score = rows[i], tonumber(rows[i + 1])
     -- No time can be added to a score without an end.
@@ -31,13 +34,21 @@ end
 -- By the one of two commands that strangers hear of as well as of the other, and hardly use: so ours
 -- know by the event that it was one of us, who told whom it concerns.
 local function write_score(name, score)
-  redis.call('ZINCRBY', set_key, string.format('%.17g', score - scores[name]), name)
+  local sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - scores[name]), name)
+  -- Next to a score that is no time, a time may be lost in rounding.
+  if tonumber(sum) ~= score then redis.call('ZADD', set_key, digits(score), name) end
   scores[name] = score
 end
 
 local function remove_from_set(name)
-  redis.call('ZREM', set_key, name)
+  size = size - redis.call('ZREM', set_key, name)
   scores[name] = nil
+end
+
+local function add_to_set(name)
+  size = size + redis.call('ZADD', set_key, 'NX', 0, name)
+  scores[name] = scores[name] or 0
+  set('gz' .. name, '-')
 end
 
 -- Has somebody taken or kept it within the timeout?
@@ -102,8 +113,8 @@ local function leave_to_others(name)
 end
 
 function gate.drop(h)
-  local _, owner = taken_by(h.member)
-  if is_alien or owner ~= h.owner then return end
+  -- Or the one of ours had it from whom a native client took it over.
+  if is_alien or not taken_by(h.member) then return end
   local had = give_up(h.member)
   if not scores[h.member] then
     -- It leaves the pool with its holder.
@@ -113,12 +124,15 @@ function gate.drop(h)
   end
 end
 
--- Takes a member that is free out of the pool.
+-- Takes a member out of the pool: at once, or when the native client lets go that has it.
 local function forget(name)
-  take_free(name)
-  del('m' .. name)
   del('gz' .. name)
-  members.count = members.count - 1
+  if take_free(name) then
+    del('m' .. name)
+    members.count = members.count - 1
+  else
+    set('m' .. name, 'l')
+  end
 end
 
 -- One that is in the set is one of ours, unless a native client removed it.
@@ -160,12 +174,15 @@ local function compare(name)
   if is_free and not scores[name] then forget(name) end
 end
 
+-- Could we not read the set any more with another one in it?
+function gate.is_full()
+  return size >= MEMBERS_MAX
+end
+
 -- One of ours that is not in the set was removed there, unless a native client added it.
 local function miss(name)
   if get('gz' .. name) then return true end
-  redis.call('ZADD', set_key, 'NX', 0, name)
-  scores[name] = 0
-  set('gz' .. name, '-')
+  if not gate.is_full() then add_to_set(name) end
 end
 
 local function find_missing()
@@ -215,7 +232,8 @@ function gate.catch_up()
     members.offer = members.head
     del('go')
   end
-  look_for(waiter(queue.head))
+  local first = first_alive()
+  if first then look_for(first) end
 end
 
 -- What is closed now was passed by. A native client, to whom it is free, would never offer it again.
@@ -273,9 +291,7 @@ end
 
 function gate.add(name)
   set('gp', PROTOCOL)
-  redis.call('ZADD', set_key, 'NX', 0, name)
-  scores[name] = scores[name] or 0
-  set('gz' .. name, '-')
+  add_to_set(name)
 end
 
 -- One that was to leave stays.

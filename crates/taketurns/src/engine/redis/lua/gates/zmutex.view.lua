@@ -3,7 +3,8 @@ local read_us = clock()
 
 -- Those of the set who hold a member, and are none of ours. A set that only strangers use is shown, too.
 function find_strangers(meta)
-  local rows = redis.call('ZRANGE', KEYS[#KEYS], 0, MEMBERS_MAX - 1, 'WITHSCORES')
+  local rows = redis.pcall('ZRANGE', KEYS[#KEYS], 0, MEMBERS_MAX - 1, 'WITHSCORES')
+  if rows.err then return unreadable('a sorted set', rows) end
   for i = 1, #rows, 2 do
     local name, score = rows[i], tonumber(rows[i + 1])
     if is_name(name) and score > -math.huge then
