@@ -260,6 +260,21 @@ on_both! {
         });
     }
 
+    fn a_stranger_is_seen_whatever_its_token(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            let guard = acquires(&ours, "orders").await;
+            let waiting = begins_to_wait(&server, &ours);
+            server.cli(&["RPUSH", QUEUE, "p"]);
+            let view = ours.inspect("orders").await.expect("a server").expect("a lock");
+            let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a stranger").collect();
+            assert_eq!(who, [false, true]);
+            waiting.abort();
+            drop(guard);
+        });
+    }
+
     fn what_is_not_of_the_wire_is_named_and_left_alone(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {

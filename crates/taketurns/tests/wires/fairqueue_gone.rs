@@ -18,6 +18,20 @@ on_both! {
         });
     }
 
+    fn a_stranger_that_died_is_seen_out_also_by_those_who_only_try(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            server.cli(&["RPUSH", QUEUE, "dead"]);
+            let has_it = async {
+                while is_busy(&ours, "orders").await {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            };
+            soon("a try", has_it).await;
+        });
+    }
+
     fn a_call_that_nobody_hears_goes_by_itself(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {

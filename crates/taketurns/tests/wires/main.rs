@@ -4,7 +4,9 @@
 mod fairqueue;
 mod fairqueue_calls;
 mod fairqueue_gone;
+mod first;
 mod moves;
+mod native;
 #[path = "../support/patience.rs"]
 mod patience;
 mod plain;

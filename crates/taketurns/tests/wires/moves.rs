@@ -7,13 +7,11 @@
 //!   native                 ██████████
 //! ```
 
-use std::time::Instant;
-
 use taketurns_servers::foreign::{Config, Kind};
 use taketurns_servers::turns::check;
 use taketurns_servers::{Flavor, on_both};
 
-use super::together::{Ours, TTL, a_mutex, any_member, seconds, strangers};
+use super::together::{Ends, Ours, TTL, a_mutex, after, any_member, seconds, strangers};
 use super::*;
 
 /// The three ways to the same locks.
@@ -38,26 +36,27 @@ impl Fleet<'_> {
             ..Config::new("theirs", self.servers.iter().map(Server::url))
         };
         let (locks, take) = (&["orders"][..], self.take);
-        let ours = |who, url, from: f64, until: f64| Ours {
-            who,
-            url,
-            locks,
-            take,
-            from: from * unit,
-            until: until * unit,
-        };
-        let wired = ours("wired", &self.wired, 1.0, 6.0);
-        let native = ours("native", &self.native, 4.0, 8.0);
+        let wired = Ours { who: "wired", url: &self.wired, locks, take };
+        let native = Ours { who: "native", url: &self.native, locks, take };
+        let (wired_end, native_end) = (Ends::default(), Ends::default());
         let foreign = strangers(self.strangers, &config);
-        let began = Instant::now();
         let turns = block_on(async {
             let strangers = tokio::task::spawn_blocking(|| foreign.turns());
             let rest = async {
                 // Step 3 comes after step 2: no stranger is left.
                 let strangers = strangers.await.expect("no panic").expect("nobody lost a lock");
-                (strangers, native.turns(began).await)
+                let time = async {
+                    after(2.0 * unit, &wired_end).await;
+                    after(2.0 * unit, &native_end).await;
+                };
+                let (native, ()) = tokio::join!(native.turns(&native_end), time);
+                (strangers, native)
             };
-            let (wired, (strangers, native)) = tokio::join!(wired.turns(began), rest);
+            let wired = async {
+                tokio::time::sleep(Duration::from_secs_f64(unit)).await;
+                wired.turns(&wired_end).await
+            };
+            let (wired, (strangers, native)) = tokio::join!(wired, rest);
             [strangers, wired, native].concat()
         });
         check(&turns);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use taketurns_servers::{Flavor, Server, eventually, on_both};
+use taketurns_servers::{Clock, Flavor, Server, eventually, on_both};
 
 use super::*;
 
@@ -153,6 +153,31 @@ on_both! {
             for _ in 0..3 {
                 eventually("a stranger gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
             }
+        });
+    }
+
+    fn who_polls_is_not_starved_when_the_clock_is_set_back(flavor: Flavor) {
+        let clock = Clock::ahead(3_600).expect("a clock");
+        let server = Server::builder(flavor).clock(&clock).start().expect("a server");
+        block_on(async {
+            for _ in 0..4 {
+                let locks = speaks(&server, "plain").await;
+                tokio::spawn(async move {
+                    loop {
+                        let guard = acquires(&locks, "orders").await;
+                        tokio::time::sleep(Duration::from_millis(3)).await;
+                        let _ = guard.release().await;
+                    }
+                });
+            }
+            // Since when strangers have had no chance.
+            eventually("they hand it over", || {
+                let courtesy = server.cli(&["HGET", "tt:orders", "gc"]);
+                (courtesy.text()?.split(' ').nth(1)? != "0").then_some(())
+            })
+            .expect("a hand-over");
+            clock.set(0).expect("set");
+            eventually("a stranger gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
         });
     }
 

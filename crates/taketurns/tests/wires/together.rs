@@ -2,7 +2,8 @@
 //! touched. `WIRES_SECONDS=60` for longer than is good for every day.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use taketurns_servers::foreign::{Config, Foreign, Kind};
 use taketurns_servers::turns::{Turn, Turns, check, least_turns};
@@ -54,9 +55,15 @@ pub(crate) struct Ours<'a> {
     pub(crate) locks: &'a [&'a str],
     /// What they take of a lock.
     pub(crate) take: fn(&Locks, &str) -> Acquire,
-    /// When they begin and end.
-    pub(crate) from: f64,
-    pub(crate) until: f64,
+}
+
+/// It has come to an end.
+pub(crate) type Ends = Arc<AtomicBool>;
+
+/// Something that ends after so long.
+pub(crate) async fn after(seconds: f64, ends: &Ends) {
+    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+    ends.store(true, Ordering::Relaxed);
 }
 
 impl Ours<'_> {
@@ -64,20 +71,18 @@ impl Ours<'_> {
         (0..8).map(|number| format!("{}-{number}", self.who)).collect()
     }
 
-    /// They take turns all the time.
-    pub(crate) async fn turns(&self, began: Instant) -> Vec<Turn> {
-        let at = |seconds| began + Duration::from_secs_f64(seconds);
-        let (from, until, take) = (at(self.from), at(self.until), self.take);
-        tokio::time::sleep_until(from.into()).await;
+    /// They take turns all the time, until it ends.
+    pub(crate) async fn turns(&self, ends: &Ends) -> Vec<Turn> {
+        let take = self.take;
         let noted = Arc::new(Turns::default());
         let mut clients = Vec::new();
         for (number, who) in self.everyone().into_iter().enumerate() {
             let client = soon("connecting", taketurns::connect(self.url)).await.expect("a server");
-            let noted = noted.clone();
+            let (noted, ends) = (noted.clone(), ends.clone());
             let names: Vec<String> = self.locks.iter().map(ToString::to_string).collect();
             clients.push(tokio::spawn(async move {
                 let mut round = number;
-                while Instant::now() < until {
+                while !ends.load(Ordering::Relaxed) {
                     let acquire = take(&client, &names[round % names.len()]).lease(TTL);
                     let guard = soon("an acquire", acquire).await.expect("the lock");
                     round += 1;
@@ -152,15 +157,10 @@ impl Meeting<'_> {
     pub(crate) fn takes_place(&self, config: &Config, may_stay: fn(&str) -> bool) {
         self.servers.iter().for_each(put_bystanders);
         let foreign = strangers(self.kind, config);
-        let ours = Ours {
-            who: "ours",
-            url: self.url,
-            locks: &LOCKS,
-            take: self.take,
-            from: 0.0,
-            until: config.seconds,
-        };
-        let mut turns = block_on(ours.turns(Instant::now()));
+        let ours = Ours { who: "ours", url: self.url, locks: &LOCKS, take: self.take };
+        let ends = Ends::default();
+        let (mut turns, ()) =
+            block_on(async { tokio::join!(ours.turns(&ends), after(config.seconds, &ends)) });
         turns.extend(foreign.turns().expect("nobody lost a lock before its time"));
         // Who stands in no queue may be unlucky for some seconds, but not for a minute: strangers who poll,
         // and ours where they poll too.

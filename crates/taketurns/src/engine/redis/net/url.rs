@@ -163,6 +163,12 @@ impl Config {
                     .into(),
             );
         }
+        if protocol.wire.has_keys_like(&self.prefix) {
+            return Err(format!(
+                "with this protocol, the prefix can't be {}: our own keys would be the wire's",
+                self.prefix
+            ));
+        }
         // The module's locks have no gate.
         self.native = Native::Off;
         Ok(self)

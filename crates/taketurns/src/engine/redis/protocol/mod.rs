@@ -112,6 +112,13 @@ impl Wire {
         if self == Self::Redturn { redturn::heard(message) } else { Vec::new() }
     }
 
+    /// Is it the lock's name behind this prefix that one of its keys is?
+    pub(super) fn has_keys_like(self, prefix: &str) -> bool {
+        let name = Name::new("x").expect("a name");
+        let own = format!("{prefix}{name}").into_bytes();
+        (self.form().keys)(&name).contains(&own)
+    }
+
     /// The longest lease, where it is the wire that says.
     pub(crate) fn max_lease(self) -> Option<Duration> {
         match self {

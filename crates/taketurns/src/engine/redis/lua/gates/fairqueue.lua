@@ -112,6 +112,11 @@ function wire.blocked(owner)
   return is_left_to_others()
 end
 
+-- May one of ours pass that holds already?
+function wire.is_open()
+  return not value or is_ours(value)
+end
+
 function wire.take(owner, deadline)
   local id = wire_id(owner)
   if get('g' .. id) then take_out_of_line(id, 1) end
@@ -162,4 +167,9 @@ end
 function wire.evict()
   open()
   if is_strangers_turn() then call_head() end
+end
+
+-- Those who only try would never see a stranger out.
+function wire.remembers()
+  return get('gn')
 end

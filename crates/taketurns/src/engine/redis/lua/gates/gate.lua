@@ -12,6 +12,7 @@ gate.recheck = nil
 -- Asked of a wire by what follows.
 local wire = {}
 
+-- Whether one of ours gave back the lock, or its place: then somebody else may be the first in line.
 local is_alien, gave_up
 
 function gate.load()
@@ -79,7 +80,8 @@ local function leave_room()
   if queue.count == 0 then
     set_courtesy(0, 0, unused)
   else
-    since = since == 0 and now or since
+    -- Not since a time that a clock set back has yet to come to.
+    if since == 0 or since > now then since = now end
     local patience = unused == 0 and 0 or 100 * 2 ^ unused
     if now - since >= patience then
       set_courtesy(now + GAP, 0, unused)

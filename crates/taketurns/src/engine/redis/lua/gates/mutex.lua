@@ -12,18 +12,24 @@ function gate.blocked(w)
   return (w.comes_by_wire or comes_by_wire(w.owner)) and wire.blocked(w.owner, w)
 end
 
-function gate.take(h)
-  if h.handed then
-    if not comes_by_wire(h.owner) then return end
-    del('gw' .. h.owner)
-  end
+local function pass(h)
+  if comes_by_wire(h.owner) then del('gw' .. h.owner) end
   set('gp', PROTOCOL)
   set('g', h.owner)
   wire.take(h.owner, h.deadline, h)
 end
 
+function gate.take(h)
+  if not h.handed or comes_by_wire(h.owner) then pass(h) end
+end
+
 function gate.keep(h)
-  if get('g') == h.owner then wire.keep(h.owner, h.deadline, h) end
+  if get('g') == h.owner then
+    wire.keep(h.owner, h.deadline, h)
+  elseif comes_by_wire(h.owner) and wire.is_open() then
+    -- A native client handed it over, and knew no gate. From now on strangers are kept out.
+    pass(h)
+  end
 end
 
 local function let_go(owner)
@@ -50,6 +56,7 @@ function gate.stand(w)
 end
 
 function gate.leave(w)
+  gave_up = true
   if not comes_by_wire(w.owner) then return end
   del('gw' .. w.owner)
   if wire.leave then wire.leave(w.owner, w) end

@@ -21,6 +21,11 @@ function wire.blocked()
   return is_left_to_others()
 end
 
+-- May one of ours pass that holds already?
+function wire.is_open()
+  return not value
+end
+
 function wire.take(owner, deadline)
   value = wire_id(owner)
   redis.call('SET', lock_key, value, 'PXAT', deadline)

@@ -153,6 +153,16 @@ function wire.blocked(_, w)
   return true
 end
 
+-- May one of ours pass that holds already? Then it comes before those who wait.
+function wire.is_open()
+  local first = advance(false)
+  if first then
+    redis.call('LPUSH', list, '')
+    head = ''
+  end
+  return first or not head
+end
+
 function wire.holds()
   return head and head == get('gh')
 end

@@ -97,8 +97,11 @@ function gate.take(h)
 end
 
 function gate.keep(h)
+  if is_alien then return end
   local _, owner = taken_by(h.member)
-  if not is_alien and owner == h.owner then gate.take(h) end
+  -- A native client handed it over, and knew no gate. From now on strangers are kept out.
+  local is_open = get('gz' .. h.member) == '-' and not is_fresh(h.member)
+  if owner == h.owner or is_open then gate.take(h) end
 end
 
 -- Leaves a member to strangers for a while, if that is due and one of ours would have it else.
@@ -246,7 +249,9 @@ function gate.stand(w)
   look_for(w)
 end
 
-function gate.leave() end
+function gate.leave()
+  gave_up = true
+end
 
 -- When it is worth looking at a stranger's member again: it may be given back at any time, and is free
 -- in the end.

@@ -149,6 +149,8 @@ const BAD: &[(&str, &str)] = &[
     ("redis://h?protocol=plain&unfenced=no", "only be ok"),
     ("redis://h?unfenced=ok", "only for a protocol="),
     ("redis://h?protocol=plain&prefix=", "can't be empty"),
+    ("redis://h?protocol=fairqueue&prefix=lock:", "can't be lock:"),
+    ("redis://h?protocol=fairqueue&prefix=lock-queue:", "can't be lock-queue:"),
     ("redis+cluster://h?protocol=fairqueue", "fairqueue has no Cluster"),
     ("redis://h?protocol=plain&module=required", "exclude each other"),
     ("redis://h?protocol=zmutex&timeout=0", "timeout is in seconds, from 1 to 86400"),

@@ -1,0 +1,99 @@
+//! Whoever comes to be the first in line because the one before it gave up: from then on it is the one
+//! to ask whether strangers are still in the way.
+
+use std::time::{Duration, Instant};
+
+use taketurns_servers::{Flavor, on_both};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// So long that whoever is not told that it is the first finds out too late: after a third of it.
+const WAITER_LEASE: Duration = Duration::from_secs(60);
+/// Much less than that, and much more than it takes.
+const TOO_LATE: Duration = Duration::from_secs(15);
+/// Longer than ours hand the lock on among themselves before they leave it to strangers for a moment.
+const STRETCH: Duration = Duration::from_secs(1);
+
+struct Line {
+    server: Server,
+    protocol: &'static str,
+    take: fn(&Locks) -> Acquire,
+}
+
+impl Line {
+    fn new(flavor: Flavor, protocol: &'static str) -> Self {
+        let server = Server::start(flavor).expect("a server");
+        Self { server, protocol, take: |locks| locks.mutex("orders").acquire() }
+    }
+
+    /// A client of its own waits, the last in a line of so many.
+    async fn begins_to_wait(&self, count: u32) -> JoinHandle<Guard> {
+        let waiting = self.begins().await;
+        waits(&self.server, "orders", count);
+        waiting
+    }
+
+    async fn begins(&self) -> JoinHandle<Guard> {
+        let url = format!("{}?protocol={}&unfenced=ok", self.server.url(), self.protocol);
+        let connect = Connect::new(&url).waiter_lease(WAITER_LEASE);
+        let locks = soon("connecting", connect.open()).await.expect("a server");
+        let take = self.take;
+        tokio::spawn(async move {
+            soon("an acquire", take(&locks).lease(LEASE)).await.expect("the lock")
+        })
+    }
+
+    /// The first in line gives up while strangers are in its way, and the next does not wait for long.
+    async fn the_next_is_told(&self, guard: Guard) {
+        let first = self.begins_to_wait(1).await;
+        let second = self.begins_to_wait(2).await;
+        guard.release().await.expect("held");
+        first.abort();
+        // Should it have had its turn by now, that is over, too.
+        drop(first);
+        let began = Instant::now();
+        drop(soon("its turn", second).await.expect("no panic"));
+        assert!(began.elapsed() < TOO_LATE, "it found out by itself: {:?}", began.elapsed());
+    }
+
+    /// The same while the lock is left to strangers.
+    async fn the_next_is_told_of_a_gap(&self) {
+        let guard = soon("a turn", self.begins().await).await.expect("no panic");
+        let next = self.begins_to_wait(1).await;
+        guard.release().await.expect("held");
+        let guard = soon("a turn", next).await.expect("no panic");
+        tokio::time::sleep(STRETCH).await;
+        self.the_next_is_told(guard).await;
+    }
+}
+
+on_both! {
+    fn on_plain_it_hears_of_a_lock_that_was_left_to_strangers(flavor: Flavor) {
+        block_on(async { Line::new(flavor, "plain").the_next_is_told_of_a_gap().await });
+    }
+
+    fn on_zmutex_it_hears_of_a_member_that_was_left_to_strangers(flavor: Flavor) {
+        let line = Line { take: |locks| locks.pool("orders").any(), ..Line::new(flavor, "zmutex") };
+        line.server.cli(&["ZADD", "orders", "0", "a"]);
+        block_on(async { line.the_next_is_told_of_a_gap().await });
+    }
+
+    fn on_fairqueue_it_hears_of_a_stranger_that_was_called_in_vain(flavor: Flavor) {
+        let line = Line::new(flavor, "fairqueue");
+        block_on(async {
+            let guard = soon("a turn", line.begins().await).await.expect("no panic");
+            line.server.cli(&["RPUSH", "lock-queue:orders", "dead"]);
+            line.the_next_is_told(guard).await;
+        });
+    }
+
+    fn on_redturn_it_hears_of_a_stranger_that_hears_nothing(flavor: Flavor) {
+        let line = Line::new(flavor, "redturn");
+        block_on(async {
+            let guard = soon("a turn", line.begins().await).await.expect("no panic");
+            line.server.cli(&["RPUSH", "orders", "dead:nobody:60000"]);
+            line.the_next_is_told(guard).await;
+        });
+    }
+}
