@@ -15,7 +15,7 @@ use super::*;
 /// For how long.
 pub(crate) fn seconds() -> f64 {
     let text = std::env::var("WIRES_SECONDS").ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(6.0)
+    text.and_then(|text| text.parse().ok()).unwrap_or(5.0)
 }
 
 const LOCKS: [&str; 2] = ["orders", "invoices/7"];

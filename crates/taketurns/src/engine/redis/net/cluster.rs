@@ -206,6 +206,7 @@ impl Cluster {
             failure,
             Failure::Broken(_)
                 | Failure::NoCommand(_)
+                | Failure::Unsupported(_)
                 | Failure::WrongType(_)
                 | Failure::NoScript
                 | Failure::Reverify

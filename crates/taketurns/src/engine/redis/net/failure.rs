@@ -6,6 +6,7 @@
 //!   connection lost, no reply Unknown       may have been carried out: never sent again here
 //!   -NOPERM, -OOM, …          Broken        was not, and never will be
 //!   -ERR unknown command      NoCommand     the same: the server is too old, or lacks a module
+//!   -TTSTRANGER               Unsupported   the same
 //!   -WRONGTYPE                WrongType     was not: it may be asked in another way
 //!   -NOSCRIPT, TTVERIFY, -MOVED, -ASK       was not: do something, then send it again
 //! ```
@@ -35,6 +36,8 @@ pub(crate) enum Failure {
     Broken(String),
     /// Not carried out: the server does not know such a command.
     NoCommand(String),
+    /// Not carried out: there is no way to do that here.
+    Unsupported(String),
     /// Not carried out: what is at the key is of another type.
     WrongType(String),
     /// The server does not know the script.
@@ -83,6 +86,11 @@ impl Failure {
         match code {
             "NOSCRIPT" => Self::NoScript,
             code if code.starts_with("TTVERIFY") => Self::Reverify,
+            "TTSTRANGER" => Self::Unsupported(
+                "the holder is a stranger, who can't be told to stop. To take the lock away at once \
+                 (break --now) is what can be done"
+                    .to_owned(),
+            ),
             "TTWIRE" => broken(&format!("has it otherwise: {}", harmless("ERR", detail))),
             "MOVED" | "ASK" => redirect(code, detail)
                 .unwrap_or_else(|| broken("sent a redirection that can't be read")),
@@ -153,6 +161,7 @@ impl From<Failure> for EngineError {
                 Self::Unreachable(why)
             }
             Failure::Unknown(why) => Self::Unknown(why),
+            Failure::Unsupported(why) => Self::Unsupported(why),
             Failure::Broken(why) | Failure::NoCommand(why) | Failure::WrongType(why) => {
                 Self::Broken(why)
             }

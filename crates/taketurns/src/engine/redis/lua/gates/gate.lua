@@ -33,8 +33,7 @@ function gate.alien()
 end
 
 function gate.cannot_be_told()
-  return redis.error_reply('TTWIRE its holder is a stranger, who can not be told: only what takes the '
-    .. 'lock away at once breaks it')
+  return redis.error_reply('TTSTRANGER its holder can not be told')
 end
 
 -- What stands for an owner where others can read it.
