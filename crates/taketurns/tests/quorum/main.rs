@@ -14,6 +14,8 @@ mod costs;
 mod forgetting;
 #[path = "../support/history.rs"]
 mod history;
+#[path = "../support/nemesis.rs"]
+mod nemesis;
 mod nodes;
 mod order;
 #[path = "../support/patience.rs"]

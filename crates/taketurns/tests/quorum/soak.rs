@@ -17,6 +17,7 @@ use taketurns_servers::{Proxy, Server};
 
 use crate::cancelled::scattered;
 use crate::history::{History, turn};
+use crate::nemesis::{EVERY, faults, strike};
 use crate::nodes::{Nodes, connect, nothing_is_left};
 use crate::patience::{block_on, soon};
 
@@ -24,18 +25,6 @@ const CLIENTS: usize = 20;
 const HOLD: Duration = Duration::from_millis(2);
 const LEASE: Duration = Duration::from_secs(2);
 const MAX_LEASE: Duration = Duration::from_secs(3);
-/// One fault follows the other.
-const EVERY: Duration = Duration::from_secs(2);
-
-/// Which two, by turns.
-const PAIRS: [[usize; 2]; 5] = [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]];
-
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Kill,
-    Stop,
-    Cut,
-}
 
 /// What the clients have done so far.
 #[derive(Default)]
@@ -125,36 +114,10 @@ async fn look_in(locks: Locks, client: u64, common: Arc<Common>) {
     }
 }
 
-/// Two nodes are out for a while.
-async fn strike(fault: Fault, pair: [(&Server, &Proxy); 2]) {
-    for (server, proxy) in pair {
-        match fault {
-            Fault::Kill => {
-                server.kill();
-                server.restart().expect("it comes back");
-            }
-            Fault::Stop => server.pause(),
-            Fault::Cut => {
-                proxy.refuse(true).expect("a port");
-                proxy.cut();
-            }
-        }
-    }
-    tokio::time::sleep(EVERY).await;
-    for (server, proxy) in pair {
-        match fault {
-            Fault::Kill => {}
-            Fault::Stop => server.resume(),
-            Fault::Cut => proxy.refuse(false).expect("its port"),
-        }
-    }
-}
-
 #[test]
 fn with_two_of_five_servers_out_at_any_time_twenty_clients_take_turns() {
     let seconds = std::env::var("QUORUM_SOAK_SECONDS").ok();
     let seconds = seconds.map_or(8, |text| text.parse().expect("a number of seconds"));
-    let strikes = Duration::from_secs(seconds).as_millis() / EVERY.as_millis();
     let nodes = Nodes::with_max_lease(5, MAX_LEASE);
     let start = |server: &Server| Proxy::start(server.port()).expect("a port");
     let proxies: Vec<Proxy> = nodes.servers.iter().map(start).collect();
@@ -172,9 +135,7 @@ fn with_two_of_five_servers_out_at_any_time_twenty_clients_take_turns() {
         let calm = common.during(tokio::time::sleep(EVERY * (1 + seconds as u32 / 24))).await;
         calm.say("calm");
         let struck = common.during(async {
-            let faults = [Fault::Kill, Fault::Stop, Fault::Cut].into_iter().cycle();
-            let pairs = PAIRS.iter().cycle().flat_map(|pair| [pair; 3]);
-            for (fault, pair) in faults.zip(pairs).take(strikes as usize) {
+            for (fault, pair) in faults(seconds) {
                 let both = pair.map(|node| (&nodes.servers[node], &proxies[node]));
                 let spell = common.during(strike(fault, both)).await;
                 spell.say(&format!("  {fault:?} {pair:?}"));

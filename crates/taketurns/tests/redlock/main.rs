@@ -9,6 +9,8 @@
 
 mod cancelled;
 mod faults;
+#[path = "../support/nemesis.rs"]
+mod nemesis;
 mod nodes;
 #[path = "../support/patience.rs"]
 mod patience;
@@ -16,3 +18,5 @@ mod refused;
 mod soak;
 mod subsets;
 mod tenure;
+#[path = "../support/turns.rs"]
+mod turns;
