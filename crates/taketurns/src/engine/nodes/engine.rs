@@ -52,6 +52,12 @@ impl<D: Decides> Majority<D> {
         Ok(Box::new(Self { driver, links }))
     }
 
+    /// What is seen of a lock. Where nobody queues on a node, who has some votes and no majority does not
+    /// wait there: it is about to give them back.
+    fn shown(view: View) -> View {
+        if D::GUARANTEES.fair { view } else { View { waiting: 0, waiters: Vec::new(), ..view } }
+    }
+
     fn nodes(&self) -> &Arc<Nodes> {
         self.driver.nodes()
     }
@@ -117,7 +123,10 @@ impl<D: Decides> Engine for Majority<D> {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.nodes().look_at(lock, waiters_max))
+        Box::pin(async move {
+            let view = self.nodes().look_at(lock, waiters_max).await?;
+            Ok(view.map(Self::shown))
+        })
     }
 
     fn list<'a>(
@@ -127,7 +136,10 @@ impl<D: Decides> Engine for Majority<D> {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(self.nodes().look_at_all(pattern, after, max, waiters_max))
+        Box::pin(async move {
+            let views = self.nodes().look_at_all(pattern, after, max, waiters_max).await?;
+            Ok(views.into_iter().map(|(name, view)| (name, Self::shown(view))).collect())
+        })
     }
 
     fn max_lease(&self) -> Duration {

@@ -104,3 +104,18 @@ async fn whoever_does_not_say_that_it_knows_of_no_tokens_gets_nothing() {
     assert_eq!(error.kind(), crate::ErrorKind::Unfenced, "{error}");
     nodes.are_free("a").await;
 }
+
+#[tokio::test]
+async fn who_has_some_votes_and_no_majority_is_not_shown_as_waiting() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.connect().await;
+    let guard = locks.mutex("a").acquire().await.expect("free");
+    guard.release().await.expect("held");
+    let node = Connect::engine(MemoryStore::named(&nodes.0[2])).open().await.expect("a store");
+    let vote = node.mutex("a").acquire().await.expect("free");
+    for _ in 0..20 {
+        let view = locks.inspect("a").await.expect("a store").unwrap_or_default();
+        assert_eq!((view.holders.len(), view.waiting), (0, 0), "{view:?}");
+    }
+    vote.release().await.expect("held");
+}
