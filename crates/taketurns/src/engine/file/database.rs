@@ -78,7 +78,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, EngineError> {
             path,
             format!(
                 "the store has format {version}, this program format {VERSION}; use the same release \
-                 everywhere"
+                 everywhere, or another file (and remove this one once nobody uses it)"
             ),
         ));
     }
