@@ -1,0 +1,242 @@
+//! One thing that happened.
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened. In a file it is one line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in µs on the one clock of the history.
+    pub at_us: u64,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+///
+/// Who notes something notes it so that too little is claimed rather than too much: what began, after
+/// it was certain; what ends, before it is said to anybody. An operation is one acquire and all that
+/// comes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum What {
+    /// The first event of every history.
+    Begins {
+        /// What was tried, for people.
+        title: String,
+        /// All locks there are.
+        locks: Vec<Lock>,
+        /// For how long a place in a queue outlives its client.
+        waiter_lease_us: u64,
+        /// No lease is longer.
+        max_lease_us: u64,
+    },
+    /// An acquire is about to be called.
+    Asked {
+        /// A number that no other operation has.
+        op: u64,
+        /// Whose it is.
+        client: u32,
+        /// The lock's name.
+        lock: String,
+        /// What is wanted.
+        ask: Ask,
+        /// Will it wait for as long as it takes?
+        endless: bool,
+    },
+    /// The acquire has returned a guard.
+    Granted {
+        /// Whose.
+        op: u64,
+        /// The guard's token, unless the wire has none.
+        token: Option<u64>,
+        /// Which member of a pool it is.
+        member: Option<String>,
+        /// When the guard says that it is over, unless it is renewed.
+        until_us: u64,
+    },
+    /// The holder asked its guard. The time is that of before it asked.
+    Checked {
+        /// Whose.
+        op: u64,
+        /// When the guard says that it is over; `None` if it says that it is lost.
+        until_us: Option<u64>,
+    },
+    /// The guard said that it is lost, without being asked.
+    Lost {
+        /// Whose.
+        op: u64,
+        /// Why.
+        cause: String,
+    },
+    /// The holder is about to give it back: from here on it claims nothing.
+    Releases {
+        /// Whose.
+        op: u64,
+    },
+    /// The release has been answered.
+    Released {
+        /// Whose.
+        op: u64,
+        /// The kind of error, if it was one. What is not known is one of them.
+        error: Option<String>,
+    },
+    /// The acquire has returned without a guard.
+    Failed {
+        /// Whose.
+        op: u64,
+        /// The kind of error.
+        error: String,
+    },
+    /// The acquire's future was dropped.
+    Cancelled {
+        /// Whose.
+        op: u64,
+    },
+    /// A resource was written to by the holder, or by who takes itself for it.
+    Wrote {
+        /// By whom.
+        op: u64,
+        /// Does the resource look at tokens?
+        fenced: bool,
+        /// Did it let the write through?
+        accepted: bool,
+        /// Was it changed by another since the writer read it?
+        stale: bool,
+    },
+    /// Somebody looked at a queue.
+    Line {
+        /// Of this lock.
+        lock: String,
+        /// The operations that wait, the next one first.
+        ops: Vec<u64>,
+    },
+    /// The keeper of the lock gave the operation a place in the queue. Only a simulation knows.
+    Placed {
+        /// Whom.
+        op: u64,
+    },
+    /// The keeper heard nothing of the client for a waiter lease. Only a simulation knows.
+    Lapsed {
+        /// Whose place.
+        op: u64,
+    },
+    /// The keeper granted the lock. Only a simulation knows.
+    Minted {
+        /// To whom.
+        op: u64,
+        /// With this token.
+        token: u64,
+        /// Which member of a pool.
+        member: Option<String>,
+    },
+    /// The keeper was told that the operation is over. Only a simulation knows.
+    Freed {
+        /// Which.
+        op: u64,
+    },
+    /// The keeper forgot what it knew, or some of it. Only a simulation knows.
+    Forgot,
+    /// A client is gone without a word.
+    Died {
+        /// Which.
+        client: u32,
+    },
+    /// A client is stopped.
+    Paused {
+        /// Which.
+        client: u32,
+    },
+    /// It goes on.
+    Resumed {
+        /// Which.
+        client: u32,
+    },
+    /// Something goes wrong.
+    Fault {
+        /// What, such as `kill -9`.
+        kind: String,
+        /// To whom, such as `node 2`.
+        on: String,
+        /// The guarantees that are not given while it lasts, and until the longest lease after it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        excuses: Vec<crate::Guarantee>,
+    },
+    /// That is over.
+    Mended {
+        /// What.
+        kind: String,
+        /// To whom.
+        on: String,
+    },
+    /// From here on nothing goes wrong any more: everybody who waits must get its turn.
+    Calm,
+    /// Something was left behind in the end.
+    Left {
+        /// What.
+        thing: String,
+    },
+}
+
+/// A lock and what may be held of it at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One holder.
+    Mutex,
+    /// Many readers or one writer.
+    Rwlock,
+    /// So many permits.
+    Semaphore(u32),
+    /// Members with a holder each.
+    Pool,
+}
+
+/// What is wanted of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// A mutex.
+    Mutex,
+    /// A lock to read under.
+    Read,
+    /// A lock to write under.
+    Write,
+    /// So many permits.
+    Permits(u32),
+    /// Any member of a pool.
+    Any,
+    /// This member.
+    Member(String),
+}
+
+impl What {
+    /// The operation that it is about, if it is about one.
+    pub fn op(&self) -> Option<u64> {
+        match self {
+            Self::Asked { op, .. }
+            | Self::Granted { op, .. }
+            | Self::Checked { op, .. }
+            | Self::Lost { op, .. }
+            | Self::Releases { op }
+            | Self::Released { op, .. }
+            | Self::Failed { op, .. }
+            | Self::Cancelled { op }
+            | Self::Wrote { op, .. }
+            | Self::Placed { op }
+            | Self::Lapsed { op }
+            | Self::Minted { op, .. }
+            | Self::Freed { op } => Some(*op),
+            _ => None,
+        }
+    }
+}

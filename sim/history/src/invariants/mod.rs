@@ -1,0 +1,183 @@
+//! What must be true of every history: one file per guarantee.
+
+mod g1_exclusion;
+mod g2_tokens;
+mod g3_order;
+mod g4_progress;
+mod g5_lost;
+mod g6_residue;
+mod g7_outcomes;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Ask, Event, Op, Ops, What};
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Guarantee {
+    /// At most one holder, or as many as the kind allows.
+    G1,
+    /// Tokens strictly increase in the order of grants.
+    G2,
+    /// No live waiter is overtaken.
+    G3,
+    /// Who waits gets its turn.
+    G4,
+    /// Who lost the lock knows before anyone else is granted it, and it stays lost.
+    G5,
+    /// Nothing is left behind.
+    G6,
+    /// What is lost, late, doubled or out of order changes no outcome.
+    G7,
+    /// The resource that looks at tokens is never hurt.
+    Fence,
+}
+
+impl Guarantee {
+    /// All of them.
+    pub const ALL: [Self; 8] =
+        [Self::G1, Self::G2, Self::G3, Self::G4, Self::G5, Self::G6, Self::G7, Self::Fence];
+
+    /// What it promises, in a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::G1 => "no more holders than the kind allows",
+            Self::G2 => "tokens grow with every grant",
+            Self::G3 => "no live waiter is overtaken",
+            Self::G4 => "who waits gets its turn",
+            Self::G5 => "lost before the next is granted, and for good",
+            Self::G6 => "nothing is left behind",
+            Self::G7 => "one outcome each, whatever the network does",
+            Self::Fence => "the fenced resource is never hurt",
+        }
+    }
+}
+
+/// Something that can't be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What was promised.
+    pub guarantee: Guarantee,
+    /// When it was seen.
+    pub at_us: u64,
+    /// Of which lock, if of one.
+    pub lock: String,
+    /// What was seen, in words.
+    pub what: String,
+    /// The fault for which the promise is not given, if it was one's time.
+    pub excused_by: Option<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { guarantee, at_us, lock, what, excused_by } = self;
+        write!(f, "{guarantee:?} at {at_us}, lock {lock}: {what}")?;
+        match excused_by {
+            Some(fault) => write!(f, " (not promised after {fault})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where checks put what they find.
+pub(crate) struct Findings {
+    guarantee: Guarantee,
+    found: Vec<Violation>,
+}
+
+impl Findings {
+    fn add(&mut self, at_us: u64, lock: &str, what: String) {
+        let (guarantee, lock) = (self.guarantee, lock.to_owned());
+        self.found.push(Violation { guarantee, at_us, lock, what, excused_by: None });
+    }
+}
+
+/// Everything in the history that can't be, in the order in which it was seen. The events must be in
+/// the order of their times.
+pub fn check(events: &[Event]) -> Vec<Violation> {
+    let ops = Ops::of(events);
+    let mut found = Vec::new();
+    for guarantee in Guarantee::ALL {
+        let mut findings = Findings { guarantee, found: Vec::new() };
+        match guarantee {
+            Guarantee::G1 => g1_exclusion::check(&ops, &mut findings),
+            Guarantee::G2 => g2_tokens::check(events, &ops, &mut findings),
+            Guarantee::G3 => g3_order::check(events, &ops, &mut findings),
+            Guarantee::G4 => g4_progress::check(events, &ops, &mut findings),
+            Guarantee::G5 => g5_lost::check(events, &ops, &mut findings),
+            Guarantee::G6 => g6_residue::check(events, &mut findings),
+            Guarantee::G7 => g7_outcomes::check(events, &ops, &mut findings),
+            Guarantee::Fence => fence(events, &ops, &mut findings),
+        }
+        found.append(&mut findings.found);
+    }
+    let excuses = Excuse::all(events, ops.max_lease_us);
+    for violation in &mut found {
+        violation.excused_by = excuses.iter().find_map(|excuse| excuse.covers(violation));
+    }
+    found.sort_by_key(|violation| violation.at_us);
+    found
+}
+
+fn fence(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+    for event in events {
+        if let What::Wrote { op, fenced: true, accepted: true, stale: true } = event.what {
+            let lock = ops.all.get(&op).map_or("?", |op| op.lock);
+            let what = format!("operation {op} undid what another had written");
+            findings.add(event.at_us, lock, what);
+        }
+    }
+}
+
+/// A time in which something is not promised.
+struct Excuse {
+    fault: String,
+    from_us: u64,
+    until_us: u64,
+    guarantees: Vec<Guarantee>,
+}
+
+impl Excuse {
+    /// What a fault brings about may show up as late as when the longest lease is over.
+    fn all(events: &[Event], max_lease_us: u64) -> Vec<Self> {
+        let mut excuses: Vec<Self> = Vec::new();
+        let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for event in events {
+            match &event.what {
+                What::Fault { kind, on, excuses: guarantees } if !guarantees.is_empty() => {
+                    open.insert((kind, on), excuses.len());
+                    excuses.push(Self {
+                        fault: format!("{kind} on {on}"),
+                        from_us: event.at_us,
+                        until_us: event.at_us.saturating_add(max_lease_us),
+                        guarantees: guarantees.clone(),
+                    });
+                }
+                What::Mended { kind, on } => {
+                    if let Some(index) = open.remove(&(kind.as_str(), on.as_str())) {
+                        excuses[index].until_us = event.at_us.saturating_add(max_lease_us);
+                    }
+                }
+                _ => {}
+            }
+        }
+        excuses
+    }
+
+    fn covers(&self, violation: &Violation) -> Option<String> {
+        let in_time = (self.from_us..=self.until_us).contains(&violation.at_us);
+        (in_time && self.guarantees.contains(&violation.guarantee)).then(|| self.fault.clone())
+    }
+}
+
+/// May these two not be held at one time, whatever else is?
+fn exclude_each_other(one: &Op<'_>, other: &Op<'_>) -> bool {
+    match (one.ask, other.ask) {
+        (Ask::Read, Ask::Read) | (Ask::Permits(_), Ask::Permits(_)) => false,
+        (Ask::Any | Ask::Member(_), Ask::Any | Ask::Member(_)) => one.member == other.member,
+        _ => true,
+    }
+}

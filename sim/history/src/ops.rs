@@ -1,0 +1,158 @@
+//! The operations of a history, each put together from its events.
+
+use std::collections::BTreeMap;
+
+use crate::{Ask, Event, Kind, What};
+
+/// One acquire and all that came of it.
+#[derive(Clone, Debug)]
+pub struct Op<'a> {
+    /// Its number.
+    pub op: u64,
+    /// Whose.
+    pub client: u32,
+    /// Of which lock.
+    pub lock: &'a str,
+    /// What is wanted.
+    pub ask: &'a Ask,
+    /// Will it wait for as long as it takes?
+    pub endless: bool,
+    /// When it was asked.
+    pub asked_us: u64,
+    /// When the guard was there.
+    pub granted_us: Option<u64>,
+    /// Its token, also if it never heard of it.
+    pub token: Option<u64>,
+    /// Its member.
+    pub member: Option<&'a str>,
+    /// What the guard said, each time it was asked: when, and until when it holds.
+    pub claims: Vec<(u64, u64)>,
+    /// When it first said that it is lost.
+    pub lost_us: Option<u64>,
+    /// When the holder let go, or the acquire failed or was dropped, or its client died waiting.
+    pub ended_us: Option<u64>,
+}
+
+impl Op<'_> {
+    /// The times in which it claims to hold: from what its guard said until it was over, lost or let
+    /// go. One that died holds until its time is over.
+    pub fn spans(&self) -> Vec<(u64, u64)> {
+        let end_us = self.lost_us.unwrap_or(u64::MAX).min(self.ended_us.unwrap_or(u64::MAX));
+        let mut spans: Vec<(u64, u64)> = Vec::new();
+        for &(from_us, until_us) in &self.claims {
+            let until_us = until_us.min(end_us);
+            match spans.last_mut() {
+                Some(last) if from_us <= last.1 => last.1 = last.1.max(until_us),
+                _ if from_us < until_us => spans.push((from_us, until_us)),
+                _ => {}
+            }
+        }
+        spans
+    }
+
+    /// Does it still wait at this time?
+    pub fn waits_at(&self, at_us: u64) -> bool {
+        let later = |end_us: Option<u64>| end_us.is_none_or(|end_us| end_us > at_us);
+        self.asked_us <= at_us && later(self.granted_us) && later(self.ended_us)
+    }
+}
+
+/// All operations, with the locks that they are about.
+#[derive(Debug, Default)]
+pub struct Ops<'a> {
+    /// By number.
+    pub all: BTreeMap<u64, Op<'a>>,
+    /// By name.
+    pub kinds: BTreeMap<&'a str, Kind>,
+    /// The client of each that died, and when.
+    pub deaths: Vec<(u32, u64)>,
+    /// No lease is longer.
+    pub max_lease_us: u64,
+    /// For how long a place outlives its client.
+    pub waiter_lease_us: u64,
+}
+
+impl<'a> Ops<'a> {
+    /// Puts them together.
+    pub fn of(events: &'a [Event]) -> Self {
+        let mut ops = Self::default();
+        for event in events {
+            ops.add(event);
+        }
+        ops
+    }
+
+    fn add(&mut self, event: &'a Event) {
+        let at_us = event.at_us;
+        match &event.what {
+            What::Begins { locks, waiter_lease_us, max_lease_us, .. } => {
+                self.kinds.extend(locks.iter().map(|lock| (lock.name.as_str(), lock.kind)));
+                (self.waiter_lease_us, self.max_lease_us) = (*waiter_lease_us, *max_lease_us);
+            }
+            What::Asked { op, client, lock, ask, endless } => {
+                let asked = Op {
+                    op: *op,
+                    client: *client,
+                    lock,
+                    ask,
+                    endless: *endless,
+                    asked_us: at_us,
+                    granted_us: None,
+                    token: None,
+                    member: None,
+                    claims: Vec::new(),
+                    lost_us: None,
+                    ended_us: None,
+                };
+                self.all.entry(*op).or_insert(asked);
+            }
+            What::Died { client } => {
+                self.deaths.push((*client, at_us));
+                for op in self.all.values_mut() {
+                    if op.client == *client && op.granted_us.is_none() {
+                        op.ended_us.get_or_insert(at_us);
+                    }
+                }
+            }
+            what => {
+                if let Some(op) = what.op().and_then(|op| self.all.get_mut(&op)) {
+                    op.add(at_us, what);
+                }
+            }
+        }
+    }
+
+    /// All of one lock, in the order of their numbers.
+    pub fn by_lock(&self) -> BTreeMap<&'a str, Vec<&Op<'a>>> {
+        let mut locks: BTreeMap<&str, Vec<&Op<'a>>> = BTreeMap::new();
+        for op in self.all.values() {
+            locks.entry(op.lock).or_default().push(op);
+        }
+        locks
+    }
+}
+
+impl<'a> Op<'a> {
+    fn add(&mut self, at_us: u64, what: &'a What) {
+        match what {
+            What::Granted { token, member, until_us, .. } => {
+                self.granted_us.get_or_insert(at_us);
+                self.token = token.or(self.token);
+                self.member = member.as_deref().or(self.member);
+                self.claims.push((at_us, *until_us));
+            }
+            What::Minted { token, member, .. } if self.granted_us.is_none() => {
+                self.token = Some(*token);
+                self.member = member.as_deref();
+            }
+            What::Checked { until_us: Some(until_us), .. } => self.claims.push((at_us, *until_us)),
+            What::Checked { until_us: None, .. } | What::Lost { .. } => {
+                self.lost_us.get_or_insert(at_us);
+            }
+            What::Releases { .. } | What::Failed { .. } | What::Cancelled { .. } => {
+                self.ended_us.get_or_insert(at_us);
+            }
+            _ => {}
+        }
+    }
+}
