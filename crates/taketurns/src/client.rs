@@ -7,19 +7,19 @@
 //!                    Driver ───────┘     refreshes: one per lock and client
 //! ```
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Anchors, LossCause};
 use taketurns_core::{ClientId, Name, Owner, Reply, Request, WakeEvent};
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::local_us;
 use crate::engine::{Engine, EngineError, Stamp, Woken};
 use crate::held::Held;
+use crate::runtime::{Runtime, sleep};
 use crate::waits::{Signal, Waits};
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
@@ -33,9 +33,9 @@ pub(crate) struct Client {
     pub(crate) who: String,
     pub(crate) waiter_lease_ms: u64,
     pub(crate) waits: Waits,
-    runtime: Handle,
+    runtime: Runtime,
     anchors: Mutex<Anchors>,
-    guards: Mutex<HashMap<Owner, Weak<Held>>>,
+    guards: Mutex<BTreeMap<Owner, Weak<Held>>>,
     /// Each task that must end before the client does has a clone of it.
     busy: Mutex<Option<mpsc::Sender<()>>>,
     /// For the tasks that such a task starts when the client has none any more: what an acquire
@@ -54,7 +54,7 @@ impl Client {
         id: ClientId,
         who: String,
         waiter_lease_ms: u64,
-        runtime: Handle,
+        runtime: Runtime,
     ) -> (Self, mpsc::Receiver<()>) {
         let (busy, idle) = mpsc::channel(1);
         let client = Self {
@@ -163,6 +163,7 @@ impl Client {
     ) {
         loop {
             let woken = tokio::select! {
+                biased;
                 woken = woken.recv() => woken,
                 _ = stop.wait_for(|stop| *stop) => return,
             };
@@ -208,7 +209,7 @@ pub(crate) async fn sleep_until_us(until_us: u64) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(SLEEP_MAX)).await;
+        sleep(left.min(SLEEP_MAX)).await;
     }
 }
 

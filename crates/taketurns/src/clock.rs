@@ -15,6 +15,10 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 /// Microseconds since some moment at or before the start of this boot.
 pub(crate) fn local_us() -> u64 {
+    #[cfg(feature = "simulation")]
+    if let Some(now_us) = crate::simulation::ask(|machine| machine.now_us()) {
+        return now_us;
+    }
     let time = clock_gettime(CLOCK);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }

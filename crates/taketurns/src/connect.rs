@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::{ClientId, Label, limits};
-use tokio::runtime::Handle as Runtime;
+use tokio::runtime::Handle as Tokio;
 use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::clock::{local_us, millis};
 use crate::driver::{Driver, Shared};
 use crate::engine::{self, Open, Wakes};
+use crate::runtime::Runtime;
 use crate::waits::Waits;
 use crate::{Error, Locks, random};
 
@@ -45,7 +46,7 @@ pub async fn connect(url: &str) -> Result<Locks, Error> {
 ///
 /// # Errors
 /// As [`connect()`].
-pub async fn connect_on(url: &str, runtime: Runtime) -> Result<Locks, Error> {
+pub async fn connect_on(url: &str, runtime: Tokio) -> Result<Locks, Error> {
     Connect::new(url).open_on(runtime).await
 }
 
@@ -101,8 +102,8 @@ impl Connect {
     ///
     /// # Errors
     /// As [`Connect::open`].
-    pub async fn open_on(self, runtime: Runtime) -> Result<Locks, Error> {
-        self.open_with(Driver::on(runtime)).await
+    pub async fn open_on(self, runtime: Tokio) -> Result<Locks, Error> {
+        self.open_with(Driver::on(Runtime::Tokio(runtime))).await
     }
 
     async fn open_with(self, driver: Driver) -> Result<Locks, Error> {
@@ -124,7 +125,7 @@ impl Connect {
             client.observe(sent_us, stamp);
             Ok::<_, engine::EngineError>((Arc::new(client), idle))
         });
-        let opened = opened.await.map_err(|_| Error::Closed)?;
+        let opened = opened.await.ok_or(Error::Closed)?;
         let (client, idle) = opened.map_err(Error::from_store)?;
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(client.clone().route(woken, stopped.clone()));

@@ -7,25 +7,30 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::Error;
 use crate::client::Client;
+use crate::runtime::{Runtime, timeout};
 
 /// Releases under way when the last handle is dropped get this long.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs tasks. A thread of its own ends when this is dropped.
 pub(crate) struct Driver {
-    runtime: Handle,
+    runtime: Runtime,
     /// Dropping it ends the thread. `None` if there is none of our own.
     thread: Option<oneshot::Sender<()>>,
 }
 
 impl Driver {
-    /// Starts a thread.
+    /// Starts a thread; on a machine that is simulated, nothing but tasks.
     pub(crate) fn start() -> Result<Self, Error> {
+        #[cfg(feature = "simulation")]
+        if crate::simulation::current().is_some() {
+            return Ok(Self::on(Runtime::current()));
+        }
         let failed =
             |error| Error::Unreachable(format!("the driver thread can't be started: {error}"));
         let (started, starting) = std::sync::mpsc::channel();
@@ -44,15 +49,15 @@ impl Driver {
         };
         thread::Builder::new().name("taketurns".into()).spawn(run).map_err(failed)?;
         let runtime = starting.recv().map_err(|_| Error::Closed)?.map_err(failed)?;
-        Ok(Self { runtime, thread: Some(stop) })
+        Ok(Self { runtime: Runtime::Tokio(runtime), thread: Some(stop) })
     }
 
     /// Uses a runtime that somebody else runs.
-    pub(crate) fn on(runtime: Handle) -> Self {
+    pub(crate) fn on(runtime: Runtime) -> Self {
         Self { runtime, thread: None }
     }
 
-    pub(crate) fn runtime(&self) -> &Handle {
+    pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 }
@@ -96,7 +101,7 @@ impl Shared {
                 idle.recv().await;
                 client.engine.close().await;
             };
-            let _ = tokio::time::timeout(DRAIN_WITHIN, drain).await;
+            let _ = timeout(DRAIN_WITHIN, drain).await;
             let _ = stop.send(true);
             drop(client);
             let _ = done.send(());

@@ -243,10 +243,12 @@ async fn keep(attended: Attended) {
         };
         match due {
             Due::Wait { until_us } => tokio::select! {
+                biased;
                 () = sleep_until_us(until_us) => {}
                 () = held.changed.notified() => {}
             },
             Due::Renew { lease_ms } => tokio::select! {
+                biased;
                 result = held.renew(lease_ms) => if let Err(error) = result {
                     tracing::debug!(lock = %held.lock, %error, "a renewal failed");
                     let mut state = held.state();
@@ -333,6 +335,7 @@ mod tests {
 
     use super::*;
     use crate::engine::{MemoryStore, Wakes};
+    use crate::runtime::Runtime;
 
     #[test]
     fn a_lock_whose_runtime_ends_before_it_was_ever_renewed_is_lost() {
@@ -342,7 +345,7 @@ mod tests {
         let engine = MemoryStore::default().engine(id, Wakes::channel().0);
         let who = "tests".to_owned();
         let (client, _idle) =
-            Client::new(Box::new(engine), id, who, 3_000, runtime.handle().clone());
+            Client::new(Box::new(engine), id, who, 3_000, Runtime::Tokio(runtime.handle().clone()));
         let terms = Terms {
             lock: Name::new("l").expect("a name"),
             owner: Owner::from_bits(1),

@@ -48,6 +48,9 @@ mod held;
 mod lock;
 mod locks;
 mod random;
+mod runtime;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod waits;
 
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};

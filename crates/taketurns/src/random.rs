@@ -15,6 +15,14 @@ pub(crate) fn bits64() -> u64 {
 }
 
 fn fill(bytes: &mut [u8]) {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::current().is_some() {
+        for chunk in bytes.chunks_mut(8) {
+            let random = crate::simulation::ask(|machine| machine.random()).unwrap_or_default();
+            chunk.copy_from_slice(&random.to_ne_bytes()[..chunk.len()]);
+        }
+        return;
+    }
     // It fails only where the system has no source of randomness at all. A guessable owner would be
     // worse than no lock.
     getrandom::fill(bytes).expect("the operating system gives no random bits");

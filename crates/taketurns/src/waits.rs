@@ -3,7 +3,7 @@
 //! Invariant: an acquire is registered here before its request is sent, so a wake-up finds it even
 //! if it comes before the reply; and it stays until it holds, or has given up its place.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,14 +30,14 @@ pub(crate) enum Signal {
 /// All waiting acquires of one client.
 pub(crate) struct Waits {
     waiter_lease_ms: u64,
-    locks: Mutex<HashMap<Name, Line>>,
+    locks: Mutex<BTreeMap<Name, Line>>,
     /// A lock was added, or is to be asked about sooner.
     changed: Notify,
 }
 
 /// Those that wait for one lock. Invariant: `places` names exactly the owners that have one.
 struct Line {
-    owners: HashMap<Owner, Waiting>,
+    owners: BTreeMap<Owner, Waiting>,
     /// In a quorum two may have the same number.
     places: BTreeSet<(u64, Owner)>,
     vigil: Vigil,
@@ -98,7 +98,7 @@ impl Waits {
         }
     }
 
-    fn locks(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
+    fn locks(&self) -> MutexGuard<'_, BTreeMap<Name, Line>> {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,6 +128,7 @@ impl Waits {
         let waits = &client.waits;
         loop {
             tokio::select! {
+                biased;
                 () = sleep_until_some(waits.due_us()) => {
                     let due = waits.take_due(local_us());
                     // A task of its own, so that one that hangs does not stop the next.
@@ -175,7 +176,7 @@ impl Waits {
 impl Line {
     fn new(waiter_lease_ms: u64) -> Self {
         Self {
-            owners: HashMap::new(),
+            owners: BTreeMap::new(),
             places: BTreeSet::new(),
             vigil: Vigil::new(local_us(), waiter_lease_ms),
             quarantined_until_us: None,

@@ -115,6 +115,8 @@ pub enum What {
     Placed {
         /// Whom.
         op: u64,
+        /// Which: who has a lower one is before it.
+        number: u64,
     },
     /// The keeper heard nothing of the client for a waiter lease. Only a simulation knows.
     Lapsed {
@@ -232,7 +234,7 @@ impl What {
             | Self::Failed { op, .. }
             | Self::Cancelled { op }
             | Self::Wrote { op, .. }
-            | Self::Placed { op }
+            | Self::Placed { op, .. }
             | Self::Lapsed { op }
             | Self::Minted { op, .. }
             | Self::Freed { op } => Some(*op),

@@ -289,6 +289,13 @@ fn redis_by_url(_: &str) -> Result<Box<dyn Open>, crate::Error> {
     Err(crate::Error::InvalidUrl("Redis needs this crate's feature `redis`".into()))
 }
 
+/// The store of that name on the simulated machine that this runs on.
+#[cfg(feature = "simulation")]
+fn simulated(name: &str) -> Result<Box<dyn Open>, String> {
+    let store = crate::simulation::ask(|machine| machine.store(name)).flatten();
+    store.ok_or_else(|| format!("no simulation has a store {name:?}"))
+}
+
 fn is_scheme(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
@@ -306,6 +313,8 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
         #[cfg(not(feature = "redis"))]
         "quorum" => Err(invalid("quorum: needs this crate's feature `redis`")),
         "memory" => Ok(Box::new(MemoryStore::named(rest))),
+        #[cfg(feature = "simulation")]
+        "simulated" => simulated(rest).map_err(crate::Error::InvalidUrl),
         #[cfg(feature = "file")]
         "file" => file::OpenFile::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
         #[cfg(not(feature = "file"))]

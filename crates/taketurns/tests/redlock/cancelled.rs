@@ -46,8 +46,9 @@ fn clean_up_does_not_end_with_the_acquire_that_was_dropped() {
         }
         for lock in LOCKS {
             nodes.nothing_is_left(lock);
-            let guard = soon("a try", clients[0].mutex(lock).try_acquire()).await;
-            guard.expect("an answer").expect("free").release().await.expect("held");
+            // An acquire that was dropped before it was sent may still come and go. None stays.
+            let guard = soon("it is free", clients[0].mutex(lock).acquire()).await;
+            guard.expect("free").release().await.expect("held");
         }
     });
 }

@@ -15,30 +15,60 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
 }
 
 fn as_placed(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    let mut lines: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
     for event in events {
         if event.what == What::Forgot {
-            lines.clear();
+            // Those that it does remember stand where they stood.
+            lines.values_mut().for_each(|line| line.waiting.clear());
             continue;
         }
         let Some(of) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
         let line = lines.entry(of.lock).or_default();
-        let place = line.iter().position(|&waiting| waiting == of.op);
-        match event.what {
-            What::Placed { .. } if place.is_none() => line.push(of.op),
-            What::Lapsed { .. } | What::Freed { .. } => line.retain(|&waiting| waiting != of.op),
-            What::Minted { .. } => {
-                for other in &line[..place.unwrap_or(line.len())] {
-                    if let Some(other) = ops.all.get(other)
-                        && would_take(other, of)
-                    {
+        match &event.what {
+            What::Placed { number, .. } => {
+                let number = *number;
+                if line.numbers.insert(of.op, number).is_none()
+                    && let Some((_, other)) = line.waiting.range(number..).next()
+                {
+                    let what =
+                        format!("operation {} came after {other}, and stands before it", of.op);
+                    findings.add(event.at_us, of.lock, what);
+                }
+                line.waiting.insert(number, of.op);
+            }
+            What::Lapsed { .. } | What::Freed { .. } => line.leave(of.op),
+            What::Minted { member, .. } => {
+                // A place that lapsed is not lost until another is granted.
+                let number = line.numbers.get(&of.op).copied().unwrap_or(u64::MAX);
+                for other in line.waiting.range(..number).filter_map(|(_, op)| ops.all.get(op)) {
+                    if would_take(other, member.as_deref()) {
                         let what = format!("operation {} was granted before {}", of.op, other.op);
                         findings.add(event.at_us, of.lock, what);
                     }
                 }
-                line.retain(|&waiting| waiting != of.op);
+                line.leave(of.op);
             }
             _ => {}
+        }
+    }
+}
+
+/// The queue of one lock, as its keeper numbers it.
+#[derive(Default)]
+struct Line {
+    waiting: BTreeMap<u64, u64>,
+    /// The last place of each operation.
+    numbers: BTreeMap<u64, u64>,
+}
+
+impl Line {
+    fn waits_at(&self, op: u64) -> Option<u64> {
+        self.numbers.get(&op).copied().filter(|number| self.waiting.get(number) == Some(&op))
+    }
+
+    fn leave(&mut self, op: u64) {
+        if let Some(number) = self.waits_at(op) {
+            self.waiting.remove(&number);
         }
     }
 }
@@ -60,7 +90,11 @@ fn as_seen(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                     && from_us <= granted_us
                     && until_us >= event.at_us
             });
-            if was_later && first.waits_at(granted_us) && would_take(first, next) && !disturbed {
+            if was_later
+                && first.waits_at(granted_us)
+                && would_take(first, next.member)
+                && !disturbed
+            {
                 let what = format!("operation {} stood before {}, which held", first.op, next.op);
                 findings.add(granted_us, lock, what);
             }
@@ -68,10 +102,10 @@ fn as_seen(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     }
 }
 
-/// Would the first have taken what the second was granted?
-fn would_take(first: &Op<'_>, second: &Op<'_>) -> bool {
-    match first.ask {
-        Ask::Member(member) => second.member.is_none_or(|got| got == member),
+/// Would it have taken what another was granted?
+fn would_take(waiting: &Op<'_>, granted: Option<&str>) -> bool {
+    match waiting.ask {
+        Ask::Member(member) => granted.is_none_or(|granted| granted == member),
         _ => true,
     }
 }

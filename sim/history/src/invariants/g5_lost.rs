@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Findings, exclude_each_other};
-use crate::{Event, Op, Ops, What};
+use super::Findings;
+use crate::{Ask, Event, Op, Ops, What};
 
 pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     for op in ops.all.values() {
@@ -15,22 +15,25 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
         }
     }
     // The newest grant of each lock, and of each member of a pool.
-    let mut newest: BTreeMap<(&str, Option<&str>, bool), &Op<'_>> = BTreeMap::new();
+    let mut newest: BTreeMap<Class<'_>, (u64, &Op<'_>)> = BTreeMap::new();
     for event in events {
         let Some(op) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
-        match event.what {
-            What::Granted { .. } | What::Minted { .. } if op.token.is_some() => {
-                let newest = newest.entry(class(op)).or_insert(op);
-                if op.token > newest.token {
-                    *newest = op;
+        match &event.what {
+            What::Granted { token: Some(token), member, .. }
+            | What::Minted { token, member, .. } => {
+                let class = (op.lock, member.as_deref(), *op.ask != Ask::Read);
+                let newest = newest.entry(class).or_insert((*token, op));
+                if *token > newest.0 {
+                    *newest = (*token, op);
                 }
             }
             What::Checked { until_us: Some(_), .. } => {
-                let is_newer =
-                    |other: &&&Op<'_>| other.token > op.token && exclude_each_other(op, other);
+                let is_newer = |(token, other): &&(u64, &Op<'_>)| {
+                    op.op != other.op && Some(*token) > op.token && !may_share(op, other)
+                };
                 let classes = [true, false].map(|writes| (op.lock, op.member, writes));
                 let mut others = classes.iter().filter_map(|class| newest.get(class));
-                if let Some(other) = others.find(is_newer) {
+                if let Some((_, other)) = others.find(is_newer) {
                     let what = format!(
                         "operation {} is told that it holds, and {} was granted it",
                         op.op, other.op
@@ -43,7 +46,10 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     }
 }
 
-/// Grants of one class exclude each other, or none does.
-fn class<'a>(op: &Op<'a>) -> (&'a str, Option<&'a str>, bool) {
-    (op.lock, op.member, *op.ask != crate::Ask::Read)
+/// Lock, member, and whether it excludes others of its kind.
+type Class<'a> = (&'a str, Option<&'a str>, bool);
+
+/// May two of one class be held at one time?
+fn may_share(one: &Op<'_>, other: &Op<'_>) -> bool {
+    matches!((one.ask, other.ask), (Ask::Read, Ask::Read) | (Ask::Permits(_), Ask::Permits(_)))
 }

@@ -9,7 +9,6 @@ use crate::{Event, Ops, What};
 #[derive(Default)]
 struct Fate {
     outcomes: u32,
-    minted: Option<u64>,
     freed: bool,
 }
 
@@ -17,8 +16,8 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     let mut fates: BTreeMap<u64, Fate> = BTreeMap::new();
     for event in events {
         if event.what == What::Forgot {
-            // What it minted and what it buried it may know no more.
-            fates.values_mut().for_each(|fate| (fate.minted, fate.freed) = (None, false));
+            // Whom it buried it may know no more.
+            fates.values_mut().for_each(|fate| fate.freed = false);
             continue;
         }
         let Some(op) = event.what.op() else { continue };
@@ -32,16 +31,8 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                     wrong(format!("operation {op} has another outcome: {:?}", event.what));
                 }
             }
-            What::Minted { token, .. } => {
-                if fate.freed {
-                    wrong(format!("operation {op} is over, and was granted again"));
-                }
-                if fate.minted.replace(token).is_some_and(|before| before != token) {
-                    wrong(format!("operation {op} was granted a second time"));
-                }
-            }
-            What::Placed { .. } if fate.freed => {
-                wrong(format!("operation {op} is over, and was given a place"));
+            What::Minted { .. } | What::Placed { .. } if fate.freed => {
+                wrong(format!("operation {op} is over, and yet: {:?}", event.what));
             }
             What::Freed { .. } => fate.freed = true,
             _ => {}

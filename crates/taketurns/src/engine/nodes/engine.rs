@@ -75,7 +75,7 @@ impl<D: Decides> Majority<D> {
                 let (driver, name) = (self.driver.clone(), name.clone());
                 let renew = async move { driver.renew(&name, owner, lease_ms).await };
                 let renewed = self.nodes().runtime.spawn(renew).await;
-                renewed.unwrap_or_else(|_| Err(EngineError::Unknown("it has ended".into())))
+                renewed.unwrap_or_else(|| Err(EngineError::Unknown("it has ended".into())))
             }
             Request::Refresh { waiter_lease_ms, .. } => {
                 Ok(self.driver.refresh(name, waiter_lease_ms))

@@ -51,7 +51,7 @@ impl Nodes {
         });
         let gathered = gather.await;
         let (found, troubles) =
-            gathered.map_err(|_| EngineError::Unknown("it has ended".into()))?;
+            gathered.ok_or_else(|| EngineError::Unknown("it has ended".into()))?;
         if found.len() < majority {
             return Err(self.no_quorum(troubles));
         }

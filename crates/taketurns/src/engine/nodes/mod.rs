@@ -16,17 +16,17 @@ mod tally;
 mod trust;
 mod url;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use taketurns_core::quorum::majority;
 use taketurns_core::{Ask, ClientId, Name, Owner};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::{EngineError, Origin, Reply, Request, Stamp, Woken};
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
+use crate::runtime::Runtime;
 pub(crate) use engine::{Decides, Majority};
 pub(crate) use node::{Heard, Node, lock};
 pub(crate) use open::Links;
@@ -52,11 +52,11 @@ pub(crate) trait Driver: Send + Sync + 'static {
 pub(crate) struct Nodes {
     pub(crate) all: Vec<Node>,
     pub(crate) client: ClientId,
-    pub(crate) runtime: Handle,
+    pub(crate) runtime: Runtime,
     /// What wake-ups are wanted for, and how often that was said.
-    watched: Mutex<HashMap<Owner, (Name, u32)>>,
+    watched: Mutex<BTreeMap<Owner, (Name, u32)>>,
     /// Owners that are being released, and what the nodes say to it.
-    releasing: Mutex<HashMap<Owner, Arc<Tally>>>,
+    releasing: Mutex<BTreeMap<Owner, Arc<Tally>>>,
     /// Each release under way has a clone.
     busy: Mutex<Option<mpsc::Sender<()>>>,
 }

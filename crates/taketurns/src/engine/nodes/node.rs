@@ -7,10 +7,10 @@ use std::time::Duration;
 use taketurns_core::client::{Anchor, Anchors};
 use taketurns_core::{Name, Reply, Request};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::super::{Engine, EngineError, Stamp};
 use crate::clock::local_us;
+use crate::runtime::timeout;
 
 /// One node.
 pub(crate) struct Node {
@@ -44,7 +44,7 @@ pub(crate) async fn next<T>(
     grace: Option<Duration>,
 ) -> Option<T> {
     match grace {
-        Some(grace) => timeout(grace, reports.recv()).await.ok().flatten(),
+        Some(grace) => timeout(grace, reports.recv()).await.flatten(),
         None => reports.recv().await,
     }
 }

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use taketurns_core::client::Backoff;
 use taketurns_core::{ClientId, limits};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::sync::{mpsc, watch};
 
 use super::super::{Engine, EngineError, Open, Wakes, Woken};
 use super::members::Membership;
@@ -19,6 +16,7 @@ use super::trust::{Trust, look_around};
 use super::url::{Members, NodeUrl, Opener};
 use super::{Driver, Nodes};
 use crate::random;
+use crate::runtime::{Runtime, sleep, timeout};
 
 /// For how long the slow are waited for once a majority is there.
 const GRACE: Duration = Duration::from_millis(300);
@@ -30,16 +28,10 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(300);
 pub(crate) struct Links {
     pub(crate) max_lease: Duration,
     nodes: Arc<Nodes>,
-    /// Connects nodes, and passes on what they push.
-    tasks: Vec<AbortHandle>,
+    /// Ends the tasks that connect nodes and pass on what they push; so does dropping it.
+    stop: watch::Sender<bool>,
     /// Ends when every release is heard.
     idle: tokio::sync::Mutex<mpsc::Receiver<()>>,
-}
-
-impl Drop for Links {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl Links {
@@ -56,17 +48,17 @@ impl Links {
         let nodes = Arc::new(Nodes {
             all: urls.iter().map(|url| Node::new(url.place.clone())).collect(),
             client,
-            runtime: Handle::current(),
+            runtime: Runtime::current(),
             watched: Mutex::default(),
             releasing: Mutex::default(),
             busy: Mutex::new(Some(busy)),
         });
         let driver = Arc::new(drive(nodes.clone()));
         let (sender, mut first) = mpsc::unbounded_channel();
-        let mut links = Self {
+        let links = Self {
             max_lease: max_lease(&urls)?,
             nodes: nodes.clone(),
-            tasks: Vec::new(),
+            stop: watch::Sender::new(false),
             idle: tokio::sync::Mutex::new(idle),
         };
         let mut memberships = Vec::new();
@@ -76,8 +68,14 @@ impl Links {
                 Membership { number: number + 1, of, fingerprint: fingerprint.clone() };
             memberships.push((url.clone(), membership.clone()));
             let link = Link { driver: driver.clone(), number, url, membership };
-            let task = tokio::spawn(link.run(trust, sender.clone()));
-            links.tasks.push(task.abort_handle());
+            let (first, mut stop) = (sender.clone(), links.stop.subscribe());
+            nodes.runtime.spawn(async move {
+                tokio::select! {
+                    biased;
+                    _ = stop.wait_for(|stop| *stop) => {}
+                    () = link.run(trust, first) => {}
+                }
+            });
         }
         drop(sender);
         let (mut there, mut troubles, mut mistake) = (0, Vec::new(), None);
@@ -114,7 +112,7 @@ impl Links {
     pub(crate) async fn close(&self) {
         *lock(&self.nodes.busy) = None;
         let _ = timeout(CLOSE_WITHIN, self.idle.lock().await.recv()).await;
-        self.tasks.iter().for_each(AbortHandle::abort);
+        self.stop.send_replace(true);
         for engine in self.nodes.all.iter().filter_map(Node::engine) {
             engine.close().await;
         }
@@ -203,6 +201,8 @@ impl<D: Driver> Link<D> {
         let nodes = self.driver.nodes();
         let engine = match self.url.opener().map_err(EngineError::Broken)? {
             Opener::Memory(store) => Box::new(store.engine(nodes.client, wakes)) as Box<dyn Engine>,
+            #[cfg(feature = "simulation")]
+            Opener::Simulated(store) => store.open(nodes.client, wakes).await?,
             Opener::Redis(mut redis) => {
                 if !trust.is_first_day {
                     redis.distrust(trust.longest);
@@ -252,6 +252,8 @@ fn max_lease(urls: &[NodeUrl]) -> Result<Duration, EngineError> {
     for url in urls {
         match url.opener().map_err(EngineError::Broken)? {
             Opener::Memory(_) => {}
+            #[cfg(feature = "simulation")]
+            Opener::Simulated(_) => {}
             Opener::Redis(redis) => least = least.min(redis.max_lease()),
         }
     }

@@ -14,6 +14,7 @@ use super::tally::Tally;
 use super::{ARRIVES_WITHIN_MS, Driver, Nodes, look_after};
 use crate::clock::local_us;
 use crate::random;
+use crate::runtime::sleep;
 
 /// For how long the outcome of a release is kept for one who could not be told: longer than any pause
 /// between two tries.
@@ -82,7 +83,7 @@ pub(crate) fn release<D: Driver>(
             }
             if tally.is_wanted() {
                 // Told that too few could be reached, and about to ask again.
-                tokio::time::sleep(ASKED_AGAIN_WITHIN).await;
+                sleep(ASKED_AGAIN_WITHIN).await;
             }
             lock(&driver.nodes().releasing).remove(&owner);
         });
@@ -115,6 +116,6 @@ pub(crate) async fn tell<D: Driver>(
         // Whoever goes does not wait for one that is down.
         busy = None;
         let pause_us = backoff.pause_us(random::bits64());
-        tokio::time::sleep(Duration::from_micros(pause_us)).await;
+        sleep(Duration::from_micros(pause_us)).await;
     }
 }

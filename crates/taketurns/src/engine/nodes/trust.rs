@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use taketurns_core::quorum::majority;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
 
 use super::super::redis::Seen;
 use super::node::next;
 use super::url::{NodeUrl, Opener};
+use crate::runtime::{Runtime, sleep};
 
 /// For how long the slow are waited for once a majority was seen.
 const GRACE: Duration = Duration::from_secs(1);
@@ -63,9 +63,10 @@ pub(crate) async fn look_around(urls: &[NodeUrl]) -> Trust {
 
 async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
     let (sender, mut seen) = mpsc::unbounded_channel();
+    let runtime = Runtime::current();
     for url in urls {
         let (url, sender) = (url.clone(), sender.clone());
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             let _ = sender.send(match url.opener() {
                 Ok(Opener::Redis(redis)) => redis.peek().await,
                 _ => Ok(Seen::Nothing),

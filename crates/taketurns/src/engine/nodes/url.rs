@@ -9,7 +9,7 @@ use super::super::redis::OpenRedis;
 const NODES: std::ops::RangeInclusive<usize> = 3..=15;
 
 /// What the URL of a node starts with.
-const SCHEMES: [&str; 3] = ["redis://", "rediss://", "memory:"];
+const SCHEMES: [&str; 4] = ["redis://", "rediss://", "memory:", "simulated:"];
 
 /// The nodes of a quorum.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ impl std::fmt::Debug for NodeUrl {
 /// What opens one node.
 pub(crate) enum Opener {
     Memory(MemoryStore),
+    #[cfg(feature = "simulation")]
+    Simulated(Box<dyn super::super::Open>),
     Redis(Box<OpenRedis>),
 }
 
@@ -99,6 +101,8 @@ impl Opener {
     fn address(&self, url: &str) -> Result<String, String> {
         match self {
             Opener::Memory(_) => Ok(url.to_owned()),
+            #[cfg(feature = "simulation")]
+            Opener::Simulated(_) => Ok(url.to_owned()),
             Opener::Redis(redis) => redis.node_address(),
         }
     }
@@ -106,6 +110,8 @@ impl Opener {
     fn plain(&self) -> Result<Option<bool>, String> {
         match self {
             Opener::Memory(_) => Ok(None),
+            #[cfg(feature = "simulation")]
+            Opener::Simulated(_) => Ok(None),
             Opener::Redis(redis) => redis.plain(),
         }
     }
@@ -117,6 +123,8 @@ fn open(url: &str) -> Result<Opener, String> {
             Err("a node memory: needs a name, so that all clients mean the same one".to_owned())
         }
         Some(("memory", name)) => Ok(Opener::Memory(MemoryStore::named(name))),
+        #[cfg(feature = "simulation")]
+        Some(("simulated", name)) => super::super::simulated(name).map(Opener::Simulated),
         Some((
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
             | "rediss+cluster",

@@ -1,6 +1,6 @@
 //! Sends what candidates want sent, and lets them hear what comes back.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use taketurns_core::quorum::Send;
@@ -18,7 +18,7 @@ const HINT_AHEAD_US: u64 = 1_000_000;
 /// What all tasks of one client share.
 pub(super) struct Quorum {
     pub(super) nodes: Arc<Nodes>,
-    pub(super) runs: Mutex<HashMap<Owner, Run>>,
+    pub(super) runs: Mutex<BTreeMap<Owner, Run>>,
     pub(super) wakes: Wakes,
 }
 

@@ -1,6 +1,6 @@
 //! What a client asks.
 
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use taketurns_core::redlock::{Renewal, Verdict};

@@ -1,7 +1,7 @@
 //! In which order those of one client wait: nobody else knows of them. The foremost tries, and the others
 //! wait for it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use taketurns_core::redlock::pause_us;
 use taketurns_core::{Name, Owner};
@@ -9,7 +9,7 @@ use taketurns_core::{Name, Owner};
 /// Those who wait for each lock.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    lines: HashMap<Name, Line>,
+    lines: BTreeMap<Name, Line>,
     /// Numbers only grow.
     last: u64,
 }

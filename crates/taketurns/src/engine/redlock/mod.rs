@@ -18,7 +18,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use taketurns_core::{Acquire, ClientId, Name, Owner};
@@ -71,7 +71,7 @@ struct Redlock {
 /// Those who contend or hold, and in which order those wait who wait.
 #[derive(Default)]
 struct State {
-    runs: HashMap<Owner, Run>,
+    runs: BTreeMap<Owner, Run>,
     lines: Lines,
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use taketurns_core::redlock::{Unanswered, Verdict};
 use taketurns_core::{Name, Owner, Reply, Request, WakeEvent};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::super::EngineError;
 use super::super::nodes::{Heard, lock, look_after, tell};
@@ -15,6 +14,7 @@ use super::{Redlock, State};
 use crate::client::sleep_until_us;
 use crate::clock::local_us;
 use crate::random;
+use crate::runtime::timeout;
 
 /// For how long the outcome of a round waits until what was won in vain is given back.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(300);

@@ -1,0 +1,80 @@
+//! Where tasks run, and how they sleep: on tokio, or on a machine of a simulation.
+//!
+//! What a client decides by goes through here, through [`crate::clock`] and through
+//! [`crate::random`]; so nothing else can make two runs differ. Engines that talk to files and servers
+//! are as real as those, and use tokio as it is.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// Runs tasks.
+#[derive(Clone)]
+pub(crate) enum Runtime {
+    Tokio(Handle),
+    #[cfg(feature = "simulation")]
+    Simulated(std::sync::Arc<dyn crate::simulation::Machine>),
+}
+
+impl Runtime {
+    /// The one that this runs on.
+    #[cfg(any(feature = "redis", feature = "simulation"))]
+    pub(crate) fn current() -> Self {
+        #[cfg(feature = "simulation")]
+        if let Some(machine) = crate::simulation::current() {
+            return Self::Simulated(machine);
+        }
+        Self::Tokio(Handle::current())
+    }
+
+    /// Runs it to its end, whatever becomes of the answer.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Task<T> {
+        let (done, result) = oneshot::channel();
+        let task = async move {
+            let _ = done.send(task.await);
+        };
+        match self {
+            Self::Tokio(handle) => drop(handle.spawn(task)),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(machine) => machine.spawn(Box::pin(task)),
+        }
+        Task(result)
+    }
+}
+
+/// A task that was started. It goes on if this is dropped.
+pub(crate) struct Task<T>(oneshot::Receiver<T>);
+
+/// `None` if its runtime ended before it did.
+impl<T> Future for Task<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(Result::ok)
+    }
+}
+
+/// Sleeps.
+pub(crate) async fn sleep(for_: Duration) {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::current().is_some() {
+        return crate::simulation::sleep(for_).await;
+    }
+    tokio::time::sleep(for_).await;
+}
+
+/// What comes within that time, if it does.
+pub(crate) async fn timeout<T>(within: Duration, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = sleep(within) => None,
+    }
+}

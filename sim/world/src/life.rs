@@ -1,0 +1,256 @@
+//! What clients do: they want locks, hold them, write under them, and let go, in all the ways there
+//! are. These are real clients; only the machine under them is made up.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use taketurns::simulation::{Machine, sleep};
+use taketurns::{Acquire, Connect, Error, Guard, Locks};
+use taketurns_history::{Ask, Event, Guarantee, Kind, Lock, What};
+use tokio::sync::oneshot;
+
+use crate::dice::Dice;
+use crate::machine::{Host, Time, lock};
+use crate::plan::{Keepers, Plan};
+use crate::resource::Resource;
+
+/// Members that every pool has.
+pub(crate) const MEMBERS: [&str; 2] = ["a", "b"];
+
+/// What everybody notes.
+pub(crate) struct Log {
+    time: Arc<Time>,
+    events: Mutex<Vec<Event>>,
+    ops: AtomicU64,
+}
+
+impl Log {
+    pub(crate) fn new(time: Arc<Time>) -> Arc<Self> {
+        Arc::new(Self { time, events: Mutex::default(), ops: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn note(&self, what: What) {
+        let at_us = self.time.now_us();
+        lock(&self.events).push(Event { at_us, what });
+    }
+
+    pub(crate) fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut lock(&self.events))
+    }
+}
+
+/// One client.
+#[derive(Clone)]
+pub(crate) struct Life {
+    pub(crate) host: Arc<Host>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) resource: Arc<Resource>,
+}
+
+impl Life {
+    /// All of it, from connecting to closing.
+    pub(crate) async fn live(self, mut dice: Dice) {
+        let locks = self.connect().await;
+        let (ended, mut all) = tokio::sync::mpsc::unbounded_channel::<()>();
+        for _ in 0..self.plan.tasks {
+            let (life, locks, dice, ended) =
+                (self.clone(), locks.clone(), dice.apart(), ended.clone());
+            self.host.spawn(Box::pin(async move {
+                life.take_turns(locks, dice).await;
+                drop(ended);
+            }));
+        }
+        drop(ended);
+        while all.recv().await.is_some() {}
+        locks.close().await;
+    }
+
+    async fn connect(&self) -> Locks {
+        let url = match self.plan.keepers {
+            Keepers::Single | Keepers::Pair => "simulated:0".to_owned(),
+            Keepers::Quorum(nodes) => {
+                let nodes: Vec<String> =
+                    (0..nodes).map(|node| format!("simulated:{node}")).collect();
+                format!("quorum:{}", nodes.join(","))
+            }
+        };
+        loop {
+            let waiter_lease = Duration::from_millis(self.plan.waiter_lease_ms);
+            let connect = Connect::new(&url).who("sim").waiter_lease(waiter_lease);
+            if let Ok(locks) = connect.open().await
+                && self.add_members(&locks).await.is_ok()
+            {
+                return locks;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn add_members(&self, locks: &Locks) -> Result<(), Error> {
+        for Lock { name, kind } in &self.plan.locks {
+            if *kind == Kind::Pool {
+                for member in MEMBERS {
+                    locks.pool(name).add(member).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_turns(&self, locks: Locks, mut dice: Dice) {
+        for _ in 0..self.plan.turns {
+            sleep(Duration::from_micros(dice.between(0, 1_000 * self.plan.gap_ms_max))).await;
+            self.take_turn(&locks, &mut dice).await;
+        }
+    }
+
+    async fn take_turn(&self, locks: &Locks, dice: &mut Dice) {
+        let kept = &self.plan.locks[dice.index(self.plan.locks.len())];
+        let (acquire, ask) = asked(locks, kept, dice);
+        let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
+        let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
+        let acquire = acquire.lease(lease).why(op.to_string());
+        let after = Duration::from_micros(dice.between(0, 2_000 * self.plan.waiter_lease_ms));
+        let [tries, limits, cancels] = [self.plan.tries, self.plan.limits, self.plan.cancels];
+        let roll = dice.between(0, 999);
+        let endless = roll >= tries + limits;
+        let client = self.host.number as u32;
+        let lock = kept.name.clone();
+        self.log.note(What::Asked { op, client, lock, ask: ask.clone(), endless });
+        let acquire = match roll {
+            _ if roll < tries => acquire.within(Duration::ZERO),
+            _ if roll < tries + limits => acquire.within(after),
+            _ => acquire,
+        };
+        let dropped = async {
+            if endless && dice.chance(cancels) {
+                sleep(after).await
+            } else {
+                std::future::pending().await
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            () = dropped => None,
+            outcome = acquire.into_future() => Some(outcome),
+        };
+        match outcome {
+            None => self.log.note(What::Cancelled { op }),
+            Some(Err(error)) => {
+                self.log.note(What::Failed { op, error: format!("{:?}", error.kind()) });
+            }
+            Some(Ok(guard)) => {
+                let token = guard.token().map(|token| token.raw());
+                let member = guard.member().map(|member| member.as_str().to_owned());
+                let until_us = self.until_us(&guard);
+                self.log.note(What::Granted { op, token, member, until_us });
+                self.hold(locks, op, &ask, guard, dice).await;
+            }
+        }
+    }
+
+    /// The true time at which a guard's own clock says that it is over.
+    fn until_us(&self, guard: &Guard) -> u64 {
+        self.host.true_us(self.host.now_us() + guard.left().as_micros() as u64)
+    }
+
+    async fn hold(&self, locks: &Locks, op: u64, ask: &Ask, guard: Guard, dice: &mut Dice) {
+        let mut guard = guard;
+        if dice.chance(self.plan.handles) {
+            // Until it is a guard again nobody asks it.
+            guard = match self.carry(locks, guard).await {
+                Ok(guard) => guard,
+                Err(_) => return self.log.note(What::Releases { op }),
+            };
+        }
+        let _told = self.watch(op, &guard);
+        let resource = format!("{}/{}", guard.name(), guard.member().map_or("", |m| m.as_str()));
+        let is_alone = !matches!(ask, Ask::Read | Ask::Permits(_));
+        let read = guard
+            .check()
+            .ok()
+            .filter(|_| is_alone)
+            .map(|token| self.resource.read(&resource, token));
+        let end_us = self.host.now_us() + 1_000 * dice.between(0, self.plan.hold_ms_max);
+        loop {
+            let left = Duration::from_micros(end_us.saturating_sub(self.host.now_us()));
+            let pause = Duration::from_micros(dice.between(0, 300_000)).min(left);
+            tokio::select! {
+                biased;
+                _ = guard.lost() => break,
+                () = sleep(pause) => {}
+            }
+            let until_us = guard.check().ok().map(|_| self.until_us(&guard));
+            self.log.note(What::Checked { op, until_us });
+            if until_us.is_none() || left.is_zero() {
+                break;
+            }
+            if dice.chance(self.plan.breaks) {
+                let _ = locks.break_lock(guard.name().as_str()).await;
+            }
+            if dice.chance(self.plan.breaks_now) {
+                let excuses = vec![Guarantee::G1, Guarantee::G5];
+                let (kind, on) = ("break --now".to_owned(), guard.name().to_string());
+                self.log.note(What::Fault { kind: kind.clone(), on: on.clone(), excuses });
+                let _ = locks.break_lock(guard.name().as_str()).at_once().await;
+                self.log.note(What::Mended { kind, on });
+            }
+        }
+        if let (Some(Ok(read)), Ok(token)) = (read, guard.check()) {
+            let written = self.resource.send(op, &resource, token, read, dice);
+            // Whoever loses the lock while it writes does not know what became of that.
+            tokio::select! {
+                biased;
+                _ = written => {}
+                _ = guard.lost() => {}
+            }
+        }
+        self.log.note(What::Releases { op });
+        if dice.chance(self.plan.drops) {
+            return drop(guard);
+        }
+        let released = guard.release().await;
+        let error = released.err().map(|error| format!("{:?}", error.kind()));
+        self.log.note(What::Released { op, error });
+    }
+
+    /// Notes when the guard says that it is lost, whatever its holder is about. Until the answer is
+    /// dropped.
+    fn watch(&self, op: u64, guard: &Guard) -> oneshot::Sender<Infallible> {
+        let (watching, over) = oneshot::channel();
+        let (lost, log) = (guard.lost(), self.log.clone());
+        self.host.spawn(Box::pin(async move {
+            tokio::select! {
+                biased;
+                cause = lost => log.note(What::Lost { op, cause: format!("{cause:?}") }),
+                _ = over => {}
+            }
+        }));
+        watching
+    }
+
+    async fn carry(&self, locks: &Locks, guard: Guard) -> Result<Guard, Error> {
+        locks.adopt(guard.into_handle().await?).await
+    }
+}
+
+fn asked(locks: &Locks, kept: &Lock, dice: &mut Dice) -> (Acquire, Ask) {
+    let Lock { name, kind } = kept;
+    match kind {
+        Kind::Mutex => (locks.mutex(name).acquire(), Ask::Mutex),
+        Kind::Rwlock if dice.chance(600) => (locks.rwlock(name).read(), Ask::Read),
+        Kind::Rwlock => (locks.rwlock(name).write(), Ask::Write),
+        Kind::Semaphore(permits) => {
+            let take = dice.between(1, u64::from(*permits)) as u32;
+            (locks.semaphore(name, *permits).acquire().permits(take), Ask::Permits(take))
+        }
+        Kind::Pool if dice.chance(500) => (locks.pool(name).any(), Ask::Any),
+        Kind::Pool => {
+            let member = MEMBERS[dice.index(MEMBERS.len())];
+            (locks.pool(name).member(member), Ask::Member(member.to_owned()))
+        }
+    }
+}

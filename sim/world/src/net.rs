@@ -1,0 +1,243 @@
+//! The client's end of the network: an engine whose every request is a message, and its answer another.
+//!
+//! ```text
+//!   call ──► outbox ──► (the world: late, lost, twice, out of order) ──► node
+//!   call ◄── answered ◄──────────────────────────────────────────────── reply
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use taketurns::engine::{
+    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request, Stamp, Survives,
+    Wakes, Woken,
+};
+use taketurns::{ClientId, Name, View};
+use tokio::sync::oneshot;
+
+use crate::machine::lock;
+
+/// What is asked of a node.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Step(Name, Request),
+    View(Name, usize),
+    Ping,
+}
+
+/// What it says.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    Step(Answer),
+    View(Box<Option<View>>),
+    Ping(Stamp),
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) call: u64,
+    pub(crate) host: usize,
+    pub(crate) node: usize,
+    pub(crate) question: Question,
+}
+
+/// Who waits for which answer, and who is to be woken where.
+pub(crate) struct Net {
+    state: Mutex<State>,
+    timeout: Duration,
+    max_lease: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    calls: u64,
+    outbox: Vec<Sent>,
+    open: BTreeMap<u64, oneshot::Sender<Result<Said, EngineError>>>,
+    answered: BTreeSet<u64>,
+    clients: BTreeMap<(usize, ClientId), (usize, Wakes)>,
+}
+
+impl Net {
+    pub(crate) fn new(timeout: Duration, max_lease: Duration) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), timeout, max_lease })
+    }
+
+    pub(crate) fn outbox(&self) -> Vec<Sent> {
+        std::mem::take(&mut lock(&self.state).outbox)
+    }
+
+    /// Has the client heard the answer to it?
+    pub(crate) fn is_answered(&self, call: u64) -> bool {
+        lock(&self.state).answered.contains(&call)
+    }
+
+    pub(crate) fn answer(&self, call: u64, said: Result<Said, EngineError>) {
+        let mut state = lock(&self.state);
+        if let Some(open) = state.open.remove(&call) {
+            state.answered.insert(call);
+            drop(state);
+            let _ = open.send(said);
+        }
+    }
+
+    /// The machine of a client, as a node knows it.
+    pub(crate) fn host_of(&self, node: usize, client: ClientId) -> Option<usize> {
+        lock(&self.state).clients.get(&(node, client)).map(|(host, _)| *host)
+    }
+
+    pub(crate) fn push(&self, node: usize, client: ClientId, woken: Woken) {
+        let wakes = lock(&self.state).clients.get(&(node, client)).map(|(_, wakes)| wakes.clone());
+        if let Some(wakes) = wakes {
+            wakes.push(woken);
+        }
+    }
+
+    /// A connection was made anew: wake-ups may have been lost with the old one.
+    pub(crate) fn doubt(&self, host: usize, node: usize) {
+        let clients: Vec<Wakes> = lock(&self.state)
+            .clients
+            .iter()
+            .filter(|((at, _), (whose, _))| (*at, *whose) == (node, host))
+            .map(|(_, (_, wakes))| wakes.clone())
+            .collect();
+        clients.into_iter().for_each(|wakes| wakes.push(Woken::Recheck));
+    }
+
+    /// A machine is gone, and so are those who waited on it.
+    pub(crate) fn forget(&self, host: usize) {
+        lock(&self.state).clients.retain(|_, (whose, _)| *whose != host);
+    }
+}
+
+/// The way from one machine to one node.
+pub(crate) struct Store {
+    pub(crate) net: Arc<Net>,
+    pub(crate) host: usize,
+    pub(crate) node: usize,
+}
+
+impl Open for Store {
+    fn open(
+        self: Box<Self>,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
+        lock(&self.net.state).clients.insert((self.node, client), (self.host, wakes));
+        Box::pin(async move { Ok(Box::new(Way { store: *self, client }) as Box<dyn Engine>) })
+    }
+}
+
+/// The same, in use by a client.
+struct Way {
+    store: Store,
+    client: ClientId,
+}
+
+impl Way {
+    async fn ask(&self, question: Question) -> Result<Said, EngineError> {
+        let Store { net, host, node } = &self.store;
+        let (answer, answered) = oneshot::channel();
+        let call = {
+            let mut state = lock(&net.state);
+            state.calls += 1;
+            let call = state.calls;
+            state.open.insert(call, answer);
+            state.outbox.push(Sent { call, host: *host, node: *node, question });
+            Waiting { net: net.clone(), call }
+        };
+        let timeout = sleep(net.timeout);
+        tokio::select! {
+            biased;
+            said = answered => said.unwrap_or_else(|_| Err(unknown())),
+            () = timeout => { drop(call); Err(unknown()) }
+        }
+    }
+}
+
+/// A call that nobody waits for any more is not open.
+struct Waiting {
+    net: Arc<Net>,
+    call: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let open = lock(&self.net.state).open.remove(&self.call);
+        drop(open);
+    }
+}
+
+fn unknown() -> EngineError {
+    EngineError::Unknown("there was no answer".to_owned())
+}
+
+fn sleep(for_: Duration) -> impl Future<Output = ()> {
+    taketurns::simulation::sleep(for_)
+}
+
+fn mismatch() -> EngineError {
+    EngineError::Broken("that was no answer to it".to_owned())
+}
+
+impl Engine for Way {
+    fn call<'a>(
+        &'a self,
+        lock: &'a Name,
+        request: Request,
+    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+        Box::pin(async move {
+            match self.ask(Question::Step(lock.clone(), request)).await? {
+                Said::Step(answer) => Ok(answer),
+                _ => Err(mismatch()),
+            }
+        })
+    }
+
+    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
+        Box::pin(async move {
+            match self.ask(Question::Ping).await? {
+                Said::Ping(stamp) => Ok(stamp),
+                _ => Err(mismatch()),
+            }
+        })
+    }
+
+    fn view<'a>(
+        &'a self,
+        lock: &'a Name,
+        waiters_max: usize,
+    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
+        Box::pin(async move {
+            match self.ask(Question::View(lock.clone(), waiters_max)).await? {
+                Said::View(view) => Ok(*view),
+                _ => Err(mismatch()),
+            }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a Pattern,
+        _: Option<&'a Name>,
+        _: usize,
+        _: usize,
+    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
+        Box::pin(async { Err(EngineError::Unsupported("nobody looks here".to_owned())) })
+    }
+
+    fn max_lease(&self) -> Duration {
+        self.store.net.max_lease
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::full(Survives::AnyClient)
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async move {
+            lock(&self.store.net.state).clients.remove(&(self.store.node, self.client));
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! The keepers of locks: each a map of real [`Lock`]s with a clock of its own, which may stop, forget,
+//! or be replaced by a copy that is behind.
+//!
+//! A node also notes what only it can know: who got a place, who was granted what in which order, of
+//! whom nothing was heard. It notes what it sees on the wire, and asks the lock for nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use taketurns::engine::{Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent};
+use taketurns::{ClientId, Name, View};
+use taketurns_core::{Grant, Lock};
+use taketurns_history::What;
+
+use crate::machine::drifted;
+
+/// When the clocks of all nodes would show the same if none were off.
+const EPOCH_US: u64 = 1_790_000_000_000_000;
+
+/// How many earlier states of itself a replica may be asked for.
+const COPIES: usize = 12;
+
+pub(crate) struct Node {
+    locks: BTreeMap<Name, Lock>,
+    /// Counts its starts.
+    pub(crate) run: u64,
+    offset_us: i64,
+    drift: i64,
+    pub(crate) down_until_us: u64,
+    /// On its own clock. Nothing is granted before.
+    quarantined_until_ms: u64,
+    /// What a replica has: since when, and what.
+    copies: VecDeque<(u64, BTreeMap<Name, Lock>)>,
+    has_replica: bool,
+    register: Register,
+    pub(crate) steps: u64,
+}
+
+/// Who is who, and who stands where, as seen on the wire.
+#[derive(Default)]
+struct Register {
+    ops: BTreeMap<Owner, u64>,
+    minted: BTreeMap<Owner, u64>,
+    /// Of each lock, who has a place, and until when its client's word counts.
+    places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
+    heard: BTreeMap<(Name, ClientId), u64>,
+    /// When each lock was last asked about.
+    seen: BTreeMap<Name, u64>,
+    waiter_lease_ms: u64,
+}
+
+/// What came of one request.
+pub(crate) struct Done {
+    pub(crate) answer: Answer,
+    pub(crate) wakes: Vec<Wake>,
+    pub(crate) noted: Vec<What>,
+}
+
+impl Node {
+    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, waiter_lease_ms: u64) -> Self {
+        Self {
+            locks: BTreeMap::new(),
+            run: 1,
+            offset_us,
+            drift,
+            down_until_us: 0,
+            quarantined_until_ms: 0,
+            copies: VecDeque::new(),
+            has_replica,
+            register: Register { waiter_lease_ms, ..Register::default() },
+            steps: 0,
+        }
+    }
+
+    fn now(&self, true_us: u64) -> Now {
+        let wall_us =
+            (EPOCH_US + drifted(true_us, self.drift)).saturating_add_signed(self.offset_us);
+        Now { ms: wall_us / 1_000, wall_us }
+    }
+
+    /// Its clock is set.
+    pub(crate) fn jump(&mut self, by_us: i64) {
+        self.offset_us += by_us;
+    }
+
+    pub(crate) fn stamp(&self, true_us: u64, connection: u64) -> Stamp {
+        Stamp { now_ms: self.now(true_us).ms, origin: self.origin(connection), sent_us: None }
+    }
+
+    /// A new run of the server is more than a new connection to it.
+    pub(crate) fn origin(&self, connection: u64) -> Origin {
+        Origin { source: 0, epoch: self.run * 1_000_000 + connection }
+    }
+
+    pub(crate) fn view(&self, true_us: u64, name: &Name, waiters_max: usize) -> Option<View> {
+        self.locks.get(name).map(|lock| lock.view(self.now(true_us), waiters_max))
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        true_us: u64,
+        connection: u64,
+        name: &Name,
+        request: &Request,
+    ) -> Result<Done, String> {
+        let now = self.now(true_us);
+        self.steps += 1;
+        let mut noted = Vec::new();
+        self.register.lapse(name, now.ms, &mut noted);
+        let quarantined_until_ms = self.quarantined_until_ms;
+        let lock = self.locks.entry(name.clone()).or_insert_with(|| {
+            let mut lock = Lock::new();
+            lock.quarantine(quarantined_until_ms);
+            lock
+        });
+        let step = lock.apply(now, request);
+        let audit = lock.audit();
+        audit.map_err(|corrupt| format!("{name} after {request:?}: {corrupt}"))?;
+        if lock.is_blank() {
+            self.locks.remove(name);
+        }
+        self.register.note(name, now.ms, request, &step.reply, &step.wakes, &mut noted);
+        if self.has_replica && step.changed {
+            self.copies.push_back((true_us, self.locks.clone()));
+            if self.copies.len() > COPIES {
+                self.copies.pop_front();
+            }
+        }
+        let stamp = self.stamp(true_us, connection);
+        let answer = Answer { reply: step.reply, stamp, more: step.more };
+        Ok(Done { answer, wakes: step.wakes, noted })
+    }
+
+    /// Starts anew, with all that it knew. Whoever starts can't be sure of that.
+    pub(crate) fn restart(&mut self, true_us: u64, max_lease_ms: u64) {
+        self.run += 1;
+        self.quarantine(self.now(true_us).ms + max_lease_ms);
+    }
+
+    /// Starts anew, and knows nothing any more.
+    pub(crate) fn forget(&mut self, true_us: u64, max_lease_ms: u64) {
+        self.locks.clear();
+        self.copies.clear();
+        let Register { ops, minted, waiter_lease_ms, .. } = std::mem::take(&mut self.register);
+        self.register = Register { ops, minted, waiter_lease_ms, ..Register::default() };
+        self.restart(true_us, max_lease_ms);
+    }
+
+    /// Another takes its place, with another clock and what it knew that long ago.
+    pub(crate) fn fail_over(
+        &mut self,
+        true_us: u64,
+        lag_us: u64,
+        clock_us: i64,
+        max_lease_ms: u64,
+    ) {
+        let behind_us = true_us.saturating_sub(lag_us);
+        let copy = self.copies.iter().rev().find(|(at_us, _)| *at_us <= behind_us);
+        let locks = copy.map(|(_, locks)| locks.clone()).unwrap_or_default();
+        self.forget(true_us, max_lease_ms);
+        self.locks = locks;
+        self.offset_us += clock_us;
+        self.quarantine(self.now(true_us).ms + max_lease_ms);
+    }
+
+    fn quarantine(&mut self, until_ms: u64) {
+        self.quarantined_until_ms = until_ms;
+        self.locks.values_mut().for_each(|lock| lock.quarantine(until_ms));
+    }
+
+    /// What is held and waited for now.
+    pub(crate) fn left(&mut self, true_us: u64) -> Vec<String> {
+        let now = self.now(true_us);
+        let mut left = Vec::new();
+        for (name, lock) in &mut self.locks {
+            while lock.apply(now, &Request::Tick).more {}
+            if lock.holding() + lock.waiting() > 0 {
+                left.push(format!(
+                    "{} holders and {} waiters of {name}",
+                    lock.holding(),
+                    lock.waiting()
+                ));
+            }
+        }
+        left
+    }
+}
+
+/// The notes of one step in the order in which things came: who asked may have been granted the lock
+/// along with others and after them, and who was released may have been granted it just before.
+fn in_order(noted: &mut [What]) {
+    let minted: BTreeMap<u64, u64> = noted
+        .iter()
+        .filter_map(|what| match what {
+            What::Minted { op, token, .. } => Some((*op, *token)),
+            _ => None,
+        })
+        .collect();
+    noted.sort_by_key(|what| match what {
+        What::Minted { token, .. } => (*token, false),
+        What::Freed { op } => (minted.get(op).copied().unwrap_or(0), true),
+        _ => (0, false),
+    });
+}
+
+impl Register {
+    /// Of whom nothing was heard for a waiter lease has no place any more.
+    fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<What>) {
+        let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
+        let Some(places) = self.places.get_mut(name) else { return };
+        if now_ms < seen_ms {
+            // The clock was set back: nobody's word counts for longer than if it had been said now.
+            for (_, until_ms) in self.heard.iter_mut().filter(|((of, _), _)| of == name) {
+                *until_ms = (*until_ms).min(now_ms + self.waiter_lease_ms);
+            }
+        }
+        places.retain(|(owner, client)| {
+            let heard = self.heard.get(&(name.clone(), *client)).copied().unwrap_or(0);
+            let is_gone = heard <= now_ms;
+            if is_gone && let Some(&op) = self.ops.get(owner) {
+                noted.push(What::Lapsed { op });
+            }
+            !is_gone
+        });
+    }
+
+    fn note(
+        &mut self,
+        name: &Name,
+        now_ms: u64,
+        request: &Request,
+        reply: &Reply,
+        wakes: &[Wake],
+        noted: &mut Vec<What>,
+    ) {
+        match request {
+            Request::Acquire(acquire) => {
+                let op = acquire.label.why().parse().unwrap_or(0);
+                self.ops.insert(acquire.owner, op);
+                match reply {
+                    Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
+                    Reply::Queued(place) => {
+                        let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
+                        self.heard.insert((name.clone(), acquire.client), until_ms);
+                        let places = self.places.entry(name.clone()).or_default();
+                        if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
+                            places.push((acquire.owner, acquire.client));
+                        }
+                        noted.push(What::Placed { op, number: place.number });
+                    }
+                    _ => {}
+                }
+            }
+            Request::Refresh { client, waiter_lease_ms } => {
+                self.heard.insert((name.clone(), *client), now_ms + waiter_lease_ms);
+            }
+            Request::Release { owner, .. } => {
+                self.leave(name, *owner);
+                if let Some(&op) = self.ops.get(owner) {
+                    noted.push(What::Freed { op });
+                }
+            }
+            _ => {}
+        }
+        for wake in wakes {
+            if let WakeEvent::Granted(grant) = &wake.event {
+                self.leave(name, wake.owner);
+                self.minted(wake.owner, grant, noted);
+            }
+        }
+        in_order(noted);
+    }
+
+    fn leave(&mut self, name: &Name, owner: Owner) {
+        if let Some(places) = self.places.get_mut(name) {
+            places.retain(|(waiting, _)| *waiting != owner);
+        }
+    }
+
+    /// A grant that is told again is none.
+    fn minted(&mut self, owner: Owner, grant: &Grant, noted: &mut Vec<What>) {
+        let (Some(&op), Some(token)) = (self.ops.get(&owner), grant.token) else { return };
+        if self.minted.insert(owner, token.raw()) != Some(token.raw()) {
+            let member = grant.member.as_ref().map(|member| member.as_str().to_owned());
+            noted.push(What::Minted { op, token: token.raw(), member });
+        }
+    }
+}

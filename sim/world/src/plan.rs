@@ -1,0 +1,237 @@
+//! What a seed means: who there is, what they do, and what goes wrong.
+
+use taketurns_history::{Kind, Lock};
+
+use crate::dice::Dice;
+
+/// Who keeps the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keepers {
+    /// One node.
+    Single,
+    /// One node and its replica, which may be behind.
+    Pair,
+    /// A majority of so many.
+    Quorum(usize),
+}
+
+impl Keepers {
+    pub(crate) fn nodes(self) -> usize {
+        match self {
+            Self::Single | Self::Pair => 1,
+            Self::Quorum(nodes) => nodes,
+        }
+    }
+}
+
+/// One life of the world. Everything in it comes from the seed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) keepers: Keepers,
+    pub(crate) hosts: usize,
+    pub(crate) tasks: usize,
+    pub(crate) turns: usize,
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) max_lease_ms: u64,
+    pub(crate) waiter_lease_ms: u64,
+    pub(crate) hold_ms_max: u64,
+    pub(crate) gap_ms_max: u64,
+    /// After so long without an answer a client takes its request for lost.
+    pub(crate) timeout_ms: u64,
+    /// By so much the nodes' clocks are off, and all clocks run too fast or slow.
+    pub(crate) offset_ms: u64,
+    pub(crate) drift: u64,
+    pub(crate) delay_us: u64,
+    /// So many of a thousand messages are slow, that slow.
+    pub(crate) slow: u64,
+    pub(crate) slow_us: u64,
+    pub(crate) lost: u64,
+    pub(crate) wakes_lost: u64,
+    pub(crate) doubled: u64,
+    pub(crate) cuts: usize,
+    pub(crate) freezes: usize,
+    pub(crate) restarts: usize,
+    pub(crate) forgets: usize,
+    pub(crate) failovers: usize,
+    pub(crate) jumps_back: usize,
+    pub(crate) jumps_forward: usize,
+    pub(crate) pauses: usize,
+    pub(crate) deaths: usize,
+    /// So many of a thousand acquires are dropped, do not wait, or wait only so long.
+    pub(crate) cancels: u64,
+    pub(crate) tries: u64,
+    pub(crate) limits: u64,
+    /// So many of a thousand turns end by a break, by dropping the guard, or become a handle first.
+    pub(crate) breaks: u64,
+    pub(crate) breaks_now: u64,
+    pub(crate) drops: u64,
+    pub(crate) handles: u64,
+    pub(crate) faults_until_us: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let keepers = match dice.between(0, 9) {
+            0..=3 => Keepers::Single,
+            4..=6 => Keepers::Pair,
+            7..=8 => Keepers::Quorum(3),
+            _ => Keepers::Quorum(5),
+        };
+        let waiter_lease_ms = dice.between(150, 1_000);
+        let mut plan = Self {
+            seed,
+            keepers,
+            hosts: dice.between(2, 5) as usize,
+            tasks: dice.between(1, 3) as usize,
+            turns: dice.between(1, 5) as usize,
+            locks: locks(keepers, &mut dice),
+            max_lease_ms: dice.between(300, 4_000),
+            waiter_lease_ms,
+            hold_ms_max: dice.between(1, 3_000),
+            gap_ms_max: dice.between(1, 1_000),
+            timeout_ms: dice.between(waiter_lease_ms / 6, 2 * waiter_lease_ms),
+            offset_ms: [0, 5, 2_000, 600_000][dice.index(4)],
+            drift: dice.between(0, 4_000),
+            delay_us: dice.between(100, 20_000),
+            slow: 0,
+            slow_us: 0,
+            lost: 0,
+            wakes_lost: 0,
+            doubled: 0,
+            cuts: 0,
+            freezes: 0,
+            restarts: 0,
+            forgets: 0,
+            failovers: 0,
+            jumps_back: 0,
+            jumps_forward: 0,
+            pauses: 0,
+            deaths: 0,
+            cancels: dice.between(0, 300),
+            tries: dice.between(0, 200),
+            limits: dice.between(0, 200),
+            breaks: dice.maybe(60),
+            breaks_now: 0,
+            drops: dice.between(0, 300),
+            handles: dice.maybe(150),
+            faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
+        };
+        match dice.between(0, 9) {
+            // A message and its answer must not take so long that a place lapses meanwhile.
+            0..=1 => {
+                let third_us = waiter_lease_ms * 1_000 / 3;
+                plan.delay_us = plan.delay_us.min(third_us / 8);
+                plan.timeout_ms = 10 * waiter_lease_ms;
+            }
+            _ => plan.storm(&mut dice),
+        }
+        plan
+    }
+
+    fn storm(&mut self, dice: &mut Dice) {
+        let mut rate = |most: u64| {
+            let most = dice.between(10, most);
+            dice.maybe(most)
+        };
+        self.slow = rate(300);
+        self.lost = rate(300);
+        self.wakes_lost = rate(1_000);
+        self.doubled = rate(300);
+        self.slow_us = 1_000 * dice.between(self.waiter_lease_ms / 4, 2 * self.waiter_lease_ms);
+        let mut some = |most: u64| {
+            let most = dice.between(1, most);
+            dice.maybe(most) as usize
+        };
+        self.cuts = some(8);
+        self.freezes = some(3);
+        self.restarts = some(2);
+        self.pauses = some(6);
+        self.deaths = some(2);
+        match self.keepers {
+            Keepers::Single | Keepers::Quorum(_) => self.forgets = some(2),
+            Keepers::Pair => self.failovers = some(3),
+        }
+        if self.forgets + self.failovers == 0 {
+            self.jumps_back = some(2);
+            if self.keepers == Keepers::Single {
+                self.jumps_forward = some(1);
+                self.breaks_now = dice.maybe(30);
+            }
+        } else if self.keepers != Keepers::Single {
+            // Who forgets its last token follows its clock. Tokens grow all the same only if clocks
+            // differ by less than the time for which it grants nothing.
+            self.offset_ms = self.offset_ms.min(5);
+        }
+        if self.forgets > 0 && matches!(self.keepers, Keepers::Quorum(_)) {
+            self.max_lease_ms += 3_500;
+        }
+    }
+
+    /// Plans like this one with less in them, the simplest first.
+    pub(crate) fn simpler(&self) -> Vec<Self> {
+        let mut plans = Vec::new();
+        let mut less = |change: fn(&mut Self)| {
+            let mut plan = self.clone();
+            change(&mut plan);
+            plans.push(plan);
+        };
+        less(|plan| plan.turns = 1);
+        less(|plan| plan.tasks = 1);
+        less(|plan| plan.hosts = 2);
+        less(|plan| plan.hosts -= usize::from(plan.hosts > 2));
+        less(|plan| plan.tasks -= usize::from(plan.tasks > 1));
+        less(|plan| plan.turns -= usize::from(plan.turns > 1));
+        less(|plan| plan.locks.truncate(1));
+        less(|plan| {
+            if plan.locks.len() > 1 {
+                plan.locks.remove(0);
+            }
+        });
+        less(|plan| plan.lost = 0);
+        less(|plan| plan.wakes_lost = 0);
+        less(|plan| plan.doubled = 0);
+        less(|plan| plan.slow = 0);
+        less(|plan| plan.cuts = 0);
+        less(|plan| plan.freezes = 0);
+        less(|plan| plan.restarts = 0);
+        less(|plan| plan.forgets = 0);
+        less(|plan| plan.failovers = 0);
+        less(|plan| plan.jumps_back = 0);
+        less(|plan| plan.jumps_forward = 0);
+        less(|plan| plan.pauses = 0);
+        less(|plan| plan.deaths = 0);
+        less(|plan| plan.cancels = 0);
+        less(|plan| plan.tries = 0);
+        less(|plan| plan.limits = 0);
+        less(|plan| plan.breaks = 0);
+        less(|plan| plan.breaks_now = 0);
+        less(|plan| plan.drops = 0);
+        less(|plan| plan.handles = 0);
+        less(|plan| plan.offset_ms = 0);
+        less(|plan| plan.drift = 0);
+        plans.retain(|plan| plan != self);
+        plans
+    }
+}
+
+fn locks(keepers: Keepers, dice: &mut Dice) -> Vec<Lock> {
+    let mut kinds = vec![Kind::Mutex];
+    if matches!(keepers, Keepers::Quorum(_)) {
+        if dice.chance(300) {
+            kinds.push(Kind::Mutex);
+        }
+    } else {
+        let permits = dice.between(1, 4) as u32;
+        let others = [Kind::Mutex, Kind::Rwlock, Kind::Semaphore(permits), Kind::Pool];
+        if dice.chance(600) {
+            kinds[0] = others[dice.index(others.len())];
+        }
+        if dice.chance(400) {
+            kinds.push(others[dice.index(others.len())]);
+        }
+    }
+    let name = |(index, kind)| Lock { name: format!("lock{index}"), kind };
+    kinds.into_iter().enumerate().map(name).collect()
+}

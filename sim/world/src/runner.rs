@@ -1,0 +1,197 @@
+//! Runs seeds, on all cores, and makes the first that fails as small as it will go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use taketurns_history::{Guarantee, Violation, What, check};
+
+use crate::machine::lock;
+use crate::plan::{Keepers, Plan};
+use crate::world::{Outcome, World};
+
+/// What came of many seeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many.
+    pub seeds: u64,
+    /// Acquires that were asked for.
+    pub acquires: u64,
+    /// Of these, how many were granted.
+    pub grants: u64,
+    /// Requests that nodes carried out.
+    pub requests: u64,
+    /// Events in all histories.
+    pub events: u64,
+    /// What went wrong, and how often. Of messages it is not counted.
+    pub faults: BTreeMap<String, u64>,
+    /// Seeds by what kept the locks.
+    pub keepers: BTreeMap<&'static str, u64>,
+    /// Writes that undid another's, at a resource that does not look at tokens.
+    pub hurt: u64,
+    /// Writes that the fence refused.
+    pub refused: u64,
+    /// What can't be, but is not promised either.
+    pub excused: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        let Self { seeds, acquires, grants, requests, events, hurt, refused, excused, .. } = other;
+        let ours = [
+            (&mut self.seeds, seeds),
+            (&mut self.acquires, acquires),
+            (&mut self.grants, grants),
+            (&mut self.requests, requests),
+            (&mut self.events, events),
+            (&mut self.hurt, hurt),
+            (&mut self.refused, refused),
+            (&mut self.excused, excused),
+        ];
+        ours.into_iter().for_each(|(sum, more)| *sum += more);
+        for (kind, times) in other.faults {
+            *self.faults.entry(kind).or_default() += times;
+        }
+        for (keepers, times) in other.keepers {
+            *self.keepers.entry(keepers).or_default() += times;
+        }
+    }
+
+    fn of(plan: &Plan, outcome: &Outcome) -> Self {
+        let mut sum = Self { seeds: 1, requests: outcome.requests, ..Self::default() };
+        sum.events = outcome.events.len() as u64;
+        let keepers = match plan.keepers {
+            Keepers::Single => "single node",
+            Keepers::Pair => "fail-over pair",
+            Keepers::Quorum(3) => "quorum of 3",
+            Keepers::Quorum(_) => "quorum of 5",
+        };
+        sum.keepers.insert(keepers, 1);
+        let mut fault = |kind: &str| *sum.faults.entry(kind.to_owned()).or_default() += 1;
+        for event in &outcome.events {
+            match &event.what {
+                What::Asked { .. } => sum.acquires += 1,
+                What::Granted { .. } => sum.grants += 1,
+                What::Fault { kind, .. } => fault(kind),
+                What::Paused { .. } => fault("client paused"),
+                What::Died { .. } => fault("client died"),
+                What::Cancelled { .. } => fault("acquire dropped"),
+                What::Wrote { fenced: false, stale: true, .. } => sum.hurt += 1,
+                What::Wrote { fenced: true, accepted: false, .. } => sum.refused += 1,
+                _ => {}
+            }
+        }
+        sum
+    }
+}
+
+/// A seed that can't be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Which.
+    pub seed: u64,
+    /// What was promised; nothing if a lock contradicted itself or clients went round in circles.
+    pub guarantee: Option<Guarantee>,
+    /// What is wrong, in words.
+    pub what: String,
+    plan: Plan,
+}
+
+impl Failure {
+    /// The whole story of the smallest life that fails like this one.
+    pub fn story(&self) -> String {
+        let plan = smallest(self.plan.clone(), self.guarantee);
+        let outcome = World::new(plan.clone(), true).live();
+        let mut story = format!("{plan:#?}\n");
+        let mut events = outcome.events.iter().peekable();
+        for line in &outcome.story {
+            let at_us = line.trim_start().split(' ').next().and_then(|at_us| at_us.parse().ok());
+            while let Some(event) = events.next_if(|event| Some(event.at_us) < at_us) {
+                let _ = writeln!(story, "{:>9} {:?}", event.at_us, event.what);
+            }
+            let _ = writeln!(story, "{line}");
+        }
+        for event in events {
+            let _ = writeln!(story, "{:>9} {:?}", event.at_us, event.what);
+        }
+        for what in wrong(&outcome) {
+            let _ = writeln!(story, "{}", what.1);
+        }
+        story
+    }
+}
+
+/// Lives one life.
+fn live(plan: &Plan) -> (Sum, Vec<(Option<Guarantee>, String)>) {
+    let outcome = World::new(plan.clone(), false).live();
+    let mut sum = Sum::of(plan, &outcome);
+    let excused = |violation: &&Violation| violation.excused_by.is_some();
+    let found = check(&outcome.events);
+    sum.excused = found.iter().filter(excused).count() as u64;
+    (sum, wrong_of(&outcome, found))
+}
+
+fn wrong(outcome: &Outcome) -> Vec<(Option<Guarantee>, String)> {
+    wrong_of(outcome, check(&outcome.events))
+}
+
+fn wrong_of(outcome: &Outcome, found: Vec<Violation>) -> Vec<(Option<Guarantee>, String)> {
+    let broken = outcome.broken.iter().map(|what| (None, what.clone()));
+    let found = found.into_iter().filter(|violation| violation.excused_by.is_none());
+    broken
+        .chain(found.map(|violation| (Some(violation.guarantee), violation.to_string())))
+        .collect()
+}
+
+fn smallest(mut plan: Plan, guarantee: Option<Guarantee>) -> Plan {
+    let fails_alike = |plan: &Plan| live(plan).1.iter().any(|(broken, _)| *broken == guarantee);
+    while let Some(simpler) = plan.simpler().into_iter().find(fails_alike) {
+        plan = simpler;
+    }
+    plan
+}
+
+/// Lives the lives of these seeds, and tells now and then how many are done. Stops at one that fails:
+/// of several the lowest.
+///
+/// # Errors
+/// If one fails.
+pub fn run(
+    seeds: std::ops::Range<u64>,
+    threads: usize,
+    progress: impl Fn(&Sum) + Sync,
+) -> Result<Sum, Box<Failure>> {
+    let next = AtomicU64::new(seeds.start);
+    let sum = Mutex::new(Sum::default());
+    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let is_over = lock(&failed).as_ref().is_some_and(|failure| failure.seed < seed);
+            if seed >= seeds.end || is_over {
+                return;
+            }
+            let plan = Plan::new(seed);
+            let (of_seed, wrong) = live(&plan);
+            if let Some((guarantee, what)) = wrong.into_iter().next() {
+                let mut failed = lock(&failed);
+                if failed.as_ref().is_none_or(|failure| failure.seed > seed) {
+                    *failed = Some(Box::new(Failure { seed, guarantee, what, plan }));
+                }
+                continue;
+            }
+            let mut sum = lock(&sum);
+            sum.add(of_seed);
+            progress(&sum);
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..threads.max(1)).for_each(|_| drop(scope.spawn(work)));
+    });
+    let failed = lock(&failed).take();
+    match failed {
+        Some(failure) => Err(failure),
+        None => Ok(lock(&sum).clone()),
+    }
+}
