@@ -27,4 +27,4 @@ mod runner;
 mod weather;
 mod world;
 
-pub use runner::{Failure, Sum, run};
+pub use runner::{Failure, Sum, history, run};

@@ -3,7 +3,7 @@
 //! Tasks that are ready run in an order that is drawn, so all interleavings at their await points can
 //! come up. Between any two of their steps the machine may be stopped or switched off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,9 +64,10 @@ struct Inner {
     steps: u64,
 }
 
-/// Which tasks are to be polled.
+/// Which tasks are to be polled. In the order of their numbers: in which order they were woken is not
+/// the same in every run, since some of what wakes them draws its own random numbers.
 #[derive(Default)]
-struct Ready(Mutex<Vec<usize>>);
+struct Ready(Mutex<BTreeSet<usize>>);
 
 struct Bell {
     ready: Arc<Ready>,
@@ -75,10 +76,7 @@ struct Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        let mut ready = lock(&self.ready.0);
-        if !ready.contains(&self.task) {
-            ready.push(self.task);
-        }
+        lock(&self.ready.0).insert(self.task);
     }
 }
 
@@ -205,7 +203,8 @@ impl Host {
                     return Ran::Idle;
                 }
                 let drawn = inner.dice.index(ready.len());
-                let number = ready.swap_remove(drawn);
+                let Some(number) = ready.iter().nth(drawn).copied() else { continue };
+                ready.remove(&number);
                 let Some(task) = inner.tasks.get_mut(number).and_then(Option::take) else {
                     continue;
                 };
@@ -255,7 +254,7 @@ impl Machine for Host {
         }
         inner.tasks[number] = Some(task);
         drop(inner);
-        lock(&self.ready.0).push(number);
+        lock(&self.ready.0).insert(number);
     }
 
     fn random(&self) -> u64 {

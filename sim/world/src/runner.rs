@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use taketurns_history::{Guarantee, Violation, What, check};
+use taketurns_history::{Event, Guarantee, Violation, What, check};
 
 use crate::machine::lock;
 use crate::plan::{Keepers, Plan};
@@ -120,6 +120,11 @@ impl Failure {
         }
         story
     }
+}
+
+/// What happened in the life of one seed.
+pub fn history(seed: u64) -> Vec<Event> {
+    World::new(Plan::new(seed), false).live().events
 }
 
 /// Lives one life.
