@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
 //! nothing in the tree. `cargo xtask fix` changes what a machine can mend, `cargo xtask servers`
-//! starts servers to try things on, and `cargo xtask fuzz` tries longer to break the module.
+//! starts servers to try things on, and `cargo xtask fuzz` tries longer to break whatever reads.
 
 mod fuzz;
 mod install;
@@ -22,8 +22,8 @@ usage: cargo xtask COMMAND
              starts a server, a Sentinel set, a Cluster and the nodes of a quorum, and says where
              they are; with --module all of them have the module, which is built first
   fuzz [--minutes N] [--seed S]
-             sends the module whatever may break it, for 10 minutes or N, on Redis and on Valkey;
-             the tests do so for some seconds
+             gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
+             parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.

@@ -74,20 +74,30 @@ impl Command {
 /// Reads the command line. `Ok(None)` if it asked for help or the version, which are printed.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let error = match Cli::try_parse_from(&args) {
-        Ok(cli) => return Ok(Some(cli)),
+    match read(&args)? {
+        Ok(cli) => Ok(Some(cli)),
+        Err(asked_for) => {
+            asked_for.print()?;
+            Ok(None)
+        }
+    }
+}
+
+/// The command line, or what it asked to be printed.
+pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, Failure> {
+    let error = match Cli::try_parse_from(args) {
+        Ok(cli) => return Ok(Ok(cli)),
         Err(error) => error,
     };
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        error.print()?;
-        return Ok(None);
+        return Ok(Err(error));
     }
-    let message = in_one_line(&error, &command_of(&args));
+    let message = in_one_line(&error, &command_of(args));
     if has_url(&message) && args.iter().any(|arg| arg.to_string_lossy().contains('@')) {
         return Err(Failure::usage(format_args!(
             "a store's URL goes after --store or into TAKETURNS_STORE, and nowhere else; see `{} \
              --help`",
-            command_of(&args)
+            command_of(args)
         )));
     }
     if has_handle(&message) {

@@ -149,9 +149,9 @@ impl AskArgs {
 
 /// `K/N`, or `N` for one of N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Permits {
-    take: u32,
-    of: u32,
+pub(crate) struct Permits {
+    pub(crate) take: u32,
+    pub(crate) of: u32,
 }
 
 impl FromStr for Permits {
@@ -192,11 +192,11 @@ pub(crate) fn lease(text: &str) -> Result<Duration, String> {
     Err(format!("a lease is between {} and {} seconds", min as f64 / 1e3, max / 1_000))
 }
 
-fn exit_code(text: &str) -> Result<u8, String> {
+pub(crate) fn exit_code(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| "it is not a number from 0 to 255".into())
 }
 
-fn wait(text: &str) -> Result<Duration, String> {
+pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     at_most_a_year(seconds(text)?)
         .map_err(|error| format!("{error}; leave -w out to wait for ever"))
 }

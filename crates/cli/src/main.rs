@@ -10,6 +10,8 @@ mod ask;
 mod child;
 mod commands;
 mod exit;
+#[cfg(test)]
+mod fuzz;
 mod job;
 mod json;
 mod output;

@@ -39,6 +39,10 @@ pub const TOKEN_CLOCK_MAX: u64 = 1 << 52;
 /// No ticket, and no token that a quorum agrees on, is past this: no clock leads there, and it leaves as many
 /// numbers as anybody can use up.
 pub const AGREED_MAX: u64 = TOKEN_CLOCK_MAX + TOKEN_CLOCK_MAX / 2;
+/// No lock counts past this, whether tokens, places, members that become free or eras: from
+/// [`AGREED_MAX`] on that would take longer than anything lasts. One that is stored and has is damaged, and
+/// might go on past [`TOKEN_MAX`].
+pub const COUNTED_MAX: u64 = AGREED_MAX + (TOKEN_MAX - AGREED_MAX) / 2;
 /// How far ahead of its own clock a node of a quorum follows a client's estimate of the time.
 pub const HINT_AHEAD_US: u64 = 60_000_000;
 

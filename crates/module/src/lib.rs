@@ -21,6 +21,8 @@ mod clock;
 mod commands;
 mod entry;
 mod facts;
+#[cfg(test)]
+mod fuzz;
 mod info;
 mod problem;
 mod record;

@@ -103,6 +103,7 @@ fn read(fields: &Fields, now: Now) -> Option<Record> {
 mod tests {
     use super::*;
     use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Refusal, Reply};
+    use taketurns_servers::fuzz;
 
     const NOW: Now = Now { ms: 5_000, wall_us: 5_000_000 };
 
@@ -173,5 +174,41 @@ mod tests {
         let mut lock = read(&fields(&tombs), NOW).expect("idle").lock;
         assert_eq!(acquire(&mut lock, 5, Ask::Mutex), Reply::Refused(Refusal::Cancelled));
         assert!(read(&fields(&[("d", "3 4")]), NOW).is_none(), "a tomb without an owner");
+    }
+
+    #[test]
+    fn fuzz_a_hash_is_left_alone_or_becomes_a_lock_with_its_token() {
+        let text = wire::owner_text(Owner::from_bits(5));
+        let buried = format!("b{text}");
+        let pool = [("k", "p"), ("mb-3", "f1"), ("ma", "f12"), ("mc", "h"), ("m", "4 1 12 13 -")];
+        let tombs = [
+            ("k", "s4"),
+            ("d", "3 4"),
+            ("t3", text.as_str()),
+            (buried.as_str(), "9000"),
+            ("z", "9"),
+        ];
+        fuzz::rounds("hashes of scripts", 10_000, |dice| {
+            let mut hash = fields(if dice.percent(50) { &pool } else { &tombs }).0;
+            let mut names: Vec<_> = hash.keys().cloned().collect();
+            names.sort();
+            let name = &names[dice.below(names.len())];
+            let value = hash.remove(name).expect("there");
+            if dice.percent(80) {
+                hash.insert(name.clone(), dice.damaged(&[value]));
+            } else {
+                hash.insert(dice.damaged(&[name]), value);
+            }
+            let hash = Fields(hash);
+            let Some(record) = read(&hash, NOW) else { return false };
+            assert_eq!(
+                record.lock.last_token().map_or(0, Token::raw),
+                hash.number("t").unwrap_or(0)
+            );
+            assert_eq!((record.lock.holding(), record.lock.waiting()), (0, 0));
+            let stored = Record::from_bytes(&record.to_bytes()).map(|record| record.lock);
+            assert_eq!(stored, Ok(record.lock));
+            true
+        });
     }
 }

@@ -15,6 +15,7 @@
 //!   clients      Python and Node with a Redis library
 //!   foreign      lock clients that are not ours
 //!   turns        what holders noted, and whether it can be
+//!   fuzz         what readers are given that have to read anything
 //! ```
 //!
 //! It may not use a Redis client library: what is tested with it must not be what tests it.
@@ -42,6 +43,7 @@ mod cluster;
 mod error;
 mod flavor;
 pub mod foreign;
+pub mod fuzz;
 mod module;
 mod patience;
 mod ports;

@@ -150,6 +150,12 @@ mod sqlite {
                 "CREATE TABLE IF NOT EXISTS taketurns_fence
                  (resource TEXT PRIMARY KEY, newest INTEGER NOT NULL) WITHOUT ROWID",
             )?;
+            // In a table that is damaged a token may be written and not be found again.
+            let check = "PRAGMA integrity_check(taketurns_fence)";
+            let found: String = connection.query_row(check, [], |row| row.get(0))?;
+            if found != "ok" {
+                return Err(FenceError::File(format!("it is damaged: {found}")));
+            }
             Ok(Self { connection })
         }
 
@@ -283,6 +289,23 @@ mod tests {
         let refused = again.write("a", token(4), || unreachable!("a stale write happened"));
         assert!(matches!(refused, Err(FenceError::Stale(stale)) if stale.newest == token(5)));
         again.admit("a", token(6)).unwrap();
+    }
+
+    /// SQLite looks for a resource where it has to be: one that is somewhere else is not found.
+    #[cfg(feature = "file")]
+    #[test]
+    fn a_fence_whose_resources_are_out_of_order_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fence.db");
+        let mut fence = SqliteFence::open(&path).unwrap();
+        (0..9).for_each(|n| fence.admit(&format!("resource {n}"), token(5)).unwrap());
+        drop(fence);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(10).position(|name| name == b"resource 4").unwrap();
+        bytes[at + 8] = b'0';
+        std::fs::write(&path, bytes).unwrap();
+        let refused = SqliteFence::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("it is damaged"), "{refused}");
     }
 
     #[cfg(feature = "file")]

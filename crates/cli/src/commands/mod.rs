@@ -24,9 +24,10 @@ const HANDLE_BYTES_MAX: u64 = 8 * 1024;
 /// machine could read it.
 fn handle() -> Result<Handle, Failure> {
     let given = std::env::var_os("TAKETURNS_HANDLE").unwrap_or_default();
-    let given = given.to_str().ok_or(taketurns::Error::InvalidHandle)?.trim();
-    if !given.is_empty() {
-        return Ok(Handle::parse(given)?);
+    let given = given.to_str().ok_or(taketurns::Error::InvalidHandle)?;
+    if !given.trim().is_empty() {
+        // At its end is the lock's name, which may end with spaces.
+        return Ok(Handle::parse(given.trim_start())?);
     }
     let missing =
         "no handle: pass what `taketurns acquire` printed in TAKETURNS_HANDLE or on stdin";
@@ -39,5 +40,5 @@ fn handle() -> Result<Handle, Failure> {
     if text.trim().is_empty() {
         return Err(Failure::usage(missing));
     }
-    Ok(Handle::parse(text.trim())?)
+    Ok(Handle::parse(text.trim_start())?)
 }

@@ -30,6 +30,16 @@ fn acquire_renew_and_release_hold_a_lock_from_the_shell() {
 }
 
 #[test]
+fn a_handle_is_of_the_lock_whose_name_it_has_also_if_that_ends_with_a_space() {
+    let store = Store::new();
+    let handle = store.run(&["acquire", "door "]).ok().stdout;
+    let with = |args: &[&str]| Done::of(store.command(args).env("TAKETURNS_HANDLE", &handle));
+    assert_eq!(with(&["renew", "--json"]).ok().json()["lock"], "door ");
+    with(&["release"]).ok();
+    assert_eq!(store.show("door ")["state"], "idle");
+}
+
+#[test]
 fn a_handle_may_come_on_stdin_and_is_shown_nowhere_else() {
     let store = Store::new();
     let acquired = store.run(&["acquire", "--json", "--pool", "-w", "0.1", "rooms"]);

@@ -63,7 +63,7 @@ impl Lock {
     /// A lock that nobody holds or waits for, but that was used before: it last gave out this token,
     /// and its last step was made then.
     pub fn idle(kind: Kind, last_token: Token, seen_ms: u64) -> Self {
-        let last_token = last_token.raw().min(limits::TOKEN_MAX);
+        let last_token = last_token.raw().min(limits::COUNTED_MAX);
         Self { kind, last_token, seen_ms, ..Self::default() }
     }
 

@@ -126,7 +126,11 @@ impl Lock {
         if self.holders.iter().any(minted_later) {
             return Err(Corrupt("a vote's token is smaller than the one it was minted with"));
         }
-        if self.last_token > limits::TOKEN_MAX {
+        let mut tickets = self.holders.iter().filter_map(|holder| Some(holder.vote?.ticket));
+        if tickets.any(|ticket| ticket > limits::COUNTED_MAX) {
+            return Err(Corrupt("a vote's ticket is past the largest"));
+        }
+        if self.last_token > limits::COUNTED_MAX {
             return Err(Corrupt("the last token is past the largest"));
         }
         if self.holders.len() > limits::HOLDERS_MAX {
@@ -158,6 +162,10 @@ impl Lock {
         }
         if self.queue.len() > limits::QUEUE_MAX {
             return Err(Corrupt("too many waiters"));
+        }
+        if self.queue.next() > limits::COUNTED_MAX || self.queue.era().number > limits::COUNTED_MAX
+        {
+            return Err(Corrupt("a place or an era is past the largest"));
         }
         if self.queue.iter().any(|(spot, _)| spot.0 >= self.queue.next()) {
             return Err(Corrupt("a place was never given out"));
@@ -220,6 +228,9 @@ impl Lock {
         };
         if !in_state(|state| matches!(state, State::Held { .. })).eq(held) {
             return Err(Corrupt("a member's state is not that of its holder"));
+        }
+        if self.members.next_free() > limits::COUNTED_MAX {
+            return Err(Corrupt("a member is freed past the largest moment"));
         }
         if self.members.offered() > self.members.next_free() {
             return Err(Corrupt("a member was offered before it was freed"));

@@ -1,9 +1,9 @@
 //! What commands are made of: names, secrets and numbers, some known to be good, some not.
 
 use taketurns_core::{ClientId, Owner};
+use taketurns_servers::fuzz::Dice;
 
 use crate::model::{Means, Model};
-use crate::rng::Rng;
 
 /// A command, and what it means if it is carried out.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ const KEYS: [&[u8]; 6] = [b"lk:a", b"tt:b", b"", b"\xff\x00\n", b"a b {c}", &[b'
 pub(crate) const MEMBERS: [&str; 4] = ["m1", "m2", "\u{fc}", "m 4"];
 
 pub(crate) struct Desk {
-    pub(crate) rng: Rng,
+    pub(crate) rng: Dice,
     pub(crate) model: Model,
     pub(crate) run: String,
     /// What `FENCELOCK.BIND` gave out.
@@ -75,9 +75,9 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(seed: u64, run: String, bindings: Vec<Vec<u8>>, is_wild: bool) -> Self {
-        let mut rng = Rng(seed);
-        let owners = (0..10).map(|_| Owner::from_bits((rng.next() >> 11).into())).collect();
-        let clients = (0..4).map(|_| ClientId::of_program(rng.next())).collect();
+        let mut rng = Dice::new(seed);
+        let owners = (0..10).map(|_| Owner::from_bits((rng.any() >> 11).into())).collect();
+        let clients = (0..4).map(|_| ClientId::of_program(rng.any())).collect();
         let model = Model::new(is_wild);
         Self { rng, model, run, bindings, dumps: Vec::new(), owners, clients }
     }
@@ -91,7 +91,7 @@ impl Desk {
         if self.rng.percent(4) {
             return self.rng.pick(&EDGES).into();
         }
-        (from + self.rng.next() % (to - from + 1)).to_string().into()
+        (from + self.rng.any() % (to - from + 1)).to_string().into()
     }
 
     /// An owner of whom it is known that it holds this lock, or whoever.
@@ -105,7 +105,7 @@ impl Desk {
 
     pub(crate) fn token(&mut self, key: &[u8]) -> u64 {
         let token = self.model.holders(key).last().map_or(5, |holder| holder.token);
-        if self.rng.percent(20) { token.wrapping_sub(self.rng.next() % 3) } else { token }
+        if self.rng.percent(20) { token.wrapping_sub(self.rng.any() % 3) } else { token }
     }
 
     /// One that may have asked before, or one that has not; and whether.
@@ -113,13 +113,13 @@ impl Desk {
         if self.rng.percent(30) {
             return (self.owners[self.rng.below(self.owners.len())], true);
         }
-        let bits = u128::from(self.rng.next()) << 64 | u128::from(self.rng.next());
+        let bits = u128::from(self.rng.any()) << 64 | u128::from(self.rng.any());
         (Owner::from_bits(bits), false)
     }
 
     pub(crate) fn client(&mut self) -> ClientId {
         if self.rng.percent(3) {
-            return ClientId::from_bits(self.rng.next());
+            return ClientId::from_bits(self.rng.any());
         }
         self.clients[self.rng.below(self.clients.len())]
     }

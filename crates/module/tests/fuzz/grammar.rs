@@ -183,8 +183,8 @@ impl Desk {
     /// A request of a program.
     fn carry_out(&mut self, key: Vec<u8>) -> Command {
         let (client, owner) = (self.client(), self.owner(&key));
-        let lease_ms = 10 + self.rng.next() % 3_000;
-        let waiter_lease_ms = 10 + self.rng.next() % 500;
+        let lease_ms = 10 + self.rng.any() % 3_000;
+        let waiter_lease_ms = 10 + self.rng.any() % 500;
         let (request, means) = match self.rng.below(100) {
             0..35 => self.program_acquires(&key, lease_ms, waiter_lease_ms),
             35..50 => (Request::Refresh { client, waiter_lease_ms }, Means::Nothing),
@@ -195,7 +195,7 @@ impl Desk {
             // The number of the grant may be another by now: whoever is told so may still hold it.
             55..58 => {
                 let (number, token) = (self.token(&key), self.token(&key));
-                let token = token.saturating_add(self.rng.next() % 2_000);
+                let token = token.saturating_add(self.rng.any() % 2_000);
                 let write_back = Some(WriteBack { number, token });
                 (Request::Renew { owner, client, lease_ms, write_back }, Means::Nothing)
             }
@@ -277,14 +277,14 @@ impl Desk {
     /// Around what was given out, and far from it.
     fn ballot(&mut self, key: &[u8]) -> Ballot {
         let token = self.token(key);
-        let near = token.saturating_add(self.rng.next() % 2_000);
+        let near = token.saturating_add(self.rng.any() % 2_000);
         let hint = [0, near, u64::MAX][self.rng.below(3)];
         let ticket = match self.rng.below(8) {
             0..4 => None,
             4 => Some(near),
             5 => Some(token.saturating_sub(1)),
-            6 => Some(self.rng.next() % 5),
-            _ => Some(u64::MAX - self.rng.next() % 3),
+            6 => Some(self.rng.any() % 5),
+            _ => Some(u64::MAX - self.rng.any() % 3),
         };
         let yields = self.rng.percent(40).then_some(token);
         Ballot { hint, ticket, yields }

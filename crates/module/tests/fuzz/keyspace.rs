@@ -45,8 +45,8 @@ impl Desk {
 
     /// A lock as the scripts write it, or nearly.
     fn hash(&mut self, key: Vec<u8>) -> Command {
-        let now_ms = self.rng.next() % 4_000_000_000_000;
-        let owner = format!("{:032x}", self.rng.next());
+        let now_ms = self.rng.any() % 4_000_000_000_000;
+        let owner = format!("{:032x}", self.rng.any());
         let fields = [
             ("s", now_ms.to_string()),
             ("k", self.rng.pick(&["m", "r", "p", "s3", "s0", "s4294967296", "x", ""]).to_owned()),

@@ -23,16 +23,13 @@ mod grammar;
 mod keyspace;
 mod model;
 mod quiet;
-mod rng;
 mod shape;
 
 use std::collections::BTreeMap;
-use std::env;
-use std::hash::{BuildHasher, RandomState};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, module_path, on_both};
+use taketurns_servers::{Flavor, Reply, Server, eventually, fuzz, module_path, on_both};
 
 use crate::desk::Desk;
 use crate::fleet::Fleet;
@@ -41,7 +38,7 @@ use crate::keyspace::SETTINGS;
 use crate::quiet::Looks;
 
 /// How long it runs unless `TAKETURNS_FUZZ_SECONDS` says otherwise.
-const SECONDS: u64 = 12;
+const SECONDS: Duration = Duration::from_secs(12);
 const ROUND: Duration = Duration::from_secs(2);
 /// So many steps are made with no memory left, in a wild round.
 const FULL: usize = 200;
@@ -54,15 +51,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 const CRASHES: [&str; 5] =
     ["crash", "Guru", "bug in the module", "ASSERTION FAILED", "== CRITICAL =="];
 
-fn number(variable: &str) -> Option<u64> {
-    env::var(variable).ok()?.parse().ok()
-}
-
 on_both! {
     fn no_command_and_no_order_of_commands_breaks_the_server(flavor: Flavor) {
-        let seed = number("TAKETURNS_SEED").unwrap_or_else(|| RandomState::new().hash_one(()));
+        let seed = fuzz::seed();
         println!("{flavor}: TAKETURNS_SEED={seed}");
-        if let Err(why) = fuzz(flavor, seed) {
+        if let Err(why) = play_all(flavor, seed) {
             panic!("{flavor}, TAKETURNS_SEED={seed}: {why}");
         }
     }
@@ -76,8 +69,8 @@ struct Totals {
     codes: BTreeMap<String, u64>,
 }
 
-fn fuzz(flavor: Flavor, seed: u64) -> Result<(), String> {
-    let seconds = Duration::from_secs(number("TAKETURNS_FUZZ_SECONDS").unwrap_or(SECONDS));
+fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
+    let seconds = fuzz::seconds().unwrap_or(SECONDS);
     let path = module_path().expect("the module is built");
     let settings = ["--repl-backlog-size", "16kb", "--latency-tracking", "no"];
     let builder = || Server::builder(flavor).module(&path, &[]).args(settings);

@@ -108,12 +108,13 @@ async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
     drop(locks.mutex("bad").acquire().await.expect("free"));
     locks.close().await;
     let database = rusqlite::Connection::open(&path).expect("SQLite");
-    for damage in ["x'ff00'", "x'01ffffffff'", "x'01'", "x''"] {
+    for damage in ["x'ff00'", "x'01ffffffff'", "x'01'", "x''", "'text'", "7"] {
         let update = format!("UPDATE locks SET state = {damage} WHERE name = 'bad'");
         database.execute(&update, []).expect("writable");
         let locks = connect(&path).await;
         let error = locks.mutex("bad").acquire().await.expect_err("damaged");
         assert_eq!(error.kind(), ErrorKind::Store, "{error}");
+        assert!(error.to_string().contains("damaged"), "{error}");
         drop(locks.mutex("good").acquire().await.expect("free"));
         let listed = locks.list("*").await.expect("it does not hide the others");
         assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["good"]);
@@ -121,6 +122,28 @@ async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
         let kept = format!("SELECT state = {damage} FROM locks WHERE name = 'bad'");
         let kept: bool = database.query_row(&kept, [], |row| row.get(0)).expect("there");
         assert!(kept, "the damaged row was written to");
+    }
+}
+
+#[tokio::test]
+async fn a_row_without_a_name_hides_no_other_lock_and_shuts_nobody_out() {
+    let (_dir, path) = directory();
+    let locks = connect(&path).await;
+    drop(locks.mutex("good").acquire().await.expect("free"));
+    drop(locks.mutex("bad").acquire().await.expect("free"));
+    locks.close().await;
+    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let mut called = "'bad'".to_owned();
+    for name in ["x'ff'", "'a' || char(10)"] {
+        // Whoever opens the store looks at what is to be forgotten.
+        let update =
+            format!("UPDATE locks SET name = {name}, forget_at_ms = 0 WHERE name = {called}");
+        assert_eq!(database.execute(&update, []), Ok(1));
+        called = name.to_owned();
+        let locks = connect(&path).await;
+        let listed = locks.list("*").await.expect("it does not hide the others");
+        assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["good"]);
+        drop(locks.mutex("good").acquire().await.expect("free"));
     }
 }
 

@@ -95,7 +95,10 @@ fn what_can_not_be_a_lock_is_refused() {
         (mutex, |s| s.places[0].1.ask = Ask::Read, "a waiter is of another kind than its lock"),
         (mutex, |s| s.kind = Kind::RwLock, "a holder is of another kind than its lock"),
         (mutex, |s| s.last_token -= 1, "a holder's token was never given out"),
-        (mutex, |s| s.last_token = limits::TOKEN_MAX + 1, "the last token is past the largest"),
+        (mutex, |s| s.last_token = limits::COUNTED_MAX + 1, "the last token is past the largest"),
+        (mutex, |s| s.next_place = u64::MAX, "a place or an era is past the largest"),
+        (mutex, |s| s.era.number = u64::MAX, "a place or an era is past the largest"),
+        (pool, |s| s.next_free = u64::MAX, "a member is freed past the largest moment"),
         (read, |s| s.ends.first_ms += 1, "a lease ends outside the bounds of all"),
         (read, |s| s.ends.last_ms -= 1, "a lease ends outside the bounds of all"),
         (
@@ -150,8 +153,15 @@ fn a_semaphore_made_smaller_may_hold_more_than_it_has() {
 }
 
 #[test]
-fn the_largest_token_is_a_token() {
-    assert!(damaged(mutex, |s| s.last_token = limits::TOKEN_MAX).is_ok());
+fn the_largest_last_token_is_one() {
+    assert!(damaged(mutex, |s| s.last_token = limits::COUNTED_MAX).is_ok());
+}
+
+/// It would be granted once more, and could never be read back.
+#[test]
+fn a_lock_that_has_no_token_left_to_give_is_refused() {
+    let refused = damaged(mutex, |s| s.last_token = limits::TOKEN_MAX);
+    assert_eq!(refused, Err(Corrupt("the last token is past the largest")));
 }
 
 #[test]

@@ -66,7 +66,10 @@ fn fill(draft: &Path) -> rusqlite::Result<()> {
 pub(super) fn connect(path: &Path) -> Result<Connection, EngineError> {
     let connection = open(path).map_err(|error| at(path, error))?;
     if connection.is_readonly("main").map_err(engine_error)? {
-        return Err(broken(path, "the file can't be written to"));
+        return Err(broken(
+            path,
+            "the file can't be written to: it may not be yours, or be damaged",
+        ));
     }
     if !is_whole(&connection, path).map_err(|error| at(path, error))? {
         return Err(broken(path, DAMAGED));
@@ -176,6 +179,11 @@ pub(super) fn engine_error(error: rusqlite::Error) -> EngineError {
             EngineError::Unreachable("another process keeps the database busy".into())
         }
         Some(ErrorCode::DiskFull) => EngineError::Broken("the disk is full".into()),
+        // SQLite can't read it, or a value is not of the type that we wrote. Our statements are always the
+        // same: one that makes no sense meets tables that are not ours.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) | None => {
+            corrupt(&error.to_string())
+        }
         _ => EngineError::Broken(error.to_string()),
     }
 }

@@ -45,8 +45,10 @@ pub(super) fn save(
     state =
         postcard::to_extend(&lock.snapshot(), state).map_err(|_| corrupt("it can't be stored"))?;
     let forget_at_ms = lock.forget_at_ms().map(|at_ms| {
-        let wall_ms = now.wall_us / 1_000 + at_ms.saturating_sub(now.ms);
-        (wall_ms.div_ceil(FORGET_GRAIN_MS) * FORGET_GRAIN_MS) as i64
+        let wall_ms = (now.wall_us / 1_000).saturating_add(at_ms.saturating_sub(now.ms));
+        let rounded_ms = wall_ms.div_ceil(FORGET_GRAIN_MS).saturating_mul(FORGET_GRAIN_MS);
+        // One that is damaged may be in use for ever.
+        i64::try_from(rounded_ms).unwrap_or(i64::MAX)
     });
     let saved = if known == Some(forget_at_ms) {
         connection

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, Row, TransactionBehavior, params};
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Reply, Request, View, Wake};
 
 use super::check::{self, Found};
@@ -159,24 +159,20 @@ impl Store {
         let mut rows = statement.query([after]).map_err(engine_error)?;
         let mut views = Vec::new();
         while let Some(row) = rows.next().map_err(engine_error)? {
-            let name: String = row.get(0).map_err(engine_error)?;
-            if !pattern.matches(&name) {
-                continue;
-            }
-            let name = Name::new(&name).map_err(|_| corrupt("a name that can't be one"))?;
-            let state =
-                row.get_ref(2).and_then(|state| Ok(state.as_blob()?)).map_err(engine_error)?;
-            let boot = row.get(1).map_err(engine_error)?;
-            match decode(state, boot, self.boot) {
-                Ok(lock) => {
+            match listed(row, pattern, self.boot) {
+                Ok(Some((name, lock))) => {
                     let view = lock.view(now, waiters_max);
                     // All that is known of it may be who was cancelled.
                     if !view.is_blank() {
                         views.push((name, view));
                     }
                 }
+                Ok(None) => {}
                 // One damaged lock must not hide all others.
-                Err(error) => tracing::warn!(lock = %name, %error, "left out of the listing"),
+                Err(error) => {
+                    let name = row.get_ref(0).and_then(|name| Ok(name.as_str()?)).unwrap_or("?");
+                    tracing::warn!(lock = name, %error, "left out of the listing");
+                }
             }
             if views.len() == max {
                 break;
@@ -261,9 +257,10 @@ impl Store {
         let due: Vec<String> = transaction
             .prepare_cached("SELECT name FROM locks WHERE forget_at_ms <= ?1 LIMIT ?2")
             .and_then(|mut statement| {
-                let rows =
-                    statement.query_map(params![now_ms, FORGET_PER_SWEEP], |row| row.get(0))?;
-                rows.collect()
+                // One that is no name is damaged, and left alone.
+                let name = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().ok().map(str::to_owned));
+                let rows = statement.query_map(params![now_ms, FORGET_PER_SWEEP], name)?;
+                rows.filter_map(Result::transpose).collect()
             })
             .map_err(engine_error)?;
         for name in due {
@@ -282,6 +279,22 @@ impl Store {
         }
         transaction.commit().map_err(engine_error)
     }
+}
+
+/// A lock of a listing, if it matches.
+fn listed(
+    row: &Row<'_>,
+    pattern: &Pattern,
+    boot: i64,
+) -> Result<Option<(Name, Lock)>, EngineError> {
+    let name: String = row.get(0).map_err(engine_error)?;
+    if !pattern.matches(&name) {
+        return Ok(None);
+    }
+    let name = Name::new(&name).map_err(|_| corrupt("a name that can't be one"))?;
+    let of_boot = row.get(1).map_err(engine_error)?;
+    let state = row.get_ref(2).and_then(|state| Ok(state.as_blob()?)).map_err(engine_error)?;
+    Ok(Some((name, decode(state, of_boot, boot)?)))
 }
 
 fn stamp(now: Now) -> Stamp {

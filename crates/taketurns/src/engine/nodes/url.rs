@@ -122,6 +122,11 @@ fn open(url: &str) -> Result<Opener, String> {
         Some(("memory", "")) => {
             Err("a node memory: needs a name, so that all clients mean the same one".to_owned())
         }
+        // It is shown to people, and may be the end of a password.
+        Some(("memory", name)) if name.contains('@') => {
+            Err("a node memory: has no @ in its name; in a password, write a comma as %2C"
+                .to_owned())
+        }
         Some(("memory", name)) => Ok(Opener::Memory(MemoryStore::named(name))),
         #[cfg(feature = "simulation")]
         Some(("simulated", name)) => super::super::simulated(name).map(Opener::Simulated),
@@ -190,6 +195,12 @@ mod tests {
         assert!(why_not("memory:,memory:b,memory:c").contains("needs a name"));
         assert!(why_not("file:/a,memory:b,memory:c").contains("a server of its own"));
         assert!(why_not("").contains("a server of its own"));
+    }
+
+    #[test]
+    fn a_password_that_looks_like_the_next_node_is_not_repeated() {
+        let why = why_not("redis://a?protocol=plain,redis://b?protocol=plain,memory:x:hunter2@c");
+        assert!(why.contains("%2C") && !why.contains("hunter2"), "{why}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use taketurns_core::wire::{Verb, sha1_hex};
 
 use super::marker::{FORM, Look, Marker, Reason, Remembered, judge};
 use super::module::{self, Binder, Module};
+use super::net::ask::now_ms;
 use super::net::errand::Way;
 use super::net::failure::Failure;
 use super::net::link::Link;
@@ -321,7 +322,7 @@ async fn look(link: &Link, key: &[u8]) -> Result<(u64, String), Failure> {
     get.arg(key);
     let mut answers = link.send_all(vec![cmd("TIME"), get]).await.into_iter();
     let mut next = || answers.next().unwrap_or_else(|| Err(strange(link)));
-    let now_ms = time_ms(&next()?).ok_or_else(|| strange(link))?;
+    let now_ms = now_ms(&next()?).ok_or_else(|| strange(link))?;
     let found = match next() {
         Ok(Value::Nil) => String::new(),
         Ok(value) => word(link, value)?,
@@ -353,12 +354,6 @@ fn load_script(text: &str) -> Cmd {
     let mut command = cmd("SCRIPT");
     command.arg("LOAD").arg(text);
     command
-}
-
-/// Milliseconds from what TIME answered.
-pub(super) fn time_ms(value: &Value) -> Option<u64> {
-    let (seconds, micros): (u64, u64) = redis::from_redis_value(value.clone()).ok()?;
-    seconds.checked_mul(1_000)?.checked_add(micros / 1_000)
 }
 
 fn word(link: &Link, value: Value) -> Result<String, Failure> {

@@ -43,8 +43,9 @@ use super::{
     Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,
     Wakes,
 };
-use greeter::{Greeter, time_ms};
+use greeter::Greeter;
 use listing::Listing;
+use net::ask;
 use net::errand::Errand;
 use net::session::Session;
 use net::topology::{Net, Told};
@@ -276,7 +277,7 @@ impl Engine for RedisEngine {
         Box::pin(async move {
             let told = self.net.call(b"", &|_: &Session| cmd("TIME")).await?;
             let Told { value, session, sent_us } = told;
-            let now_ms = time_ms(&value).ok_or_else(|| strange(&session, "TIME"))?;
+            let now_ms = ask::now_ms(&value).ok_or_else(|| strange(&session, "TIME"))?;
             Ok(stamp(now_ms, &session, sent_us))
         })
     }

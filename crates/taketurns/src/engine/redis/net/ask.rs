@@ -66,7 +66,8 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
-fn now_ms(time: &Value) -> Option<u64> {
+/// Milliseconds from what TIME answered.
+pub(crate) fn now_ms(time: &Value) -> Option<u64> {
     let [seconds, micros] = time.as_sequence()? else { return None };
     let (seconds, micros) =
         (text(seconds)?.parse::<u64>().ok()?, text(micros)?.parse::<u64>().ok()?);
@@ -74,7 +75,7 @@ fn now_ms(time: &Value) -> Option<u64> {
 }
 
 /// Both settings have to be there for a master without replicas to stop taking writes.
-fn lag(reply: &Value) -> Option<Duration> {
+pub(crate) fn lag(reply: &Value) -> Option<Duration> {
     let settings: HashMap<_, _> =
         reply.as_map_iter()?.map(|(name, value)| (text(name), text(value))).collect();
     let number = |name: &str| -> Option<u64> {

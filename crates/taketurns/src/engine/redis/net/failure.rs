@@ -194,7 +194,7 @@ fn no_permission(server: &Address, detail: &str) -> String {
     {
         "run all commands that our scripts use".to_owned()
     } else if let Some(command) = detail.trim_start_matches(SCRIPT_USER).split('\'').nth(1) {
-        format!("run the command {command:?}")
+        format!("run the command {:?}", short(command))
     } else if detail.contains("channel") {
         "use the channels of this client".to_owned()
     } else if detail.contains("key") {
@@ -207,8 +207,11 @@ fn no_permission(server: &Address, detail: &str) -> String {
 
 fn harmless(code: &str, detail: &str) -> String {
     let detail = detail.split(", with args beginning with").next().unwrap_or_default();
-    let line = detail.lines().next().unwrap_or_default();
-    let text = if code == "ERR" { line.to_owned() } else { format!("{code} {line}") };
+    let text = if code == "ERR" { detail.to_owned() } else { format!("{code} {detail}") };
+    short(text.lines().next().unwrap_or_default())
+}
+
+fn short(text: &str) -> String {
     text.chars().take(DETAIL_CHARS_MAX).collect()
 }
 
@@ -272,6 +275,16 @@ mod tests {
         let failure = of("ERR unknown command 'HELLO', with args beginning with: 'AUTH' 'SECRET'");
         let NoCommand(why) = failure else { panic!("{failure:?}") };
         assert!(why.contains("HELLO") && !why.contains("SECRET"));
+    }
+
+    #[test]
+    fn what_is_told_is_one_short_line_whatever_the_server_says() {
+        let long =
+            format!("NOPERM this user has no permissions to run the '{}'", "x".repeat(9_000));
+        for line in ["ODD\nCODE and\nmore", "ERR two\nlines", &long] {
+            let Broken(why) = of(line) else { panic!("{line}") };
+            assert!(!why.contains('\n') && why.chars().count() < 400, "{why}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!                                 Link ◄─► one run of one server, and its wake-ups
 //! ```
 
-mod ask;
+pub(super) mod ask;
 pub(super) mod check;
 mod cluster;
 mod dial;

@@ -92,11 +92,8 @@ impl Sentinels {
                 self.master
             )));
         }
-        let address = reply.as_sequence().and_then(|parts| {
-            let [host, port] = parts else { return None };
-            Address::of_parts(&text(host)?, text(port)?.parse().ok()?, &sentinel.host)
-        });
-        address.ok_or_else(|| Failure::Broken(format!("{sentinel} does not answer as a Sentinel")))
+        address(&reply, &sentinel.host)
+            .ok_or_else(|| Failure::Broken(format!("{sentinel} does not answer as a Sentinel")))
     }
 
     /// Watches, with one Sentinel at a time, as long as there is anyone to tell.
@@ -147,4 +144,10 @@ impl Sentinels {
             }
         }
     }
+}
+
+/// Where the master is, by the word of a Sentinel at this host.
+pub(crate) fn address(reply: &Value, asked: &str) -> Option<Address> {
+    let [host, port] = reply.as_sequence()? else { return None };
+    Address::of_parts(&text(host)?, text(port)?.parse().ok()?, asked)
 }

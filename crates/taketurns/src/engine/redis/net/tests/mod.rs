@@ -1,6 +1,8 @@
 //! The transport against real servers.
 
 mod cluster;
+mod fuzz;
+mod fuzz_urls;
 mod login;
 mod lost;
 mod party;
