@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Backoff, LossCause};
+use taketurns_core::client::{Anchor, Backoff, LossCause, Origin};
 use taketurns_core::{Acquire, Ask, Grant, Label, Owner, Refusal, Reply, Request};
 use tokio::sync::oneshot;
 
@@ -115,23 +115,24 @@ impl Attempt {
     ) -> Result<Arc<Held>, Stop> {
         let mut backoff = Backoff::default();
         loop {
+            registration.asks();
             let signal = tokio::select! {
                 biased;
                 signal = registration.signal_while_asking() => signal,
                 answer = self.ask(traffic) => match answer {
-                    Ok((Reply::Granted(grant), anchor)) => {
+                    Ok((Reply::Granted(grant), (_, anchor))) => {
                         Signal::Granted { grant, anchor: Some(anchor) }
                     }
-                    Ok((Reply::Queued(place), anchor)) => {
+                    Ok((Reply::Queued(place), seen)) => {
                         backoff.reset();
-                        registration.placed(place, anchor);
+                        registration.placed(place, seen);
                         registration.signal().await
                     }
                     Ok((Reply::Busy, _)) => return Err(Stop::Busy),
                     Ok((Reply::Refused(Refusal::Cancelled), _)) => {
                         Signal::Refused(Refusal::Cancelled)
                     }
-                    Ok((Reply::Refused(refusal), anchor)) => {
+                    Ok((Reply::Refused(refusal), (_, anchor))) => {
                         self.refused(refusal, anchor.engine_ms)?;
                         Signal::Rejoin
                     }
@@ -156,7 +157,14 @@ impl Attempt {
                 }
                 Signal::Refused(Refusal::Cancelled) => self.start_over(registration, traffic),
                 Signal::Refused(refusal) => self.refused(refusal, 0)?,
-                Signal::Rejoin | Signal::Revoked => {}
+                // What was granted is broken, and nobody works under it yet: it is given back, and what
+                // this owner is told of it from now on is old.
+                Signal::Revoked => {
+                    self.clean_up(traffic);
+                    self.start_over(registration, traffic);
+                    continue;
+                }
+                Signal::Rejoin => {}
             }
             tracing::debug!(lock = %self.terms.lock, "asking again");
             sleep_until_us(local_us() + backoff.pause_us(random::bits64())).await;
@@ -170,7 +178,7 @@ impl Attempt {
         *traffic = Traffic::default();
     }
 
-    async fn ask(&self, traffic: &mut Traffic) -> Result<(Reply, Anchor), EngineError> {
+    async fn ask(&self, traffic: &mut Traffic) -> Result<(Reply, (Origin, Anchor)), EngineError> {
         let waits = self.patience != Patience::Try;
         traffic.not_after_ms = self.client.engine_ms_in(&self.terms.lock, ARRIVES_WITHIN);
         traffic.sent += 1;
@@ -184,7 +192,7 @@ impl Attempt {
             ballot: None,
             label: self.label.clone(),
         });
-        let answer = self.client.call(&self.terms.lock, request).await;
+        let answer = self.client.call_at(&self.terms.lock, request).await;
         match &answer {
             Ok(_) => {
                 traffic.answered += 1;

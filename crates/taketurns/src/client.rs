@@ -9,10 +9,9 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Anchors, LossCause};
+use taketurns_core::client::{Anchor, Anchors, LossCause, Origin};
 use taketurns_core::{ClientId, Name, Owner, Reply, Request, WakeEvent};
 use tokio::sync::{mpsc, watch};
 
@@ -20,6 +19,7 @@ use crate::clock::local_us;
 use crate::engine::{Engine, EngineError, Stamp, Woken};
 use crate::held::Held;
 use crate::runtime::{Runtime, sleep};
+use crate::sync::{Arc, Mutex, Weak, lock};
 use crate::waits::{Signal, Waits};
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
@@ -37,15 +37,10 @@ pub(crate) struct Client {
     anchors: Mutex<Anchors>,
     guards: Mutex<BTreeMap<Owner, Weak<Held>>>,
     /// Each task that must end before the client does has a clone of it.
-    busy: Mutex<Option<mpsc::Sender<()>>>,
+    busy: Mutex<Option<Arc<mpsc::Sender<()>>>>,
     /// For the tasks that such a task starts when the client has none any more: what an acquire
     /// leaves to be given back has to be waited for too.
-    tasks: mpsc::WeakSender<()>,
-}
-
-/// Under none of these mutexes can anything panic half-way.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    tasks: Weak<mpsc::Sender<()>>,
 }
 
 impl Client {
@@ -57,6 +52,7 @@ impl Client {
         runtime: Runtime,
     ) -> (Self, mpsc::Receiver<()>) {
         let (busy, idle) = mpsc::channel(1);
+        let busy = Arc::new(busy);
         let client = Self {
             engine,
             id,
@@ -66,7 +62,7 @@ impl Client {
             runtime,
             anchors: Mutex::default(),
             guards: Mutex::default(),
-            tasks: busy.downgrade(),
+            tasks: Arc::downgrade(&busy),
             busy: Mutex::new(Some(busy)),
         };
         (client, idle)
@@ -78,13 +74,22 @@ impl Client {
         lock: &Name,
         request: Request,
     ) -> Result<(Reply, Anchor), EngineError> {
+        self.call_at(lock, request).await.map(|(reply, (_, anchor))| (reply, anchor))
+    }
+
+    /// The same, and whose clock it is.
+    pub(crate) async fn call_at(
+        self: &Arc<Self>,
+        lock: &Name,
+        request: Request,
+    ) -> Result<(Reply, (Origin, Anchor)), EngineError> {
         let sent_us = local_us();
         let answer = self.engine.call(lock, request).await?;
         let anchor = self.observe(sent_us, answer.stamp);
         if answer.more {
             self.go_on(lock.clone());
         }
-        Ok((answer.reply, anchor))
+        Ok((answer.reply, (answer.stamp.origin, anchor)))
     }
 
     /// Takes an answer's time into account. It was asked for at `asked_us`.
@@ -116,6 +121,11 @@ impl Client {
                 }
             }
         });
+    }
+
+    /// What is known of the clock of a lock's server now.
+    pub(crate) fn newest_anchor(&self, name: &Name) -> Option<(Origin, Anchor)> {
+        lock(&self.anchors).newest(self.engine.source(name))
     }
 
     /// What the clock of a lock's server will show after a while from now, as far as it is known.
@@ -169,11 +179,10 @@ impl Client {
             };
             match woken {
                 Some(Woken::Wake { lock: name, wake, origin }) => {
-                    // A wake-up is never an anchor: who knows for how long it was under way.
-                    let anchor = lock(&self.anchors).newest(origin);
                     match wake.event {
                         WakeEvent::Granted(grant) => {
-                            self.waits.signal(&name, wake.owner, Signal::Granted { grant, anchor });
+                            let newest = self.newest_anchor(&name);
+                            self.waits.granted(&name, wake.owner, grant, origin, newest);
                         }
                         WakeEvent::Refused(refusal) => {
                             self.waits.signal(&name, wake.owner, Signal::Refused(refusal));

@@ -15,6 +15,10 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 /// Microseconds since some moment at or before the start of this boot.
 pub(crate) fn local_us() -> u64 {
+    // There steps take no time.
+    if cfg!(shuttle) {
+        return 1_000_000_000;
+    }
     #[cfg(feature = "simulation")]
     if let Some(now_us) = crate::simulation::ask(|machine| machine.now_us()) {
         return now_us;

@@ -3,8 +3,6 @@
 //! On a thread of its own a blocked or ended user runtime neither stops renewals nor makes a drop
 //! panic, and the blocking API works anywhere.
 
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -13,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::Error;
 use crate::client::Client;
 use crate::runtime::{Runtime, timeout};
+use crate::sync::{self, Arc, thread};
 
 /// Releases under way when the last handle is dropped get this long.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
@@ -33,7 +32,7 @@ impl Driver {
         }
         let failed =
             |error| Error::Unreachable(format!("the driver thread can't be started: {error}"));
-        let (started, starting) = std::sync::mpsc::channel();
+        let (started, starting) = sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         // Made in the thread: a runtime must not be dropped in async code, not even if this fails.
         let run = move || match Builder::new_current_thread().enable_all().build() {
@@ -41,6 +40,7 @@ impl Driver {
                 let _ = started.send(Ok(runtime.handle().clone()));
                 let _ = runtime.block_on(stopped);
                 // Not to be waited for: a call that hangs must not keep the thread.
+                #[cfg(not(shuttle))]
                 runtime.shutdown_background();
             }
             Err(error) => {

@@ -3,7 +3,6 @@
 //! Invariant: once anybody was told that the lock is lost, nobody is told that it is held. The
 //! [`Hold`] under the mutex upholds it, and everyone asks that.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, Due, Hold, LossCause};
@@ -13,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use crate::client::{Client, sleep_until_us};
 use crate::clock::local_us;
 use crate::engine::EngineError;
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::{Error, random};
 
 /// One held lock.
@@ -73,7 +73,7 @@ impl Held {
             lease_ms: terms.lease_ms,
             bury_until_ms: terms.bury_until_ms,
             state: Mutex::new(State { hold, span, over: false, trouble: None }),
-            lost: watch::Sender::new(None),
+            lost: watch::channel(None).0,
             changed: Notify::new(),
         });
         client.register_guard(held.owner, &held);
@@ -226,7 +226,7 @@ impl Held {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -329,7 +329,7 @@ pub(crate) async fn give_up(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use taketurns_core::ClientId;
 

@@ -51,6 +51,7 @@ mod random;
 mod runtime;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod sync;
 mod waits;
 
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};

@@ -63,6 +63,10 @@ impl<T> Future for Task<T> {
 
 /// Sleeps.
 pub(crate) async fn sleep(for_: Duration) {
+    if cfg!(shuttle) {
+        // There time stands still.
+        return std::future::pending().await;
+    }
     #[cfg(feature = "simulation")]
     if crate::simulation::current().is_some() {
         return crate::simulation::sleep(for_).await;

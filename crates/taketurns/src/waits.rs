@@ -4,15 +4,15 @@
 //! if it comes before the reply; and it stays until it holds, or has given up its place.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Vigil};
+use taketurns_core::client::{Anchor, Origin, Sight, Vigil};
 use taketurns_core::{Grant, Name, Owner, Refusal, Reply, Request};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::client::{Client, sleep_until_some};
 use crate::clock::local_us;
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
 /// What a waiting acquire is told.
 #[derive(Debug)]
@@ -49,6 +49,14 @@ struct Waiting {
     signals: mpsc::UnboundedSender<Signal>,
     /// The number of its place, once the engine said it.
     place: Option<u64>,
+    /// What a wake-up is judged by.
+    sight: Sight,
+}
+
+impl Waiting {
+    fn new(signals: mpsc::UnboundedSender<Signal>) -> Self {
+        Self { signals, place: None, sight: Sight::default() }
+    }
 }
 
 /// One acquire's registration. Ends when it is dropped.
@@ -73,13 +81,28 @@ impl Waits {
             .entry(lock.clone())
             .or_insert_with(|| Line::new(waits.waiter_lease_ms))
             .owners
-            .insert(owner, Waiting { signals: sender, place: None });
+            .insert(owner, Waiting::new(sender));
         Registration { client: client.clone(), lock: lock.clone(), owner, signals }
     }
 
     pub(crate) fn signal(&self, lock: &Name, owner: Owner, signal: Signal) {
         if let Some(waiting) = self.locks().get(lock).and_then(|line| line.owners.get(&owner)) {
             let _ = waiting.signals.send(signal);
+        }
+    }
+
+    /// A wake-up of that origin said that this owner holds.
+    pub(crate) fn granted(
+        &self,
+        lock: &Name,
+        owner: Owner,
+        grant: Grant,
+        origin: Origin,
+        newest: Option<(Origin, Anchor)>,
+    ) {
+        if let Some(waiting) = self.locks().get(lock).and_then(|line| line.owners.get(&owner)) {
+            let anchor = waiting.sight.anchor(origin, newest, grant.deadline_ms);
+            let _ = waiting.signals.send(Signal::Granted { grant, anchor });
         }
     }
 
@@ -99,7 +122,7 @@ impl Waits {
     }
 
     fn locks(&self) -> MutexGuard<'_, BTreeMap<Name, Line>> {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.locks)
     }
 
     fn due_us(&self) -> Option<u64> {
@@ -140,7 +163,13 @@ impl Waits {
         }
     }
 
-    fn refreshed(&self, lock: &Name, asked: &[Owner], anchor: Anchor, reply: Reply) {
+    fn refreshed(
+        &self,
+        lock: &Name,
+        asked: &[Owner],
+        (origin, anchor): (Origin, Anchor),
+        reply: Reply,
+    ) {
         let Reply::Refreshed { waiting, front, recheck_ms, quarantined_until_ms, granted } = reply
         else {
             return;
@@ -159,15 +188,20 @@ impl Waits {
         line.mark_quarantine(lock, anchor, quarantined_until_ms);
         self.changed.notify_one();
         let is_granted = |owner: &Owner| granted.iter().any(|(granted, _)| granted == owner);
-        let missing: Vec<&Waiting> = asked
+        let missing: Vec<Owner> = asked
             .iter()
-            .filter(|owner| !is_granted(owner))
-            .filter_map(|owner| line.owners.get(owner))
+            .filter(|owner| !is_granted(owner) && line.owners.contains_key(owner))
+            .copied()
             .collect();
-        // The engine knows of fewer than we do: some lapsed, or were granted unheard.
-        if missing.len() > waiting as usize {
-            for waiting in missing {
-                let _ = waiting.signals.send(Signal::Rejoin);
+        // Only if it is sure of each that it still waits.
+        let all_wait = waiting as usize == line.owners.len() && missing.len() == line.owners.len();
+        for owner in &missing {
+            let Some(waits) = line.owners.get_mut(owner) else { continue };
+            if all_wait {
+                waits.sight.handle_waiting(origin, anchor);
+            } else if missing.len() > waiting as usize {
+                // The engine knows of fewer than we do: some lapsed, or were granted unheard.
+                let _ = waits.signals.send(Signal::Rejoin);
             }
         }
     }
@@ -221,11 +255,11 @@ async fn refresh(client: Arc<Client>, due: Vec<(Name, Vec<Owner>)>) {
     for ((lock, asked), answer) in due.into_iter().zip(answers) {
         match answer {
             Ok(answer) => {
-                let anchor = client.observe(sent_us, answer.stamp);
+                let seen = (answer.stamp.origin, client.observe(sent_us, answer.stamp));
                 if answer.more {
                     client.go_on(lock.clone());
                 }
-                client.waits.refreshed(&lock, &asked, anchor, answer.reply);
+                client.waits.refreshed(&lock, &asked, seen, answer.reply);
             }
             Err(error) => tracing::debug!(%lock, %error, "a place could not be refreshed"),
         }
@@ -268,11 +302,24 @@ impl Registration {
             .any(|signal| matches!(signal, Signal::Revoked))
     }
 
+    /// It is about to ask.
+    pub(crate) fn asks(&self) {
+        let known = self.client.newest_anchor(&self.lock);
+        let mut locks = self.client.waits.locks();
+        let line = locks.get_mut(&self.lock);
+        if let Some(waiting) = line.and_then(|line| line.owners.get_mut(&self.owner)) {
+            waiting.sight.handle_asking(known);
+        }
+    }
+
     /// The engine gave it a place: from now on it is refreshed.
-    pub(crate) fn placed(&self, place: taketurns_core::Place, anchor: Anchor) {
+    pub(crate) fn placed(&self, place: taketurns_core::Place, (origin, anchor): (Origin, Anchor)) {
         let waits = &self.client.waits;
         let mut locks = waits.locks();
         let Some(line) = locks.get_mut(&self.lock) else { return };
+        if let Some(waiting) = line.owners.get_mut(&self.owner) {
+            waiting.sight.handle_waiting(origin, anchor);
+        }
         let first = line.places.is_empty();
         line.mark_quarantine(&self.lock, anchor, place.quarantined_until_ms);
         if line.put(self.owner, place.number).is_some_and(|before| before != place.number) {
@@ -311,7 +358,7 @@ mod tests {
         let owners = [1, 2].map(Owner::from_bits);
         for owner in owners {
             let (signals, _) = mpsc::unbounded_channel();
-            line.owners.insert(owner, Waiting { signals, place: None });
+            line.owners.insert(owner, Waiting::new(signals));
             assert_eq!(line.put(owner, 7), None);
         }
         assert_eq!(line.places.len(), 2);

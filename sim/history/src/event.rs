@@ -137,6 +137,12 @@ pub enum What {
         /// Which.
         op: u64,
     },
+    /// The client has given up what it had, and asks anew for the same operation. Only a simulation
+    /// knows.
+    Again {
+        /// Which.
+        op: u64,
+    },
     /// The keeper forgot what it knew, or some of it. Only a simulation knows.
     Forgot,
     /// A client is gone without a word.
@@ -237,7 +243,8 @@ impl What {
             | Self::Placed { op, .. }
             | Self::Lapsed { op }
             | Self::Minted { op, .. }
-            | Self::Freed { op } => Some(*op),
+            | Self::Freed { op }
+            | Self::Again { op } => Some(*op),
             _ => None,
         }
     }

@@ -24,6 +24,7 @@ mod node;
 mod plan;
 mod resource;
 mod runner;
+mod stall;
 mod weather;
 mod world;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::simulation::{Machine, sleep};
-use taketurns::{Acquire, Connect, Error, Guard, Locks};
+use taketurns::{Acquire, Connect, Error, Guard, Handle, Locks};
 use taketurns_history::{Ask, Event, Guarantee, Kind, Lock, What};
 use tokio::sync::oneshot;
 
@@ -113,7 +113,10 @@ impl Life {
         let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
         let acquire = acquire.lease(lease).why(op.to_string());
-        let after = Duration::from_micros(dice.between(0, 2_000 * self.plan.waiter_lease_ms));
+        // Either while it waits, or while the first messages are under way.
+        let [long_us, short_us] = [2_000 * self.plan.waiter_lease_ms, 6 * self.plan.delay_us];
+        let most_us = if dice.chance(500) { long_us } else { short_us };
+        let after = Duration::from_micros(dice.between(0, most_us));
         let [tries, limits, cancels] = [self.plan.tries, self.plan.limits, self.plan.cancels];
         let roll = dice.between(0, 999);
         let endless = roll >= tries + limits;
@@ -161,7 +164,7 @@ impl Life {
         let mut guard = guard;
         if dice.chance(self.plan.handles) {
             // Until it is a guard again nobody asks it.
-            guard = match self.carry(locks, guard).await {
+            guard = match self.carry(locks, op, guard).await {
                 Ok(guard) => guard,
                 Err(_) => return self.log.note(What::Releases { op }),
             };
@@ -232,8 +235,16 @@ impl Life {
         watching
     }
 
-    async fn carry(&self, locks: &Locks, guard: Guard) -> Result<Guard, Error> {
-        locks.adopt(guard.into_handle().await?).await
+    async fn carry(&self, locks: &Locks, op: u64, guard: Guard) -> Result<Guard, Error> {
+        let handle = guard.into_handle().await?;
+        let text = handle.expose();
+        let adopted = locks.adopt(handle).await;
+        if adopted.is_err() {
+            // Nobody else has it, and it would go on until its lease is over.
+            self.log.note(What::Releases { op });
+            let _ = locks.release(&Handle::parse(&text)?).await;
+        }
+        adopted
     }
 }
 

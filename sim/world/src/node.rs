@@ -39,6 +39,8 @@ pub(crate) struct Node {
 #[derive(Default)]
 struct Register {
     ops: BTreeMap<Owner, u64>,
+    /// As whom each operation last asked.
+    owners: BTreeMap<u64, Owner>,
     minted: BTreeMap<Owner, u64>,
     /// Of each lock, who has a place, and until when its client's word counts.
     places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
@@ -140,8 +142,9 @@ impl Node {
     pub(crate) fn forget(&mut self, true_us: u64, max_lease_ms: u64) {
         self.locks.clear();
         self.copies.clear();
-        let Register { ops, minted, waiter_lease_ms, .. } = std::mem::take(&mut self.register);
-        self.register = Register { ops, minted, waiter_lease_ms, ..Register::default() };
+        let Register { ops, owners, minted, waiter_lease_ms, .. } =
+            std::mem::take(&mut self.register);
+        self.register = Register { ops, owners, minted, waiter_lease_ms, ..Register::default() };
         self.restart(true_us, max_lease_ms);
     }
 
@@ -235,7 +238,10 @@ impl Register {
         match request {
             Request::Acquire(acquire) => {
                 let op = acquire.label.why().parse().unwrap_or(0);
-                self.ops.insert(acquire.owner, op);
+                let is_new = self.ops.insert(acquire.owner, op).is_none();
+                if is_new && self.owners.insert(op, acquire.owner).is_some() {
+                    noted.push(What::Again { op });
+                }
                 match reply {
                     Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
                     Reply::Queued(place) => {
@@ -255,7 +261,9 @@ impl Register {
             }
             Request::Release { owner, .. } => {
                 self.leave(name, *owner);
-                if let Some(&op) = self.ops.get(owner) {
+                let op = self.ops.get(owner).copied();
+                // Who asked anew by then is not over.
+                if let Some(op) = op.filter(|op| self.owners.get(op) == Some(owner)) {
                     noted.push(What::Freed { op });
                 }
             }

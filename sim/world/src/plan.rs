@@ -28,6 +28,8 @@ impl Keepers {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    /// Nothing goes wrong.
+    pub(crate) is_smooth: bool,
     pub(crate) keepers: Keepers,
     pub(crate) hosts: usize,
     pub(crate) tasks: usize,
@@ -82,6 +84,7 @@ impl Plan {
         let waiter_lease_ms = dice.between(150, 1_000);
         let mut plan = Self {
             seed,
+            is_smooth: false,
             keepers,
             hosts: dice.between(2, 5) as usize,
             tasks: dice.between(1, 3) as usize,
@@ -119,15 +122,32 @@ impl Plan {
             faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
         };
         match dice.between(0, 9) {
-            // A message and its answer must not take so long that a place lapses meanwhile.
+            // Nothing goes wrong, and messages are quick: then nobody has to look whether it missed one.
             0..=1 => {
-                let third_us = waiter_lease_ms * 1_000 / 3;
-                plan.delay_us = plan.delay_us.min(third_us / 8);
+                plan.is_smooth = true;
+                plan.delay_us = plan.delay_us.min(plan.third_us() / 60);
                 plan.timeout_ms = 10 * waiter_lease_ms;
+                if dice.chance(300) {
+                    plan.crowd(&mut dice);
+                }
             }
             _ => plan.storm(&mut dice),
         }
         plan
+    }
+
+    /// Places are refreshed that often.
+    pub(crate) fn third_us(&self) -> u64 {
+        self.waiter_lease_ms * 1_000 / 3
+    }
+
+    /// Many who want little, and often think better of it.
+    fn crowd(&mut self, dice: &mut Dice) {
+        self.tasks = dice.between(3, 8) as usize;
+        self.turns = dice.between(5, 12) as usize;
+        self.hold_ms_max = dice.between(1, 20);
+        self.gap_ms_max = dice.between(1, 20);
+        self.cancels = dice.between(200, 900);
     }
 
     fn storm(&mut self, dice: &mut Dice) {

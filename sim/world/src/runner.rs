@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use taketurns_history::{Event, Guarantee, Violation, What, check};
+use taketurns_history::{Event, Guarantee, What, check};
 
 use crate::machine::lock;
 use crate::plan::{Keepers, Plan};
+use crate::stall;
 use crate::world::{Outcome, World};
 
 /// What came of many seeds.
@@ -115,7 +116,7 @@ impl Failure {
         for event in events {
             let _ = writeln!(story, "{:>9} {:?}", event.at_us, event.what);
         }
-        for what in wrong(&outcome) {
+        for what in judge(&plan, &outcome).1 {
             let _ = writeln!(story, "{}", what.1);
         }
         story
@@ -127,26 +128,34 @@ pub fn history(seed: u64) -> Vec<Event> {
     World::new(Plan::new(seed), false).live().events
 }
 
+/// What is wrong: which promise, if it is one, and in words.
+type Wrong = (Option<Guarantee>, String);
+
 /// Lives one life.
-fn live(plan: &Plan) -> (Sum, Vec<(Option<Guarantee>, String)>) {
+fn live(plan: &Plan) -> (Sum, Vec<Wrong>) {
     let outcome = World::new(plan.clone(), false).live();
     let mut sum = Sum::of(plan, &outcome);
-    let excused = |violation: &&Violation| violation.excused_by.is_some();
+    let (excused, wrong) = judge(plan, &outcome);
+    sum.excused = excused;
+    (sum, wrong)
+}
+
+/// How much can't be but is excused, and what is not.
+fn judge(plan: &Plan, outcome: &Outcome) -> (u64, Vec<Wrong>) {
+    let mut wrong: Vec<Wrong> = outcome.broken.iter().map(|what| (None, what.clone())).collect();
+    // A refresh would find what a wake-up has not told. Here every one is heard, and none is needed.
+    let stall = stall::longest(&outcome.events).filter(|_| plan.is_smooth);
+    if let Some(stall) = stall.filter(|stall| stall.us() > plan.third_us() * 3 / 4) {
+        wrong.push((Some(Guarantee::G4), stall.to_string()));
+    }
     let found = check(&outcome.events);
-    sum.excused = found.iter().filter(excused).count() as u64;
-    (sum, wrong_of(&outcome, found))
-}
-
-fn wrong(outcome: &Outcome) -> Vec<(Option<Guarantee>, String)> {
-    wrong_of(outcome, check(&outcome.events))
-}
-
-fn wrong_of(outcome: &Outcome, found: Vec<Violation>) -> Vec<(Option<Guarantee>, String)> {
-    let broken = outcome.broken.iter().map(|what| (None, what.clone()));
-    let found = found.into_iter().filter(|violation| violation.excused_by.is_none());
-    broken
-        .chain(found.map(|violation| (Some(violation.guarantee), violation.to_string())))
-        .collect()
+    let all = found.len();
+    let broken = found.into_iter().filter(|violation| violation.excused_by.is_none());
+    let broken: Vec<Wrong> =
+        broken.map(|violation| (Some(violation.guarantee), violation.to_string())).collect();
+    let excused = (all - broken.len()) as u64;
+    wrong.extend(broken);
+    (excused, wrong)
 }
 
 fn smallest(mut plan: Plan, guarantee: Option<Guarantee>) -> Plan {

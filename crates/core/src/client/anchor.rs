@@ -90,10 +90,9 @@ impl Anchors {
         }
     }
 
-    /// The newest anchor of this origin.
-    pub fn newest(&self, origin: Origin) -> Option<Anchor> {
-        let known = self.newest.get(&origin.source).filter(|(epoch, _)| *epoch == origin.epoch);
-        known.map(|&(_, anchor)| anchor)
+    /// The newest anchor of this source, and its origin.
+    pub fn newest(&self, source: u64) -> Option<(Origin, Anchor)> {
+        self.newest.get(&source).map(|&(epoch, anchor)| (Origin { source, epoch }, anchor))
     }
 
     /// The newest anchor of this source, whichever its epoch; of another, if none is known: clocks
@@ -152,17 +151,16 @@ mod tests {
             anchors.clone()
         };
         observe(0, 1, 10);
-        assert_eq!(observe(0, 1, 5).newest(origin(0, 1)), Some(at(10)));
+        assert_eq!(observe(0, 1, 5).newest(0), Some((origin(0, 1), at(10))));
         let anchors = observe(0, 1, 11);
-        assert_eq!(anchors.newest(origin(0, 1)), Some(at(11)));
-        assert_eq!(anchors.newest(origin(0, 2)), None);
-        assert_eq!((anchors.newest(origin(1, 1)), anchors.latest(1)), (None, Some(at(11))));
+        assert_eq!(anchors.newest(0), Some((origin(0, 1), at(11))));
+        assert_eq!((anchors.newest(1), anchors.latest(1)), (None, Some(at(11))));
         assert_eq!(Anchors::default().latest(1), None);
         let anchors = observe(0, 2, 3);
-        assert_eq!(anchors.newest(origin(0, 2)), Some(at(3)));
-        assert_eq!(anchors.newest(origin(0, 1)), None);
+        assert_eq!(anchors.newest(0), Some((origin(0, 2), at(3))));
         let anchors = observe(0, 1, 99);
-        assert_eq!(anchors.newest(origin(0, 2)), Some(at(3)), "an older epoch does not come back");
+        let newest = Some((origin(0, 2), at(3)));
+        assert_eq!(anchors.newest(0), newest, "an older epoch does not come back");
         let anchors = observe(7, 1, 50);
         assert_eq!((anchors.latest(0), anchors.latest(7)), (Some(at(3)), Some(at(50))));
     }

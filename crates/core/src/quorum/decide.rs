@@ -36,6 +36,10 @@ impl Candidate {
             self.nodes.iter().filter(|node| wanted(node)).count() >= self.majority
         };
         let refusal = self.nodes.iter().find_map(|node| node.refusal);
+        if self.patient && !self.nodes.iter().any(Node::is_awaited) {
+            // All there is was found, and it becomes no more by waiting: a place is none either.
+            return if most(Node::has_no_grant) { Verdict::Busy } else { Verdict::NoQuorum };
+        }
         match refusal {
             _ if most(|node| node.is_ours() || node.is_awaited()) => Verdict::Open,
             _ if most(|node| node.is_ours() || node.is_busy) => Verdict::Busy,
@@ -141,10 +145,7 @@ impl Candidate {
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
                 Standing::Voted(Voted { number, inquired: true, .. }) => {
-                    self.nodes[node].is_gone(number);
-                    self.nodes[node].standing = Standing::Waiting;
-                    self.nodes[node].yields = Some(number);
-                    self.ask_node(node, Some(number), sends);
+                    self.yield_vote(node, number, sends);
                 }
                 Standing::Nothing if self.nodes[node].regain && self.nodes[node].is_blank() => {
                     self.ask_node(node, None, sends);
@@ -152,6 +153,14 @@ impl Candidate {
                 _ => {}
             }
         }
+    }
+
+    /// Gives a vote back, and asks to have it again when it is our turn.
+    pub(super) fn yield_vote(&mut self, node: usize, number: u64, sends: &mut Vec<Send>) {
+        self.nodes[node].is_gone(number);
+        self.nodes[node].standing = Standing::Waiting;
+        self.nodes[node].yields = Some(number);
+        self.ask_node(node, Some(number), sends);
     }
 }
 

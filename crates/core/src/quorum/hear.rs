@@ -50,7 +50,7 @@ impl Candidate {
                 self.nodes[node].is_gone(write_back.number);
                 self.nodes[node].regain = true;
             }
-            (What::Renew { .. }, Ok((Reply::Revoked, _))) => self.nodes[node].revoked = true,
+            (What::Renew { .. }, Ok((Reply::Revoked, _))) => self.revoked(node, &mut sends),
             (What::Release { .. }, _) => {}
             (_, Ok((reply, _))) => {
                 self.nodes[node].trouble = Some(format!("it answered with {reply:?}"));
@@ -69,7 +69,7 @@ impl Candidate {
         match event {
             WakeEvent::Granted(grant) => self.granted(node, grant, None, false),
             WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
-            WakeEvent::Revoked => self.nodes[node].revoked = true,
+            WakeEvent::Revoked => self.revoked(node, &mut sends),
             WakeEvent::Refused(refusal) => {
                 self.nodes[node].standing = Standing::Nothing;
                 self.nodes[node].refusal = Some(*refusal);
@@ -110,6 +110,18 @@ impl Candidate {
             self.nodes[node].is_gone(number);
         }
         self.note_loss(now_us);
+    }
+
+    /// A vote was broken. A holder loses the lock by that. A candidate gives the vote back, for it can't be
+    /// confirmed any more, and asks for another.
+    fn revoked(&mut self, node: usize, sends: &mut Vec<Send>) {
+        self.nodes[node].revoked = true;
+        if let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing
+            && self.is_running()
+            && !self.patient
+        {
+            self.yield_vote(node, number, sends);
+        }
     }
 
     fn granted(&mut self, node: usize, grant: &Grant, anchor: Option<Anchor>, full: bool) {

@@ -87,6 +87,11 @@ impl Node {
         self.is_ours() || self.is_busy || self.refusal.is_some()
     }
 
+    /// Did it say that we have no grant there, or none that can be renewed?
+    pub(super) fn has_no_grant(&self) -> bool {
+        (self.has_answered() || self.regain) && self.vote().is_none_or(|_| self.revoked)
+    }
+
     /// Is something under way that it may answer?
     pub(super) fn is_awaited(&self) -> bool {
         self.is_asked() || self.is_renewing()

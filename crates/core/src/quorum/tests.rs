@@ -64,6 +64,47 @@ fn all_are_asked_at_once_and_a_majority_that_agrees_is_enough() {
 }
 
 #[test]
+fn a_finder_that_hears_of_one_grant_and_of_a_place_does_not_wait_for_more() {
+    for is_down in [false, true] {
+        let mut finder = Candidate::finder(3, LEASE_MS);
+        finder.ask();
+        hear(&mut finder, 0, granted(70));
+        hear(&mut finder, 1, queued(70));
+        assert_eq!(finder.verdict(1_000), Verdict::Open, "the last may have granted it too");
+        if is_down {
+            finder.handle_reply(1_000, ask(2, None, None), Err("it is down".to_owned()));
+            assert_eq!(finder.verdict(1_000), Verdict::NoQuorum, "nobody knows");
+        } else {
+            // It is being released, and one node has heard that.
+            for _ in 0..2 {
+                hear(&mut finder, 2, Reply::Refused(Refusal::TooLate));
+            }
+            assert_eq!(finder.verdict(1_000), Verdict::Busy, "it is not held");
+        }
+    }
+}
+
+#[test]
+fn a_candidate_whose_votes_are_broken_gives_them_back_and_asks_again() {
+    let mut candidate = candidate(5);
+    candidate.ask();
+    for node in [0, 1] {
+        hear(&mut candidate, node, granted(70));
+    }
+    for node in [0, 1] {
+        let sends = candidate.handle_wake(1_000, node, &WakeEvent::Revoked);
+        assert_eq!(sends, [ask(node, None, Some(70))]);
+    }
+    // A majority without them is one, and with them would never have been.
+    for node in [2, 3, 4] {
+        hear(&mut candidate, node, granted(70));
+    }
+    assert!(matches!(candidate.verdict(1_000), Verdict::Held { token: 70, .. }));
+    let sends = candidate.handle_wake(1_000, 2, &WakeEvent::Revoked);
+    assert!(sends.is_empty(), "a holder does not try to have back what was broken");
+}
+
+#[test]
 fn tokens_that_differ_are_written_back() {
     let mut candidate = candidate(3);
     candidate.ask();

@@ -4,7 +4,7 @@
 //! finding the right one of many would take; and it is a std mutex since nothing awaits under it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, View, limits};
@@ -13,6 +13,7 @@ use super::{
     Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp, Survives,
     Wakes, Woken,
 };
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
 /// Forgotten locks are looked for by every step, a few at a time.
 const FORGET_PER_STEP: usize = 4;
@@ -45,7 +46,7 @@ impl MemoryStore {
         if name.is_empty() {
             return Self::default();
         }
-        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = lock(&NAMED);
         named.entry(name.to_owned()).or_default().clone()
     }
 
@@ -58,7 +59,7 @@ impl MemoryStore {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic under this lock can only come from a bug in a step, which leaves the lock it was
         // about in some state but all others whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -133,6 +133,26 @@ async fn a_lock_broken_right_after_its_hand_over_is_lost() {
 }
 
 #[tokio::test]
+async fn a_lock_broken_before_its_grant_was_heard_is_not_taken_for_held() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
+    faults.keep_replies(true);
+    let acquires = tokio::spawn(locks.mutex("l").acquire().into_future());
+    soon("it is granted", async {
+        while other.inspect("l").await.expect("memory answers").is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    // Whatever it asks when it hears of the break is answered.
+    faults.keep_replies(false);
+    assert_eq!(other.break_lock("l").await.expect("memory answers"), 1);
+    let guard = soon("it has another", acquires).await.expect("no panic").expect("free again");
+    let view = other.inspect("l").await.expect("memory answers").expect("held");
+    assert!(guard.is_held() && !view.holders[0].revoked, "it does not know that it was broken");
+}
+
+#[tokio::test]
 async fn a_place_that_the_client_knows_nothing_of_does_not_hold_up_the_others() {
     let (store, hour) = (store(), Duration::from_secs(3_600));
     let (one, two) =

@@ -4,7 +4,7 @@
 //! forgotten. From outside it is seen in a `Line`, and whoever was touched by a fault since may have
 //! lost its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Findings;
 use crate::{Ask, Event, Op, Ops, What};
@@ -18,8 +18,7 @@ fn as_placed(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
     for event in events {
         if event.what == What::Forgot {
-            // Those that it does remember stand where they stood.
-            lines.values_mut().for_each(|line| line.waiting.clear());
+            lines.values_mut().for_each(Line::forget);
             continue;
         }
         let Some(of) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
@@ -28,6 +27,7 @@ fn as_placed(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
             What::Placed { number, .. } => {
                 let number = *number;
                 if line.numbers.insert(of.op, number).is_none()
+                    && !line.unsure.remove(&of.op)
                     && let Some((_, other)) = line.waiting.range(number..).next()
                 {
                     let what =
@@ -39,7 +39,8 @@ fn as_placed(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
             What::Lapsed { .. } | What::Freed { .. } => line.leave(of.op),
             What::Minted { member, .. } => {
                 // A place that lapsed is not lost until another is granted.
-                let number = line.numbers.get(&of.op).copied().unwrap_or(u64::MAX);
+                let unplaced = if line.unsure.contains(&of.op) { 0 } else { u64::MAX };
+                let number = line.numbers.get(&of.op).copied().unwrap_or(unplaced);
                 for other in line.waiting.range(..number).filter_map(|(_, op)| ops.all.get(op)) {
                     if would_take(other, member.as_deref()) {
                         let what = format!("operation {} was granted before {}", of.op, other.op);
@@ -59,9 +60,16 @@ struct Line {
     waiting: BTreeMap<u64, u64>,
     /// The last place of each operation.
     numbers: BTreeMap<u64, u64>,
+    /// Those of which it may remember an earlier place than the one that was seen.
+    unsure: BTreeSet<u64>,
 }
 
 impl Line {
+    fn forget(&mut self) {
+        self.waiting.clear();
+        self.unsure.extend(std::mem::take(&mut self.numbers).into_keys());
+    }
+
     fn waits_at(&self, op: u64) -> Option<u64> {
         self.numbers.get(&op).copied().filter(|number| self.waiting.get(number) == Some(&op))
     }

@@ -35,6 +35,7 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                 wrong(format!("operation {op} is over, and yet: {:?}", event.what));
             }
             What::Freed { .. } => fate.freed = true,
+            What::Again { .. } => fate.freed = false,
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! One node of a quorum: an engine that may not be there yet, and what is known of its clock.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Anchors};
@@ -11,6 +11,8 @@ use tokio::sync::mpsc;
 use super::super::{Engine, EngineError, Stamp};
 use crate::clock::local_us;
 use crate::runtime::timeout;
+use crate::sync::Mutex;
+pub(crate) use crate::sync::lock;
 
 /// One node.
 pub(crate) struct Node {
@@ -31,11 +33,6 @@ pub(crate) struct Heard {
     /// Its clock was set forward since it was last heard.
     pub(crate) clock_set: bool,
     pub(crate) more: bool,
-}
-
-/// Under none of these mutexes can anything panic half-way.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The next of those who report; of the slow, once a `grace` is set, only who comes within it.

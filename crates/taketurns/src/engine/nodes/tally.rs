@@ -1,15 +1,14 @@
 //! What all nodes answer to one request, counted until a majority has.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use taketurns_core::Reply;
 use taketurns_core::quorum::majority;
 use tokio::sync::watch;
 
 use super::super::EngineError;
-use super::node::lock;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex, lock};
 
 /// The answers so far. Several may wait for the outcome.
 pub(crate) struct Tally {
@@ -37,7 +36,7 @@ impl Tally {
             heard: Mutex::default(),
             wanted: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
-            changed: watch::Sender::new(()),
+            changed: watch::channel(()).0,
         })
     }
 

@@ -1,0 +1,21 @@
+//! What threads share: mutexes, as std has them.
+//!
+//! `crates/threads` builds the client once more with `cfg(shuttle)`. There they are shuttle's, as its tokio is,
+//! and whoever locks, sends or waits may have to let any other thread go first. So what several threads
+//! touch is taken from here and from tokio, and from nowhere else.
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread;
+#[cfg(feature = "redis")]
+pub(crate) use std::sync::atomic;
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+#[cfg(not(shuttle))]
+pub(crate) use std::thread;
+
+/// Locks. To be used where nothing can panic half-way under the mutex.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

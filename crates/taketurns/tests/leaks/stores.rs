@@ -1,0 +1,124 @@
+//! The stores to look at, and the test of each.
+
+use std::fs;
+
+use taketurns_servers::{Cluster, Flavor, Replicated, Server, module_path, on_both};
+
+use crate::left::{nothing_on, nothing_on_sentinel};
+use crate::{SLACK_BYTES, alone, leaves_nothing};
+
+/// A store that nobody else uses.
+pub(crate) struct Store {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) mutexes_only: bool,
+    kept: Kept,
+}
+
+/// Where its state is.
+enum Kept {
+    Memory,
+    File(tempfile::TempDir),
+    Server(Box<Server>),
+    Cluster(Cluster),
+    Replicated(Replicated),
+    Nodes(Vec<Server>),
+}
+
+impl Store {
+    fn new(name: &str, url: String, kept: Kept) -> Self {
+        let mutexes_only = matches!(kept, Kept::Nodes(_));
+        Self { name: name.to_owned(), url, mutexes_only, kept }
+    }
+
+    /// By how much what its clients remember may have grown.
+    pub(crate) fn slack_bytes(&self) -> usize {
+        match self.kept {
+            // They know of what they handed on until its lease is over, and of some of it for longer.
+            Kept::Nodes(_) => 1 << 20,
+            _ => SLACK_BYTES,
+        }
+    }
+
+    /// Nothing is left there of clients that are gone.
+    pub(crate) fn has_nothing(&self) {
+        match &self.kept {
+            Kept::Memory => {}
+            Kept::File(folder) => {
+                let sockets = fs::read_dir(folder.path().join("locks.db-wake")).expect("made");
+                assert_eq!(sockets.count(), 0, "sockets were left");
+            }
+            Kept::Server(server) => nothing_on(server),
+            Kept::Cluster(cluster) => cluster.nodes.iter().for_each(nothing_on),
+            Kept::Replicated(set) => {
+                set.servers.iter().for_each(nothing_on);
+                set.sentinels.iter().for_each(nothing_on_sentinel);
+            }
+            Kept::Nodes(servers) => servers.iter().for_each(nothing_on),
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_in_memory() {
+    let _alone = alone();
+    leaves_nothing(&Store::new("memory", "memory:leaks".to_owned(), Kept::Memory));
+}
+
+#[test]
+fn nothing_is_left_in_a_file() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let url = format!("file:{}", folder.path().join("locks.db").display());
+    leaves_nothing(&Store::new("file", url, Kept::File(folder)));
+}
+
+#[test]
+fn nothing_is_left_on_a_quorum() {
+    let _alone = alone();
+    let module = module_path().expect("the module");
+    let builders = [
+        Server::builder(Flavor::Redis),
+        Server::builder(Flavor::Valkey).module(&module, &[]),
+        Server::builder(Flavor::Valkey),
+    ];
+    let servers: Vec<Server> =
+        builders.into_iter().map(|builder| builder.start().expect("a server")).collect();
+    let nodes: Vec<String> = servers.iter().map(Server::url).collect();
+    leaves_nothing(&Store::new(
+        "quorum",
+        format!("quorum:{}", nodes.join(",")),
+        Kept::Nodes(servers),
+    ));
+}
+
+on_both! {
+    fn nothing_is_left_on_a_server(flavor: Flavor) {
+        let _alone = alone();
+        let server = Server::start(flavor).expect("a server");
+        let name = format!("{flavor}");
+        leaves_nothing(&Store::new(&name, server.url(), Kept::Server(Box::new(server))));
+    }
+
+    fn nothing_is_left_on_a_server_with_the_module(flavor: Flavor) {
+        let _alone = alone();
+        let module = module_path().expect("the module");
+        let server = Server::builder(flavor).module(&module, &[]).start().expect("a server");
+        let url = format!("{}?module=required", server.url());
+        leaves_nothing(&Store::new(&format!("{flavor}, module"), url, Kept::Server(Box::new(server))));
+    }
+
+    fn nothing_is_left_on_a_cluster(flavor: Flavor) {
+        let _alone = alone();
+        let cluster = Cluster::start(flavor).expect("a Cluster");
+        let name = format!("{flavor} Cluster");
+        leaves_nothing(&Store::new(&name, cluster.url(), Kept::Cluster(cluster)));
+    }
+
+    fn nothing_is_left_on_a_master_with_sentinels(flavor: Flavor) {
+        let _alone = alone();
+        let set = Replicated::start(flavor).expect("a set");
+        let name = format!("{flavor} with Sentinel");
+        leaves_nothing(&Store::new(&name, set.url(), Kept::Replicated(set)));
+    }
+}

@@ -1,0 +1,83 @@
+//! How long a lock was free while somebody waited for it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use taketurns_history::{Event, What};
+
+/// A time in which a lock was free and somebody waited.
+#[derive(Clone, Debug)]
+pub(crate) struct Stall {
+    lock: String,
+    from_us: u64,
+    until_us: u64,
+    waiting: u64,
+}
+
+impl Stall {
+    pub(crate) fn us(&self) -> u64 {
+        self.until_us - self.from_us
+    }
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lock, from_us, until_us, waiting } = self;
+        write!(f, "{lock} was free from {from_us} to {until_us}, and operation {waiting} waited")
+    }
+}
+
+#[derive(Default)]
+struct Use {
+    waiting: Vec<u64>,
+    holding: Vec<u64>,
+    free_since_us: u64,
+}
+
+/// The longest of all.
+pub(crate) fn longest(events: &[Event]) -> Option<Stall> {
+    let mut lock_of: BTreeMap<u64, &str> = BTreeMap::new();
+    let mut uses: BTreeMap<&str, Use> = BTreeMap::new();
+    let mut longest: Option<Stall> = None;
+    for Event { at_us, what } in events {
+        if let What::Asked { op, lock, .. } = what {
+            lock_of.insert(*op, lock);
+        }
+        let Some((op, lock)) = what.op().and_then(|op| Some((op, *lock_of.get(&op)?))) else {
+            continue;
+        };
+        let in_use = uses.entry(lock).or_default();
+        if in_use.holding.is_empty()
+            && let Some(&waiting) = in_use.waiting.first()
+        {
+            let (from_us, until_us) = (in_use.free_since_us, *at_us);
+            let stall = Stall { lock: lock.to_owned(), from_us, until_us, waiting };
+            if longest.as_ref().is_none_or(|longest| longest.us() < stall.us()) {
+                longest = Some(stall);
+            }
+        }
+        let was_free = in_use.holding.is_empty() && in_use.waiting.is_empty();
+        match what {
+            What::Asked { .. } => in_use.waiting.push(op),
+            What::Granted { .. } => {
+                in_use.waiting.retain(|waiting| *waiting != op);
+                in_use.holding.push(op);
+            }
+            What::Failed { .. } | What::Cancelled { .. } => {
+                in_use.waiting.retain(|waiting| *waiting != op);
+            }
+            What::Releases { .. } | What::Lost { .. } => {
+                let held = in_use.holding.len();
+                in_use.holding.retain(|holding| *holding != op);
+                if in_use.holding.is_empty() && held > 0 {
+                    in_use.free_since_us = *at_us;
+                }
+            }
+            _ => {}
+        }
+        if was_free {
+            in_use.free_since_us = *at_us;
+        }
+    }
+    longest
+}
