@@ -15,8 +15,10 @@ pub struct Event {
 /// What happened.
 ///
 /// Who notes something notes it so that too little is claimed rather than too much: what began, after
-/// it was certain; what ends, before it is said to anybody. An operation is one acquire and all that
-/// comes of it.
+/// it was certain; what ends, before it is said to anybody. Until when a guard holds is reckoned from a
+/// time that was read before the guard was asked, or a program that is stopped between the two claims
+/// more than its guard said. An operation is one acquire and all that comes of it; its events are noted by
+/// one task, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum What {
@@ -41,7 +43,7 @@ pub enum What {
         lock: String,
         /// What is wanted.
         ask: Ask,
-        /// Will it wait for as long as it takes?
+        /// Will it wait for as long as it takes? Then it may not fail once all is calm.
         endless: bool,
     },
     /// The acquire has returned a guard.
@@ -93,7 +95,8 @@ pub enum What {
         /// Whose.
         op: u64,
     },
-    /// A resource was written to by the holder, or by who takes itself for it.
+    /// A resource was written to by the holder, or by who takes itself for it. One that looks at tokens
+    /// must have seen the writer's already when the writer read: else an older writer may come between.
     Wrote {
         /// By whom.
         op: u64,

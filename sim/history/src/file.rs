@@ -1,10 +1,13 @@
 //! Histories in files: one event a line, in any order. A program that is killed may leave its last
-//! line unfinished, which is no mistake.
+//! line unfinished, which is no mistake. Each process of a run may have a file of its own.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{self, BufRead, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 
-use crate::Event;
+use crate::{Event, What};
 
 /// A line that is no event.
 #[derive(Debug)]
@@ -23,21 +26,86 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
+/// Why some files are no history.
+#[derive(Debug)]
+pub enum Unusable {
+    /// One can't be opened.
+    Closed(PathBuf, io::Error),
+    /// One has a line that is no event.
+    Unreadable(PathBuf, Unreadable),
+    /// None says how it begins.
+    NoBeginning,
+    /// Something is asked of a lock that the beginning does not name.
+    UnknownLock(String),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Unreadable(path, error) => write!(f, "{}, {error}", path.display()),
+            Self::NoBeginning => f.write_str(
+                "no event says how the history begins: is the file of whoever started it missing?",
+            ),
+            Self::UnknownLock(lock) => {
+                write!(f, "the history begins without the lock {lock}, of which something is asked")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+/// Reads the files of one history, and puts them together.
+///
+/// # Errors
+/// If one can't be read, or if what there is can't be judged.
+pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Event>, Unusable> {
+    let mut events = Vec::new();
+    for path in paths.iter().map(AsRef::as_ref) {
+        let file = File::open(path).map_err(|error| Unusable::Closed(path.to_owned(), error))?;
+        let part = read(BufReader::new(file));
+        events.extend(part.map_err(|error| Unusable::Unreadable(path.to_owned(), error))?);
+    }
+    events.sort_by_key(|event: &Event| event.at_us);
+    let mut known: Option<BTreeSet<&str>> = None;
+    for event in &events {
+        if let What::Begins { locks, .. } = &event.what {
+            known.get_or_insert_default().extend(locks.iter().map(|lock| lock.name.as_str()));
+        }
+    }
+    let known = known.ok_or(Unusable::NoBeginning)?;
+    for event in &events {
+        match &event.what {
+            What::Asked { lock, .. } if !known.contains(lock.as_str()) => {
+                return Err(Unusable::UnknownLock(lock.clone()));
+            }
+            _ => {}
+        }
+    }
+    Ok(events)
+}
+
 /// Reads all events, and sorts them by time. Events of one time stay in their order.
 ///
 /// # Errors
 /// If a line is no event, unless it is the last one and has no end.
-pub fn read(file: impl BufRead) -> Result<Vec<Event>, Unreadable> {
+pub fn read(mut file: impl BufRead) -> Result<Vec<Event>, Unreadable> {
     let mut events: Vec<Event> = Vec::new();
-    for (index, line) in file.split(b'\n').enumerate() {
-        let unreadable = |why: String| Unreadable { line: index + 1, why };
-        let line = line.map_err(|error| unreadable(error.to_string()))?;
-        if line.is_empty() {
+    let mut text = Vec::new();
+    for line in 1.. {
+        let unreadable = |why: String| Unreadable { line, why };
+        text.clear();
+        if file.read_until(b'\n', &mut text).map_err(|error| unreadable(error.to_string()))? == 0 {
+            break;
+        }
+        let is_finished = text.ends_with(b"\n");
+        if text.trim_ascii().is_empty() {
             continue;
         }
-        match serde_json::from_slice(&line) {
+        match serde_json::from_slice(&text) {
             Ok(event) => events.push(event),
-            Err(error) if error.is_eof() => {}
+            Err(error) if error.is_eof() && !is_finished => {}
             Err(error) => return Err(unreadable(error.to_string())),
         }
     }

@@ -8,14 +8,19 @@
 //! ```
 //!
 //! A history knows nothing of how a lock works: it holds only what anybody outside can see. So the
-//! same checks try the simulation, every engine on real servers, and what a file says.
+//! same checks try the simulation, every engine on real servers, and what a file says:
+//! `cargo run -p taketurns-history -- FILE…` checks, counts and draws it.
 
 mod event;
 mod file;
 pub mod invariants;
 mod ops;
+pub mod summary;
+pub mod timeline;
+mod units;
 
 pub use event::{Ask, Event, Kind, Lock, What};
-pub use file::{Unreadable, read, write};
+pub use file::{Unreadable, Unusable, read, read_all, write};
 pub use invariants::{Guarantee, Violation, check};
 pub use ops::{Op, Ops};
+pub use summary::Summary;

@@ -1,6 +1,6 @@
 //! The operations of a history, each put together from its events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Ask, Event, Kind, What};
 
@@ -25,29 +25,28 @@ pub struct Op<'a> {
     pub token: Option<u64>,
     /// Its member.
     pub member: Option<&'a str>,
-    /// What the guard said, each time it was asked: when, and until when it holds.
+    /// What the guard said, when it was there and each time it was asked: when, and until when it
+    /// holds.
     pub claims: Vec<(u64, u64)>,
     /// When it first said that it is lost.
     pub lost_us: Option<u64>,
     /// When the holder let go, or the acquire failed or was dropped, or its client died waiting.
     pub ended_us: Option<u64>,
+    /// Did its client die waiting? When exactly, nobody knows.
+    pub died: bool,
 }
 
 impl Op<'_> {
-    /// The times in which it claims to hold: from what its guard said until it was over, lost or let
-    /// go. One that died holds until its time is over.
-    pub fn spans(&self) -> Vec<(u64, u64)> {
-        let end_us = self.lost_us.unwrap_or(u64::MAX).min(self.ended_us.unwrap_or(u64::MAX));
-        let mut spans: Vec<(u64, u64)> = Vec::new();
-        for &(from_us, until_us) in &self.claims {
-            let until_us = until_us.min(end_us);
-            match spans.last_mut() {
-                Some(last) if from_us <= last.1 => last.1 = last.1.max(until_us),
-                _ if from_us < until_us => spans.push((from_us, until_us)),
-                _ => {}
-            }
-        }
-        spans
+    /// The time in which it claims to hold: from when it had its guard until the end that the guard
+    /// named last, or until it was lost or let go. A guard that is held has been so all the time,
+    /// since lost is final. One that died holds until its time is over.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        let (from_us, _) = *self.claims.first()?;
+        let lost_us = self.lost_us.unwrap_or(u64::MAX);
+        let told = |&&(told_us, _): &&(u64, u64)| told_us == from_us || told_us <= lost_us;
+        let (_, until_us) = *self.claims.iter().rev().find(told)?;
+        let until_us = until_us.min(lost_us).min(self.ended_us.unwrap_or(u64::MAX));
+        (from_us < until_us).then_some((from_us, until_us))
     }
 
     /// Does it still wait at this time?
@@ -64,12 +63,12 @@ pub struct Ops<'a> {
     pub all: BTreeMap<u64, Op<'a>>,
     /// By name.
     pub kinds: BTreeMap<&'a str, Kind>,
-    /// The client of each that died, and when.
-    pub deaths: Vec<(u32, u64)>,
     /// No lease is longer.
     pub max_lease_us: u64,
     /// For how long a place outlives its client.
     pub waiter_lease_us: u64,
+    /// What each client asked for and has no outcome of.
+    waiting: BTreeMap<u32, BTreeSet<u64>>,
 }
 
 impl<'a> Ops<'a> {
@@ -87,7 +86,8 @@ impl<'a> Ops<'a> {
         match &event.what {
             What::Begins { locks, waiter_lease_us, max_lease_us, .. } => {
                 self.kinds.extend(locks.iter().map(|lock| (lock.name.as_str(), lock.kind)));
-                (self.waiter_lease_us, self.max_lease_us) = (*waiter_lease_us, *max_lease_us);
+                self.waiter_lease_us = self.waiter_lease_us.max(*waiter_lease_us);
+                self.max_lease_us = self.max_lease_us.max(*max_lease_us);
             }
             What::Asked { op, client, lock, ask, endless } => {
                 let asked = Op {
@@ -103,20 +103,26 @@ impl<'a> Ops<'a> {
                     claims: Vec::new(),
                     lost_us: None,
                     ended_us: None,
+                    died: false,
                 };
                 self.all.entry(*op).or_insert(asked);
+                self.waiting.entry(*client).or_default().insert(*op);
             }
             What::Died { client } => {
-                self.deaths.push((*client, at_us));
-                for op in self.all.values_mut() {
-                    if op.client == *client && op.granted_us.is_none() {
+                for op in self.waiting.remove(client).unwrap_or_default() {
+                    if let Some(op) = self.all.get_mut(&op) {
                         op.ended_us.get_or_insert(at_us);
+                        op.died = true;
                     }
                 }
             }
             what => {
-                if let Some(op) = what.op().and_then(|op| self.all.get_mut(&op)) {
-                    op.add(at_us, what);
+                let Some(op) = what.op().and_then(|op| self.all.get_mut(&op)) else { return };
+                op.add(at_us, what);
+                if (op.granted_us.is_some() || op.ended_us.is_some())
+                    && let Some(waiting) = self.waiting.get_mut(&op.client)
+                {
+                    waiting.remove(&op.op);
                 }
             }
         }

@@ -161,6 +161,7 @@ impl Life {
     }
 
     async fn hold(&self, locks: &Locks, op: u64, ask: &Ask, guard: Guard, dice: &mut Dice) {
+        let mut told = self.watch(op, &guard);
         let mut guard = guard;
         if dice.chance(self.plan.handles) {
             // Until it is a guard again nobody asks it.
@@ -168,8 +169,8 @@ impl Life {
                 Ok(guard) => guard,
                 Err(_) => return self.log.note(What::Releases { op }),
             };
+            told = self.watch(op, &guard);
         }
-        let _told = self.watch(op, &guard);
         let resource = format!("{}/{}", guard.name(), guard.member().map_or("", |m| m.as_str()));
         let is_alone = !matches!(ask, Ask::Read | Ask::Permits(_));
         let read = guard
@@ -212,6 +213,7 @@ impl Life {
             }
         }
         self.log.note(What::Releases { op });
+        drop(told);
         if dice.chance(self.plan.drops) {
             return drop(guard);
         }

@@ -8,14 +8,14 @@ use crate::{Ask, Kind, Op, Ops};
 
 pub(super) fn check(ops: &Ops<'_>, findings: &mut Findings) {
     for (lock, of_lock) in ops.by_lock() {
-        let mut spans: Vec<(u64, u64, &Op<'_>)> = Vec::new();
-        for op in of_lock {
-            spans.extend(op.spans().into_iter().map(|(from_us, until_us)| (from_us, until_us, op)));
-        }
+        let mut spans: Vec<(u64, u64, &Op<'_>)> = of_lock
+            .into_iter()
+            .filter_map(|op| op.span().map(|(from_us, until_us)| (from_us, until_us, op)))
+            .collect();
         spans.sort_by_key(|&(from_us, _, op)| (from_us, op.op));
         let mut holding: Vec<(u64, &Op<'_>)> = Vec::new();
         for (from_us, until_us, op) in spans {
-            holding.retain(|&(end_us, other)| end_us > from_us && other.op != op.op);
+            holding.retain(|&(end_us, _)| end_us > from_us);
             for &(end_us, other) in &holding {
                 if exclude_each_other(op, other) {
                     let both_us = end_us.min(until_us) - from_us;

@@ -42,10 +42,13 @@ fn in_order(lock: &str, granted: &[&Op<'_>], findings: &mut Findings) {
                 latest = Some(other);
             }
         }
-        if let Some(other) = latest.filter(|other| other.token > op.token) {
+        if let Some(other) = latest
+            && let (Some(before), Some(token)) = (other.token, op.token)
+            && before > token
+        {
             let what = format!(
-                "operation {} asked after {} held with token {:?}, and has {:?}",
-                op.op, other.op, other.token, op.token
+                "operation {} asked after {} held with token {before}, and has {token}",
+                op.op, other.op
             );
             findings.add(op.granted_us.unwrap_or(op.asked_us), lock, what);
         }
@@ -53,16 +56,23 @@ fn in_order(lock: &str, granted: &[&Op<'_>], findings: &mut Findings) {
 }
 
 fn as_minted(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    let mut last: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut minted: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events {
         let What::Minted { op, token, .. } = event.what else { continue };
         let Some(of) = ops.all.get(&op) else { continue };
-        match last.insert(of.lock, (token, op)) {
-            Some((before, other)) if before >= token && (before, other) != (token, op) => {
+        // Who asks again is told again what it was granted.
+        if minted.insert(op, token) == Some(token) {
+            continue;
+        }
+        match newest.get(of.lock) {
+            Some(&(before, other)) if before >= token => {
                 let what = format!("operation {op} was granted {token} after {other} had {before}");
                 findings.add(event.at_us, of.lock, what);
             }
-            _ => {}
+            _ => {
+                newest.insert(of.lock, (token, op));
+            }
         }
     }
 }

@@ -1,149 +1,248 @@
 //! G3: no live waiter is overtaken.
 //!
 //! The keeper's own order is that of `Placed`; a place ends when it is granted, given up, lapsed or
-//! forgotten. From outside it is seen in a `Line`, and whoever was touched by a fault since may have
-//! lost its place.
+//! forgotten. Where that is not known, the order is seen from outside in a `Line`, and whoever was
+//! touched by a fault since may have lost its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Findings;
+use super::{Findings, Target, Windows, exclude_each_other, faults};
 use crate::{Ask, Event, Op, Ops, What};
 
-pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    as_placed(events, ops, findings);
-    as_seen(events, ops, findings);
+/// Says how many grants could be judged by what was seen from outside.
+pub(crate) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) -> u64 {
+    let known = as_placed(events, ops, findings);
+    as_seen(events, ops, &known, findings)
 }
 
-fn as_placed(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
+/// Who waits for the same: for the lock, or for one member of a pool. `None` takes any.
+type Line<'a> = (&'a str, Option<&'a str>);
+
+fn line<'a>(op: &Op<'a>) -> Line<'a> {
+    match op.ask {
+        Ask::Member(member) => (op.lock, Some(member)),
+        _ => (op.lock, None),
+    }
+}
+
+/// Those who would have taken what was granted: who wants any, and who wants this member.
+fn rivals<'a>(lock: &'a str, member: Option<&'a str>) -> impl Iterator<Item = Line<'a>> {
+    [(lock, None)].into_iter().chain(member.map(|member| (lock, Some(member))))
+}
+
+/// Says of which locks the keeper's order is known.
+fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) -> BTreeSet<&'a str> {
+    let mut queues: BTreeMap<&str, Queue<'_>> = BTreeMap::new();
     for event in events {
         if event.what == What::Forgot {
-            lines.values_mut().for_each(Line::forget);
+            queues.values_mut().for_each(Queue::forget);
             continue;
         }
         let Some(of) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
-        let line = lines.entry(of.lock).or_default();
+        let mut wrong = |what: String| findings.add(event.at_us, of.lock, what);
         match &event.what {
             What::Placed { number, .. } => {
-                let number = *number;
-                if line.numbers.insert(of.op, number).is_none()
-                    && !line.unsure.remove(&of.op)
-                    && let Some((_, other)) = line.waiting.range(number..).next()
+                let queue = queues.entry(of.lock).or_default();
+                // Who has a place keeps it, whatever it is told.
+                if queue.place(of).is_some() {
+                    continue;
+                }
+                if queue.numbers.insert(of.op, *number).is_none()
+                    && !queue.unsure.remove(&of.op)
+                    && let Some(other) = queue.behind(*number)
                 {
-                    let what =
-                        format!("operation {} came after {other}, and stands before it", of.op);
-                    findings.add(event.at_us, of.lock, what);
+                    wrong(format!("operation {} came after {other}, and stands before it", of.op));
                 }
-                line.waiting.insert(number, of.op);
+                queue.waiting.entry(line(of)).or_default().insert(*number, of.op);
             }
-            What::Lapsed { .. } | What::Freed { .. } => line.leave(of.op),
-            What::Minted { member, .. } => {
-                // A place that lapsed is not lost until another is granted.
-                let unplaced = if line.unsure.contains(&of.op) { 0 } else { u64::MAX };
-                let number = line.numbers.get(&of.op).copied().unwrap_or(unplaced);
-                for other in line.waiting.range(..number).filter_map(|(_, op)| ops.all.get(op)) {
-                    if would_take(other, member.as_deref()) {
-                        let what = format!("operation {} was granted before {}", of.op, other.op);
-                        findings.add(event.at_us, of.lock, what);
-                    }
+            What::Minted { token, member, .. } => {
+                let queue = queues.entry(of.lock).or_default();
+                queue.leave(of);
+                // Who asks again is told again what it was granted.
+                if queue.minted.insert(of.op, *token) == Some(*token) {
+                    continue;
                 }
-                line.leave(of.op);
+                let overtaken = queue.before(of, member.as_deref());
+                match overtaken.as_slice() {
+                    [] => {}
+                    [(_, first)] => {
+                        wrong(format!("operation {} was granted before {first}", of.op))
+                    }
+                    [(_, first), more @ ..] => wrong(format!(
+                        "operation {} was granted before {first} and {} more",
+                        of.op,
+                        more.len()
+                    )),
+                }
+            }
+            What::Lapsed { .. } | What::Freed { .. } => {
+                if let Some(queue) = queues.get_mut(of.lock) {
+                    queue.leave(of);
+                }
             }
             _ => {}
         }
     }
+    queues.into_keys().collect()
 }
 
 /// The queue of one lock, as its keeper numbers it.
 #[derive(Default)]
-struct Line {
-    waiting: BTreeMap<u64, u64>,
+struct Queue<'a> {
+    waiting: BTreeMap<Line<'a>, BTreeMap<u64, u64>>,
     /// The last place of each operation.
     numbers: BTreeMap<u64, u64>,
-    /// Those of which it may remember an earlier place than the one that was seen.
+    /// What each was granted last.
+    minted: BTreeMap<u64, u64>,
+    /// Those of which the keeper may remember an earlier place than the one that was seen.
     unsure: BTreeSet<u64>,
 }
 
-impl Line {
+impl<'a> Queue<'a> {
     fn forget(&mut self) {
         self.waiting.clear();
         self.unsure.extend(std::mem::take(&mut self.numbers).into_keys());
     }
 
-    fn waits_at(&self, op: u64) -> Option<u64> {
-        self.numbers.get(&op).copied().filter(|number| self.waiting.get(number) == Some(&op))
+    /// Its number, while it waits.
+    fn place(&self, op: &Op<'a>) -> Option<u64> {
+        let number = self.numbers.get(&op.op).copied()?;
+        let waiting = self.waiting.get(&line(op))?;
+        (waiting.get(&number) == Some(&op.op)).then_some(number)
     }
 
-    fn leave(&mut self, op: u64) {
-        if let Some(number) = self.waits_at(op) {
-            self.waiting.remove(&number);
+    fn leave(&mut self, op: &Op<'a>) {
+        if let Some(number) = self.place(op)
+            && let Some(waiting) = self.waiting.get_mut(&line(op))
+        {
+            waiting.remove(&number);
         }
+    }
+
+    /// One who waits at this number or behind it.
+    fn behind(&self, number: u64) -> Option<u64> {
+        let mut lines = self.waiting.values();
+        lines.find_map(|waiting| waiting.range(number..).next().map(|(_, op)| *op))
+    }
+
+    /// Who waits before this one for what it was granted. A place that lapsed is not lost until another
+    /// is granted.
+    fn before(&self, op: &Op<'a>, member: Option<&str>) -> Vec<(u64, u64)> {
+        let unplaced = if self.unsure.contains(&op.op) { 0 } else { u64::MAX };
+        let number = self.numbers.get(&op.op).copied().unwrap_or(unplaced);
+        let waiting = rivals(op.lock, member).filter_map(|line| self.waiting.get(&line));
+        let mut before: Vec<(u64, u64)> = waiting
+            .flat_map(|waiting| waiting.range(..number))
+            .map(|(number, op)| (*number, *op))
+            .collect();
+        before.sort_unstable();
+        before
     }
 }
 
-fn as_seen(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+/// Those seen in a line so far who may have been overtaken by one behind them.
+#[derive(Default)]
+struct Ahead<'a> {
+    /// Of those who held in the end the last one.
+    last: Option<&'a Op<'a>>,
+    /// Of those who never held the one who waited for longest, and until when.
+    patient: Option<(u64, &'a Op<'a>)>,
+}
+
+fn as_seen(
+    events: &[Event],
+    ops: &Ops<'_>,
+    known: &BTreeSet<&str>,
+    findings: &mut Findings,
+) -> u64 {
     let disturbances = disturbances(events, ops.waiter_lease_us);
+    let disturbed = |client: u32, from_us: u64, until_us: u64| {
+        let mut times = [None, Some(client)].into_iter().filter_map(|of| disturbances.get(&of));
+        times.any(|times| times.meet(from_us, until_us))
+    };
+    let end_us = events.last().map_or(0, |event| event.at_us);
+    let mut judged: BTreeSet<(u64, u64)> = BTreeSet::new();
     for event in events {
-        let What::Line { lock, ops: line } = &event.what else { continue };
-        for pair in line.windows(2) {
-            let [Some(first), Some(next)] = [pair[0], pair[1]].map(|op| ops.all.get(&op)) else {
-                continue;
-            };
-            let Some(granted_us) = next.granted_us.filter(|&at_us| at_us > event.at_us) else {
-                continue;
-            };
-            let was_later = first.token.is_none() || first.token > next.token;
-            let disturbed = disturbances.iter().any(|&(client, from_us, until_us)| {
-                client.is_none_or(|client| client == first.client)
-                    && from_us <= granted_us
-                    && until_us >= event.at_us
-            });
-            if was_later
-                && first.waits_at(granted_us)
-                && would_take(first, next.member)
-                && !disturbed
-            {
-                let what = format!("operation {} stood before {}, which held", first.op, next.op);
-                findings.add(granted_us, lock, what);
+        let What::Line { lock, ops: line_of } = &event.what else { continue };
+        if known.contains(lock.as_str()) {
+            continue;
+        }
+        let mut ahead: BTreeMap<Line<'_>, Ahead<'_>> = BTreeMap::new();
+        for next in line_of.iter().filter_map(|op| ops.all.get(op)) {
+            if let Some(granted_us) = next.granted_us.filter(|&at_us| at_us > event.at_us) {
+                let rivals = rivals(next.lock, next.member).filter_map(|line| ahead.get(&line));
+                for first in rivals.flat_map(|ahead| ahead.to_compare(next, ops.waiter_lease_us)) {
+                    // Who never held must have been well until it was sure that it still waits.
+                    let sure_us = match first.granted_us {
+                        Some(_) => granted_us,
+                        None => granted_us.saturating_add(ops.waiter_lease_us),
+                    };
+                    if disturbed(first.client, event.at_us, sure_us)
+                        || !judged.insert((first.op, next.op))
+                    {
+                        continue;
+                    }
+                    if came_later(first, next) {
+                        let (first, next) = (first.op, next.op);
+                        let what =
+                            format!("operation {first} stood before {next}, which held first");
+                        findings.add(granted_us, lock, what);
+                    }
+                }
+            }
+            ahead.entry(line(next)).or_default().add(next, end_us);
+        }
+    }
+    judged.len() as u64
+}
+
+impl<'a> Ahead<'a> {
+    fn add(&mut self, op: &'a Op<'a>, end_us: u64) {
+        if op.granted_us.is_some() {
+            if self.last.is_none_or(|last| came_later(op, last)) {
+                self.last = Some(op);
+            }
+        } else if !op.died {
+            let until_us = op.ended_us.unwrap_or(end_us);
+            if self.patient.is_none_or(|(longest_us, _)| until_us > longest_us) {
+                self.patient = Some((until_us, op));
             }
         }
     }
-}
 
-/// Would it have taken what another was granted?
-fn would_take(waiting: &Op<'_>, granted: Option<&str>) -> bool {
-    match waiting.ask {
-        Ask::Member(member) => granted.is_none_or(|granted| granted == member),
-        _ => true,
+    /// With whom one that held can be compared. One that never held may have been granted it all the
+    /// same, and not have heard of it; or it had given up, and was told later. So it must have waited
+    /// for some time after. Without tokens the order of holders is known if they exclude each other.
+    fn to_compare(&self, next: &Op<'_>, waiter_lease_us: u64) -> impl Iterator<Item = &'a Op<'a>> {
+        let last = self.last.filter(|last| match (last.token, next.token) {
+            (Some(_), Some(_)) => true,
+            (None, None) => exclude_each_other(last, next) && last.span().is_some(),
+            _ => false,
+        });
+        let held_us = next.granted_us.unwrap_or(u64::MAX);
+        let still = |&(until_us, _): &(u64, _)| until_us > held_us.saturating_add(waiter_lease_us);
+        let patient = self.patient.filter(still).map(|(_, op)| op);
+        last.into_iter().chain(patient)
     }
 }
 
-/// The times in which a place may have been lost: whose (or anybody's), from and until when.
-fn disturbances(events: &[Event], waiter_lease_us: u64) -> Vec<(Option<u32>, u64, u64)> {
-    let mut disturbances: Vec<(Option<u32>, u64, u64)> = Vec::new();
-    let mut open: BTreeMap<String, usize> = BTreeMap::new();
-    for event in events {
-        let (begins, client, key) = match &event.what {
-            What::Paused { client } => (true, Some(*client), format!("pause {client}")),
-            What::Resumed { client } => (false, Some(*client), format!("pause {client}")),
-            What::Fault { kind, on, .. } => (true, None, format!("{kind} {on}")),
-            What::Mended { kind, on } => (false, None, format!("{kind} {on}")),
-            _ => continue,
+/// Was the first granted it later than the second, or never?
+fn came_later(first: &Op<'_>, second: &Op<'_>) -> bool {
+    let order = |op: &Op<'_>| (op.token, op.granted_us);
+    first.granted_us.is_none() || order(first) > order(second)
+}
+
+/// The times in which a place may have been lost: anybody's, or a client's. Whoever was held up asks
+/// again within a waiter lease after it.
+fn disturbances(events: &[Event], waiter_lease_us: u64) -> BTreeMap<Option<u32>, Windows> {
+    let mut times: BTreeMap<Option<u32>, Vec<(u64, u64)>> = BTreeMap::new();
+    for fault in faults(events) {
+        let whose = match fault.on {
+            Target::Client(client) => Some(client),
+            Target::Named(_) => None,
         };
-        // Whoever was held up in it asks again within a waiter lease after it.
-        let until_us = event.at_us.saturating_add(waiter_lease_us);
-        if begins {
-            open.insert(key, disturbances.len());
-            disturbances.push((client, event.at_us, until_us));
-        } else if let Some(index) = open.remove(&key) {
-            disturbances[index].2 = until_us;
-        }
+        let until_us = fault.until_us.saturating_add(waiter_lease_us);
+        times.entry(whose).or_default().push((fault.from_us, until_us));
     }
-    // What has no end goes on.
-    for index in open.into_values() {
-        if disturbances[index].0.is_some() {
-            disturbances[index].2 = u64::MAX;
-        }
-    }
-    disturbances
+    times.into_iter().map(|(whose, times)| (whose, Windows::of(times))).collect()
 }

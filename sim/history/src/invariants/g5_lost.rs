@@ -9,47 +9,84 @@ use crate::{Ask, Event, Op, Ops, What};
 pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     for op in ops.all.values() {
         let Some(lost_us) = op.lost_us else { continue };
-        if let Some((told_us, _)) = op.claims.iter().find(|(told_us, _)| *told_us > lost_us) {
+        // The first of the claims came with the guard, and may have been noted late.
+        let again = op.claims.iter().skip(1).find(|(told_us, _)| *told_us > lost_us);
+        if let Some((told_us, _)) = again {
             let what = format!("operation {} was lost at {lost_us}, and is held again", op.op);
             findings.add(*told_us, op.lock, what);
         }
     }
-    // The newest grant of each lock, and of each member of a pool.
-    let mut newest: BTreeMap<Class<'_>, (u64, &Op<'_>)> = BTreeMap::new();
+    let mut newest = Newest::default();
     for event in events {
+        let at_us = event.at_us;
         let Some(op) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
-        match &event.what {
-            What::Granted { token: Some(token), member, .. }
-            | What::Minted { token, member, .. } => {
-                let class = (op.lock, member.as_deref(), *op.ask != Ask::Read);
-                let newest = newest.entry(class).or_insert((*token, op));
-                if *token > newest.0 {
-                    *newest = (*token, op);
-                }
+        let (token, end_us) = match &event.what {
+            What::Minted { token, member, .. } => {
+                newest.add(op, member.as_deref(), Grant { at_us, token: *token, op: op.op });
+                continue;
             }
-            What::Checked { until_us: Some(_), .. } => {
-                let is_newer = |(token, other): &&(u64, &Op<'_>)| {
-                    op.op != other.op && Some(*token) > op.token && !may_share(op, other)
-                };
-                let classes = [true, false].map(|writes| (op.lock, op.member, writes));
-                let mut others = classes.iter().filter_map(|class| newest.get(class));
-                if let Some((_, other)) = others.find(is_newer) {
-                    let what = format!(
-                        "operation {} is told that it holds, and {} was granted it",
-                        op.op, other.op
-                    );
-                    findings.add(event.at_us, op.lock, what);
-                }
+            What::Granted { token: Some(token), member, .. } => {
+                let told = (*token, op.span().map_or(0, |(_, end_us)| end_us));
+                newest.add(op, member.as_deref(), Grant { at_us, token: *token, op: op.op });
+                told
             }
-            _ => {}
+            What::Checked { until_us: Some(_), .. } => match op.token {
+                Some(token) => (token, at_us + 1),
+                None => continue,
+            },
+            _ => continue,
+        };
+        if let Some(other) = newest.than(op, token, at_us).filter(|other| other.at_us < end_us) {
+            let what = format!(
+                "operation {} is told that it holds, and {} was granted it",
+                op.op, other.op
+            );
+            findings.add(at_us, op.lock, what);
         }
     }
 }
 
-/// Lock, member, and whether it excludes others of its kind.
+/// A grant, and when it was certain.
+#[derive(Clone, Copy)]
+struct Grant {
+    at_us: u64,
+    token: u64,
+    op: u64,
+}
+
+/// What is granted: the lock, which member of a pool, and only to read under?
 type Class<'a> = (&'a str, Option<&'a str>, bool);
 
-/// May two of one class be held at one time?
-fn may_share(one: &Op<'_>, other: &Op<'_>) -> bool {
-    matches!((one.ask, other.ask), (Ask::Read, Ask::Read) | (Ask::Permits(_), Ask::Permits(_)))
+/// The newest grant of each class, and the newest of before its time: what was noted in one µs may have
+/// come in either order.
+#[derive(Default)]
+struct Newest<'a>(BTreeMap<Class<'a>, [Option<Grant>; 2]>);
+
+impl<'a> Newest<'a> {
+    fn add(&mut self, op: &Op<'a>, member: Option<&'a str>, grant: Grant) {
+        let [before, newest] =
+            self.0.entry((op.lock, member, *op.ask == Ask::Read)).or_insert([None, None]);
+        if newest.is_none_or(|newest| grant.token > newest.token) {
+            if newest.is_none_or(|newest| newest.at_us < grant.at_us) {
+                *before = *newest;
+            }
+            *newest = Some(grant);
+        }
+    }
+
+    /// What was granted before this time with a larger token, and excludes this one.
+    fn than(&self, op: &Op<'_>, token: u64, at_us: u64) -> Option<Grant> {
+        let excluding: &[bool] = match op.ask {
+            Ask::Permits(_) => &[],
+            Ask::Read => &[false],
+            _ => &[false, true],
+        };
+        let grants = excluding.iter().filter_map(|read| self.0.get(&(op.lock, op.member, *read)));
+        // What was granted before this one asked is not newer, whatever its token.
+        let newer = |grant: &Grant| {
+            let in_time = op.asked_us <= grant.at_us && grant.at_us < at_us;
+            in_time && grant.token > token && grant.op != op.op
+        };
+        grants.flatten().flatten().copied().filter(newer).max_by_key(|grant| grant.token)
+    }
 }

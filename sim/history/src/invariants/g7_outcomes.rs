@@ -1,5 +1,5 @@
-//! G7: whatever is lost, late, doubled or out of order, each operation has one outcome and no life
-//! after it.
+//! G7: whatever is lost, late, doubled or out of order, each operation is asked once, has one outcome
+//! and no life after it.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,78 @@ use crate::{Event, Ops, What};
 
 #[derive(Default)]
 struct Fate {
+    asked: bool,
     outcomes: u32,
-    freed: bool,
+    held: bool,
+    /// What the keeper granted it.
+    minted: Vec<u64>,
+    /// How often the keeper had forgotten all when it last granted it.
+    minted_in: Option<u32>,
+    /// How often the keeper had forgotten all when it was told that the operation is over.
+    freed_in: Option<u32>,
 }
 
 pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     let mut fates: BTreeMap<u64, Fate> = BTreeMap::new();
+    let mut forgot = 0;
     for event in events {
         if event.what == What::Forgot {
-            // Whom it buried it may know no more.
-            fates.values_mut().for_each(|fate| fate.freed = false);
-            continue;
+            forgot += 1;
         }
         let Some(op) = event.what.op() else { continue };
         let lock = ops.all.get(&op).map_or("?", |op| op.lock);
         let fate = fates.entry(op).or_default();
         let mut wrong = |what: String| findings.add(event.at_us, lock, what);
-        match event.what {
+        // What it buried it may know no more.
+        let is_over = fate.freed_in == Some(forgot);
+        match &event.what {
+            What::Asked { .. } => {
+                if fate.asked {
+                    wrong(format!("operation {op} was asked twice"));
+                }
+                fate.asked = true;
+            }
             What::Granted { .. } | What::Failed { .. } | What::Cancelled { .. } => {
                 fate.outcomes += 1;
+                fate.held |= matches!(event.what, What::Granted { .. });
+                if !fate.asked {
+                    wrong(format!("operation {op} has an outcome, and nobody asked"));
+                }
                 if fate.outcomes > 1 {
-                    wrong(format!("operation {op} has another outcome: {:?}", event.what));
+                    wrong(format!("operation {op} has another outcome: {}", word(&event.what)));
+                }
+                if let What::Granted { token: Some(token), .. } = &event.what
+                    && !fate.minted.is_empty()
+                    && !fate.minted.contains(token)
+                {
+                    wrong(format!("operation {op} has token {token}, which it was never granted"));
                 }
             }
-            What::Minted { .. } | What::Placed { .. } if fate.freed => {
-                wrong(format!("operation {op} is over, and yet: {:?}", event.what));
+            What::Minted { token, .. } if !fate.minted.contains(token) => {
+                if is_over {
+                    wrong(format!("operation {op} is over, and was granted again"));
+                }
+                // Until it hears of one, that one may run out, and it asks again.
+                if fate.held && fate.minted_in == Some(forgot) {
+                    wrong(format!("operation {op} was granted a second time"));
+                }
+                fate.minted.push(*token);
+                fate.minted_in = Some(forgot);
             }
-            What::Freed { .. } => fate.freed = true,
-            What::Again { .. } => fate.freed = false,
+            What::Placed { .. } if is_over => {
+                wrong(format!("operation {op} is over, and was given a place"));
+            }
+            What::Freed { .. } => fate.freed_in = Some(forgot),
+            What::Again { .. } => fate.freed_in = None,
             _ => {}
         }
+    }
+}
+
+fn word(what: &What) -> &'static str {
+    match what {
+        What::Granted { .. } => "granted",
+        What::Failed { .. } => "failed",
+        _ => "cancelled",
     }
 }

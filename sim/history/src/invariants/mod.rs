@@ -7,13 +7,14 @@ mod g4_progress;
 mod g5_lost;
 mod g6_residue;
 mod g7_outcomes;
+mod windows;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Ask, Event, Op, Ops, What};
+pub(crate) use windows::{Fault, Target, Windows, faults};
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,7 +75,11 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { guarantee, at_us, lock, what, excused_by } = self;
-        write!(f, "{guarantee:?} at {at_us}, lock {lock}: {what}")?;
+        write!(f, "{guarantee:?} at {at_us} µs")?;
+        if !lock.is_empty() {
+            write!(f, ", lock {lock}")?;
+        }
+        write!(f, ": {what}")?;
         match excused_by {
             Some(fault) => write!(f, " (not promised after {fault})"),
             None => Ok(()),
@@ -95,31 +100,54 @@ impl Findings {
     }
 }
 
+/// What came of the checks.
+pub struct Verdict {
+    /// Everything in the history that can't be, in the order in which it was seen.
+    pub violations: Vec<Violation>,
+    /// For how many grants it could be seen from outside whether they overtook somebody.
+    pub order_judged: u64,
+}
+
 /// Everything in the history that can't be, in the order in which it was seen. The events must be in
 /// the order of their times.
 pub fn check(events: &[Event]) -> Vec<Violation> {
-    let ops = Ops::of(events);
-    let mut found = Vec::new();
+    judge(events, &Ops::of(events)).violations
+}
+
+/// The same for who has put the operations together already.
+pub fn judge(events: &[Event], ops: &Ops<'_>) -> Verdict {
+    let mut violations = Vec::new();
+    let mut order_judged = 0;
     for guarantee in Guarantee::ALL {
         let mut findings = Findings { guarantee, found: Vec::new() };
         match guarantee {
-            Guarantee::G1 => g1_exclusion::check(&ops, &mut findings),
-            Guarantee::G2 => g2_tokens::check(events, &ops, &mut findings),
-            Guarantee::G3 => g3_order::check(events, &ops, &mut findings),
-            Guarantee::G4 => g4_progress::check(events, &ops, &mut findings),
-            Guarantee::G5 => g5_lost::check(events, &ops, &mut findings),
+            Guarantee::G1 => g1_exclusion::check(ops, &mut findings),
+            Guarantee::G2 => g2_tokens::check(events, ops, &mut findings),
+            Guarantee::G3 => order_judged = g3_order::check(events, ops, &mut findings),
+            Guarantee::G4 => g4_progress::check(events, ops, &mut findings),
+            Guarantee::G5 => g5_lost::check(events, ops, &mut findings),
             Guarantee::G6 => g6_residue::check(events, &mut findings),
-            Guarantee::G7 => g7_outcomes::check(events, &ops, &mut findings),
-            Guarantee::Fence => fence(events, &ops, &mut findings),
+            Guarantee::G7 => g7_outcomes::check(events, ops, &mut findings),
+            Guarantee::Fence => fence(events, ops, &mut findings),
         }
-        found.append(&mut findings.found);
+        violations.append(&mut findings.found);
     }
-    let excuses = Excuse::all(events, ops.max_lease_us);
-    for violation in &mut found {
-        violation.excused_by = excuses.iter().find_map(|excuse| excuse.covers(violation));
+    excuse(&mut violations, &faults(events), ops.max_lease_us);
+    violations.sort_by_key(|violation| violation.at_us);
+    Verdict { violations, order_judged }
+}
+
+/// What a fault brings about may show up as late as when the longest lease is over.
+fn excuse(violations: &mut [Violation], faults: &[Fault<'_>], max_lease_us: u64) {
+    let excusing: Vec<_> = faults.iter().filter(|fault| !fault.excuses.is_empty()).collect();
+    for violation in violations {
+        let excuses = |fault: &&&Fault<'_>| {
+            let until_us = fault.until_us.saturating_add(max_lease_us);
+            (fault.from_us..=until_us).contains(&violation.at_us)
+                && fault.excuses.contains(&violation.guarantee)
+        };
+        violation.excused_by = excusing.iter().find(excuses).map(|fault| fault.to_string());
     }
-    found.sort_by_key(|violation| violation.at_us);
-    found
 }
 
 fn fence(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
@@ -129,47 +157,6 @@ fn fence(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
             let what = format!("operation {op} undid what another had written");
             findings.add(event.at_us, lock, what);
         }
-    }
-}
-
-/// A time in which something is not promised.
-struct Excuse {
-    fault: String,
-    from_us: u64,
-    until_us: u64,
-    guarantees: Vec<Guarantee>,
-}
-
-impl Excuse {
-    /// What a fault brings about may show up as late as when the longest lease is over.
-    fn all(events: &[Event], max_lease_us: u64) -> Vec<Self> {
-        let mut excuses: Vec<Self> = Vec::new();
-        let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for event in events {
-            match &event.what {
-                What::Fault { kind, on, excuses: guarantees } if !guarantees.is_empty() => {
-                    open.insert((kind, on), excuses.len());
-                    excuses.push(Self {
-                        fault: format!("{kind} on {on}"),
-                        from_us: event.at_us,
-                        until_us: event.at_us.saturating_add(max_lease_us),
-                        guarantees: guarantees.clone(),
-                    });
-                }
-                What::Mended { kind, on } => {
-                    if let Some(index) = open.remove(&(kind.as_str(), on.as_str())) {
-                        excuses[index].until_us = event.at_us.saturating_add(max_lease_us);
-                    }
-                }
-                _ => {}
-            }
-        }
-        excuses
-    }
-
-    fn covers(&self, violation: &Violation) -> Option<String> {
-        let in_time = (self.from_us..=self.until_us).contains(&violation.at_us);
-        (in_time && self.guarantees.contains(&violation.guarantee)).then(|| self.fault.clone())
     }
 }
 
