@@ -2,11 +2,13 @@
 //!
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
 //! nothing in the tree. `cargo xtask fix` changes what a machine can mend, `cargo xtask servers`
-//! starts servers to try things on, and `cargo xtask fuzz` tries longer to break whatever reads.
+//! starts servers to try things on, `cargo xtask fuzz` tries longer to break whatever reads, and
+//! `cargo xtask torture` whatever holds or waits.
 
 mod fuzz;
 mod install;
 mod servers;
+mod torture;
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -24,6 +26,10 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
              parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
+  torture [--engine ENGINE] [--minutes N | --seconds N] [--seed S] [--out FOLDER]
+             client processes take turns for a minute or N while servers and clients are killed,
+             stopped, cut off and made to forget; says what happened, and whether it can be. ENGINE is
+             file, redis, valkey, sentinel, cluster, module, quorum or all, which is the default
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
@@ -94,6 +100,7 @@ fn main() -> ExitCode {
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
+        "torture" => torture::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -107,7 +107,7 @@ pub enum What {
         /// Was it changed by another since the writer read it?
         stale: bool,
     },
-    /// Somebody looked at a queue.
+    /// Somebody looked at a queue. The time is that of after the look.
     Line {
         /// Of this lock.
         lock: String,

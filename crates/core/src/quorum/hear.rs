@@ -113,14 +113,18 @@ impl Candidate {
     }
 
     /// A vote was broken. A holder loses the lock by that. A candidate gives the vote back, for it can't be
-    /// confirmed any more, and asks for another.
+    /// confirmed any more, and asks for another if it waits.
     fn revoked(&mut self, node: usize, sends: &mut Vec<Send>) {
         self.nodes[node].revoked = true;
-        if let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing
-            && self.is_running()
-            && !self.patient
-        {
+        let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing else { return };
+        if !self.is_running() || self.patient {
+            return;
+        }
+        if self.waiter_lease_ms.is_some() {
             self.yield_vote(node, number, sends);
+        } else {
+            self.nodes[node].is_gone(number);
+            self.nodes[node].is_busy = true;
         }
     }
 

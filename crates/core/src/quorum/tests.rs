@@ -105,6 +105,17 @@ fn a_candidate_whose_votes_are_broken_gives_them_back_and_asks_again() {
 }
 
 #[test]
+fn a_try_whose_votes_are_broken_is_over() {
+    let mut candidate = Candidate::new(3, LEASE_MS, None);
+    candidate.ask();
+    hear(&mut candidate, 0, granted(70));
+    assert!(candidate.handle_wake(1_000, 0, &WakeEvent::Revoked).is_empty());
+    hear(&mut candidate, 1, Reply::Busy);
+    hear(&mut candidate, 2, granted(71));
+    assert_eq!(candidate.verdict(1_000), Verdict::Busy);
+}
+
+#[test]
 fn tokens_that_differ_are_written_back() {
     let mut candidate = candidate(3);
     candidate.ask();

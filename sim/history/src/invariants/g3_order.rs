@@ -1,8 +1,9 @@
 //! G3: no live waiter is overtaken.
 //!
 //! The keeper's own order is that of `Placed`; a place ends when it is granted, given up, lapsed or
-//! forgotten. Where that is not known, the order is seen from outside in a `Line`, and whoever was
-//! touched by a fault since may have lost its place.
+//! forgotten. Where that is not known, the order is seen from outside in a `Line`: whoever stands there is
+//! before the next in it, and before all who ask later; and whoever was touched by a fault since may have
+//! lost its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -161,20 +162,30 @@ fn as_seen(
         times.any(|times| times.meet(from_us, until_us))
     };
     let end_us = events.last().map_or(0, |event| event.at_us);
+    let mut by_asking = ops.by_lock();
+    by_asking.values_mut().for_each(|of_lock| of_lock.sort_by_key(|op| op.asked_us));
     let mut judged: BTreeSet<(u64, u64)> = BTreeSet::new();
     for event in events {
         let What::Line { lock, ops: line_of } = &event.what else { continue };
         if known.contains(lock.as_str()) {
             continue;
         }
+        let line_of: Vec<&Op<'_>> = line_of.iter().filter_map(|op| ops.all.get(op)).collect();
+        let of_lock = by_asking.get(lock.as_str()).map_or(&[][..], Vec::as_slice);
+        let since = of_lock.partition_point(|op| op.asked_us <= event.at_us);
+        let heard_us = line_of.iter().map(|op| op.granted_us.or(op.ended_us).unwrap_or(end_us));
+        let until_us = heard_us.max().unwrap_or(0);
+        let newcomers = of_lock[since..].iter().take_while(|op| op.asked_us < until_us);
         let mut ahead: BTreeMap<Line<'_>, Ahead<'_>> = BTreeMap::new();
-        for next in line_of.iter().filter_map(|op| ops.all.get(op)) {
+        let in_line = line_of.len();
+        for (place, next) in line_of.iter().chain(newcomers).copied().enumerate() {
             if let Some(granted_us) = next.granted_us.filter(|&at_us| at_us > event.at_us) {
                 let rivals = rivals(next.lock, next.member).filter_map(|line| ahead.get(&line));
                 for first in rivals.flat_map(|ahead| ahead.to_compare(next, ops.waiter_lease_us)) {
-                    // Who never held must have been well until it was sure that it still waits.
+                    // A turn may be lost before its client hears of it. Who never held must have been well
+                    // until it was sure that it still waits.
                     let sure_us = match first.granted_us {
-                        Some(_) => granted_us,
+                        Some(heard_us) => heard_us.max(granted_us),
                         None => granted_us.saturating_add(ops.waiter_lease_us),
                     };
                     if disturbed(first.client, event.at_us, sure_us)
@@ -190,7 +201,10 @@ fn as_seen(
                     }
                 }
             }
-            ahead.entry(line(next)).or_default().add(next, end_us);
+            // In which order newcomers stand among themselves is not known.
+            if place < in_line {
+                ahead.entry(line(next)).or_default().add(next, end_us);
+            }
         }
     }
     judged.len() as u64
@@ -222,6 +236,8 @@ impl<'a> Ahead<'a> {
         let held_us = next.granted_us.unwrap_or(u64::MAX);
         let still = |&(until_us, _): &(u64, _)| until_us > held_us.saturating_add(waiter_lease_us);
         let patient = self.patient.filter(still).map(|(_, op)| op);
+        // Who never heard of a turn may have had it beside the other's, if those go together.
+        let patient = patient.filter(|patient| exclude_each_other(patient, next));
         last.into_iter().chain(patient)
     }
 }
@@ -245,4 +261,81 @@ fn disturbances(events: &[Event], waiter_lease_us: u64) -> BTreeMap<Option<u32>,
         times.entry(whose).or_default().push((fault.from_us, until_us));
     }
     times.into_iter().map(|(whose, times)| (whose, Windows::of(times))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Ask, Event, Guarantee, Kind, Lock, What, check};
+
+    /// Two are seen to wait, and the second holds first, at 30; then there is more.
+    fn overtaken(more: impl IntoIterator<Item = (u64, What)>) -> usize {
+        overtaken_on(Kind::Mutex, Ask::Mutex, more)
+    }
+
+    fn overtaken_on(kind: Kind, ask: Ask, more: impl IntoIterator<Item = (u64, What)>) -> usize {
+        let lock = "till".to_owned();
+        let asked = |op, client: u32| {
+            let (lock, ask) = (lock.clone(), ask.clone());
+            What::Asked { op, client, lock, ask, endless: true }
+        };
+        let begins = What::Begins {
+            title: String::new(),
+            locks: vec![Lock { name: lock.clone(), kind }],
+            waiter_lease_us: 5,
+            max_lease_us: 100,
+        };
+        let line = What::Line { lock: lock.clone(), ops: vec![1, 2] };
+        let mut history = vec![
+            (0, begins),
+            (10, asked(1, 1)),
+            (11, asked(2, 2)),
+            (20, line),
+            (30, granted(2, 7)),
+        ];
+        history.extend(more);
+        let event = |(at_us, what)| Event { at_us, what };
+        let history: Vec<Event> = history.into_iter().map(event).collect();
+        check(&history).iter().filter(|found| found.guarantee == Guarantee::G3).count()
+    }
+
+    #[test]
+    fn who_asks_after_somebody_was_seen_to_wait_does_not_hold_before_it() {
+        let asked = |op, ask| {
+            let lock = "till".to_owned();
+            What::Asked { op, client: 3, lock, ask, endless: true }
+        };
+        let newcomer = [(50, asked(3, Ask::Mutex)), (51, granted(3, 8)), (60, granted(1, 9))];
+        assert_eq!(overtaken(newcomer.clone()), 2, "by the one behind it, and by the newcomer");
+        let [asks, holds, _] = newcomer;
+        assert_eq!(overtaken([(25, granted(1, 6)), asks, holds]), 0);
+    }
+
+    #[test]
+    fn who_gives_up_a_permit_unheard_may_have_had_it_beside_the_other() {
+        let gives_up = || [(40, What::Cancelled { op: 1 })];
+        assert_eq!(overtaken(gives_up()), 1);
+        assert_eq!(overtaken_on(Kind::Semaphore(3), Ask::Permits(1), gives_up()), 0);
+        let holds = [(40, granted(1, 8))];
+        assert_eq!(overtaken_on(Kind::Semaphore(3), Ask::Permits(1), holds), 1);
+    }
+
+    fn granted(op: u64, token: u64) -> What {
+        What::Granted { op, token: Some(token), member: None, until_us: 0 }
+    }
+
+    #[test]
+    fn who_stood_before_and_holds_later_was_overtaken_unless_its_token_is_older() {
+        assert_eq!(overtaken([(40, granted(1, 8))]), 1);
+        assert_eq!(overtaken([(40, granted(1, 6))]), 0);
+    }
+
+    #[test]
+    fn a_turn_that_was_lost_before_its_client_heard_of_it_is_nobodys_fault() {
+        let paused = [(35, What::Paused { client: 1 }), (50, What::Resumed { client: 1 })];
+        assert_eq!(overtaken(paused.into_iter().chain([(60, granted(1, 8))])), 0);
+        assert_eq!(overtaken([(35, What::Died { client: 1 })]), 0);
+        // What happens to it once it holds has nothing to do with that, nor what happens to others.
+        assert_eq!(overtaken([(40, granted(1, 8)), (41, What::Paused { client: 1 })]), 1);
+        assert_eq!(overtaken([(35, What::Paused { client: 3 }), (40, granted(1, 8))]), 1);
+    }
 }

@@ -1,0 +1,112 @@
+//! Who looks on: a client that holds nothing. It notes who waits before whom, and sees to it that the
+//! pool has its members, as an operator would after a server has forgotten them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use taketurns::{Connect, Locks, View, WaiterView};
+use taketurns_history::{Kind, Lock, What};
+use taketurns_servers::turns::now_us;
+use tokio::time::{sleep, timeout};
+
+use crate::nemesis::Quiet;
+use crate::notes::Notes;
+use crate::plan::MEMBERS;
+
+/// Between two looks at all locks.
+const EVERY: Duration = Duration::from_millis(100);
+/// For how long it waits for an answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// An answer that takes longer is late: a refresh may have been, too.
+const LATE: Duration = Duration::from_millis(200);
+
+/// What it looks at.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) url: String,
+    pub(crate) locks: Vec<Lock>,
+    /// For how long somebody has waited when its place is final.
+    pub(crate) placed_after: Duration,
+}
+
+/// It looks on until it is told to end.
+pub(crate) struct Observer {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Observer {
+    pub(crate) fn start(look: Look, notes: Arc<Notes>, quiet: Arc<Quiet>) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let ended = ends.clone();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let ended = || ended.load(Ordering::SeqCst);
+            runtime.expect("a runtime").block_on(watch(&look, &notes, &quiet, ended));
+        });
+        Self { ends, thread }
+    }
+
+    pub(crate) fn end(self) {
+        self.ends.store(true, Ordering::SeqCst);
+        self.thread.join().expect("an observer does not panic");
+    }
+}
+
+async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bool) {
+    let store = loop {
+        match Connect::new(&look.url).who("observer").open().await {
+            Ok(store) => break store,
+            Err(_) if ended() => return,
+            Err(_) => sleep(EVERY).await,
+        }
+    };
+    while !ended() {
+        for lock in &look.locks {
+            let at_us = now_us();
+            if lock.kind == Kind::Pool {
+                put_back(&store, &lock.name).await;
+            }
+            let view = timeout(ANSWER, store.inspect(&lock.name)).await;
+            if let Ok(Ok(Some(view))) = &view
+                && quiet.is_settled()
+            {
+                let ops = line(view, look.placed_after);
+                if ops.len() > 1 {
+                    notes.note(What::Line { lock: lock.name.clone(), ops });
+                }
+            }
+            held_up(notes, at_us);
+        }
+        sleep(EVERY).await;
+    }
+    store.close().await;
+}
+
+/// Whoever waits can't refresh its place in a store that does not answer, whatever the reason: a client
+/// that is stopped within a step on a file stops all others.
+fn held_up(notes: &Notes, from_us: u64) {
+    if now_us() - from_us > LATE.as_micros() as u64 {
+        let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());
+        let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
+        notes.note_at(from_us, fault);
+        notes.note(What::Mended { kind, on });
+    }
+}
+
+/// On a file this is a step like that of others: to look is not.
+async fn put_back(store: &Locks, pool: &str) {
+    for member in MEMBERS {
+        // If it does not work now, it will later.
+        let _ = timeout(ANSWER, store.pool(pool).add(member)).await;
+    }
+}
+
+/// The operations that have a place, by what they said of themselves.
+fn line(view: &View, placed_after: Duration) -> Vec<u64> {
+    let is_placed = |waiter: &&WaiterView| u128::from(waiter.waited_ms) >= placed_after.as_millis();
+    let op = |waiter: &WaiterView| waiter.label.why().parse().ok();
+    view.waiters.iter().filter(is_placed).filter_map(op).collect()
+}

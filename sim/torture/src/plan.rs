@@ -1,0 +1,52 @@
+//! What all parties of a run agree on: which locks there are, and for how long anything lasts.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use taketurns_history::{Kind, Lock};
+
+/// What most leases are, so that many end within a pause.
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
+/// For how long a server that has forgotten grants nothing. Short, since nothing is tried meanwhile.
+pub(crate) const MAX_LEASE: Duration = Duration::from_secs(3);
+/// A third of it is between two refreshes.
+pub(crate) const WAITER_LEASE: Duration = Duration::from_secs(1);
+
+/// The client processes at any time, and how many tasks each has.
+pub(crate) const CLIENTS: usize = 6;
+pub(crate) const TASKS: u64 = 3;
+
+/// A lock that has members, and which.
+pub(crate) const POOL: &str = "desks";
+pub(crate) const MEMBERS: [&str; 3] = ["left", "middle", "right"];
+
+/// The locks of a run.
+pub(crate) fn locks(only_mutexes: bool) -> Vec<Lock> {
+    let lock = |name: &str, kind| Lock { name: name.to_owned(), kind };
+    let mut locks = vec![lock("till", Kind::Mutex), lock("gate", Kind::Mutex)];
+    if !only_mutexes {
+        locks.push(lock("ledger", Kind::Rwlock));
+        locks.push(lock("seats", Kind::Semaphore(3)));
+        locks.push(lock(POOL, Kind::Pool));
+    }
+    locks
+}
+
+/// All that a client process has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// Its number, which no other ever had.
+    pub(crate) number: u32,
+    /// The process that it ends with.
+    pub(crate) parent: i32,
+    /// The store.
+    pub(crate) url: String,
+    /// Are there only mutexes?
+    pub(crate) only_mutexes: bool,
+    /// The socket of the resources.
+    pub(crate) resources: std::path::PathBuf,
+    /// Where it notes what happens.
+    pub(crate) notes: std::path::PathBuf,
+    /// The run's.
+    pub(crate) seed: u64,
+}

@@ -1,0 +1,206 @@
+//! One round: a store of its own, faults for some time, calm, and a look at what is left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use taketurns::{Connect, View};
+use taketurns_history::{Event, What, check};
+use taketurns_servers::{PATIENCE, turns::now_us};
+
+use crate::faults::Fallible;
+use crate::fleet::Fleet;
+use crate::nemesis::{Quiet, strike_clients, strike_store};
+use crate::notes::{Gathering, Notes};
+use crate::observer::{Look, Observer};
+use crate::plan::{self, MAX_LEASE, Orders, WAITER_LEASE};
+use crate::pulse::{BEAT, Pulse};
+use crate::report::Report;
+use crate::resources::Resources;
+use crate::stages::{Engine, Stage};
+
+/// What is noted now may be of a time so long ago: by a client that was stopped in between.
+const LATE: Duration = Duration::from_secs(6);
+
+/// Runs one, and says how it went. What was in the folder of a round before is gone.
+pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> Fallible<Report> {
+    let parts = folder.join("parts");
+    if folder.exists() {
+        // What is somebody else's stays.
+        if !parts.exists() && !folder.join("history.jsonl").exists() {
+            return Err(format!("{} is there, and of no run before", folder.display()).into());
+        }
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(&parts)?;
+    let notes = Arc::new(Notes::open(&parts.join("parent.jsonl"))?);
+    let stage = engine.stage(folder)?;
+    let locks = plan::locks(stage.only_mutexes());
+    let title = format!("{}, {} s, seed {seed}", engine.name(), time.as_secs());
+    notes.note(What::Begins {
+        title: title.clone(),
+        locks: locks.clone(),
+        waiter_lease_us: WAITER_LEASE.as_micros() as u64,
+        max_lease_us: MAX_LEASE.as_micros() as u64,
+    });
+    // Not in the run's folder: the name of a socket may be short of room.
+    let socket = tempfile::tempdir()?;
+    let resources = Resources::open(&socket.path().join("resources"), notes.clone())?;
+    let quiet = Arc::new(Quiet::new());
+    let look = Look { url: stage.url(), locks, placed_after: stage.placed_after() };
+    let observer = Observer::start(look, notes.clone(), quiet.clone());
+    let orders = Orders {
+        number: 0,
+        parent: rustix::process::getpid().as_raw_pid(),
+        url: stage.url(),
+        only_mutexes: stage.only_mutexes(),
+        resources: resources.path().to_owned(),
+        notes: parts.clone(),
+        seed,
+    };
+    let mut fleet = Fleet::start(&*stage, orders, folder, notes.clone())?;
+    let mut progress = Progress::new(&title, parts.clone());
+    progress.somebody_holds()?;
+    let until = Instant::now() + time;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| -> Fallible<()> {
+        let faults = stage.faults();
+        let (notes, quiet) = (&*notes, &*quiet);
+        let (progress, is_over) = (&mut progress, &over);
+        let store = scope.spawn(move || {
+            let done = strike_store(&faults, until, seed, notes, quiet);
+            // A run that is worth nothing ends at once.
+            is_over.fetch_or(done.is_err(), Ordering::SeqCst);
+            done
+        });
+        let told = scope.spawn(move || progress.tell(until, is_over));
+        scope.spawn(move || feel_pulse(notes, is_over));
+        let clients = strike_clients(&mut fleet, until, seed, is_over);
+        let store = store.join().expect("a nemesis does not panic");
+        over.store(true, Ordering::SeqCst);
+        let told = told.join().expect("who tells of it does not panic");
+        store.and(clients)?;
+        Ok(told?)
+    })?;
+    notes.note(What::Calm);
+    eprintln!("{title}: calm, everybody finishes");
+    let killed = fleet.finish()?;
+    observer.end();
+    for thing in left_behind(&*stage, killed)? {
+        notes.note(What::Left { thing });
+    }
+    drop(resources);
+    progress.gathering.read(&parts)?;
+    let report = Report::write(&title, &progress.gathering.sorted(), folder)?;
+    fs::remove_dir_all(&parts)?;
+    Ok(report)
+}
+
+/// Notes when the whole machine was too busy. That is a fault like others, and excuses nothing.
+fn feel_pulse(notes: &Notes, over: &AtomicBool) {
+    let mut pulse = Pulse::new();
+    while !over.load(Ordering::SeqCst) {
+        thread::sleep(BEAT);
+        if let Some((from_us, until_us)) = pulse.beat() {
+            let (kind, on) = ("machine too busy".to_owned(), "everybody".to_owned());
+            let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
+            notes.note_at(from_us, fault);
+            notes.note_at(until_us, What::Mended { kind, on });
+        }
+    }
+}
+
+/// What is left once every lease is over. It is looked for until there is nothing, and not for ever.
+fn left_behind(stage: &dyn Stage, killed: usize) -> Fallible<Vec<String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut left = runtime.block_on(async {
+            let store = Connect::new(&stage.url()).who("last").open().await?;
+            let views = store.list("*").await?;
+            store.close().await;
+            let of_lock = |(name, view): (taketurns::Name, View)| {
+                let (holders, waiting) = (view.holders.len(), view.waiting);
+                let left = format!("{name}: {holders} holders, {waiting} waiters");
+                (holders + waiting > 0).then_some(left)
+            };
+            let left: Vec<String> = views.into_iter().filter_map(of_lock).collect();
+            Ok::<_, taketurns::Error>(left)
+        })?;
+        left.extend(stage.left(killed));
+        if left.is_empty() || Instant::now() >= deadline {
+            return Ok(left);
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Who says how it goes.
+struct Progress {
+    title: String,
+    parts: PathBuf,
+    gathering: Gathering,
+    violations: usize,
+    /// When the history so far is looked at again: the longer that takes, the later.
+    look_at: Instant,
+}
+
+impl Progress {
+    fn new(title: &str, parts: PathBuf) -> Self {
+        let (gathering, look_at) = (Gathering::default(), Instant::now());
+        Self { title: title.to_owned(), parts, gathering, violations: 0, look_at }
+    }
+
+    /// Waits for the first turn: a server of which nothing is known grants nothing at first.
+    fn somebody_holds(&mut self) -> Fallible<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let granted = |event: &Event| matches!(event.what, What::Granted { .. });
+        while !self.gathering.events.iter().any(granted) {
+            if Instant::now() >= deadline {
+                return Err("nobody has had a turn yet".into());
+            }
+            thread::sleep(Duration::from_millis(50));
+            self.gathering.read(&self.parts)?;
+        }
+        Ok(())
+    }
+
+    /// A line a second, until it is over.
+    fn tell(&mut self, until: Instant, over: &AtomicBool) -> std::io::Result<()> {
+        while !over.load(Ordering::SeqCst) {
+            self.gathering.read(&self.parts)?;
+            self.look();
+            let count = |is: fn(&What) -> bool| {
+                self.gathering.events.iter().filter(|event| is(&event.what)).count()
+            };
+            let operations = count(|what| matches!(what, What::Asked { .. }));
+            let faults = count(|what| {
+                matches!(what, What::Fault { .. } | What::Died { .. } | What::Paused { .. })
+            });
+            let left = until.saturating_duration_since(Instant::now()).as_secs();
+            let (title, violations) = (&self.title, self.violations);
+            eprintln!(
+                "{title}: {left} s left, {operations} operations, {faults} faults, \
+                 {violations} violations so far"
+            );
+            thread::sleep(Duration::from_secs(1));
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) {
+        let began = Instant::now();
+        if began < self.look_at {
+            return;
+        }
+        let whole_us = now_us().saturating_sub(LATE.as_micros() as u64);
+        let mut events = self.gathering.sorted();
+        events.retain(|event| event.at_us < whole_us);
+        let found = check(&events);
+        self.violations = found.iter().filter(|it| it.excused_by.is_none()).count();
+        self.look_at = began + Duration::from_secs(5) + 20 * began.elapsed();
+    }
+}

@@ -1,0 +1,124 @@
+//! One server, behind a proxy, with a log and a clock that can be set.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use taketurns_history::Guarantee::{G1, G5};
+use taketurns_servers::{Clock, Flavor, Proxy, Server, module_path};
+
+use super::Stage;
+use super::served::{cut_log, empty, fill, forget, kill_clients, left_at, options, say};
+use crate::dice::Dice;
+use crate::faults::{Blow, Done, Fallible, Fault};
+
+const SERVER: &str = "the server";
+
+/// The stage.
+pub(super) struct Alone {
+    server: Server,
+    proxy: Proxy,
+    clock: Clock,
+    /// How far the clock is ahead.
+    ahead_s: AtomicI64,
+    module: bool,
+}
+
+impl Alone {
+    pub(super) fn start(flavor: Flavor, module: bool) -> Fallible<Self> {
+        let clock = Clock::ahead(0)?;
+        let mut builder = Server::builder(flavor).appendonly(true).clock(&clock);
+        if module {
+            builder = builder.module(&module_path()?, &[]);
+        }
+        let server = builder.start()?;
+        let proxy = Proxy::start(server.port())?;
+        Ok(Self { server, proxy, clock, ahead_s: AtomicI64::new(0), module })
+    }
+
+    fn set_clock(&self, by_s: i64) -> std::io::Result<()> {
+        self.clock.set(self.ahead_s.fetch_add(by_s, Ordering::Relaxed) + by_s)
+    }
+
+    /// Ends it like a crash, does something to what it has written, and starts it again.
+    fn crash<'a>(&'a self, dice: &mut Dice, then: impl FnOnce(&Server) -> Done + 'a) -> Blow<'a> {
+        // Mostly so quick that those who hold a lock still do.
+        let out = if dice.once_in(3) { dice.time(500, 3_000) } else { dice.time(0, 200) };
+        Blow::on(SERVER)
+            .begin(|| {
+                self.server.kill();
+                then(&self.server)
+            })
+            .lasting(out)
+            .end(|| self.server.restart())
+    }
+
+    fn of_process(&self) -> Vec<Fault<'_>> {
+        vec![
+            Fault::new("kill -9", move |dice| self.crash(dice, |_| Ok(()))),
+            Fault::new("kill -9, tail of the log cut", move |dice| {
+                let bytes = dice.between(1, 4_000);
+                self.crash(dice, move |server| cut_log(server, bytes))
+            }),
+            Fault::new("kill -9, back empty", move |dice| self.crash(dice, forget)),
+            Fault::new("server stopped", move |dice| {
+                Blow::on(SERVER)
+                    .begin(|| self.server.pause())
+                    .lasting(dice.time(200, 4_000))
+                    .end(|| self.server.resume())
+            }),
+            Fault::new("DEBUG SLEEP", move |dice| {
+                let seconds = dice.time(100, 2_000).as_secs_f64().to_string();
+                Blow::on(SERVER).begin(move || say(&self.server, &["DEBUG", "SLEEP", &seconds]))
+            }),
+            // Leases end early or late together with the deadlines of those who wait. Tokens are not
+            // below those before as long as it remembers, and no other fault comes before it has
+            // caught up.
+            Fault::new("clock set back", move |_| {
+                let back = Duration::from_secs(2);
+                Blow::on(SERVER).begin(|| self.set_clock(-2)).lasting(back)
+            }),
+            // docs/redis.md, Clocks: it must not be set forward within a lease. Holders are told when
+            // they next hear from the server, and others may be granted before.
+            Fault::new("clock set forward", move |_| Blow::on(SERVER).begin(|| self.set_clock(3)))
+                .excusing(&[G1, G5]),
+        ]
+    }
+
+    fn of_commands(&self) -> Vec<Fault<'_>> {
+        let command = |kind, words: &'static [&'static str]| {
+            Fault::new(kind, move |_| Blow::on(SERVER).begin(move || say(&self.server, words)))
+        };
+        vec![
+            command("SCRIPT FLUSH", &["SCRIPT", "FLUSH"]),
+            // docs/redis.md, Quarantine: noticed by everybody at their next step there.
+            command("FLUSHALL", &["FLUSHALL"]),
+            Fault::new("CLIENT KILL", move |_| {
+                Blow::on(SERVER).begin(|| kill_clients(&self.server))
+            }),
+            Fault::new("memory full", move |dice| {
+                Blow::on(SERVER)
+                    .begin(|| fill(&self.server))
+                    .lasting(dice.time(200, 3_000))
+                    .end(|| empty(&self.server))
+            }),
+        ]
+    }
+}
+
+impl Stage for Alone {
+    fn url(&self) -> String {
+        let module = if self.module { "&module=required" } else { "" };
+        format!("{}{}{module}", self.proxy.url(), options())
+    }
+
+    fn faults(&self) -> Vec<Fault<'_>> {
+        let mut faults = self.of_process();
+        faults.extend(self.of_commands());
+        faults.extend(super::proxied::faults(SERVER, &self.proxy));
+        faults
+    }
+
+    fn left(&self, _killed: usize) -> Vec<String> {
+        left_at(&self.server)
+    }
+}

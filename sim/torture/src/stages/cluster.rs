@@ -1,0 +1,142 @@
+//! Three masters that share the slots, with a replica each.
+
+use taketurns_servers::{Cluster, Flavor, Server, eventually, stats};
+
+use super::Stage;
+use super::served::{kill_clients, left_at, options, say};
+use crate::dice::Dice;
+use crate::faults::{Blow, Done, Fallible, Fault};
+use crate::plan;
+
+/// The stage.
+pub(super) struct Sharded(Cluster);
+
+impl Sharded {
+    pub(super) fn start(flavor: Flavor) -> Fallible<Self> {
+        Ok(Self(Cluster::builder(flavor).replicas(true).start()?))
+    }
+
+    /// The nodes that are masters now, or replicas, by their numbers.
+    fn with_role(&self, role: &str) -> Vec<usize> {
+        let has = |node: &Server| node.info("replication").get("role").is_some_and(|is| is == role);
+        (0..self.0.nodes.len()).filter(|&index| has(&self.0.nodes[index])).collect()
+    }
+
+    fn one_with_role(&self, dice: &mut Dice, role: &str) -> usize {
+        let nodes = self.with_role(role);
+        // Between two faults there is always one.
+        if nodes.is_empty() { 0 } else { *dice.pick(&nodes) }
+    }
+
+    /// Waits until all nodes find the cluster whole, and every master has its replica.
+    fn settle(&self) -> Done {
+        let is_whole = |node: &Server| {
+            let reply = node.try_cli(&["CLUSTER", "INFO"]).ok()?;
+            let info = stats::info(reply.text()?);
+            let replication = node.info("replication");
+            let linked = match replication.get("role")?.as_str() {
+                "master" => replication.get("connected_slaves")? == "1",
+                _ => replication.get("master_link_status")? == "up",
+            };
+            (info.get("cluster_state")? == "ok" && linked).then_some(())
+        };
+        for node in &self.0.nodes {
+            eventually("a node finds the cluster whole", || is_whole(node))?;
+        }
+        Ok(())
+    }
+
+    /// A lock's slot goes to another master, with a pause in each step.
+    fn migration(&self, dice: &mut Dice) -> Blow<'_> {
+        let locks = plan::locks(false);
+        let name = dice.pick(&locks).name.clone();
+        let slot = self.0.slot_of(format!("tt:{name}"));
+        let mut others = self.with_role("master");
+        others.retain(|&node| self.0.owner_of(slot).ok() != Some(node));
+        let to = *dice.pick(&others);
+        let pauses = [dice.time(0, 500), dice.time(0, 500)];
+        Blow::on(format!("{name} to node {to}")).begin(move || {
+            // A cluster that is too busy finds itself down for a moment, and refuses. Then it is told
+            // again, as an operator would.
+            let begin = || self.0.begin_migration(slot, to).ok();
+            let migration = eventually("a slot begins to move", begin)?;
+            std::thread::sleep(pauses[0]);
+            eventually("its keys move", || self.0.move_keys(migration).ok())?;
+            std::thread::sleep(pauses[1]);
+            eventually("it is the other's", || self.0.finish_migration(migration).ok())
+        })
+    }
+
+    fn becomes_master(&self, node: usize) -> Done {
+        Ok(eventually("a replica takes over", || {
+            self.with_role("master").contains(&node).then_some(())
+        })?)
+    }
+
+    fn of_nodes(&self) -> Vec<Fault<'_>> {
+        vec![
+            Fault::new("slot moved", move |dice| self.migration(dice)),
+            Fault::new("fail-over by hand", move |dice| {
+                let node = self.one_with_role(dice, "slave");
+                Blow::on(format!("the master of node {node}"))
+                    .begin(move || {
+                        say(&self.0.nodes[node], &["CLUSTER", "FAILOVER"])?;
+                        self.becomes_master(node)
+                    })
+                    .end(|| self.settle())
+            }),
+            Fault::new("kill -9", move |dice| {
+                let node = self.one_with_role(dice, "master");
+                let server = &self.0.nodes[node];
+                Blow::on(format!("node {node}"))
+                    .begin(|| server.kill())
+                    .lasting(dice.time(0, 4_000))
+                    .end(|| {
+                        server.restart()?;
+                        self.settle()
+                    })
+            }),
+            Fault::new("server stopped", move |dice| {
+                let node = self.one_with_role(dice, "master");
+                let server = &self.0.nodes[node];
+                Blow::on(format!("node {node}"))
+                    .begin(|| server.pause())
+                    .lasting(dice.time(200, 4_000))
+                    .end(|| {
+                        server.resume();
+                        self.settle()
+                    })
+            }),
+        ]
+    }
+
+    fn of_commands(&self) -> Vec<Fault<'_>> {
+        let at_master = |then: fn(&Server) -> Done| {
+            move |dice: &mut Dice| {
+                let node = self.one_with_role(dice, "master");
+                Blow::on(format!("node {node}")).begin(move || then(&self.0.nodes[node]))
+            }
+        };
+        vec![
+            Fault::new("FLUSHALL", at_master(|node| say(node, &["FLUSHALL"]))),
+            Fault::new("SCRIPT FLUSH", at_master(|node| say(node, &["SCRIPT", "FLUSH"]))),
+            Fault::new("CLIENT KILL", at_master(kill_clients)),
+        ]
+    }
+}
+
+impl Stage for Sharded {
+    fn url(&self) -> String {
+        self.0.url() + &options()
+    }
+
+    fn faults(&self) -> Vec<Fault<'_>> {
+        let mut faults = self.of_nodes();
+        faults.extend(self.of_commands());
+        faults
+    }
+
+    fn left(&self, _killed: usize) -> Vec<String> {
+        self.0.nodes.iter().flat_map(left_at).collect()
+    }
+}

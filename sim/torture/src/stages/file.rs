@@ -1,0 +1,125 @@
+//! A file on this machine. There is no server to lose: what can go wrong is the clients themselves, what
+//! they wake each other by, and others who use the database.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, TransactionBehavior};
+use taketurns_servers::Clock;
+
+use super::Stage;
+use crate::dice::Dice;
+use crate::faults::{Blow, Done, Fallible, Fault};
+use crate::mounts;
+use crate::plan::CLIENTS;
+
+const FILE: &str = "the file";
+
+/// The stage.
+pub(super) struct InFile {
+    path: PathBuf,
+    /// What fills the disk, if that is one of our own.
+    filling: Option<PathBuf>,
+    /// The wall clock of each client.
+    clocks: Vec<Clock>,
+}
+
+impl InFile {
+    pub(super) fn start(folder: &Path) -> Fallible<Self> {
+        let clocks = (0..CLIENTS).map(|_| Clock::ahead(0)).collect::<Result<_, _>>()?;
+        let folder = folder.canonicalize()?.join("store");
+        fs::create_dir(&folder)?;
+        let filling = mounts::small_disk(&folder)?.then(|| folder.join("filling"));
+        Ok(Self { path: folder.join("locks.db"), filling, clocks })
+    }
+
+    /// Not a byte is left for what anybody else writes.
+    fn fill_disk(filling: &Path) -> Done {
+        let mut file = File::create(filling)?;
+        loop {
+            match file.write(&[0; 4_096]) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let folder = fs::read_dir(format!("{}-wake", self.path.display()));
+        folder.map_or(Vec::new(), |folder| folder.flatten().map(|entry| entry.path()).collect())
+    }
+
+    fn remove_sockets(&self) -> Done {
+        for socket in self.sockets() {
+            // Its client may end meanwhile, and remove it itself.
+            let _ = fs::remove_file(socket);
+        }
+        Ok(())
+    }
+
+    /// Somebody who uses the database for a while, as a backup or a shell does.
+    fn stranger(
+        &self,
+        dice: &mut Dice,
+        longest_ms: u64,
+        behavior: TransactionBehavior,
+    ) -> Blow<'_> {
+        let time = dice.time(100, longest_ms);
+        Blow::on(FILE).begin(move || {
+            let mut stranger = Connection::open(&self.path)?;
+            stranger.busy_timeout(std::time::Duration::from_secs(10))?;
+            let transaction = stranger.transaction_with_behavior(behavior)?;
+            transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            std::thread::sleep(time);
+            transaction.rollback()
+        })
+    }
+}
+
+impl Stage for InFile {
+    fn url(&self) -> String {
+        format!("file:{}", self.path.display())
+    }
+
+    fn env(&self, slot: usize) -> Vec<(&'static str, String)> {
+        self.clocks[slot].env().to_vec()
+    }
+
+    fn faults(&self) -> Vec<Fault<'_>> {
+        let disk_full = self.filling.iter().map(|filling| {
+            Fault::new("disk full", move |dice| {
+                Blow::on(FILE)
+                    .begin(move || Self::fill_disk(filling))
+                    .lasting(dice.time(200, 4_000))
+                    .end(move || fs::remove_file(filling))
+            })
+        });
+        let mut faults = vec![
+            // What has none is found by its refreshes alone, until another client is in its place.
+            Fault::new("sockets removed", move |_| Blow::on(FILE).begin(|| self.remove_sockets())),
+            Fault::new("a reader stays", move |dice| {
+                self.stranger(dice, 4_000, TransactionBehavior::Deferred)
+            }),
+            Fault::new("a writer stays", move |dice| {
+                self.stranger(dice, 2_500, TransactionBehavior::Immediate)
+            }),
+            // Leases are on another clock, and tokens never go back.
+            Fault::new("wall clock set", move |dice| {
+                let slot = dice.some(1, CLIENTS)[0];
+                let hours = dice.between(0, 4) as i64 - 2;
+                Blow::on(format!("slot {slot}")).begin(move || self.clocks[slot].set(hours * 3_600))
+            }),
+        ];
+        faults.extend(disk_full);
+        faults
+    }
+
+    /// Who was killed leaves its socket, until somebody who comes later removes it.
+    fn left(&self, killed: usize) -> Vec<String> {
+        let sockets = self.sockets().len();
+        let left = format!("{sockets} sockets, and only {killed} clients were killed");
+        if sockets > killed { vec![left] } else { Vec::new() }
+    }
+}

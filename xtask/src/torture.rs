@@ -1,0 +1,17 @@
+//! Real clients on real servers while everything goes wrong. What is asked for is for the program to
+//! understand: `sim/torture`.
+
+use taketurns_servers::Flavor;
+
+use crate::cargo;
+use crate::install::{self, Need};
+
+/// Builds it with all that it needs, runs it, and shows how it goes.
+pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
+    let [redis, valkey] = Flavor::ALL.map(Need::Server);
+    install::missing(&[redis, valkey, Need::Libclang])?;
+    let mut torture = cargo(&["run", "--quiet", "--package", "taketurns-torture", "--"]);
+    let status = torture.args(args).status();
+    let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
+    if status.success() { Ok(()) } else { Err("==> something was found: see above".to_owned()) }
+}
