@@ -94,7 +94,7 @@ pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> F
     }
     drop(resources);
     progress.gathering.read(&parts)?;
-    let report = Report::write(&title, &progress.gathering.sorted(), folder)?;
+    let report = Report::write(&progress.gathering.sorted(), folder)?;
     fs::remove_dir_all(&parts)?;
     Ok(report)
 }
