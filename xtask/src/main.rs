@@ -2,12 +2,14 @@
 //!
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
 //! nothing in the tree. `cargo xtask fix` changes what a machine can mend, `cargo xtask servers`
-//! starts servers to try things on, `cargo xtask fuzz` tries longer to break whatever reads, and
-//! `cargo xtask torture` whatever holds or waits.
+//! starts servers to try things on, `cargo xtask fuzz` tries longer to break whatever reads, `cargo
+//! xtask sim` lives more lives than the tests do, and `cargo xtask torture` does the like to real servers.
 
 mod fuzz;
 mod install;
+mod planted;
 mod servers;
+mod sim;
 mod torture;
 
 use std::process::{Command, ExitCode, Stdio};
@@ -30,6 +32,12 @@ usage: cargo xtask COMMAND
              client processes take turns for a minute or N while servers and clients are killed,
              stopped, cut off and made to forget; says what happened, and whether it can be. ENGINE is
              file, redis, valkey, sentinel, cluster, module, quorum or all, which is the default
+  sim [--seeds N] [--from S]
+             lives so many lives of clients and stores on machines made up from seeds, 10000 if not
+             said, and tells the smallest that breaks a promise
+  sim --planted [--only NAME] [--seeds N] [--from S]
+             breaks the code on purpose in each way that sim/planted has, and says which check finds it
+             after how many seeds
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
@@ -101,6 +109,7 @@ fn main() -> ExitCode {
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),
+        "sim" => sim::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -120,10 +120,18 @@ pub enum What {
         op: u64,
         /// Which: who has a lower one is before it.
         number: u64,
+        /// Nothing is granted to anybody yet: the keeper may have forgotten a holder.
+        #[serde(default)]
+        quarantined: bool,
     },
     /// The keeper heard nothing of the client for a waiter lease. Only a simulation knows.
     Lapsed {
         /// Whose place.
+        op: u64,
+    },
+    /// It heard of the client again, or can't tell by its clock any more. Only a simulation knows.
+    Heard {
+        /// Whose place had lapsed.
         op: u64,
     },
     /// The keeper granted the lock. Only a simulation knows.
@@ -148,6 +156,14 @@ pub enum What {
     },
     /// The keeper forgot what it knew, or some of it. Only a simulation knows.
     Forgot,
+    /// Somebody was told that the lock is broken: whoever held it holds it no longer than until its
+    /// deadline.
+    Broken {
+        /// Which.
+        lock: String,
+        /// When that was asked for.
+        asked_us: u64,
+    },
     /// A client is gone without a word.
     Died {
         /// Which.
@@ -245,6 +261,7 @@ impl What {
             | Self::Wrote { op, .. }
             | Self::Placed { op, .. }
             | Self::Lapsed { op }
+            | Self::Heard { op }
             | Self::Minted { op, .. }
             | Self::Freed { op }
             | Self::Again { op } => Some(*op),

@@ -193,7 +193,11 @@ impl Life {
                 break;
             }
             if dice.chance(self.plan.breaks) {
-                let _ = locks.break_lock(guard.name().as_str()).await;
+                let asked_us = self.host.time.now_us();
+                let broken = locks.break_lock(guard.name().as_str()).await;
+                if broken.is_ok_and(|broken| broken > 0) {
+                    self.log.note(What::Broken { lock: guard.name().to_string(), asked_us });
+                }
             }
             if dice.chance(self.plan.breaks_now) {
                 let excuses = vec![Guarantee::G1, Guarantee::G5];
@@ -203,6 +207,7 @@ impl Life {
                 self.log.note(What::Mended { kind, on });
             }
         }
+        self.ask_again(op, &guard, dice).await;
         if let (Some(Ok(read)), Ok(token)) = (read, guard.check()) {
             let written = self.resource.send(op, &resource, token, read, dice);
             // Whoever loses the lock while it writes does not know what became of that.
@@ -220,6 +225,17 @@ impl Life {
         let released = guard.release().await;
         let error = released.err().map(|error| format!("{:?}", error.kind()));
         self.log.note(What::Released { op, error });
+    }
+
+    /// Whoever lost the lock asks once more now and then, for lost is final.
+    async fn ask_again(&self, op: u64, guard: &Guard, dice: &mut Dice) {
+        if guard.is_held() || dice.chance(500) {
+            return;
+        }
+        self.log.note(What::Checked { op, until_us: None });
+        sleep(Duration::from_micros(dice.between(0, 300_000))).await;
+        let until_us = guard.check().ok().map(|_| self.until_us(guard));
+        self.log.note(What::Checked { op, until_us });
     }
 
     /// Notes when the guard says that it is lost, whatever its holder is about. Until the answer is

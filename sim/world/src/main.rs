@@ -7,22 +7,24 @@ use std::time::{Duration, Instant};
 use taketurns_sim::{Sum, run};
 
 const USAGE: &str = "\
-usage: sim [--seeds N] [--from S] [--quiet]
+usage: sim [--seeds N] [--from S] [--quiet] [--brief]
 
   --seeds N   how many lives, 1000 if not said
   --from S    the first seed, 0 if not said; with --seeds 1, that one again
   --quiet     no progress
+  --brief     of a seed that fails one line, and not its story
 ";
 
 struct Options {
     seeds: u64,
     from: u64,
     quiet: bool,
+    brief: bool,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { seeds: 1_000, from: 0, quiet: false };
+        let mut options = Self { seeds: 1_000, from: 0, quiet: false, brief: false };
         while let Some(arg) = args.next() {
             let mut number = || {
                 let number = args.next().and_then(|number| number.parse().ok());
@@ -32,6 +34,7 @@ impl Options {
                 "--seeds" => options.seeds = number()?,
                 "--from" => options.from = number()?,
                 "--quiet" => options.quiet = true,
+                "--brief" => options.brief = true,
                 _ => return Err(USAGE.to_owned()),
             }
         }
@@ -47,7 +50,7 @@ fn main() -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    let Options { seeds, from, quiet } = options;
+    let Options { seeds, from, quiet, brief } = options;
     let started = Instant::now();
     let told = Mutex::new(started);
     let progress = |sum: &Sum| {
@@ -69,9 +72,11 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            println!("seed {} fails: {}\n", failure.seed, failure.what);
-            println!("the same with as little as it takes:\n{}", failure.story());
-            println!("again: cargo xtask sim --seeds 1 --from {}", failure.seed);
+            println!("seed {} fails: {}", failure.seed, failure.what);
+            if !brief {
+                println!("\nthe same with as little as it takes:\n{}", failure.story());
+                println!("again: cargo xtask sim --seeds 1 --from {}", failure.seed);
+            }
             ExitCode::FAILURE
         }
     }

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use taketurns::engine::{Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent};
+use taketurns::engine::{
+    Acquire, Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent,
+};
 use taketurns::{ClientId, Name, View};
 use taketurns_core::{Grant, Lock};
 use taketurns_history::What;
@@ -44,6 +46,8 @@ struct Register {
     minted: BTreeMap<Owner, u64>,
     /// Of each lock, who has a place, and until when its client's word counts.
     places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
+    /// Who had one, until its client was not heard of for too long.
+    lapsed: BTreeMap<Name, Vec<(Owner, ClientId)>>,
     heard: BTreeMap<(Name, ClientId), u64>,
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
@@ -209,6 +213,9 @@ impl Register {
     /// Of whom nothing was heard for a waiter lease has no place any more.
     fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<What>) {
         let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
+        if now_ms < seen_ms {
+            self.heard_again(name, |_| true, noted);
+        }
         let Some(places) = self.places.get_mut(name) else { return };
         if now_ms < seen_ms {
             // The clock was set back: nobody's word counts for longer than if it had been said now.
@@ -220,9 +227,27 @@ impl Register {
             let heard = self.heard.get(&(name.clone(), *client)).copied().unwrap_or(0);
             let is_gone = heard <= now_ms;
             if is_gone && let Some(&op) = self.ops.get(owner) {
+                self.lapsed.entry(name.clone()).or_default().push((*owner, *client));
                 noted.push(What::Lapsed { op });
             }
             !is_gone
+        });
+    }
+
+    /// A client gave a sign of life: the lock may take it for alive again.
+    fn heard_again(
+        &mut self,
+        name: &Name,
+        whose: impl Fn(ClientId) -> bool,
+        noted: &mut Vec<What>,
+    ) {
+        let Some(lapsed) = self.lapsed.get_mut(name) else { return };
+        lapsed.retain(|(owner, client)| {
+            let is_heard = whose(*client);
+            if is_heard && let Some(&op) = self.ops.get(owner) {
+                noted.push(What::Heard { op });
+            }
+            !is_heard
         });
     }
 
@@ -235,6 +260,10 @@ impl Register {
         wakes: &[Wake],
         noted: &mut Vec<What>,
     ) {
+        if let Request::Acquire(Acquire { client, .. }) | Request::Refresh { client, .. } = request
+        {
+            self.heard_again(name, |heard| heard == *client, noted);
+        }
         match request {
             Request::Acquire(acquire) => {
                 let op = acquire.label.why().parse().unwrap_or(0);
@@ -251,7 +280,8 @@ impl Register {
                         if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
                             places.push((acquire.owner, acquire.client));
                         }
-                        noted.push(What::Placed { op, number: place.number });
+                        let quarantined = place.quarantined_until_ms.is_some();
+                        noted.push(What::Placed { op, number: place.number, quarantined });
                     }
                     _ => {}
                 }

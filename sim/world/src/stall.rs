@@ -66,6 +66,8 @@ pub(crate) fn longest(events: &[Event]) -> Option<Stall> {
             What::Failed { .. } | What::Cancelled { .. } => {
                 in_use.waiting.retain(|waiting| *waiting != op);
             }
+            // What was broken passes on when its holder lets go.
+            What::Lost { cause, .. } if cause == "Revoked" => {}
             What::Releases { .. } | What::Lost { .. } => {
                 let held = in_use.holding.len();
                 in_use.holding.retain(|holding| *holding != op);

@@ -9,6 +9,12 @@ use crate::life::MEMBERS;
 use crate::net::{Question, Said, Sent};
 use crate::world::{Down, Fault, Happening, World};
 
+/// No message takes longer once nothing goes wrong any more: then the shortest lease can be renewed
+/// before it is over, and no answer comes too late.
+const CALM_DELAY_US: u64 = 5_000;
+
+const SET_FORWARD: &str = "clock set forward";
+
 impl World {
     /// After how many steps of its tasks a machine stops, for how long or for good.
     pub(crate) fn strokes_of(&mut self, host: usize) -> Vec<(u64, Option<u64>)> {
@@ -100,12 +106,15 @@ impl World {
             }
             Fault::Jump { node, by_us } => {
                 self.nodes[node].jump(by_us);
-                // A clock that is set forward ends leases that their holders still count on.
-                let (kind, excuses) = match by_us > 0 {
-                    true => ("clock set forward", vec![Guarantee::G1, Guarantee::G5]),
-                    false => ("clock set back", Vec::new()),
-                };
-                self.fault(kind, format!("node {node}"), excuses);
+                let on = format!("node {node}");
+                if by_us <= 0 {
+                    return self.fault("clock set back", on, Vec::new());
+                }
+                // It ends leases that their holders still count on, and whoever does not know of it
+                // yet counts on too much of the next one too.
+                let alive = self.hosts.iter().filter(|host| !host.is_dead());
+                self.unaware.extend(alive.map(|host| (node, host.number)));
+                self.fault(SET_FORWARD, on, vec![Guarantee::G1, Guarantee::G5]);
             }
             Fault::Pause { host, for_us } => {
                 if !self.hosts[host].is_dead() {
@@ -119,8 +128,19 @@ impl World {
                     self.hosts[host].die();
                     self.net.forget(host);
                     self.note(What::Died { client: host as u32 });
+                    (0..self.nodes.len()).for_each(|node| self.is_aware(node, host));
                 }
             }
+        }
+    }
+
+    /// A machine has heard what time it is at a node. What comes of a clock that was set forward is
+    /// over once all have.
+    pub(crate) fn is_aware(&mut self, node: usize, host: usize) {
+        if self.unaware.remove(&(node, host))
+            && self.unaware.range((node, 0)..(node + 1, 0)).next().is_none()
+        {
+            self.note(What::Mended { kind: SET_FORWARD.to_owned(), on: format!("node {node}") });
         }
     }
 
@@ -195,7 +215,7 @@ impl World {
         if (is_cut || is_down) && !self.is_calm && self.dice.chance(300) {
             let said = Err(EngineError::Unreachable("refused".to_owned()));
             let us = self.delay_us();
-            return self.after(us, Happening::Answered { call: sent.call, said });
+            return self.after(us, Happening::Answered { call: sent.call, said, tells: None });
         }
         if !self.is_calm && (is_cut || self.dice.chance(self.plan.lost)) {
             return self.tell(|| format!("    lost: {sent:?}"));
@@ -212,7 +232,11 @@ impl World {
 
     pub(crate) fn delay_us(&mut self) -> u64 {
         let is_slow = !self.is_calm && self.dice.chance(self.plan.slow);
-        let most_us = if is_slow { self.plan.slow_us } else { self.plan.delay_us };
+        let most_us = match (is_slow, self.is_calm) {
+            (true, _) => self.plan.slow_us,
+            (false, true) => self.plan.delay_us.min(CALM_DELAY_US),
+            (false, false) => self.plan.delay_us,
+        };
         self.dice.between(50, most_us.max(50))
     }
 
@@ -256,7 +280,8 @@ impl World {
             return Ok(());
         }
         let us = self.delay_us();
-        self.after(us, Happening::Answered { call: sent.call, said: Ok(said) });
+        let tells = Some((node, sent.host)).filter(|way| self.unaware.contains(way));
+        self.after(us, Happening::Answered { call: sent.call, said: Ok(said), tells });
         Ok(())
     }
 

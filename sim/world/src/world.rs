@@ -1,7 +1,7 @@
 //! Nodes, machines and a network between them, moved by one queue of what happens next.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) enum Happening {
     Answered {
         call: u64,
         said: Result<Said, EngineError>,
+        /// By it a machine learns what time it is at a node.
+        tells: Option<(usize, usize)>,
     },
     Woken {
         node: usize,
@@ -100,6 +102,8 @@ pub(crate) struct World {
     /// Until when the way from a machine to a node is cut, and how often it was made anew.
     pub(crate) cuts: BTreeMap<(usize, usize), u64>,
     pub(crate) connections: BTreeMap<(usize, usize), u64>,
+    /// Nodes whose clock was set forward, and machines that have heard of no time there since.
+    pub(crate) unaware: BTreeSet<(usize, usize)>,
     pub(crate) is_calm: bool,
     /// How many requests there were since when.
     rate: (u64, u64),
@@ -133,6 +137,7 @@ impl World {
             free: Vec::new(),
             cuts: BTreeMap::new(),
             connections: BTreeMap::new(),
+            unaware: BTreeSet::new(),
             is_calm: false,
             rate: (0, 0),
             story: tells.then(Vec::new),
@@ -289,7 +294,10 @@ impl World {
     fn happens(&mut self, happening: Happening) -> Result<(), String> {
         match happening {
             Happening::Arrives { sent, connection } => self.arrives(sent, connection)?,
-            Happening::Answered { call, said } => self.net.answer(call, said),
+            Happening::Answered { call, said, tells } => {
+                self.net.answer(call, said);
+                tells.into_iter().for_each(|(node, host)| self.is_aware(node, host));
+            }
             Happening::Woken { node, client, woken } => self.net.push(node, client, woken),
             Happening::Written(write) => {
                 for what in self.resource.arrives(write) {
@@ -331,6 +339,9 @@ impl World {
                 let (tasks, number) = (host.tasks(), host.number);
                 self.note(What::Left { thing: format!("{tasks} tasks of client {number}") });
             }
+        }
+        for (node, host) in self.unaware.clone() {
+            self.is_aware(node, host);
         }
         let longest_ms = 2 * self.plan.max_lease_ms + 2 * self.plan.waiter_lease_ms;
         self.time.set(self.now_us() + 1_000 * longest_ms);

@@ -1,5 +1,5 @@
 //! G5: a guard says that it is lost before anybody else can be granted what it held, and lost is
-//! final.
+//! final. One that was broken is lost by its deadline.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,7 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
             findings.add(*told_us, op.lock, what);
         }
     }
+    broken(events, ops, findings);
     let mut newest = Newest::default();
     for event in events {
         let at_us = event.at_us;
@@ -52,6 +53,30 @@ struct Grant {
     at_us: u64,
     token: u64,
     op: u64,
+}
+
+/// Whoever held what was broken is not promised more than it had. A keeper that forgets may have
+/// forgotten that too.
+fn broken(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+    if events.iter().any(|event| event.what == What::Forgot) {
+        return;
+    }
+    for event in events {
+        let What::Broken { lock, asked_us } = &event.what else { continue };
+        let held =
+            |op: &&Op<'_>| op.lock == lock && op.granted_us.is_some_and(|at_us| at_us < *asked_us);
+        // Votes of a quorum last for a waiter lease at least. A hundredth is for clocks that run at
+        // different speeds.
+        let longest_us = ops.max_lease_us.max(ops.waiter_lease_us);
+        let until_us = event.at_us + longest_us + longest_us / 100;
+        for op in ops.all.values().filter(held) {
+            if let Some((told_us, _)) = op.claims.iter().find(|claim| claim.1 > until_us) {
+                let what =
+                    format!("operation {} was broken at {}, and goes on", op.op, event.at_us);
+                findings.add(*told_us, op.lock, what);
+            }
+        }
+    }
 }
 
 /// What is granted: the lock, which member of a pool, and only to read under?
