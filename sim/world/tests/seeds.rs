@@ -10,7 +10,7 @@ fn number(variable: &str, default: u64) -> u64 {
 
 #[test]
 fn no_life_breaks_a_promise() {
-    let (from, seeds) = (number("SIM_FROM", 0), number("SIM_SEEDS", 2_500));
+    let (from, seeds) = (number("SIM_FROM", 0), number("SIM_SEEDS", 1_500));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     match run(from..from + seeds, threads, |_| ()) {
         Ok(sum) => {
