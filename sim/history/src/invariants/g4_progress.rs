@@ -137,3 +137,67 @@ fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{asked, begins, claim, found, granted};
+    use crate::{Guarantee, What};
+
+    fn wrong(events: Vec<(u64, What)>) -> Vec<String> {
+        found(Guarantee::G4, events)
+    }
+
+    fn placed(op: u64, quarantined: bool) -> What {
+        What::Placed { op, number: op, quarantined }
+    }
+
+    fn minted(op: u64) -> What {
+        What::Minted { op, token: op, member: None }
+    }
+
+    #[test]
+    fn who_has_to_wait_for_a_lock_that_nobody_holds_is_kept_from_it() {
+        let free =
+            |end| vec![(0, begins()), (1, asked(1)), (2, minted(1)), (3, asked(2)), (4, end)];
+        let mut held = free(asked(3));
+        held.push((5, placed(2, false)));
+        assert!(wrong(held).is_empty());
+        let mut released = free(What::Freed { op: 1 });
+        released.push((5, placed(2, false)));
+        assert_eq!(wrong(released.clone()), ["operation 2 has to wait, and nobody holds it"]);
+        released[5].1 = placed(2, true);
+        assert!(wrong(released.clone()).is_empty(), "nothing is granted in quarantine");
+        released[5].1 = placed(2, false);
+        released.insert(1, (1, What::Forgot));
+        assert!(wrong(released).is_empty(), "it may remember a holder that was gone");
+    }
+
+    #[test]
+    fn who_has_lapsed_is_not_granted_the_lock_unless_it_was_heard_of_again() {
+        let mut events = vec![(0, begins()), (1, asked(1)), (1, asked(2)), (2, minted(1))];
+        events.extend([(3, placed(2, false)), (4, What::Lapsed { op: 2 }), (5, minted(2))]);
+        assert_eq!(wrong(events.clone()), ["operation 2 was granted it, and had lapsed"]);
+        events.insert(6, (5, What::Heard { op: 2 }));
+        assert!(wrong(events).is_empty());
+    }
+
+    #[test]
+    fn who_can_renew_loses_nothing_when_nothing_is_wrong() {
+        let life = |calm_us: u64, until_us| {
+            let lost = What::Lost { op: 1, cause: "Expired".to_owned() };
+            let mut events = vec![(0, begins()), (1, asked(1)), (2, minted(1))];
+            events.extend([
+                (10, granted(1, until_us)),
+                (20, claim(1, until_us)),
+                (calm_us, What::Calm),
+            ]);
+            events.push((until_us, lost));
+            events.sort_by_key(|(at_us, _)| *at_us);
+            wrong(events)
+        };
+        assert_eq!(life(5, 100_000), ["operation 1 lost it, though nothing was wrong"]);
+        assert!(life(5, 40_000).is_empty(), "it came too late to be renewed");
+        assert!(life(30, 100_000).is_empty(), "a renewal may have failed before");
+        assert_eq!(life(30, 9_000_000).len(), 1, "there was time to try again");
+    }
+}

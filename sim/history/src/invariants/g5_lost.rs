@@ -115,3 +115,21 @@ impl<'a> Newest<'a> {
         grants.flatten().flatten().copied().filter(newer).max_by_key(|grant| grant.token)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{asked, begins, claim, found, granted};
+    use crate::{Guarantee, What};
+
+    #[test]
+    fn who_was_broken_has_no_more_than_a_lease_left() {
+        let life = |granted_us, until_us| {
+            let broken = What::Broken { lock: "l".to_owned(), asked_us: 50 };
+            let events = vec![(0, begins()), (1, asked(1)), (granted_us, granted(1, 900))];
+            found(Guarantee::G5, [events, vec![(60, broken), (70, claim(1, until_us))]].concat())
+        };
+        assert_eq!(life(10, 3_000_000), ["operation 1 was broken at 60, and goes on"]);
+        assert!(life(10, 1_000_000).is_empty());
+        assert!(life(55, 3_000_000).is_empty(), "that was another one's to lose");
+    }
+}

@@ -168,3 +168,35 @@ fn exclude_each_other(one: &Op<'_>, other: &Op<'_>) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Lock};
+
+    pub(super) fn begins() -> What {
+        let locks = vec![Lock { name: "l".to_owned(), kind: Kind::Mutex }];
+        let title = "by hand".to_owned();
+        What::Begins { title, locks, waiter_lease_us: 1_000_000, max_lease_us: 1_000_000 }
+    }
+
+    pub(super) fn asked(op: u64) -> What {
+        What::Asked { op, client: 0, lock: "l".to_owned(), ask: Ask::Mutex, endless: false }
+    }
+
+    pub(super) fn granted(op: u64, until_us: u64) -> What {
+        What::Granted { op, token: Some(op), member: None, until_us }
+    }
+
+    pub(super) fn claim(op: u64, until_us: u64) -> What {
+        What::Checked { op, until_us: Some(until_us) }
+    }
+
+    /// What is found to break one guarantee.
+    pub(super) fn found(guarantee: Guarantee, events: Vec<(u64, What)>) -> Vec<String> {
+        let events: Vec<Event> =
+            events.into_iter().map(|(at_us, what)| Event { at_us, what }).collect();
+        let found = check(&events).into_iter().filter(|found| found.guarantee == guarantee);
+        found.map(|violation| violation.what).collect()
+    }
+}
