@@ -23,7 +23,11 @@ impl Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lock, from_us, until_us, waiting } = self;
-        write!(f, "{lock} was free from {from_us} to {until_us}, and operation {waiting} waited")
+        let for_us = until_us - from_us;
+        write!(
+            f,
+            "G4 at {from_us} µs, lock {lock}: free for {for_us} µs, and operation {waiting} waited"
+        )
     }
 }
 
