@@ -1,5 +1,7 @@
 //! Three masters that share the slots, with a replica each.
 
+use std::time::{Duration, Instant};
+
 use taketurns_servers::{Cluster, Flavor, Server, eventually, stats};
 
 use super::Stage;
@@ -7,6 +9,20 @@ use super::served::{kill_clients, left_at, options, say};
 use crate::dice::Dice;
 use crate::faults::{Blow, Done, Fallible, Fault};
 use crate::plan;
+
+/// On a busy machine nodes take each other for dead now and then, and vote again.
+const SETTLES_WITHIN: Duration = Duration::from_secs(120);
+
+/// Does a node find the cluster whole, and follow its master if it has one? Else what it says.
+fn is_whole(node: &Server) -> Result<(), String> {
+    let reply = node.try_cli(&["CLUSTER", "INFO"]).map_err(|error| error.to_string())?;
+    let state = stats::info(reply.text().unwrap_or_default()).remove("cluster_state");
+    let link = node.info("replication").remove("master_link_status");
+    match (state.as_deref(), link.as_deref()) {
+        (Some("ok"), None | Some("up")) => Ok(()),
+        other => Err(format!("state and link {other:?}")),
+    }
+}
 
 /// The stage.
 pub(super) struct Sharded(Cluster);
@@ -31,18 +47,16 @@ impl Sharded {
     /// Waits until all nodes find the cluster whole, and replicas follow their masters. Whose they are is
     /// the cluster's to decide: after two fail-overs one master may have two, and another none.
     fn settle(&self) -> Done {
-        let is_whole = |node: &Server| {
-            let reply = node.try_cli(&["CLUSTER", "INFO"]).ok()?;
-            let info = stats::info(reply.text()?);
-            let replication = node.info("replication");
-            let linked = match replication.get("role")?.as_str() {
-                "master" => true,
-                _ => replication.get("master_link_status")? == "up",
-            };
-            (info.get("cluster_state")? == "ok" && linked).then_some(())
-        };
-        for node in &self.0.nodes {
-            eventually("a node finds the cluster whole", || is_whole(node))?;
+        let deadline = Instant::now() + SETTLES_WITHIN;
+        for (number, node) in self.0.nodes.iter().enumerate() {
+            while let Err(how) = is_whole(node) {
+                if Instant::now() >= deadline {
+                    return Err(
+                        format!("the cluster does not mend: node {number} says {how}").into()
+                    );
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
         Ok(())
     }
