@@ -343,8 +343,16 @@ impl World {
         for (node, host) in self.unaware.clone() {
             self.is_aware(node, host);
         }
+        if self.plan.is_smooth {
+            // Everything was given up in so many words, and heard.
+            self.note_what_is_left();
+        }
         let longest_ms = 2 * self.plan.max_lease_ms + 2 * self.plan.waiter_lease_ms;
         self.time.set(self.now_us() + 1_000 * longest_ms);
+        self.note_what_is_left();
+    }
+
+    fn note_what_is_left(&mut self) {
         let now_us = self.now_us();
         for node in 0..self.nodes.len() {
             for left in self.nodes[node].left(now_us) {
