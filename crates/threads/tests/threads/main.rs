@@ -31,7 +31,7 @@ use tokio::runtime::Handle;
 /// How many orders of each test.
 fn schedules() -> usize {
     let given = std::env::var("THREADS_SCHEDULES").ok();
-    given.map_or(400, |text| text.parse().expect("THREADS_SCHEDULES is a number"))
+    given.map_or(1_000, |text| text.parse().expect("THREADS_SCHEDULES is a number"))
 }
 
 /// Changes from one thread to another that an order of the second half has beyond those it must.
