@@ -93,3 +93,11 @@ fn whatever_goes_wrong_one_holds_at_a_time_and_everybody_comes_to_hold() {
     println!("{seeds} lives: {sum:?}");
     assert!(seeds < SEEDS || sum.holds > seeds, "most of them must come to something: {sum:?}");
 }
+
+/// A node that has forgotten how large its numbers were granted again what had been given up there, and
+/// was asked again at once, as fast as it answered.
+#[test]
+fn a_node_that_answers_with_what_was_given_up_is_not_asked_at_full_speed() {
+    let lived = live(std::iter::once(271_835));
+    assert!(lived.is_ok(), "{:?}", lived.err());
+}

@@ -118,7 +118,10 @@ impl Candidate {
         for node in 0..self.nodes.len() {
             let state = &self.nodes[node];
             let is_elsewhere = state.is_known() && state.ticket != self.ticket;
-            if is_elsewhere && state.is_in_reach() && !state.is_asked() {
+            // One that has yet to hear of a yield would answer with what we gave up, and be asked again at
+            // once: it is told by the next tick.
+            let is_ready = state.is_in_reach() && !state.is_asked() && state.yields.is_none();
+            if is_elsewhere && is_ready {
                 self.ask_node(node, None, sends);
             }
         }
