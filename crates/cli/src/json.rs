@@ -174,7 +174,7 @@ impl<'a> Waiter<'a> {
 impl Mode<'_> {
     fn new(ask: &Ask) -> Self {
         let (mode, permits) = match ask {
-            Ask::Mutex => ("mutex", None),
+            Ask::Mutex | Ask::Turns { .. } => ("mutex", None),
             Ask::Read => ("read", None),
             Ask::Write => ("write", None),
             Ask::Permits { take, .. } => ("permits", Some(*take)),

@@ -55,6 +55,11 @@ impl fmt::Display for Kind {
 pub enum Ask {
     /// The mutex.
     Mutex,
+    /// The mutex, with tokens for several turns in a row, which its client hands on by itself.
+    Turns {
+        /// How many: the grant's own token and those that follow it.
+        tokens: u32,
+    },
     /// A read-write lock, shared with other readers.
     Read,
     /// A read-write lock, alone.
@@ -76,7 +81,7 @@ impl Ask {
     /// The kind of lock that this asks of.
     pub fn kind(&self) -> Kind {
         match self {
-            Ask::Mutex => Kind::Mutex,
+            Ask::Mutex | Ask::Turns { .. } => Kind::Mutex,
             Ask::Read | Ask::Write => Kind::RwLock,
             Ask::Permits { of, .. } => Kind::Semaphore { permits: *of },
             Ask::Any | Ask::Member(_) => Kind::Pool,
@@ -87,6 +92,7 @@ impl Ask {
     pub fn is_possible(&self) -> bool {
         match *self {
             Ask::Permits { take, of } => 1 <= take && take <= of && of <= limits::PERMITS_MAX,
+            Ask::Turns { tokens } => (1..=limits::LOCAL_TURNS_MAX).contains(&tokens),
             _ => true,
         }
     }
@@ -94,9 +100,17 @@ impl Ask {
     /// How much of the lock's capacity this takes.
     pub(crate) fn weight(&self) -> u64 {
         match self {
-            Ask::Mutex | Ask::Read | Ask::Any | Ask::Member(_) => 1,
+            Ask::Mutex | Ask::Turns { .. } | Ask::Read | Ask::Any | Ask::Member(_) => 1,
             Ask::Write => Kind::RwLock.capacity(),
             Ask::Permits { take, .. } => u64::from(*take),
+        }
+    }
+
+    /// How many tokens are reserved with its grant, besides the one that it is granted with.
+    pub(crate) fn tokens_beyond(&self) -> u64 {
+        match *self {
+            Ask::Turns { tokens } => u64::from(tokens.saturating_sub(1)),
+            _ => 0,
         }
     }
 
@@ -113,6 +127,7 @@ impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ask::Mutex => f.write_str("mutex"),
+            Ask::Turns { tokens } => write!(f, "mutex, {tokens} turns"),
             Ask::Read => f.write_str("read"),
             Ask::Write => f.write_str("write"),
             Ask::Permits { take, of } => write!(f, "{take}/{of} permits"),
@@ -131,6 +146,7 @@ mod tests {
         let member = Member::new("b-3").unwrap();
         let asks = [
             (Ask::Mutex, "mutex", "mutex"),
+            (Ask::Turns { tokens: 8 }, "mutex, 8 turns", "mutex"),
             (Ask::Read, "read", "rwlock"),
             (Ask::Write, "write", "rwlock"),
             (Ask::Permits { take: 2, of: 4 }, "2/4 permits", "semaphore of 4"),

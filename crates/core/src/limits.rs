@@ -31,6 +31,8 @@ pub const SWEEP_PER_ENQUEUE: u32 = 2;
 pub const RETENTION_MS: u64 = 60 * 60 * 1000;
 /// Most cancelled owners that one lock remembers; past it the one that matters least is dropped.
 pub const TOMBS_MAX: usize = 10_000;
+/// Most turns that a client hands on by itself before the lock goes back.
+pub const LOCAL_TURNS_MAX: u32 = 10_000;
 /// Tokens stay below this, since JavaScript and Lua clients hold them in a double.
 pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The wall clock floors tokens only up to here (the year 2112): a clock gone mad must not use up

@@ -1,7 +1,8 @@
 //! One attempt to acquire, from the first request to the grant or the giving up.
 //!
-//! It runs on the driver, so it goes on whatever happens to the caller's runtime, and it cleans up
-//! after itself however it ends: whoever stops waiting gives up the place, or the lock if it was
+//! Whoever wants the lock polls it: a thread of our own between the two would cost two changes of
+//! thread for each request. Meanwhile the driver keeps its place alive. It cleans up after itself
+//! however it ends, on the driver: whoever stops waiting gives up the place, or the lock if it was
 //! just granted. A request whose answer was not seen may still arrive: then its owner is buried.
 
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, LossCause, Origin};
 use taketurns_core::{Acquire, Ask, Grant, Label, Owner, Refusal, Reply, Request};
-use tokio::sync::oneshot;
 
 use crate::client::{Client, sleep_until_some, sleep_until_us};
 use crate::clock::local_us;
 use crate::engine::EngineError;
 use crate::held::{Held, Terms, give_up};
-use crate::waits::{Registration, Signal, Waits};
+use crate::signals::Signal;
+use crate::turns::Course;
+use crate::waits::{Registration, Waits};
 use crate::{Error, random};
 
 /// An acquire that arrives at the engine later than this after its sending changes nothing.
@@ -28,6 +30,7 @@ pub(crate) struct Attempt {
     pub(crate) ask: Ask,
     pub(crate) label: Label,
     pub(crate) patience: Patience,
+    traffic: Traffic,
 }
 
 /// For how long.
@@ -41,7 +44,7 @@ pub(crate) enum Patience {
     Endless,
 }
 
-/// What may still be under way to the engine.
+/// What may still be under way to the engine, or be there.
 #[derive(Default)]
 struct Traffic {
     /// The `not_after` of the last acquire sent.
@@ -50,6 +53,8 @@ struct Traffic {
     answered: u32,
     /// Any answer at all: the engine knew of us.
     placed: bool,
+    /// It said that it has nothing of us.
+    turned_away: bool,
     /// Why the last request was not answered.
     trouble: Option<EngineError>,
 }
@@ -59,12 +64,15 @@ impl Traffic {
     fn bury_until_ms(&self) -> u64 {
         if self.sent > self.answered { self.not_after_ms } else { 0 }
     }
+
+    /// May the engine have something of us, now or later?
+    fn leaves_something(&self) -> bool {
+        self.bury_until_ms() > 0 || self.placed && !self.turned_away
+    }
 }
 
 /// Why the attempt goes no further.
 enum Stop {
-    /// Nobody waits for it any more.
-    Cancelled,
     /// Its time is over.
     TimedOut,
     Failed(Error),
@@ -72,113 +80,152 @@ enum Stop {
 }
 
 impl Attempt {
-    /// Runs it. `Ok(None)` means that others hold the lock and it would not wait.
-    pub(crate) async fn run(
-        mut self,
-        mut cancelled: oneshot::Receiver<std::convert::Infallible>,
-    ) -> Result<Option<Arc<Held>>, Error> {
-        let mut registration = Waits::register(&self.client, &self.terms.lock, self.terms.owner);
-        let mut traffic = Traffic::default();
-        let until_us = match self.patience {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        terms: Terms,
+        ask: Ask,
+        label: Label,
+        patience: Patience,
+    ) -> Self {
+        Self { client, terms, ask, label, patience, traffic: Traffic::default() }
+    }
+
+    /// With whom of this process it takes turns, if it does.
+    pub(crate) fn course(&self) -> Option<Course> {
+        let Ask::Turns { tokens: turns } = self.ask else { return None };
+        let Terms { lease_ms, max_hold_us, .. } = self.terms;
+        let waits = self.patience != Patience::Try;
+        waits.then(|| Course { lock: self.terms.lock.clone(), lease_ms, max_hold_us, turns })
+    }
+
+    /// What comes while there is patience.
+    pub(crate) async fn in_time<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            () = sleep_until_some(self.until_us()) => Err(self.timeout(None)),
+            output = future => Ok(output),
+        }
+    }
+
+    fn until_us(&self) -> Option<u64> {
+        match self.patience {
             Patience::Within { until_us, .. } => Some(until_us),
             _ => None,
-        };
+        }
+    }
+
+    /// Runs it. `Ok(None)` means that others hold the lock and it would not wait.
+    pub(crate) async fn run(mut self) -> Result<Option<Arc<Held>>, Error> {
+        let mut registration = Waits::register(&self.client, &self.terms.lock, self.terms.owner);
+        let until_us = self.until_us();
         let stop = tokio::select! {
             // The end of the time given comes before a grant that arrives with it.
             biased;
-            _ = &mut cancelled => Stop::Cancelled,
             () = sleep_until_some(until_us) => Stop::TimedOut,
-            result = self.pursue(&mut registration, &mut traffic) => match result {
+            result = self.pursue(&mut registration) => match result {
                 Ok(held) => return Ok(Some(held)),
                 Err(stop) => stop,
             },
         };
-        let quarantine_left = registration.quarantine_left();
-        drop(registration);
-        let nothing_there = matches!(stop, Stop::Busy) || !traffic.placed;
-        if traffic.bury_until_ms() > 0 || !nothing_there {
-            self.clean_up(&traffic);
-        }
         match stop {
             Stop::Busy => Ok(None),
             Stop::Failed(error) => Err(error),
-            Stop::Cancelled => Err(Error::Closed),
-            Stop::TimedOut if traffic.placed => Err(self.timeout(quarantine_left)),
-            Stop::TimedOut => Err(self.no_answer(traffic)),
+            Stop::TimedOut if self.traffic.placed => {
+                Err(self.timeout(registration.quarantine_left()))
+            }
+            Stop::TimedOut => Err(self.no_answer()),
         }
     }
 
-    async fn pursue(
-        &mut self,
-        registration: &mut Registration,
-        traffic: &mut Traffic,
-    ) -> Result<Arc<Held>, Stop> {
+    async fn pursue(&mut self, registration: &mut Registration) -> Result<Arc<Held>, Stop> {
         let mut backoff = Backoff::default();
+        let mut news = None;
         loop {
-            registration.asks();
-            let signal = tokio::select! {
-                biased;
-                signal = registration.signal_while_asking() => signal,
-                answer = self.ask(traffic) => match answer {
-                    Ok((Reply::Granted(grant), (_, anchor))) => {
-                        Signal::Granted { grant, anchor: Some(anchor) }
-                    }
-                    Ok((Reply::Queued(place), seen)) => {
-                        backoff.reset();
-                        registration.placed(place, seen);
-                        registration.signal().await
-                    }
-                    Ok((Reply::Busy, _)) => return Err(Stop::Busy),
-                    Ok((Reply::Refused(Refusal::Cancelled), _)) => {
-                        Signal::Refused(Refusal::Cancelled)
-                    }
-                    Ok((Reply::Refused(refusal), (_, anchor))) => {
-                        self.refused(refusal, anchor.engine_ms)?;
-                        Signal::Rejoin
-                    }
-                    Ok((reply, _)) => {
-                        let why = format!("an acquire was answered with {reply:?}");
-                        return Err(Stop::Failed(Error::Store(why)));
-                    }
-                    Err(error) => {
-                        self.endure(error)?;
-                        Signal::Rejoin
-                    }
-                },
+            let signal = match news.take() {
+                Some(signal) => signal,
+                None => self.ask_and_wait(registration, &mut backoff).await?,
             };
             match signal {
                 Signal::Granted { grant, anchor } => {
-                    if let Some(held) = self.take(grant, anchor, traffic).await? {
+                    if let Some(held) = self.take(grant, anchor).await? {
                         if registration.was_revoked() {
                             held.lose(LossCause::Revoked);
                         }
                         return Ok(held);
                     }
                 }
-                Signal::Refused(Refusal::Cancelled) => self.start_over(registration, traffic),
+                Signal::Refused(Refusal::Cancelled) => self.start_over(registration),
                 Signal::Refused(refusal) => self.refused(refusal, 0)?,
                 // What was granted is broken, and nobody works under it yet: it is given back, and what
                 // this owner is told of it from now on is old.
                 Signal::Revoked => {
-                    self.clean_up(traffic);
-                    self.start_over(registration, traffic);
+                    self.clean_up();
+                    self.start_over(registration);
                     continue;
                 }
                 Signal::Rejoin => {}
             }
             tracing::debug!(lock = %self.terms.lock, "asking again");
-            sleep_until_us(local_us() + backoff.pause_us(random::bits64())).await;
+            let until_us = local_us() + backoff.pause_us(random::bits64());
+            // What comes during the pause need not be asked for.
+            tokio::select! {
+                biased;
+                signal = registration.signal_while_asking() => news = Some(signal),
+                () = sleep_until_us(until_us) => {}
+            }
+        }
+    }
+
+    /// Asks, and waits in the place that it is given.
+    async fn ask_and_wait(
+        &mut self,
+        registration: &mut Registration,
+        backoff: &mut Backoff,
+    ) -> Result<Signal, Stop> {
+        registration.asks();
+        let answer = tokio::select! {
+            biased;
+            signal = registration.signal_while_asking() => return Ok(signal),
+            answer = self.ask() => answer,
+        };
+        match answer {
+            Ok((Reply::Granted(grant), (_, anchor))) => {
+                Ok(Signal::Granted { grant, anchor: Some(anchor) })
+            }
+            Ok((Reply::Queued(place), seen)) => {
+                backoff.reset();
+                registration.placed(place, seen);
+                Ok(registration.signal().await)
+            }
+            Ok((Reply::Busy, _)) => {
+                self.traffic.turned_away = true;
+                Err(Stop::Busy)
+            }
+            Ok((Reply::Refused(Refusal::Cancelled), _)) => Ok(Signal::Refused(Refusal::Cancelled)),
+            Ok((Reply::Refused(refusal), (_, anchor))) => {
+                self.refused(refusal, anchor.engine_ms)?;
+                Ok(Signal::Rejoin)
+            }
+            Ok((reply, _)) => {
+                let why = format!("an acquire was answered with {reply:?}");
+                Err(Stop::Failed(Error::Store(why)))
+            }
+            Err(error) => {
+                self.endure(error)?;
+                Ok(Signal::Rejoin)
+            }
         }
     }
 
     /// This owner was given up, and is nobody any more.
-    fn start_over(&mut self, registration: &mut Registration, traffic: &mut Traffic) {
+    fn start_over(&mut self, registration: &mut Registration) {
         self.terms.owner = Owner::from_bits(random::bits128());
         *registration = Waits::register(&self.client, &self.terms.lock, self.terms.owner);
-        *traffic = Traffic::default();
+        self.traffic = Traffic::default();
     }
 
-    async fn ask(&self, traffic: &mut Traffic) -> Result<(Reply, (Origin, Anchor)), EngineError> {
+    async fn ask(&mut self) -> Result<(Reply, (Origin, Anchor)), EngineError> {
+        let traffic = &mut self.traffic;
         let waits = self.patience != Patience::Try;
         traffic.not_after_ms = self.client.engine_ms_in(&self.terms.lock, ARRIVES_WITHIN);
         traffic.sent += 1;
@@ -235,40 +282,46 @@ impl Attempt {
         &mut self,
         grant: Grant,
         anchor: Option<Anchor>,
-        traffic: &Traffic,
     ) -> Result<Option<Arc<Held>>, Stop> {
-        self.terms.bury_until_ms = traffic.bury_until_ms();
+        self.terms.bury_until_ms = self.traffic.bury_until_ms();
         if let Some(anchor) = anchor
-            && let Some(held) = Held::start(&self.client, &self.terms, grant, anchor)
+            && let Some(held) = self.hold(grant, anchor)
         {
             return Ok(Some(held));
         }
         let Terms { owner, lease_ms, .. } = self.terms;
         let request = Request::Renew { owner, client: self.client.id, lease_ms, write_back: None };
         match self.client.call(&self.terms.lock, request).await {
-            Ok((Reply::Renewed(grant), anchor)) => {
-                Ok(Held::start(&self.client, &self.terms, grant, anchor))
-            }
+            Ok((Reply::Renewed(grant), anchor)) => Ok(self.hold(grant, anchor)),
             Ok(_) => Ok(None),
             Err(error) => self.endure(error).map(|()| None),
         }
     }
 
-    /// Whatever the engine may have of us, it is to forget. In the background: nobody waits for it.
-    fn clean_up(&self, traffic: &Traffic) {
-        let (client, lock) = (self.client.clone(), self.terms.lock.clone());
-        let (owner, bury_until_ms) = (self.terms.owner, traffic.bury_until_ms());
-        let longest_ms = self.terms.lease_ms.max(client.waiter_lease_ms);
-        let until_us = local_us() + (longest_ms * 1_000) + ARRIVES_WITHIN.as_micros() as u64;
-        self.client.spawn(async move {
-            // That the engine has nothing of us is as good as that it forgot it.
-            let _ = give_up(&client, &lock, owner, bury_until_ms, until_us).await;
-        });
+    /// From here on it is the guard's to give it back.
+    fn hold(&mut self, grant: Grant, anchor: Anchor) -> Option<Arc<Held>> {
+        let held = Held::start(&self.client, &self.terms, grant, anchor)?;
+        self.traffic = Traffic::default();
+        Some(held)
     }
 
-    fn no_answer(&self, traffic: Traffic) -> Error {
-        let why = match traffic.trouble {
-            Some(EngineError::NoQuorum(trouble)) => return Error::NoQuorum(trouble),
+    /// Whatever the engine may have of us, it is to forget. In the background: nobody waits for it.
+    fn clean_up(&self) {
+        let (client, lock) = (self.client.clone(), self.terms.lock.clone());
+        let (owner, bury_until_ms) = (self.terms.owner, self.traffic.bury_until_ms());
+        let longest_ms = self.terms.lease_ms.max(client.waiter_lease_ms);
+        let until_us = local_us() + (longest_ms * 1_000) + ARRIVES_WITHIN.as_micros() as u64;
+        // That the engine has nothing of us is as good as that it forgot it.
+        drop(
+            self.client.start(async move {
+                give_up(&client, &lock, owner, bury_until_ms, until_us).await
+            }),
+        );
+    }
+
+    fn no_answer(&self) -> Error {
+        let why = match &self.traffic.trouble {
+            Some(EngineError::NoQuorum(trouble)) => return Error::NoQuorum(trouble.clone()),
             Some(error) => format!(": {error}"),
             None => String::new(),
         };
@@ -286,5 +339,14 @@ impl Attempt {
             _ => Duration::ZERO,
         };
         Error::Timeout { lock, within }
+    }
+}
+
+/// Nobody waits for it any more, or it has failed.
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.traffic.leaves_something() {
+            self.clean_up();
+        }
     }
 }

@@ -4,11 +4,12 @@
 //!   Locks, Guard ──► Shared ──► Client ──► Engine
 //!                      │           ▲ ▲
 //!          ends it     ▼           │ └── wake-ups: to waiters and guards
-//!                    Driver ───────┘     refreshes: one per lock and client
+//!                    Driver ───────┘     refreshes: one per lock and client; renewals
 //! ```
 
-use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Anchors, LossCause, Origin};
@@ -16,11 +17,14 @@ use taketurns_core::{ClientId, Name, Owner, Reply, Request, WakeEvent};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::local_us;
-use crate::engine::{Engine, EngineError, Stamp, Woken};
+use crate::engine::{Answer, Engine, EngineError, Stamp, Woken};
+use crate::guards::Guards;
 use crate::held::Held;
 use crate::runtime::{Runtime, sleep};
+use crate::signals::Signal;
 use crate::sync::{Arc, Mutex, Weak, lock};
-use crate::waits::{Signal, Waits};
+use crate::turns::Turns;
+use crate::waits::Waits;
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
 /// and leases do not.
@@ -33,9 +37,10 @@ pub(crate) struct Client {
     pub(crate) who: String,
     pub(crate) waiter_lease_ms: u64,
     pub(crate) waits: Waits,
+    pub(crate) guards: Guards,
+    pub(crate) turns: Turns,
     runtime: Runtime,
     anchors: Mutex<Anchors>,
-    guards: Mutex<BTreeMap<Owner, Weak<Held>>>,
     /// Each task that must end before the client does has a clone of it.
     busy: Mutex<Option<Arc<mpsc::Sender<()>>>>,
     /// For the tasks that such a task starts when the client has none any more: what an acquire
@@ -59,9 +64,10 @@ impl Client {
             who,
             waiter_lease_ms,
             waits: Waits::new(waiter_lease_ms),
+            guards: Guards::default(),
+            turns: Turns::default(),
             runtime,
             anchors: Mutex::default(),
-            guards: Mutex::default(),
             tasks: Arc::downgrade(&busy),
             busy: Mutex::new(Some(busy)),
         };
@@ -85,11 +91,31 @@ impl Client {
     ) -> Result<(Reply, (Origin, Anchor)), EngineError> {
         let sent_us = local_us();
         let answer = self.engine.call(lock, request).await?;
+        Ok(self.heard(lock, sent_us, answer))
+    }
+
+    /// Several requests, in one round trip where the engine can.
+    pub(crate) async fn call_all(
+        self: &Arc<Self>,
+        calls: Vec<(Name, Request)>,
+    ) -> Vec<Result<(Reply, (Origin, Anchor)), EngineError>> {
+        let sent_us = local_us();
+        let locks: Vec<Name> = calls.iter().map(|(lock, _)| lock.clone()).collect();
+        let answers = self.engine.call_all(calls).await.into_iter().zip(locks);
+        answers.map(|(answer, lock)| Ok(self.heard(&lock, sent_us, answer?))).collect()
+    }
+
+    fn heard(
+        self: &Arc<Self>,
+        lock: &Name,
+        sent_us: u64,
+        answer: Answer,
+    ) -> (Reply, (Origin, Anchor)) {
         let anchor = self.observe(sent_us, answer.stamp);
         if answer.more {
             self.go_on(lock.clone());
         }
-        Ok((answer.reply, (answer.stamp.origin, anchor)))
+        (answer.reply, (answer.stamp.origin, anchor))
     }
 
     /// Takes an answer's time into account. It was asked for at `asked_us`.
@@ -105,8 +131,8 @@ impl Client {
     /// Leases there may have ended before their time.
     fn clock_was_set(&self, source: u64) {
         tracing::warn!("the clock of the store was set forward; what is held there counts as lost");
-        let guards: Vec<_> = lock(&self.guards).values().filter_map(Weak::upgrade).collect();
-        for held in guards.iter().filter(|held| self.engine.source(held.name()) == source) {
+        let guards = self.guards.all().into_iter();
+        for held in guards.filter(|held| self.engine.source(held.name()) == source) {
             held.lose(LossCause::ClockSet);
         }
     }
@@ -137,27 +163,58 @@ impl Client {
 
     /// Runs a task to its end, even if the client is dropped meanwhile.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let busy = self.tasks.upgrade();
+        let busy = self.busy();
         self.runtime.spawn(async move {
             task.await;
             drop(busy);
         });
     }
 
-    pub(crate) fn register_guard(&self, owner: Owner, held: &Arc<Held>) {
-        self.engine.watch(held.name(), owner);
-        lock(&self.guards).insert(owner, Arc::downgrade(held));
+    /// As long as somebody has it, the client does not end. `None` if it is about to.
+    pub(crate) fn busy(&self) -> Option<Arc<mpsc::Sender<()>>> {
+        self.tasks.upgrade()
     }
 
-    pub(crate) fn forget_guard(&self, owner: Owner) {
-        let known = lock(&self.guards).remove(&owner);
-        if known.is_some() {
-            self.engine.unwatch(owner);
+    /// Sees to it that a future comes to its end, whoever polls it and whether or not anybody does
+    /// so any more. It goes as far as it can right here: a request of its own is sent when this
+    /// returns.
+    pub(crate) fn start<T>(
+        self: &Arc<Self>,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Started<T>
+    where
+        T: Send + 'static,
+    {
+        let runtime = self.runtime.clone();
+        let mut future: Running<T> = Box::pin(async move { runtime.entered(future).await });
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => self.done(output),
+            Poll::Pending => Started { client: self.clone(), future: Some(future), output: None },
         }
     }
 
-    pub(crate) fn guard(&self, owner: Owner) -> Option<Arc<Held>> {
-        lock(&self.guards).get(&owner).and_then(Weak::upgrade)
+    /// As if it had been started, and were done.
+    pub(crate) fn done<T: Send + 'static>(self: &Arc<Self>, output: T) -> Started<T> {
+        Started { client: self.clone(), future: None, output: Some(output) }
+    }
+
+    /// Runs a future with the client's timers at hand, whoever polls it.
+    pub(crate) async fn entered<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.entered(future).await
+    }
+
+    pub(crate) fn register_guard(&self, held: &Arc<Held>, due_us: u64) {
+        self.engine.watch(held.name(), held.owner());
+        if !self.guards.add(held.owner(), held, due_us) {
+            self.engine.unwatch(held.owner());
+            held.lose(LossCause::Unattended);
+        }
+    }
+
+    pub(crate) fn forget_guard(&self, owner: Owner) {
+        if self.guards.remove(owner) {
+            self.engine.unwatch(owner);
+        }
     }
 
     /// From now on nothing new keeps the client alive, but for what tasks under way still start.
@@ -192,14 +249,14 @@ impl Client {
                         WakeEvent::Revoked => {
                             // First to the acquire, which looks there once it has made a guard.
                             self.waits.signal(&name, wake.owner, Signal::Revoked);
-                            if let Some(held) = self.guard(wake.owner) {
+                            if let Some(held) = self.guards.find(wake.owner) {
                                 held.lose(LossCause::Revoked);
                             }
                         }
                     }
                 }
                 Some(Woken::Gone { owner }) => {
-                    if let Some(held) = self.guard(owner) {
+                    if let Some(held) = self.guards.find(owner) {
                         held.lose(LossCause::Gone);
                     }
                 }
@@ -207,6 +264,39 @@ impl Client {
                 Some(Woken::Stirred { lock }) => self.waits.doubt_one(&lock),
                 None => return,
             }
+        }
+    }
+}
+
+type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What was started, and goes on in the background if this is dropped.
+pub(crate) struct Started<T: Send + 'static> {
+    client: Arc<Client>,
+    future: Option<Running<T>>,
+    output: Option<T>,
+}
+
+impl<T: Send + Unpin + 'static> Future for Started<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if let Some(output) = self.output.take() {
+            return Poll::Ready(output);
+        }
+        let Some(future) = &mut self.future else { return Poll::Pending };
+        let output = ready!(future.as_mut().poll(context));
+        self.future = None;
+        Poll::Ready(output)
+    }
+}
+
+impl<T: Send + 'static> Drop for Started<T> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            self.client.spawn(async move {
+                let _ = future.await;
+            });
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::clock::{local_us, millis};
 use crate::driver::{Driver, Shared};
 use crate::engine::{self, Open, Wakes};
+use crate::guards::Guards;
 use crate::runtime::Runtime;
 use crate::waits::Waits;
 use crate::{Error, Locks, random};
@@ -129,6 +130,7 @@ impl Connect {
         let (client, idle) = opened.map_err(Error::from_store)?;
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
+        driver.runtime().spawn(Guards::keep(client.clone(), stopped.clone()));
         driver.runtime().spawn(Waits::keep_alive(client.clone(), stopped));
         Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
     }

@@ -118,6 +118,12 @@ pub enum Error {
         max = taketurns_core::limits::PERMITS_MAX
     )]
     InvalidPermits,
+    /// Local turns that can't be had.
+    #[error(
+        "local turns are for mutexes: at least 1, at most {max}",
+        max = taketurns_core::limits::LOCAL_TURNS_MAX
+    )]
+    InvalidLocalTurns,
     /// A store URL that can't be understood.
     #[error("invalid store URL: {0}")]
     InvalidUrl(String),
@@ -196,6 +202,7 @@ pub enum ErrorKind {
     InvalidLease,
     InvalidMaxHold,
     InvalidPermits,
+    InvalidLocalTurns,
     InvalidUrl,
     InvalidHandle,
     Store,
@@ -223,6 +230,7 @@ impl Error {
             Error::InvalidLease { .. } => ErrorKind::InvalidLease,
             Error::InvalidMaxHold(_) => ErrorKind::InvalidMaxHold,
             Error::InvalidPermits => ErrorKind::InvalidPermits,
+            Error::InvalidLocalTurns => ErrorKind::InvalidLocalTurns,
             Error::InvalidUrl(_) => ErrorKind::InvalidUrl,
             Error::InvalidHandle => ErrorKind::InvalidHandle,
             Error::Store(_) => ErrorKind::Store,

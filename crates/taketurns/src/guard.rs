@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use taketurns_core::client::LossCause;
 use taketurns_core::{Member, Name, Token};
-use tokio::sync::oneshot;
 
+use crate::client::Started;
 use crate::driver::Shared;
 use crate::held::Held;
+use crate::turns::Turn;
 use crate::{Error, Handle};
 
 /// A held lock. It renews itself until it is released, dropped or lost.
@@ -23,12 +24,16 @@ use crate::{Error, Handle};
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     held: Arc<Held>,
+    /// If the lock is handed on inside this process.
+    turn: Option<Turn>,
+    /// It was released, or handed on.
+    is_over: bool,
     shared: Arc<Shared>,
 }
 
 impl Guard {
-    pub(crate) fn new(held: Arc<Held>, shared: Arc<Shared>) -> Self {
-        Self { held, shared }
+    pub(crate) fn new(held: Arc<Held>, turn: Option<Turn>, shared: Arc<Shared>) -> Self {
+        Self { held, turn, is_over: false, shared }
     }
 
     /// Is it still held? Then here is its token, for the resource to compare. To be called right
@@ -58,13 +63,15 @@ impl Guard {
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         let mut watch = self.held.watch();
         let held = Arc::downgrade(&self.held);
+        let turn = self.turn.as_ref().map(Turn::mark);
         async move {
             if let Some(cause) = held.upgrade().and_then(|held| held.loss()) {
                 return cause;
             }
             drop(held);
             match watch.wait_for(Option::is_some).await.map(|cause| *cause) {
-                Ok(Some(cause)) => cause,
+                // Whose turn was over before did not lose it.
+                Ok(Some(cause)) if turn.is_none_or(|turn| turn.strong_count() > 0) => cause,
                 _ => std::future::pending().await,
             }
         }
@@ -72,7 +79,7 @@ impl Guard {
 
     /// The fencing token. `None` only from a store whose wire has no room for one.
     pub fn token(&self) -> Option<Token> {
-        self.held.token()
+        self.turn.as_ref().map_or(self.held.token(), Turn::token)
     }
 
     /// Which member of the pool it is, if the lock is a pool.
@@ -106,15 +113,19 @@ impl Guard {
     /// # Errors
     /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`], [`Error::Unreachable`] or
     /// [`Error::NoQuorum`] if the store did not say: then it ends with its lease at the latest.
-    pub fn release(self) -> Releasing {
-        let (done, result) = oneshot::channel();
-        let held = self.held.clone();
-        let name = held.name().clone();
-        held.end();
-        self.shared.client.spawn(async move {
-            let _ = done.send(held.release().await);
-        });
-        Releasing { result, name, _shared: self.shared.clone() }
+    pub fn release(mut self) -> Releasing {
+        self.is_over = true;
+        let client = &self.shared.client;
+        let still_held = self.still_held();
+        let release = match self.turn.take().map(Turn::end) {
+            Some(None) => client.done(still_held),
+            _ => {
+                let held = self.held.clone();
+                held.end();
+                client.start(async move { held.release().await })
+            }
+        };
+        Releasing { release, _shared: self.shared.clone() }
     }
 
     /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
@@ -123,17 +134,26 @@ impl Guard {
     /// # Errors
     /// [`Error::Lost`]; [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Indeterminate`], and then
     /// it is released.
-    pub async fn into_handle(self) -> Result<Handle, Error> {
+    pub async fn into_handle(mut self) -> Result<Handle, Error> {
         self.still_held()?;
         self.held.renew(self.held.lease_ms()).await?;
+        let token = self.token();
+        self.is_over = true;
         self.held.end();
-        Ok(Handle::new(&self.held))
+        if let Some(turn) = self.turn.take() {
+            turn.leave();
+        }
+        Ok(Handle::new(&self.held, token))
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.held.abandon();
+        match self.turn.take() {
+            Some(turn) => drop(turn),
+            None if self.is_over => {}
+            None => self.held.abandon(),
+        }
     }
 }
 
@@ -149,8 +169,7 @@ impl fmt::Debug for Guard {
 
 /// A release under way. It goes on if this is dropped.
 pub struct Releasing {
-    result: oneshot::Receiver<Result<(), Error>>,
-    name: Name,
+    release: Started<Result<(), Error>>,
     _shared: Arc<Shared>,
 }
 
@@ -158,11 +177,6 @@ impl Future for Releasing {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.result).poll(cx).map(|result| {
-            result.unwrap_or_else(|_| {
-                let why = "the client ended first".into();
-                Err(Error::Indeterminate { lock: self.name.clone(), why })
-            })
-        })
+        Pin::new(&mut self.release).poll(cx)
     }
 }

@@ -25,11 +25,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(held: &Held) -> Self {
+    pub(crate) fn new(held: &Held, token: Option<Token>) -> Self {
         Self {
             name: held.name().clone(),
             owner: held.owner(),
-            token: held.token(),
+            token,
             lease_ms: held.lease_ms(),
             bury_until_ms: held.bury_until_ms(),
         }

@@ -1,13 +1,15 @@
-//! A held lock: its state, shared by the guard and the task that renews it.
+//! A held lock: its state, shared by the guard and the task that renews all guards
+//! ([`crate::guards`]).
 //!
 //! Invariant: once anybody was told that the lock is lost, nobody is told that it is held. The
 //! [`Hold`] under the mutex upholds it, and everyone asks that.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, Due, Hold, LossCause};
 use taketurns_core::{Grant, Member, Name, Owner, Reply, Request, Token};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::client::{Client, sleep_until_us};
 use crate::clock::local_us;
@@ -26,8 +28,8 @@ pub(crate) struct Held {
     /// Until when an acquire of the same owner may still be under way; 0 if none can be.
     bury_until_ms: u64,
     state: Mutex<State>,
-    lost: watch::Sender<Option<LossCause>>,
-    changed: Notify,
+    /// Made for whoever asks first to be told.
+    lost: OnceLock<watch::Sender<Option<LossCause>>>,
 }
 
 struct State {
@@ -36,6 +38,10 @@ struct State {
     span: Duration,
     /// Released, or made a handle: nothing renews it any more.
     over: bool,
+    /// A renewal is under way.
+    renewing: bool,
+    /// That it is lost was said.
+    announced: bool,
     /// Why the last renewal failed, if it did.
     trouble: Option<String>,
 }
@@ -72,12 +78,18 @@ impl Held {
             member: grant.member,
             lease_ms: terms.lease_ms,
             bury_until_ms: terms.bury_until_ms,
-            state: Mutex::new(State { hold, span, over: false, trouble: None }),
-            lost: watch::channel(None).0,
-            changed: Notify::new(),
+            state: Mutex::new(State {
+                hold,
+                span,
+                over: false,
+                renewing: false,
+                announced: false,
+                trouble: None,
+            }),
+            lost: OnceLock::new(),
         });
-        client.register_guard(held.owner, &held);
-        client.spawn(keep(Attended(held.clone())));
+        let due_us = held.next_due_us(now_us);
+        client.register_guard(&held, due_us);
         Some(held)
     }
 
@@ -130,14 +142,63 @@ impl Held {
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Option<LossCause>> {
-        self.lost.subscribe()
+        let lost = self.lost.get_or_init(|| watch::channel(None).0).subscribe();
+        // It may have been said before anybody could be told.
+        self.loss();
+        lost
     }
 
     /// The engine said that it is over.
     pub(crate) fn lose(&self, cause: LossCause) {
-        self.state().hold.handle_loss(local_us(), cause);
+        let now_us = local_us();
+        self.state().hold.handle_loss(now_us, cause);
         self.loss();
-        self.changed.notify_one();
+        self.client.guards.schedule(self.owner, now_us);
+    }
+
+    /// What is due, or will be within so long.
+    pub(crate) fn due(&self, now_us: u64, soon_us: u64) -> Due {
+        let mut state = self.state();
+        let due = state.hold.poll_early(now_us, soon_us);
+        let valid_until_us = state.hold.valid_until_us();
+        match due {
+            Due::Renew { .. } if state.renewing => Due::Wait { until_us: valid_until_us },
+            Due::Renew { .. } => {
+                state.renewing = true;
+                drop(state);
+                self.client.guards.schedule(self.owner, valid_until_us);
+                due
+            }
+            due => due,
+        }
+    }
+
+    fn next_due_us(&self, now_us: u64) -> u64 {
+        match self.state().hold.poll(now_us) {
+            Due::Wait { until_us } => until_us,
+            _ => now_us,
+        }
+    }
+
+    /// It is lost, and the engine may not know.
+    pub(crate) fn is_over(self: &Arc<Self>, cause: LossCause) {
+        self.announce(cause);
+        self.client.forget_guard(self.owner);
+        // Whoever works under a lock that was broken has until its deadline to stop, and the engine,
+        // which renews it no more, passes it on then. Else a renewal may be answered yet, and nobody
+        // would keep what it renewed.
+        if cause == LossCause::Revoked {
+            return;
+        }
+        // First this: as long as its guard is there, the client does not end before we are done.
+        let Some(busy) = self.client.busy() else { return };
+        if !self.state().over {
+            let held = self.clone();
+            drop(self.client.start(async move {
+                let _ = held.release().await;
+                drop(busy);
+            }));
+        }
     }
 
     /// A renewal, or a refresh that counted as one, was granted.
@@ -147,19 +208,15 @@ impl Held {
         if state.hold.handle_renewed(now_us, anchor, deadline_ms) {
             state.span = Duration::from_micros(state.hold.valid_until_us().saturating_sub(now_us));
             state.trouble = None;
-            drop(state);
-            self.changed.notify_one();
         }
     }
 
     /// Nobody wants it any more: releases it in the background, once.
     pub(crate) fn abandon(self: &Arc<Self>) {
         if self.end() {
+            // It ends with its lease at the latest, and nobody waits for the answer.
             let held = self.clone();
-            self.client.spawn(async move {
-                // It ends with its lease at the latest, and nobody waits for the answer.
-                let _ = held.release().await;
-            });
+            drop(self.client.start(async move { held.release().await }));
         }
     }
 
@@ -167,19 +224,35 @@ impl Held {
     pub(crate) fn end(&self) -> bool {
         let first = !std::mem::replace(&mut self.state().over, true);
         self.client.forget_guard(self.owner);
-        self.changed.notify_one();
         first
+    }
+
+    pub(crate) fn renewal(&self, lease_ms: u64) -> Request {
+        Request::Renew { owner: self.owner, client: self.client.id, lease_ms, write_back: None }
     }
 
     /// Renews now, whatever the schedule says.
     pub(crate) async fn renew(&self, lease_ms: u64) -> Result<(), Error> {
-        let request = Request::Renew {
-            owner: self.owner,
-            client: self.client.id,
-            lease_ms,
-            write_back: None,
-        };
-        let answer = self.client.call(&self.lock, request).await;
+        let answer = self.client.call(&self.lock, self.renewal(lease_ms)).await;
+        self.renewed_or(answer)
+    }
+
+    /// The renewal that was due was answered.
+    pub(crate) fn renewal_answered(&self, answer: Result<(Reply, Anchor), EngineError>) {
+        let result = self.renewed_or(answer);
+        let now_us = local_us();
+        let mut state = self.state();
+        state.renewing = false;
+        if let Err(error) = result {
+            tracing::debug!(lock = %self.lock, %error, "a renewal failed");
+            state.hold.handle_failure(now_us, random::bits64());
+            state.trouble = Some(error.to_string());
+        }
+        drop(state);
+        self.client.guards.schedule(self.owner, self.next_due_us(now_us));
+    }
+
+    fn renewed_or(&self, answer: Result<(Reply, Anchor), EngineError>) -> Result<(), Error> {
         match answer {
             Ok((Reply::Renewed(grant), anchor)) => self.renewed(anchor, grant.deadline_ms),
             Ok((Reply::Revoked, _)) => self.lose(LossCause::Revoked),
@@ -207,82 +280,21 @@ impl Held {
         }
     }
 
-    /// Resolves when nothing renews it any more.
-    async fn over(&self) {
-        while !self.state().over {
-            self.changed.notified().await;
-        }
-    }
-
     fn announce(&self, cause: LossCause) {
-        let news = |known: &mut Option<LossCause>| {
-            let first = known.is_none();
-            known.get_or_insert(cause);
-            first
+        let first = {
+            let mut state = self.state();
+            !std::mem::replace(&mut state.announced, true) && !state.over
         };
-        if self.lost.send_if_modified(news) && !self.state().over {
+        if first {
             tracing::warn!(lock = %self.lock, %cause, "the lock was lost");
+        }
+        if let Some(lost) = self.lost.get() {
+            lost.send_if_modified(|known| known.replace(cause).is_none());
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-}
-
-/// Renews until the lock is given up or lost.
-async fn keep(attended: Attended) {
-    let held = &attended.0;
-    loop {
-        let (due, valid_until_us) = {
-            let mut state = held.state();
-            if state.over {
-                return;
-            }
-            (state.hold.poll(local_us()), state.hold.valid_until_us())
-        };
-        match due {
-            Due::Wait { until_us } => tokio::select! {
-                biased;
-                () = sleep_until_us(until_us) => {}
-                () = held.changed.notified() => {}
-            },
-            Due::Renew { lease_ms } => tokio::select! {
-                biased;
-                result = held.renew(lease_ms) => if let Err(error) = result {
-                    tracing::debug!(lock = %held.lock, %error, "a renewal failed");
-                    let mut state = held.state();
-                    state.hold.handle_failure(local_us(), random::bits64());
-                    state.trouble = Some(error.to_string());
-                },
-                () = sleep_until_us(valid_until_us) => {}
-                () = held.over() => return,
-            },
-            Due::Lost(cause) => {
-                held.announce(cause);
-                held.client.forget_guard(held.owner);
-                // Whoever works under a lock that was broken has until its deadline to stop, and
-                // the engine, which renews it no more, passes it on then.
-                if cause == LossCause::Revoked {
-                    return;
-                }
-                // A renewal may be answered yet, and nobody would keep what it renewed.
-                let _ = held.release().await;
-                return;
-            }
-        }
-    }
-}
-
-/// If the task that renews is dropped before its end, or before it began, its runtime has ended. Nobody renews the lock
-/// any more, and nobody would say when it is lost: so it is, now.
-struct Attended(Arc<Held>);
-
-impl Drop for Attended {
-    fn drop(&mut self) {
-        if !self.0.state().over {
-            self.0.lose(LossCause::Unattended);
-        }
     }
 }
 
@@ -326,39 +338,5 @@ pub(crate) async fn give_up(
             unknown = Some(error.to_string());
         }
         sleep_until_us(local_us() + pause_us).await;
-    }
-}
-
-#[cfg(all(test, not(shuttle)))]
-mod tests {
-    use taketurns_core::ClientId;
-
-    use super::*;
-    use crate::engine::{MemoryStore, Wakes};
-    use crate::runtime::Runtime;
-
-    #[test]
-    fn a_lock_whose_runtime_ends_before_it_was_ever_renewed_is_lost() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let id = ClientId::from_bits(1);
-        let engine = MemoryStore::default().engine(id, Wakes::channel().0);
-        let who = "tests".to_owned();
-        let (client, _idle) =
-            Client::new(Box::new(engine), id, who, 3_000, Runtime::Tokio(runtime.handle().clone()));
-        let terms = Terms {
-            lock: Name::new("l").expect("a name"),
-            owner: Owner::from_bits(1),
-            lease_ms: 30_000,
-            max_hold_us: None,
-            bury_until_ms: 0,
-        };
-        let grant = Grant { token: None, deadline_ms: 30_000, member: None, vote: None };
-        let anchor = Anchor { sent_us: local_us(), engine_ms: 0 };
-        let held = Held::start(&Arc::new(client), &terms, grant, anchor).expect("a lease");
-        assert_eq!(held.loss(), None);
-        // The task that renews it was never polled.
-        drop(runtime);
-        assert_eq!(held.loss(), Some(LossCause::Unattended));
     }
 }

@@ -43,15 +43,18 @@ pub mod engine;
 mod error;
 pub mod fence;
 mod guard;
+mod guards;
 mod handle;
 mod held;
 mod lock;
 mod locks;
 mod random;
 mod runtime;
+mod signals;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sync;
+mod turns;
 mod waits;
 
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};

@@ -108,7 +108,7 @@ impl Locks {
         let terms = handle.terms();
         let (grant, anchor) = self.renew_handle(&terms, terms.lease_ms).await?;
         match Held::start(&self.shared.client, &terms, grant, anchor) {
-            Some(held) => Ok(Guard::new(held, self.shared.clone())),
+            Some(held) => Ok(Guard::new(held, None, self.shared.clone())),
             // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
             None => self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock })),
         }

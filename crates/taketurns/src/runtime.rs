@@ -4,8 +4,8 @@
 //! [`crate::random`]; so nothing else can make two runs differ. Engines that talk to files and servers
 //! are as real as those, and use tokio as it is.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -49,6 +49,24 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Runs a future with this runtime's timers at hand whenever it is polled, whoever polls it.
+    pub(crate) async fn entered<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            // Where time stands still there are no timers.
+            #[cfg(not(shuttle))]
+            let _entered = match self {
+                Self::Tokio(handle) => Some(handle.enter()),
+                #[cfg(feature = "simulation")]
+                Self::Simulated(_) => None,
+            };
+            future.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
 /// A task that was started. It goes on if this is dropped.
 pub(crate) struct Task<T>(oneshot::Receiver<T>);
 
@@ -81,4 +99,25 @@ pub(crate) async fn timeout<T>(within: Duration, future: impl Future<Output = T>
         output = future => Some(output),
         () = sleep(within) => None,
     }
+}
+
+/// Runs a few futures at once, each to its end.
+pub(crate) async fn together<T>(
+    futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
+) -> Vec<T> {
+    let mut pending: Vec<_> = futures.into_iter().map(Some).collect();
+    let mut done: Vec<Option<T>> = pending.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (slot, done) in pending.iter_mut().zip(&mut done) {
+            if let Some(future) = slot
+                && let Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *done = Some(value);
+                *slot = None;
+            }
+        }
+        if pending.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
 }

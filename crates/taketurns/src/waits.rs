@@ -7,25 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Origin, Sight, Vigil};
-use taketurns_core::{Grant, Name, Owner, Refusal, Reply, Request};
-use tokio::sync::{Notify, mpsc, watch};
+use taketurns_core::{Grant, Name, Owner, Reply, Request};
+use tokio::sync::{Notify, watch};
 
 use crate::client::{Client, sleep_until_some};
 use crate::clock::local_us;
+use crate::signals::{Signal, Signals};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-
-/// What a waiting acquire is told.
-#[derive(Debug)]
-pub(crate) enum Signal {
-    /// The lock was handed to it. Without an anchor it has to ask how long that is.
-    Granted { grant: Grant, anchor: Option<Anchor> },
-    /// It can't have what it asks for any more.
-    Refused(Refusal),
-    /// Its place may have lapsed: ask again.
-    Rejoin,
-    /// What it was granted was broken before it could take it.
-    Revoked,
-}
 
 /// All waiting acquires of one client.
 pub(crate) struct Waits {
@@ -46,7 +34,7 @@ struct Line {
 }
 
 struct Waiting {
-    signals: mpsc::UnboundedSender<Signal>,
+    signals: Signals,
     /// The number of its place, once the engine said it.
     place: Option<u64>,
     /// What a wake-up is judged by.
@@ -54,7 +42,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(signals: mpsc::UnboundedSender<Signal>) -> Self {
+    fn new(signals: Signals) -> Self {
         Self { signals, place: None, sight: Sight::default() }
     }
 }
@@ -64,7 +52,7 @@ pub(crate) struct Registration {
     client: Arc<Client>,
     lock: Name,
     owner: Owner,
-    signals: mpsc::UnboundedReceiver<Signal>,
+    signals: Signals,
 }
 
 impl Waits {
@@ -73,7 +61,7 @@ impl Waits {
     }
 
     pub(crate) fn register(client: &Arc<Client>, lock: &Name, owner: Owner) -> Registration {
-        let (sender, signals) = mpsc::unbounded_channel();
+        let signals = Signals::default();
         let waits = &client.waits;
         client.engine.watch(lock, owner);
         waits
@@ -81,13 +69,13 @@ impl Waits {
             .entry(lock.clone())
             .or_insert_with(|| Line::new(waits.waiter_lease_ms))
             .owners
-            .insert(owner, Waiting::new(sender));
+            .insert(owner, Waiting::new(signals.clone()));
         Registration { client: client.clone(), lock: lock.clone(), owner, signals }
     }
 
     pub(crate) fn signal(&self, lock: &Name, owner: Owner, signal: Signal) {
         if let Some(waiting) = self.locks().get(lock).and_then(|line| line.owners.get(&owner)) {
-            let _ = waiting.signals.send(signal);
+            waiting.signals.tell(signal);
         }
     }
 
@@ -102,7 +90,7 @@ impl Waits {
     ) {
         if let Some(waiting) = self.locks().get(lock).and_then(|line| line.owners.get(&owner)) {
             let anchor = waiting.sight.anchor(origin, newest, grant.deadline_ms);
-            let _ = waiting.signals.send(Signal::Granted { grant, anchor });
+            waiting.signals.tell(Signal::Granted { grant, anchor });
         }
     }
 
@@ -201,7 +189,7 @@ impl Waits {
                 waits.sight.handle_waiting(origin, anchor);
             } else if missing.len() > waiting as usize {
                 // The engine knows of fewer than we do: some lapsed, or were granted unheard.
-                let _ = waits.signals.send(Signal::Rejoin);
+                waits.signals.tell(Signal::Rejoin);
             }
         }
     }
@@ -250,17 +238,10 @@ async fn refresh(client: Arc<Client>, due: Vec<(Name, Vec<Owner>)>) {
     let waiter_lease_ms = client.waiter_lease_ms;
     let request = Request::Refresh { client: client.id, waiter_lease_ms };
     let calls = due.iter().map(|(lock, _)| (lock.clone(), request.clone())).collect();
-    let sent_us = local_us();
-    let answers = client.engine.call_all(calls).await;
+    let answers = client.call_all(calls).await;
     for ((lock, asked), answer) in due.into_iter().zip(answers) {
         match answer {
-            Ok(answer) => {
-                let seen = (answer.stamp.origin, client.observe(sent_us, answer.stamp));
-                if answer.more {
-                    client.go_on(lock.clone());
-                }
-                client.waits.refreshed(&lock, &asked, seen, answer.reply);
-            }
+            Ok((reply, seen)) => client.waits.refreshed(&lock, &asked, seen, reply),
             Err(error) => tracing::debug!(%lock, %error, "a place could not be refreshed"),
         }
     }
@@ -269,11 +250,7 @@ async fn refresh(client: Arc<Client>, due: Vec<(Name, Vec<Owner>)>) {
 impl Registration {
     /// The next thing that concerns this acquire.
     pub(crate) async fn signal(&mut self) -> Signal {
-        match self.signals.recv().await {
-            Some(signal) => signal,
-            // The sender lives in the registry for as long as this does.
-            None => std::future::pending().await,
-        }
+        self.signals.next().await
     }
 
     /// For how long nobody is granted the lock, as far as the engine said.
@@ -298,8 +275,7 @@ impl Registration {
     /// Was the lock broken since it was granted? To be asked once its guard is registered: from then
     /// on the guard is told.
     pub(crate) fn was_revoked(&mut self) -> bool {
-        std::iter::from_fn(|| self.signals.try_recv().ok())
-            .any(|signal| matches!(signal, Signal::Revoked))
+        self.signals.drain().iter().any(|signal| matches!(signal, Signal::Revoked))
     }
 
     /// It is about to ask.
@@ -357,8 +333,7 @@ mod tests {
         let mut line = Line::new(3_000);
         let owners = [1, 2].map(Owner::from_bits);
         for owner in owners {
-            let (signals, _) = mpsc::unbounded_channel();
-            line.owners.insert(owner, Waiting::new(signals));
+            line.owners.insert(owner, Waiting::new(Signals::default()));
             assert_eq!(line.put(owner, 7), None);
         }
         assert_eq!(line.places.len(), 2);

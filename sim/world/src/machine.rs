@@ -155,7 +155,7 @@ impl Host {
         lock(&self.ready.0).clear();
         // What they leave to be done in the background is done by nobody.
         let _here = simulation::enter(self.clone());
-        drop((tasks, timers));
+        self.net.without_a_word(|| drop((tasks, timers)));
     }
 
     pub(crate) fn tasks(&self) -> usize {

@@ -68,6 +68,13 @@ impl Net {
         std::mem::take(&mut lock(&self.state).outbox)
     }
 
+    /// What is sent meanwhile is not.
+    pub(crate) fn without_a_word(&self, act: impl FnOnce()) {
+        let sent_before = self.outbox();
+        act();
+        lock(&self.state).outbox = sent_before;
+    }
+
     /// Has the client heard the answer to it?
     pub(crate) fn is_answered(&self, call: u64) -> bool {
         lock(&self.state).answered.contains(&call)

@@ -6,6 +6,7 @@
 mod holding;
 mod leaving;
 mod sharing;
+mod turns;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use taketurns::{Error, Guard, Locks, Token};
 pub use holding::*;
 pub use leaving::*;
 pub use sharing::*;
+pub use turns::*;
 
 /// Makes a test of each behaviour of a store's client.
 #[macro_export]
@@ -25,6 +27,11 @@ macro_rules! client_tests {
             a_semaphore_never_gives_more_than_it_has
             a_pool_of_three_serves_ten_takers
             a_listing_of_several_pages_is_whole
+            local_turns_are_had_in_order_with_tokens_that_increase
+            others_have_their_turn_after_so_many_local_ones
+            a_local_turn_that_nobody_wants_any_more_is_passed_on
+            a_lock_lost_during_a_local_turn_is_asked_for_anew
+            local_turns_have_limits
         }
     };
 }

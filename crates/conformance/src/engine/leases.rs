@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taketurns::engine::{Refusal, Reply, Request, WakeEvent};
+use taketurns::engine::{Grant, Refusal, Reply, Request, WakeEvent};
 use taketurns::{Ask, limits};
 
 use crate::Fixture;
@@ -94,6 +94,26 @@ pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
         assert!(grant.token.is_some_and(|token| token.raw() <= limits::TOKEN_MAX));
         last = grant.token;
         party.release("l", owns).await;
+    }
+}
+
+/// Whether it was free or handed over; and no request can reserve too many, or none.
+pub async fn tokens_reserved_with_a_grant_are_nobody_elses(fixture: &dyn Fixture) {
+    let [mut party, other] = Party::several(fixture).await;
+    let raw = |grant: &Grant| grant.token.expect("a token").raw();
+    let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
+    let mut last = raw(&grant) + 9_999;
+    let (waits, _) = party.queue("l", Ask::Turns { tokens: 3 }).await;
+    party.release("l", owns).await;
+    let grant = party.woken_with_grant(waits).await;
+    assert!(raw(&grant) > last);
+    last = raw(&grant) + 2;
+    party.release("l", waits).await;
+    let (_, grant) = other.hold("l", Ask::Mutex).await;
+    assert!(raw(&grant) > last);
+    for tokens in [0, 10_001] {
+        let reply = party.acquire("m", owner(), Ask::Turns { tokens }).await;
+        assert_eq!(reply, Reply::Refused(Refusal::InvalidPermits));
     }
 }
 

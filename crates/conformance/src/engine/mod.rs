@@ -36,6 +36,7 @@ macro_rules! engine_tests {
             a_dead_holders_lock_passes_on_when_its_lease_ends
             a_renewal_moves_the_deadline
             tokens_increase_with_every_grant
+            tokens_reserved_with_a_grant_are_nobody_elses
             leases_outside_the_limits_are_refused
             an_idle_lock_is_forgotten_after_its_retention
             a_lock_used_again_is_remembered_for_longer

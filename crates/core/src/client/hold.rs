@@ -9,6 +9,9 @@
 use super::{Anchor, Backoff};
 use crate::limits;
 
+/// A renewal comes early by no more than this part of what is left.
+const EARLY_PART: u64 = 16;
+
 /// Why a lock counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -93,10 +96,18 @@ impl Hold {
 
     /// What is due now?
     pub fn poll(&mut self, now_us: u64) -> Due {
+        self.poll_early(now_us, 0)
+    }
+
+    /// The same, but a renewal that is due within `by_us` is due now, unless that is much of what is
+    /// left: so that many can be renewed together.
+    pub fn poll_early(&mut self, now_us: u64, by_us: u64) -> Due {
         if let Some(cause) = self.lost(now_us) {
             return Due::Lost(cause);
         }
-        if self.renew_at_us > now_us || self.renew_at_us >= self.valid_until_us {
+        let left_us = self.valid_until_us - now_us;
+        let by_us = by_us.min(left_us / EARLY_PART);
+        if self.renew_at_us > now_us + by_us || self.renew_at_us >= self.valid_until_us {
             return Due::Wait { until_us: self.renew_at_us.min(self.valid_until_us) };
         }
         Due::Renew { lease_ms: self.lease_from(now_us) }
@@ -174,6 +185,20 @@ mod tests {
         assert_eq!(hold.valid_until_us(), valid_until_us);
         let third_us = (valid_until_us - 11 * SECOND_US) / 3;
         assert_eq!(hold.poll(11 * SECOND_US), Due::Wait { until_us: 11 * SECOND_US + third_us });
+    }
+
+    #[test]
+    fn a_renewal_that_is_due_soon_can_go_along_with_others_unless_that_is_too_early() {
+        let mut hold = hold(None);
+        let soon_us = 10 * SECOND_US - 250_000;
+        assert_eq!(hold.poll_early(soon_us, 250_000), Due::Renew { lease_ms: 30_000 });
+        assert_eq!(hold.poll_early(soon_us - 1, 250_000), Due::Wait { until_us: 10 * SECOND_US });
+        // A sixteenth of the 20 s and more that are left.
+        let soon_us = 10 * SECOND_US - 1_200_000;
+        assert_eq!(hold.poll_early(soon_us, SECOND_US * 9), Due::Renew { lease_ms: 30_000 });
+        let early_us = 10 * SECOND_US - 1_400_000;
+        let wait = Due::Wait { until_us: 10 * SECOND_US };
+        assert_eq!(hold.poll_early(early_us, SECOND_US * 9), wait);
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl Lock {
     /// Mints the token and takes the holder in, in one go.
     pub(super) fn grant(&mut self, now: Now, waiter: Waiter, terms: Terms) -> Grant {
         let number = self.mint(now, waiter.ballot.then_some(terms.hint));
+        self.last_token += waiter.ask.tokens_beyond();
         if let Some(member) = &terms.member {
             self.members.hold(member);
         }

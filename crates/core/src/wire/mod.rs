@@ -72,12 +72,14 @@ pub fn ask(text: &str) -> Option<Ask> {
         "r" => Ask::Read,
         "w" => Ask::Write,
         "a" => Ask::Any,
-        _ => match text.strip_prefix('s') {
-            Some(permits) => {
+        _ => match text.split_at_checked(1)? {
+            ("m", tokens) => Ask::Turns { tokens: tokens.parse().ok()? },
+            ("s", permits) => {
                 let (take, of) = permits.split_once('/')?;
                 Ask::Permits { take: take.parse().ok()?, of: of.parse().ok()? }
             }
-            None => Ask::Member(Member::new(text.strip_prefix('n')?).ok()?),
+            ("n", member) => Ask::Member(Member::new(member).ok()?),
+            _ => return None,
         },
     })
 }
@@ -85,6 +87,7 @@ pub fn ask(text: &str) -> Option<Ask> {
 fn ask_text(ask: &Ask) -> String {
     match ask {
         Ask::Mutex => "m".into(),
+        Ask::Turns { tokens } => format!("m{tokens}"),
         Ask::Read => "r".into(),
         Ask::Write => "w".into(),
         Ask::Permits { take, of } => format!("s{take}/{of}"),

@@ -71,6 +71,7 @@ fn ask(dice: &mut Dice, kind: usize) -> Ask {
         2 => Ask::Permits { take: dice.below(3) as u32 + 1, of: 3 },
         3 if dice.percent(50) => Ask::Any,
         3 => Ask::Member(member(dice)),
+        _ if dice.percent(20) => Ask::Turns { tokens: dice.below(9) as u32 + 1 },
         _ => Ask::Mutex,
     }
 }

@@ -188,6 +188,9 @@ impl Checker {
         let token = grant.token.expect("a token with every grant");
         assert_eq!(token.raw(), now.wall_us.max(self.last_token + 1), "G2");
         self.last_token = token.raw();
+        if let Ask::Turns { tokens } = acquire.ask {
+            self.last_token += u64::from(tokens) - 1;
+        }
         for (other, waiting) in &self.waiters {
             let came_earlier = place.is_none_or(|place| *other < place);
             let overtaken = came_earlier && !waiting.lapsed && wants(&waiting.acquire.ask, grant);
@@ -280,7 +283,7 @@ fn weight(ask: &Ask) -> u64 {
     match ask {
         Ask::Write => WRITE,
         Ask::Permits { take, .. } => (*take).into(),
-        Ask::Mutex | Ask::Read | Ask::Any | Ask::Member(_) => 1,
+        Ask::Mutex | Ask::Turns { .. } | Ask::Read | Ask::Any | Ask::Member(_) => 1,
     }
 }
 

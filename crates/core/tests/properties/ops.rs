@@ -114,7 +114,11 @@ fn op(kind: Kind) -> BoxedStrategy<Op> {
 fn want(kind: Kind) -> BoxedStrategy<Want> {
     let member = prop::sample::select(members().collect::<Vec<_>>());
     match kind {
-        Kind::Mutex => Just(Want::This(Ask::Mutex)).boxed(),
+        Kind::Mutex => prop_oneof![
+            4 => Just(Want::This(Ask::Mutex)),
+            1 => (1..9_u32).prop_map(|tokens| Want::This(Ask::Turns { tokens })),
+        ]
+        .boxed(),
         Kind::RwLock => {
             prop_oneof![2 => Just(Want::This(Ask::Read)), 1 => Just(Want::This(Ask::Write))].boxed()
         }

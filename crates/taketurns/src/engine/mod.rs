@@ -30,6 +30,7 @@ use taketurns_core::{ClientId, Name, View};
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Manual};
+use crate::runtime::together;
 #[cfg(feature = "file")]
 pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
@@ -142,17 +143,15 @@ pub trait Engine: Send + Sync + 'static {
     ) -> EngineFuture<'a, Result<Answer, EngineError>>;
 
     /// Carries out several, each a step of its own, in one round trip where the engine can.
+    /// By default all at once, each by itself.
     fn call_all<'a>(
         &'a self,
         calls: Vec<(Name, Request)>,
     ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
-        Box::pin(async move {
-            let mut answers = Vec::with_capacity(calls.len());
-            for (lock, request) in calls {
-                answers.push(self.call(&lock, request).await);
-            }
-            answers
-        })
+        let call = |(lock, request): (Name, Request)| -> EngineFuture<'a, _> {
+            Box::pin(async move { self.call(&lock, request).await })
+        };
+        Box::pin(together(calls.into_iter().map(call).collect()))
     }
 
     /// From now on wake-ups for this owner are to be pushed. A client says so before it asks for

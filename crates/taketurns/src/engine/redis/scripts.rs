@@ -114,6 +114,7 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
         ("QUEUE_MAX", limits::QUEUE_MAX as u64),
         ("TOMBS_MAX", limits::TOMBS_MAX as u64),
         ("PERMITS_MAX", limits::PERMITS_MAX.into()),
+        ("LOCAL_TURNS_MAX", limits::LOCAL_TURNS_MAX.into()),
         ("LEASE_MIN", limits::LEASE_MS_MIN),
         ("LEASE_MAX", limits::LEASE_MS_MAX),
         ("RETENTION", limits::RETENTION_MS),

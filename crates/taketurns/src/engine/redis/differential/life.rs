@@ -271,6 +271,9 @@ impl Life {
             _ => 4,
         };
         match kind {
+            Kind::Mutex if self.dice.chance(20) => {
+                Ask::Turns { tokens: self.mostly(&[1, 2, 8], &[0, 10_000, 10_001]) }
+            }
             Kind::Mutex => Ask::Mutex,
             Kind::RwLock => self.dice.one_of(&[Ask::Read, Ask::Read, Ask::Write]),
             Kind::Semaphore { .. } => {

@@ -17,6 +17,8 @@ local function kind_of_ask()
 end
 
 local function is_possible()
+  local tokens = tonumber(string.match(ask, '^m(%d+)$'))
+  if tokens then return tokens >= 1 and tokens <= LOCAL_TURNS_MAX end
   local take, of = string.match(ask, '^s(%d+)/(%d+)$')
   if not take then return true end
   take, of = tonumber(take), tonumber(of)

@@ -116,6 +116,8 @@ end
 -- Mints the token and takes the holder in. One with a ballot has a hint, and maybe a ticket.
 local function grant(w, member, lease, handed, hint, ticket)
   local number = mint(hint)
+  -- Those that follow are its client's, to hand on turns by itself.
+  last_token = last_token + (tonumber(string.match(w.ask, '^m(%d+)$')) or 1) - 1
   if member then hold_member(member) end
   holders.count, holders.weight = holders.count + 1, holders.weight + weight_of(w.ask)
   local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = w.ask,

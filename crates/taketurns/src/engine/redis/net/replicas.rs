@@ -8,11 +8,11 @@ use std::time::Duration;
 use redis::cmd;
 use tokio::time::timeout;
 
-use super::entered::together;
 use super::failure::Failure;
 use super::link::{connect_plain, send};
 use super::opener::Opener;
 use super::url::Address;
+use crate::runtime::together;
 
 /// For each, and all at once: a dead one must not hold up whoever connects.
 const WITHIN: Duration = Duration::from_secs(1);

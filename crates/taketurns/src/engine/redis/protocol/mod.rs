@@ -157,6 +157,11 @@ impl Wire {
 impl Protocol {
     pub(super) fn refuse(&self, ask: &Ask) -> Result<(), EngineError> {
         self.wire.refuse(ask.kind())?;
+        if matches!(ask, Ask::Turns { .. }) {
+            let name = self.wire.form().name;
+            let why = format!("protocol={name} has no local turns: leave out local_turns");
+            return Err(EngineError::Unsupported(why));
+        }
         if self.unfenced || self.wire.form().guarantees.fenced {
             Ok(())
         } else {
