@@ -3,8 +3,10 @@
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
 //! nothing in the tree. `cargo xtask fix` changes what a machine can mend, `cargo xtask servers`
 //! starts servers to try things on, `cargo xtask fuzz` tries longer to break whatever reads, `cargo
-//! xtask sim` lives more lives than the tests do, and `cargo xtask torture` does the like to real servers.
+//! xtask sim` lives more lives than the tests do, `cargo xtask torture` does the like to real servers, and
+//! `cargo xtask bench` says how fast it is.
 
+mod bench;
 mod fuzz;
 mod install;
 mod planted;
@@ -28,6 +30,9 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
              parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
+  bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]
+             measures ours, the floor and other locks on the same servers, and writes docs/benchmarks.md
+             if nothing is left out; --quick ends within 3 minutes
   torture [--engine ENGINE] [--minutes N | --seconds N] [--seed S] [--out FOLDER]
              client processes take turns for a minute or N while servers and clients are killed,
              stopped, cut off and made to forget; says what happened, and whether it can be. ENGINE is
@@ -108,6 +113,7 @@ fn main() -> ExitCode {
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
+        "bench" => bench::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),
         "sim" => sim::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {

@@ -18,6 +18,9 @@ pub enum Error {
         .0.oldest()
     )]
     Missing(Flavor),
+    /// The program of another server is not there.
+    #[error("{0} is missing: `cargo xtask bench` installs it on Debian")]
+    NotInstalled(&'static str),
     /// A client's library was not installed.
     #[error("{0} is missing: run `cargo xtask test` once, which installs it")]
     NoLibrary(Library),

@@ -14,6 +14,7 @@
 //!   Certificates a private authority for TLS
 //!   clients      Python and Node with a Redis library
 //!   foreign      lock clients that are not ours
+//!   others       etcd and PostgreSQL, whose locks are measured beside ours
 //!   turns        what holders noted, and whether it can be
 //!   fuzz         what readers are given that have to read anything
 //! ```
@@ -45,7 +46,9 @@ mod flavor;
 pub mod foreign;
 pub mod fuzz;
 mod module;
+pub mod others;
 mod patience;
+mod place;
 mod ports;
 mod process;
 mod proxy;
@@ -66,6 +69,7 @@ pub use cluster::{Cluster, ClusterBuilder, Migration};
 pub use error::Error;
 pub use flavor::{Flavor, installed};
 pub use patience::{PATIENCE, eventually};
+pub use place::into_place;
 pub use proxy::Proxy;
 pub use replicated::{MASTER_NAME, Replicated, ReplicatedBuilder};
 pub use resp::{Connection, Reply};

@@ -20,7 +20,7 @@ const FIRST: u16 = 12_000;
 const COUNT: u16 = 10_000;
 
 /// From a cluster node's port to its bus.
-const BUS: u16 = 10_000;
+pub(crate) const BUS: u16 = 10_000;
 
 /// A port that is ours until this is dropped, whether or not anything listens there.
 #[derive(Debug)]

@@ -71,8 +71,17 @@ impl Process {
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) fn terminate(mut self) -> Result<(), Error> {
-        kill_process(self.pid(), Signal::TERM).map_err(io::Error::from)?;
+    pub(crate) fn terminate(self) -> Result<(), Error> {
+        self.end(Signal::TERM)
+    }
+
+    /// The same, for one that when terminated waits for its clients to leave.
+    pub(crate) fn quit(self) -> Result<(), Error> {
+        self.end(Signal::QUIT)
+    }
+
+    fn end(mut self, signal: Signal) -> Result<(), Error> {
+        kill_process(self.pid(), signal).map_err(io::Error::from)?;
         // A paused one would not hear of it.
         self.resume()?;
         patience::eventually("a server that was asked to end", || self.has_ended().then_some(()))

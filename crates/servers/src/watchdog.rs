@@ -62,8 +62,8 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
     Ok(watchdog()?.folder.clone())
 }
 
-/// Starts a program that ends when this process does, with the arguments and the environment of a
-/// command. It is not in the terminal's foreground, so Ctrl-C reaches it only through this process.
+/// Starts a program that ends when this process does, with the arguments, the environment and the
+/// folder of a command. It is not in the terminal's foreground, so Ctrl-C reaches it only through this process.
 /// What it reads is to be written to the pipe that comes with it, and ends when that is dropped.
 pub(crate) fn spawn(
     command: &Command,
@@ -74,6 +74,9 @@ pub(crate) fn spawn(
     let mut shell = Command::new("sh");
     shell.args(["-c", STARTER, "sh"]).arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        shell.current_dir(folder);
+    }
     shell.stdin(Stdio::piped()).stdout(stdout).stderr(stderr).process_group(0);
     let mut child = shell.spawn()?;
     watchdog.tell("watch", child.id())?;

@@ -56,7 +56,7 @@ pub async fn connect_on(url: &str, runtime: Tokio) -> Result<Locks, Error> {
 pub struct Connect {
     opener: Result<Box<dyn Open>, Error>,
     who: Option<String>,
-    waiter_lease: Duration,
+    waiter_lease: Option<Duration>,
 }
 
 impl Connect {
@@ -72,8 +72,7 @@ impl Connect {
     }
 
     fn with(opener: Result<Box<dyn Open>, Error>) -> Self {
-        let waiter_lease = Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT);
-        Self { opener, who: None, waiter_lease }
+        Self { opener, who: None, waiter_lease: None }
     }
 
     /// Who holds and waits, as people see it. Default: host, process and program.
@@ -83,9 +82,10 @@ impl Connect {
     }
 
     /// How long a place in a queue outlives this client; it is refreshed at a third of that.
-    /// From 10 ms to 60 s. Default: 3 s.
+    /// From 10 ms to 60 s, and for a quorum no longer than its `max_lease`. Default: 3 s, or as long as that
+    /// allows.
     pub fn waiter_lease(mut self, waiter_lease: Duration) -> Self {
-        self.waiter_lease = waiter_lease;
+        self.waiter_lease = Some(waiter_lease);
         self
     }
 
@@ -111,23 +111,32 @@ impl Connect {
         let opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
         Label::new(&who, "")?;
-        let waiter_lease_max = Duration::from_millis(limits::WAITER_LEASE_MS_MAX);
-        let waiter_lease_ms = checked_lease(self.waiter_lease, waiter_lease_max)?;
+        if let Some(given) = self.waiter_lease {
+            checked_lease(given, Duration::from_millis(limits::WAITER_LEASE_MS_MAX))?;
+        }
         let id = ClientId::of_program(random::bits64());
         let (wakes, woken) = Wakes::channel();
         let runtime = driver.runtime().clone();
         let on_driver = runtime.clone();
         // On the driver, where an engine finds the runtime that its connections are to live on.
         let opened = on_driver.spawn(async move {
-            let engine = opener.open(id, wakes).await?;
+            let engine = opener.open(id, wakes).await.map_err(Error::from_store)?;
+            let max = engine.max_waiter_lease();
+            let default = max.min(Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT));
+            let waiter_lease_ms = match checked_lease(self.waiter_lease.unwrap_or(default), max) {
+                Ok(waiter_lease_ms) => waiter_lease_ms,
+                Err(error) => {
+                    engine.close().await;
+                    return Err(error);
+                }
+            };
             let (client, idle) = Client::new(engine, id, who, waiter_lease_ms, runtime);
             let sent_us = local_us();
-            let stamp = client.engine.ping().await?;
+            let stamp = client.engine.ping().await.map_err(Error::from_store)?;
             client.observe(sent_us, stamp);
-            Ok::<_, engine::EngineError>((Arc::new(client), idle))
+            Ok((Arc::new(client), idle))
         });
-        let opened = opened.await.ok_or(Error::Closed)?;
-        let (client, idle) = opened.map_err(Error::from_store)?;
+        let (client, idle) = opened.await.ok_or(Error::Closed)??;
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
         driver.runtime().spawn(Guards::keep(client.clone(), stopped.clone()));

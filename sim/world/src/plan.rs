@@ -121,6 +121,10 @@ impl Plan {
             handles: dice.maybe(150),
             faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
         };
+        if let Keepers::Quorum(_) = keepers {
+            // It takes no other.
+            plan.max_lease_ms = plan.max_lease_ms.max(waiter_lease_ms);
+        }
         match dice.between(0, 9) {
             // Nothing goes wrong, and messages are quick: then nobody has to look whether it missed one.
             0..=1 => {

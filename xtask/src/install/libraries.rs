@@ -1,11 +1,11 @@
 //! Clients in other languages, for the tests that show that any client will do. They go into the
 //! target directory, so that they are cargo's to clean, and nothing of the machine's is changed.
 
-use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use taketurns_servers::clients::{IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY};
+use taketurns_servers::into_place;
 
 /// What installs a library into a folder.
 type Installer = fn(Library, &Path) -> Command;
@@ -21,27 +21,6 @@ pub(crate) fn install() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Has a command fill a folder, which gets its name when it is whole: what is there can be used.
-fn into_place(place: &Path, fill: impl Fn(&Path) -> Command) -> Result<(), String> {
-    let half = format!("{}.half-{}", place.display(), std::process::id());
-    let half = Path::new(&half);
-    let at = |error| format!("{}: {error}", half.display());
-    fs::create_dir_all(half).map_err(at)?;
-    let mut command = fill(half);
-    let program = command.get_program().display().to_string();
-    let status = command.stdin(Stdio::null()).status();
-    let done = match status {
-        Ok(status) if status.success() => fs::rename(half, place).map_err(at),
-        Ok(status) => Err(format!("==> {program} failed with {status}")),
-        Err(error) => Err(format!("==> {program} can't be started: {error}")),
-    };
-    if done.is_err() {
-        let _ = fs::remove_dir_all(half);
-    }
-    // Another one that does the same may have been quicker.
-    if place.is_dir() { Ok(()) } else { done }
 }
 
 /// With nothing that runs code of a package while it is installed.
@@ -70,35 +49,4 @@ fn npm(library: Library, folder: &Path) -> Command {
     command.args(["--no-fund", "--prefix"]).arg(folder);
     command.arg(format!("{}@{}", library.name, library.version));
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sh(script: &'static str) -> impl Fn(&Path) -> Command {
-        move |folder| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]).current_dir(folder);
-            command
-        }
-    }
-
-    #[test]
-    fn a_library_is_there_when_it_is_whole_and_not_before() {
-        let target = tempfile::tempdir().expect("a folder");
-        let place = target.path().join("clients/a-1.0");
-        let failed = into_place(&place, sh("touch half; exit 3")).expect_err("it failed");
-        assert!(failed.contains("sh failed") && failed.contains('3'), "{failed}");
-        into_place(&place, |_| Command::new("no-such-program")).expect_err("it can't start");
-        let left = fs::read_dir(target.path().join("clients")).expect("a folder").count();
-        assert_eq!(left, 0, "nothing is left of what failed");
-
-        into_place(&place, sh("touch whole; test ! -e ../a-1.0")).expect("a library");
-        assert!(place.join("whole").exists());
-        into_place(&place, sh("touch late")).expect("another was quicker");
-        let left = fs::read_dir(target.path().join("clients")).expect("a folder").count();
-        assert_eq!(left, 1, "only the library");
-        assert!(!place.join("late").exists());
-    }
 }

@@ -9,6 +9,7 @@ pub(crate) mod libraries;
 
 use std::process::{Command, Stdio};
 
+use taketurns_servers::others::{Etcd, Postgres};
 use taketurns_servers::{Error, Flavor, installed};
 
 /// Something that is not Rust's, and comes in packages.
@@ -22,6 +23,10 @@ pub(crate) enum Need {
     Python,
     /// Node and npm, for another one.
     Node,
+    /// etcd, to measure its lock beside ours, and what its client is built with.
+    Etcd,
+    /// PostgreSQL, for the same.
+    Postgres,
 }
 
 /// All that the tests need.
@@ -33,6 +38,9 @@ pub(crate) const ALL: [Need; 5] = [
     Need::Node,
 ];
 
+/// What the benchmark can do without: it leaves out what it would measure with them.
+pub(crate) const PEERS: [Need; 2] = [Need::Etcd, Need::Postgres];
+
 impl Need {
     fn is_there(self) -> bool {
         match self {
@@ -40,6 +48,8 @@ impl Need {
             Self::Libclang => libclang::is_there(),
             Self::Python => runs("python3", &["-m", "pip", "--version"]),
             Self::Node => runs("node", &["--version"]) && runs("npm", &["--version"]),
+            Self::Etcd => Etcd::is_installed() && runs("protoc", &["--version"]),
+            Self::Postgres => Postgres::is_installed(),
         }
     }
 
@@ -50,6 +60,8 @@ impl Need {
             Self::Libclang => &["libclang-dev"],
             Self::Python => &["python3", "python3-pip"],
             Self::Node => &["nodejs", "npm"],
+            Self::Etcd => &["etcd-server", "protobuf-compiler", "libprotobuf-dev"],
+            Self::Postgres => &["postgresql"],
         }
     }
 
@@ -63,8 +75,15 @@ impl Need {
             ),
             Self::Python => ("python3 with pip", "Python 3.10 or later with pip"),
             Self::Node => ("node with npm", "Node 18 or later with npm"),
+            Self::Etcd => {
+                ("etcd with protoc", "etcd 3.4 or later and protoc with its own .proto files")
+            }
+            Self::Postgres => ("postgres", "PostgreSQL 11 or later"),
         };
-        format!("{what} is missing: `cargo xtask test` installs it on Debian, or install {wanted}")
+        let command = if PEERS.contains(&self) { "bench" } else { "test" };
+        format!(
+            "{what} is missing: `cargo xtask {command}` installs it on Debian, or install {wanted}"
+        )
     }
 }
 
@@ -84,6 +103,15 @@ pub(crate) fn missing(needs: &[Need]) -> Result<(), String> {
     }
     let missing = absent(&missing);
     if missing.is_empty() { Ok(()) } else { Err(what_to_do(&missing)) }
+}
+
+/// The same for what is of use, but not needed: what can't be had is told, and no more.
+pub(crate) fn if_possible(needs: &[Need]) {
+    for need in needs {
+        if let Err(why) = missing(&[*need]) {
+            eprintln!("{why}");
+        }
+    }
 }
 
 fn absent(needs: &[Need]) -> Vec<Need> {
@@ -107,15 +135,18 @@ mod tests {
 
     #[test]
     fn each_is_asked_for_in_one_line() {
-        let said = what_to_do(&ALL);
-        assert_eq!(said.lines().count(), ALL.len(), "{said}");
-        for (need, line) in ALL.iter().zip(said.lines()) {
+        let all = [&ALL[..], &PEERS].concat();
+        let said = what_to_do(&all);
+        assert_eq!(said.lines().count(), all.len(), "{said}");
+        for (need, line) in all.iter().zip(said.lines()) {
             let [what, wanted] = match need {
                 Need::Server(Flavor::Redis) => ["redis-server", "Redis 7.0"],
                 Need::Server(Flavor::Valkey) => ["valkey-server", "Valkey 7.2"],
                 Need::Libclang => ["libclang", "libclang with its headers"],
                 Need::Python => ["python3 with pip", "Python 3.10 or later"],
                 Need::Node => ["node with npm", "Node 18 or later"],
+                Need::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
+                Need::Postgres => ["postgres", "PostgreSQL 11 or later"],
             };
             assert!(line.starts_with(&format!("{what} is missing: ")), "{line}");
             assert!(line.contains(&format!("on Debian, or install {wanted}")), "{line}");

@@ -95,10 +95,11 @@ impl Candidate {
     }
 
     /// A node has fewer places of ours than it should: this one may have lapsed, or been granted
-    /// unheard.
+    /// unheard. Whoever has the lock does without: another client may have released it meanwhile, and a place
+    /// taken after that is nobody's.
     pub fn handle_missing(&mut self, node: usize) -> Vec<Send> {
         let mut sends = Vec::new();
-        if self.waits_on(node) && !self.nodes[node].is_asked() && !self.over {
+        if self.waits_on(node) && !self.nodes[node].is_asked() && self.is_running() {
             self.ask_node(node, self.nodes[node].yields, &mut sends);
         }
         sends

@@ -237,9 +237,10 @@ impl Candidate {
         self.nodes[node].floor
     }
 
-    /// Has it a place on this node, which a refresh keeps?
+    /// Has it a place on this node, which a refresh keeps? What was lost may have been released by another
+    /// client.
     pub fn waits_on(&self, node: usize) -> bool {
-        matches!(self.nodes[node].standing, Standing::Waiting)
+        matches!(self.nodes[node].standing, Standing::Waiting) && !self.lost
     }
 
     /// Until which local time so many nodes are in quarantine that no majority can vote.

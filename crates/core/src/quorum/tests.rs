@@ -390,3 +390,21 @@ fn what_a_refresh_tells_of_is_no_hold_before_it_is_confirmed() {
     assert_eq!(sends, [confirm(0, 40, 40), confirm(1, 40, 40)]);
     assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
 }
+
+#[test]
+fn a_place_that_is_missing_is_asked_for_again_by_who_waits_and_not_by_who_held() {
+    let mut candidate = candidate(3);
+    candidate.ask();
+    hear(&mut candidate, 2, queued(70));
+    assert_eq!(candidate.handle_missing(2), [ask(2, None, None)]);
+    hear(&mut candidate, 2, queued(70));
+    hear(&mut candidate, 0, granted(70));
+    hear(&mut candidate, 1, granted(70));
+    let Verdict::Held { until_us, .. } = candidate.verdict(1_000) else { panic!("it holds") };
+    // It may have been handed on, and released by whoever has it: then its place went with it.
+    assert!(candidate.waits_on(2), "as far as is known");
+    assert_eq!(candidate.handle_missing(2), []);
+    assert_eq!(candidate.verdict(until_us), Verdict::Lost);
+    assert!(!candidate.waits_on(2), "not any more");
+    assert_eq!(candidate.handle_missing(2), []);
+}

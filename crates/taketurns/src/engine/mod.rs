@@ -26,7 +26,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use taketurns_core::{ClientId, Name, View};
+use taketurns_core::{ClientId, Name, View, limits};
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Manual};
@@ -189,6 +189,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The longest lease that it takes.
     fn max_lease(&self) -> Duration;
+
+    /// The longest waiter lease that it takes. Default: the longest that there is.
+    fn max_waiter_lease(&self) -> Duration {
+        Duration::from_millis(limits::WAITER_LEASE_MS_MAX)
+    }
 
     /// What it promises.
     fn guarantees(&self) -> Guarantees;

@@ -73,6 +73,15 @@ fn what_was_released_while_a_majority_was_missing_was_released() {
 
 #[test]
 fn what_another_client_released_is_not_granted_by_a_node_that_hears_of_it_late() {
+    is_not_granted_late(false);
+}
+
+#[test]
+fn what_another_client_adopted_and_released_is_not_granted_by_a_node_that_hears_of_it_late() {
+    is_not_granted_late(true);
+}
+
+fn is_not_granted_late(is_adopted: bool) {
     block_on(async {
         let nodes = Nodes::start(3);
         let start = |server: &Server| Proxy::start(server.port()).expect("a proxy");
@@ -83,7 +92,11 @@ fn what_another_client_released_is_not_granted_by_a_node_that_hears_of_it_late()
         let handle = handle(&one, LONG).await;
         // On its own connection the other one's release comes first.
         proxies[2].delay(Duration::ZERO);
-        two.release(&handle).await.expect("held");
+        if is_adopted {
+            two.adopt(handle).await.expect("held").release().await.expect("held");
+        } else {
+            two.release(&handle).await.expect("held");
+        }
         let after = one.mutex("after").acquire().lease(LONG).await.expect("free");
         let late = nodes.direct(2).await;
         seen("the node heard what was sent before", &late, "after", |view| {

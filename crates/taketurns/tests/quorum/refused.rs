@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taketurns::{Error, ErrorKind, Locks, NoQuorum};
+use taketurns::{Connect, Error, ErrorKind, Locks, NoQuorum};
 use taketurns_servers::Server;
 
 use crate::nodes::{Nodes, connect, nothing_is_left};
@@ -159,5 +159,18 @@ fn a_node_that_is_down_at_first_joins_when_it_comes() {
         }
         nodes.servers[3..].iter().for_each(Server::kill);
         turn("the two that came, and one", &locks).await;
+    });
+}
+
+#[test]
+fn a_waiter_lease_longer_than_any_lease_is_refused_and_by_default_there_is_none() {
+    block_on(async {
+        let nodes = Nodes::with_max_lease(3, LEASE);
+        let open = |lease: Duration| Connect::new(&nodes.url()).waiter_lease(lease).open();
+        let Err(error) = open(LEASE + Duration::from_millis(1)).await else { panic!("too long") };
+        assert_eq!(error.kind(), ErrorKind::InvalidLease, "{error}");
+        assert!(error.to_string().contains("waiter lease must be between 10 ms and 1s"), "{error}");
+        turn("as long as may be", &open(LEASE).await.expect("a quorum")).await;
+        turn("of itself", &taketurns::connect(&nodes.url()).await.expect("a quorum")).await;
     });
 }

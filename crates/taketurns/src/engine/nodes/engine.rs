@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::{Acquire, Ask, ClientId, Name, Owner, Pattern, View};
+use taketurns_core::{Acquire, Ask, ClientId, Name, Owner, Pattern, View, limits};
 
 use super::super::{Answer, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp};
 use super::{Driver, Links, Members, Nodes, refuse_other_kinds, stamp};
@@ -144,6 +144,13 @@ impl<D: Decides> Engine for Majority<D> {
 
     fn max_lease(&self) -> Duration {
         self.links.max_lease
+    }
+
+    /// A vote of one who waits is kept for a waiter lease. A node that was restarted is kept out for no longer
+    /// than the longest lease: what it forgot must be over by then.
+    fn max_waiter_lease(&self) -> Duration {
+        let max = Duration::from_millis(limits::WAITER_LEASE_MS_MAX);
+        if D::GUARANTEES.fair { max.min(self.links.max_lease) } else { max }
     }
 
     fn guarantees(&self) -> Guarantees {

@@ -72,6 +72,9 @@ impl Quorum {
     }
 
     pub(super) fn errands(&self, run: &mut Run, sends: Vec<Send>) -> Vec<Errand> {
+        if sends.is_empty() {
+            return Vec::new();
+        }
         let now_us = local_us();
         run.errands(sends, self.hint(), |node| self.nodes.all[node].clock_ms(now_us))
     }

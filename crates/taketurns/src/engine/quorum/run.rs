@@ -116,7 +116,12 @@ impl Run {
                 write_back: Some(write_back),
             },
             What::Release { bury } => {
-                let bury_until_ms = if bury { self.not_after_ms[node] } else { 0 };
+                let bury_until_ms = match bury {
+                    // It was acquired elsewhere, and a slow node may have that acquire yet to hear.
+                    _ if self.finds => clock_ms(node).unwrap_or(0) + ARRIVES_WITHIN_MS,
+                    true => self.not_after_ms[node],
+                    false => 0,
+                };
                 Request::Release { owner, bury_until_ms }
             }
         }
@@ -234,6 +239,17 @@ mod tests {
         run.candidate.handle_reply(NOW_US, Send { node, what }, reply);
     }
 
+    /// Until when it is buried on each node if it is given up at 6 s.
+    fn buried(run: &mut Run) -> Vec<u64> {
+        let sends = run.candidate.give_up();
+        let errands = run.errands(sends, 9, |_| Some(6_000));
+        let until_ms = |errand: &Errand| match errand.request {
+            Request::Release { bury_until_ms, .. } => bury_until_ms,
+            _ => 1,
+        };
+        errands.iter().map(until_ms).collect()
+    }
+
     #[test]
     fn whoever_was_told_that_it_holds_is_told_once_that_it_does_no_more() {
         let mut run = run();
@@ -270,15 +286,15 @@ mod tests {
         let sends = run.candidate.ask();
         run.errands(sends, 9, |_| Some(5_000));
         granted(&mut run, 0, 7);
-        let sends = run.candidate.give_up();
-        let buried: Vec<u64> = run
-            .errands(sends, 9, |_| Some(6_000))
-            .iter()
-            .map(|errand| match errand.request {
-                Request::Release { bury_until_ms, .. } => bury_until_ms,
-                _ => 1,
-            })
-            .collect();
-        assert_eq!(buried, [0, 15_000, 15_000]);
+        assert_eq!(buried(&mut run), [0, 15_000, 15_000]);
+    }
+
+    #[test]
+    fn what_was_acquired_elsewhere_may_be_under_way_from_there_and_is_buried() {
+        let mut run = Run::find(&Name::new("l").expect("a name"), 3, run().acquire);
+        let sends = run.candidate.ask();
+        run.errands(sends, 9, |_| Some(5_000));
+        (0..3).for_each(|node| granted(&mut run, node, 7));
+        assert_eq!(buried(&mut run), [16_000; 3]);
     }
 }

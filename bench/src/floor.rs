@@ -1,0 +1,120 @@
+//! The floor: raw commands on the client crate that the engine uses, with nothing around them.
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::stage::{Why, said};
+
+const LEASE_MS: u64 = 30_000;
+
+/// Deletes the key if it is still ours.
+const RELEASE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// A lock as most people write one: `SET NX PX`, and a script that compares and deletes.
+#[derive(Clone)]
+pub(crate) struct Floor {
+    connection: MultiplexedConnection,
+    release: String,
+}
+
+impl Floor {
+    pub(crate) async fn open(url: &str) -> Result<Self, Why> {
+        let mut connection = connect(url, AsyncConnectionConfig::new()).await?;
+        let mut load = redis::cmd("SCRIPT");
+        let load = load.arg("LOAD").arg(RELEASE);
+        let release = load.query_async(&mut connection).await.map_err(said)?;
+        Ok(Self { connection, release })
+    }
+
+    pub(crate) async fn pair(&mut self, name: &str) -> Result<(), Why> {
+        let mut owner = [0_u8; 16];
+        getrandom::fill(&mut owner).map_err(said)?;
+        if !self.acquire(name, &owner).await? {
+            return Err(format!("{name} was not free"));
+        }
+        let mut release = redis::cmd("EVALSHA");
+        release.arg(&self.release).arg(1).arg(name).arg(&owner);
+        match release.query_async(&mut self.connection).await.map_err(said)? {
+            1 => Ok(()),
+            _ => Err(format!("{name} was not held")),
+        }
+    }
+
+    pub(crate) async fn acquire(&mut self, name: &str, owner: &[u8]) -> Result<bool, Why> {
+        let mut set = redis::cmd("SET");
+        set.arg(name).arg(owner).arg("NX").arg("PX").arg(LEASE_MS);
+        set.query_async(&mut self.connection).await.map_err(said)
+    }
+}
+
+/// Two connections: what one publishes, the other is pushed. Less than that no hand-over can be.
+pub(crate) struct Hop {
+    speaker: MultiplexedConnection,
+    _hearer: MultiplexedConnection,
+    heard: UnboundedReceiver<()>,
+    channel: String,
+}
+
+impl Hop {
+    pub(crate) async fn open(url: &str, channel: String) -> Result<Self, Why> {
+        let speaker = connect(url, AsyncConnectionConfig::new()).await?;
+        let (tell, heard) = unbounded_channel();
+        let config =
+            AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| match push.kind {
+                PushKind::Message => tell.send(()),
+                _ => Ok(()),
+            });
+        let mut hearer = connect(url, config).await?;
+        hearer.subscribe(&channel).await.map_err(said)?;
+        Ok(Self { speaker, _hearer: hearer, heard, channel })
+    }
+
+    /// The two ends, to be used by two tasks.
+    pub(crate) fn split(self) -> (Speaker, Hearer) {
+        let Self { speaker, _hearer, heard, channel } = self;
+        (Speaker { connection: speaker, channel }, Hearer { _connection: _hearer, heard })
+    }
+}
+
+pub(crate) struct Speaker {
+    connection: MultiplexedConnection,
+    channel: String,
+}
+
+impl Speaker {
+    pub(crate) async fn say(&mut self) -> Result<(), Why> {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(&self.channel).arg("x");
+        publish.query_async(&mut self.connection).await.map_err(said)
+    }
+}
+
+pub(crate) struct Hearer {
+    _connection: MultiplexedConnection,
+    heard: UnboundedReceiver<()>,
+}
+
+impl Hearer {
+    pub(crate) async fn hear(&mut self) -> Result<(), Why> {
+        self.heard.recv().await.ok_or_else(|| "the connection ended".to_owned())
+    }
+}
+
+/// As the engine connects: RESP3, and nothing held back.
+async fn connect(url: &str, config: AsyncConnectionConfig) -> Result<MultiplexedConnection, Why> {
+    let info = url.into_connection_info().map_err(said)?;
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let info = info
+        .set_redis_settings(settings)
+        .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let client = Client::open(info).map_err(said)?;
+    client
+        .get_multiplexed_async_connection_with_config(&config.set_response_timeout(None))
+        .await
+        .map_err(said)
+}

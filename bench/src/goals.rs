@@ -1,0 +1,239 @@
+//! What is to be reached, one entry per cell of the table, and whether it was.
+
+use Against::{BestLibrary, Itself, One, Over};
+
+use crate::results::{Done, Results};
+use crate::stage::Way;
+use crate::stats::{Rounds, Spread, present, ratios};
+use crate::works::Party;
+
+/// A row of the table. `{}` stands for the way, `scripts` or `module`, if there is a goal for each.
+#[derive(Clone, Copy, Debug)]
+struct Goal {
+    name: &'static str,
+    work: &'static str,
+    measure: &'static str,
+    of: &'static str,
+    against: Against,
+    /// For the scripts and the module, or one for both.
+    goals: &'static [f64],
+    at_least: bool,
+}
+
+/// What it is divided by, in the same round.
+#[derive(Clone, Copy, Debug)]
+enum Against {
+    /// Another contestant.
+    One(&'static str),
+    /// The largest of all other libraries on Redis.
+    BestLibrary,
+    /// Nothing: the figure itself counts.
+    Itself,
+    /// Nothing, but what this one needs is taken off.
+    Over(&'static str),
+}
+
+const PAIRS: &str = "pairs per second";
+const PAIR: &str = "time of a pair";
+const HOP: &str = "one PUBLISH hop";
+const TURNS: &str = "hand-overs to another client";
+const SHARES: &str = "longest wait in fair shares";
+const COMMANDS: &str = "commands per turn";
+const KEYED: &str = "keyed tokio mutex";
+
+const GOALS: &[Goal] = &[
+    at_least("a. pairs/s against the floor", ["a", PAIRS, "{}"], One("floor"), &[0.95, 1.0]),
+    at_least("b. pairs/s against the floor", ["b", PAIRS, "{}"], One("floor"), &[0.7, 1.15]),
+    at_most("c. hand-over against one PUBLISH hop", ["c", "p50", "{}, 2"], One(HOP), &[1.2, 1.2]),
+    at_most("c. 10 000 waiters against 2", ["c", "p50", "{}, 10000"], One("{}, 2"), &[1.2, 1.1]),
+    at_least(
+        "d. hand-overs to another client against the best Redis library",
+        ["d", TURNS, "{}"],
+        BestLibrary,
+        &[10.0, 10.0],
+    ),
+    at_least(
+        "d. hand-overs to another client against etcd's lock",
+        ["d", TURNS, "{}"],
+        One("etcd"),
+        &[2.5, 2.5],
+    ),
+    at_most("d. longest wait against the fair share", ["d", SHARES, "{}"], Itself, &[1.5, 1.5]),
+    at_most("e. commands per contended turn", ["e", COMMANDS, "{}"], Itself, &[2.0, 2.0]),
+    at_most("g. 10 000 locks, % of a core, client", ["g", "client", "{}"], Itself, &[5.0, 3.0]),
+    at_most("g. 10 000 locks, % of a core, server", ["g", "server", "{}"], Itself, &[5.0, 3.0]),
+    at_most(
+        "i. time of a pair on a quorum of 5 against one node",
+        ["i", PAIR, "quorum of 5, {}"],
+        One("one node, {}"),
+        &[2.0, 2.0],
+    ),
+    at_most(
+        "k. hand-over between processes against flock(2)",
+        ["k", "hand-over p50", "file engine"],
+        One("flock(2)"),
+        &[5.0],
+    ),
+    at_most("k. uncontended pair in a file, µs", ["k", PAIR, "file engine"], Itself, &[200.0]),
+    at_most("l. pair against a keyed mutex", ["l", PAIR, "memory engine"], One(KEYED), &[2.0]),
+    at_most(
+        "l. turn of 16 tasks against a keyed mutex",
+        ["l", "turn of 16 tasks", "memory engine"],
+        One(KEYED),
+        &[2.0],
+    ),
+    at_most(
+        "m. `taketurns run` over `flock`, ms",
+        ["m", "start to end", "taketurns run"],
+        Over("flock"),
+        &[10.0],
+    ),
+    at_least(
+        "n. turns per second with local turns against without",
+        ["n", "turns per second", "{}, local turns"],
+        One("{}"),
+        &[30.0, 30.0],
+    ),
+];
+
+const fn at_least(
+    name: &'static str,
+    [work, measure, of]: [&'static str; 3],
+    against: Against,
+    goals: &'static [f64],
+) -> Goal {
+    Goal { name, work, measure, of, against, goals, at_least: true }
+}
+
+const fn at_most(
+    name: &'static str,
+    place: [&'static str; 3],
+    against: Against,
+    goals: &'static [f64],
+) -> Goal {
+    Goal { at_least: false, ..at_least(name, place, against, goals) }
+}
+
+/// A goal, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reached {
+    pub(crate) name: String,
+    pub(crate) goal: f64,
+    /// Or at most.
+    pub(crate) at_least: bool,
+    /// `None` if what it takes was not run.
+    pub(crate) ratio: Option<Spread>,
+}
+
+impl Reached {
+    /// By the median, as it is shown: to two digits after the point.
+    pub(crate) fn met(&self) -> Option<bool> {
+        let median = (self.ratio?.median * 100.0).round() / 100.0;
+        Some(if self.at_least { median >= self.goal } else { median <= self.goal })
+    }
+}
+
+/// The goals of the works that were run.
+pub(crate) fn reached(results: &Results) -> Vec<Reached> {
+    let judged = GOALS.iter().filter_map(|goal| Some(goal.judge(results.work(goal.work)?)));
+    judged.flatten().collect()
+}
+
+impl Goal {
+    /// One for each way, or the only one.
+    fn judge(&self, work: &Done) -> Vec<Reached> {
+        let ways = Way::BOTH.map(Way::name);
+        let cells = self.goals.iter().zip(ways);
+        let reached = |(&goal, way): (&f64, &str)| {
+            let name = match self.goals {
+                [_] => self.name.to_owned(),
+                _ => format!("{}, {way}", self.name),
+            };
+            Reached { name, goal, at_least: self.at_least, ratio: self.ratio(work, way) }
+        };
+        cells.map(reached).collect()
+    }
+
+    fn ratio(&self, work: &Done, way: &str) -> Option<Spread> {
+        let rounds = |name: &str| {
+            let row = work.row(&name.replace("{}", way))?;
+            Some(row.rounds(self.measure))
+        };
+        let ours = rounds(self.of)?;
+        let values = match self.against {
+            One(name) => ratios(ours, rounds(name)?),
+            BestLibrary => ratios(ours, &self.best_library(work)),
+            Itself => present(ours),
+            Over(name) => {
+                let both = ours.iter().zip(rounds(name)?);
+                both.filter_map(|(ours, other)| Some((*ours)? - (*other)?)).collect()
+            }
+        };
+        Spread::of(&values)
+    }
+
+    fn best_library(&self, work: &Done) -> Rounds {
+        let libraries = work.rows.iter().filter(|row| row.party == Party::Library);
+        let libraries: Vec<&[Option<f64>]> =
+            libraries.map(|row| row.rounds(self.measure)).collect();
+        let rounds = libraries.iter().map(|rounds| rounds.len()).max().unwrap_or(0);
+        let best = |round: usize| {
+            let values = libraries.iter().filter_map(|rounds| *rounds.get(round)?);
+            values.reduce(f64::max)
+        };
+        (0..rounds).map(best).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::done;
+
+    fn spread_of(against: Against) -> Option<Spread> {
+        let work = done(
+            "a",
+            &[
+                ("ours", Party::Ours, &[10.0, 20.0, 30.0]),
+                ("one", Party::Library, &[5.0, 1.0, 1.0]),
+                ("two", Party::Library, &[1.0, 2.0, 1.0]),
+                ("etcd", Party::Other, &[100.0, 100.0, 100.0]),
+            ],
+        );
+        at_least("", ["a", "rate", "ours"], against, &[1.0]).ratio(&work, "scripts")
+    }
+
+    #[test]
+    fn the_best_library_is_the_best_of_each_round_and_no_other_store() {
+        let best = spread_of(BestLibrary).expect("there are libraries");
+        assert_eq!(best, Spread { median: 10.0, min: 2.0, max: 30.0 });
+        assert_eq!(spread_of(One("etcd")).map(|spread| spread.median), Some(0.2));
+        assert_eq!(spread_of(Over("one")).map(|spread| spread.median), Some(19.0));
+        assert_eq!(spread_of(Itself).map(|spread| spread.max), Some(30.0));
+        assert_eq!(spread_of(One("nobody")), None);
+    }
+
+    #[test]
+    fn a_goal_is_met_from_its_own_side() {
+        let met = |median: f64, goal: f64, at_least: bool| {
+            let ratio = Some(Spread { median, min: 0.0, max: 9.0 });
+            Reached { name: String::new(), goal, at_least, ratio }.met()
+        };
+        assert_eq!((met(0.95, 0.95, true), met(0.94, 0.95, true)), (Some(true), Some(false)));
+        assert_eq!((met(1.2, 1.2, false), met(1.21, 1.2, false)), (Some(true), Some(false)));
+        assert_eq!(met(2.004, 2.0, false), Some(true), "as it is shown");
+        let none = Reached { name: String::new(), goal: 1.0, at_least: true, ratio: None };
+        assert_eq!(none.met(), None, "what was not run is neither");
+    }
+
+    #[test]
+    fn only_works_that_were_run_have_goals() {
+        let rows: [(&str, Party, &[f64]); 1] = [("floor", Party::Floor, &[1.0])];
+        let results = Results { works: vec![done("a", &rows)] };
+        let names: Vec<String> = reached(&results).into_iter().map(|goal| goal.name).collect();
+        assert_eq!(
+            names,
+            ["a. pairs/s against the floor, scripts", "a. pairs/s against the floor, module"]
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! The other libraries: what they are, and the command lines that run them. Each is a process of its own,
+//! in its own language, from `bench/peers`.
+//!
+//! ```text
+//!   CMD pairs --url URL --tasks N --seconds S                   {"pairs": N, "seconds": S}
+//!   CMD crowd --url URL --clients N --hold-ms MS --seconds S    turn CLIENT ASKED_US GOT_US RELEASED_US
+//! ```
+//!
+//! One that can't be installed stays in the list, with the reason.
+
+mod install;
+
+use std::path::Path;
+
+use taketurns_servers::others::{Etcd, Postgres};
+
+/// A lock that is not ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// What its users call it.
+    pub(crate) name: &'static str,
+    /// What its program is written in.
+    pub(crate) language: Language,
+    /// The program and its first arguments, or in one line why it is not run.
+    pub(crate) command: Result<Vec<String>, String>,
+    /// Where it keeps its locks.
+    pub(crate) store: Store,
+    /// How it waits, and what is not at its default.
+    pub(crate) note: &'static str,
+}
+
+/// What a program of `bench/peers` is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Rust,
+    Python,
+    Node,
+}
+
+/// The server that a peer needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// The Redis that all share.
+    Redis,
+    /// An [`Etcd`].
+    Etcd,
+    /// A [`Postgres`].
+    Postgres,
+}
+
+/// A row of the list: its name, its language, its store and its note.
+type Row = (&'static str, Language, Store, &'static str);
+
+const ROWS: [Row; 12] = [
+    (
+        "rslock",
+        Language::Rust,
+        Store::Redis,
+        "polls: three attempts up to 200 ms apart, and again; a lease of 30 s, since it wants one",
+    ),
+    ("rlock", Language::Rust, Store::Redis, "polls every 100 ms"),
+    (
+        "async-redis-lock",
+        Language::Rust,
+        Store::Redis,
+        "polls every 100 ms; told not to give up after 1 s",
+    ),
+    (
+        "distributed-lock",
+        Language::Rust,
+        Store::Redis,
+        "never waits on one server, and has no option to; our loop around it polls every 100 ms",
+    ),
+    ("redis-py", Language::Python, Store::Redis, "polls every 100 ms; no lease by default"),
+    (
+        "python-redis-lock",
+        Language::Python,
+        Store::Redis,
+        "BLPOP: one waiter is woken, and tries beside whoever comes; no lease by default",
+    ),
+    ("pottery", Language::Python, Store::Redis, "polls, up to 200 ms apart"),
+    (
+        "redlock-py",
+        Language::Python,
+        Store::Redis,
+        "polls every 200 ms; told not to give up after three times; a lease of 30 s, since it wants one",
+    ),
+    (
+        "redlock",
+        Language::Node,
+        Store::Redis,
+        "polls, 100 to 300 ms apart; told not to give up after ten times; a lease of 30 s, since it wants one",
+    ),
+    (
+        "redis-semaphore",
+        Language::Node,
+        Store::Redis,
+        "its Mutex; polls every 10 ms; told not to give up after 10 s",
+    ),
+    (
+        "etcd",
+        Language::Rust,
+        Store::Etcd,
+        "the server's own lock, which wakes the next in line; one node, which writes to disk before it answers",
+    ),
+    (
+        "postgres",
+        Language::Rust,
+        Store::Postgres,
+        "advisory locks, which wake the next in line; no lease: held for as long as the session lives",
+    ),
+];
+
+/// All of them. What is missing is installed into the target directory, or built there, which takes
+/// minutes the first time and is told on stderr.
+pub(crate) fn all(target: &Path) -> Vec<Peer> {
+    let folder = target.join("peers");
+    let rust = install::rust(&folder);
+    let python = install::python(&folder);
+    let node = install::node(&folder);
+    let command = |(name, language, store, _): Row| {
+        let program = match (language, store) {
+            (_, Store::Etcd) if !Etcd::is_installed() => Err(missing("etcd")),
+            (_, Store::Postgres) if !Postgres::is_installed() => Err(missing("postgres")),
+            (_, Store::Etcd) => rust.etcd.clone(),
+            (Language::Rust, _) => rust.others.clone(),
+            (Language::Python, _) => python.clone(),
+            (Language::Node, _) => node.clone(),
+        };
+        program.map(|mut words| {
+            words.push(name.to_owned());
+            words
+        })
+    };
+    ROWS.map(|row @ (name, language, store, note)| Peer {
+        name,
+        language,
+        command: command(row),
+        store,
+        note,
+    })
+    .into()
+}
+
+fn missing(program: &'static str) -> String {
+    taketurns_servers::Error::NotInstalled(program).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_peer_has_a_name_of_its_own_and_says_how_it_waits() {
+        let mut names: Vec<&str> = ROWS.iter().map(|(name, ..)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ROWS.len());
+        assert!(ROWS.iter().all(|(.., note)| !note.is_empty()));
+    }
+}

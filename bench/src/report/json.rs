@@ -1,0 +1,90 @@
+//! All figures, for programs.
+
+use serde_json::{Value, json};
+
+use super::Run;
+use crate::results::{Done, Row};
+use crate::stats::Spread;
+
+pub(super) fn text(run: &Run) -> String {
+    let goals = run.goals.iter().map(|goal| {
+        json!({
+            "name": goal.name,
+            "ratio": goal.ratio.map(|spread| spread.median),
+            "spread": goal.ratio.map(ends),
+            "goal": goal.goal,
+            "at_least": goal.at_least,
+            "met": goal.met(),
+        })
+    });
+    let all = json!({
+        "machine": run.machine.facts().into_iter().collect::<serde_json::Map<_, _>>(),
+        "rounds": run.rounds,
+        "quick": run.quick,
+        "works": run.results.works.iter().map(work).collect::<Vec<Value>>(),
+        "goals": goals.collect::<Vec<Value>>(),
+    });
+    format!("{all:#}\n")
+}
+
+fn ends(Spread { min, max, .. }: Spread) -> [f64; 2] {
+    [min, max]
+}
+
+fn work(work: &Done) -> Value {
+    json!({
+        "work": work.letter,
+        "title": work.title,
+        "contestants": work.rows.iter().map(|row| contestant(work, row)).collect::<Vec<Value>>(),
+    })
+}
+
+fn contestant(work: &Done, row: &Row) -> Value {
+    let measures = work.measures.iter().filter_map(|measure| {
+        let spread = row.spread(measure.name)?;
+        let value = json!({
+            "unit": measure.unit,
+            "median": spread.median,
+            "spread": ends(spread),
+            "rounds": row.rounds(measure.name),
+        });
+        Some((measure.name.to_owned(), value))
+    });
+    let against = work.against(row).map(|(reference, spread)| {
+        json!({ "reference": reference, "ratio": spread.median, "spread": ends(spread) })
+    });
+    json!({
+        "name": row.name,
+        "not_run": row.not_run,
+        "against": against,
+        "measures": measures.collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::goals::reached;
+    use crate::report::Machine;
+    use crate::results::Results;
+    use crate::results::tests::done;
+    use crate::works::Party;
+
+    #[test]
+    fn goals_and_every_round_are_in_it() {
+        let rows: [(&str, Party, &[f64]); 2] =
+            [("floor", Party::Floor, &[1.0, 2.0]), ("scripts", Party::Ours, &[1.0, 1.0])];
+        let results = Results { works: vec![done("a", &rows)] };
+        let goals = reached(&results);
+        let machine = Machine::default();
+        let run = Run { results, goals, machine, rounds: 2, quick: true, rivals: Vec::new() };
+        let read: Value = serde_json::from_str(&text(&run)).expect("it is JSON");
+        let scripts = &read["works"][0]["contestants"][1];
+        assert_eq!(scripts["measures"]["rate"]["rounds"], json!([1.0, 1.0]));
+        assert_eq!(scripts["against"]["ratio"], json!(0.75));
+        let goal = &read["goals"][0];
+        assert_eq!(goal["name"], "a. pairs/s against the floor, scripts");
+        assert_eq!((&goal["goal"], &goal["at_least"]), (&json!(0.95), &json!(true)));
+        assert_eq!((&goal["ratio"], &goal["met"]), (&Value::Null, &Value::Null));
+    }
+}

@@ -1,0 +1,86 @@
+//! What is told of a run: a table for who watches, all figures as JSON, and the page with its plots.
+
+mod json;
+mod machine;
+mod page;
+mod plot;
+mod svg;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use crate::goals::Reached;
+use crate::results::Results;
+use crate::stage::{Why, said};
+
+pub(crate) use machine::Machine;
+pub(crate) use table::print;
+
+/// The root of this repository.
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// A run, with where and how.
+pub(crate) struct Run {
+    pub(crate) results: Results,
+    pub(crate) goals: Vec<Reached>,
+    pub(crate) machine: Machine,
+    pub(crate) rounds: usize,
+    pub(crate) quick: bool,
+    /// Names, and how each waits.
+    pub(crate) rivals: Vec<(String, String)>,
+}
+
+pub(crate) fn write_json(run: &Run, path: &Path) -> Result<(), Why> {
+    fs::write(path, json::text(run)).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Writes `docs/benchmarks.md` and its pictures.
+pub(crate) fn write_docs(run: &Run) -> Result<(), Why> {
+    let docs = Path::new(WORKSPACE).join("docs");
+    let pictures = docs.join("benchmarks");
+    fs::create_dir_all(&pictures).map_err(said)?;
+    for work in &run.results.works {
+        if let Some(picture) = plot::of(work) {
+            fs::write(pictures.join(format!("{}.svg", work.letter)), picture).map_err(said)?;
+        }
+    }
+    fs::write(docs.join("benchmarks.md"), page::text(run)).map_err(said)
+}
+
+/// A figure with as many digits as mean something.
+fn figure(value: f64) -> String {
+    let digits = match value.abs() {
+        0.0 => 0,
+        small if small < 10.0 => 2,
+        middling if middling < 100.0 => 1,
+        _ => 0,
+    };
+    let text = format!("{value:.digits$}");
+    if value.abs() < 10_000.0 { text } else { grouped(&text) }
+}
+
+/// Thousands apart.
+fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_as_many_digits_as_mean_something() {
+        let shown = [0.0, 0.954, 23.456, 123.4, 9_999.4, 12_345.6, 1_234_567.0].map(figure);
+        let narrow =
+            ["0", "0.95", "23.5", "123", "9999", "12\u{202f}346", "1\u{202f}234\u{202f}567"];
+        assert_eq!(shown, narrow);
+    }
+}

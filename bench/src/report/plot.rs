@@ -1,0 +1,181 @@
+//! The first measure of a work as a picture: bars, or lines over the number in the names.
+
+use super::figure;
+use super::svg::Svg;
+use crate::results::{Done, Row};
+use crate::stats::Spread;
+use crate::works::{Party, Plot};
+
+const WIDTH: f64 = 760.0;
+const TOP: f64 = 60.0;
+
+/// Nothing if there is nothing to be seen.
+pub(super) fn of(work: &Done) -> Option<String> {
+    match work.plot {
+        Plot::Bars => bars(work),
+        Plot::Lines => lines(work),
+    }
+}
+
+/// The middle of a contestant's rounds, and how far they are apart.
+fn values(work: &Done) -> Vec<(&Row, Spread)> {
+    let Some(measure) = work.measures.first() else { return Vec::new() };
+    let value = |row| Some((row, Row::spread(row, measure.name)?));
+    work.rows.iter().filter_map(value).collect()
+}
+
+fn words(work: &Done) -> String {
+    let measure = work.measures.first();
+    measure.map_or(String::new(), |measure| format!("{}, {}", measure.name, measure.unit))
+}
+
+const fn class(party: Party) -> &'static str {
+    match party {
+        Party::Ours => "c0",
+        Party::Floor => "c1",
+        Party::Library => "c2",
+        Party::Other => "c3",
+    }
+}
+
+/// A bar for each, with a thin line over all of its rounds.
+fn bars(work: &Done) -> Option<String> {
+    const LEFT: f64 = 230.0;
+    const RIGHT: f64 = 90.0;
+    const ROW: f64 = 24.0;
+    let values = values(work);
+    let most = values.iter().map(|(_, spread)| spread.max).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let height = TOP + ROW * values.len() as f64 + 16.0;
+    let mut svg = Svg::new(WIDTH, height, work.title, &words(work));
+    let scale = (svg.width() - LEFT - RIGHT) / most;
+    for (place, (row, Spread { median, min, max })) in values.into_iter().enumerate() {
+        let y = TOP + ROW * place as f64;
+        svg.write(LEFT - 8.0, y + 14.0, "", "end", &row.name);
+        let title = format!("{} ({} to {})", figure(median), figure(min), figure(max));
+        svg.rect([LEFT, y + 3.0, (median * scale).max(1.0), ROW - 8.0], class(row.party), &title);
+        let middle = y + 11.0;
+        svg.line([LEFT + min * scale, middle, LEFT + max * scale, middle], "whisker");
+        svg.write(LEFT + max * scale + 6.0, y + 14.0, "s", "start", &figure(median));
+    }
+    Some(svg.end())
+}
+
+/// `name, 256` is the point 256 of the line `name`. Who has no number is a level over all.
+fn lines(work: &Done) -> Option<String> {
+    const LEFT: f64 = 60.0;
+    const RIGHT: f64 = 190.0;
+    const HEIGHT: f64 = 300.0;
+    let mut series: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
+    let mut levels = Vec::new();
+    for (row, spread) in values(work) {
+        match row.name.rsplit_once(", ").and_then(|(name, at)| Some((name, at.parse().ok()?))) {
+            Some((name, at)) => match series.iter_mut().find(|(of, _)| *of == name) {
+                Some((_, points)) => points.push((at, spread.median)),
+                None => series.push((name, vec![(at, spread.median)])),
+            },
+            None => levels.push((row.name.as_str(), spread.median)),
+        }
+    }
+    let points = || series.iter().flat_map(|(_, points)| points);
+    let most = points().map(|point| point.1).chain(levels.iter().map(|level| level.1));
+    let most = most.fold(0.0, f64::max) * 1.1;
+    let [from, to] = [
+        points().map(|point| point.0).reduce(f64::min)?,
+        points().map(|point| point.0).reduce(f64::max)?,
+    ];
+    let mut svg = Svg::new(WIDTH, HEIGHT, work.title, &words(work));
+    let (right, bottom) = (svg.width() - RIGHT, HEIGHT - 32.0);
+    // Ten times as many are as far away everywhere.
+    let x = |at: f64| LEFT + (right - LEFT) * (at / from).ln() / (to / from).max(1.001).ln();
+    let y = |value: f64| bottom - (bottom - TOP) * value / most;
+    for step in 0..=4 {
+        let value = most * f64::from(step) / 4.0;
+        svg.line([LEFT, y(value), right, y(value)], "grid");
+        svg.write(LEFT - 8.0, y(value) + 4.0, "s", "end", &figure(value));
+    }
+    for &(at, _) in &series.first()?.1 {
+        svg.write(x(at), bottom + 18.0, "s", "middle", &format!("{at:.0}"));
+    }
+    let mut named = Vec::new();
+    for &(name, level) in &levels {
+        svg.curve(&[(LEFT, y(level)), (right, y(level))], "c1");
+        named.push((y(level), name, "c1"));
+    }
+    for (place, (name, points)) in series.iter().enumerate() {
+        let class = ["c0", "c2", "c3", "c4"][place % 4];
+        let points: Vec<(f64, f64)> = points.iter().map(|&(at, value)| (x(at), y(value))).collect();
+        svg.curve(&points, class);
+        named.push((points.last()?.1, name, class));
+    }
+    legend(&mut svg, named, right);
+    Some(svg.end())
+}
+
+/// Names at the ends of their lines, moved apart where they would meet.
+fn legend(svg: &mut Svg, mut named: Vec<(f64, &str, &str)>, right: f64) {
+    named.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut free = 0.0_f64;
+    for (y, name, class) in named {
+        let y = y.max(free);
+        svg.rect([right + 10.0, y - 5.0, 10.0, 10.0], class, name);
+        svg.write(right + 26.0, y + 4.0, "", "start", name);
+        free = y + 16.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::done;
+
+    /// Every element is closed in the order in which it was opened.
+    fn is_well_formed(text: &str) -> bool {
+        let mut open = Vec::new();
+        for tag in text.split('<').skip(1) {
+            let Some((tag, words)) = tag.split_once('>') else { return false };
+            let name = tag.split(' ').next().unwrap_or_default();
+            if words.contains('&') && !words.contains("&lt;") && !words.contains("&amp;") {
+                return false;
+            }
+            match name.strip_prefix('/') {
+                Some(name) if open.pop() != Some(name) => return false,
+                None if !tag.ends_with('/') => open.push(name),
+                _ => {}
+            }
+        }
+        open.is_empty()
+    }
+
+    #[test]
+    fn bars_are_of_all_who_ran() {
+        let rows: [(&str, Party, &[f64]); 3] = [
+            ("floor & co", Party::Floor, &[1.0, 2.0]),
+            ("<ours>", Party::Ours, &[4.0]),
+            ("peer", Party::Library, &[]),
+        ];
+        let text = of(&done("a", &rows)).expect("two bars");
+        assert!(is_well_formed(&text), "{text}");
+        assert!(text.contains("floor &amp; co") && text.contains("&lt;ours&gt;"));
+        assert!(!text.contains("peer"), "it has no figure");
+        assert_eq!(of(&done("a", &rows[2..])), None);
+    }
+
+    #[test]
+    fn lines_go_over_the_numbers_in_the_names() {
+        let rows: [(&str, Party, &[f64]); 4] = [
+            ("hop", Party::Floor, &[50.0]),
+            ("scripts, 2", Party::Ours, &[60.0]),
+            ("scripts, 256", Party::Ours, &[61.0]),
+            ("module, 2", Party::Ours, &[55.0]),
+        ];
+        let work = Done { plot: Plot::Lines, ..done("c", &rows) };
+        let text = of(&work).expect("lines");
+        assert!(is_well_formed(&text), "{text}");
+        assert_eq!(text.matches("<path").count(), 3, "two lines and a level");
+        assert_eq!(text.matches("<circle").count(), 2 + 3);
+        assert!(text.contains(">256<"));
+    }
+}

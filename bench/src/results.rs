@@ -1,0 +1,99 @@
+//! What a run found, and how it is asked for.
+
+use std::collections::BTreeMap;
+
+use crate::stage::Why;
+use crate::stats::{Rounds, Spread, present, ratios};
+use crate::works::{Measure, Party, Plot, Work};
+
+/// Of all works that were run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) works: Vec<Done>,
+}
+
+/// Of one work.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) letter: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) measures: &'static [Measure],
+    pub(crate) plot: Plot,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Of one contestant.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) party: Party,
+    pub(crate) reference: Option<&'static str>,
+    /// By measure.
+    pub(crate) values: BTreeMap<&'static str, Rounds>,
+    pub(crate) not_run: Option<Why>,
+}
+
+impl Done {
+    pub(crate) fn of(work: &Work, rows: Vec<Row>) -> Self {
+        let &Work { letter, title, about, measures, plot, .. } = work;
+        Self { letter, title, about, measures, plot, rows }
+    }
+
+    pub(crate) fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// The ratios of a row to its reference, by the first measure.
+    pub(crate) fn against(&self, row: &Row) -> Option<(&'static str, Spread)> {
+        let reference = row.reference?;
+        let of = self.row(reference)?;
+        let measure = self.measures.first()?.name;
+        Some((reference, Spread::of(&ratios(row.rounds(measure), of.rounds(measure)))?))
+    }
+}
+
+impl Row {
+    pub(crate) fn rounds(&self, measure: &str) -> &[Option<f64>] {
+        self.values.get(measure).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn spread(&self, measure: &str) -> Option<Spread> {
+        Spread::of(&present(self.rounds(measure)))
+    }
+}
+
+impl Results {
+    pub(crate) fn work(&self, letter: &str) -> Option<&Done> {
+        self.works.iter().find(|work| work.letter == letter)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A work with one measure, `rate`, of contestants with these rounds.
+    pub(crate) fn done(letter: &'static str, rows: &[(&str, Party, &[f64])]) -> Done {
+        const MEASURES: &[Measure] = &[Measure { name: "rate", unit: "1/s" }];
+        let rows = rows.iter().map(|&(name, party, rounds)| Row {
+            name: name.to_owned(),
+            party,
+            reference: Some("floor"),
+            values: [("rate", rounds.iter().copied().map(Some).collect())].into(),
+            not_run: None,
+        });
+        let rows = rows.collect();
+        let (title, about) = ("A work", "It is done.");
+        Done { letter, title, about, measures: MEASURES, plot: Plot::Bars, rows }
+    }
+
+    #[test]
+    fn a_row_is_compared_with_its_reference_round_by_round() {
+        let rows: [(&str, Party, &[f64]); 2] =
+            [("floor", Party::Floor, &[1.0, 2.0, 4.0]), ("ours", Party::Ours, &[2.0, 2.0, 2.0])];
+        let work = done("a", &rows);
+        let (name, spread) = work.against(&work.rows[1]).expect("both ran");
+        assert_eq!((name, spread), ("floor", Spread { median: 1.0, min: 0.5, max: 2.0 }));
+    }
+}

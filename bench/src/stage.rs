@@ -1,0 +1,201 @@
+//! What a run happens on: servers that all contestants share, a runtime, a folder, our own programs.
+
+use std::future::Future;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use taketurns::{Connect, Locks};
+use taketurns_servers::stats::CommandStats;
+use taketurns_servers::{Builder, Flavor, Server, module_path, target_dir};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Why a contestant has no figures.
+pub(crate) type Why = String;
+
+/// Shared by all works.
+pub(crate) struct Stage {
+    pub(crate) quick: bool,
+    /// Without the module.
+    pub(crate) plain: Server,
+    pub(crate) module: Server,
+    runtime: Runtime,
+    folder: TempDir,
+}
+
+/// Which of our two ways a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Scripts,
+    Module,
+}
+
+impl Way {
+    pub(crate) const BOTH: [Self; 2] = [Self::Scripts, Self::Module];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Scripts => "scripts",
+            Self::Module => "module",
+        }
+    }
+
+    /// A server for it, to be started.
+    pub(crate) fn builder(self) -> Result<Builder, Why> {
+        let builder = Server::builder(Flavor::Redis);
+        Ok(match self {
+            Self::Scripts => builder,
+            Self::Module => builder.module(&module_path().map_err(said)?, &[]),
+        })
+    }
+
+    /// The URL by which our clients reach such a server.
+    pub(crate) fn url(self, server: &Server) -> String {
+        let module = match self {
+            Self::Scripts => "off",
+            Self::Module => "required",
+        };
+        format!("{}?module={module}", server.url())
+    }
+}
+
+/// Where a client's connection and renewals run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// On a thread of its own, which is the default.
+    Thread,
+    /// On the runtime of the user.
+    Runtime,
+}
+
+impl Driver {
+    pub(crate) const BOTH: [Self; 2] = [Self::Thread, Self::Runtime];
+
+    /// For the name of a contestant.
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Thread => "",
+            Self::Runtime => ", own runtime",
+        }
+    }
+
+    pub(crate) async fn open(self, connect: Connect) -> Result<Locks, Why> {
+        let opened = match self {
+            Self::Thread => connect.open().await,
+            Self::Runtime => connect.open_on(tokio::runtime::Handle::current()).await,
+        };
+        opened.map_err(said)
+    }
+}
+
+impl Stage {
+    pub(crate) fn set(quick: bool) -> Result<Self, Why> {
+        // Not in a folder that is kept in memory: the file engine is to be measured on a disk.
+        let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir());
+        Ok(Self {
+            quick,
+            plain: Way::Scripts.builder()?.start().map_err(said)?,
+            module: Way::Module.builder()?.start().map_err(said)?,
+            runtime: Runtime::new().map_err(said)?,
+            folder: folder.map_err(said)?,
+        })
+    }
+
+    pub(crate) const fn server(&self, way: Way) -> &Server {
+        match way {
+            Way::Scripts => &self.plain,
+            Way::Module => &self.module,
+        }
+    }
+
+    pub(crate) fn url(&self, way: Way) -> String {
+        way.url(self.server(way))
+    }
+
+    /// Runs it as a task of the runtime, as all of a user's code would.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T, Why>> + Send + 'static,
+    ) -> Result<T, Why> {
+        self.runtime.block_on(self.runtime.spawn(task)).map_err(said)?
+    }
+
+    /// A path on the disk for files of a contestant, new for each call.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(fresh(name))
+    }
+
+    /// The first if the run is to be quick.
+    pub(crate) fn pick(&self, quick: f64, full: f64) -> f64 {
+        if self.quick { quick } else { full }
+    }
+
+    pub(crate) fn time(&self, quick: f64, full: f64) -> Duration {
+        Duration::from_secs_f64(self.pick(quick, full))
+    }
+}
+
+/// What our clients asked of a server since its counters were reset: how many commands, and their time
+/// in µs. What scripts call in turn is not counted.
+pub(crate) fn asked_of(server: &Server) -> Result<(f64, f64), Why> {
+    let stats = server.command_stats();
+    let ours = ["evalsha", "eval", "fencelock.do"];
+    let ours = stats.iter().filter(|(name, _)| ours.contains(&name.to_lowercase().as_str()));
+    let sum = |(calls, usec), (_, one): (_, &CommandStats)| (calls + one.calls, usec + one.usec);
+    match ours.fold((0, 0), sum) {
+        (0, _) => Err("the server counted no command of ours".to_owned()),
+        (calls, usec) => Ok((calls as f64, usec as f64)),
+    }
+}
+
+/// A name that was not there before, so that no round finds what an earlier one left.
+pub(crate) fn fresh(name: &str) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// An error as the reason that is shown.
+pub(crate) fn said(error: impl std::fmt::Display) -> Why {
+    error.to_string()
+}
+
+/// This program as another process that does one part of a work. It is killed when dropped.
+pub(crate) struct Helper(pub(crate) Child);
+
+impl Helper {
+    pub(crate) fn start(part: &str, args: &[&str]) -> Result<Self, Why> {
+        let mut command = Command::new(std::env::current_exe().map_err(said)?);
+        command.arg(part).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().map(Self).map_err(said)
+    }
+
+    /// All that it says, once it has ended.
+    pub(crate) fn rest(&mut self) -> Result<String, Why> {
+        let mut text = String::new();
+        let out = self.0.stdout.as_mut().ok_or("its output was read before")?;
+        out.read_to_string(&mut text).map_err(said)?;
+        let status = self.0.wait().map_err(said)?;
+        if status.success() { Ok(text) } else { Err(format!("a process ended with {status}")) }
+    }
+
+    /// The next line that it says.
+    pub(crate) fn line(&mut self) -> Result<String, Why> {
+        let out = self.0.stdout.as_mut().ok_or("its output was read before")?;
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while out.read(&mut byte).map_err(said)? == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).map_err(said)
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,182 @@
+//! d, e: 16 clients that all want one lock, and what their turns cost the server.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use taketurns::{Connect, Locks};
+
+use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use crate::rivals::Rival;
+use crate::stage::{Driver, Stage, Way, Why, asked_of, fresh, said};
+use crate::turns::{Judged, Turn, hold, judge, now_us};
+
+const CLIENTS: u32 = 16;
+const HOLD: Duration = Duration::from_millis(1);
+
+const FAIRNESS: &[Measure] = &[
+    measure("hand-overs to another client", "1/s"),
+    measure("idle gap p50", "µs"),
+    measure("wait p50", "µs"),
+    measure("wait p99", "µs"),
+    measure("longest wait", "µs"),
+    measure("longest wait in fair shares", "×"),
+    measure("overtakes", "per 1 000 turns"),
+];
+
+const COST: &[Measure] = &[
+    measure("commands per turn", ""),
+    measure("server time per turn", "µs"),
+    measure("of it in commands", "µs"),
+];
+
+pub(super) fn fairness(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
+    let time = stage.time(1.0, 3.0);
+    let seconds = time.as_secs_f64() + 0.3;
+    let mut contestants = Vec::new();
+    for way in Way::BOTH {
+        let stage = stage.clone();
+        contestants.push(Contestant::new(way.name(), Party::Ours, seconds, move || {
+            let url = stage.url(way);
+            judged(
+                &stage.run(
+                    async move { crowd(clients(&url, None).await?, End::After(time)).await },
+                )?,
+            )
+        }));
+    }
+    for rival in rivals {
+        let (stage, rival) = (stage.clone(), rival.clone());
+        let (name, party) = (rival.name.clone(), rival.party());
+        contestants.push(Contestant::new(name, party, seconds + 0.7, move || {
+            judged(&rival.crowd(stage.plain.url(), CLIENTS, HOLD, time)?)
+        }));
+    }
+    Work {
+        letter: "d",
+        title: "16 clients, one lock",
+        about: "16 clients with a connection each take turns on one lock, and hold it for a millisecond: \
+                those in Rust by a thread that sleeps, since tokio's own timer would make two of it. So \
+                nobody can come to more than 1 000 hand-overs a second. A client that takes the \
+                lock again right after its own turn is no hand-over. The gap is from the call of release \
+                to the next client's grant. A fair share is a turn of each client: nobody who waits in a \
+                fair queue waits for longer. An overtake is a turn that somebody had to wait for who had \
+                asked more than a millisecond earlier.",
+        measures: FAIRNESS,
+        contestants: contestants.into_iter().map(|one| one.against("scripts")).collect(),
+        rounds_max: usize::MAX,
+        plot: Plot::Bars,
+    }
+}
+
+pub(super) fn cost(stage: &Rc<Stage>) -> Work {
+    let turns = stage.pick(20.0, 50.0) as usize;
+    let contestant = |way: Way| {
+        let stage = stage.clone();
+        let run = move || spent(&stage, way, turns);
+        Contestant::new(way.name(), Party::Ours, 1.0 + turns as f64 / 40.0, run)
+    };
+    Work {
+        letter: "e",
+        title: "What a contended turn costs the server",
+        about: "The same crowd, each client with so many turns. Commands are those of the clients: \
+                `EVALSHA`, `FENCELOCK.DO`. The time is the processor's, of the server's main thread: all \
+                of it, and that within commands. Places in the queue are refreshed once a second by \
+                default, however many turns there are; here they last for a minute, so that nothing but \
+                turns is counted.",
+        measures: COST,
+        contestants: Way::BOTH.map(contestant).into(),
+        rounds_max: 3,
+        plot: Plot::Bars,
+    }
+}
+
+/// When a client has had enough.
+#[derive(Clone, Copy)]
+enum End {
+    After(Duration),
+    Turns(usize),
+}
+
+async fn clients(url: &str, waiter_lease: Option<Duration>) -> Result<Vec<Locks>, Why> {
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut connect = Connect::new(url);
+        if let Some(waiter_lease) = waiter_lease {
+            connect = connect.waiter_lease(waiter_lease);
+        }
+        clients.push(Driver::Thread.open(connect).await?);
+    }
+    Ok(clients)
+}
+
+async fn crowd(clients: Vec<Locks>, end: End) -> Result<Vec<Turn>, Why> {
+    let lock = fresh("crowd");
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..)
+        .zip(clients)
+        .map(|(client, locks)| {
+            let lock = lock.clone();
+            tokio::spawn(async move {
+                let mutex = locks.mutex(lock);
+                let mut turns = Vec::new();
+                loop {
+                    let enough = match end {
+                        End::After(time) => begun.elapsed() >= time,
+                        End::Turns(count) => turns.len() >= count,
+                    };
+                    if enough {
+                        break;
+                    }
+                    let asked_us = now_us();
+                    let guard = mutex.acquire().await.map_err(said)?;
+                    let got_us = now_us();
+                    hold(HOLD).await;
+                    let released_us = now_us();
+                    guard.release().await.map_err(said)?;
+                    turns.push(Turn { client, asked_us, got_us, released_us });
+                }
+                drop(mutex);
+                locks.close().await;
+                Ok::<_, Why>(turns)
+            })
+        })
+        .collect();
+    let mut log = Vec::new();
+    for task in tasks {
+        log.extend(task.await.map_err(said)??);
+    }
+    Ok(log)
+}
+
+fn judged(log: &[Turn]) -> Result<Values, Why> {
+    let judged = judge(log, CLIENTS)?;
+    let Judged { hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us, .. } = judged;
+    let values = [hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us];
+    let values = values.into_iter().chain([judged.wait_max_shares, judged.overtakes]);
+    Ok(FAIRNESS.iter().map(|measure| measure.name).zip(values).collect())
+}
+
+fn spent(stage: &Stage, way: Way, turns: usize) -> Result<Values, Why> {
+    let url = stage.url(way);
+    let server = stage.server(way);
+    let clients = stage.run(async move { clients(&url, Some(Duration::from_secs(60))).await })?;
+    server.reset_stats();
+    let before = main_thread_us(stage, way)?;
+    let log = stage.run(crowd(clients, End::Turns(turns)))?;
+    let time = main_thread_us(stage, way)? - before;
+    let (calls, usec) = asked_of(server)?;
+    let per_turn = |total: f64| total / log.len() as f64;
+    let values = [calls, time, usec].map(per_turn);
+    Ok(COST.iter().map(|measure| measure.name).zip(values).collect())
+}
+
+/// What the server's main thread has spent so far.
+fn main_thread_us(stage: &Stage, way: Way) -> Result<f64, Why> {
+    let info = stage.server(way).info("cpu");
+    let seconds = |field: &str| info.get(field).and_then(|text| text.parse::<f64>().ok());
+    let spent = ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"].map(seconds);
+    match spent {
+        [Some(user), Some(sys)] => Ok((user + sys) * 1e6),
+        _ => Err("the server does not say what it spent".to_owned()),
+    }
+}

@@ -1,0 +1,129 @@
+//! k: the file engine against flock, as a system call and as a program.
+
+use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use taketurns::Connect;
+
+use super::cold::{finish, taketurns};
+use super::{Contestant, Measure, Party, Plot, Run, Values, Work, measure, pairs};
+use crate::stage::{Driver, Helper, Stage, Why, said};
+use crate::turns::{Turn, judge};
+
+const MEASURES: &[Measure] = &[
+    measure("hand-over p50", "µs"),
+    measure("time of a pair", "µs"),
+    measure("a run, two in turn", "ms"),
+];
+const FLOCK: &str = "flock(2)";
+
+pub(super) fn work(stage: &Rc<Stage>) -> Work {
+    let time = stage.time(0.8, 2.0);
+    let seconds = time.as_secs_f64();
+    let with = |run: fn(&Stage, Duration) -> Result<Values, Why>| -> Run {
+        let stage = stage.clone();
+        Box::new(move || run(&stage, time))
+    };
+    let contestants = vec![
+        Contestant::new(FLOCK, Party::Floor, seconds * 2.0, with(system_call)),
+        Contestant::new("file engine", Party::Ours, seconds * 2.5, with(engine)).against(FLOCK),
+        Contestant::new("flock(1)", Party::Floor, seconds, with(flock_program)),
+        Contestant::new("taketurns run", Party::Ours, seconds, with(our_program)),
+    ];
+    Work {
+        letter: "k",
+        title: "Processes on one machine",
+        about: "Two processes take turns on one lock: each holds it for a millisecond and stays away for \
+                half of one, so that the other gets it. The hand-over is from the call of release to the \
+                other's grant. A pair is acquire and release where nobody else wants the lock. All files \
+                are on the same disk. The programs run `true` under one lock, by two at a time.",
+        measures: MEASURES,
+        contestants,
+        rounds_max: usize::MAX,
+        plot: Plot::Bars,
+    }
+}
+
+fn system_call(stage: &Stage, time: Duration) -> Result<Values, Why> {
+    let path = stage.path("flock");
+    let hand_over = hand_over("turns-of-flock", &path, time)?;
+    let file = std::fs::File::create(&path).map_err(said)?;
+    let (begun, mut pairs) = (Instant::now(), 0_u32);
+    while begun.elapsed() < time / 2 {
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).map_err(said)?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock).map_err(said)?;
+        pairs += 1;
+    }
+    let pair_us = begun.elapsed().as_secs_f64() * 1e6 / f64::from(pairs);
+    Ok(vec![(MEASURES[0].name, hand_over), (MEASURES[1].name, pair_us)])
+}
+
+fn engine(stage: &Stage, time: Duration) -> Result<Values, Why> {
+    let path = stage.path("locks");
+    let hand_over = hand_over("turns-of-file", &path, time)?;
+    let url = format!("file:{}", path.display());
+    let pair = stage.run(async move {
+        let locks = Driver::Thread.open(Connect::new(&url)).await?;
+        let pair = pairs::ours(&locks, 1, time / 2).await;
+        locks.close().await;
+        pair
+    })?;
+    let pair = pair.into_iter().filter(|(measure, _)| *measure == MEASURES[1].name);
+    Ok(pair.chain([(MEASURES[0].name, hand_over)]).collect())
+}
+
+/// Two processes of this part, on one file.
+fn hand_over(part: &str, path: &Path, time: Duration) -> Result<f64, Why> {
+    let (path, seconds) = (path.display().to_string(), time.as_secs_f64().to_string());
+    let start = |client: &str| Helper::start(part, &[&path, client, &seconds]);
+    let mut log: Vec<Turn> = Vec::new();
+    let mut both = [start("0")?, start("1")?];
+    for process in &mut both {
+        let text = process.rest()?;
+        for line in text.lines() {
+            log.push(Turn::parse(line)?);
+        }
+    }
+    Ok(judge(&log, 2)?.gap_us)
+}
+
+fn flock_program(stage: &Stage, time: Duration) -> Result<Values, Why> {
+    let path = stage.path("flock");
+    two_at_a_time(time, || {
+        let mut command = Command::new("flock");
+        command.arg(&path).arg("true");
+        command
+    })
+}
+
+fn our_program(stage: &Stage, time: Duration) -> Result<Values, Why> {
+    let path = stage.path("locks");
+    let program = taketurns()?;
+    two_at_a_time(time, || {
+        let mut command = Command::new(&program);
+        command.arg("--store").arg(format!("file:{}", path.display()));
+        command.args(["run", "turns", "--", "true"]);
+        command
+    })
+}
+
+fn two_at_a_time(time: Duration, command: impl Fn() -> Command + Sync) -> Result<Values, Why> {
+    let begun = Instant::now();
+    let repeat = || {
+        let mut runs = 0_u32;
+        while begun.elapsed() < time {
+            finish(&mut command())?;
+            runs += 1;
+        }
+        Ok::<_, Why>(runs)
+    };
+    let runs = std::thread::scope(|scope| {
+        let both = [scope.spawn(repeat), scope.spawn(repeat)];
+        both.map(|one| one.join().unwrap_or_else(|_| Err("it panicked".to_owned())))
+    });
+    let [one, other] = runs;
+    let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(one? + other?);
+    Ok(vec![(MEASURES[2].name, ms)])
+}

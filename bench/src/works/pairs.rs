@@ -1,0 +1,149 @@
+//! a, b: acquire and release where nobody else wants the lock.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use taketurns::{Connect, Locks, Mutex};
+
+use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use crate::floor::Floor;
+use crate::rivals::Rival;
+use crate::stage::{Driver, Stage, Way, Why, fresh, said};
+
+/// What pairs are compared by.
+pub(super) const RATE: &str = "pairs per second";
+
+/// A rate, and its inverse as a task sees it.
+pub(super) const MEASURES: &[Measure] = &[measure(RATE, "1/s"), measure("time of a pair", "µs")];
+
+/// Until caches, connections and scripts are there.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+pub(super) fn alone(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
+    Work {
+        letter: "a",
+        title: "Alone",
+        about: "One task acquires and releases one lock over and over. The floor is `SET NX PX` with 16 \
+                random bytes and `EVALSHA` of a script that compares and deletes, on the same client \
+                crate and runtime: two round trips, as ours.",
+        measures: MEASURES,
+        contestants: contestants(stage, rivals, 1),
+        rounds_max: usize::MAX,
+        plot: Plot::Bars,
+    }
+}
+
+pub(super) fn many(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
+    Work {
+        letter: "b",
+        title: "64 tasks, each with a lock of its own, over one connection",
+        about: "The same by 64 tasks at once that share a client, and with it one connection.",
+        measures: MEASURES,
+        contestants: contestants(stage, rivals, 64),
+        rounds_max: usize::MAX,
+        plot: Plot::Bars,
+    }
+}
+
+fn contestants(stage: &Rc<Stage>, rivals: &[Rc<Rival>], tasks: usize) -> Vec<Contestant> {
+    let time = stage.time(0.4, 1.5);
+    let seconds = time.as_secs_f64() + 0.2;
+    let floor = {
+        let stage = stage.clone();
+        Contestant::new("floor", Party::Floor, seconds, move || {
+            let url = stage.plain.url();
+            stage.run(async move {
+                let floor = Floor::open(&url).await?;
+                let raw = |_| Raw { floor: floor.clone(), name: fresh("own") };
+                together(time, (0..tasks).map(raw).collect()).await
+            })
+        })
+    };
+    let mut all = vec![floor];
+    for way in Way::BOTH {
+        for driver in Driver::BOTH {
+            let stage = stage.clone();
+            let name = format!("{}{}", way.name(), driver.suffix());
+            all.push(Contestant::new(name, Party::Ours, seconds, move || {
+                let url = stage.url(way);
+                stage.run(async move {
+                    let locks = driver.open(Connect::new(&url)).await?;
+                    let values = ours(&locks, tasks, time).await;
+                    locks.close().await;
+                    values
+                })
+            }));
+        }
+    }
+    for rival in rivals {
+        let (stage, rival) = (stage.clone(), rival.clone());
+        let (name, party) = (rival.name.clone(), rival.party());
+        let mut contestant = Contestant::new(name, party, seconds + 0.5, move || {
+            Ok(values(rival.pairs(stage.plain.url(), tasks, time)?, tasks))
+        });
+        // Only ours have goals here, and a quick run has to end.
+        if time < Duration::from_secs(1) {
+            contestant.rounds_max = 1;
+        }
+        all.push(contestant);
+    }
+    all.into_iter().map(|contestant| contestant.against("floor")).collect()
+}
+
+/// So many tasks, each with a lock of its own.
+pub(super) async fn ours(locks: &Locks, tasks: usize, time: Duration) -> Result<Values, Why> {
+    let own = |_| locks.mutex(fresh("own"));
+    together(time, (0..tasks).map(own).collect()).await
+}
+
+/// What is done over and over.
+pub(super) trait Pair: Send + 'static {
+    /// Acquires and releases.
+    fn pair(&mut self) -> impl Future<Output = Result<(), Why>> + Send;
+}
+
+impl Pair for Mutex {
+    async fn pair(&mut self) -> Result<(), Why> {
+        self.acquire().await.map_err(said)?.release().await.map_err(said)
+    }
+}
+
+struct Raw {
+    floor: Floor,
+    name: String,
+}
+
+impl Pair for Raw {
+    async fn pair(&mut self) -> Result<(), Why> {
+        self.floor.pair(&self.name).await
+    }
+}
+
+/// What these do at the same time, each as a task.
+pub(super) async fn together<P: Pair>(time: Duration, pairs: Vec<P>) -> Result<Values, Why> {
+    let count = pairs.len();
+    let tasks: Vec<_> = pairs.into_iter().map(|pair| tokio::spawn(repeat(time, pair))).collect();
+    let mut per_second = 0.0;
+    for task in tasks {
+        per_second += task.await.map_err(said)??;
+    }
+    Ok(values(per_second, count))
+}
+
+/// How often per second it was done, after a warm-up.
+async fn repeat(time: Duration, mut pair: impl Pair) -> Result<f64, Why> {
+    let begun = Instant::now();
+    while begun.elapsed() < WARM_UP {
+        pair.pair().await?;
+    }
+    let (begun, mut pairs) = (Instant::now(), 0_u32);
+    while begun.elapsed() < time {
+        pair.pair().await?;
+        pairs += 1;
+    }
+    Ok(f64::from(pairs) / begun.elapsed().as_secs_f64())
+}
+
+fn values(per_second: f64, tasks: usize) -> Values {
+    vec![(MEASURES[0].name, per_second), (MEASURES[1].name, tasks as f64 * 1e6 / per_second)]
+}

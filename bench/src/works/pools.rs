@@ -1,0 +1,101 @@
+//! h: a pool of 100 members with 1 000 takers.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use taketurns::{Acquire, Connect, Locks};
+
+use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use crate::stage::{Driver, Stage, Way, Why, fresh, said};
+
+const MEASURES: &[Measure] = &[measure("turns", "1/s")];
+const MEMBERS: u32 = 100;
+const TAKERS: usize = 1_000;
+const CLIENTS: usize = 4;
+
+/// Whatever 100 may have at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Pool,
+    Semaphore,
+}
+
+impl Kind {
+    fn ask(self, locks: &Locks, name: &str) -> Acquire {
+        match self {
+            Self::Pool => locks.pool(name).any(),
+            Self::Semaphore => locks.semaphore(name, MEMBERS).acquire(),
+        }
+    }
+}
+
+pub(super) fn work(stage: &Rc<Stage>) -> Work {
+    let mut contestants = Vec::new();
+    let kinds = [("semaphore of 100", Kind::Semaphore), ("pool of 100", Kind::Pool)];
+    for (way, reference) in
+        Way::BOTH.into_iter().zip(["semaphore of 100, scripts", "semaphore of 100, module"])
+    {
+        for (name, kind) in kinds {
+            let stage = stage.clone();
+            let time = stage.time(0.7, 2.0);
+            let name = format!("{name}, {}", way.name());
+            let seconds = time.as_secs_f64() + 0.5;
+            let run = move || {
+                let url = stage.url(way);
+                stage.run(async move { run(&url, kind, time).await })
+            };
+            contestants.push(Contestant::new(name, Party::Ours, seconds, run).against(reference));
+        }
+    }
+    Work {
+        letter: "h",
+        title: "Pool of 100 with 1 000 takers",
+        about: "1 000 tasks of 4 clients take any member of a pool of 100, hold it for up to a \
+                millisecond, and give it back; beside it a semaphore of 100.",
+        measures: MEASURES,
+        contestants,
+        rounds_max: usize::MAX,
+        plot: Plot::Bars,
+    }
+}
+
+async fn run(url: &str, kind: Kind, time: Duration) -> Result<Values, Why> {
+    let name = fresh("hundred");
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(Driver::Thread.open(Connect::new(url)).await?);
+    }
+    if kind == Kind::Pool {
+        for member in 0..MEMBERS {
+            clients[0].pool(&name).add(format!("m-{member}")).await.map_err(said)?;
+        }
+    }
+    let begun = Instant::now();
+    let takers: Vec<_> = (0..TAKERS)
+        .map(|taker| {
+            let (locks, name) = (clients[taker % CLIENTS].clone(), name.clone());
+            tokio::spawn(async move {
+                let mut turns = 0_u32;
+                while begun.elapsed() < time {
+                    let guard = kind.ask(&locks, &name).await.map_err(said)?;
+                    // Half of them rest, the others are only in the way of nobody.
+                    if (taker as u32 + turns).is_multiple_of(2) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    guard.release().await.map_err(said)?;
+                    turns += 1;
+                }
+                Ok::<_, Why>(turns)
+            })
+        })
+        .collect();
+    let mut turns = 0;
+    for taker in takers {
+        turns += taker.await.map_err(said)??;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    for client in clients {
+        client.close().await;
+    }
+    Ok(vec![(MEASURES[0].name, f64::from(turns) / seconds)])
+}

@@ -1,0 +1,69 @@
+//! g: 10 000 locks that are held and renewed.
+
+use std::fs;
+use std::rc::Rc;
+
+use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use crate::stage::{Helper, Stage, Way, Why, asked_of, said};
+
+const MEASURES: &[Measure] = &[
+    measure("client", "% of a core"),
+    measure("server", "% of a core"),
+    measure("commands", "1/s"),
+];
+
+pub(super) fn work(stage: &Rc<Stage>) -> Work {
+    let seconds = stage.pick(10.0, 20.0);
+    let contestant = |way: Way| {
+        let stage = stage.clone();
+        Contestant::new(way.name(), Party::Ours, seconds + 1.5, move || run(&stage, way))
+    };
+    Work {
+        letter: "g",
+        title: "10 000 held locks, renewed",
+        about: "A process of its own holds 10 000 locks with the default lease of 30 s, which are renewed \
+                every 10 s. Counted is from when all are held, over a whole number of renewals of each: \
+                what the two processes spent of a core's time, as the kernel counts it.",
+        measures: MEASURES,
+        contestants: Way::BOTH.map(contestant).into(),
+        rounds_max: if stage.quick { 1 } else { 3 },
+        plot: Plot::Bars,
+    }
+}
+
+fn run(stage: &Stage, way: Way) -> Result<Values, Why> {
+    let time = stage.time(10.0, 20.0);
+    let server = way.builder()?.start().map_err(said)?;
+    let mut client = Helper::start("hold-many", &[&way.url(&server)])?;
+    if client.line()? != "held" {
+        return Err("the client could not take all".to_owned());
+    }
+    let pids = [client.0.id(), server.pid().ok_or("the server ended")?];
+    server.reset_stats();
+    let before = pids.map(spent_s);
+    std::thread::sleep(time);
+    let after = pids.map(spent_s);
+    let (commands, _) = asked_of(&server)?;
+    let mut values = Vec::new();
+    for (measure, (before, after)) in MEASURES.iter().zip(before.into_iter().zip(after)) {
+        values.push((measure.name, (after? - before?) / time.as_secs_f64() * 100.0));
+    }
+    values.push((MEASURES[2].name, commands / time.as_secs_f64()));
+    Ok(values)
+}
+
+/// What Linux counts in for programs, on all machines that we know.
+const TICKS_PER_S: f64 = 100.0;
+
+/// The processor's time of a process so far, in seconds.
+fn spent_s(pid: u32) -> Result<f64, Why> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(said)?;
+    let ticks = || {
+        // After the program's name, which may have anything in it.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
+        Some(ticks(11)? + ticks(12)?)
+    };
+    let ticks = ticks().ok_or("/proc says nothing")?;
+    Ok(ticks / TICKS_PER_S)
+}
