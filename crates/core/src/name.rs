@@ -1,5 +1,6 @@
 //! Names of locks and members, labels, and patterns over names. Parsed once, valid from then on.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,10 +30,16 @@ fn check(name: &str) -> Result<(), InvalidName> {
     if name.len() > limits::NAME_BYTES_MAX {
         return Err(InvalidName::TooLong(name.len()));
     }
-    match name.chars().find(|c| c.is_control()) {
+    match control(name) {
         Some(control) => Err(InvalidName::Control(control as u32)),
         None => Ok(()),
     }
+}
+
+/// The first control character in it. Most texts are plain, which is seen at a glance.
+fn control(text: &str) -> Option<char> {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_plain { None } else { text.chars().find(|c| c.is_control()) }
 }
 
 /// The name of a lock: 1 to 512 bytes without control characters.
@@ -113,11 +120,11 @@ as_text!(Member);
 pub struct InvalidLabel;
 
 /// What people see of a holder or a waiter: who it is, and why it wants the lock.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
-pub struct Label {
-    who: String,
-    why: String,
-}
+///
+/// Kept as one text, `who` and `why` parted by a line break, and `None` if both are empty. It is shared,
+/// since it goes from the request to the waiter to the holder.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Label(Option<Arc<str>>);
 
 impl Label {
     /// Checks a label: at most 256 bytes in all, no control characters.
@@ -125,34 +132,50 @@ impl Label {
     /// # Errors
     /// [`InvalidLabel`] if it is too long or could disturb a terminal.
     pub fn new(who: &str, why: &str) -> Result<Self, InvalidLabel> {
-        let fits = who.len() + why.len() <= limits::LABEL_BYTES_MAX;
-        let clean = !who.chars().chain(why.chars()).any(char::is_control);
-        if fits && clean {
-            Ok(Self { who: who.into(), why: why.into() })
-        } else {
-            Err(InvalidLabel)
+        // One that `who` has would be taken for the one in between, and be found in `why`.
+        Self::from_lines(&format!("{who}\n{why}"))
+    }
+
+    /// Reads what [`Self::lines`] gives.
+    pub(crate) fn from_lines(lines: &str) -> Result<Self, InvalidLabel> {
+        let (who, why) = lines.split_once('\n').ok_or(InvalidLabel)?;
+        if who.len() + why.len() > limits::LABEL_BYTES_MAX {
+            return Err(InvalidLabel);
         }
+        match (control(who), control(why)) {
+            (None, None) => Ok(Self((lines.len() > 1).then(|| lines.into()))),
+            _ => Err(InvalidLabel),
+        }
+    }
+
+    /// `who` and `why` in a line each.
+    pub(crate) fn lines(&self) -> &str {
+        self.0.as_deref().unwrap_or("\n")
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.lines().split_once('\n').unwrap_or_default()
     }
 
     /// Host, process and program, unless the user said otherwise.
     pub fn who(&self) -> &str {
-        &self.who
+        self.parts().0
     }
 
     /// Free text, empty if none was given.
     pub fn why(&self) -> &str {
-        &self.why
+        self.parts().1
     }
 
     /// How long it is.
     pub(crate) fn bytes(&self) -> usize {
-        self.who.len() + self.why.len()
+        self.lines().len() - 1
     }
 }
 
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.who.as_str(), self.why.as_str()) {
+        match self.parts() {
             ("", "") => f.write_str("(no label)"),
             (who, "") => f.write_str(who),
             ("", why) => write!(f, "({why})"),
@@ -161,16 +184,32 @@ impl fmt::Display for Label {
     }
 }
 
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Label").field("who", &self.who()).field("why", &self.why()).finish()
+    }
+}
+
+/// The stored form.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Label")]
+struct Parts<'a> {
+    #[serde(borrow)]
+    who: Cow<'a, str>,
+    #[serde(borrow)]
+    why: Cow<'a, str>,
+}
+
+impl Serialize for Label {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Parts { who: self.who().into(), why: self.why().into() }.serialize(serializer)
+    }
+}
+
 impl<'de> Deserialize<'de> for Label {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename = "Label")]
-        struct Raw {
-            who: String,
-            why: String,
-        }
-        let raw = Raw::deserialize(deserializer)?;
-        Self::new(&raw.who, &raw.why).map_err(serde::de::Error::custom)
+        let Parts { who, why } = Parts::deserialize(deserializer)?;
+        Self::new(&who, &why).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,11 +1,14 @@
 //! What programs have verified of this run of the server, each under a short id that goes with every
 //! request. After a restart nobody's id is known, and everybody has to verify anew.
 
-use std::collections::{HashMap, VecDeque};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use taketurns_core::wire::sha1_hex;
+
+use crate::sys::Word;
 
 /// How many are remembered. One that was dropped is bound again by whoever needs it.
 const MAX: usize = 1_024;
@@ -66,10 +69,24 @@ impl Binding {
     }
 }
 
-/// All that are known, the oldest first in `order`.
-#[derive(Debug, Default)]
+/// A binding that is known, with what is looked at in each request.
+pub(crate) struct Bound {
+    pub(crate) binding: Binding,
+    marker: OnceCell<Word<'static>>,
+}
+
+impl Bound {
+    /// Where the marker is, unless it is not to be looked at.
+    pub(crate) fn marker(&self) -> Option<&Word<'static>> {
+        let key = Some(&*self.binding.marker_key).filter(|key| !key.is_empty());
+        key.map(|key| self.marker.get_or_init(|| Word::new(key)))
+    }
+}
+
+/// All that are known, the oldest first in `order`. Few are, so that to compare costs less than to hash.
+#[derive(Default)]
 pub(crate) struct Bindings {
-    by_id: HashMap<String, Rc<Binding>>,
+    by_id: BTreeMap<Vec<u8>, Rc<Bound>>,
     order: VecDeque<String>,
 }
 
@@ -77,28 +94,30 @@ impl Bindings {
     /// Remembers one, and gives its id.
     pub(crate) fn add(&mut self, binding: Binding) -> String {
         let id = binding.id();
-        if self.by_id.insert(id.clone(), Rc::new(binding)).is_none() {
+        let bound = Bound { binding, marker: OnceCell::new() };
+        if self.by_id.insert(id.clone().into_bytes(), Rc::new(bound)).is_none() {
             self.order.push_back(id.clone());
         }
         if self.order.len() > MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.by_id.remove(&oldest);
+            self.by_id.remove(oldest.as_bytes());
         }
         id
     }
 
-    pub(crate) fn get(&self, id: &[u8]) -> Option<Rc<Binding>> {
-        self.by_id.get(std::str::from_utf8(id).ok()?).cloned()
+    pub(crate) fn get(&self, id: &[u8]) -> Option<Rc<Bound>> {
+        self.by_id.get(id).cloned()
     }
 
     /// Is this of a program that found no marker, where another has verified one in this run?
     pub(crate) fn misses_a_marker(&self, binding: &Binding) -> bool {
-        let was_here =
-            |other: &Rc<Binding>| other.marker_key == binding.marker_key && !other.mark.is_empty();
+        let was_here = |Bound { binding: other, .. }: &Bound| {
+            other.marker_key == binding.marker_key && !other.mark.is_empty()
+        };
         !binding.marker_key.is_empty()
             && binding.mark.is_empty()
-            && self.by_id.values().any(was_here)
+            && self.by_id.values().any(|bound| was_here(bound))
     }
 
     pub(crate) fn len(&self) -> usize {

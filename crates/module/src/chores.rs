@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use taketurns_core::{ClientId, Request, limits};
+use taketurns_core::{ClientId, Request, limits, wire};
 
 use crate::blocked::Outcome;
 use crate::clock;
@@ -13,7 +13,6 @@ use crate::problem::Problem;
 use crate::record::Record;
 use crate::site::Site;
 use crate::sys::{Ctx, Word};
-use crate::words;
 use crate::world::{Chore, Job, world};
 
 /// So many locks are looked after at a time, and the server's clients in between.
@@ -43,7 +42,7 @@ fn configuration(args: &[&[u8]]) -> Result<Option<u64>, String> {
     match lower[..] {
         [] | [b"failover", b"immediate"] => Ok(None),
         [b"failover", b"quarantine", b"max-lease", seconds] => {
-            let ms = words::number(seconds).and_then(|seconds| seconds.checked_mul(1_000));
+            let ms = wire::number(seconds).and_then(|seconds| seconds.checked_mul(1_000));
             ms.filter(|ms| limits::is_lease(*ms)).map(Some).ok_or_else(|| {
                 let max = limits::LEASE_MS_MAX / 1_000;
                 format!("max-lease takes seconds from 1 to {max}")

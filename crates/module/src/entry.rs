@@ -9,7 +9,6 @@ use taketurns_core::{Now, Request};
 
 /// One change, to be repeated elsewhere.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, and nearly all are steps")]
 pub(crate) enum Entry<'a> {
     /// A step of the lock.
     Step {

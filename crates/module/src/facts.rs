@@ -47,12 +47,27 @@ impl Flags {
 }
 
 /// As many words as most commands have.
-pub(crate) const FEW: usize = 12;
+const FEW: usize = 12;
 
 /// Words of a command.
 pub(crate) enum Words<'a> {
     Few([&'a [u8]; FEW], usize),
     Many(Vec<&'a [u8]>),
+}
+
+impl<'a> FromIterator<&'a [u8]> for Words<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(words: I) -> Self {
+        let (mut few, mut len) = ([&[][..]; FEW], 0);
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            if len == FEW {
+                return Words::Many(few.into_iter().chain([word]).chain(words).collect());
+            }
+            few[len] = word;
+            len += 1;
+        }
+        Words::Few(few, len)
+    }
 }
 
 impl<'a> Deref for Words<'a> {

@@ -121,7 +121,7 @@ impl<'a> Site<'a> {
         let Wake { client, owner, event } = wake;
         if client.is_program() {
             let message = world(|world| wire::seal(owner, &world.run, &event));
-            let channel = format!("{}{client}", self.record().channel());
+            let channel = [self.record().channel(), &wire::client_text(client)].concat();
             self.ctx.publish(&channel, &message);
             return None;
         }

@@ -21,7 +21,7 @@ use redis_module::raw as rm;
 use crate::blocked::{self, Outcome};
 use crate::commands::{self, COMMANDS, Command};
 use crate::entry::Entry;
-use crate::facts::{FEW, Flags, Words};
+use crate::facts::{Flags, Words};
 use crate::record::{self, Record};
 use crate::{chores, info};
 
@@ -122,16 +122,13 @@ impl<'a> Args<'a> {
     }
 
     /// All from this one on.
-    pub(crate) fn from(self, at: usize) -> Words<'a> {
-        let len = self.len().saturating_sub(at);
-        let mut few = [&[][..]; FEW];
-        if len > FEW {
-            return Words::Many((at..self.len()).map(|at| self.get(at)).collect());
-        }
-        for (word, at) in few.iter_mut().zip(at..self.len()) {
-            *word = self.get(at);
-        }
-        Words::Few(few, len)
+    pub(crate) fn from(self, at: usize) -> impl Iterator<Item = &'a [u8]> {
+        (at..self.len()).map(move |at| self.get(at))
+    }
+
+    /// All from this one on, at hand.
+    pub(crate) fn all_from(self, at: usize) -> Words<'a> {
+        self.from(at).collect()
     }
 }
 
@@ -482,7 +479,7 @@ pub(crate) extern "C" fn RedisModule_OnLoad(
         return rm::REDISMODULE_ERR as c_int;
     }
     let ctx = Ctx { raw };
-    let loaded = guarded(|| load(&ctx, &Args(args(argv, argc, 0)).from(0)));
+    let loaded = guarded(|| load(&ctx, &Args(args(argv, argc, 0)).all_from(0)));
     match loaded {
         Some(Ok(())) => rm::REDISMODULE_OK as c_int,
         Some(Err(why)) => {

@@ -1,6 +1,7 @@
 //! The words of the commands, read. Nothing here depends on the lock: what is wrong with a command
 //! is said whether the lock is held or not.
 
+use taketurns_core::wire::number;
 use taketurns_core::{Ask, Label, Member, Token, limits};
 
 use crate::problem::Problem;
@@ -160,16 +161,6 @@ fn permits(take: &[u8], of: &[u8]) -> Read<Ask> {
         let max = limits::PERMITS_MAX;
         Problem::say(format!("ERR PERMITS takes how many and of how many, from 1 to {max}"))
     })
-}
-
-/// Digits alone: no sign, no space.
-pub(crate) fn number(word: &[u8]) -> Option<u64> {
-    let digit = |number: u64, byte: u8| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    };
-    let (first, rest) = word.split_first()?;
-    rest.iter().try_fold(digit(0, *first)?, |number, byte| digit(number, *byte))
 }
 
 /// An option in capitals, filled up to the length of the longest; blank if it is none.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use taketurns::simulation::{Machine, sleep};
 use taketurns::{Acquire, Connect, Error, Guard, Handle, Locks};
-use taketurns_history::{Ask, Event, Guarantee, Kind, Lock, What};
+use taketurns_history::{Ask, Event, Kind, Lock, What};
 use tokio::sync::oneshot;
 
 use crate::dice::Dice;
@@ -112,7 +112,12 @@ impl Life {
         let (acquire, ask) = asked(locks, kept, dice);
         let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
-        let acquire = acquire.lease(lease).why(op.to_string());
+        let mut acquire = acquire.lease(lease).why(op.to_string());
+        if ask == Ask::Mutex && self.plan.local_turns > 1 && dice.chance(800) {
+            // Those who share turns have to agree on the lease.
+            let lease = Duration::from_millis(self.plan.max_lease_ms);
+            acquire = acquire.lease(lease).local_turns(self.plan.local_turns);
+        }
         // Either while it waits, or while the first messages are under way.
         let [long_us, short_us] = [2_000 * self.plan.waiter_lease_ms, 6 * self.plan.delay_us];
         let most_us = if dice.chance(500) { long_us } else { short_us };
@@ -200,7 +205,7 @@ impl Life {
                 }
             }
             if dice.chance(self.plan.breaks_now) {
-                let excuses = vec![Guarantee::G1, Guarantee::G5];
+                let excuses = self.plan.not_promised_to_the_unaware();
                 let (kind, on) = ("break --now".to_owned(), guard.name().to_string());
                 self.log.note(What::Fault { kind: kind.clone(), on: on.clone(), excuses });
                 let _ = locks.break_lock(guard.name().as_str()).at_once().await;

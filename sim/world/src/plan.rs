@@ -1,6 +1,6 @@
 //! What a seed means: who there is, what they do, and what goes wrong.
 
-use taketurns_history::{Kind, Lock};
+use taketurns_history::{Guarantee, Kind, Lock};
 
 use crate::dice::Dice;
 
@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) breaks_now: u64,
     pub(crate) drops: u64,
     pub(crate) handles: u64,
+    /// Of so many turns in a row, all but the first are handed on without the store; 1 for none.
+    pub(crate) local_turns: u32,
     pub(crate) faults_until_us: u64,
 }
 
@@ -119,6 +121,7 @@ impl Plan {
             breaks_now: 0,
             drops: dice.between(0, 300),
             handles: dice.maybe(150),
+            local_turns: 1,
             faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
         };
         if let Keepers::Quorum(_) = keepers {
@@ -137,12 +140,26 @@ impl Plan {
             }
             _ => plan.storm(&mut dice),
         }
+        if !matches!(keepers, Keepers::Quorum(_)) && dice.chance(400) {
+            plan.local_turns = dice.between(2, 5) as u32;
+            plan.tasks += 2;
+        }
         plan
     }
 
     /// Places are refreshed that often.
     pub(crate) fn third_us(&self) -> u64 {
         self.waiter_lease_ms * 1_000 / 3
+    }
+
+    /// What is not promised when a lock is taken from a holder that does not know of it. Until it does, it
+    /// hands on turns with the tokens that it has.
+    pub(crate) fn not_promised_to_the_unaware(&self) -> Vec<Guarantee> {
+        let mut not_promised = vec![Guarantee::G1, Guarantee::G5];
+        if self.local_turns > 1 {
+            not_promised.push(Guarantee::G2);
+        }
+        not_promised
     }
 
     /// Many who want little, and often think better of it.
@@ -233,6 +250,7 @@ impl Plan {
         less(|plan| plan.breaks_now = 0);
         less(|plan| plan.drops = 0);
         less(|plan| plan.handles = 0);
+        less(|plan| plan.local_turns = 1);
         less(|plan| plan.offset_ms = 0);
         less(|plan| plan.drift = 0);
         plans.retain(|plan| plan != self);

@@ -114,7 +114,8 @@ impl World {
                 // yet counts on too much of the next one too.
                 let alive = self.hosts.iter().filter(|host| !host.is_dead());
                 self.unaware.extend(alive.map(|host| (node, host.number)));
-                self.fault(SET_FORWARD, on, vec![Guarantee::G1, Guarantee::G5]);
+                let excuses = self.plan.not_promised_to_the_unaware();
+                self.fault(SET_FORWARD, on, excuses);
             }
             Fault::Pause { host, for_us } => {
                 if !self.hosts[host].is_dead() {

@@ -10,39 +10,74 @@
 //! What is read is checked: whoever may write to a server may have written anything. An owner is a
 //! secret, and goes out only from whoever has it: all else names it by a hash.
 
+mod digits;
 mod reply;
 mod request;
 mod wake;
 
-use std::fmt;
-use std::str::FromStr;
+use digits::{hex, push_hex, push_number};
 
-pub use reply::{Answered, decode, encode};
+pub use digits::number;
+pub use reply::{Answered, decode, encode, encode_to};
 pub use request::{Verb, decode_request, encode_request};
 pub use wake::{Sealed, seal};
 
-use crate::{Ask, Grant, Kind, Member, Owner, Refusal, Token, Vote};
+use crate::{Ask, ClientId, Grant, Kind, Member, Owner, Refusal, Token, Vote};
 
 /// The hash of the wire, in hexadecimal digits.
 pub fn sha1_hex(text: impl AsRef<[u8]>) -> String {
-    sha1_smol::Sha1::from(text.as_ref()).digest().to_string()
+    into_text(hex_of(&sha1(&[text.as_ref()])))
+}
+
+/// The hash of all these, one behind the other.
+fn sha1(parts: &[&[u8]]) -> [u8; 20] {
+    let mut hash = sha1_smol::Sha1::new();
+    parts.iter().for_each(|part| hash.update(part));
+    hash.digest().bytes()
+}
+
+fn hex_of(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(2 * bytes.len());
+    push_hex(&mut text, bytes);
+    text
 }
 
 /// An owner as its holder sends it.
 pub fn owner_text(owner: Owner) -> String {
-    format!("{:032x}", owner.expose())
+    into_text(owner_word(owner))
+}
+
+fn owner_word(owner: Owner) -> Vec<u8> {
+    hex_of(&owner.expose().to_be_bytes())
+}
+
+/// A client as all name it.
+pub fn client_text(client: ClientId) -> String {
+    into_text(client_word(client))
+}
+
+fn client_word(client: ClientId) -> Vec<u8> {
+    hex_of(&client.bits().to_be_bytes())
 }
 
 /// Reads what [`owner_text`] wrote.
 pub fn owner(text: &str) -> Option<Owner> {
-    (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok().map(Owner::from_bits))?
+    read_owner(text.as_bytes())
+}
+
+fn read_owner(word: &[u8]) -> Option<Owner> {
+    let (high, low) = word.split_at_checked(16).filter(|_| word.len() == 32)?;
+    Some(Owner::from_bits(u128::from(hex(high)?) << 64 | u128::from(hex(low)?)))
+}
+
+/// What we write is text: of ourselves we write digits and letters, and names are text already.
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// By what all others name an owner: a hash, since it is a secret.
 pub fn public_id(owner: Owner) -> String {
-    let mut id = sha1_hex(owner_text(owner));
-    id.truncate(16);
-    id
+    into_text(hex_of(&sha1(&[&owner_word(owner)])[..8]))
 }
 
 /// Reads a kind.
@@ -109,13 +144,13 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    fn number<T: FromStr>(&mut self) -> Option<T> {
-        self.word()?.parse().ok()
+    fn number<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        T::try_from(number(self.word()?.as_bytes())?).ok()
     }
 
     /// A number, or `-` for none.
     fn maybe(&mut self) -> Option<Option<u64>> {
-        maybe(self.word()?)
+        maybe(self.word()?.as_bytes())
     }
 
     /// Token, deadline, and a member's name if there is one. A vote's token is followed by its number and
@@ -127,11 +162,12 @@ impl<'a> Words<'a> {
             Some((token, vote)) => {
                 let inquired = vote.strip_suffix('!');
                 let (number, ticket) = inquired.unwrap_or(vote).split_once('/')?;
-                let (number, ticket) = (number.parse().ok()?, ticket.parse().ok()?);
+                let (number, ticket) =
+                    (self::number(number.as_bytes())?, self::number(ticket.as_bytes())?);
                 (token, Some(Vote { number, ticket, inquired: inquired.is_some() }))
             }
         };
-        let token = Some(Token::from_raw(token.parse().ok()?));
+        let token = Some(Token::from_raw(self::number(token.as_bytes())?));
         let deadline_ms = self.number()?;
         let member = match self.0 {
             "" => None,
@@ -155,46 +191,61 @@ impl<'a> Words<'a> {
     }
 }
 
-fn maybe<T: FromStr>(word: &str) -> Option<Option<T>> {
+fn maybe(word: &[u8]) -> Option<Option<u64>> {
     match word {
-        "-" => Some(None),
-        word => word.parse().ok().map(Some),
+        b"-" => Some(None),
+        word => number(word).map(Some),
     }
 }
 
 /// A number, or `-` for none.
-struct Maybe<T>(Option<T>);
-
-impl<T: fmt::Display> fmt::Display for Maybe<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(value) => value.fmt(f),
-            None => f.write_str("-"),
-        }
+fn push_maybe(text: &mut Vec<u8>, number: Option<u64>) {
+    match number {
+        Some(number) => push_number(text, number),
+        None => text.push(b'-'),
     }
 }
 
-fn write_grant(text: &mut String, grant: &Grant) -> fmt::Result {
-    use fmt::Write;
-    let token = grant.token.unwrap_or_default();
-    write!(text, "{token}")?;
+/// Numbers, with a space before each.
+fn push_numbers(text: &mut Vec<u8>, numbers: &[Option<u64>]) {
+    for number in numbers {
+        text.push(b' ');
+        push_maybe(text, *number);
+    }
+}
+
+fn push_grant(text: &mut Vec<u8>, grant: &Grant) {
+    push_number(text, grant.token.unwrap_or_default().raw());
     if let Some(Vote { number, ticket, inquired }) = grant.vote {
-        write!(text, "/{number}/{ticket}{}", if inquired { "!" } else { "" })?;
+        text.push(b'/');
+        push_number(text, number);
+        text.push(b'/');
+        push_number(text, ticket);
+        text.extend(inquired.then_some(b'!'));
     }
-    write!(text, " {} ", grant.deadline_ms)?;
-    grant.member.as_ref().map_or(Ok(()), |member| text.write_str(member.as_str()))
+    text.push(b' ');
+    push_number(text, grant.deadline_ms);
+    text.push(b' ');
+    if let Some(member) = &grant.member {
+        text.extend_from_slice(member.as_str().as_bytes());
+    }
 }
 
-fn write_refusal(text: &mut String, refusal: Refusal) -> fmt::Result {
-    use fmt::Write;
+fn push_refusal(text: &mut Vec<u8>, refusal: Refusal) {
+    let word: &[u8] = match refusal {
+        Refusal::KindMismatch(_) => b"kind ",
+        Refusal::QueueFull => b"full",
+        Refusal::PoolFull => b"pool",
+        Refusal::TooLate => b"late",
+        Refusal::Cancelled => b"cancelled",
+        Refusal::InvalidLease => b"lease",
+        Refusal::InvalidPermits => b"permits",
+        Refusal::Quarantined { .. } => b"quarantined ",
+    };
+    text.extend_from_slice(word);
     match refusal {
-        Refusal::KindMismatch(kind) => write!(text, "kind {}", kind_text(kind)),
-        Refusal::QueueFull => text.write_str("full"),
-        Refusal::PoolFull => text.write_str("pool"),
-        Refusal::TooLate => text.write_str("late"),
-        Refusal::Cancelled => text.write_str("cancelled"),
-        Refusal::InvalidLease => text.write_str("lease"),
-        Refusal::InvalidPermits => text.write_str("permits"),
-        Refusal::Quarantined { until_ms } => write!(text, "quarantined {until_ms}"),
+        Refusal::KindMismatch(kind) => text.extend_from_slice(kind_text(kind).as_bytes()),
+        Refusal::Quarantined { until_ms } => push_number(text, until_ms),
+        _ => {}
     }
 }

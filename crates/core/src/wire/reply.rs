@@ -1,8 +1,6 @@
 //! Replies as text.
 
-use std::fmt::{self, Write};
-
-use super::{Maybe, Words, public_id, write_grant, write_refusal};
+use super::{Words, into_text, public_id, push_grant, push_number, push_numbers, push_refusal};
 use crate::{Grant, Owner, Place, Reply};
 
 /// A reply, taken apart.
@@ -70,47 +68,56 @@ fn told(lines: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Vec<(Ow
 
 /// Writes a reply.
 pub fn encode(answered: &Answered) -> String {
-    let mut text = String::with_capacity(64);
-    // Writing to a string never fails.
-    let _ = write_answered(&mut text, answered);
-    text
+    let mut text = Vec::with_capacity(64);
+    encode_to(&mut text, answered);
+    into_text(text)
 }
 
-fn write_answered(text: &mut String, answered: &Answered) -> fmt::Result {
-    write!(text, "{} {} ", answered.now_ms, u8::from(answered.more))?;
+/// Writes a reply, at the end of what is there.
+pub fn encode_to(text: &mut Vec<u8>, answered: &Answered) {
+    push_number(text, answered.now_ms);
+    text.extend_from_slice(if answered.more { b" 1 " } else { b" 0 " });
     match &answered.reply {
         Reply::Granted(grant) => {
-            text.write_str("G ")?;
-            write_grant(text, grant)
+            text.extend_from_slice(b"G ");
+            push_grant(text, grant);
         }
         Reply::Renewed(grant) => {
-            text.write_str("N ")?;
-            write_grant(text, grant)
+            text.extend_from_slice(b"N ");
+            push_grant(text, grant);
         }
         Reply::Queued(Place { number, front, recheck_ms, quarantined_until_ms }) => {
-            let (recheck, until) = (Maybe(*recheck_ms), Maybe(*quarantined_until_ms));
-            write!(text, "Q {number} {front} {recheck} {until}")
+            text.push(b'Q');
+            let numbers = [Some(*number), Some(*front), *recheck_ms, *quarantined_until_ms];
+            push_numbers(text, &numbers);
         }
         Reply::Refreshed { waiting, front, recheck_ms, quarantined_until_ms, granted } => {
-            let (recheck, until) = (Maybe(*recheck_ms), Maybe(*quarantined_until_ms));
-            write!(text, "F {waiting} {front} {recheck} {until}")?;
+            text.push(b'F');
+            let waiting = Some(u64::from(*waiting));
+            push_numbers(text, &[waiting, Some(*front), *recheck_ms, *quarantined_until_ms]);
             for (owner, grant) in granted {
-                write!(text, "\n{} G ", public_id(*owner))?;
-                write_grant(text, grant)?;
+                text.push(b'\n');
+                text.extend_from_slice(public_id(*owner).as_bytes());
+                text.extend_from_slice(b" G ");
+                push_grant(text, grant);
             }
-            Ok(())
         }
-        Reply::Busy => text.write_str("B"),
-        Reply::Revoked => text.write_str("V"),
-        Reply::Released => text.write_str("R"),
-        Reply::Left => text.write_str("L"),
-        Reply::NotHeld => text.write_str("H"),
-        Reply::Broken(count) => write!(text, "K {count}"),
-        Reply::Changed(changed) => write!(text, "C {}", u8::from(*changed)),
-        Reply::Done => text.write_str("D"),
+        Reply::Busy => text.push(b'B'),
+        Reply::Revoked => text.push(b'V'),
+        Reply::Released => text.push(b'R'),
+        Reply::Left => text.push(b'L'),
+        Reply::NotHeld => text.push(b'H'),
+        Reply::Broken(count) => {
+            text.push(b'K');
+            push_numbers(text, &[Some((*count).into())]);
+        }
+        Reply::Changed(changed) => {
+            text.extend_from_slice(if *changed { b"C 1" } else { b"C 0" });
+        }
+        Reply::Done => text.push(b'D'),
         Reply::Refused(refusal) => {
-            text.write_str("X ")?;
-            write_refusal(text, *refusal)
+            text.extend_from_slice(b"X ");
+            push_refusal(text, *refusal);
         }
     }
 }

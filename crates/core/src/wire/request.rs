@@ -1,8 +1,8 @@
 //! Requests as a verb and its arguments.
 
-use std::str::FromStr;
-
-use super::{Maybe, Words, ask, ask_text, maybe, owner, owner_text};
+use super::{
+    Words, ask, ask_text, client_word, hex, maybe, owner_word, push_maybe, push_numbers, read_owner,
+};
 use crate::{Acquire, Ballot, ClientId, Label, Member, Request, Token, WriteBack};
 
 /// What is to be done: a kind of request, or a look.
@@ -63,46 +63,64 @@ impl Verb {
 
 /// How a request is sent.
 pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
-    let (verb, args): (Verb, Vec<String>) = match request {
+    match request {
         Request::Acquire(acquire) => (Verb::Acquire, encode_acquire(acquire)),
         Request::Refresh { client, waiter_lease_ms } => {
-            (Verb::Refresh, vec![client.to_string(), waiter_lease_ms.to_string()])
+            (Verb::Refresh, vec![client_word(*client), number_word(*waiter_lease_ms)])
         }
         Request::Renew { owner, client, lease_ms, write_back } => {
-            let mut args = vec![owner_text(*owner), client.to_string(), lease_ms.to_string()];
-            let words = |WriteBack { number, token }: &WriteBack| format!("{number} {token}");
-            args.extend(write_back.as_ref().map(words));
+            let mut args = vec![owner_word(*owner), client_word(*client), number_word(*lease_ms)];
+            args.extend(
+                write_back.map(|WriteBack { number, token }| numbers_word(number, &[Some(token)])),
+            );
             (Verb::Renew, args)
         }
         Request::Release { owner, bury_until_ms } => {
-            (Verb::Release, vec![owner_text(*owner), bury_until_ms.to_string()])
+            (Verb::Release, vec![owner_word(*owner), number_word(*bury_until_ms)])
         }
         Request::Break { token, at_once } => {
-            (Verb::Break, vec![Maybe(*token).to_string(), u8::from(*at_once).to_string()])
+            let token = maybe_word(token.map(Token::raw));
+            (Verb::Break, vec![token, number_word((*at_once).into())])
         }
-        Request::ClientGone { client } => (Verb::ClientGone, vec![client.to_string()]),
-        Request::Resize { permits } => (Verb::Resize, vec![permits.to_string()]),
-        Request::PoolAdd { member } => (Verb::PoolAdd, vec![member.to_string()]),
-        Request::PoolRemove { member } => (Verb::PoolRemove, vec![member.to_string()]),
+        Request::ClientGone { client } => (Verb::ClientGone, vec![client_word(*client)]),
+        Request::Resize { permits } => (Verb::Resize, vec![number_word((*permits).into())]),
+        Request::PoolAdd { member } => (Verb::PoolAdd, vec![member.as_str().into()]),
+        Request::PoolRemove { member } => (Verb::PoolRemove, vec![member.as_str().into()]),
         Request::Tick => (Verb::Tick, Vec::new()),
-    };
-    (verb, args.into_iter().map(String::into_bytes).collect())
+    }
 }
 
-fn encode_acquire(acquire: &Acquire) -> Vec<String> {
-    let mut args = vec![
-        owner_text(acquire.owner),
-        acquire.client.to_string(),
-        ask_text(&acquire.ask),
-        acquire.lease_ms.to_string(),
-        Maybe(acquire.waiter_lease_ms).to_string(),
-        acquire.not_after_ms.to_string(),
-        format!("{}\n{}", acquire.label.who(), acquire.label.why()),
-    ];
-    args.extend(acquire.ballot.map(|Ballot { hint, ticket, yields }| {
-        format!("{hint} {} {}", Maybe(ticket), Maybe(yields))
-    }));
+fn encode_acquire(acquire: &Acquire) -> Vec<Vec<u8>> {
+    let mut args = Vec::with_capacity(8);
+    args.extend([
+        owner_word(acquire.owner),
+        client_word(acquire.client),
+        ask_text(&acquire.ask).into_bytes(),
+        number_word(acquire.lease_ms),
+        maybe_word(acquire.waiter_lease_ms),
+        number_word(acquire.not_after_ms),
+        acquire.label.lines().into(),
+    ]);
+    args.extend(
+        acquire.ballot.map(|Ballot { hint, ticket, yields }| numbers_word(hint, &[ticket, yields])),
+    );
     args
+}
+
+fn number_word(number: u64) -> Vec<u8> {
+    maybe_word(Some(number))
+}
+
+fn maybe_word(number: Option<u64>) -> Vec<u8> {
+    let mut word = Vec::with_capacity(20);
+    push_maybe(&mut word, number);
+    word
+}
+
+fn numbers_word(first: u64, rest: &[Option<u64>]) -> Vec<u8> {
+    let mut word = number_word(first);
+    push_numbers(&mut word, rest);
+    word
 }
 
 /// Reads a request. `None` if it makes no sense, or is no request but a look.
@@ -110,34 +128,31 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
     Some(match (verb, args) {
         (
             Verb::Acquire,
-            &[owner_, client_, ask_, lease, waiter_lease, not_after, label, ref rest @ ..],
-        ) => {
-            let (who, why) = text(label)?.split_once('\n')?;
-            Request::Acquire(Acquire {
-                owner: owner(text(owner_)?)?,
-                client: client(client_)?,
-                ask: ask(text(ask_)?)?,
-                lease_ms: number(lease)?,
-                waiter_lease_ms: maybe(text(waiter_lease)?)?,
-                not_after_ms: number(not_after)?,
-                ballot: optional(rest, ballot)?,
-                label: Label::new(who, why).ok()?,
-            })
-        }
+            &[owner, client_, ask_, lease, waiter_lease, not_after, label, ref rest @ ..],
+        ) => Request::Acquire(Acquire {
+            owner: read_owner(owner)?,
+            client: client(client_)?,
+            ask: ask(text(ask_)?)?,
+            lease_ms: number(lease)?,
+            waiter_lease_ms: maybe(waiter_lease)?,
+            not_after_ms: number(not_after)?,
+            ballot: optional(rest, ballot)?,
+            label: Label::from_lines(text(label)?).ok()?,
+        }),
         (Verb::Refresh, &[client_, waiter_lease]) => {
             Request::Refresh { client: client(client_)?, waiter_lease_ms: number(waiter_lease)? }
         }
-        (Verb::Renew, &[owner_, client_, lease, ref rest @ ..]) => Request::Renew {
-            owner: owner(text(owner_)?)?,
+        (Verb::Renew, &[owner, client_, lease, ref rest @ ..]) => Request::Renew {
+            owner: read_owner(owner)?,
             client: client(client_)?,
             lease_ms: number(lease)?,
             write_back: optional(rest, write_back)?,
         },
-        (Verb::Release, &[owner_, bury]) => {
-            Request::Release { owner: owner(text(owner_)?)?, bury_until_ms: number(bury)? }
+        (Verb::Release, &[owner, bury]) => {
+            Request::Release { owner: read_owner(owner)?, bury_until_ms: number(bury)? }
         }
         (Verb::Break, &[token, at_once]) => Request::Break {
-            token: maybe(text(token)?)?.map(Token::from_raw),
+            token: maybe(token)?.map(Token::from_raw),
             at_once: number::<u8>(at_once)? != 0,
         },
         (Verb::ClientGone, &[client_]) => Request::ClientGone { client: client(client_)? },
@@ -153,13 +168,12 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-fn number<T: FromStr>(bytes: &[u8]) -> Option<T> {
-    text(bytes)?.parse().ok()
+fn number<T: TryFrom<u64>>(word: &[u8]) -> Option<T> {
+    T::try_from(super::number(word)?).ok()
 }
 
-fn client(bytes: &[u8]) -> Option<ClientId> {
-    let text = text(bytes).filter(|text| text.len() == 16)?;
-    u64::from_str_radix(text, 16).ok().map(ClientId::from_bits)
+fn client(word: &[u8]) -> Option<ClientId> {
+    hex(word).filter(|_| word.len() == 16).map(ClientId::from_bits)
 }
 
 fn member(bytes: &[u8]) -> Option<Member> {

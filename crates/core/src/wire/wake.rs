@@ -1,8 +1,8 @@
 //! Wake-ups as text, sealed with the secret of the owner whom they are for.
 
-use std::fmt::Write;
-
-use super::{Words, owner_text, public_id, sha1_hex, write_grant, write_refusal};
+use super::{
+    Words, hex_of, into_text, owner_word, public_id, push_grant, push_number, push_refusal, sha1,
+};
 use crate::{Owner, WakeEvent};
 
 /// A wake-up whose seal has yet to be checked.
@@ -28,7 +28,7 @@ impl<'a> Sealed<'a> {
 
     /// What it says, if it was made by somebody who knows the owner's secret.
     pub fn open(&self, owner: Owner) -> Option<WakeEvent> {
-        if sha1_hex(owner_text(owner) + self.body) != self.seal {
+        if seal_of(owner, self.body.as_bytes()) != self.seal.as_bytes() {
             return None;
         }
         let mut words = Words(self.event);
@@ -45,19 +45,29 @@ impl<'a> Sealed<'a> {
 /// The message of a wake-up, sent in this run of a server.
 pub fn seal(owner: Owner, run: &str, event: &WakeEvent) -> String {
     let run = run.get(..16).unwrap_or(run);
-    let mut body = format!("{} {run} ", public_id(owner));
-    // Writing to a string never fails.
-    let _ = match event {
+    let mut body = Vec::with_capacity(96);
+    for word in [&public_id(owner), run] {
+        body.extend_from_slice(word.as_bytes());
+        body.push(b' ');
+    }
+    match event {
         WakeEvent::Granted(grant) => {
-            body.push_str("G ");
-            write_grant(&mut body, grant)
+            body.extend_from_slice(b"G ");
+            push_grant(&mut body, grant);
         }
-        WakeEvent::Revoked => body.write_str("V"),
-        WakeEvent::Inquired { number } => write!(body, "I {number}"),
+        WakeEvent::Revoked => body.push(b'V'),
+        WakeEvent::Inquired { number } => {
+            body.extend_from_slice(b"I ");
+            push_number(&mut body, *number);
+        }
         WakeEvent::Refused(refusal) => {
-            body.push_str("X ");
-            write_refusal(&mut body, *refusal)
+            body.extend_from_slice(b"X ");
+            push_refusal(&mut body, *refusal);
         }
-    };
-    format!("{} {body}", sha1_hex(owner_text(owner) + &body))
+    }
+    into_text([&*seal_of(owner, &body), b" ", &body].concat())
+}
+
+fn seal_of(owner: Owner, body: &[u8]) -> Vec<u8> {
+    hex_of(&sha1(&[&owner_word(owner), body]))
 }

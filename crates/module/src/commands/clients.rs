@@ -16,7 +16,7 @@ fn max_lease_ms() -> u64 {
 }
 
 pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
-    let words = words::acquire(&args.from(1), max_lease_ms())?;
+    let words = words::acquire(&args.all_from(1), max_lease_ms())?;
     writable()?;
     if words.bound && ctx.flags().is_script() {
         return Err(Problem::BOUND_IN_SCRIPT);
@@ -104,7 +104,7 @@ pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> Done {
 pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
     // Before anything can be found wrong with the command.
     ctx.redact(1);
-    let (secret, lease_ms) = words::renew(&args.from(1), max_lease_ms())?;
+    let (secret, lease_ms) = words::renew(&args.all_from(1), max_lease_ms())?;
     let owner = secret::owner(secret);
     // Whoever keeps it goes on to: one that is bound to a connection stays so.
     let renew = |site: &mut Site<'_>| {
@@ -136,7 +136,7 @@ pub(super) fn check(ctx: &Ctx, args: Args<'_>) -> Done {
 }
 
 pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> Done {
-    let waiters_max = words::show(&args.from(1))?;
+    let waiters_max = words::show(&args.all_from(1))?;
     let name = args.word(0);
     let mut key = ctx.look(&name);
     let until_ms = world(|world| world.until_ms);
@@ -156,11 +156,11 @@ pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> Done {
 }
 
 pub(super) fn list(ctx: &Ctx, args: Args<'_>) -> Done {
-    show::list(ctx, &words::list(&args.from(0))?)
+    show::list(ctx, &words::list(&args.all_from(0))?)
 }
 
 pub(super) fn break_(ctx: &Ctx, args: Args<'_>) -> Done {
-    let (token, at_once) = words::break_(&args.from(1))?;
+    let (token, at_once) = words::break_(&args.all_from(1))?;
     writable()?;
     may_break(ctx, args.get(0))?;
     let name = args.word(0);
@@ -177,8 +177,7 @@ pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
         b"REM" => false,
         _ => return Err(Problem::SYNTAX),
     };
-    let members =
-        args.from(2).iter().map(|word| words::member(word)).collect::<Result<Vec<_>, _>>()?;
+    let members = args.from(2).map(words::member).collect::<Result<Vec<_>, _>>()?;
     writable()?;
     if adds {
         room(ctx)?;

@@ -1,22 +1,25 @@
 //! For programs that wait by themselves and have verified the server, and for those who repeat what
 //! it did.
 
+use std::cell::RefCell;
+
 use serde::Serialize;
 use taketurns_core::wire::{self, Answered, Verb};
 use taketurns_core::{ClientId, Request, View};
 
 use super::{Done, left_ms, may_break, room, writable};
 use crate::binding::Binding;
+use crate::clock;
 use crate::entry::Entry;
+use crate::facts::Words;
 use crate::problem::Problem;
 use crate::record::By;
 use crate::site::{self, Site};
-use crate::sys::{Args, Ctx, Holds, Word};
+use crate::sys::{Args, Ctx, Holds};
 use crate::world::world;
-use crate::{clock, words};
 
 pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
-    let binding = Binding::parse(&args.from(0)).ok_or(Problem::SYNTAX)?;
+    let binding = Binding::parse(&args.all_from(0)).ok_or(Problem::SYNTAX)?;
     if world(|world| world.run != binding.run) {
         return Err(Problem::UNVERIFIED);
     }
@@ -33,23 +36,23 @@ pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
     Ok(())
 }
 
-/// `FENCELOCK.DO key binding verb …`.
+/// `FENCELOCK.DO key binding verb arguments`.
 pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
     // An owner, if it is anything secret; before anything can be found wrong with the request.
     if args.len() > 3 {
         ctx.redact(3);
     }
-    let binding = world(|world| world.bindings.get(args.get(1))).ok_or(Problem::UNVERIFIED)?;
-    if !binding.marker_key.is_empty() {
-        let marker = Word::new(&binding.marker_key);
-        if !ctx.look(&marker).is_text(binding.mark.as_bytes()) {
-            return Err(Problem::MARKER_CHANGED);
-        }
+    let bound = world(|world| world.bindings.get(args.get(1))).ok_or(Problem::UNVERIFIED)?;
+    let binding = &bound.binding;
+    if let Some(marker) = bound.marker()
+        && !ctx.look(marker).is_text(binding.mark.as_bytes())
+    {
+        return Err(Problem::MARKER_CHANGED);
     }
     let verb = Verb::parse(args.get(2)).ok_or(Problem::SYNTAX)?;
-    let words = args.from(3);
+    let words = arguments(args);
     if verb == Verb::View {
-        return view(ctx, args, &binding, &words);
+        return view(ctx, args, binding, &words);
     }
     let request = wire::decode_request(verb, &words).ok_or(Problem::SYNTAX)?;
     writable()?;
@@ -74,12 +77,31 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
     }
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
-    let reply = site.step_by(By::Program(&binding), &request);
+    let reply = site.step_by(By::Program(binding), &request);
     let now_ms = site.now.ms;
     site.finish();
     // If one step was not enough, the server goes on by itself.
-    ctx.reply_text(wire::encode(&Answered { now_ms, more: false, reply }));
+    answer(ctx, &Answered { now_ms, more: false, reply });
     Ok(())
+}
+
+/// What follows the verb. Programs send it in one word, with tabs in between, for each word of a command
+/// costs the server more than what the lock does with it. No argument has a tab in it.
+fn arguments(args: Args<'_>) -> Words<'_> {
+    args.from(3).flat_map(|word| word.split(|byte| *byte == b'\t')).collect()
+}
+
+thread_local! {
+    /// One for all answers: they are written one at a time, and very often.
+    static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn answer(ctx: &Ctx, answered: &Answered) {
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        wire::encode_to(text, answered);
+        ctx.reply_text(text);
+    });
 }
 
 /// Connections are the server's own to name.
@@ -105,7 +127,7 @@ struct Seen {
 
 fn view(ctx: &Ctx, args: Args<'_>, binding: &Binding, words: &[&[u8]]) -> Done {
     let &[waiters_max] = words else { return Err(Problem::SYNTAX) };
-    let waiters_max = words::number(waiters_max).ok_or(Problem::SYNTAX)?;
+    let waiters_max = wire::number(waiters_max).ok_or(Problem::SYNTAX)?;
     let name = args.word(0);
     let mut key = ctx.look(&name);
     let now = clock::now();

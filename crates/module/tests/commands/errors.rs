@@ -186,6 +186,32 @@ on_both! {
         assert!(error.starts_with("TTVERIFY "), "another run: {error}");
     }
 
+    fn what_a_program_asks_may_be_in_one_word(flavor: Flavor) {
+        let server = server(flavor);
+        let mut client = Client::of(&server);
+        let run = server.info("server").get("run_id").expect("a run").clone();
+        let binding = bind(&mut client, &run).text().expect("a binding").to_owned();
+        let mut ask = |verb: &str, arguments: &[&str]| {
+            let words = [&["FENCELOCK.DO", "k", &binding, verb], arguments].concat();
+            client.words(&words)
+        };
+        let (owner, far) = (format!("{:032x}", 5), u64::MAX);
+        let acquire = format!("{owner}\t0000000000000007\tm\t60000\t-\t{far}\twho\nwhy");
+        let granted = ask("acquire", &[&acquire]);
+        assert!(granted.text().is_some_and(|text| text.contains(" G ")), "{granted}");
+        // A tab is an end wherever it stands, so that no label and no name has one.
+        for wrong in [&*format!("{acquire}\t"), &acquire.replace("who", "w\tho"), ""] {
+            let reply = ask("acquire", &[wrong]);
+            assert!(is_error(&reply, "ERR"), "{wrong:?}: {reply}");
+        }
+        let renewed = ask("renew", &[&owner, "0000000000000007\t60000"]);
+        assert!(renewed.text().is_some_and(|text| text.contains(" N ")), "{renewed}");
+        let shown = ask("view", &["1"]);
+        assert!(shown.text().is_some_and(|text| text.contains("why")), "{shown}");
+        let released = ask("release", &[&format!("{owner}\t0")]);
+        assert!(released.text().is_some_and(|text| text.ends_with(" R")), "{released}");
+    }
+
     fn the_words_of_the_log_are_nobodys_to_say(flavor: Flavor) {
         let server = server(flavor);
         let mut client = Client::of(&server);

@@ -46,6 +46,9 @@ fn program_lines(binding: &str) -> Vec<String> {
                 format!("FENCELOCK.DO p {binding} release {OWNER} 0"),
                 format!("FENCELOCK.DO p {binding} release {OWNER}"),
                 format!("FENCELOCK.DO p {binding} release {OWNER} 0 0"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER}\t{p}\t60000"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER}\t{p}"),
+                format!("FENCELOCK.DO p {binding} release {OWNER}\t0"),
             ]
         })
         .collect()
