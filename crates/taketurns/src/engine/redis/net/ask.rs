@@ -9,7 +9,7 @@ use super::check::Placement;
 use super::facts::{SECTIONS, ServerFacts};
 use super::failure::Failure;
 use super::line::Line;
-use super::link::{gone, send_all};
+use super::link::send_all;
 use super::opener::Opener;
 use super::url::Address;
 
@@ -40,9 +40,9 @@ pub(crate) async fn ask_facts(
     // Many may not ask for settings; all else has to be answered.
     let settings = if guarded { answers.pop().and_then(Result::ok) } else { None };
     let lag = settings.and_then(|reply| lag(&reply));
-    let time = answers.pop().unwrap_or_else(|| Err(gone(address)));
+    let time = answers.pop().unwrap_or_else(|| Err(Failure::gone(address)));
     let mut answers = answers.into_iter();
-    let published = answers.next().unwrap_or_else(|| Err(gone(address)));
+    let published = answers.next().unwrap_or_else(|| Err(Failure::gone(address)));
     let info: Result<Vec<_>, _> = answers.map(|answer| answer.map(|info| text(&info))).collect();
     let info = info.map(|sections| sections.into_iter().flatten().collect::<Vec<_>>().join("\n"));
     // It has neither TIME nor PUBLISH as others have them.

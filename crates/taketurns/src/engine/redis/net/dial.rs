@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::failure::Failure;
 use super::url::{Address, Tls};
@@ -29,10 +30,30 @@ const KEEP_EVERY: Duration = Duration::from_secs(2);
 const KEEP_PROBES: u32 = 3;
 
 /// What bytes go through.
-pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
+    /// As two halves, each for a thread of its own.
+    fn parted(self: Box<Self>) -> (ReadHalf, WriteHalf);
+}
+
+/// Neither has to wait for the other.
+impl Socket for TcpStream {
+    fn parted(self: Box<Self>) -> (ReadHalf, WriteHalf) {
+        let (reader, writer) = self.into_split();
+        (Box::new(reader), Box::new(writer))
+    }
+}
+
+/// They have to: what is read and what is written is sealed by one state.
+impl Socket for TlsStream<TcpStream> {
+    fn parted(self: Box<Self>) -> (ReadHalf, WriteHalf) {
+        let (reader, writer) = tokio::io::split(*self);
+        (Box::new(reader), Box::new(writer))
+    }
+}
 
 pub(crate) type Stream = Box<dyn Socket>;
+pub(crate) type ReadHalf = Box<dyn AsyncRead + Unpin + Send>;
+pub(crate) type WriteHalf = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// Opens sockets, all with the same TLS settings.
 pub(crate) struct Dialer {

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, ToRedisArgs, Value, cmd, parse_redis_value_async};
-use tokio::io::{AsyncWriteExt, BufReader};
+use redis::{Cmd, ToRedisArgs, Value, cmd};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::dial::Stream;
 use super::failure::Failure;
+use super::frames::{Frames, Garbled};
+use super::mux::Lost;
 use super::secret::Login;
 use super::url::Address;
 
@@ -18,7 +20,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Such a connection.
 pub(crate) struct Ear {
-    stream: BufReader<Stream>,
+    stream: Stream,
+    frames: Frames,
 }
 
 /// The command that logs in.
@@ -35,7 +38,7 @@ impl Ear {
         server: &Address,
         login: Option<&Login>,
     ) -> Result<Self, Failure> {
-        let mut ear = Self { stream: BufReader::new(stream) };
+        let mut ear = Self { stream, frames: Frames::default() };
         if let Some(login) = login {
             ear.ask(server, &auth(login), Duration::ZERO).await?;
         }
@@ -62,22 +65,34 @@ impl Ear {
         takes: Duration,
     ) -> Result<Value, Failure> {
         let asked = async {
-            self.stream.write_all(&command.get_packed_command()).await?;
-            self.stream.flush().await?;
-            parse_redis_value_async(&mut Default::default(), &mut self.stream).await
+            let packed = command.get_packed_command();
+            self.stream.write_all(&packed).await.map_err(|_| Lost::Ended)?;
+            self.stream.flush().await.map_err(|_| Lost::Ended)?;
+            self.read().await
         };
         match timeout(takes + ANSWER_WITHIN, asked).await {
             Ok(Ok(Value::ServerError(error))) => Err(Failure::of_reply(server, &error)),
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(Failure::of_setup(server, &error)),
+            Ok(Err(lost)) => Err(Failure::of_setup(server, lost)),
             Err(_) => Err(Failure::Unreachable(format!("{server} does not answer"))),
+        }
+    }
+
+    async fn read(&mut self) -> Result<Value, Lost> {
+        loop {
+            if let Some(value) = self.frames.next().map_err(|Garbled| Lost::Garbled)? {
+                return Ok(value);
+            }
+            match self.stream.read_buf(self.frames.room()).await {
+                Ok(0) | Err(_) => return Err(Lost::Ended),
+                Ok(_) => {}
+            }
         }
     }
 
     /// Passes on every message, until the connection is lost.
     pub(crate) async fn hear(mut self, heard: impl Fn(&[u8])) {
-        let mut decoder = Default::default();
-        while let Ok(value) = parse_redis_value_async(&mut decoder, &mut self.stream).await {
+        while let Ok(value) = self.read().await {
             if let Value::Array(parts) = value
                 && let [Value::BulkString(kind), _, Value::BulkString(message)] = parts.as_slice()
                 && kind == b"message"

@@ -14,8 +14,9 @@
 //! Texts name the server and never repeat what was sent: a server that does not know a command
 //! answers with its arguments, and those of `HELLO` and `AUTH` are passwords.
 
-use redis::{RedisError, ServerError};
+use redis::ServerError;
 
+use super::mux::Lost;
 use super::url::Address;
 use crate::engine::EngineError;
 
@@ -56,27 +57,30 @@ impl Failure {
         Self::of_code(server, error.code(), error.details().unwrap_or_default())
     }
 
-    /// Of an error while nothing but the connection itself was being set up.
-    pub(crate) fn of_setup(server: &Address, error: &RedisError) -> Self {
-        match (error.code(), error.detail()) {
-            (Some(code), detail) => Self::of_code(server, code, detail.unwrap_or_default()),
-            (None, _) if error.is_timeout() => {
-                Self::Unreachable(format!("{server} accepts connections but does not answer"))
-            }
-            (None, _) => Self::Unreachable(format!(
+    /// Of a connection that was lost while nothing but it itself was being set up.
+    pub(crate) fn of_setup(server: &Address, lost: Lost) -> Self {
+        Self::Unreachable(match lost {
+            Lost::Late => format!("{server} accepts connections but does not answer"),
+            Lost::Ended | Lost::Garbled | Lost::Unsent => format!(
                 "{server} ended the connection at its first command: is it Redis, and does the \
                  URL say what it wants for TLS (rediss, cert, key)?"
-            )),
-        }
+            ),
+        })
     }
 
-    /// Of a connection on which something had been sent.
-    pub(crate) fn of_connection(server: &Address, error: &RedisError) -> Self {
-        Self::Unknown(if error.is_timeout() {
-            format!("{server} did not answer in time")
-        } else {
-            format!("the connection to {server} was lost before the answer came")
+    /// Of one that was lost while something was asked.
+    pub(crate) fn of_connection(server: &Address, lost: Lost) -> Self {
+        Self::Unknown(match lost {
+            Lost::Unsent => return Self::gone(server),
+            Lost::Late => format!("{server} did not answer in time"),
+            Lost::Ended => format!("the connection to {server} was lost before the answer came"),
+            Lost::Garbled => format!("{server} answered with bytes that are not Redis's protocol"),
         })
+    }
+
+    /// Of one that is not there any more.
+    pub(crate) fn gone(server: &Address) -> Self {
+        Self::Unreachable(format!("the connection to {server} is lost"))
     }
 
     /// Of the two parts of an error reply.

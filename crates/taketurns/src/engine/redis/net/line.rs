@@ -8,8 +8,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis::aio::MultiplexedConnection;
 use tokio::task::AbortHandle;
+
+use super::mux::Mux;
 
 /// A task that ends when this is dropped.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Line {
 }
 
 struct Alive {
-    connection: MultiplexedConnection,
+    mux: Mux,
     tasks: Vec<Task>,
 }
 
@@ -40,8 +41,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Line {
-    pub(crate) fn new(connection: MultiplexedConnection, died: Died) -> Self {
-        Self { alive: Mutex::new(Some(Alive { connection, tasks: Vec::new() })), died }
+    pub(crate) fn new(mux: Mux, died: Died) -> Self {
+        Self { alive: Mutex::new(Some(Alive { mux, tasks: Vec::new() })), died }
     }
 
     /// Ties a task to this line. On a dead one it ends at once.
@@ -51,8 +52,8 @@ impl Line {
         }
     }
 
-    pub(crate) fn connection(&self) -> Option<MultiplexedConnection> {
-        lock(&self.alive).as_ref().map(|alive| alive.connection.clone())
+    pub(crate) fn mux(&self) -> Option<Mux> {
+        lock(&self.alive).as_ref().map(|alive| alive.mux.clone())
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -70,6 +71,7 @@ impl Line {
     pub(crate) fn end(&self) -> bool {
         // Dropped after the mutex is let go of: a task's end may come back here.
         let alive = lock(&self.alive).take();
-        alive.is_some()
+        // Some may still wait for an answer.
+        alive.inspect(|alive| alive.mux.end()).is_some()
     }
 }

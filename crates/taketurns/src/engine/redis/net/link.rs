@@ -9,24 +9,19 @@
 //! Requests of many tasks share it. The first I/O error or missing answer ends it, for all of them;
 //! nothing is ever sent twice here.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, ProtocolVersion, PushInfo, PushKind,
-    RedisConnectionInfo, RedisError, Value, cmd,
-};
-use tokio::runtime::Handle;
-use tokio::time::timeout;
+use redis::{Cmd, PushKind, ServerError, Value, cmd};
 
 use super::ask::ask_facts;
 use super::ear::{Ear, auth};
-use super::entered::entered;
 use super::facts::ServerFacts;
 use super::failure::Failure;
-use super::line::{Line, Task};
+use super::line::{Died, Line, Task};
+use super::mux::{Answer, Lost, Mux};
 use super::opener::{Hear, Opener};
 use super::secret::{Credentials, Login};
 use super::url::Address;
@@ -37,8 +32,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) struct Link {
     line: Arc<Line>,
-    /// For the timers, whoever polls.
-    runtime: Handle,
     pub(crate) address: Address,
     /// Which server: see [`super::topology::Net::source`].
     pub(crate) source: u64,
@@ -73,7 +66,6 @@ impl Link {
         let (facts, lag) = ask_facts(opener, &line, address).await?;
         Ok(Self {
             line,
-            runtime: opener.runtime.clone(),
             address: address.clone(),
             source,
             epoch: opener.next_epoch(),
@@ -96,26 +88,34 @@ impl Link {
 
     /// Sends one command.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
-        entered(&self.runtime, send(&self.line, &self.address, command)).await
+        send(&self.line, &self.address, command).await
     }
 
     /// Sends several in one write. Each has its own answer or error.
     pub(crate) async fn send_all(&self, commands: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
-        entered(&self.runtime, send_all(&self.line, &self.address, commands)).await
+        send_all(&self.line, &self.address, commands).await
     }
 
     /// Subscribes to another channel than the client's. Says whether that was possible; nothing else
     /// comes of it if not.
     pub(crate) async fn hear_also(&self, channel: &str) -> bool {
-        let Some(mut connection) = self.line.connection() else { return false };
-        connection.subscribe(channel).await.is_ok()
+        match self.confirmed("SUBSCRIBE", PushKind::Subscribe, channel) {
+            Some(answer) => matches!(answer.await, Ok(Value::Push { .. })),
+            None => false,
+        }
     }
 
     /// The opposite.
     pub(crate) async fn ignore(&self, channel: &str) {
-        if let Some(mut connection) = self.line.connection() {
-            let _ = connection.unsubscribe(channel).await;
+        if let Some(answer) = self.confirmed("UNSUBSCRIBE", PushKind::Unsubscribe, channel) {
+            let _ = answer.await;
         }
+    }
+
+    /// `None` where there are no pushes.
+    fn confirmed(&self, name: &str, kind: PushKind, channel: &str) -> Option<Answer> {
+        let mux = if self.resp3 { self.line.mux() } else { None };
+        mux.map(|mux| mux.ask_confirmed(cmd(name).arg(channel), kind, 1))
     }
 
     /// Whose clock its answers are on.
@@ -150,14 +150,7 @@ pub(crate) async fn connect_plain(
     credentials: &Credentials,
 ) -> Result<Arc<Line>, Failure> {
     let login = credentials.read().map_err(Failure::Broken)?;
-    let stream = opener.dialer.dial(address).await?;
-    let line = setup(opener, stream, &info(None), None, Arc::new(|| ()))
-        .await
-        .map_err(|error| Failure::of_setup(address, &error))?;
-    if let Some(login) = &login {
-        send(&line, address, &auth(login)).await?;
-    }
-    Ok(line)
+    connect_resp2(opener, address, login.as_ref(), Arc::new(|| ())).await
 }
 
 async fn connect(
@@ -166,63 +159,52 @@ async fn connect(
     login: Option<&Login>,
 ) -> Result<(Arc<Line>, bool), Failure> {
     let stream = opener.dialer.dial(address).await?;
-    let info3 = info(login).set_protocol(ProtocolVersion::RESP3);
-    let hear = Some((opener.hear.clone(), opener.channels.clone()));
-    match setup(opener, stream, &info3, hear, opener.died()).await {
-        Ok(line) => return Ok((line, true)),
-        Err(error) if !lacks_resp3(&error) => return Err(Failure::of_setup(address, &error)),
-        Err(_) => {}
+    let (hear, channels) = (opener.hear.clone(), opener.channels.clone());
+    let heard = move |from: &[u8], message: &[u8]| pass_on(from, message, &channels, &hear);
+    let (mux, driver) = Mux::new(stream, ANSWER_WITHIN, Box::new(heard));
+    let mut driver = Box::pin(driver.run());
+    // The line is made only when this went well: nobody has to hear of the end of one that never was.
+    let mut hello = mux.ask(&hello(login));
+    let (answered, has_ended) = tokio::select! {
+        biased;
+        answered = &mut hello => (answered, false),
+        () = &mut driver => (hello.await, true),
+    };
+    match answered {
+        Ok(Value::ServerError(error)) if lacks_resp3(&error) => {
+            drop((mux, driver));
+            let line = connect_resp2(opener, address, login, opener.died()).await?;
+            Ok((line, false))
+        }
+        Ok(Value::ServerError(error)) => Err(Failure::of_reply(address, &error)),
+        Ok(_) if has_ended => Err(Failure::of_setup(address, Lost::Ended)),
+        Ok(_) => Ok((line(opener, mux, driver, opener.died()), true)),
+        Err(lost) => Err(Failure::of_setup(address, lost)),
     }
+}
+
+async fn connect_resp2(
+    opener: &Opener,
+    address: &Address,
+    login: Option<&Login>,
+    died: Died,
+) -> Result<Arc<Line>, Failure> {
     let stream = opener.dialer.dial(address).await?;
-    let line = setup(opener, stream, &info(None), None, opener.died())
-        .await
-        .map_err(|error| Failure::of_setup(address, &error))?;
+    let (mux, driver) = Mux::new(stream, ANSWER_WITHIN, Box::new(|_, _| ()));
+    let line = line(opener, mux, driver.run(), died);
     if let Some(login) = login {
-        // Not by the crate, which would keep the server's reason to itself.
         send(&line, address, &auth(login)).await?;
     }
-    Ok((line, false))
+    Ok(line)
 }
 
-/// `CLIENT SETINFO` is skipped: it is unknown to 7.0, and some users may not.
-fn info(login: Option<&Login>) -> RedisConnectionInfo {
-    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
-    if let Some(login) = login {
-        info = info.set_password(login.password.reveal());
-        if let Some(user) = &login.user {
-            info = info.set_username(user);
-        }
-    }
-    info
-}
-
-fn lacks_resp3(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::RESP3NotSupported
-        || matches!(error.code(), Some("NOPROTO" | "NOPERM"))
-        || error.detail().is_some_and(|detail| detail.starts_with("unknown command"))
-}
-
-async fn setup(
+fn line(
     opener: &Opener,
-    stream: super::dial::Stream,
-    info: &RedisConnectionInfo,
-    hear: Option<(Hear, Vec<String>)>,
-    died: super::line::Died,
-) -> Result<Arc<Line>, RedisError> {
-    let mut config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(Some(ANSWER_WITHIN));
-    if let Some((hear, channels)) = hear {
-        config = config.set_push_sender(move |push: PushInfo| {
-            pass_on(&push, &channels, &hear);
-            Ok::<(), ()>(())
-        });
-    }
-    let connecting = MultiplexedConnection::new_with_config(info, stream, config);
-    let (connection, driver) = timeout(ANSWER_WITHIN, connecting)
-        .await
-        .map_err(|_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut)))??;
-    let line = Arc::new(Line::new(connection, died));
+    mux: Mux,
+    driver: impl Future<Output = ()> + Send + 'static,
+    died: Died,
+) -> Arc<Line> {
+    let line = Arc::new(Line::new(mux, died));
     let weak = Arc::downgrade(&line);
     line.keep(opener.spawn(async move {
         driver.await;
@@ -230,19 +212,33 @@ async fn setup(
             line.die();
         }
     }));
-    Ok(line)
+    line
 }
 
-fn pass_on(push: &PushInfo, channels: &[String], hear: &Hear) {
-    if push.kind == PushKind::Message
-        && let [Value::BulkString(from), Value::BulkString(message)] = push.data.as_slice()
-        && !message.is_empty()
-    {
-        if channels.iter().any(|channel| from == channel.as_bytes()) {
-            hear(message);
-        } else {
-            hear(&[from, &b" "[..], message].concat());
-        }
+/// `CLIENT SETINFO` does not follow: it is unknown to 7.0, and some users may not.
+fn hello(login: Option<&Login>) -> Cmd {
+    let mut hello = cmd("HELLO");
+    hello.arg(3);
+    if let Some(login) = login {
+        let user = login.user.as_deref().unwrap_or("default");
+        hello.arg("AUTH").arg(user).arg(login.password.reveal());
+    }
+    hello
+}
+
+fn lacks_resp3(error: &ServerError) -> bool {
+    matches!(error.code(), "NOPROTO" | "NOPERM")
+        || error.details().is_some_and(|detail| detail.starts_with("unknown command"))
+}
+
+fn pass_on(from: &[u8], message: &[u8], channels: &[String], hear: &Hear) {
+    if message.is_empty() {
+        return;
+    }
+    if channels.iter().any(|channel| from == channel.as_bytes()) {
+        hear(message);
+    } else {
+        hear(&[from, &b" "[..], message].concat());
     }
 }
 
@@ -262,13 +258,18 @@ async fn subscribe(
     resp3: bool,
 ) -> Result<(), Failure> {
     if resp3 {
-        let mut connection = line.connection().ok_or_else(|| gone(address))?;
-        return connection.subscribe(&opener.channels).await.map_err(|error| {
-            if error.code().is_none() {
+        let mux = line.mux().ok_or_else(|| Failure::gone(address))?;
+        let channels = &opener.channels;
+        let command = cmd("SUBSCRIBE").arg(channels).take();
+        let asked = mux.ask_confirmed(&command, PushKind::Subscribe, channels.len());
+        return match asked.await {
+            Ok(Value::ServerError(error)) => Err(Failure::of_reply(address, &error)),
+            Ok(_) => Ok(()),
+            Err(lost) => {
                 line.die();
+                Err(Failure::of_setup(address, lost))
             }
-            Failure::of_setup(address, &error)
-        });
+        };
     }
     let login = opener.config.credentials.read().map_err(Failure::Broken)?;
     let stream = opener.dialer.dial(address).await?;
@@ -288,20 +289,9 @@ async fn subscribe(
     Ok(())
 }
 
-pub(crate) fn gone(address: &Address) -> Failure {
-    Failure::Unreachable(format!("the connection to {address} is lost"))
-}
-
 pub(crate) async fn send(line: &Line, address: &Address, command: &Cmd) -> Result<Value, Failure> {
-    let mut connection = line.connection().ok_or_else(|| gone(address))?;
-    match connection.send_packed_command(command).await {
-        Ok(Value::ServerError(error)) => Err(Failure::of_reply(address, &error)),
-        Ok(value) => Ok(value),
-        Err(error) => {
-            line.die();
-            Err(Failure::of_connection(address, &error))
-        }
-    }
+    let mux = line.mux().ok_or_else(|| Failure::gone(address))?;
+    answered(line, address, mux.ask(command)).await
 }
 
 pub(crate) async fn send_all(
@@ -309,28 +299,23 @@ pub(crate) async fn send_all(
     address: &Address,
     commands: Vec<Cmd>,
 ) -> Vec<Result<Value, Failure>> {
-    let count = commands.len();
-    let Some(mut connection) = line.connection() else {
-        return vec![Err(gone(address)); count];
+    let Some(mux) = line.mux() else {
+        return vec![Err(Failure::gone(address)); commands.len()];
     };
-    if count == 0 {
-        return Vec::new();
+    let mut answers = Vec::with_capacity(commands.len());
+    for answer in mux.ask_all(&commands) {
+        answers.push(answered(line, address, answer).await);
     }
-    let mut pipeline = redis::Pipeline::with_capacity(count);
-    for command in commands {
-        pipeline.add_command(command);
-    }
-    match connection.send_packed_commands(&pipeline, 0, count).await {
-        Ok(values) => values
-            .into_iter()
-            .map(|value| match value {
-                Value::ServerError(error) => Err(Failure::of_reply(address, &error)),
-                value => Ok(value),
-            })
-            .collect(),
-        Err(error) => {
+    answers
+}
+
+async fn answered(line: &Line, address: &Address, answer: Answer) -> Result<Value, Failure> {
+    match answer.await {
+        Ok(Value::ServerError(error)) => Err(Failure::of_reply(address, &error)),
+        Ok(value) => Ok(value),
+        Err(lost) => {
             line.die();
-            vec![Err(Failure::of_connection(address, &error)); count]
+            Err(Failure::of_connection(address, lost))
         }
     }
 }

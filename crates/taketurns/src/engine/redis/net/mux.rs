@@ -1,0 +1,303 @@
+//! One socket for the commands of many tasks: whoever asks writes, and one task reads.
+//!
+//! ```text
+//!   ask ─► who waits, and the bytes ─┬─ few wait ─► written at once, by whoever asks
+//!                                    └─ a crowd ──► left to the driver, which is told
+//!
+//!   driver: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
+//! ```
+//!
+//! Asking needs no runtime, and works on any thread: a task that is alone with its connection has its
+//! bytes in the kernel when `ask` returns. In a crowd a system call for each would cost more than all
+//! else; there the bytes of many go out in one write.
+//!
+//! **No byte stays behind.** Bytes that are appended are either written by whoever appended them, or the
+//! driver is told: also if the socket takes no more, and if more were appended meanwhile. It never
+//! depends on an answer to what was asked before.
+//!
+//! **An answer in time.** There is one timer for all who wait, and it is set for the one that has waited
+//! for longest. Once it has run out with nobody waiting it is not set again until somebody asks. The
+//! first answer that is overdue ends the connection for all, as does the first error.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::{swap, take};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, PushKind, Value};
+use tokio::io::AsyncWrite;
+use tokio::sync::oneshot;
+
+use super::dial::{Stream, WriteHalf};
+use super::line::lock;
+use super::mux_driver::Driver;
+
+/// With so many who wait already, bytes are left to the driver.
+pub(super) const CROWD: usize = 2;
+/// A burst does not keep its room.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// None came in time.
+    Late,
+    /// The connection ended.
+    Ended,
+    /// Something came that is none.
+    Garbled,
+    /// The question was never sent.
+    Unsent,
+}
+
+/// What comes of a question, an error of the server included.
+pub(crate) type Answered = Result<Value, Lost>;
+
+/// Called with channel and message. It must not block.
+pub(crate) type Heard = Box<dyn Fn(&[u8], &[u8]) + Send>;
+
+/// One end of a connection. The other one is its driver.
+#[derive(Clone)]
+pub(crate) struct Mux {
+    shared: Arc<Shared>,
+}
+
+impl Mux {
+    /// With what has to run for as long as it lives. `heard` is called there.
+    pub(crate) fn new(stream: Stream, within: Duration, heard: Heard) -> (Self, Driver) {
+        let (reader, writer) = stream.parted();
+        let state = State {
+            waiting: VecDeque::new(),
+            out: Vec::new(),
+            taken: 0,
+            writer: Some(Writer { half: writer, bytes: Vec::new(), at: 0, is_flushed: true }),
+            is_stuck: false,
+            is_broken: false,
+            driver: None,
+            is_told: false,
+            is_guarded: false,
+            has_ended: false,
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), within });
+        (Self { shared: shared.clone() }, Driver::new(shared, reader, heard))
+    }
+
+    /// Sends a command, now. What is given back may be dropped: nobody hears the answer then.
+    pub(crate) fn ask(&self, command: &Cmd) -> Answer {
+        self.put(|state| state.push(command, Wanted::Reply))
+    }
+
+    /// Sends several in one write.
+    pub(crate) fn ask_all(&self, commands: &[Cmd]) -> Vec<Answer> {
+        self.put(|state| {
+            commands.iter().map(|command| state.push(command, Wanted::Reply)).collect()
+        })
+    }
+
+    /// Sends what RESP3 confirms so many times by a push of this kind, and answers otherwise only to
+    /// refuse it.
+    pub(crate) fn ask_confirmed(&self, command: &Cmd, kind: PushKind, times: usize) -> Answer {
+        self.put(|state| state.push(command, Wanted::Pushes { kind, lacking: times }))
+    }
+
+    fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = lock(&self.shared.state);
+        let crowd = state.waiting.len() >= CROWD;
+        let answers = push(&mut state);
+        if !state.has_ended {
+            self.shared.send(state, crowd);
+        }
+        answers
+    }
+
+    /// Ends it, for all who wait.
+    pub(crate) fn end(&self) {
+        self.shared.end(Lost::Ended);
+    }
+}
+
+/// What an answer comes through.
+pub(crate) struct Answer(oneshot::Receiver<Answered>);
+
+impl Future for Answer {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
+        let answered = ready!(Pin::new(&mut self.0).poll(context));
+        Poll::Ready(answered.unwrap_or(Err(Lost::Ended)))
+    }
+}
+
+/// What both ends have in common.
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    /// In what time an answer has to come.
+    pub(super) within: Duration,
+}
+
+pub(super) struct State {
+    pub(super) waiting: VecDeque<Waiting>,
+    /// What nobody has begun to write.
+    out: Vec<u8>,
+    /// How many bytes somebody has begun to write.
+    taken: u64,
+    /// `None` while somebody writes, and when nobody can any more.
+    writer: Option<Writer>,
+    /// The socket takes no more: only the driver may try, since its waker is the one to keep.
+    is_stuck: bool,
+    /// Writing failed. What came before that may still be read.
+    pub(super) is_broken: bool,
+    driver: Option<Waker>,
+    /// The driver will look at all this after now.
+    is_told: bool,
+    /// The driver has a timer, or will have.
+    pub(super) is_guarded: bool,
+    pub(super) has_ended: bool,
+}
+
+/// Somebody who waits.
+pub(super) struct Waiting {
+    pub(super) since: Instant,
+    /// Where in all that was ever sent its bytes begin.
+    start: u64,
+    pub(super) wanted: Wanted,
+    pub(super) to: oneshot::Sender<Answered>,
+}
+
+/// What answers a command.
+pub(super) enum Wanted {
+    Reply,
+    Pushes { kind: PushKind, lacking: usize },
+}
+
+impl State {
+    fn push(&mut self, command: &Cmd, wanted: Wanted) -> Answer {
+        let (to, answer) = oneshot::channel();
+        if self.has_ended {
+            let _ = to.send(Err(Lost::Unsent));
+        } else {
+            let start = self.taken + self.out.len() as u64;
+            command.write_packed_command(&mut self.out);
+            self.waiting.push_back(Waiting { since: Instant::now(), start, wanted, to });
+        }
+        Answer(answer)
+    }
+
+    fn has_bytes(&self) -> bool {
+        !self.out.is_empty() || self.writer.as_ref().is_some_and(|writer| !writer.is_done())
+    }
+}
+
+impl Shared {
+    /// Sees to it that the bytes get out.
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, crowd: bool) {
+        if !crowd && !state.is_stuck {
+            state = self.write(state, &mut Context::from_waker(Waker::noop()));
+        }
+        // If somebody else writes, he tells the driver of what is left by then.
+        let is_left = state.writer.is_some() && state.has_bytes();
+        let tell = is_left || state.is_broken || !state.is_guarded;
+        state.is_guarded = true;
+        if !tell || std::mem::replace(&mut state.is_told, true) {
+            return;
+        }
+        let driver = state.driver.clone();
+        drop(state);
+        // None before its first turn, when it looks anyway.
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Writes all that there is, by the driver. The waker is called when there is more to be done.
+    pub(super) fn flush(&self, context: &mut Context<'_>) {
+        let mut state = lock(&self.state);
+        if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(context.waker())) {
+            state.driver = Some(context.waker().clone());
+        }
+        state.is_told = false;
+        while state.writer.is_some() && state.has_bytes() {
+            state = self.write(state, context);
+            if state.is_stuck {
+                return;
+            }
+        }
+    }
+
+    /// Writes once, unless somebody does, without keeping others from asking.
+    fn write<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        context: &mut Context<'_>,
+    ) -> MutexGuard<'a, State> {
+        let Some(mut writer) = state.writer.take() else { return state };
+        if writer.bytes.is_empty() {
+            swap(&mut writer.bytes, &mut state.out);
+            state.taken += writer.bytes.len() as u64;
+        }
+        drop(state);
+        let wrote = writer.write(context);
+        let mut state = lock(&self.state);
+        if state.has_ended {
+            return state;
+        }
+        state.is_stuck = wrote.is_pending();
+        match wrote {
+            Poll::Ready(Err(_)) => state.is_broken = true,
+            _ => state.writer = Some(writer),
+        }
+        state
+    }
+
+    /// Ends it for all who wait, and for good.
+    pub(super) fn end(&self, lost: Lost) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.has_ended, true) {
+            return;
+        }
+        let (waiting, writer, taken) = (take(&mut state.waiting), state.writer.take(), state.taken);
+        state.out = Vec::new();
+        let driver = state.driver.take();
+        drop(state);
+        drop((writer, driver));
+        for Waiting { start, to, .. } in waiting {
+            let lost = if start >= taken { Lost::Unsent } else { lost };
+            let _ = to.send(Err(lost));
+        }
+    }
+}
+
+/// The half of the socket that is written to, and what is being written.
+struct Writer {
+    half: WriteHalf,
+    bytes: Vec<u8>,
+    at: usize,
+    /// TLS keeps some for itself.
+    is_flushed: bool,
+}
+
+impl Writer {
+    fn is_done(&self) -> bool {
+        self.bytes.is_empty() && self.is_flushed
+    }
+
+    fn write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.at < self.bytes.len() {
+            self.is_flushed = false;
+            let rest = &self.bytes[self.at..];
+            match ready!(Pin::new(&mut self.half).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                wrote => self.at += wrote,
+            }
+        }
+        self.at = 0;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
+        ready!(pin!(&mut self.half).poll_flush(context))?;
+        self.is_flushed = true;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,168 @@
+//! The task that reads for all who ask on one connection, writes what they left, and has the timer.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use redis::{PushKind, Value};
+use tokio::io::AsyncReadExt;
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep_until};
+
+use super::dial::ReadHalf;
+use super::frames::{Frames, Garbled};
+use super::line::lock;
+use super::mux::{Answered, Heard, Lost, Shared, Waiting, Wanted};
+
+/// To be run, on tokio. The connection ends with it.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    reader: ReadHalf,
+    frames: Frames,
+    heard: Heard,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// What came in one read, and who is told. Kept for their room alone.
+    values: Vec<Value>,
+    news: Vec<News>,
+}
+
+/// What somebody is told.
+enum News {
+    Answer(oneshot::Sender<Answered>, Value),
+    /// Channel and message.
+    Message(Vec<Value>),
+}
+
+/// Also if the task, or the whole runtime, is ended from outside.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.end(Lost::Ended);
+    }
+}
+
+impl Driver {
+    pub(super) fn new(shared: Arc<Shared>, reader: ReadHalf, heard: Heard) -> Self {
+        let (values, news) = (Vec::new(), Vec::new());
+        Self { shared, reader, frames: Frames::default(), heard, timer: None, values, news }
+    }
+
+    /// Until the connection is lost.
+    pub(crate) async fn run(mut self) {
+        let lost = poll_fn(|context| self.turn(context)).await;
+        self.shared.end(lost);
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>) -> Poll<Lost> {
+        // First of all, so that an answer that is here is neither late nor lost with a broken socket.
+        while let Poll::Ready(lost) = self.read(context) {
+            if let Err(lost) = lost {
+                return Poll::Ready(lost);
+            }
+        }
+        self.shared.flush(context);
+        if lock(&self.shared.state).is_broken {
+            return Poll::Ready(Lost::Ended);
+        }
+        self.watch(context)
+    }
+
+    /// Reads once, and passes on all that is whole.
+    fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Lost>> {
+        let read = pin!(self.reader.read_buf(self.frames.room())).poll(context);
+        match std::task::ready!(read) {
+            Ok(0) | Err(_) => return Poll::Ready(Err(Lost::Ended)),
+            Ok(_) => {}
+        }
+        let cut = self.cut();
+        let handed_out = self.hand_out();
+        Poll::Ready(cut.and(handed_out).map_err(|Garbled| Lost::Garbled))
+    }
+
+    fn cut(&mut self) -> Result<(), Garbled> {
+        while let Some(value) = self.frames.next()? {
+            self.values.push(value);
+        }
+        Ok(())
+    }
+
+    /// Whoever is told runs at once, perhaps on this very core: so all are found first. Answers and
+    /// messages are told in the order in which they came: what an answer says is older than what a
+    /// message behind it does.
+    fn hand_out(&mut self) -> Result<(), Garbled> {
+        let mut state = lock(&self.shared.state);
+        let mut handed_out = Ok(());
+        for value in self.values.drain(..) {
+            if let Value::Push { kind: PushKind::Message, data } = value {
+                self.news.push(News::Message(data));
+                continue;
+            }
+            if let Value::Push { kind, .. } = &value {
+                // Of other kinds, or if nobody waits for one, it is news of no use to us.
+                let Some(Waiting { wanted: Wanted::Pushes { kind: wanted, lacking }, .. }) =
+                    state.waiting.front_mut()
+                else {
+                    continue;
+                };
+                if wanted != kind {
+                    continue;
+                }
+                *lacking -= 1;
+                if *lacking > 0 {
+                    continue;
+                }
+            }
+            match state.waiting.pop_front() {
+                Some(waiting) => self.news.push(News::Answer(waiting.to, value)),
+                // Nobody asked.
+                None if !state.has_ended => handed_out = Err(Garbled),
+                None => {}
+            }
+        }
+        drop(state);
+        for news in self.news.drain(..) {
+            match news {
+                News::Answer(to, value) => drop(to.send(Ok(value))),
+                News::Message(data) => {
+                    if let [Value::BulkString(channel), Value::BulkString(message)] = &data[..] {
+                        (self.heard)(channel, message);
+                    }
+                }
+            }
+        }
+        handed_out
+    }
+
+    /// Is the oldest question overdue?
+    fn watch(&mut self, context: &mut Context<'_>) -> Poll<Lost> {
+        loop {
+            let timer = match &mut self.timer {
+                Some(timer) => timer,
+                None if !lock(&self.shared.state).is_guarded => return Poll::Pending,
+                None => {
+                    let due = self.due().unwrap_or_else(|| Instant::now() + self.shared.within);
+                    self.timer.insert(Box::pin(sleep_until(due.into())))
+                }
+            };
+            std::task::ready!(timer.as_mut().poll(context));
+            let mut state = lock(&self.shared.state);
+            let Some(oldest) = state.waiting.front() else {
+                state.is_guarded = false;
+                self.timer = None;
+                return Poll::Pending;
+            };
+            let due = oldest.since + self.shared.within;
+            if due <= Instant::now() {
+                return Poll::Ready(Lost::Late);
+            }
+            timer.as_mut().reset(due.into());
+        }
+    }
+
+    /// When the answer to the oldest question is.
+    fn due(&self) -> Option<Instant> {
+        let state = lock(&self.shared.state);
+        state.waiting.front().map(|oldest| oldest.since + self.shared.within)
+    }
+}
