@@ -3,23 +3,16 @@
 
 use std::collections::HashMap;
 
-use taketurns_core::{Kind, Lock, Member, Now, Request, Token, limits, wire};
+use taketurns_core::wire::{self, Head};
+use taketurns_core::{Kind, Lock, Member, Now, Request, Token, limits};
 
 use crate::record::Record;
 use crate::sys::{Ctx, Value};
 
 /// The lock in this hash, if it is one that nobody uses.
 pub(crate) fn idle_hash(ctx: &Ctx, key: &[u8], now: Now) -> Option<Record> {
-    let names: [&[u8]; 4] = [b"s", b"h", b"q", b"r"];
-    let Value::Array(head) = ctx.run(c"HMGET", &[key, names[0], names[1], names[2], names[3]])
-    else {
-        return None;
-    };
-    let head = names.into_iter().zip(head).filter_map(|(name, value)| match value {
-        Value::Text(text) => Some((name.to_vec(), text)),
-        _ => None,
-    });
-    if !Fields(head.collect()).is_idle(now)? {
+    let Value::Text(head) = ctx.run(c"HGET", &[key, b"s"]) else { return None };
+    if !is_idle(&Head::parse(&head)?.0, now) {
         return None;
     }
     // Small, since nobody holds or waits.
@@ -49,15 +42,6 @@ impl Fields {
         self.numbers(name)?.first().copied()
     }
 
-    /// Does nobody hold it, or only such whose lease is over, and does nobody wait? `None` if this is
-    /// no lock.
-    fn is_idle(&self, now: Now) -> Option<bool> {
-        self.text("s")?;
-        self.text("r")?;
-        let [held, _, _, last_ms, ..] = self.numbers("h")?[..] else { return None };
-        Some((held == 0 || last_ms <= now.ms) && self.number("q")? == 0)
-    }
-
     /// The members: the free ones in their order, then those whose holder's time was up.
     fn members(&self) -> Option<Vec<Member>> {
         let mut members = Vec::new();
@@ -79,12 +63,17 @@ impl Fields {
     }
 }
 
+/// Does nobody hold it, or only such whose lease is over, and does nobody wait?
+fn is_idle(head: &Head, now: Now) -> bool {
+    (head.holders == 0 || head.last_ms <= now.ms) && head.waiting == 0
+}
+
 fn read(fields: &Fields, now: Now) -> Option<Record> {
-    fields.is_idle(now)?.then_some(())?;
-    let kind = wire::kind(fields.text("k")?)?;
-    let token = fields.number("t").filter(|token| *token <= limits::TOKEN_CLOCK_MAX)?;
-    let mut lock = Lock::idle(kind, Token::from_raw(token), fields.number("s")?);
-    if kind == Kind::Pool {
+    let (head, _) = Head::parse(fields.0.get(&b"s"[..])?)?;
+    is_idle(&head, now).then_some(())?;
+    let token = Some(head.last_token).filter(|token| *token <= limits::TOKEN_CLOCK_MAX)?;
+    let mut lock = Lock::idle(head.kind, Token::from_raw(token), head.seen_ms);
+    if head.kind == Kind::Pool {
         for member in fields.members()? {
             lock.apply(now, &Request::PoolAdd { member });
         }
@@ -95,8 +84,8 @@ fn read(fields: &Fields, now: Now) -> Option<Record> {
         let bury_until_ms = fields.number(&format!("b{owner}"))?;
         lock.apply(now, &Request::Release { owner: wire::owner(owner)?, bury_until_ms });
     }
-    lock.quarantine(fields.number("z")?);
-    Some(Record::of(lock, fields.text("r")?.into(), "".into()))
+    lock.quarantine(head.quarantine_until_ms);
+    Some(Record::of(lock, head.run.as_str().into(), "".into()))
 }
 
 #[cfg(test)]
@@ -107,10 +96,14 @@ mod tests {
 
     const NOW: Now = Now { ms: 5_000, wall_us: 5_000_000 };
 
-    fn fields(pairs: &[(&str, &str)]) -> Fields {
-        let base = [("s", "4000"), ("k", "m"), ("r", "run1"), ("t", "77")];
-        let all = base.iter().chain(pairs);
-        Fields(all.map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into())).collect())
+    fn head() -> Head {
+        Head { seen_ms: 4_000, last_token: 77, run: "run1".into(), ..Head::default() }
+    }
+
+    fn fields(head: &Head, pairs: &[(&str, &str)]) -> Fields {
+        let pairs =
+            pairs.iter().map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()));
+        Fields(pairs.chain([(b"s".to_vec(), head.to_bytes())]).collect())
     }
 
     fn acquire(lock: &mut Lock, owner: u128, ask: Ask) -> Reply {
@@ -129,34 +122,31 @@ mod tests {
 
     #[test]
     fn an_idle_lock_keeps_its_token_and_its_quarantine() {
-        let record = read(&fields(&[("z", "9000")]), NOW).expect("idle");
+        let quarantined = Head { quarantine_until_ms: 9_000, ..head() };
+        let record = read(&fields(&quarantined, &[]), NOW).expect("idle");
         assert_eq!(record.lock.last_token(), Some(Token::from_raw(77)));
         assert_eq!(record.lock.quarantine_until_ms(), 9_000);
-        let over = read(&fields(&[("h", "1 1 100 5000")]), NOW);
-        assert!(over.is_some(), "its holder's lease is over");
+        let over = Head { holders: 1, weight: 1, first_ms: 100, last_ms: 5_000, ..head() };
+        assert!(read(&fields(&over, &[]), NOW).is_some(), "its holder's lease is over");
     }
 
     #[test]
     fn one_in_use_and_what_is_no_lock_stay_as_they_are() {
-        assert!(read(&fields(&[("h", "1 1 100 5001")]), NOW).is_none(), "held");
-        assert!(read(&fields(&[("q", "1 4 4 5 -")]), NOW).is_none(), "waited for");
-        assert!(read(&fields(&[("k", "x")]), NOW).is_none());
-        assert!(read(&fields(&[("h", "x")]), NOW).is_none());
-        assert!(read(&fields(&[("t", "9007199254740991")]), NOW).is_none(), "no token is left");
+        let is_taken = |head: Head| read(&fields(&head, &[]), NOW).is_some();
+        assert!(is_taken(head()));
+        assert!(!is_taken(Head { holders: 1, last_ms: 5_001, ..head() }), "held");
+        assert!(!is_taken(Head { waiting: 1, ..head() }), "waited for");
+        assert!(!is_taken(Head { last_token: (1 << 53) - 1, ..head() }), "no token is left");
+        let cut_short = Fields([(b"s".to_vec(), head().to_bytes()[..80].to_vec())].into());
+        assert!(read(&cut_short, NOW).is_none());
         assert!(read(&Fields(HashMap::new()), NOW).is_none());
     }
 
     #[test]
     fn a_pool_keeps_its_members_in_the_order_in_which_they_were_freed() {
-        let members = [
-            ("k", "p"),
-            ("mb", "f1"),
-            ("ma", "f12"),
-            ("mc", "h"),
-            ("md", "l"),
-            ("m", "4 1 12 13 -"),
-        ];
-        let mut lock = read(&fields(&members), NOW).expect("idle").lock;
+        let members = [("mb", "f1"), ("ma", "f12"), ("mc", "h"), ("md", "l"), ("m", "4 1 12 13 -")];
+        let mut lock =
+            read(&fields(&Head { kind: Kind::Pool, ..head() }, &members), NOW).expect("idle").lock;
         for expected in ["b", "a", "c"] {
             let reply = acquire(&mut lock, expected.as_bytes()[0].into(), Ask::Any);
             let Reply::Granted(grant) = reply else { panic!("{reply:?}") };
@@ -171,25 +161,25 @@ mod tests {
         let buried = format!("b{}", wire::owner_text(owner));
         let text = wire::owner_text(owner);
         let tombs = [("d", "3 4"), ("t3", text.as_str()), (buried.as_str(), "9000")];
-        let mut lock = read(&fields(&tombs), NOW).expect("idle").lock;
+        let mut lock = read(&fields(&head(), &tombs), NOW).expect("idle").lock;
         assert_eq!(acquire(&mut lock, 5, Ask::Mutex), Reply::Refused(Refusal::Cancelled));
-        assert!(read(&fields(&[("d", "3 4")]), NOW).is_none(), "a tomb without an owner");
+        assert!(read(&fields(&head(), &[("d", "3 4")]), NOW).is_none(), "a tomb without an owner");
     }
 
     #[test]
     fn fuzz_a_hash_is_left_alone_or_becomes_a_lock_with_its_token() {
         let text = wire::owner_text(Owner::from_bits(5));
         let buried = format!("b{text}");
-        let pool = [("k", "p"), ("mb-3", "f1"), ("ma", "f12"), ("mc", "h"), ("m", "4 1 12 13 -")];
-        let tombs = [
-            ("k", "s4"),
-            ("d", "3 4"),
-            ("t3", text.as_str()),
-            (buried.as_str(), "9000"),
-            ("z", "9"),
-        ];
+        let pool = [("mb-3", "f1"), ("ma", "f12"), ("mc", "h"), ("m", "4 1 12 13 -")];
+        let tombs = [("d", "3 4"), ("t3", text.as_str()), (buried.as_str(), "9000")];
+        let of_a_pool = Head { kind: Kind::Pool, ..head() };
+        let others =
+            Head { kind: Kind::Semaphore { permits: 4 }, quarantine_until_ms: 9, ..head() };
         fuzz::rounds("hashes of scripts", 10_000, |dice| {
-            let mut hash = fields(if dice.percent(50) { &pool } else { &tombs }).0;
+            let is_pool = dice.percent(50);
+            let (head, pairs) =
+                if is_pool { (&of_a_pool, &pool[..]) } else { (&others, &tombs[..]) };
+            let mut hash = fields(head, pairs).0;
             let mut names: Vec<_> = hash.keys().cloned().collect();
             names.sort();
             let name = &names[dice.below(names.len())];
@@ -203,7 +193,7 @@ mod tests {
             let Some(record) = read(&hash, NOW) else { return false };
             assert_eq!(
                 record.lock.last_token().map_or(0, Token::raw),
-                hash.number("t").unwrap_or(0)
+                Head::parse(&hash.0[&b"s"[..]]).expect("a head").0.last_token
             );
             assert_eq!((record.lock.holding(), record.lock.waiting()), (0, 0));
             let stored = Record::from_bytes(&record.to_bytes()).map(|record| record.lock);

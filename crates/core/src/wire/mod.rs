@@ -11,6 +11,7 @@
 //! secret, and goes out only from whoever has it: all else names it by a hash.
 
 mod digits;
+mod head;
 mod reply;
 mod request;
 mod wake;
@@ -18,6 +19,7 @@ mod wake;
 use digits::{hex, push_hex, push_number};
 
 pub use digits::number;
+pub use head::Head;
 pub use reply::{Answered, decode, encode, encode_to};
 pub use request::{Verb, decode_request, encode_request};
 pub use wake::{Sealed, seal};

@@ -1,5 +1,8 @@
 //! The server's own commands, on the same keys and on the server itself.
 
+use taketurns_core::limits;
+use taketurns_core::wire::Head;
+
 use crate::desk::{Command, Desk};
 use crate::model::Means;
 
@@ -47,14 +50,9 @@ impl Desk {
     fn hash(&mut self, key: Vec<u8>) -> Command {
         let now_ms = self.rng.any() % 4_000_000_000_000;
         let owner = format!("{:032x}", self.rng.any());
+        let head = self.head(now_ms);
         let fields = [
-            ("s", now_ms.to_string()),
-            ("k", self.rng.pick(&["m", "r", "p", "s3", "s0", "s4294967296", "x", ""]).to_owned()),
-            ("r", self.rng.pick(&["run1", "", &self.run.clone()]).to_owned()),
-            ("t", self.rng.pick(&["77", "9007199254740991", "-1", "x"]).to_owned()),
-            ("h", self.rng.pick(&["0 0 - -", "1 1 100 5000", "1 1 100 9999999999999", "x"]).into()),
             ("q", self.rng.pick(&["0 1 1 1 -", "1 4 4 5 -", "", "99999999999999999999"]).into()),
-            ("z", self.rng.pick(&["0", "18446744073709551615", "-"]).into()),
             ("d", self.rng.pick(&["0 0", "3 4", "0 18446744073709551615", "9 3", "3"]).into()),
             ("t3", owner.clone()),
             ("m1", self.rng.pick(&["f1", "h", "l", "f", "", "f99999999999999999999"]).into()),
@@ -62,13 +60,39 @@ impl Desk {
         ];
         let mut words = vec![b"HSET".to_vec(), key.clone(), b"b".to_vec(), b"9".to_vec()];
         for (name, value) in fields {
-            // A lock without its first fields is none; most of the others may be missing.
-            if self.rng.percent(if "skrt".contains(name) { 95 } else { 50 }) {
+            if self.rng.percent(50) {
                 words.extend([name.as_bytes().to_vec(), value.into_bytes()]);
             }
         }
+        // A lock without its head is none.
+        if self.rng.percent(95) {
+            words.extend([b"s".to_vec(), head]);
+        }
         words.extend([format!("b{owner}").into_bytes(), b"9000".to_vec()]);
         Command { words, means: Means::Upsets(vec![key]) }
+    }
+
+    /// What every step writes, or nearly.
+    fn head(&mut self, now_ms: u64) -> Vec<u8> {
+        let last_ms = self.rng.pick(&["0", "5000", "9999999999999"]).parse().expect("a number");
+        let head = Head {
+            seen_ms: now_ms,
+            last_token: if self.rng.percent(80) { 77 } else { limits::TOKEN_MAX },
+            quarantine_until_ms: if self.rng.percent(80) { 0 } else { limits::TOKEN_MAX },
+            holders: u64::from(last_ms > 0),
+            last_ms,
+            waiting: u64::from(self.rng.percent(20)),
+            run: self.rng.pick(&["run1", "", &self.run.clone()]).to_owned(),
+            ..Head::default()
+        };
+        let mut bytes = head.to_bytes();
+        let kind = self.rng.pick(&["m", "r", "p", "s3", "s0", "s4294967296", "x", ""]);
+        bytes.splice(80..81, kind.bytes());
+        if self.rng.percent(10) {
+            let at = self.rng.below(bytes.len());
+            bytes.truncate(at);
+        }
+        bytes
     }
 
     fn restore(&mut self, key: Vec<u8>) -> Command {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use taketurns_core::wire::Head;
 use taketurns_servers::{Connection, Server, eventually};
 
 use crate::uses::POOL;
@@ -89,6 +90,13 @@ fn used(own: &mut Connection, key: &str) -> Vec<String> {
     };
     let mut used: Vec<String> =
         fields.iter().filter(is_used).map(|field| format!("{key}: {field}")).collect();
+    if fields.iter().any(|field| field == "s") {
+        let stored = own.command(&["HGET", key, "s"]).expect("an answer");
+        let head = stored.bytes().and_then(Head::parse);
+        if head.is_none_or(|(_, first_holder)| !first_holder.is_empty()) {
+            used.push(format!("{key}: its first holder"));
+        }
+    }
     let ends = own.command(&["TTL", key]).expect("an answer").int();
     if ends == Some(-1) && !STAY.iter().any(|name| key.strip_prefix("tt:") == Some(name)) {
         used.push(format!("{key} for ever"));

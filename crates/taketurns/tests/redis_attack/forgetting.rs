@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use taketurns::Name;
+use taketurns_core::wire::Head;
 use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
 
 use super::party::{Party, Went, assert_quarantined, on_runtime};
@@ -162,9 +163,12 @@ on_both! {
             let server = Server::start(flavor).expect("a server");
             let party = Party::open(&short(&server), 1).await;
             party.use_once("l", 10).await;
-            let seen = server.cli(&["HGET", "tt:l", "s"]);
-            let seen: u64 = seen.text().and_then(|text| text.parse().ok()).expect("a time");
-            server.cli(&["HSET", "tt:l", "z", &(seen + 3_600_000).to_string()]);
+            let stored = server.cli(&["HGET", "tt:l", "s"]);
+            let (head, _) = Head::parse(stored.bytes().expect("bytes")).expect("a head");
+            let quarantine_until_ms = head.seen_ms + 3_600_000;
+            let head = Head { quarantine_until_ms, ..head }.to_bytes();
+            let words: [&[u8]; 4] = [b"HSET", b"tt:l", b"s", &head];
+            server.connect().expect("a connection").command(&words).expect("set");
             let view = party.engine.view(&Name::new("l").expect("a name"), 1).await;
             let left_ms = view.expect("it answers").expect("it is there").quarantine_ms;
             assert!(left_ms.is_some_and(|left_ms| left_ms <= 1_000), "{left_ms:?} is shown");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use taketurns::{Connect, Locks};
+use taketurns_core::wire::Head;
 use taketurns_servers::{Flavor, Server, eventually};
 
 use crate::patience::soon;
@@ -84,8 +85,11 @@ impl Nodes {
     pub(crate) fn nothing_is_left_on(&self, node: usize, lock: &str) {
         let (server, key) = (&self.servers[node], format!("tt:{lock}"));
         let ours = || self.value(node, lock).filter(|_| !self.is_strangers(node, lock));
-        let holders = || server.cli(&["HGET", &key, "h"]).text().map(str::to_owned);
-        let is_clean = || ours().is_none() && holders().is_none_or(|count| count.starts_with('0'));
+        let holders = || {
+            let stored = server.cli(&["HGET", &key, "s"]);
+            stored.bytes().map_or(0, |stored| Head::parse(stored).expect("a head").0.holders)
+        };
+        let is_clean = || ours().is_none() && holders() == 0;
         if eventually("nothing is left", || is_clean().then_some(())).is_err() {
             let all = server.cli(&["HGETALL", &key]);
             panic!("node {node} has {:?} at {lock} and {all:?}", ours());

@@ -38,6 +38,16 @@ fn flags(verb: Verb) -> &'static str {
     }
 }
 
+/// The short cut of a verb, if it has one: what comes most often, without all that [`PARTS`] makes.
+fn quick(verb: Verb) -> Option<&'static str> {
+    match verb {
+        Verb::Acquire => Some(include_str!("lua/acquire.quick.lua")),
+        Verb::Renew => Some(include_str!("lua/renew.quick.lua")),
+        Verb::Release => Some(include_str!("lua/release.quick.lua")),
+        _ => None,
+    }
+}
+
 /// What all steps share.
 const PARTS: [&str; 6] = [
     include_str!("lua/state.lua"),
@@ -50,16 +60,25 @@ const PARTS: [&str; 6] = [
 
 /// The parts of a script, in order.
 fn parts(verb: Verb, wire: Option<Wire>) -> Vec<&'static str> {
-    let mut parts = Vec::new();
+    let mut parts = vec![include_str!("lua/layout.lua")];
     if verb == Verb::View {
         parts.extend(wire.map_or(&[][..], |wire| wire.form().view));
     } else {
+        parts.push(include_str!("lua/head.lua"));
+        // A short cut knows no gate.
+        if let Some(quick) = quick(verb).filter(|_| wire.is_none()) {
+            parts.extend([include_str!("lua/calm.lua"), quick, include_str!("lua/quick.lua")]);
+        }
         parts.extend(PARTS);
         parts.extend(wire.map_or(&[][..], |wire| wire.form().gate));
     }
     parts.push(body(verb));
     parts
 }
+
+/// By how much a key may outlive what has to be remembered. Its end is moved once in so long, and not in
+/// every step.
+pub(super) const EXPIRY_SLACK_MS: u64 = 600_000;
 
 /// A line with this in it is for wires alone.
 const GATED: &str = "gate.";
@@ -87,9 +106,9 @@ pub(super) struct Binding {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeFrom {
     Server,
-    /// The last argument, in microseconds: so that tests can choose it.
+    /// The last key, in microseconds: so that tests can choose it.
     #[cfg(test)]
-    Argument,
+    Key,
 }
 
 /// The whole text of a script.
@@ -118,6 +137,7 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
         ("LEASE_MIN", limits::LEASE_MS_MIN),
         ("LEASE_MAX", limits::LEASE_MS_MAX),
         ("RETENTION", limits::RETENTION_MS),
+        ("EXPIRY_SLACK", EXPIRY_SLACK_MS),
         ("AGREED_MAX", limits::AGREED_MAX),
         ("TOKEN_CLOCK_MAX", limits::TOKEN_CLOCK_MAX),
         ("HINT_AHEAD", limits::HINT_AHEAD_US),
@@ -126,11 +146,11 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
     }
     text.push_str(match time {
         TimeFrom::Server => {
-            "local function clock()\n  local time = redis.call('TIME')\n  \
-             return time[1] * 1000000 + time[2]\nend\n"
+            "local time = redis.call('TIME')\n\
+             local clock = time[1] .. string.sub('00000' .. time[2], -6)\n"
         }
         #[cfg(test)]
-        TimeFrom::Argument => "local function clock() return tonumber(ARGV[#ARGV]) end\n",
+        TimeFrom::Key => "local clock = KEYS[#KEYS]\n",
     });
     if let Some(wire) = binding.wire {
         let form = wire.form();

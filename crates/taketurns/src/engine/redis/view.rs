@@ -140,7 +140,7 @@ impl Client {
 /// A holder whose lease is not over.
 fn holder(text: &str, client: Option<Client>, now_ms: u64) -> Option<Option<HolderView>> {
     let parts: Vec<&str> = text.split('\n').collect();
-    let [_, id, token, ask, lease_ms, deadline_ms, since_ms, flags, member, who, why] = parts[..]
+    let [flags, _, id, token, ask, lease_ms, deadline_ms, since_ms, member, who, why] = parts[..]
     else {
         return None;
     };
@@ -158,7 +158,7 @@ fn holder(text: &str, client: Option<Client>, now_ms: u64) -> Option<Option<Hold
         member: if member.is_empty() { None } else { Some(Member::new(member).ok()?) },
         held_ms: now_ms.saturating_sub(number(since_ms)?),
         left_ms: left_ms.min(lease_ms),
-        // A vote's number and ticket follow.
+        // The owner follows.
         revoked: flags.get(1..2) == Some("1"),
     }))
 }

@@ -1,6 +1,7 @@
 //! The bounds of a lock, which random requests hardly reach: the scripts stop where core does, and
 //! one step writes as much as a full lock needs.
 
+use taketurns_core::wire::Head;
 use taketurns_core::{
     Acquire, Ask, Ballot, ClientId, Label, Member, Reply, Request, Token, WriteBack, limits,
 };
@@ -151,7 +152,11 @@ on_both! {
         let mut queue = |number: u64, waiting: usize| {
             // As if so many waited: to have them come takes minutes.
             let text = format!("{waiting} - - 0 -");
-            rig.connection.command(&["HSET", KEY, "q", &text]).expect("set");
+            let stored = rig.connection.command(&["HGET", KEY, "s"]).expect("the head");
+            let (head, first) = Head::parse(stored.bytes().expect("bytes")).expect("a head");
+            let head = Head { waiting: waiting as u64, ..head }.to_bytes();
+            let set = [b"HSET", KEY.as_bytes(), b"q", text.as_bytes(), b"s", &[&head, first].concat()];
+            rig.connection.command(&set).expect("set");
             let Request::Acquire(acquire) = story.told[0].request.clone() else { unreachable!() };
             let (owner, waiter_lease_ms) = (owner(number), Some(3_000));
             let request = Request::Acquire(Acquire { owner, waiter_lease_ms, ..acquire });

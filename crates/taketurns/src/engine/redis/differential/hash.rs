@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use taketurns_core::{ClientId, Lock, wire};
+use taketurns_core::wire::{self, Head};
+use taketurns_core::{ClientId, Kind, Lock};
 
 use super::Stored;
 
@@ -89,35 +90,41 @@ fn ask(text: &str) -> Read<Value> {
     wire::ask(text).map(|ask| json!(ask)).ok_or_else(|| format!("{text:?} asks for nothing"))
 }
 
-/// The state, or null if there is no such key.
-pub(super) fn canonical(stored: &Stored) -> Read<Value> {
+/// The state, or null if there is no such key. It has to know when it expires.
+pub(super) fn canonical(stored: &Stored, expires_ms: i64) -> Read<Value> {
     let pairs = stored.array().ok_or("no hash")?;
     let text = |reply: &Stored| reply.text().map(str::to_owned).ok_or("no text");
     let mut fields = Fields(BTreeMap::new());
+    let mut head = None;
     for pair in pairs.chunks(2) {
-        fields.0.insert(text(&pair[0])?, text(&pair[1])?);
+        match (text(&pair[0])?, &pair[1]) {
+            (name, Stored::Bulk(bytes)) if name == "s" => head = Head::parse(bytes),
+            (name, value) => _ = fields.0.insert(name, text(value)?),
+        }
     }
-    if fields.0.is_empty() {
+    if pairs.is_empty() {
         return Ok(Value::Null);
     }
-    fields.must("r")?;
-    let kind = wire::kind(&fields.must("k")?).ok_or("no kind")?;
-    let number = |text: Option<String>| text.map_or(Ok(0), |text| int(&text));
+    let (head, first) = head.ok_or("no head")?;
+    let first = std::str::from_utf8(first).map_err(|_| "the first holder is no text")?;
+    if head.expires_ms as i64 != expires_ms.max(0) {
+        return Err(format!("it goes at {expires_ms}, not at {}", head.expires_ms));
+    }
     let [era, began] = numbers(&fields.take("e").unwrap_or("0 0".into()))?;
     let mut owners = BTreeMap::new();
     let mut state = json!({
-        "kind": kind,
-        "last_token": number(fields.take("t"))?,
-        "seen_ms": int(&fields.must("s")?)?,
-        "quarantine_until_ms": number(fields.take("z"))?,
+        "kind": head.kind,
+        "last_token": head.last_token,
+        "seen_ms": head.seen_ms,
+        "quarantine_until_ms": head.quarantine_until_ms,
         "era": { "number": era, "began_ms": began },
     });
     let parts = [
-        holders(&mut fields, &mut owners)?,
-        queue(&mut fields, &mut owners, kind == taketurns_core::Kind::Pool)?,
+        holders(&mut fields, &mut owners, &head, first)?,
+        queue(&mut fields, &mut owners, &head)?,
         clients(&mut fields)?,
         members(&mut fields)?,
-        tombs(&mut fields)?,
+        tombs(&mut fields, &head)?,
     ];
     let all = state.as_object_mut().ok_or("no object")?;
     for part in parts {
@@ -132,27 +139,38 @@ pub(super) fn canonical(stored: &Stored) -> Read<Value> {
     Ok(state)
 }
 
-fn holders(fields: &mut Fields, owners: &mut BTreeMap<String, String>) -> Read<Value> {
-    let [count, weight, first, last] = numbers(&fields.take("h").unwrap_or("0 0 0 0".into()))?;
+fn holders(
+    fields: &mut Fields,
+    owners: &mut BTreeMap<String, String>,
+    head: &Head,
+    first: &str,
+) -> Read<Value> {
+    let &Head { holders: count, weight, first_ms, last_ms, .. } = head;
+    if first.is_empty() != (count == 0) {
+        return Err(format!("{count} hold, but the first is {first:?}"));
+    }
     let mut all = Vec::new();
     let mut sum = 0;
     for slot in 1..=count {
-        let text = fields.must(&format!("h{slot}"))?;
+        let text = match slot {
+            1 => first.to_owned(),
+            _ => fields.must(&format!("h{slot}"))?,
+        };
         let parts: Vec<&str> = text.split('\n').collect();
-        let [id, client, token, asks, lease, deadline, since, flags, member, who, why] = parts[..]
+        let [id, vote, client, token, asks, lease, deadline, since, member, who, why] = parts[..]
         else {
             return Err(format!("{text:?} is no holder"));
         };
-        owners.insert(id.into(), format!("h{slot}"));
+        let (flags, id) = id.split_at_checked(2).ok_or("no flags")?;
+        if slot > 1 {
+            owners.insert(id.into(), format!("h{slot}"));
+        }
         sum += match asks.strip_prefix('s') {
             Some(permits) => int(permits.split('/').next().unwrap_or_default())?,
             None if asks == "w" => 1_024,
             None => 1,
         };
-        let (flags, vote) = match flags.split_once(' ') {
-            Some((flags, vote)) => (flags, Some(numbers(vote)?)),
-            None => (flags, None),
-        };
+        let vote = if vote.is_empty() { None } else { Some(numbers(vote)?) };
         let vote = vote.map(|[number, ticket]| json!({ "number": number, "ticket": ticket }));
         all.push(json!({
             "owner": owner(id)?, "client": client, "token": int(token)?, "ask": ask(asks)?,
@@ -167,10 +185,10 @@ fn holders(fields: &mut Fields, owners: &mut BTreeMap<String, String>) -> Read<V
         return Err(format!("holders weigh {sum}, not {weight}"));
     }
     all.sort_by_key(|holder| holder["owner"].as_u64());
-    Ok(json!({ "holders": all, "ends": { "first_ms": first, "last_ms": last } }))
+    Ok(json!({ "holders": all, "ends": { "first_ms": first_ms, "last_ms": last_ms } }))
 }
 
-fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, pool: bool) -> Read<Value> {
+fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, lock: &Head) -> Read<Value> {
     let [count, head, tail, next, sweep] = words(&fields.take("q").unwrap_or("0 - - 0 -".into()))?;
     let order = fields.list('q', &head, &tail)?;
     let mut places = Vec::new();
@@ -198,14 +216,14 @@ fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, pool: bool)
             "label": { "who": who, "why": why },
         }]));
     }
-    for (name, places) in lines.into_iter().filter(|_| pool) {
+    for (name, places) in lines.into_iter().filter(|_| lock.kind == Kind::Pool) {
         let [head, tail] = words(&fields.must(&name)?)?;
         if fields.list('l', &head, &tail)? != places {
             return Err(format!("line {name} is not that of its waiters"));
         }
     }
-    if int(&count)? != order.len() as u64 {
-        return Err(format!("{} wait, not {count}", order.len()));
+    if [int(&count)?, lock.waiting] != [order.len() as u64; 2] {
+        return Err(format!("{} wait, not {count} or {}", order.len(), lock.waiting));
     }
     if !spots.is_sorted() {
         return Err(format!("the places are out of order: {order:?}"));
@@ -263,8 +281,11 @@ fn members(fields: &mut Fields) -> Read<Value> {
     Ok(json!({ "members": all, "next_free": int(&next)?, "offered": offered }))
 }
 
-fn tombs(fields: &mut Fields) -> Read<Value> {
+fn tombs(fields: &mut Fields, head: &Head) -> Read<Value> {
     let [first, next] = numbers(&fields.take("d").unwrap_or("0 0".into()))?;
+    if next - first != head.buried {
+        return Err(format!("{first} to {next} are buried, not {}", head.buried));
+    }
     let mut all = Vec::new();
     for number in first..next {
         let id = fields.must(&format!("t{number}"))?;

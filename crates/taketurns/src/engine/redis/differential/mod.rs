@@ -11,6 +11,7 @@ mod life;
 mod sight;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use taketurns_core::wire::{self, Answered, Sealed, Verb, sha1_hex};
@@ -18,7 +19,7 @@ use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent};
 use taketurns_servers::resp::{self, Connection};
 use taketurns_servers::{Flavor, Server};
 
-use super::scripts::{Binding, TimeFrom, text};
+use super::scripts::{Binding, EXPIRY_SLACK_MS, TimeFrom, text};
 use life::Life;
 use sight::Sight;
 
@@ -141,7 +142,7 @@ impl Rig {
         if let Some(sha) = self.loaded.get(&key) {
             return sha.clone();
         }
-        let text = text(verb, binding, TimeFrom::Argument);
+        let text = text(verb, binding, TimeFrom::Key);
         let loaded = self.connection.command(&["SCRIPT", "LOAD", &text]).expect("loaded");
         let sha = loaded.text().unwrap_or_else(|| panic!("{verb:?}: {loaded}")).to_owned();
         assert_eq!(sha, sha1_hex(&text));
@@ -161,10 +162,7 @@ impl Rig {
             if let (Some(sight), Some(view)) = (&one.sight, view) {
                 self.connection.send(&sight.words(&view, one.now)).expect("sent");
             }
-            let mut words = vec![b"EVALSHA".to_vec(), sha.into_bytes(), b"1".to_vec(), KEY.into()];
-            words.extend(args);
-            words.push(one.now.wall_us.to_string().into_bytes());
-            self.connection.send(&words).expect("sent");
+            self.connection.send(&words(sha, args, one.now)).expect("sent");
             if one.look {
                 self.connection.send(&["HGETALL", KEY]).expect("sent");
                 self.connection.send(&["PEXPIRETIME", KEY]).expect("sent");
@@ -187,9 +185,11 @@ impl Rig {
             }
             let stored = self.connection.read().expect("the hash");
             let expires = self.connection.read().expect("its end");
-            let state = hash::canonical(&stored).unwrap_or_else(|why| panic!("{why}\n{}", case()));
+            let expires = expires.int().expect("a time");
+            let state =
+                hash::canonical(&stored, expires).unwrap_or_else(|why| panic!("{why}\n{}", case()));
             assert_eq!(state, one.state, "state\n{}", case());
-            assert_eq!(expires.int(), Some(self::expires(one)), "expiry\n{}", case());
+            assert!(self::expires(one).contains(&expires), "it expires at {expires}\n{}", case());
         }
         self.check_wakes(seed, batch);
     }
@@ -198,10 +198,7 @@ impl Rig {
     fn reply(&mut self, request: &Request, binding: &Binding, now: Now) -> Reply {
         let (verb, args) = wire::encode_request(request);
         let sha = self.sha(verb, binding);
-        let mut words = vec![b"EVALSHA".to_vec(), sha.into_bytes(), b"1".to_vec(), KEY.into()];
-        words.extend(args);
-        words.push(now.wall_us.to_string().into_bytes());
-        self.connection.send(&words).expect("sent");
+        self.connection.send(&words(sha, args, now)).expect("sent");
         let reply = self.connection.read().expect("a reply");
         let answered = reply.text().and_then(|text| wire::decode(text, |_| None));
         answered.unwrap_or_else(|| panic!("{request:?}: {reply}")).reply
@@ -231,12 +228,19 @@ impl Rig {
     }
 }
 
-/// What PEXPIRETIME has to say: -2 for no key, -1 for one that stays.
-fn expires(one: &Tried) -> i64 {
+/// A script's call, at this time.
+fn words(sha: String, args: Vec<Vec<u8>>, now: Now) -> Vec<Vec<u8>> {
+    let now_us = now.wall_us.to_string();
+    let words = ["EVALSHA", &sha, "2", KEY, &now_us].map(|word| word.as_bytes().to_vec());
+    words.into_iter().chain(args).collect()
+}
+
+/// What PEXPIRETIME may say: -2 for no key, -1 for one that stays.
+fn expires(one: &Tried) -> RangeInclusive<i64> {
     if one.state.is_null() {
-        return -2;
+        return -2..=-2;
     }
-    one.forget_at_ms.map_or(-1, |at_ms| at_ms as i64)
+    one.forget_at_ms.map_or(-1..=-1, |at_ms| at_ms as i64..=(at_ms + EXPIRY_SLACK_MS) as i64)
 }
 
 /// Kept here so that the two submodules agree on what a reply of the server is.

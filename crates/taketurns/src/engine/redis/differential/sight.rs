@@ -28,7 +28,7 @@ impl Sight {
 
     pub(super) fn words(&self, sha: &str, now: Now) -> Vec<Vec<u8>> {
         let (waiters_max, now_us) = (self.waiters_max.to_string(), now.wall_us.to_string());
-        ["EVALSHA", sha, "1", KEY, &waiters_max, &now_us]
+        ["EVALSHA", sha, "2", KEY, &now_us, &waiters_max]
             .map(|word| word.as_bytes().to_vec())
             .into()
     }

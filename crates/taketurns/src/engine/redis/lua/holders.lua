@@ -1,10 +1,10 @@
 -- Who holds the lock: in slots without gaps, so that all can be looked at.
 
 local function holder(slot)
-  local owner, client, token, ask, lease, deadline, since, handed, revoked, vote, member, label =
-    string.match(get('h' .. slot), '^(%x+)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)(%d)'
-      .. '([^\n]*)\n([^\n]*)\n(.*)$')
-  local number, ticket = string.match(vote, '^ (%d+) (%d+)$')
+  local handed, revoked, owner, vote, client, token, ask, lease, deadline, since, member, label =
+    string.match(get('h' .. slot), '^(%d)(%d)(%x+)\n([^\n]*)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n'
+      .. '([^\n]*)\n(.*)$')
+  local number, ticket = string.match(vote, '^(%d+) (%d+)$')
   return { slot = slot, owner = owner, client = client, token = token, ask = ask,
     lease = tonumber(lease), deadline = tonumber(deadline), since = tonumber(since),
     handed = handed == '1', revoked = revoked == '1', number = number, ticket = ticket,
@@ -12,15 +12,23 @@ local function holder(slot)
 end
 
 local function save_holder(h)
-  set('h' .. h.slot, h.owner .. '\n' .. h.client .. '\n' .. h.token .. '\n' .. h.ask .. '\n'
-    .. h.lease .. '\n' .. h.deadline .. '\n' .. h.since .. '\n' .. (h.handed and '1' or '0')
-    .. (h.revoked and '1' or '0') .. (h.number and ' ' .. h.number .. ' ' .. h.ticket or '')
-    .. '\n' .. h.member .. '\n' .. h.label)
+  set('h' .. h.slot, (h.handed and '1' or '0') .. (h.revoked and '1' or '0') .. h.owner .. '\n'
+    .. (h.number and h.number .. ' ' .. h.ticket or '') .. '\n' .. h.client .. '\n' .. h.token .. '\n'
+    .. h.ask .. '\n' .. h.lease .. '\n' .. h.deadline .. '\n' .. h.since .. '\n' .. h.member .. '\n'
+    .. h.label)
+end
+
+-- Saves it in this slot. The one in the first needs no index: it is always at hand.
+local function move_to_slot(h, slot)
+  h.slot = slot
+  save_holder(h)
+  if slot == 1 then del('o' .. h.owner) else set('o' .. h.owner, 'h' .. slot) end
 end
 
 local function holder_of(owner)
+  if holders.count > 0 and string.find(get('h1'), '^%d%d' .. owner .. '\n') then return holder(1) end
   local slot = string.match(get('o' .. owner) or '', '^h(%d+)$')
-  return slot and holder(slot)
+  return slot and holder(tonumber(slot))
 end
 
 -- How much of the lock's capacity a request takes.
@@ -68,12 +76,7 @@ end
 
 local function drop_holder(h)
   gate.drop(h)
-  if tonumber(h.slot) ~= holders.count then
-    local last = holder(holders.count)
-    last.slot = h.slot
-    save_holder(last)
-    set('o' .. last.owner, 'h' .. last.slot)
-  end
+  if h.slot ~= holders.count then move_to_slot(holder(holders.count), h.slot) end
   del('h' .. holders.count)
   del('o' .. h.owner)
   holders.count, holders.weight = holders.count - 1, holders.weight - weight_of(h.ask)
@@ -124,8 +127,7 @@ local function grant(w, member, lease, handed, hint, ticket)
     member = member or '', lease = w.lease, deadline = now + lease, since = now, handed = handed,
     revoked = false, number = hint and number, ticket = ticket or number, label = w.label }
   gate.take(h)
-  save_holder(h)
-  set('o' .. h.owner, 'h' .. h.slot)
+  move_to_slot(h, h.slot)
   widen(h.deadline)
   return h
 end

@@ -32,7 +32,7 @@ end
 -- Is that one of ours who waits? Not one that a native client took for dead, and left there.
 local function is_ours(id)
   local owner = #id == 40 and get('g' .. id)
-  return owner and get('o' .. owner)
+  return owner and (holder_of(owner) or place_of(owner))
 end
 
 local function is_strangers_turn()

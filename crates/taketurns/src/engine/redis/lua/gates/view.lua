@@ -14,8 +14,9 @@ end
 
 -- Does this stand for one of ours who holds?
 local function is_ours(meta, id)
-  for slot = 1, tonumber(string.match(meta[7] or '0', '^(%d+)')) do
-    local owner = string.match(redis.call('HGET', KEYS[1], 'h' .. slot), '^%x+')
+  for slot = 1, meta.count or 0 do
+    local text = slot == 1 and meta.holder1 or redis.call('HGET', KEYS[1], 'h' .. slot)
+    local owner = string.match(text, '^%d%d(%x+)')
     if redis.sha1hex(owner) == id then return true end
   end
   return false
@@ -26,10 +27,10 @@ function gate.meta(meta)
   local failed = find_strangers(meta)
   if failed then
     find_waiters = nil
-    return meta[1] and meta or failed
+    return meta.run and meta or failed
   end
   local waiting = find_waiters and find_waiters(1) or 0
-  if #strangers + waiting > 0 and not meta[1] then meta[1], meta[2], meta[4] = '0', KIND, RUN end
+  if #strangers + waiting > 0 and not meta.run then meta.run, meta.kind = RUN, KIND end
   return meta
 end
 
@@ -39,8 +40,8 @@ function gate.members() end
 -- Adds them to our holders, as those are stored.
 function gate.others(holders, now)
   for _, it in ipairs(strangers) do
-    holders[#holders + 1] = '0\n0\n0\n' .. (it.member and 'n' .. it.member or 'm') .. '\n' .. LEASE_MAX
-      .. '\n' .. now + (it.left or LEASE_MAX) .. '\n' .. (it.since or now) .. '\n00\n'
+    holders[#holders + 1] = '000\n\n0\n0\n' .. (it.member and 'n' .. it.member or 'm') .. '\n' .. LEASE_MAX
+      .. '\n' .. now + (it.left or LEASE_MAX) .. '\n' .. (it.since or now) .. '\n'
       .. (it.member or '') .. '\na stranger\nprotocol=' .. PROTOCOL
     holders[#holders + 1] = false
   end

@@ -1,5 +1,5 @@
 local names, scores = {}, {}
-local read_us = clock()
+local read_us = tonumber(clock)
 
 -- Those of the set who hold a member, and are none of ours. A set that only strangers use is shown, too.
 function find_strangers(meta)
@@ -17,9 +17,10 @@ function find_strangers(meta)
       end
     end
   end
-  if #names > 0 and not meta[1] then meta[1], meta[4] = '0', RUN end
+  if #names > 0 and not meta.run then meta.run = RUN end
   -- What else it was is of no interest, if nobody holds it, waits for it, or has added members.
-  if #names > 0 and not (meta[7] or meta[8] or meta[9]) then meta[2] = KIND end
+  local is_used = (meta.count or 0) > 0 or meta.queue or meta.members
+  if #names > 0 and not is_used then meta.kind = KIND end
 end
 
 -- Adds what our own state does not know of yet, and takes out what it does not know to be gone.
