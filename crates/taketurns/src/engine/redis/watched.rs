@@ -3,7 +3,7 @@
 //! A wake-up names its owner by a hash and is sealed with the owner's secret, so that nobody who may
 //! publish can make one up. Who is not watched is not woken.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use taketurns_core::wire::{Sealed, public_id};
@@ -14,8 +14,15 @@ use crate::engine::{Origin, Woken};
 
 pub(super) struct Watched {
     client: ClientId,
-    /// By public id: the owner, its lock, and how many watch it.
-    owners: Mutex<HashMap<String, (Owner, Name, u32)>>,
+    owners: Mutex<Owners>,
+}
+
+#[derive(Default)]
+struct Owners {
+    /// By public id: the owner, and its lock.
+    by_id: HashMap<String, (Owner, Name)>,
+    /// The public id, which takes long to find out, and how many watch it.
+    ids: BTreeMap<Owner, (String, u32)>,
 }
 
 impl Watched {
@@ -25,23 +32,29 @@ impl Watched {
 
     pub(super) fn add(&self, lock: &Name, owner: Owner) {
         let mut owners = self.owners();
-        owners.entry(public_id(owner)).or_insert_with(|| (owner, lock.clone(), 0)).2 += 1;
+        if let Some((_, count)) = owners.ids.get_mut(&owner) {
+            *count += 1;
+            return;
+        }
+        let id = public_id(owner);
+        owners.by_id.insert(id.clone(), (owner, lock.clone()));
+        owners.ids.insert(owner, (id, 1));
     }
 
     pub(super) fn remove(&self, owner: Owner) {
-        let id = public_id(owner);
         let mut owners = self.owners();
-        if let Some((_, _, count)) = owners.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                owners.remove(&id);
-            }
+        let Some((_, count)) = owners.ids.get_mut(&owner) else { return };
+        *count -= 1;
+        if *count == 0
+            && let Some((id, _)) = owners.ids.remove(&owner)
+        {
+            owners.by_id.remove(&id);
         }
     }
 
     /// Whose id that is, if somebody watches it.
     pub(super) fn owner_of(&self, id: &str) -> Option<Owner> {
-        self.owners().get(id).map(|(owner, ..)| *owner)
+        self.owners().by_id.get(id).map(|(owner, _)| *owner)
     }
 
     /// What a message says, if it is genuine and wanted.
@@ -53,7 +66,7 @@ impl Watched {
         let sealed = Sealed::parse(message)?;
         let (owner, lock) = {
             let owners = self.owners();
-            let (owner, lock, _) = owners.get(sealed.id)?;
+            let (owner, lock) = owners.by_id.get(sealed.id)?;
             (*owner, lock.clone())
         };
         let Some(event) = sealed.open(owner) else {
@@ -64,7 +77,7 @@ impl Watched {
         Some(Woken::Wake { lock, wake, origin: origin_of_run(sealed.run).unwrap_or(UNKNOWN) })
     }
 
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, (Owner, Name, u32)>> {
+    fn owners(&self) -> MutexGuard<'_, Owners> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

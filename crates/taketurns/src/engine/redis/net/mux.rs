@@ -1,19 +1,21 @@
 //! One socket for the commands of many tasks: whoever asks writes, and one task reads.
 //!
 //! ```text
-//!   ask ─► who waits, and the bytes ─┬─ few wait ─► written at once, by whoever asks
-//!                                    └─ a crowd ──► left to the driver, which is told
+//!   ask ─► who waits, and the bytes ─┬─ one write is unanswered, or none ─► written at once, by whoever asks
+//!                                    └─ two are ──────────────────────────► left until one is answered
 //!
 //!   driver: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
 //! ```
 //!
 //! Asking needs no runtime, and works on any thread: a task that is alone with its connection has its
 //! bytes in the kernel when `ask` returns. In a crowd a system call for each would cost more than all
-//! else; there the bytes of many go out in one write.
+//! else; there the bytes of many go out in one write: while the server has one write to read and another to
+//! answer, nothing is gained by a third.
 //!
-//! **No byte stays behind.** Bytes that are appended are either written by whoever appended them, or the
-//! driver is told: also if the socket takes no more, and if more were appended meanwhile. It never
-//! depends on an answer to what was asked before.
+//! **No byte stays behind.** Bytes that are appended are written by whoever appended them, or the driver
+//! is told; or two writes are unanswered, and the driver writes them when it has handed out the next
+//! answer. That is no later than they could matter, since a server answers in order; and if no answer
+//! comes, the connection ends for all, and what was left was never sent.
 //!
 //! **An answer in time.** There is one timer for all who wait, and it is set for the one that has waited
 //! for longest. Once it has run out with nobody waiting it is not set again until somebody asks. The
@@ -35,8 +37,8 @@ use super::dial::{Stream, WriteHalf};
 use super::line::lock;
 use super::mux_driver::Driver;
 
-/// With so many who wait already, bytes are left to the driver.
-pub(super) const CROWD: usize = 2;
+/// With so many writes that are not answered yet, bytes wait for an answer.
+pub(super) const UNANSWERED_MAX: usize = 2;
 /// A burst does not keep its room.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
@@ -73,6 +75,7 @@ impl Mux {
             waiting: VecDeque::new(),
             out: Vec::new(),
             taken: 0,
+            unanswered: VecDeque::new(),
             writer: Some(Writer { half: writer, bytes: Vec::new(), at: 0, is_flushed: true }),
             is_stuck: false,
             is_broken: false,
@@ -105,7 +108,7 @@ impl Mux {
 
     fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.shared.state);
-        let crowd = state.waiting.len() >= CROWD;
+        let crowd = state.unanswered.len() >= UNANSWERED_MAX;
         let answers = push(&mut state);
         if !state.has_ended {
             self.shared.send(state, crowd);
@@ -144,6 +147,8 @@ pub(super) struct State {
     out: Vec<u8>,
     /// How many bytes somebody has begun to write.
     taken: u64,
+    /// Where in all that was ever sent the writes end that are not answered yet.
+    unanswered: VecDeque<u64>,
     /// `None` while somebody writes, and when nobody can any more.
     writer: Option<Writer>,
     /// The socket takes no more: only the driver may try, since its waker is the one to keep.
@@ -186,6 +191,22 @@ impl State {
         Answer(answer)
     }
 
+    /// Somebody was answered.
+    pub(super) fn note_answered(&mut self) {
+        let next = self.waiting.front().map_or(u64::MAX, |waiting| waiting.start);
+        while self.unanswered.front().is_some_and(|end| *end <= next) {
+            self.unanswered.pop_front();
+        }
+    }
+
+    /// Is there something that does not have to wait for an answer?
+    fn has_bytes_now(&self) -> bool {
+        let is_crowd = self.unanswered.len() >= UNANSWERED_MAX;
+        self.writer
+            .as_ref()
+            .is_some_and(|writer| !writer.is_done() || !self.out.is_empty() && !is_crowd)
+    }
+
     fn has_bytes(&self) -> bool {
         !self.out.is_empty() || self.writer.as_ref().is_some_and(|writer| !writer.is_done())
     }
@@ -198,7 +219,7 @@ impl Shared {
             state = self.write(state, &mut Context::from_waker(Waker::noop()));
         }
         // If somebody else writes, he tells the driver of what is left by then.
-        let is_left = state.writer.is_some() && state.has_bytes();
+        let is_left = !crowd && state.writer.is_some() && state.has_bytes();
         let tell = is_left || state.is_broken || !state.is_guarded;
         state.is_guarded = true;
         if !tell || std::mem::replace(&mut state.is_told, true) {
@@ -219,7 +240,7 @@ impl Shared {
             state.driver = Some(context.waker().clone());
         }
         state.is_told = false;
-        while state.writer.is_some() && state.has_bytes() {
+        while state.has_bytes_now() {
             state = self.write(state, context);
             if state.is_stuck {
                 return;
@@ -237,6 +258,8 @@ impl Shared {
         if writer.bytes.is_empty() {
             swap(&mut writer.bytes, &mut state.out);
             state.taken += writer.bytes.len() as u64;
+            let end = state.taken;
+            state.unanswered.push_back(end);
         }
         drop(state);
         let wrote = writer.write(context);

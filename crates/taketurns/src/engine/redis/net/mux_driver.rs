@@ -120,6 +120,7 @@ impl Driver {
                 None => {}
             }
         }
+        state.note_answered();
         drop(state);
         for news in self.news.drain(..) {
             match news {

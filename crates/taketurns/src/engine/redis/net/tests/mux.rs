@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::super::dial::{ReadHalf, Socket, WriteHalf};
-use super::super::mux::{Answer, Answered, CROWD, Lost, Mux};
+use super::super::mux::{Answer, Answered, Lost, Mux, UNANSWERED_MAX};
 use super::super::mux_driver::Driver;
 use super::server::serve;
 
@@ -145,7 +145,7 @@ async fn a_crowd_is_written_at_once() {
                 let wanted = Value::BulkString(number.to_string().into_bytes());
                 assert_eq!(soon(answer).await, Ok(wanted));
             }
-            assert_eq!(writes.load(Ordering::Relaxed), round * (CROWD + 1));
+            assert_eq!(writes.load(Ordering::Relaxed), round * (UNANSWERED_MAX + 1));
         }
     }
 }
@@ -166,15 +166,30 @@ async fn several_commands_are_one_write_with_an_answer_each() {
 }
 
 #[tokio::test]
-async fn what_a_crowd_left_gets_out_though_nothing_is_ever_answered() {
+async fn what_a_crowd_left_gets_out_with_the_next_answer() {
     let mut pair = Pair::driven(PATIENCE).await;
     let commands: Vec<_> = (0..64).map(echo).collect();
     let answers: Vec<_> = commands.iter().map(|command| pair.mux.ask(command)).collect();
-    pair.reads(&packed(&commands)).await;
-    // And once more, when the driver had nothing to do any more.
+    pair.reads(&packed(&commands[..UNANSWERED_MAX])).await;
+    // An answer to part of a write is none to the write.
+    pair.says(b":0\r\n").await;
+    pair.reads(&packed(&commands[UNANSWERED_MAX..])).await;
     let late = pair.mux.ask(&echo("late"));
+    pair.says(b":1\r\n:2\r\n").await;
     pair.reads(&packed(&[echo("late")])).await;
     drop((answers, late));
+}
+
+#[tokio::test]
+async fn what_a_crowd_left_was_never_sent_if_no_answer_comes() {
+    let pair = Pair::driven(Duration::from_millis(50)).await;
+    let answers: Vec<_> = (0..4).map(|number| pair.mux.ask(&echo(number))).collect();
+    let mut outcomes = Vec::new();
+    for answer in answers {
+        outcomes.push(soon(answer).await);
+    }
+    let (late, unsent) = (Err(Lost::Late), Err(Lost::Unsent));
+    assert_eq!(outcomes, [late.clone(), late, unsent.clone(), unsent]);
 }
 
 #[tokio::test]
@@ -183,7 +198,7 @@ async fn what_the_socket_does_not_take_gets_out_when_it_does() {
     // More than the kernel keeps for both ends.
     let big = "x".repeat(1 << 20);
     let commands: Vec<_> = (0..20).map(|number| echo(format!("{number}{big}"))).collect();
-    let answers: Vec<_> = commands.iter().map(|command| pair.mux.ask(command)).collect();
+    let answers = pair.mux.ask_all(&commands);
     pair.reads(&packed(&commands)).await;
     for number in 0..20 {
         pair.says(format!(":{number}\r\n").as_bytes()).await;
