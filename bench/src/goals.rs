@@ -46,6 +46,31 @@ const GOALS: &[Goal] = &[
     at_least("b. pairs/s against the floor", ["b", PAIRS, "{}"], One("floor"), &[0.7, 1.15]),
     at_most("c. hand-over against one PUBLISH hop", ["c", "p50", "{}, 2"], One(HOP), &[1.2, 1.2]),
     at_most("c. 10 000 waiters against 2", ["c", "p50", "{}, 10000"], One("{}, 2"), &[1.2, 1.1]),
+    // The same for a client whose connection is on the runtime of whoever uses it, as the floor's is.
+    at_least(
+        "a. pairs/s against the floor, own runtime",
+        ["a", PAIRS, "{}, own runtime"],
+        One("floor"),
+        &[0.95, 1.0],
+    ),
+    at_least(
+        "b. pairs/s against the floor, own runtime",
+        ["b", PAIRS, "{}, own runtime"],
+        One("floor"),
+        &[0.7, 1.15],
+    ),
+    at_most(
+        "c. hand-over against one PUBLISH hop, own runtime",
+        ["c", "p50", "{}, own runtime, 2"],
+        One(HOP),
+        &[1.2, 1.2],
+    ),
+    at_most(
+        "c. 10 000 waiters against 2, own runtime",
+        ["c", "p50", "{}, own runtime, 10000"],
+        One("{}, own runtime, 2"),
+        &[1.2, 1.1],
+    ),
     at_least(
         "d. hand-overs to another client against the best Redis library",
         ["d", TURNS, "{}"],

@@ -47,9 +47,15 @@ pub(super) fn fairness(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
     for rival in rivals {
         let (stage, rival) = (stage.clone(), rival.clone());
         let (name, party) = (rival.name.clone(), rival.party());
-        contestants.push(Contestant::new(name, party, seconds + 0.7, move || {
+        let quick = stage.quick;
+        let mut contestant = Contestant::new(name, party, seconds + 0.7, move || {
             judged(&rival.crowd(stage.plain.url(), CLIENTS, HOLD, time)?)
-        }));
+        });
+        // A quick run has to end.
+        if quick {
+            contestant.rounds_max = 1;
+        }
+        contestants.push(contestant);
     }
     Work {
         letter: "d",
