@@ -61,11 +61,11 @@ impl Life {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
+        let is_calm = seed / 6 % 2 == 1;
         let (kind, percent) = match seed % 6 {
-            at @ 0..4 => (kinds[at as usize], 3),
+            at @ 0..4 => (kinds[at as usize], if is_calm { 0 } else { 3 }),
             _ => (Kind::Mutex, dice.one_of(&[50, 90])),
         };
-        let is_calm = seed / 6 % 2 == 1;
         let now_us = BEGIN_US + if is_calm { 0 } else { dice.roll(120_000_000) };
         let binding = Binding {
             wire: None,
