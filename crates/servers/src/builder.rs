@@ -177,6 +177,8 @@ impl Builder {
         if !self.sentinel {
             lines.push("save \"\"".to_owned());
             lines.push(format!("appendonly {}", yes(self.appendonly)));
+            // By default a server answers before it has written, if the disk is slow: a kill then loses it.
+            lines.push("appendfsync always".to_owned());
             lines.push("enable-debug-command yes".to_owned());
             // Else a replica waits for five seconds whether another one wants the same.
             lines.push("repl-diskless-sync-delay 0".to_owned());

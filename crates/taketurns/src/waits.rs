@@ -303,7 +303,7 @@ impl Registration {
         }
         if first {
             // The request that gave the place kept it alive too.
-            line.vigil = Vigil::new(anchor.sent_us, waits.waiter_lease_ms);
+            line.vigil.handle_placed(anchor.sent_us);
             let ahead = place.number.saturating_sub(place.front);
             line.vigil.handle_recheck(local_us(), anchor, place.recheck_ms, ahead);
             waits.changed.notify_one();

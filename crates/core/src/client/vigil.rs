@@ -14,23 +14,34 @@ pub struct Vigil {
     third_us: u64,
     refresh_at_us: u64,
     recheck_at_us: Option<u64>,
+    /// Since when something may have been missed that no refresh sent since can have told of.
+    doubt_since_us: Option<u64>,
 }
 
 impl Vigil {
     /// Starts with a request that was answered, or is about to be sent, at `now_us`.
     pub fn new(now_us: u64, waiter_lease_ms: u64) -> Self {
         let third_us = waiter_lease_ms.saturating_mul(1_000) / 3;
-        Self { third_us, refresh_at_us: now_us.saturating_add(third_us), recheck_at_us: None }
+        let refresh_at_us = now_us.saturating_add(third_us);
+        Self { third_us, refresh_at_us, recheck_at_us: None, doubt_since_us: None }
     }
 
     /// When the next refresh is due.
     pub fn due_us(&self) -> u64 {
-        self.recheck_at_us.map_or(self.refresh_at_us, |recheck| recheck.min(self.refresh_at_us))
+        let sooner = [self.recheck_at_us, self.doubt_since_us].into_iter().flatten();
+        sooner.fold(self.refresh_at_us, u64::min)
     }
 
     /// A refresh is sent now; the next is due a third of the waiter lease later, whether or not this
     /// one is answered.
     pub fn handle_sent(&mut self, now_us: u64) {
+        self.handle_placed(now_us);
+        self.doubt_since_us = None;
+    }
+
+    /// A request sent at `now_us` has given the first place. What was missed while it was under way is
+    /// still in doubt.
+    pub fn handle_placed(&mut self, now_us: u64) {
         self.refresh_at_us = now_us.saturating_add(self.third_us);
         self.recheck_at_us = None;
     }
@@ -52,7 +63,7 @@ impl Vigil {
 
     /// Something may have been missed (a connection was lost): ask now.
     pub fn handle_doubt(&mut self, now_us: u64) {
-        self.recheck_at_us = Some(now_us);
+        self.doubt_since_us = Some(now_us);
     }
 }
 
@@ -79,6 +90,19 @@ mod tests {
         assert_eq!(vigil.due_us(), 1_000_000, "a far deadline is left to the refresh");
         vigil.handle_recheck(0, ANCHOR, None, 0);
         assert_eq!(vigil.due_us(), 1_000_000);
+    }
+
+    #[test]
+    fn what_is_missed_while_a_request_is_under_way_stays_in_doubt() {
+        let mut vigil = Vigil::new(0, 3_000);
+        vigil.handle_sent(10);
+        vigil.handle_doubt(20);
+        vigil.handle_recheck(30, ANCHOR, Some(60_000), 0);
+        assert_eq!(vigil.due_us(), 20, "its answer may be older");
+        vigil.handle_placed(10);
+        assert_eq!(vigil.due_us(), 20);
+        vigil.handle_sent(40);
+        assert_eq!(vigil.due_us(), 1_000_040);
     }
 
     #[test]
