@@ -54,7 +54,9 @@ async fn use_locks(engine: &dyn Engine) -> Result<(), EngineError> {
     engine.call(&mutex, acquire(2, Ask::Mutex)).await?;
     engine.call(&mutex, release(1)).await?;
     engine.call(&mutex, release(2)).await?;
-    // A pool stays until its members are gone.
+    // A pool stays until its members are gone, also where there was a mutex before.
+    engine.call(&pool, acquire(4, Ask::Mutex)).await?;
+    engine.call(&pool, release(4)).await?;
     engine.call(&pool, Request::PoolAdd { member: member.clone() }).await?;
     // Nothing stays of a wait for what was never there.
     let waiting = engine.call(&empty, acquire(3, Ask::Member(member))).await?;

@@ -20,6 +20,7 @@ mod loss;
 mod strict;
 mod sync;
 mod tally;
+mod turns;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
