@@ -258,7 +258,12 @@ mod tests {
         let names: Vec<String> = reached(&results).into_iter().map(|goal| goal.name).collect();
         assert_eq!(
             names,
-            ["a. pairs/s against the floor, scripts", "a. pairs/s against the floor, module"]
+            [
+                "a. pairs/s against the floor, scripts",
+                "a. pairs/s against the floor, module",
+                "a. pairs/s against the floor, own runtime, scripts",
+                "a. pairs/s against the floor, own runtime, module",
+            ]
         );
     }
 }
