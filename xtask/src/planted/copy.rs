@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::edit::{Edit, plant};
 
 /// What the build needs.
-const NEEDED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "crates", "sim", "xtask"];
+const NEEDED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "bench", "crates", "sim", "xtask"];
 
 /// Where the switch goes, and the module that is declared there.
 const CORE: &str = "crates/core/src/lib.rs";
