@@ -61,7 +61,12 @@ const RENEWS_IN_US: u64 = 50_000;
 /// Nobody's lease runs out when it could have been renewed. On real machines, which may stand still
 /// without a word, that is not known.
 fn kept(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    if !events.iter().any(|event| matches!(event.what, What::Minted { .. })) {
+    let minted = |event: &Event| match event.what {
+        What::Minted { op, .. } => Some(op),
+        _ => None,
+    };
+    let minted: BTreeSet<u64> = events.iter().filter_map(minted).collect();
+    if minted.is_empty() {
         return;
     }
     let late_us = calm_us + 2 * ops.waiter_lease_us + TRIES_AGAIN_US;
@@ -72,7 +77,8 @@ fn kept(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Findings) 
             let left_us = op.claims.first().map_or(0, |(_, until_us)| until_us - granted_us);
             granted_us > calm_us && left_us >= RENEWS_IN_US
         };
-        let is_new = op.granted_us.is_some_and(in_time);
+        // A turn that was handed on inside a process has a lease that began with another's.
+        let is_new = minted.contains(&op.op) && op.granted_us.is_some_and(in_time);
         if is_new || op.claims.iter().any(|(_, until_us)| *until_us > late_us) {
             let what = format!("operation {} lost it, though nothing was wrong", op.op);
             findings.add(event.at_us, op.lock, what);
