@@ -91,7 +91,9 @@ mod tests {
         for needed in ["Cargo.lock", CORE, "crates/core/src/a.rs", "sim/b.rs"] {
             write(&tree.path().join(needed), b"fn one() -> u8 { 1 }").expect("written");
         }
-        write(&tree.path().join("xtask/c.rs"), b"").expect("written");
+        for needed in ["bench/c.rs", "xtask/d.rs"] {
+            write(&tree.path().join(needed), b"").expect("written");
+        }
         let text = "It is two.\ncrates/core/src/a.rs\n--- is\n1\n--- instead\n2\n";
         let edits = [Edit::parse("two", text).expect("an edit")];
         copy(tree.path(), &edits, copied.path()).expect("a copy");
