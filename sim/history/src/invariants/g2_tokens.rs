@@ -3,7 +3,7 @@
 //! Who asked after another had its guard was granted after it. Where the keeper's own order is known,
 //! that counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Findings;
 use crate::{Event, Op, Ops, What};
@@ -57,12 +57,13 @@ fn in_order(lock: &str, granted: &[&Op<'_>], findings: &mut Findings) {
 
 fn as_minted(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    let mut minted: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut minted: BTreeSet<(u64, u64)> = BTreeSet::new();
     for event in events {
         let What::Minted { op, token, .. } = event.what else { continue };
         let Some(of) = ops.all.get(&op) else { continue };
-        // Who asks again is told again what it was granted.
-        if minted.insert(op, token) == Some(token) {
+        // Who asks again is told again what it was granted, also by a keeper that has forgotten what it
+        // granted since.
+        if !minted.insert((op, token)) {
             continue;
         }
         match newest.get(of.lock) {
