@@ -52,19 +52,26 @@ impl Runtime {
 impl Runtime {
     /// Runs a future with this runtime's timers at hand whenever it is polled, whoever polls it.
     pub(crate) async fn entered<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            // Where time stands still there are no timers.
-            #[cfg(not(shuttle))]
-            let _entered = match self {
-                Self::Tokio(handle) => Some(handle.enter()),
-                #[cfg(feature = "simulation")]
-                Self::Simulated(_) => None,
-            };
-            future.as_mut().poll(context)
-        })
-        .await
+        match self {
+            Self::Tokio(handle) => entered(handle, future).await,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => future.await,
+        }
     }
+}
+
+/// The same on tokio.
+pub(crate) async fn entered<F: Future>(handle: &Handle, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // Where time stands still there are no timers.
+        #[cfg(not(shuttle))]
+        let _entered = handle.enter();
+        #[cfg(shuttle)]
+        let _ = handle;
+        future.as_mut().poll(context)
+    })
+    .await
 }
 
 /// A task that was started. It goes on if this is dropped.

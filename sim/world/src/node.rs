@@ -11,9 +11,10 @@ use taketurns::engine::{
 };
 use taketurns::{ClientId, Name, View};
 use taketurns_core::{Grant, Lock};
-use taketurns_history::What;
+use taketurns_history::{Guarantee, What};
 
 use crate::machine::drifted;
+use crate::plan::Plan;
 
 /// When the clocks of all nodes would show the same if none were off.
 const EPOCH_US: u64 = 1_790_000_000_000_000;
@@ -52,6 +53,8 @@ struct Register {
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
     waiter_lease_ms: u64,
+    /// What a lock that is broken at once does not promise.
+    excuses: Vec<Guarantee>,
 }
 
 /// What came of one request.
@@ -62,7 +65,7 @@ pub(crate) struct Done {
 }
 
 impl Node {
-    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, waiter_lease_ms: u64) -> Self {
+    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, plan: &Plan) -> Self {
         Self {
             locks: BTreeMap::new(),
             run: 1,
@@ -72,7 +75,11 @@ impl Node {
             quarantined_until_ms: 0,
             copies: VecDeque::new(),
             has_replica,
-            register: Register { waiter_lease_ms, ..Register::default() },
+            register: Register {
+                waiter_lease_ms: plan.waiter_lease_ms,
+                excuses: plan.not_promised_to_the_unaware(),
+                ..Register::default()
+            },
             steps: 0,
         }
     }
@@ -146,9 +153,10 @@ impl Node {
     pub(crate) fn forget(&mut self, true_us: u64, max_lease_ms: u64) {
         self.locks.clear();
         self.copies.clear();
-        let Register { ops, owners, minted, waiter_lease_ms, .. } =
+        let Register { ops, owners, minted, waiter_lease_ms, excuses, .. } =
             std::mem::take(&mut self.register);
-        self.register = Register { ops, owners, minted, waiter_lease_ms, ..Register::default() };
+        self.register =
+            Register { ops, owners, minted, waiter_lease_ms, excuses, ..Register::default() };
         self.restart(true_us, max_lease_ms);
     }
 
@@ -296,6 +304,12 @@ impl Register {
                 if let Some(op) = op.filter(|op| self.owners.get(op) == Some(owner)) {
                     noted.push(What::Freed { op });
                 }
+            }
+            Request::Break { at_once: true, .. } if matches!(reply, Reply::Broken(1..)) => {
+                let (kind, on) = ("break --now".to_owned(), name.to_string());
+                let excuses = self.excuses.clone();
+                noted.push(What::Fault { kind: kind.clone(), on: on.clone(), excuses });
+                noted.push(What::Mended { kind, on });
             }
             _ => {}
         }

@@ -122,7 +122,7 @@ impl World {
         let node = |_| {
             let offset_us = dice.off_by(plan.offset_ms * 1_000);
             let (drift, has_replica) = (dice.off_by(plan.drift), plan.keepers == Keepers::Pair);
-            Node::new(offset_us, drift, has_replica, plan.waiter_lease_ms)
+            Node::new(offset_us, drift, has_replica, &plan)
         };
         let nodes = (0..plan.keepers.nodes()).map(node).collect();
         Self {

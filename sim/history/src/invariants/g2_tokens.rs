@@ -57,13 +57,18 @@ fn in_order(lock: &str, granted: &[&Op<'_>], findings: &mut Findings) {
 
 fn as_minted(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
     let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    let mut minted: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let mut minted: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut all, mut remembered) = (BTreeSet::new(), BTreeSet::new());
     for event in events {
+        if event.what == What::Forgot {
+            remembered.clone_from(&all);
+        }
         let What::Minted { op, token, .. } = event.what else { continue };
         let Some(of) = ops.all.get(&op) else { continue };
-        // Who asks again is told again what it was granted, also by a keeper that has forgotten what it
-        // granted since.
-        if !minted.insert((op, token)) {
+        all.insert((op, token));
+        // Who asks again is told again what it was granted. A keeper that has forgotten what it granted
+        // since tells what it remembers.
+        if minted.insert(op, token) == Some(token) || remembered.contains(&(op, token)) {
             continue;
         }
         match newest.get(of.lock) {

@@ -206,4 +206,18 @@ mod tests {
         assert!(life(30, 100_000).is_empty(), "a renewal may have failed before");
         assert_eq!(life(30, 9_000_000).len(), 1, "there was time to try again");
     }
+
+    #[test]
+    fn a_turn_that_was_handed_on_inside_a_process_may_run_out_with_the_lease_it_was_given() {
+        let life = |minted_itself: bool| {
+            let lost = What::Lost { op: 2, cause: "Expired".to_owned() };
+            let mut events = vec![(0, begins()), (1, asked(1)), (2, minted(1)), (3, asked(2))];
+            events.extend([(10, granted(1, 100_000)), (20, What::Calm)]);
+            events.push((30, if minted_itself { minted(2) } else { claim(1, 100_000) }));
+            events.extend([(40, granted(2, 100_000)), (100_000, lost)]);
+            wrong(events)
+        };
+        assert!(life(false).is_empty());
+        assert_eq!(life(true), ["operation 2 lost it, though nothing was wrong"]);
+    }
 }

@@ -14,7 +14,6 @@ mod cluster;
 mod dial;
 mod door;
 mod ear;
-mod entered;
 pub(super) mod errand;
 mod facts;
 pub(super) mod failure;

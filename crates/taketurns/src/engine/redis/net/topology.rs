@@ -20,7 +20,6 @@ use tokio::time::timeout;
 
 use super::check::Placement;
 use super::cluster::Cluster;
-use super::entered::entered;
 use super::errand::{Errand, Way};
 use super::failure::Failure;
 use super::line::{Task, lock};
@@ -33,7 +32,7 @@ use super::solo::{Finder, Solo};
 use super::url::{Config, Servers};
 use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
-use crate::runtime::together;
+use crate::runtime::{entered, together};
 
 /// Tasks that were told to end do so at their next turn.
 pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(2);
