@@ -111,8 +111,17 @@ impl Guards {
         if state.due.first().is_none_or(|(due_us, _)| *due_us > now_us) {
             return Vec::new();
         }
-        let due = state.due.range(..(now_us + SOON_US, Owner::from_bits(0)));
-        due.filter_map(|(_, owner)| state.held.get(owner)?.held.upgrade()).collect()
+        let soon = (now_us + SOON_US, Owner::from_bits(0));
+        let due: Vec<_> = state.due.range(..soon).copied().collect();
+        let take = |entry: (u64, Owner)| {
+            let held = state.held.get(&entry.1).and_then(|entry| entry.held.upgrade());
+            if held.is_none() {
+                // Else the task would look at it for ever.
+                state.due.remove(&entry);
+            }
+            held
+        };
+        due.into_iter().filter_map(take).collect()
     }
 
     /// Renews what is held until told to stop.

@@ -200,15 +200,11 @@ impl State {
     }
 
     /// Is there something that does not have to wait for an answer?
-    fn has_bytes_now(&self) -> bool {
+    fn has_bytes(&self) -> bool {
         let is_crowd = self.unanswered.len() >= UNANSWERED_MAX;
         self.writer
             .as_ref()
             .is_some_and(|writer| !writer.is_done() || !self.out.is_empty() && !is_crowd)
-    }
-
-    fn has_bytes(&self) -> bool {
-        !self.out.is_empty() || self.writer.as_ref().is_some_and(|writer| !writer.is_done())
     }
 }
 
@@ -219,7 +215,7 @@ impl Shared {
             state = self.write(state, &mut Context::from_waker(Waker::noop()));
         }
         // If somebody else writes, he tells the driver of what is left by then.
-        let is_left = !crowd && state.writer.is_some() && state.has_bytes();
+        let is_left = state.has_bytes();
         let tell = is_left || state.is_broken || !state.is_guarded;
         state.is_guarded = true;
         if !tell || std::mem::replace(&mut state.is_told, true) {
@@ -240,7 +236,7 @@ impl Shared {
             state.driver = Some(context.waker().clone());
         }
         state.is_told = false;
-        while state.has_bytes_now() {
+        while state.has_bytes() {
             state = self.write(state, context);
             if state.is_stuck {
                 return;
