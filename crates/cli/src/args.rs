@@ -9,7 +9,9 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{acquire, break_lock, completions, ls, man, pool, release, renew, run, show};
+use crate::commands::{
+    acquire, break_lock, completions, ls, man, pool, release, renew, run, serve, show,
+};
 use crate::exit::{self, Failure};
 
 /// How much of a bad value is repeated to the user.
@@ -61,6 +63,7 @@ pub(crate) enum Command {
     Show(show::Args),
     Break(break_lock::Args),
     Pool(pool::Args),
+    Serve(serve::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

@@ -203,11 +203,16 @@ pub(crate) fn wait(text: &str) -> Result<Duration, String> {
 
 /// How long a lock may be held at most.
 pub(crate) fn max_hold(text: &str) -> Result<Duration, String> {
-    let max_hold = at_most_a_year(seconds(text)?)?;
+    let max_hold = span(text)?;
     if max_hold < Duration::from_millis(limits::LEASE_MS_MIN) {
         return Err("holding for less than a hundredth of a second is of no use".into());
     }
     Ok(max_hold)
+}
+
+/// Any time that somebody might mean.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    at_most_a_year(seconds(text)?)
 }
 
 fn at_most_a_year(span: Duration) -> Result<Duration, String> {

@@ -103,6 +103,11 @@ struct PoolMember<'a> {
 
 impl<'a> Lock<'a> {
     pub(crate) fn new(name: &'a Name, view: &'a View) -> Self {
+        Self::with_waiters(name, view, usize::MAX)
+    }
+
+    /// With so many waiters at most.
+    pub(crate) fn with_waiters(name: &'a Name, view: &'a View, waiters_max: usize) -> Self {
         Self {
             name,
             // Of a lock that was never used the kind is not known either.
@@ -116,7 +121,7 @@ impl<'a> Lock<'a> {
             last_token: view.last_token,
             holders: view.holders.iter().map(Holder::new).collect(),
             waiting: view.waiting,
-            waiters: view.waiters.iter().enumerate().map(Waiter::new).collect(),
+            waiters: view.waiters.iter().take(waiters_max).enumerate().map(Waiter::new).collect(),
             members: view.members.iter().map(PoolMember::new).collect(),
         }
     }

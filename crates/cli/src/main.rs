@@ -15,6 +15,8 @@ mod fuzz;
 mod job;
 mod json;
 mod output;
+mod paint;
+mod serve;
 mod signals;
 mod status;
 mod store;
@@ -22,6 +24,7 @@ mod supervise;
 mod terminal;
 mod waiting;
 mod warnings;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -51,6 +54,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
             Command::Show(args) => commands::show::run(store, args).await,
             Command::Break(args) => commands::break_lock::run(store, args).await,
             Command::Pool(args) => commands::pool::run(store, args).await,
+            Command::Serve(args) => commands::serve::run(store, args).await,
             Command::Completions(args) => commands::completions::run(args),
             Command::Man(args) => commands::man::run(args),
         }

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use crate::exit::Failure;
+use crate::paint::{Ink, Paint};
 
 /// Prints text on stdout.
 pub(crate) fn text(text: impl fmt::Display) -> Result<(), Failure> {
@@ -17,42 +19,59 @@ pub(crate) fn text(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Prints one JSON document on stdout.
 pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, document).map_err(io::Error::from)?;
-    writeln!(out)?;
-    Ok(out.flush()?)
+    text(self::document(document, false)?)
+}
+
+/// A JSON document as text: on one line for programs that read several, else for people too.
+pub(crate) fn document(document: &impl Serialize, on_a_line: bool) -> Result<String, Failure> {
+    let to_text = if on_a_line { serde_json::to_string } else { serde_json::to_string_pretty };
+    Ok(to_text(document).map_err(io::Error::from)?)
 }
 
 /// Rows under a heading, each column as wide as its widest cell.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
+    inks: Vec<[Option<Ink>; N]>,
 }
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(heading: [&str; N]) -> Self {
-        Self { rows: vec![heading.map(str::to_owned)] }
+        Self { rows: vec![heading.map(str::to_owned)], inks: vec![[Some(Ink::Dim); N]] }
     }
 
-    pub(crate) fn row(&mut self, cells: [String; N]) {
+    /// Adds a row. The colours of its cells can be set in what is given back.
+    pub(crate) fn row(&mut self, cells: [String; N]) -> &mut [Option<Ink>; N] {
         self.rows.push(cells);
+        self.inks.push([None; N]);
+        self.inks.last_mut().expect("just pushed")
+    }
+
+    pub(crate) fn render(&self, paint: Paint) -> String {
+        let mut widths = [0; N];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        let lines = self.rows.iter().zip(&self.inks).map(|(row, inks)| {
+            // Nothing but blanks after the last cell that has something in it.
+            let last = row.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
+            let mut line = String::new();
+            for (column, (cell, ink)) in row.iter().zip(inks).enumerate().take(last + 1) {
+                line.push_str(&ink.map_or_else(|| cell.clone(), |ink| paint.ink(ink, cell)));
+                if column < last {
+                    line.push_str(&" ".repeat(widths[column] - cell.width() + 2));
+                }
+            }
+            line
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
 impl<const N: usize> fmt::Display for Table<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut widths = [0; N];
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        for (number, row) in self.rows.iter().enumerate() {
-            let line: Vec<String> =
-                row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-            let end = if number == 0 { "" } else { "\n" };
-            write!(f, "{end}{}", line.join("  ").trim_end())?;
-        }
-        Ok(())
+        f.write_str(&self.render(Paint { on: false }))
     }
 }
 
@@ -119,11 +138,23 @@ mod tests {
     }
 
     #[test]
-    fn tables_align_by_characters_and_leave_no_trailing_blanks() {
+    fn tables_align_by_width_and_leave_no_trailing_blanks() {
         let mut table = Table::new(["NAME", "FOR"]);
         table.row(["über".into(), "1s".into()]);
+        table.row(["順番".into(), "2s".into()]);
         table.row(["a".into(), "".into()]);
-        assert_eq!(table.to_string(), "NAME  FOR\nüber  1s\na");
+        assert_eq!(table.to_string(), "NAME  FOR\nüber  1s\n順番  2s\na");
+    }
+
+    #[test]
+    fn colours_do_not_count_as_width() {
+        let mut table = Table::new(["A", "B"]);
+        table.row(["x".into(), "y".into()])[0] = Some(Ink::Bad);
+        let (dim, red, end) = ("\x1b[2m", "\x1b[31m", "\x1b[0m");
+        assert_eq!(
+            table.render(Paint { on: true }),
+            format!("{dim}A{end}  {dim}B{end}\n{red}x{end}  y")
+        );
     }
 
     #[test]

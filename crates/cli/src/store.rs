@@ -40,6 +40,25 @@ pub(crate) async fn close(locks: Locks) {
     let _ = tokio::time::timeout(CLOSE_MAX, locks.close()).await;
 }
 
+/// The store as it may be shown to anybody: without user, password and options.
+pub(crate) fn public(url: Option<&str>) -> String {
+    let url = match url.filter(|url| !url.is_empty()) {
+        Some(url) => url.to_owned(),
+        None => default_url().unwrap_or_default(),
+    };
+    let (scheme, rest) = url.split_once(':').unwrap_or((&url, ""));
+    if scheme == "quorum" {
+        let nodes: Vec<String> = rest.split(',').map(|node| public(Some(node.trim()))).collect();
+        return format!("quorum:{}", nodes.join(","));
+    }
+    let rest = if scheme == "file" { rest } else { rest.split(['?', '#']).next().unwrap_or("") };
+    match rest.strip_prefix("//") {
+        // All before the last @ may be a password, with an @ in it too.
+        Some(place) => format!("{scheme}://{}", place.rsplit('@').next().unwrap_or("")),
+        None => format!("{scheme}:{rest}"),
+    }
+}
+
 /// Makes the directory too, for the user's eyes only: who may write there may take any lock.
 fn default_url() -> Result<String, Failure> {
     let directory = state_directory()?.join("taketurns");
@@ -80,6 +99,21 @@ fn who(program: &str, pid: Pid) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_is_shown_without_what_is_secret() {
+        let cases = [
+            ("file:/var/lib/locks.db", "file:/var/lib/locks.db"),
+            ("redis://h:1", "redis://h:1"),
+            ("rediss://user:se@cret@h:1/2?password_file=/x", "rediss://h:1/2"),
+            ("redis+sentinel://:secret@a,b,c/m", "redis+sentinel://a,b,c/m"),
+            ("quorum:redis://:secret@a, redis://:secret@b?x=secret", "quorum:redis://a,redis://b"),
+            ("redis://h?secret", "redis://h"),
+        ];
+        for (url, shown) in cases {
+            assert_eq!(public(Some(url)), shown);
+        }
+    }
 
     #[test]
     fn who_is_short_and_clean_whatever_the_program_is_called() {

@@ -174,11 +174,24 @@ impl Locks {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
     pub async fn list(&self, pattern: &str) -> Result<Vec<(Name, View)>, Error> {
+        self.list_with(pattern, 1).await
+    }
+
+    /// The same, each with its first waiters, at most so many, and 500 at most.
+    ///
+    /// # Errors
+    /// As [`Locks::list`].
+    pub async fn list_with(
+        &self,
+        pattern: &str,
+        waiters: usize,
+    ) -> Result<Vec<(Name, View)>, Error> {
+        let waiters = waiters.min(PAGE);
         let pattern = Pattern::new(pattern);
         let mut all: Vec<(Name, View)> = Vec::new();
         loop {
             let after = all.last().map(|(name, _)| name);
-            let page = self.shared.client.engine.list(&pattern, after, PAGE, 1).await;
+            let page = self.shared.client.engine.list(&pattern, after, PAGE, waiters).await;
             let page = page.map_err(Error::from_store)?;
             let last = page.len() < PAGE;
             all.extend(page);

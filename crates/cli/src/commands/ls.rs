@@ -1,11 +1,19 @@
 //! `taketurns ls`: which locks there are, and who has them.
 
-use taketurns::{Name, View};
+use std::time::Duration;
+
+use taketurns::{Locks, Name, View};
 
 use crate::exit::Failure;
 use crate::json;
 use crate::output::{self, Table, millis};
+use crate::paint::{Ink, Paint};
 use crate::store;
+use crate::watch::again;
+
+/// A lease with less left than this is about to end: whoever renews does so long before, and who was
+/// handed the lock has it for a waiter lease at first.
+pub(super) const ENDING_MS: u64 = 1_000;
 
 /// List the locks, with who holds each and how many wait
 ///
@@ -17,6 +25,14 @@ pub(crate) struct Args {
     #[arg(default_value = "*")]
     pattern: String,
 
+    /// List them again every second, or every SECS, until interrupted
+    ///
+    /// At most a tenth of the time is spent on it: a store with very many locks is looked at less
+    /// often. With --json, each listing is one line.
+    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1", value_parser = again::every)]
+    watch: Option<Duration>,
+
     /// Print a JSON document: locks, each as `show --json` has it, with its first waiter
     #[arg(long)]
     json: bool,
@@ -24,36 +40,58 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let locks = store::open(store).await?;
-    let listed = locks.list(&args.pattern).await;
+    let done = match args.watch {
+        Some(every) => again::look(every, async || text(&locks, &args).await).await,
+        None => text(&locks, &args).await.and_then(|text| match text.is_empty() {
+            true => Ok(()),
+            false => output::text(text),
+        }),
+    };
     store::close(locks).await;
-    let listed = listed?;
-    if args.json {
-        let locks = listed.iter().map(|(name, view)| json::Lock::new(name, view)).collect();
-        output::json(&json::Locks { locks })?;
-    } else if !listed.is_empty() {
-        output::text(table(&listed))?;
-    }
-    Ok(0)
+    done.map(|()| 0)
 }
 
-fn table(listed: &[(Name, View)]) -> Table<6> {
-    let mut table = Table::new(["LOCK", "KIND", "WAITING", "HELD", "LEFT", "HOLDER"]);
+async fn text(locks: &Locks, args: &Args) -> Result<String, Failure> {
+    let listed = locks.list(&args.pattern).await?;
+    if args.json {
+        let locks = listed.iter().map(|(name, view)| json::Lock::new(name, view)).collect();
+        return output::document(&json::Locks { locks }, args.watch.is_some());
+    }
+    Ok(if listed.is_empty() { String::new() } else { table(&listed).render(Paint::stdout()) })
+}
+
+fn table(listed: &[(Name, View)]) -> Table<7> {
+    let mut table = Table::new(["LOCK", "KIND", "WAITING", "HELD", "LEFT", "TOKEN", "HOLDER"]);
     for (name, view) in listed {
-        let (held, left, holder) = match view.holders.as_slice() {
-            [] => (String::new(), String::new(), "nobody".to_owned()),
+        let (held, left, token, holder) = match view.holders.as_slice() {
+            [] => (String::new(), String::new(), String::new(), "nobody".to_owned()),
             [holder, others @ ..] => {
                 let more = match others.len() {
                     0 => String::new(),
                     more => format!(" and {}", output::count(more, "other")),
                 };
-                let label = format!("{}{more}", holder.label);
-                (millis(holder.held_ms), millis(holder.left_ms), label)
+                let broken = if holder.revoked { " [broken]" } else { "" };
+                let label = format!("{}{broken}{more}", holder.label);
+                let token = holder.token.map_or(String::new(), |token| token.to_string());
+                (millis(holder.held_ms), millis(holder.left_ms), token, label)
             }
         };
         let paused = view.quarantine_ms.map(|left_ms| format!(" [quarantine {}]", millis(left_ms)));
         let holder = holder + &paused.unwrap_or_default();
         let waiting = view.waiting.to_string();
-        table.row([name.to_string(), view.kind.to_string(), waiting, held, left, holder]);
+        let row = [name.to_string(), view.kind.to_string(), waiting, held, left, token, holder];
+        let inks = table.row(row);
+        inks[0] = Some(Ink::Bold);
+        inks[2] = Some(if view.waiting > 0 { Ink::Warn } else { Ink::Dim });
+        let is_ending = view.holders.iter().any(|holder| holder.left_ms < ENDING_MS);
+        inks[4] = is_ending.then_some(Ink::Bad);
+        inks[5] = Some(Ink::Dim);
+        inks[6] = match () {
+            () if view.holders.iter().any(|holder| holder.revoked) => Some(Ink::Bad),
+            () if view.quarantine_ms.is_some() => Some(Ink::Warn),
+            () if view.holders.is_empty() => Some(Ink::Dim),
+            () => None,
+        };
     }
     table
 }

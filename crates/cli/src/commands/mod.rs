@@ -9,6 +9,7 @@ pub(crate) mod pool;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod show;
 
 use std::io::{self, IsTerminal, Read};

@@ -1,12 +1,17 @@
 //! `taketurns show`: one lock with everybody who has it or waits for it.
 
-use taketurns::{Kind, Name, View};
+use std::time::Duration;
 
+use taketurns::{Kind, Locks, Name, View};
+
+use super::ls;
 use crate::ask;
 use crate::exit::Failure;
 use crate::json;
 use crate::output::{self, Table, millis};
+use crate::paint::{Ink, Paint};
 use crate::store;
+use crate::watch::again;
 
 /// Show one lock: who holds it, and who waits for it in which order
 ///
@@ -25,6 +30,13 @@ pub(crate) struct Args {
     #[arg(value_parser = ask::name)]
     lock: Name,
 
+    /// Show it again every second, or every SECS, until interrupted
+    ///
+    /// With --json, each time is one line.
+    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1", value_parser = again::every)]
+    watch: Option<Duration>,
+
     /// Print a JSON document
     #[arg(long)]
     json: bool,
@@ -32,47 +44,57 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let locks = store::open(store).await?;
-    let view = locks.inspect(args.lock.as_str()).await;
+    let done = match args.watch {
+        Some(every) => again::look(every, async || text(&locks, &args).await).await,
+        None => text(&locks, &args).await.and_then(output::text),
+    };
     store::close(locks).await;
-    match view? {
-        Some(view) if args.json => output::json(&json::Lock::new(&args.lock, &view))?,
-        None if args.json => output::json(&json::Lock::unused(&args.lock))?,
-        Some(view) => output::text(describe(&args.lock, &view))?,
-        None => output::text(format_args!("{}: unused", args.lock))?,
-    }
-    Ok(0)
+    done.map(|()| 0)
 }
 
-fn describe(name: &Name, view: &View) -> String {
+async fn text(locks: &Locks, args: &Args) -> Result<String, Failure> {
+    let view = locks.inspect(args.lock.as_str()).await?;
+    let on_a_line = args.watch.is_some();
+    match view {
+        Some(view) if args.json => output::document(&json::Lock::new(&args.lock, &view), on_a_line),
+        None if args.json => output::document(&json::Lock::unused(&args.lock), on_a_line),
+        Some(view) => Ok(describe(&args.lock, &view, Paint::stdout())),
+        None => Ok(format!("{}: unused", args.lock)),
+    }
+}
+
+fn describe(name: &Name, view: &View, paint: Paint) -> String {
     let token = view.last_token.map_or("none".to_owned(), |token| token.to_string());
+    let title = paint.ink(Ink::Bold, name.as_str());
     let mut text = match view.is_blank() {
-        true => format!("{name}: unused"),
-        false => format!("{name}: {}, {}, last token {token}", view.kind, json::state(view)),
+        true => format!("{title}: unused"),
+        false => format!("{title}: {}, {}, last token {token}", view.kind, json::state(view)),
     };
     if let Some(left_ms) = view.quarantine_ms {
-        let left = millis(left_ms);
+        let left = paint.ink(Ink::Warn, &format!("in quarantine for {}", millis(left_ms)));
         text.push_str(&format!(
-            ", in quarantine for {left} (its store was restarted or failed over; nothing is granted \
-             until then)"
+            ", {left} (its store was restarted or failed over; nothing is granted until then)"
         ));
     }
-    for part in [holders(view), members(view), waiters(view)].into_iter().flatten() {
+    for part in [holders(view, paint), members(view), waiters(view, paint)].into_iter().flatten() {
         text.push_str("\n\n");
         text.push_str(&part);
     }
     text
 }
 
-fn holders(view: &View) -> Option<String> {
+fn holders(view: &View, paint: Paint) -> Option<String> {
     let mut table = Table::new(["HAS", "TOKEN", "HELD", "LEFT", "HOLDER"]);
     for holder in &view.holders {
         let token = holder.token.map_or("none".to_owned(), |token| token.to_string());
         let has = holder.member.as_ref().map_or_else(|| holder.ask.to_string(), |m| m.to_string());
         let broken = if holder.revoked { " [broken]" } else { "" };
         let (held, left) = (millis(holder.held_ms), millis(holder.left_ms));
-        table.row([has, token, held, left, format!("{}{broken}", holder.label)]);
+        let inks = table.row([has, token, held, left, format!("{}{broken}", holder.label)]);
+        inks[3] = (holder.left_ms < ls::ENDING_MS).then_some(Ink::Bad);
+        inks[4] = holder.revoked.then_some(Ink::Bad);
     }
-    (!view.holders.is_empty()).then(|| table.to_string())
+    (!view.holders.is_empty()).then(|| table.render(paint))
 }
 
 fn members(view: &View) -> Option<String> {
@@ -90,7 +112,7 @@ fn members(view: &View) -> Option<String> {
     Some(format!("free: {}", free.join(", ")))
 }
 
-fn waiters(view: &View) -> Option<String> {
+fn waiters(view: &View, paint: Paint) -> Option<String> {
     let mut table = Table::new(["PLACE", "WANTS", "WAITED", "WAITER"]);
     for (ahead, waiter) in view.waiters.iter().enumerate() {
         let (place, waited) = ((ahead + 1).to_string(), millis(waiter.waited_ms));
@@ -100,7 +122,7 @@ fn waiters(view: &View) -> Option<String> {
         0 => String::new(),
         more => format!("\nand {more} more"),
     };
-    (!view.waiters.is_empty()).then(|| format!("{table}{more}"))
+    (!view.waiters.is_empty()).then(|| format!("{}{more}", table.render(paint)))
 }
 
 #[cfg(test)]
@@ -108,6 +130,8 @@ mod tests {
     use taketurns::{Ask, ClientId, HolderView, Label, Member, MemberView, Token, WaiterView};
 
     use super::*;
+
+    const PLAIN: Paint = Paint { on: false };
 
     #[test]
     fn a_pool_is_shown_with_holders_free_members_and_the_queue() {
@@ -150,7 +174,7 @@ free: b-2
 PLACE  WANTS       WAITED  WAITER
 1      member b-1  3s      web2:8 sh
 and 500 more";
-        assert_eq!(describe(&Name::new("browsers").unwrap(), &view), expected);
+        assert_eq!(describe(&Name::new("browsers").unwrap(), &view, PLAIN), expected);
     }
 
     #[test]
@@ -166,13 +190,13 @@ and 500 more";
         };
         let name = Name::new("orders").unwrap();
         assert_eq!(
-            describe(&name, &view),
+            describe(&name, &view, PLAIN),
             "orders: unused, in quarantine for 57s (its store was restarted or failed over; nothing \
              is granted until then)"
         );
         view.last_token = Some(Token::from_raw(42));
         assert_eq!(
-            describe(&name, &view),
+            describe(&name, &view, PLAIN),
             "orders: mutex, idle, last token 42, in quarantine for 57s (its store was restarted or \
              failed over; nothing is granted until then)"
         );

@@ -151,6 +151,14 @@ impl Locks {
         block_on(self.inner().list(pattern))
     }
 
+    /// See [`crate::Locks::list_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_with(&self, pattern: &str, waiters: usize) -> Result<Vec<(Name, View)>, Error> {
+        block_on(self.inner().list_with(pattern, waiters))
+    }
+
     /// See [`crate::Locks::break_lock`].
     pub fn break_lock(&self, name: impl AsRef<str>) -> Break {
         Blocking(self.inner().break_lock(name))

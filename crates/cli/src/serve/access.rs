@@ -1,0 +1,201 @@
+//! Who may ask what. Pure: a request's headers are given, and the answer is yes or why not.
+//!
+//! - A browser sends requests on behalf of any page that its user has open. So what another site's page
+//!   sends is refused (`Origin`, `Sec-Fetch-Site`), and so is a name that such a site may have pointed at
+//!   this machine (`Host`). There are no cookies: nothing is sent along by itself.
+//! - On loopback whoever is on the machine may look. Beyond it nobody may without the token.
+//! - Nobody breaks a lock without the token, wherever he is.
+
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use axum::http::{StatusCode, Uri};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The shortest token: one that nobody guesses.
+pub(super) const TOKEN_MIN: usize = 16;
+
+/// What a server asks of those who ask it.
+pub(crate) struct Access {
+    /// What has to be shown; `None` if there is none, and then nobody breaks a lock.
+    token: Option<String>,
+    /// Others than this machine can reach it.
+    is_open: bool,
+    /// Names that it goes by, beside those of this machine itself.
+    hosts: Vec<String>,
+}
+
+/// Why something is not done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    pub(crate) status: StatusCode,
+    pub(crate) why: &'static str,
+}
+
+const fn denied(status: StatusCode, why: &'static str) -> Denied {
+    Denied { status, why }
+}
+
+const FOREIGN: Denied =
+    denied(StatusCode::FORBIDDEN, "this request comes from another site's page");
+const HOSTLESS: Denied = denied(
+    StatusCode::FORBIDDEN,
+    "this server does not go by that name: use its address, or start it with --allow-host NAME",
+);
+const MISSING: Denied =
+    denied(StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN");
+const WRONG: Denied = denied(StatusCode::UNAUTHORIZED, "that is not the token");
+const TOKENLESS: Denied = denied(
+    StatusCode::FORBIDDEN,
+    "this server was started without a token, so that nobody can break a lock through it: start it \
+     with --token-file or TAKETURNS_SERVE_TOKEN",
+);
+
+impl Access {
+    pub(super) fn new(token: Option<String>, is_open: bool, hosts: Vec<String>) -> Self {
+        Self { token, is_open, hosts }
+    }
+
+    /// Can a lock be broken through this server at all?
+    pub(super) fn can_break(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Every request.
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        let host = text(headers, &HOST).unwrap_or_default();
+        // Beyond loopback it is the token that keeps strangers out, whatever name they know us by.
+        if !self.is_open && !self.goes_by(host) {
+            return Err(HOSTLESS);
+        }
+        if headers.contains_key(ORIGIN) && text(headers, &ORIGIN).and_then(authority) != Some(host)
+        {
+            return Err(FOREIGN);
+        }
+        // A link from elsewhere may lead here: the page alone says nothing, and asks by itself.
+        Ok(())
+    }
+
+    /// Those that tell something.
+    pub(crate) fn may_look(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        if text(headers, &SEC_FETCH_SITE)
+            .is_some_and(|site| site != "same-origin" && site != "none")
+        {
+            return Err(FOREIGN);
+        }
+        if self.is_open { self.has_token(headers) } else { Ok(()) }
+    }
+
+    /// Those that change something.
+    pub(crate) fn may_break(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        self.may_look(headers)?;
+        self.has_token(headers)
+    }
+
+    fn has_token(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        let token = self.token.as_deref().ok_or(TOKENLESS)?;
+        let shown = text(headers, &AUTHORIZATION).ok_or(MISSING)?;
+        let shown =
+            shown.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let (_, shown) = shown.ok_or(MISSING)?;
+        if is_same(shown.trim(), token) { Ok(()) } else { Err(WRONG) }
+    }
+
+    fn goes_by(&self, host: &str) -> bool {
+        let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let name = name.map_or(host, |(name, _)| name);
+        ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+            || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// `http://localhost:7411` is of `localhost:7411`. One that is `null` is of nobody.
+fn authority(origin: &str) -> Option<&str> {
+    let (scheme, rest) = origin.split_once("://")?;
+    let is_url = origin.parse::<Uri>().is_ok() && ["http", "https"].contains(&scheme);
+    is_url.then_some(rest)
+}
+
+/// In a time that does not tell where they differ.
+fn is_same(shown: &str, token: &str) -> bool {
+    let (shown, token) = (shown.as_bytes(), token.as_bytes());
+    let differences = shown.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
+    shown.len() == token.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    fn at_home(token: Option<&str>) -> Access {
+        Access::new(token.map(str::to_owned), false, vec!["locks.example".to_owned()])
+    }
+
+    #[test]
+    fn on_loopback_it_answers_to_its_own_names_only() {
+        let access = at_home(None);
+        for host in ["localhost", "localhost:7411", "127.0.0.1:1", "[::1]:7411", "LOCKS.example:80"]
+        {
+            assert_eq!(access.admits(&headers(&[("host", host)])), Ok(()), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:7411", "127.0.0.1.evil.example", "", "localhost:x"]
+        {
+            assert_eq!(access.admits(&headers(&[("host", host)])), Err(HOSTLESS), "{host}");
+        }
+        assert_eq!(access.admits(&HeaderMap::new()), Err(HOSTLESS));
+    }
+
+    #[test]
+    fn what_another_sites_page_sends_is_refused() {
+        let access = at_home(Some(TOKEN));
+        let from = |origin| headers(&[("host", "localhost:7411"), ("origin", origin)]);
+        assert_eq!(access.admits(&from("http://localhost:7411")), Ok(()));
+        for origin in
+            ["http://evil.example", "http://localhost:7412", "null", "", "file://localhost:7411"]
+        {
+            assert_eq!(access.admits(&from(origin)), Err(FOREIGN), "{origin}");
+        }
+        for (site, allowed) in
+            [("same-origin", true), ("none", true), ("cross-site", false), ("same-site", false)]
+        {
+            let looked = access.may_look(&headers(&[("sec-fetch-site", site)]));
+            assert_eq!(looked.is_ok(), allowed, "{site}");
+        }
+    }
+
+    #[test]
+    fn on_loopback_looking_is_free_and_breaking_needs_the_token() {
+        let none = HeaderMap::new();
+        let with = |value: &str| headers(&[("authorization", value)]);
+        let access = at_home(Some(TOKEN));
+        assert_eq!(access.may_look(&none), Ok(()));
+        assert_eq!(access.may_break(&none), Err(MISSING));
+        assert_eq!(access.may_break(&with("Basic 0123456789abcdef")), Err(MISSING));
+        assert_eq!(access.may_break(&with("Bearer 0123456789abcdeF")), Err(WRONG));
+        assert_eq!(access.may_break(&with("Bearer 0123456789abcde")), Err(WRONG));
+        assert_eq!(access.may_break(&with("bearer 0123456789abcdef")), Ok(()));
+        assert_eq!(at_home(None).may_break(&with("Bearer x")), Err(TOKENLESS));
+    }
+
+    #[test]
+    fn beyond_loopback_nothing_is_told_without_the_token() {
+        let access = Access::new(Some(TOKEN.to_owned()), true, Vec::new());
+        assert_eq!(access.admits(&headers(&[("host", "any.example")])), Ok(()));
+        assert_eq!(access.may_look(&HeaderMap::new()), Err(MISSING));
+        let token = headers(&[("authorization", "Bearer 0123456789abcdef")]);
+        assert_eq!(access.may_look(&token), Ok(()));
+    }
+}

@@ -1,0 +1,294 @@
+//! What programs ask, and the page with them. `openapi.json` describes it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use taketurns::{Name, Token};
+
+use super::Server;
+use super::answer::{Body, Query, Trouble, document};
+use super::exposition::{self, Own};
+use super::looker::{Known, now_ms};
+use crate::json;
+use crate::watch::order::{Filter, Sort};
+use crate::watch::{BOUNDS_MS, Totals, Turn};
+
+/// How many locks or turns are told of if nobody says how many.
+const LIMIT: usize = 100;
+const LIMIT_MAX: usize = 1_000;
+const FILTER_CHARS_MAX: usize = 512;
+const WHY_CHARS_MAX: usize = 200;
+
+/// Which locks, and how many of them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    #[serde(default)]
+    filter: String,
+    #[serde(default)]
+    sort: Sort,
+    limit: Option<usize>,
+    /// After how many pictures `/api/events` ends; never if not said.
+    pub(super) pictures: Option<u64>,
+}
+
+/// The same, once it is known to make sense.
+pub(super) struct Selection {
+    pub(super) filter: Filter,
+    pub(super) sort: Sort,
+    pub(super) limit: usize,
+}
+
+impl Which {
+    pub(super) fn selection(&self) -> Result<Selection, Trouble> {
+        let limit = self.limit.unwrap_or(LIMIT);
+        if !(1..=LIMIT_MAX).contains(&limit) {
+            return Err(Trouble::bad(format!("limit is between 1 and {LIMIT_MAX}")));
+        }
+        if self.filter.chars().count() > FILTER_CHARS_MAX {
+            return Err(Trouble::bad(format!("filter has at most {FILTER_CHARS_MAX} characters")));
+        }
+        Ok(Selection { filter: Filter::new(&self.filter), sort: self.sort, limit })
+    }
+}
+
+/// The store at the last look.
+#[derive(Serialize)]
+pub(super) struct Status<'a> {
+    /// Where it is, without what is secret.
+    store: &'a str,
+    version: &'static str,
+    /// It answered the last look.
+    up: bool,
+    /// Why not.
+    error: Option<&'a str>,
+    /// What time it is here, in Unix milliseconds.
+    now_ms: u64,
+    /// When it was last seen; null before that.
+    seen_ms: Option<u64>,
+    /// How long the last look took.
+    took_ms: u64,
+    /// How often it is looked at.
+    every_ms: u64,
+    /// A lock can be broken through this server, with its token.
+    can_break: bool,
+    totals: Totals,
+}
+
+impl<'a> Status<'a> {
+    pub(super) fn new(server: &'a Server, known: &'a Known) -> Self {
+        let millis =
+            |duration: std::time::Duration| duration.as_millis().min(u64::MAX.into()) as u64;
+        Self {
+            store: &server.store,
+            version: env!("CARGO_PKG_VERSION"),
+            up: known.trouble.is_none() && known.watch.seen_ms().is_some(),
+            error: known.trouble.as_deref(),
+            now_ms: now_ms(),
+            seen_ms: known.watch.seen_ms(),
+            took_ms: millis(known.took),
+            every_ms: millis(known.pace),
+            can_break: server.access.can_break(),
+            totals: known.watch.totals(),
+        }
+    }
+}
+
+/// Locks as of the last look.
+#[derive(Serialize)]
+pub(super) struct Locks<'a> {
+    #[serde(flatten)]
+    status: Status<'a>,
+    /// How many match the filter.
+    matching: usize,
+    /// Each with its first waiter.
+    locks: Vec<json::Lock<'a>>,
+}
+
+impl<'a> Locks<'a> {
+    pub(super) fn new(server: &'a Server, known: &'a Known, selection: &Selection) -> Self {
+        let Selection { filter, sort, limit } = selection;
+        let (locks, matching) = known.watch.locks(filter, *sort, *limit);
+        let lock = |(name, view)| json::Lock::with_waiters(name, view, 1);
+        Self {
+            status: Status::new(server, known),
+            matching,
+            locks: locks.into_iter().map(lock).collect(),
+        }
+    }
+}
+
+/// Turns, the latest first.
+#[derive(Serialize)]
+struct Turns<'a> {
+    turns: Vec<&'a Turn>,
+}
+
+/// How long those waited who were granted a lock.
+#[derive(Serialize)]
+pub(super) struct Waited<'a> {
+    /// Upper bounds of all places but the last.
+    bounds_ms: &'static [u64],
+    counts: &'a [u64],
+    sum_ms: u64,
+}
+
+impl<'a> Waited<'a> {
+    pub(super) fn new(known: &'a Known) -> Self {
+        let waits = known.watch.waits();
+        Self { bounds_ms: &BOUNDS_MS, counts: &waits.counts, sum_ms: waits.sum_ms }
+    }
+}
+
+pub(super) async fn status(State(server): State<Arc<Server>>) -> Result<Response, Trouble> {
+    document(&Status::new(&server, &server.looker.known()))
+}
+
+pub(super) async fn locks(
+    State(server): State<Arc<Server>>,
+    Query(which): Query<Which>,
+) -> Result<Response, Trouble> {
+    document(&Locks::new(&server, &server.looker.known(), &which.selection()?))
+}
+
+pub(super) async fn turns(
+    State(server): State<Arc<Server>>,
+    Query(which): Query<Which>,
+) -> Result<Response, Trouble> {
+    let Selection { filter, limit, .. } = which.selection()?;
+    document(&Turns { turns: server.looker.known().watch.turns(&filter, None, limit) })
+}
+
+pub(super) async fn waits(State(server): State<Arc<Server>>) -> Result<Response, Trouble> {
+    document(&Waited::new(&server.looker.known()))
+}
+
+/// Which lock.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    name: String,
+}
+
+/// One lock as it is now, with everybody who waits for it.
+pub(super) async fn lock(
+    State(server): State<Arc<Server>>,
+    Query(named): Query<Named>,
+) -> Result<Response, Trouble> {
+    let name = Name::new(&named.name).map_err(Trouble::bad)?;
+    match server.looker.locks.inspect(name.as_str()).await? {
+        Some(view) => document(&json::Lock::new(&name, &view)),
+        None => document(&json::Lock::unused(&name)),
+    }
+}
+
+/// What is to be broken, and why.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Breaking {
+    name: String,
+    why: String,
+    /// Pass it on at once.
+    #[serde(default)]
+    at_once: bool,
+    /// Only the holder with this fencing token.
+    token: Option<u64>,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Broken<'a> {
+    lock: &'a Name,
+    broken: u32,
+    at_once: bool,
+}
+
+pub(super) async fn break_lock(
+    State(server): State<Arc<Server>>,
+    Body(breaking): Body<Breaking>,
+) -> Result<Response, Trouble> {
+    let Breaking { name, why, at_once, token } = breaking;
+    let name = Name::new(&name).map_err(Trouble::bad)?;
+    let why = why.trim();
+    let is_text = !why.is_empty() && !why.contains(char::is_control);
+    if !is_text || why.chars().count() > WHY_CHARS_MAX {
+        return Err(Trouble::bad(format!(
+            "why says in 1 to {WHY_CHARS_MAX} characters, on one line, what the lock is broken for"
+        )));
+    }
+    let mut order = server.looker.locks.break_lock(name.as_str());
+    if at_once {
+        order = order.at_once();
+    }
+    if let Some(token) = token {
+        order = order.token(Token::from_raw(token));
+    }
+    let broken = order.await?;
+    server.breaks.fetch_add(u64::from(broken > 0), Ordering::Relaxed);
+    server.log(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
+    document(&Broken { lock: &name, broken, at_once })
+}
+
+pub(super) async fn metrics(State(server): State<Arc<Server>>) -> Response {
+    let text = {
+        let known = server.looker.known();
+        let own = Own {
+            is_up: known.trouble.is_none() && known.watch.seen_ms().is_some(),
+            took_s: known.took.as_secs_f64(),
+            looks: *server.looker.looks().borrow(),
+            breaks: server.breaks.load(Ordering::Relaxed),
+        };
+        exposition::text(&known.watch, &own)
+    };
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+/// For those who keep it running: 200 if the store answers, 503 if it does not. Says no more, since
+/// anybody may ask.
+pub(super) async fn health(State(server): State<Arc<Server>>) -> Response {
+    let is_up = {
+        let known = server.looker.known();
+        known.trouble.is_none() && known.watch.seen_ms().is_some()
+    };
+    let plain = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+    match is_up {
+        true => (StatusCode::OK, plain, "ok\n").into_response(),
+        false => {
+            (StatusCode::SERVICE_UNAVAILABLE, plain, "the store does not answer\n").into_response()
+        }
+    }
+}
+
+pub(super) async fn nothing(uri: Uri) -> Trouble {
+    Trouble::new(StatusCode::NOT_FOUND, format!("there is no {}", uri.path()))
+}
+
+pub(super) async fn not_so(uri: Uri) -> Trouble {
+    let why = format!("{} is not asked for in that way", uri.path());
+    Trouble::new(StatusCode::METHOD_NOT_ALLOWED, why)
+}
+
+pub(super) async fn may_look(
+    State(server): State<Arc<Server>>,
+    headers: HeaderMap,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> Result<Response, Trouble> {
+    server.access.may_look(&headers)?;
+    Ok(next.run(request).await)
+}
+
+pub(super) async fn may_break(
+    State(server): State<Arc<Server>>,
+    headers: HeaderMap,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> Result<Response, Trouble> {
+    server.access.may_break(&headers)?;
+    Ok(next.run(request).await)
+}

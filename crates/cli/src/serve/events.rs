@@ -1,0 +1,80 @@
+//! The picture as it changes: server-sent events, one after each look.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::stream::{self, Stream};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::Server;
+use super::answer::{Query, Trouble};
+use super::api::{Locks, Selection, Waited, Which};
+use crate::watch::Turn;
+
+/// How many turns are told of at first, and how many at a time from then on.
+const TURNS_MAX: usize = 2_000;
+
+/// What is on the page.
+#[derive(Serialize)]
+struct Picture<'a> {
+    #[serde(flatten)]
+    locks: Locks<'a>,
+    /// Those of which something was learnt since the last picture; in the first, all that are known.
+    turns: Vec<&'a Turn>,
+    waits: Waited<'a>,
+}
+
+/// One who watches.
+struct Viewer {
+    server: Arc<Server>,
+    selection: Selection,
+    looks: watch::Receiver<u64>,
+    /// Up to when it has been told of turns.
+    told_ms: Option<u64>,
+    /// How many pictures it still wants, if that is bounded.
+    left: Option<u64>,
+}
+
+pub(super) async fn events(
+    State(server): State<Arc<Server>>,
+    Query(which): Query<Which>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Trouble> {
+    let mut looks = server.looker.looks();
+    if *looks.borrow() > 0 {
+        // The first picture is there already.
+        looks.mark_changed();
+    }
+    let selection = which.selection()?;
+    if which.pictures == Some(0) {
+        return Err(Trouble::bad("pictures is 1 or more"));
+    }
+    let viewer = Viewer { server, selection, looks, told_ms: None, left: which.pictures };
+    let pictures = stream::unfold(viewer, |mut viewer| async {
+        let picture = viewer.next().await?;
+        Some((Ok(picture), viewer))
+    });
+    Ok(Sse::new(pictures).keep_alive(KeepAlive::default()))
+}
+
+impl Viewer {
+    /// The next picture; `None` if it wants no more.
+    async fn next(&mut self) -> Option<Event> {
+        self.left = match self.left {
+            Some(0) => return None,
+            left => left.map(|left| left - 1),
+        };
+        self.looks.changed().await.ok()?;
+        let known = self.server.looker.known();
+        let picture = Picture {
+            locks: Locks::new(&self.server, &known, &self.selection),
+            turns: known.watch.turns(&self.selection.filter, self.told_ms, TURNS_MAX),
+            waits: Waited::new(&known),
+        };
+        let event = Event::default().event("picture").json_data(&picture).ok()?;
+        self.told_ms = known.watch.seen_ms();
+        Some(event)
+    }
+}

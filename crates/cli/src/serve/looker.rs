@@ -1,0 +1,81 @@
+//! The one who looks: one task for the whole server, however many watch it, so that what the store has to
+//! bear does not depend on them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use taketurns::Locks;
+use tokio::sync::watch;
+
+use crate::watch::pace::pace;
+use crate::watch::{WAITERS, Watch};
+
+/// What is known, and how.
+pub(super) struct Looker {
+    pub(super) locks: Locks,
+    pattern: String,
+    every: Duration,
+    known: Mutex<Known>,
+    /// Counts the looks. Whoever shows something waits for the next.
+    looks: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) watch: Watch,
+    /// Why the last look failed.
+    pub(super) trouble: Option<String>,
+    /// How long the last one took that did not fail.
+    pub(super) took: Duration,
+    /// How long after it began the next one begins.
+    pub(super) pace: Duration,
+}
+
+impl Looker {
+    pub(super) fn new(locks: Locks, pattern: String, every: Duration) -> Self {
+        let known = Known { pace: every, ..Known::default() };
+        Self { locks, pattern, every, known: Mutex::new(known), looks: watch::Sender::new(0) }
+    }
+
+    /// Looks for ever.
+    pub(super) async fn run(&self) {
+        loop {
+            let next = self.look().await;
+            tokio::time::sleep(next).await;
+        }
+    }
+
+    /// Looks once, and says how long to wait before the next time.
+    async fn look(&self) -> Duration {
+        let began = Instant::now();
+        let listed = self.locks.list_with(&self.pattern, WAITERS).await;
+        let took = began.elapsed();
+        let next = pace(self.every, took);
+        {
+            let mut known = self.known();
+            known.pace = next;
+            known.trouble = listed.as_ref().err().map(ToString::to_string);
+            if let Ok(listed) = listed {
+                known.took = took;
+                known.watch.see(now_ms(), listed);
+            }
+        }
+        self.looks.send_modify(|looks| *looks += 1);
+        next.saturating_sub(took)
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of each look from now on.
+    pub(super) fn looks(&self) -> watch::Receiver<u64> {
+        self.looks.subscribe()
+    }
+}
+
+/// The wall clock, for people to read.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,234 @@
+//! `taketurns serve`: a page that shows the locks of a store as they change, and what programs and
+//! Prometheus read.
+//!
+//! ```text
+//!   looker ── lists the store every so often ──► watch (what was learnt)
+//!                                                  │
+//!   access (who may ask what) ──► api, events ─────┴──► page, programs, Prometheus
+//! ```
+
+mod access;
+mod answer;
+mod api;
+mod events;
+mod exposition;
+mod looker;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use taketurns::Locks;
+use tokio::net::TcpListener;
+
+use crate::exit::{self, Failure};
+use access::Access;
+use answer::Trouble;
+use looker::Looker;
+
+/// The largest document that somebody sends: the longest name, and a reason.
+const BODY_MAX: usize = 16 * 1024;
+
+/// Everything comes from here, and nothing is sent elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// How it is to be served.
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) token: Option<String>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) pattern: String,
+    pub(crate) every: Duration,
+    /// The store, without what is secret.
+    pub(crate) store: String,
+}
+
+/// All that a request needs.
+pub(crate) struct Server {
+    access: Access,
+    looker: Looker,
+    store: String,
+    breaks: AtomicU64,
+}
+
+impl Server {
+    /// One line of what was done through this server.
+    fn log(&self, what: impl fmt::Display) {
+        exit::say(what);
+    }
+}
+
+impl Settings {
+    /// What would be too dangerous to serve.
+    fn check(&self) -> Result<(), Failure> {
+        let is_short = |token: &String| token.len() < access::TOKEN_MIN;
+        if self.token.as_ref().is_some_and(is_short) {
+            return Err(Failure::usage(format_args!(
+                "the token has fewer than {} characters: `openssl rand -hex 16` makes a good one",
+                access::TOKEN_MIN
+            )));
+        }
+        let is_text = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !self.token.as_ref().is_none_or(is_text) {
+            return Err(Failure::usage("the token has characters that no header can carry"));
+        }
+        if self.is_open() && self.token.is_none() {
+            return Err(Failure::usage(format_args!(
+                "--listen {}: others than this machine could look; give a token with --token-file or \
+                 TAKETURNS_SERVE_TOKEN",
+                self.listen
+            )));
+        }
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        !matches!(self.listen.ip().to_canonical(), IpAddr::V4(ip) if ip.is_loopback())
+            && !self.listen.ip().is_loopback()
+    }
+}
+
+/// A server that listens, and is ready to answer.
+pub(crate) struct Listening {
+    listener: TcpListener,
+    server: Arc<Server>,
+}
+
+impl Listening {
+    /// Begins to listen.
+    pub(crate) async fn start(locks: Locks, settings: Settings) -> Result<Self, Failure> {
+        settings.check()?;
+        let is_open = settings.is_open();
+        let Settings { listen, token, hosts, pattern, every, store } = settings;
+        let listener = TcpListener::bind(listen).await.map_err(|error| {
+            Failure::new(exit::UNAVAILABLE, format_args!("{listen} can't be listened on: {error}"))
+        })?;
+        let server = Server {
+            access: Access::new(token, is_open, hosts),
+            looker: Looker::new(locks, pattern, every),
+            store,
+            breaks: AtomicU64::new(0),
+        };
+        Ok(Self { listener, server: Arc::new(server) })
+    }
+
+    /// Where the page is.
+    pub(crate) fn url(&self) -> String {
+        self.listener.local_addr().map_or(String::new(), |address| format!("http://{address}/"))
+    }
+
+    /// Can a lock be broken through it?
+    pub(crate) fn can_break(&self) -> bool {
+        self.server.access.can_break()
+    }
+
+    /// Answers for ever.
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let looking = self.server.clone();
+        let served = axum::serve(self.listener, router(self.server)).into_future();
+        tokio::select! {
+            () = async { looking.looker.run().await } => Ok(()),
+            served = served => Ok(served?),
+        }
+    }
+}
+
+fn router(server: Arc<Server>) -> Router {
+    let looking = Router::new()
+        .route("/api/status", get(api::status))
+        .route("/api/locks", get(api::locks))
+        .route("/api/lock", get(api::lock))
+        .route("/api/turns", get(api::turns))
+        .route("/api/waits", get(api::waits))
+        .route("/api/events", get(events::events))
+        .route("/metrics", get(api::metrics))
+        .route_layer(middleware::from_fn_with_state(server.clone(), api::may_look));
+    let breaking = Router::new()
+        .route("/api/break", post(api::break_lock))
+        .route_layer(middleware::from_fn_with_state(server.clone(), api::may_break));
+    looking
+        .merge(breaking)
+        .route("/healthz", get(api::health))
+        .route("/", get(|| file(HTML, include_str!("page/index.html"))))
+        .route("/page.css", get(|| file(CSS, include_str!("page/page.css"))))
+        .route("/page.js", get(|| file(JS, include_str!("page/page.js"))))
+        .route("/icon.svg", get(|| file(SVG, include_str!("page/icon.svg"))))
+        .route("/openapi.json", get(|| file(JSON, include_str!("page/openapi.json"))))
+        .fallback(api::nothing)
+        .method_not_allowed_fallback(api::not_so)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::from_fn_with_state(server.clone(), guard))
+        .with_state(server)
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const JSON: &str = "application/json";
+
+async fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// Every request, and every answer.
+async fn guard(
+    State(server): State<Arc<Server>>,
+    headers: HeaderMap,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match server.access.admits(&headers) {
+        Ok(()) => next.run(request).await,
+        Err(denied) => Trouble::from(denied).into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(listen: &str, token: Option<&str>) -> Settings {
+        Settings {
+            listen: listen.parse().unwrap(),
+            token: token.map(str::to_owned),
+            hosts: vec![],
+            pattern: "*".to_owned(),
+            every: Duration::from_secs(1),
+            store: String::new(),
+        }
+    }
+
+    #[test]
+    fn beyond_loopback_it_needs_a_token_that_nobody_guesses() {
+        let long = Some("0123456789abcdef");
+        for listen in ["127.0.0.1:0", "127.9.9.9:80", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+            assert!(settings(listen, None).check().is_ok(), "{listen}");
+        }
+        for listen in ["0.0.0.0:0", "[::]:0", "10.0.0.1:80", "[::ffff:10.0.0.1]:0"] {
+            let refused = settings(listen, None).check().unwrap_err();
+            assert!(refused.to_string().contains("--token-file"), "{refused}");
+            assert!(settings(listen, long).check().is_ok(), "{listen}");
+        }
+        assert!(settings("127.0.0.1:0", Some("short")).check().is_err());
+        assert!(settings("127.0.0.1:0", Some("0123456789abcde\n")).check().is_err());
+    }
+}
