@@ -32,6 +32,10 @@ pub const REDLOCK_PY: Library = Library { name: "redlock-py", version: "1.0.8" }
 /// node-redlock: Redlock on ioredis. The last one there is, for any Node since 12.
 pub const NODE_REDLOCK: Library = Library { name: "redlock", version: "5.0.0-beta.2" };
 
+/// schemathesis: asks a server all sorts of things that its OpenAPI description says it answers, and some
+/// that it should refuse. Needs Python 3.10 or later.
+pub const SCHEMATHESIS: Library = Library { name: "schemathesis", version: "4.32.5" };
+
 impl Library {
     /// The folder to install it into.
     pub fn place(self) -> PathBuf {
@@ -89,6 +93,18 @@ pub fn node<A: AsRef<OsStr>>(
     let modules = [IOREDIS.find()?, NODE_REDLOCK.find()?].map(|place| place.join("node_modules"));
     command.env("NODE_PATH", path(modules)?);
     command.args(["-e", script, "--"]).args(args);
+    Ok(command)
+}
+
+/// [`SCHEMATHESIS`], about to be given its arguments.
+///
+/// # Errors
+///
+/// [`Error::NoLibrary`] if it was not installed.
+pub fn schemathesis() -> Result<Command, Error> {
+    let mut command = Command::new("python3");
+    command.env("PYTHONPATH", SCHEMATHESIS.find()?);
+    command.args(["-c", "from schemathesis.cli import schemathesis; schemathesis()"]);
     Ok(command)
 }
 

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use taketurns_servers::clients::{IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY};
+use taketurns_servers::clients::{
+    IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY, SCHEMATHESIS,
+};
 use taketurns_servers::into_place;
 
 /// What installs a library into a folder.
@@ -12,8 +14,13 @@ type Installer = fn(Library, &Path) -> Command;
 
 /// Installs those that are missing. One of another version is as good as missing.
 pub(crate) fn install() -> Result<(), String> {
-    let all: [(Library, Installer); 4] =
-        [(REDIS_PY, pip), (REDLOCK_PY, pip_source), (IOREDIS, npm), (NODE_REDLOCK, npm)];
+    let all: [(Library, Installer); 5] = [
+        (REDIS_PY, pip),
+        (REDLOCK_PY, pip_source),
+        (IOREDIS, npm),
+        (NODE_REDLOCK, npm),
+        (SCHEMATHESIS, pip),
+    ];
     for (library, command) in all {
         if library.find().is_err() {
             eprintln!("==> installing {library} into the target directory");

@@ -23,6 +23,8 @@ pub(crate) enum Need {
     Python,
     /// Node and npm, for another one.
     Node,
+    /// Chromium and its driver, for the page of `taketurns serve`.
+    Browser,
     /// etcd, to measure its lock beside ours, and what its client is built with.
     Etcd,
     /// PostgreSQL, for the same.
@@ -30,12 +32,13 @@ pub(crate) enum Need {
 }
 
 /// All that the tests need.
-pub(crate) const ALL: [Need; 5] = [
+pub(crate) const ALL: [Need; 6] = [
     Need::Server(Flavor::Redis),
     Need::Server(Flavor::Valkey),
     Need::Libclang,
     Need::Python,
     Need::Node,
+    Need::Browser,
 ];
 
 /// What the benchmark can do without: it leaves out what it would measure with them.
@@ -48,6 +51,9 @@ impl Need {
             Self::Libclang => libclang::is_there(),
             Self::Python => runs("python3", &["-m", "pip", "--version"]),
             Self::Node => runs("node", &["--version"]) && runs("npm", &["--version"]),
+            Self::Browser => {
+                runs("chromium", &["--version"]) && runs("chromedriver", &["--version"])
+            }
             Self::Etcd => Etcd::is_installed() && runs("protoc", &["--version"]),
             Self::Postgres => Postgres::is_installed(),
         }
@@ -60,6 +66,7 @@ impl Need {
             Self::Libclang => &["libclang-dev"],
             Self::Python => &["python3", "python3-pip"],
             Self::Node => &["nodejs", "npm"],
+            Self::Browser => &["chromium", "chromium-driver"],
             Self::Etcd => &["etcd-server", "protobuf-compiler", "libprotobuf-dev"],
             Self::Postgres => &["postgresql"],
         }
@@ -75,6 +82,7 @@ impl Need {
             ),
             Self::Python => ("python3 with pip", "Python 3.10 or later with pip"),
             Self::Node => ("node with npm", "Node 18 or later with npm"),
+            Self::Browser => ("chromium with chromedriver", "Chromium with its driver"),
             Self::Etcd => {
                 ("etcd with protoc", "etcd 3.4 or later and protoc with its own .proto files")
             }
@@ -145,6 +153,7 @@ mod tests {
                 Need::Libclang => ["libclang", "libclang with its headers"],
                 Need::Python => ["python3 with pip", "Python 3.10 or later"],
                 Need::Node => ["node with npm", "Node 18 or later"],
+                Need::Browser => ["chromium with chromedriver", "Chromium with its driver"],
                 Need::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
                 Need::Postgres => ["postgres", "PostgreSQL 11 or later"],
             };

@@ -36,6 +36,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     token_file: Option<PathBuf>,
 
+    /// Show nothing without the token, to others on this machine either
+    #[arg(long)]
+    closed: bool,
+
     /// A name under which a proxy on this machine offers the page; can be given several times
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
@@ -56,12 +60,14 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     let settings = Settings {
         listen: args.listen,
         token,
+        is_closed: args.closed,
         hosts: args.allow_host,
         pattern: args.pattern,
         every: args.every,
         store: store::public(store),
     };
     let listening = Listening::start(locks.clone(), settings).await?;
+    let ended = ended()?;
     let about = match listening.can_break() {
         true => "",
         false => " (without a token, so that no lock can be broken on the page)",
@@ -69,14 +75,14 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     output::text(format_args!("{}{about}", listening.url()))?;
     let served = tokio::select! {
         served = listening.run() => served,
-        ended = ended() => ended,
+        () = ended => Ok(()),
     };
     store::close(locks).await;
     served.map(|()| 0)
 }
 
-/// Until somebody wants it to end.
-async fn ended() -> Result<(), Failure> {
+/// Until somebody wants it to end. Listens from now on.
+fn ended() -> Result<impl Future<Output = ()>, Failure> {
     let listen = |kind| {
         signal(kind).map_err(|error| {
             Failure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
@@ -84,11 +90,12 @@ async fn ended() -> Result<(), Failure> {
     };
     let (mut interrupt, mut terminate) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 /// From the file or the environment: on the command line everybody on the machine could read it.

@@ -3,7 +3,8 @@
 //! - A browser sends requests on behalf of any page that its user has open. So what another site's page
 //!   sends is refused (`Origin`, `Sec-Fetch-Site`), and so is a name that such a site may have pointed at
 //!   this machine (`Host`). There are no cookies: nothing is sent along by itself.
-//! - On loopback whoever is on the machine may look. Beyond it nobody may without the token.
+//! - On loopback whoever is on the machine may look, unless it is closed. Beyond it nobody may without
+//!   the token.
 //! - Nobody breaks a lock without the token, wherever he is.
 
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
@@ -17,11 +18,13 @@ pub(super) const TOKEN_MIN: usize = 16;
 /// What a server asks of those who ask it.
 pub(crate) struct Access {
     /// What has to be shown; `None` if there is none, and then nobody breaks a lock.
-    token: Option<String>,
+    pub(super) token: Option<String>,
     /// Others than this machine can reach it.
-    is_open: bool,
+    pub(super) is_open: bool,
+    /// Nothing is told without the token.
+    pub(super) is_closed: bool,
     /// Names that it goes by, beside those of this machine itself.
-    hosts: Vec<String>,
+    pub(super) hosts: Vec<String>,
 }
 
 /// Why something is not done.
@@ -51,10 +54,6 @@ const TOKENLESS: Denied = denied(
 );
 
 impl Access {
-    pub(super) fn new(token: Option<String>, is_open: bool, hosts: Vec<String>) -> Self {
-        Self { token, is_open, hosts }
-    }
-
     /// Can a lock be broken through this server at all?
     pub(super) fn can_break(&self) -> bool {
         self.token.is_some()
@@ -82,7 +81,7 @@ impl Access {
         {
             return Err(FOREIGN);
         }
-        if self.is_open { self.has_token(headers) } else { Ok(()) }
+        if self.is_closed { self.has_token(headers) } else { Ok(()) }
     }
 
     /// Those that change something.
@@ -140,7 +139,12 @@ mod tests {
     }
 
     fn at_home(token: Option<&str>) -> Access {
-        Access::new(token.map(str::to_owned), false, vec!["locks.example".to_owned()])
+        Access {
+            token: token.map(str::to_owned),
+            is_open: false,
+            is_closed: false,
+            hosts: vec!["locks.example".to_owned()],
+        }
     }
 
     #[test]
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn beyond_loopback_nothing_is_told_without_the_token() {
-        let access = Access::new(Some(TOKEN.to_owned()), true, Vec::new());
+        let access = Access { is_open: true, is_closed: true, ..at_home(Some(TOKEN)) };
         assert_eq!(access.admits(&headers(&[("host", "any.example")])), Ok(()));
         assert_eq!(access.may_look(&HeaderMap::new()), Err(MISSING));
         let token = headers(&[("authorization", "Bearer 0123456789abcdef")]);

@@ -196,8 +196,8 @@ pub(super) struct Breaking {
     /// Pass it on at once.
     #[serde(default)]
     at_once: bool,
-    /// Only the holder with this fencing token.
-    token: Option<u64>,
+    /// Only the holder with this fencing token: a whole number, however it is written.
+    token: Option<f64>,
 }
 
 /// What came of it.
@@ -226,12 +226,17 @@ pub(super) async fn break_lock(
         order = order.at_once();
     }
     if let Some(token) = token {
-        order = order.token(Token::from_raw(token));
+        order = order.token(whole(token).ok_or_else(|| Trouble::bad("that is not a token"))?);
     }
     let broken = order.await?;
     server.breaks.fetch_add(u64::from(broken > 0), Ordering::Relaxed);
     server.log(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
     document(&Broken { lock: &name, broken, at_once })
+}
+
+fn whole(token: f64) -> Option<Token> {
+    const MAX: f64 = ((1_u64 << 53) - 1) as f64;
+    ((0.0..=MAX).contains(&token) && token.fract() == 0.0).then(|| Token::from_raw(token as u64))
 }
 
 pub(super) async fn metrics(State(server): State<Arc<Server>>) -> Response {

@@ -48,6 +48,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) token: Option<String>,
+    /// Nothing is shown without the token, on loopback either.
+    pub(crate) is_closed: bool,
     pub(crate) hosts: Vec<String>,
     pub(crate) pattern: String,
     pub(crate) every: Duration,
@@ -84,6 +86,11 @@ impl Settings {
         if !self.token.as_ref().is_none_or(is_text) {
             return Err(Failure::usage("the token has characters that no header can carry"));
         }
+        if self.is_closed && self.token.is_none() {
+            return Err(Failure::usage(
+                "--closed: nobody could look; give a token with --token-file or TAKETURNS_SERVE_TOKEN",
+            ));
+        }
         if self.is_open() && self.token.is_none() {
             return Err(Failure::usage(format_args!(
                 "--listen {}: others than this machine could look; give a token with --token-file or \
@@ -111,12 +118,12 @@ impl Listening {
     pub(crate) async fn start(locks: Locks, settings: Settings) -> Result<Self, Failure> {
         settings.check()?;
         let is_open = settings.is_open();
-        let Settings { listen, token, hosts, pattern, every, store } = settings;
+        let Settings { listen, token, is_closed, hosts, pattern, every, store } = settings;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             Failure::new(exit::UNAVAILABLE, format_args!("{listen} can't be listened on: {error}"))
         })?;
         let server = Server {
-            access: Access::new(token, is_open, hosts),
+            access: Access { token, is_open, is_closed: is_closed || is_open, hosts },
             looker: Looker::new(locks, pattern, every),
             store,
             breaks: AtomicU64::new(0),
@@ -210,6 +217,7 @@ mod tests {
         Settings {
             listen: listen.parse().unwrap(),
             token: token.map(str::to_owned),
+            is_closed: false,
             hosts: vec![],
             pattern: "*".to_owned(),
             every: Duration::from_secs(1),
@@ -228,6 +236,8 @@ mod tests {
             assert!(refused.to_string().contains("--token-file"), "{refused}");
             assert!(settings(listen, long).check().is_ok(), "{listen}");
         }
+        let closed = |token| Settings { is_closed: true, ..settings("127.0.0.1:0", token) };
+        assert!(closed(None).check().is_err() && closed(long).check().is_ok());
         assert!(settings("127.0.0.1:0", Some("short")).check().is_err());
         assert!(settings("127.0.0.1:0", Some("0123456789abcde\n")).check().is_err());
     }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_taketurns");
 
 /// When a test gives up on what never comes. Not a promise about speed.
-const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A store, and a place for the files of one test.
 pub(crate) struct Store {

@@ -13,6 +13,7 @@ mod quorum;
 mod redis;
 mod redis_faults;
 mod run;
+mod serve;
 mod store;
 mod terminal;
 mod turns;
