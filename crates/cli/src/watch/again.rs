@@ -26,11 +26,7 @@ pub(crate) async fn look(
         let next = pace(every, began.elapsed());
         let is_down = looked.as_ref().is_err_and(|failure| failure.code == exit::UNAVAILABLE);
         match looked {
-            Ok(text) if at_terminal => {
-                let rows =
-                    rustix::termios::tcgetwinsize(io::stdout()).map_or(24, |size| size.ws_row);
-                print(&screen(&text, usize::from(rows)))?;
-            }
+            Ok(text) if at_terminal => print(&screen(&text, rows()))?,
             Ok(text) => print(&format!("{text}\n"))?,
             Err(failure) if is_down && !was_down => exit::say(failure),
             Err(_) if is_down => {}
@@ -39,6 +35,12 @@ pub(crate) async fn look(
         was_down = is_down;
         tokio::time::sleep(next.saturating_sub(began.elapsed())).await;
     }
+}
+
+/// Of the terminal. Some do not know, and say 0.
+fn rows() -> usize {
+    let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_row);
+    if rows == 0 { 24 } else { rows.into() }
 }
 
 fn print(text: &str) -> Result<(), Failure> {

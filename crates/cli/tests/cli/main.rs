@@ -17,3 +17,4 @@ mod serve;
 mod store;
 mod terminal;
 mod turns;
+mod watch;

@@ -18,7 +18,7 @@ use crate::helper::{PROGRAM, Store, until};
 use crate::quarantine::keeping;
 
 /// A pseudo terminal with a program on it.
-struct Screen {
+pub(crate) struct Screen {
     keyboard: File,
     shown: Arc<Mutex<String>>,
     reader: JoinHandle<()>,
@@ -27,7 +27,7 @@ struct Screen {
 
 impl Screen {
     /// Starts a program as the leader of a session, in front at a terminal.
-    fn of(store: &Store, program: &[&str]) -> Self {
+    pub(crate) fn of(store: &Store, program: &[&str]) -> Self {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -62,11 +62,11 @@ impl Screen {
         Self { keyboard, shown, reader, program }
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         self.shown.lock().unwrap().clone()
     }
 
-    fn until_shown(&self, text: &str) {
+    pub(crate) fn until_shown(&self, text: &str) {
         until(&format!("{text:?} is on the screen"), || {
             let shown = self.shown();
             shown.contains(text) || {
@@ -76,16 +76,16 @@ impl Screen {
         });
     }
 
-    fn type_in(&mut self, text: &str) {
+    pub(crate) fn type_in(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
-    fn code(&mut self) -> Option<i32> {
+    pub(crate) fn code(&mut self) -> Option<i32> {
         self.end().code()
     }
 
     /// The signal that it died of.
-    fn ended_by(&mut self) -> Option<i32> {
+    pub(crate) fn ended_by(&mut self) -> Option<i32> {
         self.end().signal()
     }
 
