@@ -36,6 +36,9 @@ pub const NODE_REDLOCK: Library = Library { name: "redlock", version: "5.0.0-bet
 /// that it should refuse. Needs Python 3.10 or later.
 pub const SCHEMATHESIS: Library = Library { name: "schemathesis", version: "4.32.5" };
 
+/// A store for objects that speaks S3, to be run as a program: see [`ObjectStore`](crate::others::ObjectStore).
+pub const MOTO: Library = Library { name: "moto", version: "5.2.5" };
+
 impl Library {
     /// The folder to install it into.
     pub fn place(self) -> PathBuf {

@@ -14,7 +14,7 @@
 //!   Certificates a private authority for TLS
 //!   clients      Python and Node with a Redis library
 //!   foreign      lock clients that are not ours
-//!   others       etcd and PostgreSQL, whose locks are measured beside ours
+//!   others       etcd, PostgreSQL and a store for objects: peers of ours, and what is fenced
 //!   turns        what holders noted, and whether it can be
 //!   fuzz         what readers are given that have to read anything
 //! ```

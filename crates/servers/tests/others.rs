@@ -1,11 +1,12 @@
-//! The servers of others. They are installed by `cargo xtask bench` alone; where they are not, there is
-//! nothing to test.
+//! The servers of others. etcd is installed by `cargo xtask bench` alone; where one is not, there is nothing to
+//! test.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use taketurns_servers::Error;
-use taketurns_servers::others::{Etcd, Postgres};
+use taketurns_servers::clients::MOTO;
+use taketurns_servers::others::{Etcd, ObjectStore, Postgres};
 
 /// How a client of PostgreSQL begins: 23 bytes, protocol 3.0, its user.
 const HELLO: &[u8] = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
@@ -48,6 +49,11 @@ fn an_etcd_is_ready_when_it_was_started_and_gone_when_it_is_dropped() {
 #[test]
 fn a_postgres_is_ready_when_it_was_started_and_gone_when_it_is_dropped() {
     start_and_end(Postgres::is_installed(), Postgres::start, Postgres::url);
+}
+
+#[test]
+fn an_object_store_is_ready_when_it_was_started_and_gone_when_it_is_dropped() {
+    start_and_end(MOTO.find().is_ok(), ObjectStore::start, ObjectStore::url);
 }
 
 #[test]

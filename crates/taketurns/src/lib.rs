@@ -27,6 +27,7 @@
 //! | [`Locks::all`] | several mutexes at once, without deadlock |
 //! | [`fence`] | the other side: a resource that refuses stale writers |
 //! | [`blocking`] | all of it without async |
+//! | [`manual`] | which store, in cron, in Kubernetes, coming from another lock, and what it can't do |
 //!
 //! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not
 //! cost its locks. [`connect_on`] uses the caller's runtime instead.
@@ -48,6 +49,8 @@ mod handle;
 mod held;
 mod lock;
 mod locks;
+#[cfg(any(doc, doctest))]
+pub mod manual;
 mod random;
 mod runtime;
 mod signals;
@@ -72,12 +75,7 @@ pub use taketurns_core::{
     Token, View, WaiterView,
 };
 
-/// The snippets of README and docs are compiled as tests.
+/// The snippets of README are compiled as tests. Those of the other pages are in [`manual`].
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../../../docs/redis.md")]
-#[doc = include_str!("../../../docs/quorum.md")]
-#[doc = include_str!("../../../docs/wires.md")]
-#[doc = include_str!("../../../docs/wires/redturn.md")]
-#[doc = include_str!("../../../docs/wires/zmutex.md")]
 struct Readme;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use taketurns_servers::clients::{
-    IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY, SCHEMATHESIS,
+    IOREDIS, Library, MOTO, NODE_REDLOCK, REDIS_PY, REDLOCK_PY, SCHEMATHESIS,
 };
 use taketurns_servers::into_place;
 
@@ -14,12 +14,13 @@ type Installer = fn(Library, &Path) -> Command;
 
 /// Installs those that are missing. One of another version is as good as missing.
 pub(crate) fn install() -> Result<(), String> {
-    let all: [(Library, Installer); 5] = [
+    let all: [(Library, Installer); 6] = [
         (REDIS_PY, pip),
         (REDLOCK_PY, pip_source),
         (IOREDIS, npm),
         (NODE_REDLOCK, npm),
         (SCHEMATHESIS, pip),
+        (MOTO, pip_moto),
     ];
     for (library, command) in all {
         if library.find().is_err() {
@@ -46,6 +47,14 @@ fn pip(library: Library, folder: &Path) -> Command {
 fn pip_source(library: Library, folder: &Path) -> Command {
     let mut command = pip(library, folder);
     command.args(["--no-deps", "--no-binary", library.name]);
+    command
+}
+
+/// With what it needs to be a server for objects, and nothing for the many others that it can be.
+fn pip_moto(library: Library, folder: &Path) -> Command {
+    let mut command = pip(library, folder);
+    command.args(["py-partiql-parser==0.6.3", "PyYAML==6.0.3"]);
+    command.args(["flask==3.1.3", "flask-cors==6.0.5"]);
     command
 }
 

@@ -27,18 +27,22 @@ pub(crate) enum Need {
     Browser,
     /// etcd, to measure its lock beside ours, and what its client is built with.
     Etcd,
-    /// PostgreSQL, for the same.
+    /// PostgreSQL, for the same, and for what the manual shows of it.
     Postgres,
+    /// curl, which the manual asks stores and APIs with.
+    Curl,
 }
 
 /// All that the tests need.
-pub(crate) const ALL: [Need; 6] = [
+pub(crate) const ALL: [Need; 8] = [
     Need::Server(Flavor::Redis),
     Need::Server(Flavor::Valkey),
     Need::Libclang,
     Need::Python,
     Need::Node,
     Need::Browser,
+    Need::Postgres,
+    Need::Curl,
 ];
 
 /// What the benchmark can do without: it leaves out what it would measure with them.
@@ -55,7 +59,8 @@ impl Need {
                 runs("chromium", &["--version"]) && runs("chromedriver", &["--version"])
             }
             Self::Etcd => Etcd::is_installed() && runs("protoc", &["--version"]),
-            Self::Postgres => Postgres::is_installed(),
+            Self::Postgres => Postgres::is_installed() && runs("psql", &["--version"]),
+            Self::Curl => runs("curl", &["--version"]),
         }
     }
 
@@ -69,6 +74,7 @@ impl Need {
             Self::Browser => &["chromium", "chromium-driver"],
             Self::Etcd => &["etcd-server", "protobuf-compiler", "libprotobuf-dev"],
             Self::Postgres => &["postgresql"],
+            Self::Curl => &["curl"],
         }
     }
 
@@ -87,8 +93,9 @@ impl Need {
                 ("etcd with protoc", "etcd 3.4 or later and protoc with its own .proto files")
             }
             Self::Postgres => ("postgres", "PostgreSQL 11 or later"),
+            Self::Curl => ("curl", "curl 7.82 or later"),
         };
-        let command = if PEERS.contains(&self) { "bench" } else { "test" };
+        let command = if ALL.contains(&self) { "test" } else { "bench" };
         format!(
             "{what} is missing: `cargo xtask {command}` installs it on Debian, or install {wanted}"
         )
@@ -156,6 +163,7 @@ mod tests {
                 Need::Browser => ["chromium with chromedriver", "Chromium with its driver"],
                 Need::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
                 Need::Postgres => ["postgres", "PostgreSQL 11 or later"],
+                Need::Curl => ["curl", "curl 7.82 or later"],
             };
             assert!(line.starts_with(&format!("{what} is missing: ")), "{line}");
             assert!(line.contains(&format!("on Debian, or install {wanted}")), "{line}");

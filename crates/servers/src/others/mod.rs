@@ -1,6 +1,8 @@
-//! Servers that are neither Redis nor Valkey, to measure their locks beside ours. No test needs them.
+//! Servers that are neither Redis nor Valkey: to measure their locks beside ours, and to show how what they
+//! keep is fenced.
 
 mod etcd;
+mod objects;
 mod postgres;
 
 use std::fs::{self, File};
@@ -17,6 +19,7 @@ use crate::process::Process;
 use crate::{Error, PATIENCE, watchdog};
 
 pub use etcd::Etcd;
+pub use objects::ObjectStore;
 pub use postgres::Postgres;
 
 /// A program that listens on a port of its own and keeps its files in a folder of its own. Dropping it

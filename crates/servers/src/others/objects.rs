@@ -1,0 +1,42 @@
+//! A store for objects that speaks S3, as a program in Python: moto, which is made for tests. It honours
+//! `If-Match` and `If-None-Match` of a PUT, which is what a fence needs of such a store.
+
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+
+use super::Daemon;
+use crate::Error;
+use crate::clients::MOTO;
+
+const PROGRAM: &str = "python3";
+
+/// A store of its own port that keeps what it is given in memory. Any key and secret will do, but it wants
+/// requests to be signed. Dropping it kills it.
+#[derive(Debug)]
+pub struct ObjectStore {
+    daemon: Daemon,
+}
+
+impl ObjectStore {
+    /// Starts one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoLibrary`] if [`MOTO`] was not installed.
+    pub fn start() -> Result<Self, Error> {
+        let library = MOTO.find()?;
+        let mut daemon = Daemon::prepare()?;
+        let port = daemon.port();
+        let mut command = Command::new(PROGRAM);
+        command.args(["-m", "moto.server", "--host", "127.0.0.1", "--port", &port.to_string()]);
+        command.env("PYTHONPATH", library).current_dir(daemon.dir());
+        daemon
+            .start(PROGRAM, &command, || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())?;
+        Ok(Self { daemon })
+    }
+
+    /// Where its buckets are: `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.daemon.port())
+    }
+}
