@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    acquire, break_lock, completions, ls, man, pool, release, renew, run, serve, show,
+    acquire, break_lock, completions, ls, man, pool, release, renew, run, serve, show, top,
 };
 use crate::exit::{self, Failure};
 
@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Release(release::Args),
     Ls(ls::Args),
     Show(show::Args),
+    Top(top::Args),
     Break(break_lock::Args),
     Pool(pool::Args),
     Serve(serve::Args),

@@ -2,8 +2,8 @@
 //!
 //! The program is glue: the lock is in `taketurns-core`, everything about time and stores in
 //! `taketurns`. Here are the command line ([`args`]), one file for each command ([`commands`]), what
-//! it takes to run a child under a lock ([`supervise`], [`terminal`], [`child`]), what the library warns
-//! of ([`warnings`]), and how all of it ends ([`exit`]).
+//! it takes to run a child under a lock ([`supervise`], [`terminal`], [`child`]), a store that is watched
+//! ([`mod@top`], [`watch`]), what the library warns of ([`warnings`]), and how all of it ends ([`exit`]).
 
 mod args;
 mod ask;
@@ -22,6 +22,7 @@ mod status;
 mod store;
 mod supervise;
 mod terminal;
+mod top;
 mod waiting;
 mod warnings;
 mod watch;
@@ -52,6 +53,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
             Command::Release(args) => commands::release::run(store, args).await,
             Command::Ls(args) => commands::ls::run(store, args).await,
             Command::Show(args) => commands::show::run(store, args).await,
+            Command::Top(args) => commands::top::run(store, args).await,
             Command::Break(args) => commands::break_lock::run(store, args).await,
             Command::Pool(args) => commands::pool::run(store, args).await,
             Command::Serve(args) => commands::serve::run(store, args).await,

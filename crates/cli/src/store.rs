@@ -48,7 +48,7 @@ pub(crate) fn public(url: Option<&str>) -> String {
     };
     let (scheme, rest) = url.split_once(':').unwrap_or((&url, ""));
     if scheme == "quorum" {
-        let nodes: Vec<String> = rest.split(',').map(|node| public(Some(node.trim()))).collect();
+        let nodes: Vec<String> = nodes(rest).map(|node| public(Some(node))).collect();
         return format!("quorum:{}", nodes.join(","));
     }
     let rest = if scheme == "file" { rest } else { rest.split(['?', '#']).next().unwrap_or("") };
@@ -57,6 +57,17 @@ pub(crate) fn public(url: Option<&str>) -> String {
         Some(place) => format!("{scheme}://{}", place.rsplit('@').next().unwrap_or("")),
         None => format!("{scheme}:{rest}"),
     }
+}
+
+/// The nodes of a quorum. A comma parts two of them where a scheme follows: a password may have one.
+fn nodes(list: &str) -> impl Iterator<Item = &str> {
+    let is_start = |at: &usize| {
+        let after = list[at + 1..].trim_start();
+        ["redis://", "rediss://", "memory:"].iter().any(|scheme| after.starts_with(scheme))
+    };
+    let commas = list.match_indices(',').map(|(at, _)| at).filter(is_start);
+    let ends = commas.chain([list.len()]);
+    ends.scan(0, |start, end| Some(list[std::mem::replace(start, end + 1)..end].trim()))
 }
 
 /// Makes the directory too, for the user's eyes only: who may write there may take any lock.
@@ -108,6 +119,7 @@ mod tests {
             ("rediss://user:se@cret@h:1/2?password_file=/x", "rediss://h:1/2"),
             ("redis+sentinel://:secret@a,b,c/m", "redis+sentinel://a,b,c/m"),
             ("quorum:redis://:secret@a, redis://:secret@b?x=secret", "quorum:redis://a,redis://b"),
+            ("quorum:redis://u:sec,ret@a,redis://b", "quorum:redis://a,redis://b"),
             ("redis://h?secret", "redis://h"),
         ];
         for (url, shown) in cases {

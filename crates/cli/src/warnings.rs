@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
@@ -50,6 +50,34 @@ impl Drop for Silence {
     fn drop(&mut self) {
         IN_SILENCE.store(false, Ordering::Relaxed);
     }
+}
+
+/// While the screen is drawn as a whole, warnings are kept for whoever draws it.
+static KEPT: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Keeps what would be said for as long as it lives.
+pub(crate) struct Kept;
+
+impl Kept {
+    pub(crate) fn begin() -> Self {
+        *kept() = Some(Vec::new());
+        Self
+    }
+
+    /// What was warned of since it was asked last, each in one line.
+    pub(crate) fn take(&self) -> Vec<String> {
+        kept().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        *kept() = None;
+    }
+}
+
+fn kept() -> MutexGuard<'static, Option<Vec<String>>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Warnings {
@@ -109,7 +137,10 @@ impl Subscriber for Warnings {
         event.record(&mut text);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_news(&text, quarantine, Instant::now()) {
-            exit::say(text);
+            match &mut *kept() {
+                Some(kept) => kept.push(exit::one_line(&text.to_string())),
+                None => exit::say(text),
+            }
         }
     }
 
@@ -212,6 +243,18 @@ mod tests {
         assert!(said.is_news(&text, true, later(2_000)), "another one");
         assert!(said.is_news(&text, false, now));
         assert!(!said.is_news(&text, false, now));
+    }
+
+    #[test]
+    fn what_would_be_written_over_the_screen_is_kept_for_who_draws_it() {
+        let kept = Kept::begin();
+        tracing::subscriber::with_default(Warnings::new(false), || {
+            for _ in 0..2 {
+                tracing::warn!(target: "taketurns::engine::file", lock = "door", "left\nout");
+            }
+        });
+        assert_eq!(kept.take(), ["lock door: left\\nout"]);
+        assert!(kept.take().is_empty(), "told once");
     }
 
     #[test]

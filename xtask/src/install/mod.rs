@@ -25,6 +25,8 @@ pub(crate) enum Need {
     Node,
     /// Chromium and its driver, for the page of `taketurns serve`.
     Browser,
+    /// A terminal for `taketurns top`.
+    Tmux,
     /// etcd, to measure its lock beside ours, and what its client is built with.
     Etcd,
     /// PostgreSQL, for the same, and for what the manual shows of it.
@@ -34,13 +36,14 @@ pub(crate) enum Need {
 }
 
 /// All that the tests need.
-pub(crate) const ALL: [Need; 8] = [
+pub(crate) const ALL: [Need; 9] = [
     Need::Server(Flavor::Redis),
     Need::Server(Flavor::Valkey),
     Need::Libclang,
     Need::Python,
     Need::Node,
     Need::Browser,
+    Need::Tmux,
     Need::Postgres,
     Need::Curl,
 ];
@@ -58,6 +61,7 @@ impl Need {
             Self::Browser => {
                 runs("chromium", &["--version"]) && runs("chromedriver", &["--version"])
             }
+            Self::Tmux => runs("tmux", &["-V"]),
             Self::Etcd => Etcd::is_installed() && runs("protoc", &["--version"]),
             Self::Postgres => Postgres::is_installed() && runs("psql", &["--version"]),
             Self::Curl => runs("curl", &["--version"]),
@@ -72,6 +76,7 @@ impl Need {
             Self::Python => &["python3", "python3-pip"],
             Self::Node => &["nodejs", "npm"],
             Self::Browser => &["chromium", "chromium-driver"],
+            Self::Tmux => &["tmux"],
             Self::Etcd => &["etcd-server", "protobuf-compiler", "libprotobuf-dev"],
             Self::Postgres => &["postgresql"],
             Self::Curl => &["curl"],
@@ -89,6 +94,7 @@ impl Need {
             Self::Python => ("python3 with pip", "Python 3.10 or later with pip"),
             Self::Node => ("node with npm", "Node 18 or later with npm"),
             Self::Browser => ("chromium with chromedriver", "Chromium with its driver"),
+            Self::Tmux => ("tmux", "tmux 3.0 or later"),
             Self::Etcd => {
                 ("etcd with protoc", "etcd 3.4 or later and protoc with its own .proto files")
             }
@@ -161,6 +167,7 @@ mod tests {
                 Need::Python => ["python3 with pip", "Python 3.10 or later"],
                 Need::Node => ["node with npm", "Node 18 or later"],
                 Need::Browser => ["chromium with chromedriver", "Chromium with its driver"],
+                Need::Tmux => ["tmux", "tmux 3.0 or later"],
                 Need::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
                 Need::Postgres => ["postgres", "PostgreSQL 11 or later"],
                 Need::Curl => ["curl", "curl 7.82 or later"],

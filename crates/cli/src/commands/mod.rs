@@ -11,6 +11,7 @@ pub(crate) mod renew;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod top;
 
 use std::io::{self, IsTerminal, Read};
 

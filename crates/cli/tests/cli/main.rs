@@ -16,5 +16,7 @@ mod run;
 mod serve;
 mod store;
 mod terminal;
+mod tmux;
+mod top;
 mod turns;
 mod watch;

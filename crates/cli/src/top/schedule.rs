@@ -1,0 +1,92 @@
+//! When to look next. At most one look is under way.
+
+use std::time::{Duration, Instant};
+
+use crate::watch::pace::pace;
+
+/// The looks of one kind.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    every: Duration,
+    /// What is kept to at present.
+    pub(crate) interval: Duration,
+    due: Instant,
+    began: Option<Instant>,
+}
+
+impl Schedule {
+    /// The first look is due at once.
+    pub(crate) fn new(every: Duration, now: Instant) -> Self {
+        Self { every, interval: every, due: now, began: None }
+    }
+
+    /// When to begin, unless a look is under way.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.began.is_none().then_some(self.due)
+    }
+
+    /// A look begins now, if one is due.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        let begins = self.due().is_some_and(|due| due <= now);
+        if begins {
+            self.began = Some(now);
+        }
+        begins
+    }
+
+    /// The look is over. One that failed has cost the store little, so the next need not wait for long.
+    pub(crate) fn end(&mut self, now: Instant, went_well: bool) {
+        let Some(began) = self.began.take() else { return };
+        if went_well {
+            self.interval = pace(self.every, now - began);
+            self.due = began + self.interval;
+        } else {
+            self.due = now + self.every;
+        }
+    }
+
+    /// Somebody wants to see it now, or as soon as what is under way is done.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        self.due = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn looks_begin_a_second_apart_and_further_apart_when_they_take_long() {
+        let now = Instant::now();
+        let mut looks = Schedule::new(SECOND, now);
+        assert!(looks.begin(now) && !looks.begin(now), "one at a time");
+        assert_eq!(looks.due(), None);
+        looks.end(now + 10 * MS, true);
+        assert_eq!((looks.due(), looks.interval), (Some(now + SECOND), SECOND));
+        assert!(!looks.begin(now + 999 * MS) && looks.begin(now + SECOND));
+        looks.end(now + SECOND + 200 * MS, true);
+        assert_eq!((looks.due(), looks.interval), (Some(now + 3 * SECOND), 2 * SECOND));
+    }
+
+    #[test]
+    fn a_look_that_failed_is_made_again_soon_however_long_it_took() {
+        let now = Instant::now();
+        let mut looks = Schedule::new(SECOND, now);
+        looks.begin(now);
+        looks.end(now + 5 * SECOND, false);
+        assert_eq!((looks.due(), looks.interval), (Some(now + 6 * SECOND), SECOND));
+    }
+
+    #[test]
+    fn whoever_asks_is_shown_now() {
+        let now = Instant::now();
+        let mut looks = Schedule::new(SECOND, now);
+        looks.begin(now);
+        looks.end(now, true);
+        looks.hurry(now + MS);
+        assert!(looks.begin(now + MS));
+    }
+}

@@ -1,0 +1,124 @@
+//! Text of strangers in cells of a terminal: what has no width is dropped, wide characters count twice,
+//! and what does not fit is cut.
+//!
+//! Control characters and escapes never get as far as a terminal. Nor do marks that turn the
+//! direction of what follows, which have no width, and could make one name look like another.
+
+use ratatui::buffer::CellWidth;
+use ratatui::style::Style;
+use ratatui::text::Span;
+
+/// Where a text is cut that does not fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cut {
+    /// What is told first matters most.
+    End,
+    /// Names often begin alike, and end alike too.
+    Middle,
+}
+
+/// How many cells it takes.
+pub(crate) fn width(text: &str) -> usize {
+    cells(text).iter().map(|(_, width)| width).sum()
+}
+
+/// The text in at most so many cells.
+pub(crate) fn cut(text: &str, max: usize, at: Cut) -> String {
+    let cells = cells(text);
+    if cells.iter().map(|(_, width)| width).sum::<usize>() <= max {
+        return cells.into_iter().map(|(symbol, _)| symbol).collect();
+    }
+    let Some(room) = max.checked_sub(1) else { return String::new() };
+    let head = match at {
+        Cut::End => room,
+        Cut::Middle => room.div_ceil(2),
+    };
+    let (head, taken) = fitting(cells.iter(), head);
+    let (tail, _) = match at {
+        Cut::End => (Vec::new(), 0),
+        Cut::Middle => fitting(cells.iter().rev(), room - taken),
+    };
+    head.into_iter().chain(["…"]).chain(tail.into_iter().rev()).collect()
+}
+
+/// The same, filled with blanks.
+pub(crate) fn fit(text: &str, cells: usize, at: Cut) -> String {
+    let text = cut(text, cells, at);
+    let blanks = cells - width(&text);
+    text + &" ".repeat(blanks)
+}
+
+/// Each symbol with its width, without those that have none.
+fn cells(text: &str) -> Vec<(String, usize)> {
+    Span::raw(text)
+        .styled_graphemes(Style::new())
+        .map(|symbol| (symbol.symbol.to_owned(), usize::from(symbol.symbol.cell_width())))
+        .filter(|(_, width)| *width > 0)
+        .collect()
+}
+
+/// As many as have room, and how much they take.
+fn fitting<'a>(
+    cells: impl Iterator<Item = &'a (String, usize)>,
+    room: usize,
+) -> (Vec<&'a str>, usize) {
+    let mut taken = 0;
+    let fit = cells.map_while(|(symbol, width)| {
+        (taken + width <= room).then(|| {
+            taken += width;
+            symbol.as_str()
+        })
+    });
+    let fit = fit.collect();
+    (fit, taken)
+}
+
+/// How a number went over time, one bar for each, the newest at the right.
+pub(crate) fn bars(numbers: &[usize], room: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let numbers = &numbers[numbers.len().saturating_sub(room)..];
+    let most = numbers.iter().copied().max().unwrap_or(0).max(1);
+    numbers.iter().map(|number| BARS[number * (BARS.len() - 1) / most]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_at_its_end_or_in_the_middle() {
+        assert_eq!(cut("backup", 6, Cut::End), "backup");
+        assert_eq!(cut("backups", 6, Cut::End), "backu…");
+        assert_eq!(cut("orders/2026/11/4711", 11, Cut::Middle), "order…/4711");
+        assert_eq!(cut("orders/2026/11/4711", 10, Cut::Middle), "order…4711");
+        assert_eq!((cut("ab", 1, Cut::Middle), cut("ab", 0, Cut::End)), ("…".into(), "".into()));
+    }
+
+    #[test]
+    fn wide_characters_count_twice_and_are_never_halved() {
+        assert_eq!(width("倉庫"), 4);
+        assert_eq!(cut("倉庫在庫", 6, Cut::End), "倉庫…");
+        assert_eq!(cut("倉庫在庫", 5, Cut::Middle), "倉…庫");
+        assert_eq!(fit("倉庫", 6, Cut::End), "倉庫  ");
+        assert_eq!(fit("倉庫在", 5, Cut::End), "倉庫…");
+        assert_eq!(fit("倉庫在", 4, Cut::End), "倉… ", "half a character is a blank");
+        // One person at a computer, of three code points; and a letter with its accent apart.
+        assert_eq!((width("👩\u{200d}💻"), width("e\u{301}")), (2, 1));
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2, Cut::End), "e\u{301}…");
+    }
+
+    #[test]
+    fn what_could_drive_a_terminal_or_turn_the_text_around_is_dropped() {
+        assert_eq!(cut("a\x1b[31mb\x07\r\nc\u{9b}2Jd", 40, Cut::End), "a[31mbc2Jd");
+        assert_eq!(cut("a\u{202e}b\u{2066}c\u{200f}d\u{feff}e", 40, Cut::End), "abcde");
+        assert_eq!(width("\u{202e}\x1b\u{200b}"), 0);
+    }
+
+    #[test]
+    fn bars_show_the_newest_numbers_against_the_largest_of_them() {
+        assert_eq!(bars(&[0, 1, 2, 4, 7], 10), "▁▂▃▅█");
+        assert_eq!(bars(&[9, 0, 3, 7], 3), "▁▄█");
+        assert_eq!((bars(&[0, 0], 5), bars(&[], 5)), ("▁▁".into(), "".into()));
+        assert_eq!(bars(&[usize::MAX / 8, 1], 5), "█▁");
+    }
+}
