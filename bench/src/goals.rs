@@ -119,6 +119,13 @@ const GOALS: &[Goal] = &[
         One("{}"),
         &[30.0, 30.0],
     ),
+    at_most("o. a listing, ms", ["o", "a listing", "{}"], Itself, &[1_000.0, 1_000.0]),
+    at_most(
+        "o. what looking takes of the server, %",
+        ["o", "looked at for ever", "{}"],
+        Itself,
+        &[10.0, 10.0],
+    ),
 ];
 
 const fn at_least(

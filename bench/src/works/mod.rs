@@ -8,6 +8,7 @@ mod crowd;
 mod file;
 mod hand_over;
 mod local;
+mod looking;
 mod memory;
 mod pairs;
 mod pools;
@@ -24,8 +25,8 @@ use crate::stage::{Stage, Why};
 pub(crate) use space::hold_all;
 
 /// The works there are.
-pub(crate) const LETTERS: [&str; 14] =
-    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"];
+pub(crate) const LETTERS: [&str; 15] =
+    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
 
 /// What a contestant did in a round: a value for each measure.
 pub(crate) type Values = Vec<(&'static str, f64)>;
@@ -125,5 +126,6 @@ pub(crate) fn all(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Vec<Work> {
         memory::work(stage),
         cold::work(stage),
         local::work(stage),
+        looking::work(stage),
     ]
 }

@@ -73,7 +73,7 @@ fn ours(stage: &Stage, way: Way) -> Result<Values, Why> {
         Ok(())
     })?;
     let idle = used(&server)?;
-    let waiting = stage.run(queue_up(locks.clone()))?;
+    let waiting = stage.run(queue_up(locks.clone(), COUNT))?;
     let queued = used(&server)?;
     stage.run(async move {
         drop(waiting);
@@ -100,11 +100,11 @@ pub(crate) async fn hold_all(locks: Locks) -> Result<Vec<Guard>, Why> {
     Ok(guards)
 }
 
-/// One holds, and all others wait for as long as what this returns is kept.
-async fn queue_up(locks: Locks) -> Result<(Guard, JoinSet<()>), Why> {
+/// One holds, and so many others wait for as long as what this returns is kept.
+pub(super) async fn queue_up(locks: Locks, count: usize) -> Result<(Guard, JoinSet<()>), Why> {
     let guard = locks.mutex("queue").acquire().await.map_err(said)?;
     let mut waiting = JoinSet::new();
-    while waiting.len() < COUNT {
+    while waiting.len() < count {
         for _ in 0..JOINING {
             let asked = locks.mutex("queue").acquire();
             waiting.spawn(async move { drop(asked.await) });

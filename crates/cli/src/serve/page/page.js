@@ -15,6 +15,7 @@ const page = {
   turns: new Map(),
   rows: new Map(),
   open: null,
+  holders: [], // of the open lock, as shown
   stream: null,
 };
 
@@ -358,7 +359,9 @@ async function look() {
   const free = lock.members.filter((member) => !member.held).map((member) => member.name);
   set($("members"), lock.kind === "pool" ? `free: ${free.join(", ") || "none"}` : "");
   $("break").hidden = lock.holders.length === 0 || !$("breaking").hidden;
-  set($("break-who"), `${lock.holders.map((holder) => holder.who + (holder.why ? ` (${holder.why})` : "")).join(", ") || "Nobody"} will be told that the lock is lost.`);
+  // Who stands there is who it is taken from, also if another has it by then.
+  if ($("breaking").hidden) page.holders = lock.holders;
+  set($("break-who"), `${page.holders.map((holder) => holder.who + (holder.why ? ` (${holder.why})` : "")).join(", ") || "Nobody"} will be told that the lock is lost.`);
 }
 
 function one(text) {
@@ -414,10 +417,12 @@ $("breaking").addEventListener("submit", async (event) => {
   const at_once = $("at-once").checked;
   page.token = $("token").value;
   try {
-    const body = JSON.stringify({ name, why: $("why").value, at_once });
+    // All of them, if there are several.
+    const token = page.holders.length === 1 ? page.holders[0].token : null;
+    const body = JSON.stringify({ name, why: $("why").value, at_once, token });
     const { broken } = await ask("/api/break", { method: "POST", body, headers: { "Content-Type": "application/json" } });
     leave();
-    if (!broken) outcome("Nobody holds it: there was nothing to break.", "good");
+    if (!broken) outcome("Whoever held it has let go: there was nothing to break.", "good");
     else if (at_once) outcome("Broken, and passed on.", "good");
     else outcome("Broken: it passes on when the holder lets go, at the latest when its lease ends.", "good");
     look();
