@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    acquire, break_lock, completions, ls, man, pool, release, renew, run, serve, show, top,
+    acquire, break_lock, completions, doctor, ls, man, pool, release, renew, run, serve, show, top,
 };
 use crate::exit::{self, Failure};
 
@@ -65,6 +65,7 @@ pub(crate) enum Command {
     Break(break_lock::Args),
     Pool(pool::Args),
     Serve(serve::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

@@ -12,6 +12,8 @@ use taketurns::{ErrorKind, limits};
 use crate::child;
 use crate::status;
 
+/// A store that was looked at is not fit to hold locks.
+pub(crate) const UNFIT: u8 = 1;
 /// The command line, a name or a value in it makes no sense, or asks for what the store can't do.
 pub(crate) const USAGE: u8 = 64;
 /// The store can't be reached, or too few of its nodes, or can't be used.
@@ -28,8 +30,9 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
 /// The codes as people read them, in the help and in the manual pages.
-pub(crate) const CODES: [(&str, &str); 9] = [
+pub(crate) const CODES: [(&str, &str); 10] = [
     ("0", "done; for run: the command's own code"),
+    ("1", "doctor: a check failed"),
     ("64", "the command line makes no sense, or not for this store"),
     ("69", "the store can't be reached or used"),
     ("74", "the result could not be printed"),

@@ -57,6 +57,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
             Command::Break(args) => commands::break_lock::run(store, args).await,
             Command::Pool(args) => commands::pool::run(store, args).await,
             Command::Serve(args) => commands::serve::run(store, args).await,
+            Command::Doctor(args) => commands::doctor::run(store, args).await,
             Command::Completions(args) => commands::completions::run(args),
             Command::Man(args) => commands::man::run(args),
         }

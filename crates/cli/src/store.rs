@@ -22,6 +22,12 @@ pub(crate) async fn open(url: Option<&str>) -> Result<Locks, Failure> {
 
 /// The same, for what takes a lock: others see the program and the process, beside the host.
 pub(crate) async fn open_as(url: Option<&str>, program: &str, pid: Pid) -> Result<Locks, Failure> {
+    let url = named(url)?;
+    Ok(Connect::new(&url).who(who(program, pid)).open().await?)
+}
+
+/// The URL of the store that the user named, or of the file in the user's state directory.
+pub(crate) fn named(url: Option<&str>) -> Result<String, Failure> {
     let url = match url.filter(|url| !url.is_empty()) {
         Some(url) => url.to_owned(),
         None => default_url()?,
@@ -32,7 +38,7 @@ pub(crate) async fn open_as(url: Option<&str>, program: &str, pid: Pid) -> Resul
              file:PATH",
         ));
     }
-    Ok(Connect::new(&url).who(who(program, pid)).open().await?)
+    Ok(url)
 }
 
 /// Ends the connection once what is under way is done.

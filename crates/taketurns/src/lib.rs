@@ -28,6 +28,7 @@
 //! | [`fence`] | the other side: a resource that refuses stale writers |
 //! | [`blocking`] | all of it without async |
 //! | [`manual`] | which store, in cron, in Kubernetes, coming from another lock, and what it can't do |
+//! | [`doctor`] | is a store fit to hold locks? |
 //!
 //! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not
 //! cost its locks. [`connect_on`] uses the caller's runtime instead.
@@ -39,6 +40,7 @@ pub mod blocking;
 mod client;
 mod clock;
 mod connect;
+pub mod doctor;
 mod driver;
 pub mod engine;
 mod error;

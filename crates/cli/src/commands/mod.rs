@@ -3,6 +3,7 @@
 pub(crate) mod acquire;
 pub(crate) mod break_lock;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod pool;

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod death;
+mod doctor;
 mod generated;
 mod helper;
 mod lost;

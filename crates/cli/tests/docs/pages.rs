@@ -24,6 +24,7 @@ pages! {
     the_table_of_contents: "docs/README.md",
     benchmarks: "docs/benchmarks.md",
     cron: "docs/cron.md",
+    doctor: "docs/doctor.md",
     engines: "docs/engines.md",
     fencing: "docs/fencing.md",
     kubernetes: "docs/kubernetes.md",

@@ -44,6 +44,21 @@ pub fn open(connect: crate::Connect) -> Result<Locks, Error> {
     block_on(connect.open()).map(Locks::from)
 }
 
+/// Looks whether a store is fit to hold locks. See [`crate::doctor::examine`].
+///
+/// ```
+/// # fn main() -> Result<(), taketurns::Error> {
+/// let report = taketurns::blocking::examine("memory:")?;
+/// assert_eq!(report.worst(), taketurns::doctor::Level::Ok);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// As [`crate::doctor::examine`].
+pub fn examine(url: &str) -> Result<crate::doctor::Report, Error> {
+    block_on(crate::doctor::examine(url))
+}
+
 /// Runs a future on this thread. It may be any of this crate's: none needs a runtime to be polled.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);

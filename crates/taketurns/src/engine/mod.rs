@@ -30,6 +30,7 @@ use taketurns_core::{ClientId, Name, View, limits};
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Manual};
+use crate::doctor::Report;
 use crate::runtime::together;
 #[cfg(feature = "file")]
 pub use file::FileEngine;
@@ -268,6 +269,22 @@ pub async fn open(
     wakes: Wakes,
 ) -> Result<Box<dyn Engine>, crate::Error> {
     by_url(url)?.open(client, wakes).await.map_err(crate::Error::from_store)
+}
+
+/// Looks at a store, as [`crate::doctor::examine`] says it. To be polled on the runtime that is to drive
+/// its connections.
+pub(crate) async fn examine(url: &str) -> Result<Report, crate::Error> {
+    // What is no store is said in the same words as ever.
+    drop(by_url(url)?);
+    match url.split_once(':') {
+        #[cfg(feature = "redis")]
+        Some(("quorum", list)) => nodes::examine(list).await,
+        #[cfg(feature = "file")]
+        Some(("file", path)) => Ok(file::examine(path)?),
+        #[cfg(feature = "redis")]
+        Some((scheme, _)) if scheme.starts_with("redis") => redis::examine(url).await,
+        _ => Ok(memory::examine()),
+    }
 }
 
 /// What a URL may start with.

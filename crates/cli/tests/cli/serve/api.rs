@@ -47,6 +47,27 @@ fn a_lock_is_listed_shown_and_counted() {
 }
 
 #[test]
+fn the_first_picture_is_there_at_once_and_has_all() {
+    let store = Store::new();
+    let _holder = store.hold(&["door"]);
+    // It looks once, and not again while this test runs.
+    let serving = Serving::start(&store, &["--every", "3600"]);
+    until("it has looked", || get(&serving.at, "/healthz").status == 200);
+    let events = get(&serving.at, "/api/events?pictures=1").body;
+    assert!(events.contains("event: picture") && events.contains("\"lock\":\"door\""), "{events}");
+}
+
+#[test]
+fn a_turn_is_told_of_once_as_long_as_nothing_is_new() {
+    let store = Store::new();
+    let _holder = store.hold(&["door"]);
+    let serving = Serving::start(&store, &[]);
+    let events = get(&serving.at, "/api/events?pictures=3").body;
+    assert_eq!(events.matches("event: picture").count(), 3, "{events}");
+    assert_eq!(events.matches("\"lock\":\"door\"").count(), 1, "{events}");
+}
+
+#[test]
 fn a_break_needs_the_token_a_reason_and_the_same_site() {
     let store = Store::new();
     let serving = Serving::start(&store, &[]);

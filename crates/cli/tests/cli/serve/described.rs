@@ -6,12 +6,13 @@ use taketurns_servers::clients;
 use super::{Serving, TOKEN};
 use crate::helper::{Done, Store};
 
-fn tried(serving: &Serving, more: &[&str]) {
+fn tried(store: &Store, serving: &Serving, more: &[&str]) {
     let url = format!("http://{}/openapi.json", serving.at);
     let mut command = clients::schemathesis().expect("schemathesis");
     command.args(["run", &url, "--exclude-path", "/api/events", "--max-examples", "30"]);
     command.args(["--seed", "1", "--no-color", "--continue-on-failure"]).args(more);
-    let done = Done::of(&mut command);
+    // It keeps notes where it runs.
+    let done = Done::of(command.current_dir(store.path("")));
     assert_eq!(done.code, 0, "{}\n{}", done.stdout, done.stderr);
     assert!(done.stdout.contains("No issues found"), "{}", done.stdout);
 }
@@ -24,7 +25,7 @@ fn with_the_token_and_without_it() {
         [&["door"][..], &["-s", "shared"], &["--permits", "2/3", "gpu"], &["--pool", "rooms"]]
             .map(|args| store.hold(args));
     let header = format!("Authorization: Bearer {TOKEN}");
-    tried(&Serving::start(&store, &[]), &["--header", &header]);
-    tried(&Serving::start(&store, &["--closed"]), &["--header", &header]);
-    tried(&Serving::start(&store, &[]), &["--exclude-path", "/api/break"]);
+    tried(&store, &Serving::start(&store, &[]), &["--header", &header]);
+    tried(&store, &Serving::start(&store, &["--closed"]), &["--header", &header]);
+    tried(&store, &Serving::start(&store, &[]), &["--exclude-path", "/api/break"]);
 }

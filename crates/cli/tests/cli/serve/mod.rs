@@ -36,7 +36,8 @@ impl Serving {
 }
 
 fn command(store: &Store, args: &[&str]) -> Command {
-    let args = [&["serve", "--listen", "127.0.0.1:0", "--every", "0.2"], args].concat();
+    let often: &[&str] = if args.contains(&"--every") { &[] } else { &["--every", "0.2"] };
+    let args = [&["serve", "--listen", "127.0.0.1:0"], often, args].concat();
     let mut command = store.command(&args);
     command.env("TAKETURNS_SERVE_TOKEN", TOKEN);
     command

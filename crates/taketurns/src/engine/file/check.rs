@@ -48,11 +48,7 @@ pub(super) fn look(path: &Path) -> Result<Found, EngineError> {
 
 /// Reads the first page, as it is and nothing else: no lock, no journal, no recovery.
 fn is_ours(path: &Path) -> Result<(), EngineError> {
-    let mut url = String::from("file:");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        url.push_str(&format!("%{byte:02x}"));
-    }
-    url.push_str("?immutable=1");
+    let url = format!("{}?immutable=1", url_of(path));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let read = || -> rusqlite::Result<i32> {
         let connection = Connection::open_with_flags(&url, flags)?;
@@ -70,6 +66,15 @@ fn is_ours(path: &Path) -> Result<(), EngineError> {
             "this is not a taketurns store; it was left as it is. Name another path",
         )),
     }
+}
+
+/// The path as SQLite takes it with options behind it.
+pub(super) fn url_of(path: &Path) -> String {
+    let mut url = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        url.push_str(&format!("%{byte:02x}"));
+    }
+    url
 }
 
 /// The directory of a path; `.` for a bare name.

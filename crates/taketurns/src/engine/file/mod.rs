@@ -21,6 +21,7 @@
 
 mod check;
 mod database;
+mod exam;
 mod rows;
 mod store;
 mod wake;
@@ -36,6 +37,7 @@ use tokio::sync::oneshot;
 use super::{
     Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
 };
+pub(crate) use exam::examine;
 use store::Store;
 
 /// How often a client without a socket looks whether the file has changed.

@@ -42,9 +42,7 @@ impl Mouth {
     /// Opens the directory beside the database, with the database's own permissions. One that
     /// somebody else put there is not used.
     pub(super) fn open(database: &Path) -> io::Result<Self> {
-        let mut name = database.as_os_str().to_owned();
-        name.push("-wake");
-        let directory = PathBuf::from(name);
+        let directory = directory(database);
         let database = fs::metadata(database)?;
         let mode = database.permissions().mode() & 0o666;
         // Whoever may read the database may enter.
@@ -116,6 +114,13 @@ impl Mouth {
     fn address(&self, name: &str) -> PathBuf {
         format!("/proc/self/fd/{}/{name}", self.opened.as_raw_fd()).into()
     }
+}
+
+/// Where the sockets of a database are.
+pub(super) fn directory(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wake");
+    name.into()
 }
 
 /// Is this what a client's socket is called?

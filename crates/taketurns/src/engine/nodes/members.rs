@@ -17,7 +17,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    fn member(&self) -> String {
+    pub(super) fn member(&self) -> String {
         format!("node {} of {}, {}", self.number, self.of, self.fingerprint)
     }
 
@@ -76,7 +76,7 @@ impl Membership {
         Ok((name, member))
     }
 
-    fn refuse(&self, address: &str, other: &str) -> String {
+    pub(super) fn refuse(&self, address: &str, other: &str) -> String {
         if other.ends_with(&self.fingerprint) {
             return format!("{address} is another node of this quorum, too ({other})");
         }

@@ -7,6 +7,7 @@
 //! ```
 
 mod engine;
+mod exam;
 mod look;
 mod members;
 mod node;
@@ -28,6 +29,7 @@ use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
 use crate::runtime::Runtime;
 pub(crate) use engine::{Decides, Majority};
+pub(crate) use exam::examine;
 pub(crate) use node::{Heard, Node, lock};
 pub(crate) use open::Links;
 pub(crate) use release::{release, tell};

@@ -15,6 +15,7 @@ mod called;
 #[cfg(test)]
 mod differential;
 mod events;
+mod exam;
 #[cfg(test)]
 mod fuzz;
 mod greeter;
@@ -37,6 +38,7 @@ use redis::cmd;
 use taketurns_core::wire::{self, Answered, Verb};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
+pub(crate) use exam::{Against, ExaminedNode, examine};
 pub(crate) use node::Seen;
 
 use super::{

@@ -107,7 +107,7 @@ impl Binder {
     }
 }
 
-fn bind(binding: &Binding, marker_key: Option<&[u8]>) -> Cmd {
+pub(super) fn bind(binding: &Binding, marker_key: Option<&[u8]>) -> Cmd {
     let mut command = cmd("FENCELOCK.BIND");
     command.arg(&binding.run).arg(&binding.known).arg(&binding.mark);
     command.arg(marker_key.unwrap_or_default());

@@ -47,9 +47,7 @@ pub(crate) async fn ask_facts(
     let info = info.map(|sections| sections.into_iter().flatten().collect::<Vec<_>>().join("\n"));
     // It has neither TIME nor PUBLISH as others have them.
     if info.as_ref().is_ok_and(|info| info.contains("redis_mode:sentinel")) {
-        return Err(Failure::Broken(format!(
-            "{address} is a Sentinel: use redis+sentinel://, with the master's name"
-        )));
+        return Err(Failure::is_sentinel(address));
     }
     let (time, _, info) = (time?, published?, info?);
     let strange = || Failure::Broken(format!("{address} answers INFO and TIME in a strange way"));

@@ -1,10 +1,11 @@
 //! Whether a server will do, judged by what it says of itself. Pure: nothing is asked here.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::facts::{Role, ServerFacts};
 use super::failure::Failure;
-use super::url::Address;
+use super::url::{Address, Servers};
 
 const VERSION_MIN: (u32, u32, u32) = (7, 0, 0);
 const CLOCK_OFF_MS_MAX: u64 = 10_000;
@@ -15,6 +16,16 @@ pub(crate) enum Placement {
     Single,
     Sentinel,
     Cluster,
+}
+
+impl Placement {
+    pub(crate) fn of(servers: &Servers) -> Self {
+        match servers {
+            Servers::One(_) => Self::Single,
+            Servers::Sentinel { .. } => Self::Sentinel,
+            Servers::Cluster(_) => Self::Cluster,
+        }
+    }
 }
 
 /// What is known of a connection besides the server's own words.
@@ -60,6 +71,50 @@ impl Warning {
     }
 }
 
+/// What is wrong with a server, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) what: String,
+    pub(crate) remedy: &'static str,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.remedy)
+    }
+}
+
+/// It is of a version that lacks what we need.
+pub(crate) fn too_old(facts: &ServerFacts) -> Option<Fault> {
+    let (major, minor, patch) = facts.version;
+    (facts.version < VERSION_MIN).then(|| Fault {
+        what: format!("is of version {major}.{minor}.{patch}"),
+        remedy: "7.0 or later is needed",
+    })
+}
+
+/// It is, or is not, part of a Cluster, and the URL says otherwise.
+pub(crate) fn misplaced(facts: &ServerFacts, placement: Placement) -> Option<Fault> {
+    let (what, remedy) = match (placement, facts.cluster_enabled) {
+        (Placement::Cluster, false) => ("is not part of a Cluster", "use redis://"),
+        (Placement::Single | Placement::Sentinel, true) => {
+            ("is part of a Cluster", "use redis+cluster://")
+        }
+        _ => return None,
+    };
+    Some(Fault { what: what.to_owned(), remedy })
+}
+
+/// It follows another.
+pub(crate) fn following(facts: &ServerFacts) -> Option<Fault> {
+    match &facts.role {
+        Role::Master => None,
+        Role::Replica { of } => {
+            Some(Fault { what: format!("is a replica of {of}"), remedy: "connect to its master" })
+        }
+    }
+}
+
 /// Why this server won't do at all.
 ///
 /// At the first connect a replica is a mistake in the URL; later it may be a fail-over that is not
@@ -70,22 +125,11 @@ pub(crate) fn refusal(
     placement: Placement,
     first: bool,
 ) -> Option<Failure> {
-    let broken = |what: String| Some(Failure::Broken(format!("{server} {what}")));
-    if facts.version < VERSION_MIN {
-        let (major, minor, patch) = facts.version;
-        return broken(format!("is of version {major}.{minor}.{patch}: 7.0 or later is needed"));
+    if let Some(fault) = too_old(facts).or_else(|| misplaced(facts, placement)) {
+        return Some(Failure::Broken(format!("{server} {fault}")));
     }
-    match placement {
-        Placement::Cluster if !facts.cluster_enabled => {
-            return broken("is not part of a Cluster: use redis://".to_owned());
-        }
-        Placement::Single | Placement::Sentinel if facts.cluster_enabled => {
-            return broken("is part of a Cluster: use redis+cluster://".to_owned());
-        }
-        _ => {}
-    }
-    if let Role::Replica { of } = &facts.role {
-        let why = format!("{server} is a replica of {of}: connect to its master");
+    if let Some(fault) = following(facts) {
+        let why = format!("{server} {fault}");
         let mistake = first && placement == Placement::Single;
         return Some(if mistake { Failure::Broken(why) } else { Failure::NotMaster(why) });
     }
@@ -95,9 +139,8 @@ pub(crate) fn refusal(
 /// What should be known of it.
 pub(crate) fn warnings(facts: &ServerFacts, seen: Seen) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    match &facts.eviction_policy {
-        Some(policy) if policy != "noeviction" => warnings.push(Warning::Evicts(policy.clone())),
-        _ => {}
+    if let Some(policy) = facts.evicts() {
+        warnings.push(Warning::Evicts(policy.to_owned()));
     }
     if !seen.resp3 {
         warnings.push(Warning::NoResp3);

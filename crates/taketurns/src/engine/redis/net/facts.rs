@@ -46,9 +46,7 @@ impl ServerFacts {
     /// Reads the text of `INFO`, all sections in one. `None` if something is missing that every
     /// server says.
     pub(crate) fn parse(info: &str, now_ms: u64) -> Option<Self> {
-        let field = |name: &str| {
-            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-        };
+        let field = |name: &str| field(info, name);
         let number = |name: &str| field(name).and_then(|text| text.parse().ok());
         let valkey = field("valkey_version");
         let role = match field("role")? {
@@ -76,6 +74,18 @@ impl ServerFacts {
             now_ms,
         })
     }
+}
+
+impl ServerFacts {
+    /// By which rule it throws keys away when its memory is full, if by any.
+    pub(crate) fn evicts(&self) -> Option<&str> {
+        self.eviction_policy.as_deref().filter(|policy| *policy != "noeviction")
+    }
+}
+
+/// One line of `INFO`.
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 /// `slave0:ip=10.0.0.7,port=6379,state=online,offset=42,lag=0`

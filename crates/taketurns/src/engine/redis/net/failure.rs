@@ -83,6 +83,23 @@ impl Failure {
         Self::Unreachable(format!("the connection to {server} is lost"))
     }
 
+    /// Of a Sentinel that was taken for a server.
+    pub(crate) fn is_sentinel(server: &Address) -> Self {
+        Self::Broken(format!(
+            "{server} is a Sentinel: use redis+sentinel://, with the master's name"
+        ))
+    }
+
+    /// Is it just this that the user may not? Else the same would be said of everything.
+    pub(crate) fn is_right_missing(&self) -> bool {
+        matches!(self, Self::Broken(why) if why.contains(NOT_ALLOWED))
+    }
+
+    /// The text, for people.
+    pub(crate) fn said(self) -> String {
+        EngineError::from(self).to_string()
+    }
+
     /// Of the two parts of an error reply.
     fn of_code(server: &Address, code: &str, detail: &str) -> Self {
         let unreachable = |what: &str| Self::Unreachable(format!("{server} {what}"));
@@ -188,6 +205,8 @@ fn redirect(code: &str, detail: &str) -> Option<Failure> {
     })
 }
 
+const NOT_ALLOWED: &str = "does not let this user";
+
 /// What Redis 7.0 says of what a script may not do, without saying which command it was.
 const SCRIPT_USER: &str = "The user executing the script can't ";
 
@@ -206,7 +225,7 @@ fn no_permission(server: &Address, detail: &str) -> String {
     } else {
         "do this".to_owned()
     };
-    format!("{server} does not let this user {right}: SECURITY.md has the ACL line that does")
+    format!("{server} {NOT_ALLOWED} {right}: SECURITY.md has the ACL line that does")
 }
 
 fn harmless(code: &str, detail: &str) -> String {

@@ -28,7 +28,7 @@ use super::url::Address;
 use crate::engine::Origin;
 
 /// A server that takes longer is as good as gone: leases are counted in seconds.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) struct Link {
     line: Arc<Line>,
@@ -153,7 +153,8 @@ pub(crate) async fn connect_plain(
     connect_resp2(opener, address, login.as_ref(), Arc::new(|| ())).await
 }
 
-async fn connect(
+/// A connection that is logged in, and whether it speaks RESP3.
+pub(crate) async fn connect(
     opener: &Opener,
     address: &Address,
     login: Option<&Login>,
@@ -251,7 +252,8 @@ async fn select(line: &Line, address: &Address, db: u32) -> Result<(), Failure> 
     }
 }
 
-async fn subscribe(
+/// Listens to the client's channels.
+pub(crate) async fn subscribe(
     opener: &Opener,
     line: &Arc<Line>,
     address: &Address,
@@ -320,6 +322,6 @@ async fn answered(line: &Line, address: &Address, answer: Answer) -> Result<Valu
     }
 }
 
-fn wall_ms() -> u64 {
+pub(crate) fn wall_ms() -> u64 {
     crate::clock::millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

@@ -24,12 +24,17 @@ impl Node {
         match &*home {
             Some((known, key)) if *known == slot => key.clone(),
             _ => {
-                let key = format!("{prefix}\x01run{{{}}}", slots::tag_of(slot)).into_bytes();
+                let key = marker_key(prefix, slot);
                 *home = Some((slot, key.clone()));
                 key
             }
         }
     }
+}
+
+/// Where the marker of a node is that has this slot and none below it.
+pub(crate) fn marker_key(prefix: &str, lowest: u16) -> Vec<u8> {
+    format!("{prefix}\x01run{{{}}}", slots::tag_of(lowest)).into_bytes()
 }
 
 /// Invariant: `lowest` has the lowest slot of each node, by its number. It is asked for at every call.

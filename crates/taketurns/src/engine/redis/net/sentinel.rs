@@ -77,7 +77,8 @@ impl Sentinels {
         &self.addresses[number % self.addresses.len()]
     }
 
-    async fn ask(&self, line: &Line, sentinel: &Address) -> Result<Address, Failure> {
+    /// The master, by the word of this one.
+    pub(crate) async fn ask(&self, line: &Line, sentinel: &Address) -> Result<Address, Failure> {
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
         let reply = send(line, sentinel, &question).await.map_err(|failure| match failure {

@@ -67,11 +67,7 @@ impl Net {
         wakes: Wakes,
         greet: Arc<dyn Greet>,
     ) -> Result<Arc<Self>, EngineError> {
-        let placement = match config.servers {
-            Servers::One(_) => Placement::Single,
-            Servers::Sentinel { .. } => Placement::Sentinel,
-            Servers::Cluster(_) => Placement::Cluster,
-        };
+        let placement = Placement::of(&config.servers);
         let (opener, idle) = Opener::new(config.clone(), placement, channels, hear, wakes, greet)?;
         let opener = Arc::new(opener);
         let topology = match config.servers.clone() {

@@ -174,6 +174,10 @@ impl Config {
         Ok(self)
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
     /// Where the marker of a single server is.
     pub(crate) fn marker_key(&self) -> Vec<u8> {
         format!("{}\x01run", self.prefix).into_bytes()

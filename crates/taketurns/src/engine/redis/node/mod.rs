@@ -121,21 +121,22 @@ fn node(config: &Config) -> Result<&Address, String> {
 }
 
 /// One who looks and goes.
-struct Visitor {
+pub(super) struct Visitor {
     greeter: Arc<Greeter>,
-    opener: Opener,
+    pub(super) opener: Opener,
     idle: mpsc::Receiver<()>,
 }
 
 impl Visitor {
-    fn new(config: &Config) -> Result<Self, Failure> {
+    pub(super) fn new(config: &Config) -> Result<Self, Failure> {
         let config = Arc::new(config.clone());
         // Nobody listens there, and nobody is told.
         let channel = format!("{}wake:", config.prefix);
         let (hear, (wakes, _)) = (Arc::new(|_: &[u8]| ()), Wakes::channel());
         let greeter = Arc::new(Greeter::new(&config, channel.clone()));
+        let placement = Placement::of(&config.servers);
         let (opener, idle) =
-            Opener::new(config, Placement::Single, vec![channel], hear, wakes, greeter.clone())?;
+            Opener::new(config, placement, vec![channel], hear, wakes, greeter.clone())?;
         Ok(Self { greeter, opener, idle })
     }
 
@@ -145,7 +146,7 @@ impl Visitor {
     }
 
     /// The links are gone, and their tasks end with them.
-    async fn leave(mut self) {
+    pub(super) async fn leave(mut self) {
         self.opener.finish();
         let _ = timeout(CLOSE_WITHIN, self.idle.recv()).await;
     }

@@ -1,0 +1,281 @@
+//! Is a quorum fit to hold locks? Each node is looked at as a server is; here is what is to be thought of
+//! them together.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use taketurns_core::quorum::majority;
+
+use super::super::redis::{Against, ExaminedNode};
+use super::members::{Membership, NAME};
+use super::url::{Members, NodeUrl, Opener};
+use crate::Error;
+use crate::doctor::{ALL, Check, Report, Subject, list};
+use crate::runtime::together;
+
+/// What was seen of a node, as far as it matters to the others.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    place: String,
+    reached: bool,
+    run: Option<String>,
+    ahead_ms: Option<i64>,
+    members: Option<Vec<String>>,
+}
+
+/// Looks at the nodes of what follows `quorum:`.
+pub(crate) async fn examine(urls: &str) -> Result<Report, Error> {
+    let members = Members::parse(urls).map_err(Error::InvalidUrl)?;
+    let looks = members
+        .nodes
+        .iter()
+        .map(|url| Box::pin(look_at(url)) as Pin<Box<dyn Future<Output = Examined> + Send + '_>>);
+    let nodes = together(looks.collect()).await;
+    let seen: Vec<Seen> =
+        members.nodes.iter().zip(&nodes).map(|(url, node)| node.seen(url)).collect();
+    let against = median(&seen).map_or(Against::Ours, Against::Median);
+    let mut checks: Vec<Check> = nodes.iter().flat_map(|node| node.judge(against)).collect();
+    checks.extend(together_they_are(&seen, &members.fingerprint));
+    checks.extend(nodes.iter().find_map(Examined::wire));
+    let places: Vec<&str> = nodes.iter().map(Examined::store).collect();
+    let store = format!("quorum:{}", places.join(","));
+    Ok(Report::new(store, seen.iter().any(|node| node.reached), checks))
+}
+
+/// One node.
+enum Examined {
+    Server {
+        store: String,
+        node: Box<ExaminedNode>,
+    },
+    /// It was not to be looked at, for this reason.
+    Not {
+        store: String,
+        why: String,
+    },
+    InProcess {
+        store: String,
+    },
+}
+
+async fn look_at(url: &NodeUrl) -> Examined {
+    let store = url.place.clone();
+    match url.opener() {
+        Ok(Opener::Redis(redis)) => {
+            let store = redis.place();
+            match redis.examine(NAME).await {
+                Ok(node) => Examined::Server { store, node: Box::new(node) },
+                Err(why) => Examined::Not { store, why },
+            }
+        }
+        Ok(_) => Examined::InProcess { store },
+        Err(why) => Examined::Not { store, why },
+    }
+}
+
+impl Examined {
+    fn store(&self) -> &str {
+        match self {
+            Self::Server { store, .. } | Self::Not { store, .. } | Self::InProcess { store } => {
+                store
+            }
+        }
+    }
+
+    fn seen(&self, url: &NodeUrl) -> Seen {
+        let place = url.place.clone();
+        match self {
+            Self::Server { node, .. } => Seen {
+                place,
+                reached: node.is_reached(),
+                run: node.run().map(str::to_owned),
+                ahead_ms: node.ahead_ms(),
+                members: node.members().map(<[String]>::to_vec),
+            },
+            Self::Not { .. } => Seen { place, ..Seen::default() },
+            Self::InProcess { .. } => Seen { place, reached: true, ..Seen::default() },
+        }
+    }
+
+    fn judge(&self, against: Against) -> Vec<Check> {
+        match self {
+            Self::Server { node, .. } => node.judge(against),
+            Self::Not { store, why } => {
+                vec![Subject::Reachable.fail(store, why, "correct the URL of this node")]
+            }
+            Self::InProcess { store } => {
+                vec![Subject::Reachable.ok(store, "in this process, and gone with it")]
+            }
+        }
+    }
+
+    fn wire(&self) -> Option<Check> {
+        match self {
+            Self::Server { node, .. } => node.wire(),
+            _ => None,
+        }
+    }
+}
+
+/// Of the clocks that were seen, the one in the middle.
+fn median(seen: &[Seen]) -> Option<i64> {
+    let mut ahead: Vec<i64> = seen.iter().filter_map(|node| node.ahead_ms).collect();
+    ahead.sort_unstable();
+    ahead.get(ahead.len().saturating_sub(1) / 2).copied()
+}
+
+/// What no node can say by itself. They are in the order of their addresses.
+fn together_they_are(seen: &[Seen], fingerprint: &str) -> Vec<Check> {
+    let mut checks: Vec<Check> = Vec::new();
+    for (number, node) in seen.iter().enumerate() {
+        let of = seen.len();
+        let membership = Membership { number: number + 1, of, fingerprint: fingerprint.to_owned() };
+        checks.extend(belonging(node, &membership));
+        checks.extend(identity(node, &seen[..number]));
+    }
+    checks.push(count(seen.len()));
+    let (there, needed) = (seen.iter().filter(|node| node.reached).count(), majority(seen.len()));
+    let missing = list(seen.iter().filter(|node| !node.reached).map(|node| &node.place));
+    checks.push(match there {
+        there if there == seen.len() => {
+            Subject::Majority.ok(ALL, format!("all {there} nodes answer, {needed} are needed"))
+        }
+        there if there >= needed => Subject::Majority.warn(
+            ALL,
+            format!(
+                "{there} of {} nodes answer, {needed} are needed; missing: {missing}",
+                seen.len()
+            ),
+            "bring the missing back before another goes",
+        ),
+        there => Subject::Majority.fail(
+            ALL,
+            format!(
+                "{there} of {} nodes answer, {needed} are needed; missing: {missing}",
+                seen.len()
+            ),
+            "bring them back: nothing is granted or renewed without a majority",
+        ),
+    });
+    checks
+}
+
+/// Does the node belong to this quorum, by what is written there?
+fn belonging(node: &Seen, membership: &Membership) -> Option<Check> {
+    let (written, ours) = (node.members.as_ref()?, membership.member());
+    Some(match written.iter().find(|member| **member != ours) {
+        Some(other) => Subject::Membership.fail(
+            &node.place,
+            membership.refuse(&node.place, other),
+            format!("if that is over: taketurns --store NODE pool rm {NAME} \"{other}\""),
+        ),
+        None if written.is_empty() => {
+            Subject::Membership.ok(&node.place, "it belongs to no quorum yet")
+        }
+        None => Subject::Membership.ok(&node.place, format!("it is {ours}, of this quorum")),
+    })
+}
+
+/// Two names for one server would be two votes.
+fn identity(node: &Seen, before: &[Seen]) -> Option<Check> {
+    let run = node.run.as_ref()?;
+    let same = before.iter().find(|other| other.run.as_ref() == Some(run));
+    Some(match same {
+        None => Subject::Identity.ok(&node.place, "a server that no other node is"),
+        Some(other) => Subject::Identity.fail(
+            &node.place,
+            format!("it is the same server as {}", other.place),
+            "name another server instead: one can't have two votes",
+        ),
+    })
+}
+
+fn count(nodes: usize) -> Check {
+    let spare = nodes - majority(nodes);
+    let found = format!("{nodes}, of which {spare} may be lost");
+    if nodes % 2 == 1 {
+        return Subject::Nodes.ok(ALL, found);
+    }
+    let advice = "take one away, or add one: an odd number survives as much with one node less";
+    Subject::Nodes.warn(ALL, format!("{found}, as many as of {}", nodes - 1), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Level;
+
+    fn node(name: &str) -> Seen {
+        Seen {
+            place: name.to_owned(),
+            reached: true,
+            run: Some(name.to_owned()),
+            ahead_ms: Some(0),
+            members: Some(Vec::new()),
+        }
+    }
+
+    fn worst(seen: &[Seen]) -> Vec<Check> {
+        let mut checks = together_they_are(seen, "f00d");
+        checks.retain(|check| check.level > Level::Ok);
+        checks
+    }
+
+    #[test]
+    fn three_that_answer_are_well_also_if_they_belong_here() {
+        let mut seen = ["a", "b", "c"].map(node);
+        assert_eq!(worst(&seen), []);
+        seen[1].members = Some(vec!["node 2 of 3, f00d".to_owned()]);
+        assert_eq!(worst(&seen), []);
+        // What can't be read is not judged.
+        seen[2].members = None;
+        assert_eq!(worst(&seen), []);
+    }
+
+    #[test]
+    fn a_node_that_is_down_is_named_and_two_of_three_are_too_many() {
+        let mut seen = ["a", "b", "c"].map(node);
+        seen[2] = Seen { place: "c".to_owned(), ..Seen::default() };
+        let [only] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        assert_eq!((only.name, only.level), ("majority", Level::Warn));
+        assert!(only.found.ends_with("missing: c"), "{only:?}");
+        seen[1] = Seen { place: "b".to_owned(), ..Seen::default() };
+        assert_eq!(worst(&seen)[0].level, Level::Fail);
+    }
+
+    #[test]
+    fn a_foreign_membership_is_a_mistake_and_so_is_another_place_in_this_one() {
+        let mut seen = ["a", "b", "c"].map(node);
+        seen[0].members = Some(vec!["node 1 of 3, beef".to_owned()]);
+        seen[1].members = Some(vec!["node 1 of 3, f00d".to_owned()]);
+        let [one, other] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        assert_eq!((one.name, one.level), ("membership", Level::Fail));
+        assert!(one.found.contains("belongs to another quorum"), "{one:?}");
+        assert!(other.found.contains("is another node of this quorum, too"), "{other:?}");
+    }
+
+    #[test]
+    fn one_server_by_two_names_is_a_mistake() {
+        let mut seen = ["a", "b", "c"].map(node);
+        seen[2].run = seen[0].run.clone();
+        let [only] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        assert_eq!((only.name, only.level, only.node.as_str()), ("identity", Level::Fail, "c"));
+        assert!(only.found.contains("same server as a"), "{only:?}");
+    }
+
+    #[test]
+    fn an_even_number_is_one_too_many() {
+        let seen = ["a", "b", "c", "d"].map(node);
+        let [only] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        assert_eq!((only.name, only.level), ("nodes", Level::Warn));
+        assert!(only.found.contains("4, of which 1 may be lost, as many as of 3"), "{only:?}");
+    }
+
+    #[test]
+    fn the_median_is_that_of_the_clocks_that_were_seen() {
+        let with = |ahead_ms| Seen { ahead_ms, ..Seen::default() };
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[with(Some(5)), with(None), with(Some(-3)), with(Some(9))]), Some(5));
+        assert_eq!(median(&[with(Some(5)), with(Some(1))]), Some(1));
+    }
+}

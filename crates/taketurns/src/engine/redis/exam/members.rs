@@ -1,0 +1,45 @@
+//! To which quorum a server belongs: what is written in the pool of that name, read as anybody would who
+//! looks at a lock, but without a marker being made.
+
+use redis::cmd;
+use taketurns_core::wire::Verb;
+
+use super::super::module;
+use super::super::net::facts::ServerFacts;
+use super::super::net::failure::Failure;
+use super::super::net::url::Config;
+use super::super::scripts::{Binding, TimeFrom, text};
+use super::super::view;
+use super::gather::Asking;
+use crate::clock::millis;
+
+/// `None` if it can't be read. The pool is our own lock whatever wire the node speaks.
+pub(super) async fn read(
+    asking: &Asking<'_>,
+    config: &Config,
+    facts: &ServerFacts,
+    key: &[u8],
+) -> Option<Vec<String>> {
+    let binding = Binding {
+        run: facts.run.clone(),
+        known: String::new(),
+        mark: String::new(),
+        until_ms: 0,
+        max_lease_ms: millis(config.max_lease),
+        channel: format!("{}wake:", config.prefix),
+        wire: None,
+    };
+    let mut script = cmd("EVAL");
+    script.arg(text(Verb::View, &binding, TimeFrom::Server)).arg(1).arg(key).arg(0);
+    let answer = match asking.one(&script).await {
+        // The module has it.
+        Err(Failure::WrongType(_)) => {
+            let id = asking.one(&module::bind(&binding, None)).await.ok()?;
+            let id: String = redis::from_redis_value(id).ok()?;
+            asking.one(&module::step(&id, Verb::View, key, &[b"0".to_vec()])).await
+        }
+        answer => answer,
+    };
+    let view = view::read(&answer.ok()?)?.unwrap_or_default();
+    Some(view.members.iter().map(|member| member.name.as_str().to_owned()).collect())
+}
