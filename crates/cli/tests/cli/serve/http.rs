@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -75,7 +76,22 @@ pub(super) fn try_ask(
     }
     request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
     stream.write_all(request.as_bytes())?;
-    Answer::read(BufReader::new(stream))
+    Answer::read(BufReader::new(Patient { stream, until: Instant::now() + HANG }))
+}
+
+/// Reads until it gives up: one who sends a little now and then would else be listened to for ever.
+struct Patient {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Read for Patient {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if Instant::now() > self.until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.read(into)
+    }
 }
 
 pub(super) fn get(at: &str, path: &str) -> Answer {

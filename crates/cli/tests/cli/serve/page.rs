@@ -139,6 +139,7 @@ fn a_filter_and_an_order_are_kept_to() {
     browser.write("#filter", "TWO");
     browser.until_shown("#shown", "1 shown");
     browser.until_shown("#locks tr:nth-child(1) td", "two");
+    assert_eq!(browser.value("document.querySelectorAll('#locks tr').length"), 1);
     browser.write("#filter", "nothing like it");
     browser.until_shown("#empty", "No lock matches");
 }
