@@ -3,5 +3,7 @@
 fn main() {
     println!("cargo::rustc-cfg=shuttle");
     println!("cargo::rustc-check-cfg=cfg(shuttle)");
-    println!("cargo::rustc-check-cfg=cfg(feature, values(\"file\", \"redis\", \"simulation\"))");
+    println!(
+        "cargo::rustc-check-cfg=cfg(feature, values(\"file\", \"metrics\", \"redis\", \"simulation\"))"
+    );
 }

@@ -10,7 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    acquire, break_lock, completions, doctor, ls, man, pool, release, renew, run, serve, show, top,
+    acquire, break_lock, completions, doctor, elect, ls, man, pool, release, renew, run, serve,
+    show, top,
 };
 use crate::exit::{self, Failure};
 
@@ -56,6 +57,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Elect(elect::Args),
     Acquire(acquire::Args),
     Renew(renew::Args),
     Release(release::Args),
@@ -72,7 +74,11 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn takes_lock(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Acquire(_))
+        match self {
+            Self::Run(_) | Self::Acquire(_) => true,
+            Self::Elect(args) => args.takes_part(),
+            _ => false,
+        }
     }
 }
 

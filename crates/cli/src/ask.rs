@@ -86,10 +86,8 @@ impl AskArgs {
     /// Is it a lock that the `run` around us holds, and waits for us to let go of? Permits and members
     /// it may have left for us.
     pub(crate) fn would_wait_for_itself(&self) -> bool {
-        let held =
-            std::env::var_os("TAKETURNS_LOCK").is_some_and(|lock| lock == self.lock.as_str());
         let endless = !self.nonblock && self.wait.is_none();
-        held && endless && self.permits.is_none() && !self.pool
+        is_held_around(&self.lock) && endless && self.permits.is_none() && !self.pool
     }
 
     async fn try_acquire(
@@ -170,6 +168,11 @@ impl FromStr for Permits {
             _ => Err(format!("write K/N or N, with numbers from 1 to {}", limits::PERMITS_MAX)),
         }
     }
+}
+
+/// Does the `run` or `elect` around us hold the lock?
+pub(crate) fn is_held_around(lock: &Name) -> bool {
+    std::env::var_os("TAKETURNS_LOCK").is_some_and(|held| held == lock.as_str())
 }
 
 /// A lock's name.

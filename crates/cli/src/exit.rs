@@ -31,12 +31,12 @@ pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
 /// The codes as people read them, in the help and in the manual pages.
 pub(crate) const CODES: [(&str, &str); 10] = [
-    ("0", "done; for run: the command's own code"),
+    ("0", "done; for run and elect: the command's own code"),
     ("1", "doctor: a check failed"),
     ("64", "the command line makes no sense, or not for this store"),
     ("69", "the store can't be reached or used"),
     ("74", "the result could not be printed"),
-    ("75", "the lock was not acquired (run and acquire: -E changes this)"),
+    ("75", "the lock was not acquired (run and acquire: -E changes this); nobody leads"),
     ("76", "the lock was lost, or is not held any more"),
     ("126", "the command to run can't be executed"),
     ("127", "the command to run was not found"),

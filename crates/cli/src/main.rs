@@ -48,6 +48,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         let store = cli.store.as_deref();
         match cli.command {
             Command::Run(args) => commands::run::run(store, args).await,
+            Command::Elect(args) => commands::elect::run(store, args).await,
             Command::Acquire(args) => commands::acquire::run(store, args).await,
             Command::Renew(args) => commands::renew::run(store, args).await,
             Command::Release(args) => commands::release::run(store, args).await,

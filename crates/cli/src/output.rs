@@ -28,6 +28,11 @@ pub(crate) fn document(document: &impl Serialize, on_a_line: bool) -> Result<Str
     Ok(to_text(document).map_err(io::Error::from)?)
 }
 
+/// Prints a JSON document on one line of stdout.
+pub(crate) fn json_line(document: &impl Serialize) -> Result<(), Failure> {
+    text(serde_json::to_string(document).map_err(io::Error::from)?)
+}
+
 /// Rows under a heading, each column as wide as its widest cell.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,

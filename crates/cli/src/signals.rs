@@ -21,6 +21,11 @@ const FORWARDED: [(Signal, &str); 6] = [
     (Signal::USR2, "SIGUSR2"),
 ];
 
+/// Is it one that programs end by, unless they have other plans?
+pub(crate) fn ends(signal: Signal) -> bool {
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal)
+}
+
 /// What comes in for us and for the child.
 pub(crate) struct Signals {
     forwarded: Vec<(Signal, &'static str, unix::Signal)>,

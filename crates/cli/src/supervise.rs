@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::exit::say;
 use crate::job::Job;
 use crate::output::duration;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::terminal::{Stopped, Terminal};
 
 /// Most time that the child gets between SIGTERM and SIGKILL.
@@ -41,6 +41,8 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<Signal>,
     /// The child was ended because of the lock. The user has been told.
     pub(crate) lost: bool,
+    /// We were told to end, and have passed that on.
+    pub(crate) told_to_end: bool,
 }
 
 /// One child under one lock.
@@ -65,6 +67,7 @@ impl Watch<'_> {
         let mut lost = pin!(self.guard.lost());
         let mut known_lost = false;
         let mut ending: Option<Ending> = None;
+        let mut told_to_end = false;
         while !job.has_ended() {
             if let Some(signal) = job.stopped_by() {
                 self.handle_stop(&job, signal);
@@ -84,6 +87,7 @@ impl Watch<'_> {
                 }
                 signal = signals.next_or_change() => {
                     if let Some((signal, _)) = signal {
+                        told_to_end |= signals::ends(signal);
                         job.signal(signal);
                     }
                 }
@@ -95,7 +99,7 @@ impl Watch<'_> {
             job.signal(Signal::KILL);
         }
         let (code, signal) = job.reap();
-        Ended { code, signal, lost: ending.is_some() }
+        Ended { code, signal, lost: ending.is_some(), told_to_end }
     }
 
     /// SIGTERM or SIGKILL if it is time for one; then how long nothing else is due.

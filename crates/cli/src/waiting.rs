@@ -1,10 +1,10 @@
-//! Getting the lock, for `run` and `acquire`: with a word to whoever watches, and an open ear for
+//! Getting the lock, for `run`, `acquire` and `elect`: with a word to whoever watches, and an open ear for
 //! signals, on which the place in the queue is given up.
 
 use std::time::Duration;
 
 use rustix::process::Pid;
-use taketurns::{Error, Guard, Kind, Locks};
+use taketurns::{Error, Guard, Kind, Locks, Name};
 
 use crate::ask::AskArgs;
 use crate::exit::{self, Failure};
@@ -32,26 +32,12 @@ pub(crate) async fn acquire(
     signals: &mut Signals,
 ) -> Result<Guard, Failure> {
     if ask.would_wait_for_itself() {
-        let lock = &ask.lock;
-        return Err(Failure::usage(format_args!(
-            "lock {lock} is held by the run around this one, as TAKETURNS_LOCK says, and would be \
-             waited for in vain: locks are not re-entrant; if that is a lock of another store, put \
-             `env -u TAKETURNS_LOCK` before this command"
-        )));
+        return Err(waits_for_itself(&ask.lock));
     }
-    // With -n or -w, giving up says why. At a terminal the line does that is drawn there.
-    let silent = !ask.nonblock && ask.wait.is_none() && !status::is_drawn();
-    let silence = silent.then(Silence::begin);
-    let informed = async {
-        tokio::select! {
-            biased;
-            acquired = ask.acquire(locks, max_hold) => acquired,
-            () = status::keep_informed(locks, &ask.lock, ask.verbose) => unreachable!("it never ends"),
-        }
-    };
-    let given_up = format_args!("lock {} was not acquired: gave up waiting", ask.lock);
-    let acquired = signals.unless(given_up, informed).await?;
-    drop(silence);
+    // With -n or -w, giving up says why.
+    let endless = !ask.nonblock && ask.wait.is_none();
+    let line = Line { locks, lock: &ask.lock, verbose: ask.verbose, endless };
+    let acquired = line.wait(ask.acquire(locks, max_hold), signals).await?;
     let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
     guard.ok_or_else(|| {
         let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);
@@ -59,8 +45,50 @@ pub(crate) async fn acquire(
     })
 }
 
+/// A wait that whoever is at a terminal is told of.
+pub(crate) struct Line<'a> {
+    pub(crate) locks: &'a Locks,
+    pub(crate) lock: &'a Name,
+    pub(crate) verbose: bool,
+    /// It ends with the lock, or a signal.
+    pub(crate) endless: bool,
+}
+
+impl Line<'_> {
+    /// Waits, unless a signal comes first.
+    pub(crate) async fn wait<T>(
+        &self,
+        wait: impl Future<Output = T>,
+        signals: &mut Signals,
+    ) -> Result<T, Failure> {
+        // At a terminal the line says why that is drawn there.
+        let silent = self.endless && !status::is_drawn();
+        let _silence = silent.then(Silence::begin);
+        let informed = async {
+            tokio::select! {
+                biased;
+                done = wait => done,
+                () = status::keep_informed(self.locks, self.lock, self.verbose) => {
+                    unreachable!("it never ends")
+                }
+            }
+        };
+        let given_up = format_args!("lock {} was not acquired: gave up waiting", self.lock);
+        signals.unless(given_up, informed).await
+    }
+}
+
+/// It would be waited for in vain.
+pub(crate) fn waits_for_itself(lock: &Name) -> Failure {
+    Failure::usage(format_args!(
+        "lock {lock} is held by the run around this one, as TAKETURNS_LOCK says, and would be waited \
+         for in vain: locks are not re-entrant; if that is a lock of another store, put `env -u \
+         TAKETURNS_LOCK` before this command"
+    ))
+}
+
 /// A lock of another kind is asked for with other options, which the library can't know.
-fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> Failure {
     let Error::KindMismatch { lock, is } = error else { return error.into() };
     let options = match is {
         Kind::Mutex => "none of -s, -x, --permits and --pool".to_owned(),

@@ -14,6 +14,8 @@ use crate::clock::{local_us, micros, millis};
 use crate::connect::checked_lease;
 use crate::driver::Shared;
 use crate::held::{Held, Terms};
+use crate::meter::Waited;
+use crate::telling::Telling;
 use crate::turns::{Entry, Told, Turn, Turns};
 use crate::{Error, Guard, Locks, random};
 
@@ -123,14 +125,15 @@ impl<M> Acquire<M> {
 
     fn start(self, patience: Patience) -> Running {
         let shared = self.locks.shared.clone();
-        let attempt: Pursuit = match self.attempt(patience) {
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+        let (attempt, telling): (Pursuit, _) = match self.attempt(patience) {
+            Err(error) => (Box::pin(std::future::ready(Err(error))), None),
             Ok(attempt) => {
                 let client = attempt.client.clone();
-                Box::pin(async move { client.entered(take(attempt)).await })
+                let telling = Telling::new(&attempt.terms.lock, &attempt.ask);
+                (Box::pin(async move { client.entered(take(attempt)).await }), Some(telling))
             }
         };
-        Running { attempt, shared }
+        Running { attempt, telling, shared }
     }
 }
 
@@ -253,7 +256,10 @@ async fn take(attempt: Attempt) -> Result<Option<Taken>, Error> {
         Entry::Waits(place) => match attempt.in_time(place.told()).await? {
             Told::Lead(lead) => Some(lead),
             Told::Turn(turn) => match turn.held().cloned() {
-                Some(held) if held.loss().is_none() => return Ok(Some((held, Some(turn)))),
+                Some(held) if held.loss().is_none() => {
+                    held.begin_turn();
+                    return Ok(Some((held, Some(turn))));
+                }
                 _ => turn.lead(),
             },
         },
@@ -265,14 +271,25 @@ async fn take(attempt: Attempt) -> Result<Option<Taken>, Error> {
 struct Running {
     /// Cleans up after itself if it is dropped.
     attempt: Pursuit,
+    /// Unless it can't even be tried.
+    telling: Option<Telling>,
     /// The client lives as long as this does, and as the guard does that comes of it.
     shared: Arc<Shared>,
 }
 
 impl Running {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
-        let taken = ready!(self.attempt.as_mut().poll(cx))?;
-        Poll::Ready(Ok(taken.map(|(held, turn)| Guard::new(held, turn, self.shared.clone()))))
+        let Self { attempt, telling, shared } = self;
+        let Some(telling) = telling else { return attempt.as_mut().poll(cx).map_ok(|_| None) };
+        let taken = ready!(telling.during(|| attempt.as_mut().poll(cx)));
+        match &taken {
+            Ok(Some((_, Some(turn)))) => telling.granted(turn.token(), local_us()),
+            Ok(Some((held, None))) => telling.granted(held.token(), held.since_us()),
+            Ok(None) => telling.over(Waited::Busy),
+            Err(error) => telling.over(Waited::of_error(error)),
+        }
+        let guard = taken?.map(|(held, turn)| Guard::new(held, turn, shared.clone()));
+        Poll::Ready(Ok(guard))
     }
 }
 

@@ -14,7 +14,9 @@ use taketurns_core::{Acquire, Ask, Grant, Label, Owner, Refusal, Reply, Request}
 use crate::client::{Client, sleep_until_some, sleep_until_us};
 use crate::clock::local_us;
 use crate::engine::EngineError;
-use crate::held::{Held, Terms, give_up};
+use crate::giving_up::give_up;
+use crate::held::{Held, Terms};
+use crate::meter;
 use crate::signals::Signal;
 use crate::turns::Course;
 use crate::waits::{Registration, Waits};
@@ -170,7 +172,7 @@ impl Attempt {
             // What comes during the pause need not be asked for.
             tokio::select! {
                 biased;
-                signal = registration.signal_while_asking() => news = Some(signal),
+                signal = registration.signal_while_asking() => news = Some(self.heard(signal)),
                 () = sleep_until_us(until_us) => {}
             }
         }
@@ -185,7 +187,7 @@ impl Attempt {
         registration.asks();
         let answer = tokio::select! {
             biased;
-            signal = registration.signal_while_asking() => return Ok(signal),
+            signal = registration.signal_while_asking() => return Ok(self.heard(signal)),
             answer = self.ask() => answer,
         };
         match answer {
@@ -195,7 +197,8 @@ impl Attempt {
             Ok((Reply::Queued(place), seen)) => {
                 backoff.reset();
                 registration.placed(place, seen);
-                Ok(registration.signal().await)
+                let signal = registration.signal().await;
+                Ok(self.heard(signal))
             }
             Ok((Reply::Busy, _)) => {
                 self.traffic.turned_away = true;
@@ -215,6 +218,17 @@ impl Attempt {
                 Ok(Signal::Rejoin)
             }
         }
+    }
+
+    /// A grant that was waited for was under way for a while.
+    fn heard(&self, signal: Signal) -> Signal {
+        if let Signal::Granted { grant, anchor: Some(anchor) } = &signal
+            && self.client.engine.guarantees().event_driven
+        {
+            let lease_ms = self.terms.lease_ms.min(self.client.waiter_lease_ms);
+            meter::granted_late(*anchor, grant.deadline_ms, lease_ms);
+        }
+        signal
     }
 
     /// This owner was given up, and is nobody any more.
@@ -310,12 +324,11 @@ impl Attempt {
         let (client, lock) = (self.client.clone(), self.terms.lock.clone());
         let (owner, bury_until_ms) = (self.terms.owner, self.traffic.bury_until_ms());
         let longest_ms = self.terms.lease_ms.max(client.waiter_lease_ms);
-        let until_us = local_us() + (longest_ms * 1_000) + ARRIVES_WITHIN.as_micros() as u64;
+        let for_us = (longest_ms * 1_000) + ARRIVES_WITHIN.as_micros() as u64;
         // That the engine has nothing of us is as good as that it forgot it.
         drop(
-            self.client.start(async move {
-                give_up(&client, &lock, owner, bury_until_ms, until_us).await
-            }),
+            self.client
+                .start(async move { give_up(&client, &lock, owner, bury_until_ms, for_us).await }),
         );
     }
 

@@ -20,6 +20,7 @@ use crate::clock::local_us;
 use crate::engine::{Answer, Engine, EngineError, Stamp, Woken};
 use crate::guards::Guards;
 use crate::held::Held;
+use crate::meter::{self, Call};
 use crate::runtime::{Runtime, sleep};
 use crate::signals::Signal;
 use crate::sync::{Arc, Mutex, Weak, lock};
@@ -89,9 +90,9 @@ impl Client {
         lock: &Name,
         request: Request,
     ) -> Result<(Reply, (Origin, Anchor)), EngineError> {
-        let sent_us = local_us();
-        let answer = self.engine.call(lock, request).await?;
-        Ok(self.heard(lock, sent_us, answer))
+        let (sent_us, call) = (local_us(), Call::of(&request));
+        let answer = self.engine.call(lock, request).await;
+        self.heard(lock, call, sent_us, answer)
     }
 
     /// Several requests, in one round trip where the engine can.
@@ -100,29 +101,34 @@ impl Client {
         calls: Vec<(Name, Request)>,
     ) -> Vec<Result<(Reply, (Origin, Anchor)), EngineError>> {
         let sent_us = local_us();
-        let locks: Vec<Name> = calls.iter().map(|(lock, _)| lock.clone()).collect();
-        let answers = self.engine.call_all(calls).await.into_iter().zip(locks);
-        answers.map(|(answer, lock)| Ok(self.heard(&lock, sent_us, answer?))).collect()
+        let about = |(lock, request): &(Name, Request)| (lock.clone(), Call::of(request));
+        let about: Vec<(Name, Call)> = calls.iter().map(about).collect();
+        let answers = self.engine.call_all(calls).await.into_iter().zip(about);
+        answers.map(|(answer, (lock, call))| self.heard(&lock, call, sent_us, answer)).collect()
     }
 
     fn heard(
         self: &Arc<Self>,
         lock: &Name,
+        call: Call,
         sent_us: u64,
-        answer: Answer,
-    ) -> (Reply, (Origin, Anchor)) {
-        let anchor = self.observe(sent_us, answer.stamp);
+        answer: Result<Answer, EngineError>,
+    ) -> Result<(Reply, (Origin, Anchor)), EngineError> {
+        let received_us = local_us();
+        call.took(answer.is_ok(), received_us.saturating_sub(sent_us));
+        let answer = answer?;
+        let anchor = self.observe(sent_us, answer.stamp, received_us);
         if answer.more {
             self.go_on(lock.clone());
         }
-        (answer.reply, (answer.stamp.origin, anchor))
+        Ok((answer.reply, (answer.stamp.origin, anchor)))
     }
 
-    /// Takes an answer's time into account. It was asked for at `asked_us`.
-    pub(crate) fn observe(&self, asked_us: u64, stamp: Stamp) -> Anchor {
+    /// Takes an answer's time into account. It was asked for at `asked_us`, and is here.
+    pub(crate) fn observe(&self, asked_us: u64, stamp: Stamp, received_us: u64) -> Anchor {
         let sent_us = stamp.sent_us.unwrap_or(asked_us);
         let anchor = Anchor { sent_us, engine_ms: stamp.now_ms };
-        if !lock(&self.anchors).observe(stamp.origin, anchor, local_us()) {
+        if !lock(&self.anchors).observe(stamp.origin, anchor, received_us) {
             self.clock_was_set(stamp.origin.source);
         }
         anchor
@@ -236,6 +242,7 @@ impl Client {
             };
             match woken {
                 Some(Woken::Wake { lock: name, wake, origin }) => {
+                    meter::woken();
                     match wake.event {
                         WakeEvent::Granted(grant) => {
                             let newest = self.newest_anchor(&name);

@@ -12,6 +12,7 @@ use crate::clock::{local_us, millis};
 use crate::driver::{Driver, Shared};
 use crate::engine::{self, Open, Wakes};
 use crate::guards::Guards;
+use crate::meter;
 use crate::runtime::Runtime;
 use crate::waits::Waits;
 use crate::{Error, Locks, random};
@@ -108,6 +109,7 @@ impl Connect {
     }
 
     async fn open_with(self, driver: Driver) -> Result<Locks, Error> {
+        meter::describe();
         let opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
         Label::new(&who, "")?;
@@ -133,7 +135,7 @@ impl Connect {
             let (client, idle) = Client::new(engine, id, who, waiter_lease_ms, runtime);
             let sent_us = local_us();
             let stamp = client.engine.ping().await.map_err(Error::from_store)?;
-            client.observe(sent_us, stamp);
+            client.observe(sent_us, stamp, local_us());
             Ok((Arc::new(client), idle))
         });
         let (client, idle) = opened.await.ok_or(Error::Closed)??;

@@ -13,6 +13,8 @@ use taketurns_core::{Member, Name, Token};
 use crate::client::Started;
 use crate::driver::Shared;
 use crate::held::Held;
+use crate::meter::Ended;
+use crate::telling;
 use crate::turns::Turn;
 use crate::{Error, Handle};
 
@@ -53,7 +55,11 @@ impl Guard {
     }
 
     pub(crate) fn still_held(&self) -> Result<(), Error> {
-        match self.held.loss() {
+        self.held_unless(self.held.loss())
+    }
+
+    fn held_unless(&self, lost: Option<LossCause>) -> Result<(), Error> {
+        match lost {
             Some(cause) => Err(Error::Lost { lock: self.name().clone(), cause }),
             None => Ok(()),
         }
@@ -116,13 +122,14 @@ impl Guard {
     pub fn release(mut self) -> Releasing {
         self.is_over = true;
         let client = &self.shared.client;
-        let still_held = self.still_held();
+        let lost = self.held.loss();
+        self.let_go(Ended::Released);
         let release = match self.turn.take().map(Turn::end) {
-            Some(None) => client.done(still_held),
+            Some(None) => client.done(self.held_unless(lost)),
             _ => {
                 let held = self.held.clone();
                 held.end();
-                client.start(async move { held.release().await })
+                client.start(async move { held.give_back(lost).await })
             }
         };
         Releasing { release, _shared: self.shared.clone() }
@@ -139,16 +146,27 @@ impl Guard {
         self.held.renew(self.held.lease_ms()).await?;
         let token = self.token();
         self.is_over = true;
+        self.let_go(Ended::Carried);
         self.held.end();
         if let Some(turn) = self.turn.take() {
             turn.leave();
         }
         Ok(Handle::new(&self.held, token))
     }
+
+    /// Before anybody else can have it: the next of this process may begin at once.
+    fn let_go(&self, how: Ended) {
+        if let Some(held_us) = self.held.let_go(how) {
+            telling::released(self.name(), self.token(), held_us, how);
+        }
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        if !self.is_over {
+            self.let_go(Ended::Dropped);
+        }
         match self.turn.take() {
             Some(turn) => drop(turn),
             None if self.is_over => {}

@@ -14,11 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use taketurns_core::client::{Due, LossCause};
 use taketurns_core::{Name, Owner, Request};
 use tokio::sync::{Notify, watch};
+use tracing::{Instrument, Span};
 
 use crate::client::{Client, sleep_until_some};
 use crate::clock::local_us;
 use crate::held::Held;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, lock};
+use crate::telling;
 
 /// What is due within this time goes along with what is due now.
 const SOON_US: u64 = 250_000;
@@ -166,17 +168,20 @@ fn look(client: &Arc<Client>, now_us: u64) {
     for mut renewals in renewals.into_values() {
         while !renewals.is_empty() {
             let rest = renewals.split_off(renewals.len().min(TOGETHER_MAX));
-            client.spawn(renew(client.clone(), renewals));
+            let span = telling::renew(renewals.len());
+            client.spawn(renew(client.clone(), renewals, span.clone()).instrument(span));
             renewals = rest;
         }
     }
 }
 
-async fn renew(client: Arc<Client>, renewals: Vec<(Arc<Held>, u64)>) {
+async fn renew(client: Arc<Client>, renewals: Vec<(Arc<Held>, u64)>, span: Span) {
     let call = |(held, lease_ms): &(Arc<Held>, u64)| -> (Name, Request) {
         (held.name().clone(), held.renewal(*lease_ms))
     };
     let answers = client.call_all(renewals.iter().map(call).collect()).await;
+    let failed = answers.iter().filter(|answer| answer.is_err()).count();
+    span.record("failed", failed);
     for ((held, _), answer) in renewals.iter().zip(answers) {
         held.renewal_answered(answer.map(|(reply, (_, anchor))| (reply, anchor)));
     }

@@ -7,13 +7,15 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Backoff, Due, Hold, LossCause};
+use taketurns_core::client::{Anchor, Due, Hold, LossCause};
 use taketurns_core::{Grant, Member, Name, Owner, Reply, Request, Token};
 use tokio::sync::watch;
 
-use crate::client::{Client, sleep_until_us};
+use crate::client::Client;
 use crate::clock::local_us;
 use crate::engine::EngineError;
+use crate::giving_up::give_up;
+use crate::meter::{self, Ended, Renewal};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::{Error, random};
 
@@ -25,6 +27,8 @@ pub(crate) struct Held {
     token: Option<Token>,
     member: Option<Member>,
     lease_ms: u64,
+    /// When it was taken.
+    since_us: u64,
     /// Until when an acquire of the same owner may still be under way; 0 if none can be.
     bury_until_ms: u64,
     state: Mutex<State>,
@@ -44,6 +48,8 @@ struct State {
     announced: bool,
     /// Why the last renewal failed, if it did.
     trouble: Option<String>,
+    /// As long as somebody has it, and it is not lost.
+    watched: Option<meter::Hold>,
 }
 
 /// What a hold is made of.
@@ -77,6 +83,7 @@ impl Held {
             token: grant.token,
             member: grant.member,
             lease_ms: terms.lease_ms,
+            since_us: now_us,
             bury_until_ms: terms.bury_until_ms,
             state: Mutex::new(State {
                 hold,
@@ -85,6 +92,7 @@ impl Held {
                 renewing: false,
                 announced: false,
                 trouble: None,
+                watched: Some(meter::Hold::begin(now_us)),
             }),
             lost: OnceLock::new(),
         });
@@ -111,6 +119,10 @@ impl Held {
 
     pub(crate) fn lease_ms(&self) -> u64 {
         self.lease_ms
+    }
+
+    pub(crate) fn since_us(&self) -> u64 {
+        self.since_us
     }
 
     pub(crate) fn bury_until_ms(&self) -> u64 {
@@ -220,6 +232,20 @@ impl Held {
         }
     }
 
+    /// The next of this process has it.
+    pub(crate) fn begin_turn(&self) {
+        let mut state = self.state();
+        if !state.announced {
+            state.watched = Some(meter::Hold::begin(local_us()));
+        }
+    }
+
+    /// Whoever had it lets go of it. Answers for how long it was held, unless it was lost before.
+    pub(crate) fn let_go(&self, how: Ended) -> Option<u64> {
+        let watched = self.state().watched.take();
+        watched.map(|hold| hold.end(how))
+    }
+
     /// Nothing renews it any more. True the first time.
     pub(crate) fn end(&self) -> bool {
         let first = !std::mem::replace(&mut self.state().over, true);
@@ -253,6 +279,7 @@ impl Held {
     }
 
     fn renewed_or(&self, answer: Result<(Reply, Anchor), EngineError>) -> Result<(), Error> {
+        meter::renewal(Renewal::of(&answer));
         match answer {
             Ok((Reply::Renewed(grant), anchor)) => self.renewed(anchor, grant.deadline_ms),
             Ok((Reply::Revoked, _)) => self.lose(LossCause::Revoked),
@@ -270,9 +297,13 @@ impl Held {
 
     /// Gives the lock back. Tries for as long as the lease may still be standing.
     pub(crate) async fn release(&self) -> Result<(), Error> {
-        let lost = self.loss();
-        let until_us = local_us() + self.lease_ms * 1_000;
-        let release = give_up(&self.client, &self.lock, self.owner, self.bury_until_ms, until_us);
+        self.give_back(self.loss()).await
+    }
+
+    /// The same, if it is known why it is lost, or that it is not.
+    pub(crate) async fn give_back(&self, lost: Option<LossCause>) -> Result<(), Error> {
+        let for_us = self.lease_ms * 1_000;
+        let release = give_up(&self.client, &self.lock, self.owner, self.bury_until_ms, for_us);
         let released = release.await;
         match (lost, released) {
             (Some(cause), _) => Err(Error::Lost { lock: self.lock.clone(), cause }),
@@ -281,12 +312,17 @@ impl Held {
     }
 
     fn announce(&self, cause: LossCause) {
-        let first = {
+        let (first, watched) = {
             let mut state = self.state();
-            !std::mem::replace(&mut state.announced, true) && !state.over
+            let first = !std::mem::replace(&mut state.announced, true) && !state.over;
+            (first, state.watched.take())
         };
         if first {
-            tracing::warn!(lock = %self.lock, %cause, "the lock was lost");
+            tracing::warn!(name: "taketurns.lost", lock = %self.lock, %cause, "the lock was lost");
+            meter::lost(cause);
+        }
+        if let Some(hold) = watched {
+            hold.end(Ended::Lost);
         }
         if let Some(lost) = self.lost.get() {
             lost.send_if_modified(|known| known.replace(cause).is_none());
@@ -295,48 +331,5 @@ impl Held {
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-}
-
-/// An engine that says it is broken may mend (a disk that was full), but not for long is it worth
-/// keeping anybody waiting.
-const BROKEN_PATIENCE_US: u64 = 5_000_000;
-
-/// Releases a lock or gives up a place, again and again until the engine answers or it can't matter
-/// any more.
-pub(crate) async fn give_up(
-    client: &Arc<Client>,
-    lock: &Name,
-    owner: Owner,
-    bury_until_ms: u64,
-    until_us: u64,
-) -> Result<(), Error> {
-    let started_us = local_us();
-    let mut backoff = Backoff::default();
-    let mut unknown = None;
-    loop {
-        let request = Request::Release { owner, bury_until_ms };
-        let error = match client.call(lock, request).await {
-            Ok((Reply::NotHeld, _)) => match unknown {
-                // Either an earlier try did it, or the lease was over.
-                Some(why) => return Err(Error::Indeterminate { lock: lock.clone(), why }),
-                None => return Err(Error::NotHeld { lock: lock.clone() }),
-            },
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
-        let pause_us = backoff.pause_us(random::bits64());
-        let until_us = match error {
-            EngineError::Unsupported(_) | EngineError::Unfenced => 0,
-            EngineError::Broken(_) => until_us.min(started_us + BROKEN_PATIENCE_US),
-            _ => until_us,
-        };
-        if local_us() + pause_us >= until_us {
-            return Err(Error::from_engine(lock, error));
-        }
-        if matches!(error, EngineError::Unknown(_) | EngineError::NoQuorum(_)) {
-            unknown = Some(error.to_string());
-        }
-        sleep_until_us(local_us() + pause_us).await;
     }
 }

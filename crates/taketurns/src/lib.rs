@@ -25,6 +25,7 @@
 //! | [`Locks::semaphore`] | a number of permits |
 //! | [`Locks::pool`] | named members: take any, or a named one |
 //! | [`Locks::all`] | several mutexes at once, without deadlock |
+//! | [`Locks::election`] | one leader at a time, and who it is |
 //! | [`fence`] | the other side: a resource that refuses stale writers |
 //! | [`blocking`] | all of it without async |
 //! | [`manual`] | which store, in cron, in Kubernetes, coming from another lock, and what it can't do |
@@ -42,9 +43,11 @@ mod clock;
 mod connect;
 pub mod doctor;
 mod driver;
+mod election;
 pub mod engine;
 mod error;
 pub mod fence;
+mod giving_up;
 mod guard;
 mod guards;
 mod handle;
@@ -53,18 +56,21 @@ mod lock;
 mod locks;
 #[cfg(any(doc, doctest))]
 pub mod manual;
+mod meter;
 mod random;
 mod runtime;
 mod signals;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sync;
+mod telling;
 mod turns;
 mod waits;
 
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};
 pub use all::{AcquireAll, All, AllGuard};
 pub use connect::{Connect, connect, connect_on};
+pub use election::{Campaign, Campaigning, Election, Leader, Leadership, Observer};
 pub use error::{Error, ErrorKind, NoQuorum, NodeTrouble};
 pub use guard::{Guard, Releasing};
 pub use handle::Handle;
@@ -77,7 +83,8 @@ pub use taketurns_core::{
     Token, View, WaiterView,
 };
 
-/// The snippets of README are compiled as tests. Those of the other pages are in [`manual`].
+/// The snippets of these are compiled as tests. Those of the other pages are in [`manual`].
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../docs/metrics.md")]
 struct Readme;

@@ -10,8 +10,10 @@ use crate::clock::local_us;
 use crate::connect::checked_lease;
 use crate::driver::Shared;
 use crate::engine::Guarantees;
-use crate::held::{Held, Terms, give_up};
-use crate::{All, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
+use crate::giving_up::give_up;
+use crate::held::{Held, Terms};
+use crate::meter::{self, Renewal};
+use crate::{All, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
 const PAGE: usize = 500;
@@ -90,6 +92,24 @@ impl Locks {
         All::new(self, names)
     }
 
+    /// The election of that name: one leader at a time, on top of the mutex of that name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let election = locks.election("scheduler");
+    /// let leadership = election.campaign().why("node-1").await?;
+    /// let token = leadership.check()?; // still the leader? the resource refuses older ones
+    /// let leader = election.leader().await?.expect("it leads"); // anybody may ask
+    /// assert_eq!((leader.token, leader.why.as_str()), (Some(token), "node-1"));
+    /// leadership.resign().await?;
+    /// # Ok(()) }) }
+    /// ```
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self, name.as_ref())
+    }
+
     /// Goes on with a lock that another process made a [`Handle`] of. Renews it first.
     ///
     /// ```
@@ -137,8 +157,8 @@ impl Locks {
     pub async fn release(&self, handle: &Handle) -> Result<(), Error> {
         let Terms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
         let client = self.shared.client.clone();
-        let until_us = local_us() + lease_ms * 1_000;
-        self.on_driver(async move { give_up(&client, &lock, owner, bury_until_ms, until_us).await })
+        let for_us = lease_ms * 1_000;
+        self.on_driver(async move { give_up(&client, &lock, owner, bury_until_ms, for_us).await })
             .await
     }
 
@@ -147,7 +167,9 @@ impl Locks {
         let client = &self.shared.client;
         let request =
             Request::Renew { owner: terms.owner, client: client.id, lease_ms, write_back: None };
-        match client.call(lock, request).await {
+        let answer = client.call(lock, request).await;
+        meter::renewal(Renewal::of(&answer));
+        match answer {
             Ok((Reply::Renewed(grant), anchor)) => Ok((grant, anchor)),
             Ok((Reply::Revoked, _)) => {
                 Err(Error::Lost { lock: lock.clone(), cause: LossCause::Revoked })

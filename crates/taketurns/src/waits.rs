@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::client::{Client, sleep_until_some};
 use crate::clock::local_us;
+use crate::meter;
 use crate::signals::{Signal, Signals};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
@@ -298,13 +299,21 @@ impl Registration {
         }
         let first = line.places.is_empty();
         line.mark_quarantine(&self.lock, anchor, place.quarantined_until_ms);
-        if line.put(self.owner, place.number).is_some_and(|before| before != place.number) {
-            tracing::warn!(lock = %self.lock, "the place lapsed; waiting again at the tail");
+        let ahead = place.number.saturating_sub(place.front);
+        let before = line.put(self.owner, place.number);
+        if before.is_some_and(|before| before != place.number) {
+            tracing::warn!(
+                name: "taketurns.rejoined",
+                lock = %self.lock,
+                "the place lapsed; waiting again at the tail"
+            );
+        }
+        if before != Some(place.number) {
+            meter::queued(ahead);
         }
         if first {
             // The request that gave the place kept it alive too.
             line.vigil.handle_placed(anchor.sent_us);
-            let ahead = place.number.saturating_sub(place.front);
             line.vigil.handle_recheck(local_us(), anchor, place.recheck_ms, ahead);
             waits.changed.notify_one();
         }

@@ -27,15 +27,19 @@ const ENVIRONMENT: [(&str, &[&str], &str); 7] = [
         "TAKETURNS_HANDLE",
         &["acquire", "renew", "release"],
         "What acquire printed, for renew and release. They read it from stdin if this is not set. \
-         The command that run starts does not get it.",
+         The command that run or elect starts does not get it.",
     ),
     (
         "TAKETURNS_LOCK",
-        &["run", "acquire"],
-        "The lock's name, set by run for its command. A run or acquire that finds its own lock here \
-         would wait for itself, and is refused unless -n or -w is given.",
+        &["run", "elect", "acquire"],
+        "The lock's name, set by run and elect for their command. A run, elect or acquire that finds \
+         its own lock here would wait for itself, and is refused unless -n or -w is given.",
     ),
-    ("TAKETURNS_TOKEN", &["run"], "The fencing token, set by run for its command."),
+    (
+        "TAKETURNS_TOKEN",
+        &["run", "elect"],
+        "The fencing token, set by run and elect for their command.",
+    ),
     ("TAKETURNS_MEMBER", &["run"], "The member of the pool, set by run --pool for its command."),
     (
         "XDG_STATE_HOME, HOME",

@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod break_lock;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod elect;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod pool;

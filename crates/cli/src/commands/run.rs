@@ -58,35 +58,70 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
 
 async fn hold_and_run(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
     let guard = waiting::acquire(locks, &args.ask, args.max_hold, signals).await?;
-    let since = Instant::now();
-    let terminal = Terminal::open();
-    let job = match start(&args.command, &guard, terminal.as_ref()) {
-        Ok(job) => job,
-        Err(failure) => {
-            release(guard, signals).await;
-            return Err(failure);
+    let under = Under { locks, command: &args.command, max_hold: args.max_hold };
+    under.run(guard, signals).await?.code
+}
+
+/// A command that runs only while a lock is held.
+pub(crate) struct Under<'a> {
+    pub(crate) locks: &'a Locks,
+    pub(crate) command: &'a [OsString],
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// How it went.
+pub(crate) struct Outcome {
+    /// What to exit with.
+    pub(crate) code: Result<u8, Failure>,
+    /// The lock was lost before the command ended by itself. The user has been told.
+    pub(crate) lost: bool,
+    /// We were told to end.
+    pub(crate) told_to_end: bool,
+}
+
+impl Under<'_> {
+    /// Runs the command to its end, and lets go of the lock.
+    pub(crate) async fn run(
+        &self,
+        guard: Guard,
+        signals: &mut Signals,
+    ) -> Result<Outcome, Failure> {
+        let since = Instant::now();
+        let terminal = Terminal::open();
+        let job = match start(self.command, &guard, terminal.as_ref()) {
+            Ok(job) => job,
+            Err(failure) => {
+                release(guard, signals).await;
+                return Err(failure);
+            }
+        };
+        let child = job.pid();
+        let watch = Watch {
+            locks: self.locks,
+            guard: &guard,
+            terminal: terminal.as_ref(),
+            max_hold: self.max_hold.map(|max_hold| (since, max_hold)),
+        };
+        let ended = watch.run(job, signals).await;
+        let given = terminal.as_ref().filter(|terminal| terminal.is_given(child));
+        if let Some(terminal) = given {
+            terminal.take_back(Some(child));
         }
-    };
-    let child = job.pid();
-    let watch = Watch {
-        locks,
-        guard: &guard,
-        terminal: terminal.as_ref(),
-        max_hold: args.max_hold.map(|max_hold| (since, max_hold)),
-    };
-    let ended = watch.run(job, signals).await;
-    let given = terminal.as_ref().filter(|terminal| terminal.is_given(child));
-    if let Some(terminal) = given {
-        terminal.take_back(Some(child));
+        let Ended { code, signal, told_to_end, .. } = ended;
+        let lost = !finish(guard, ended.lost, signals).await;
+        let code = match signal {
+            _ if lost => Ok(exit::LOST),
+            None => Ok(code),
+            Some(signal) => {
+                if given.is_some() {
+                    pass_on_interrupt(signal);
+                }
+                let at_terminal = terminal.is_some_and(|terminal| terminal.is_ours());
+                Err(Failure::signal(signal, at_terminal, ""))
+            }
+        };
+        Ok(Outcome { code, lost, told_to_end })
     }
-    let signal = ended.signal;
-    let code = finish(guard, ended, signals).await;
-    let Some(signal) = signal.filter(|_| code != exit::LOST) else { return Ok(code) };
-    if given.is_some() {
-        pass_on_interrupt(signal);
-    }
-    let at_terminal = terminal.is_some_and(|terminal| terminal.is_ours());
-    Err(Failure::signal(signal, at_terminal, ""))
 }
 
 /// Starts the command, in front if that is where we are.
@@ -131,14 +166,13 @@ fn pass_on_interrupt(signal: Signal) {
     }
 }
 
-/// Releases, and says which code is due.
-async fn finish(guard: Guard, ended: Ended, signals: &mut Signals) -> u8 {
+/// Releases. `true` if it was held until then, and the command was not ended for a lock that was lost.
+async fn finish(guard: Guard, lost: bool, signals: &mut Signals) -> bool {
     let held = guard.is_held();
-    if !held && !ended.lost {
+    if !held && !lost {
         say(format_args!("lock {} was lost before the command ended", guard.name()));
     }
-    let held = held && release(guard, signals).await;
-    if held && !ended.lost { ended.code } else { exit::LOST }
+    held && release(guard, signals).await && !lost
 }
 
 /// Waits for the release for as long as it makes a difference: until the lease is over, or somebody

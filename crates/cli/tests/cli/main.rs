@@ -4,6 +4,7 @@
 mod bad_input;
 mod death;
 mod doctor;
+mod elect;
 mod generated;
 mod helper;
 mod lost;

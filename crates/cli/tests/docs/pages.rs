@@ -29,6 +29,7 @@ pages! {
     fencing: "docs/fencing.md",
     kubernetes: "docs/kubernetes.md",
     limits: "docs/limits.md",
+    metrics: "docs/metrics.md",
     moving: "docs/moving.md",
     proof: "docs/proof.md",
     quorum: "docs/quorum.md",

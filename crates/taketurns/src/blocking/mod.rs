@@ -12,6 +12,7 @@
 //! # Ok(()) }
 //! ```
 
+mod election;
 mod guard;
 mod lock;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 use crate::engine::Guarantees;
 use crate::{ClientId, Error, Handle, Name, View};
 
+pub use election::{Campaign, Election, Leadership, Observer};
 pub use guard::{AllGuard, Guard};
 pub use lock::{Acquire, AcquireAll, All, Blocking, Break, Mutex, Pool, RwLock, Semaphore};
 
@@ -113,6 +115,11 @@ impl Locks {
     /// See [`crate::Locks::all`].
     pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> All {
         Blocking(self.inner().all(names))
+    }
+
+    /// See [`crate::Locks::election`].
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Blocking(self.inner().election(name))
     }
 
     /// See [`crate::Locks::adopt`].

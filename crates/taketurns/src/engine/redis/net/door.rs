@@ -13,12 +13,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tracing::{Instrument, Span};
 
 use super::failure::Failure;
 use super::line::{Task, lock};
 use super::opener::Opener;
 use super::session::Session;
 use crate::engine::Woken;
+use crate::telling::Reconnect;
 
 /// A server that could not be reached is not tried again within this time.
 const REST: Duration = Duration::from_millis(50);
@@ -83,19 +85,25 @@ impl State {
         let wakes = opener.wakes.clone();
         let rest = self.begun.map_or(Duration::ZERO, |begun| REST.saturating_sub(begun.elapsed()));
         self.begun = Some(Instant::now() + rest);
-        let task = opener.spawn(async move {
+        let reconnect = recheck.then(Reconnect::begin);
+        let span = reconnect.as_ref().map_or_else(Span::none, Reconnect::span);
+        let task = async move {
             if !rest.is_zero() {
                 tokio::time::sleep(rest).await;
             }
             let result = opening.await;
             let opened = result.is_ok();
             let failed = |failure: Failure| (failure.before_sending(), Instant::now());
+            if let Some(reconnect) = reconnect {
+                reconnect.end(result.as_ref().ok().map(|session| &session.link.address));
+            }
             done.send_replace(Some(result.map_err(failed)));
             if opened && recheck {
                 // Subscribed by now: what was missed until here has to be asked for.
                 wakes.push(Woken::Recheck);
             }
-        });
+        };
+        let task = opener.spawn(task.instrument(span));
         self.attempt = Some(Attempt { outcome: outcome.clone(), _task: task });
         outcome
     }

@@ -1,0 +1,227 @@
+//! `taketurns elect`: run a command while leading, and see who leads.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::getpid;
+use serde::Serialize;
+use taketurns::{Leader, Locks, Name, Token};
+
+use super::run::Under;
+use crate::ask;
+use crate::exit::{self, Failure, say};
+use crate::output::{self, duration};
+use crate::signals::Signals;
+use crate::store;
+use crate::terminal::Terminal;
+use crate::waiting::{self, Line};
+
+/// Run a command while leading, and see who leads
+///
+/// Of all who are started with the same name one leads at a time, and runs its command; the others
+/// stand by, first come, first served. If a leader dies, the next one leads when its lease ends; if its
+/// command ends it resigns, and exits with the command's code. If the leadership is lost (the store is out
+/// of reach, or somebody broke it) the command gets SIGTERM, and SIGKILL before the next one can lead, and
+/// we stand by again: unlike run, elect does not end with that. Signals go to the command, and end all of
+/// it; while standing by they end the wait.
+///
+/// The command finds the name in TAKETURNS_LOCK and its fencing token, which is larger each time, in
+/// TAKETURNS_TOKEN. An election is the mutex of that name: `taketurns show` shows it, and `taketurns break`
+/// takes the lead from whoever has it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
+#[command(override_usage = "taketurns elect [OPTIONS] <NAME> [--] <COMMAND>...\n       \
+                            taketurns elect --observe|--leader [--json] <NAME>")]
+pub(crate) struct Args {
+    /// Print who leads, and again whenever that changes, until interrupted
+    ///
+    /// A store tells nothing to who only looks, so it is looked at once a second: what comes and goes in
+    /// between is not seen. While it can't be reached, it is waited for.
+    #[arg(long, group = "looks", conflicts_with = "command")]
+    observe: bool,
+
+    /// Print who leads now; exit code 75 if nobody does
+    #[arg(long, group = "looks", conflicts_with = "command")]
+    leader: bool,
+
+    /// Print a JSON document, for --observe one in each line: election, leader (null if nobody leads)
+    /// with who, why, token, led_ms, left_ms
+    #[arg(long, requires = "looks")]
+    json: bool,
+
+    /// How long the leadership outlives a leader that died or was cut off; 30 if not given, or what
+    /// the store takes at most if that is less
+    #[arg(long, value_name = "SECS", conflicts_with = "looks")]
+    #[arg(value_parser = ask::lease, allow_negative_numbers = true)]
+    lease: Option<Duration>,
+
+    /// What others are told about why you lead
+    #[arg(long, value_name = "TEXT", conflicts_with = "looks")]
+    why: Option<String>,
+
+    /// Say on stderr who leads when standing by, also when that is no terminal
+    #[arg(short, long, conflicts_with = "looks")]
+    verbose: bool,
+
+    /// The election's name
+    #[arg(value_parser = ask::name)]
+    name: Name,
+
+    /// The command and its arguments
+    #[arg(required_unless_present = "looks", trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Args {
+    /// Does it want to lead?
+    pub(crate) fn takes_part(&self) -> bool {
+        !self.observe && !self.leader
+    }
+}
+
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let locks = match args.command.first() {
+        Some(word) => {
+            let program = Path::new(word).file_name().unwrap_or_default().to_string_lossy();
+            waiting::open(store, &program, getpid(), &mut signals).await?
+        }
+        None => waiting::open(store, "taketurns", getpid(), &mut signals).await?,
+    };
+    let code = match () {
+        () if args.leader => tell(&locks, &args).await,
+        () if args.observe => observe(&locks, &args, &mut signals).await,
+        () => campaign(&locks, &args, &mut signals).await,
+    };
+    store::close(locks).await;
+    code
+}
+
+/// Leads again and again, until the command ends by itself or we are told to end.
+async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+    let Args { name, verbose, .. } = args;
+    if ask::is_held_around(name) {
+        return Err(waiting::waits_for_itself(name));
+    }
+    let under = Under { locks, command: &args.command, max_hold: None };
+    let line = Line { locks, lock: name, verbose: *verbose, endless: true };
+    loop {
+        let mut campaign = locks.election(name.as_str()).campaign();
+        if let Some(lease) = args.lease {
+            campaign = campaign.lease(lease);
+        }
+        if let Some(why) = &args.why {
+            campaign = campaign.why(why);
+        }
+        let leadership = line.wait(campaign.into_future(), signals).await?;
+        let leadership = leadership.map_err(waiting::failure)?;
+        let outcome = under.run(leadership.into_guard(), signals).await?;
+        if !outcome.lost || outcome.told_to_end {
+            return outcome.code;
+        }
+        say(format_args!("standing by for {name} again"));
+    }
+}
+
+async fn tell(locks: &Locks, args: &Args) -> Result<u8, Failure> {
+    let leader = locks.election(args.name.as_str()).leader().await?;
+    if leader.is_some() || args.json {
+        print(args, leader.as_ref())?;
+    }
+    match leader {
+        Some(_) => Ok(0),
+        None if args.json => Ok(exit::NOT_ACQUIRED),
+        None => Err(Failure::new(exit::NOT_ACQUIRED, format_args!("nobody leads {}", args.name))),
+    }
+}
+
+async fn observe(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+    let mut observer = locks.election(args.name.as_str()).observe();
+    loop {
+        tokio::select! {
+            biased;
+            (signal, _) = signals.next() => {
+                return Err(Failure::signal(signal, Terminal::is_ours_now(), ""));
+            }
+            leader = observer.changed() => print(args, leader?.as_ref())?,
+        }
+    }
+}
+
+fn print(args: &Args, leader: Option<&Leader>) -> Result<(), Failure> {
+    let told = Told { election: &args.name, leader: leader.map(Leads::new) };
+    if args.json { output::json_line(&told) } else { output::text(told) }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Told<'a> {
+    /// The election's name.
+    election: &'a Name,
+    /// Who leads; null if nobody does.
+    leader: Option<Leads<'a>>,
+}
+
+#[derive(Serialize)]
+struct Leads<'a> {
+    /// Host, process and program.
+    who: &'a str,
+    /// What `--why` said, empty if nothing.
+    why: &'a str,
+    /// The fencing token; null only from a store that has none.
+    token: Option<Token>,
+    /// For how long it has been leading.
+    led_ms: u64,
+    /// For how long it leads without renewal.
+    left_ms: u64,
+}
+
+impl<'a> Leads<'a> {
+    fn new(leader: &'a Leader) -> Self {
+        Self {
+            who: &leader.who,
+            why: &leader.why,
+            token: leader.token,
+            led_ms: leader.led_for.as_millis() as u64,
+            left_ms: leader.left.as_millis() as u64,
+        }
+    }
+}
+
+/// `scheduler: led by web1:4242 plan.sh (node 1), token 42, for 12s`
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(leader) = &self.leader else {
+            return write!(f, "{}: nobody leads", self.election);
+        };
+        write!(f, "{}: led by {}", self.election, leader.who)?;
+        if !leader.why.is_empty() {
+            write!(f, " ({})", leader.why)?;
+        }
+        if let Some(token) = leader.token {
+            write!(f, ", token {token}")?;
+        }
+        write!(f, ", for {}", duration(Duration::from_millis(leader.led_ms)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leads_reads_as_people_say_it() {
+        let name = Name::new("scheduler").expect("a name");
+        let told = |why, token| {
+            let token = Some(Token::from_raw(token)).filter(|_| token > 0);
+            let leader = Leads { who: "web1:7 plan", why, token, led_ms: 12_000, left_ms: 9_000 };
+            Told { election: &name, leader: Some(leader) }.to_string()
+        };
+        assert_eq!(told("node 1", 42), "scheduler: led by web1:7 plan (node 1), token 42, for 12s");
+        assert_eq!(told("", 0), "scheduler: led by web1:7 plan, for 12s");
+        let nobody = Told { election: &name, leader: None };
+        assert_eq!(nobody.to_string(), "scheduler: nobody leads");
+    }
+}

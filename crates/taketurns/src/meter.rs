@@ -1,0 +1,327 @@
+//! What is counted and measured, for whichever recorder of the `metrics` crate the application has.
+//! Without the feature `metrics`, and without a recorder, all of it is nothing.
+//!
+//! No other file names a metric. A label's value is one of a few words: no lock's name, no owner and
+//! no label of a holder becomes one, since there may be any number of them, and some are secrets. Every
+//! key is a constant, so nothing is allocated for it. `docs/metrics.md` explains them all.
+
+#[cfg(feature = "metrics")]
+mod recorder;
+#[cfg(not(feature = "metrics"))]
+#[path = "meter/silent.rs"]
+mod recorder;
+#[cfg(all(test, feature = "metrics"))]
+mod tests;
+
+use taketurns_core::client::{Anchor, LossCause};
+use taketurns_core::{Kind, Reply, Request};
+
+use crate::clock::local_us;
+use crate::{Error, ErrorKind};
+
+pub(crate) use recorder::describe;
+use recorder::{count, measure, shift};
+
+const ACQUIRE_WAIT: &str = "taketurns_acquire_wait_seconds";
+const HOLD: &str = "taketurns_hold_seconds";
+const QUEUE_DEPTH: &str = "taketurns_queue_depth";
+const HELD: &str = "taketurns_held";
+const WAITING: &str = "taketurns_waiting";
+const RENEWALS: &str = "taketurns_renewals_total";
+const LOSSES: &str = "taketurns_losses_total";
+#[cfg(any(feature = "metrics", feature = "redis"))]
+const RECONNECTS: &str = "taketurns_reconnects_total";
+const WAKEUPS: &str = "taketurns_wakeups_total";
+const WAKEUP_DELAY: &str = "taketurns_wakeup_delay_seconds";
+const STORE_CALL: &str = "taketurns_store_call_seconds";
+
+/// A metric with these labels, as a constant.
+#[cfg(feature = "metrics")]
+macro_rules! key {
+    ($name:expr $(, $label:literal => $value:literal)*) => {
+        const {
+            &metrics::Key::from_static_parts(
+                $name,
+                const { &[$(metrics::Label::from_static_parts($label, $value)),*] },
+            )
+        }
+    };
+}
+#[cfg(not(feature = "metrics"))]
+macro_rules! key {
+    ($name:expr $(, $label:literal => $value:literal)*) => {
+        $name
+    };
+}
+
+const MICROS: f64 = 1e-6;
+
+/// The word for a kind of lock.
+pub(crate) fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::RwLock => "rwlock",
+        Kind::Semaphore { .. } => "semaphore",
+        Kind::Pool => "pool",
+    }
+}
+
+/// How an acquire ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Granted,
+    /// It would not wait, and others had it.
+    Busy,
+    /// Its time was over.
+    Timeout,
+    /// The store said that it can't be had.
+    Refused,
+    /// The store did not say, or can't be used.
+    Failed,
+    /// Nobody wanted it any more.
+    Cancelled,
+}
+
+impl Waited {
+    pub(crate) fn of_error(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Timeout | ErrorKind::Quarantined => Self::Timeout,
+            ErrorKind::KindMismatch
+            | ErrorKind::QueueFull
+            | ErrorKind::PoolFull
+            | ErrorKind::InvalidPermits
+            | ErrorKind::InvalidLease
+            | ErrorKind::Unfenced
+            | ErrorKind::Unsupported => Self::Refused,
+            _ => Self::Failed,
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Busy => "busy",
+            Self::Timeout => "timeout",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// An acquire under way. However it ends, it does not wait any more.
+pub(crate) struct Wait {
+    kind: Kind,
+    since_us: u64,
+}
+
+impl Wait {
+    pub(crate) fn begin(kind: Kind) -> Self {
+        shift(key!(WAITING), 1.0);
+        Self { kind, since_us: local_us() }
+    }
+
+    /// At a local time. Answers for how long it waited.
+    pub(crate) fn end(self, how: Waited, now_us: u64) -> u64 {
+        macro_rules! of {
+            ($outcome:literal) => {
+                match self.kind {
+                    Kind::Mutex => key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "mutex"),
+                    Kind::RwLock => key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "rwlock"),
+                    Kind::Semaphore { .. } => {
+                        key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "semaphore")
+                    }
+                    Kind::Pool => key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "pool"),
+                }
+            };
+        }
+        let key = match how {
+            Waited::Granted => of!("granted"),
+            Waited::Busy => of!("busy"),
+            Waited::Timeout => of!("timeout"),
+            Waited::Refused => of!("refused"),
+            Waited::Failed => of!("failed"),
+            Waited::Cancelled => of!("cancelled"),
+        };
+        let waited_us = now_us.saturating_sub(self.since_us);
+        measure(key, waited_us as f64 * MICROS);
+        waited_us
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        shift(key!(WAITING), -1.0);
+    }
+}
+
+/// How a held lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Released,
+    Dropped,
+    Lost,
+    /// It was made a handle: from then on it is somebody else's.
+    Carried,
+}
+
+impl Ended {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Dropped => "dropped",
+            Self::Lost => "lost",
+            Self::Carried => "carried",
+        }
+    }
+}
+
+/// A lock that somebody here holds. However it ends, it is not held any more.
+pub(crate) struct Hold {
+    since_us: u64,
+}
+
+impl Hold {
+    pub(crate) fn begin(since_us: u64) -> Self {
+        shift(key!(HELD), 1.0);
+        Self { since_us }
+    }
+
+    /// Answers for how long it was held.
+    pub(crate) fn end(self, how: Ended) -> u64 {
+        let key = match how {
+            Ended::Released => key!(HOLD, "outcome" => "released"),
+            Ended::Dropped => key!(HOLD, "outcome" => "dropped"),
+            Ended::Lost => key!(HOLD, "outcome" => "lost"),
+            Ended::Carried => key!(HOLD, "outcome" => "carried"),
+        };
+        let held_us = local_us().saturating_sub(self.since_us);
+        measure(key, held_us as f64 * MICROS);
+        held_us
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        shift(key!(HELD), -1.0);
+    }
+}
+
+/// An acquire was given a place in a queue, behind so many.
+pub(crate) fn queued(ahead: u64) {
+    measure(key!(QUEUE_DEPTH), ahead.saturating_add(1) as f64);
+}
+
+/// What a renewal was answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    Renewed,
+    /// It was not held any more.
+    Lost,
+    /// The store did not say.
+    Failed,
+}
+
+impl Renewal {
+    pub(crate) fn of<T, E>(answer: &Result<(Reply, T), E>) -> Self {
+        match answer {
+            Ok((Reply::Renewed(_), _)) => Self::Renewed,
+            Ok((Reply::Revoked | Reply::NotHeld, _)) => Self::Lost,
+            _ => Self::Failed,
+        }
+    }
+}
+
+pub(crate) fn renewal(how: Renewal) {
+    count(match how {
+        Renewal::Renewed => key!(RENEWALS, "outcome" => "renewed"),
+        Renewal::Lost => key!(RENEWALS, "outcome" => "lost"),
+        Renewal::Failed => key!(RENEWALS, "outcome" => "failed"),
+    });
+}
+
+pub(crate) fn lost(cause: LossCause) {
+    count(match cause {
+        LossCause::Expired => key!(LOSSES, "cause" => "expired"),
+        LossCause::Gone => key!(LOSSES, "cause" => "gone"),
+        LossCause::Revoked => key!(LOSSES, "cause" => "revoked"),
+        LossCause::MaxHold => key!(LOSSES, "cause" => "max_hold"),
+        LossCause::ClockSet => key!(LOSSES, "cause" => "clock_set"),
+        LossCause::Unattended => key!(LOSSES, "cause" => "unattended"),
+        _ => key!(LOSSES, "cause" => "other"),
+    });
+}
+
+/// A connection took the place of one that was there before.
+#[cfg(feature = "redis")]
+pub(crate) fn reconnected() {
+    count(key!(RECONNECTS));
+}
+
+/// The engine pushed a wake-up for somebody of this client.
+pub(crate) fn woken() {
+    count(key!(WAKEUPS));
+}
+
+/// A waiting acquire heard that it was granted, with the engine's deadline and the lease that this is
+/// the end of.
+pub(crate) fn granted_late(anchor: Anchor, deadline_ms: u64, lease_ms: u64) {
+    let delay_us = delay_us(anchor, deadline_ms.saturating_sub(lease_ms), local_us());
+    measure(key!(WAKEUP_DELAY), delay_us as f64 * MICROS);
+}
+
+/// How long ago the engine's clock showed `granted_ms`, at most. The engine said the anchor's time no
+/// earlier than it was asked: so what it did then was done no earlier than this.
+fn delay_us(anchor: Anchor, granted_ms: u64, now_us: u64) -> u64 {
+    let since_us = now_us.saturating_sub(anchor.sent_us);
+    let (before_ms, after_ms) =
+        (anchor.engine_ms.saturating_sub(granted_ms), granted_ms.saturating_sub(anchor.engine_ms));
+    since_us
+        .saturating_add(before_ms.saturating_mul(1_000))
+        .saturating_sub(after_ms.saturating_mul(1_000))
+}
+
+/// What the store was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Acquire,
+    Refresh,
+    Renew,
+    Release,
+    Break,
+    Other,
+}
+
+impl Call {
+    pub(crate) fn of(request: &Request) -> Self {
+        match request {
+            Request::Acquire(_) => Self::Acquire,
+            Request::Refresh { .. } => Self::Refresh,
+            Request::Renew { .. } => Self::Renew,
+            Request::Release { .. } => Self::Release,
+            Request::Break { .. } => Self::Break,
+            _ => Self::Other,
+        }
+    }
+
+    /// It was answered, or failed.
+    pub(crate) fn took(self, answered: bool, took_us: u64) {
+        macro_rules! of {
+            ($request:literal) => {
+                match answered {
+                    true => key!(STORE_CALL, "request" => $request, "outcome" => "answered"),
+                    false => key!(STORE_CALL, "request" => $request, "outcome" => "failed"),
+                }
+            };
+        }
+        let key = match self {
+            Self::Acquire => of!("acquire"),
+            Self::Refresh => of!("refresh"),
+            Self::Renew => of!("renew"),
+            Self::Release => of!("release"),
+            Self::Break => of!("break"),
+            Self::Other => of!("other"),
+        };
+        measure(key, took_us as f64 * MICROS);
+    }
+}

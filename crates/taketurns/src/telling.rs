@@ -1,0 +1,159 @@
+//! What is told of locks to whoever looks on: spans and events of `tracing`, with names that stay.
+//!
+//! Their target is `taketurns`, but for warnings, which had theirs before they had names. Never an
+//! owner, which is a secret. `docs/metrics.md` lists them.
+
+#[cfg(feature = "redis")]
+use std::fmt::Display;
+
+use taketurns_core::{Ask, Kind, Name, Token};
+use tracing::field::Empty;
+use tracing::{Span, debug, debug_span};
+
+use crate::clock::local_us;
+#[cfg(feature = "redis")]
+use crate::meter;
+use crate::meter::{Ended, Wait, Waited, word};
+
+/// One acquire: its span, and its wait that is measured. Dropped while it waits, it was cancelled.
+pub(crate) struct Telling {
+    lock: Name,
+    kind: Kind,
+    /// From the first poll on.
+    span: Option<Span>,
+    wait: Option<Wait>,
+}
+
+impl Telling {
+    pub(crate) fn new(lock: &Name, ask: &Ask) -> Self {
+        Self { lock: lock.clone(), kind: ask.kind(), span: None, wait: None }
+    }
+
+    /// Does something for it.
+    pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let Self { lock, kind, span, wait } = self;
+        let span = span.get_or_insert_with(|| {
+            *wait = Some(Wait::begin(*kind));
+            debug_span!(
+                target: "taketurns",
+                "taketurns.acquire",
+                %lock,
+                kind = word(*kind),
+                outcome = Empty,
+                token = Empty,
+                waited_ms = Empty,
+            )
+        });
+        span.in_scope(work)
+    }
+
+    /// It has the lock, since a local time.
+    pub(crate) fn granted(&mut self, token: Option<Token>, now_us: u64) {
+        let waited_ms = self.end(Waited::Granted, now_us);
+        let (lock, token) = (&self.lock, token.map(Token::raw));
+        let Some(span) = &self.span else { return };
+        span.record("token", token);
+        debug!(
+            name: "taketurns.granted",
+            target: "taketurns",
+            parent: span,
+            %lock,
+            token,
+            waited_ms,
+            "granted"
+        );
+    }
+
+    /// It does not have it.
+    pub(crate) fn over(&mut self, how: Waited) {
+        self.end(how, local_us());
+    }
+
+    fn end(&mut self, how: Waited, now_us: u64) -> u64 {
+        let waited_ms = self.wait.take().map_or(0, |wait| wait.end(how, now_us)) / 1_000;
+        if let Some(span) = &self.span {
+            span.record("outcome", how.word());
+            span.record("waited_ms", waited_ms);
+        }
+        waited_ms
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if self.wait.is_some() {
+            self.end(Waited::Cancelled, local_us());
+        }
+    }
+}
+
+/// Somebody let go of a lock that was held until then.
+pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Ended) {
+    debug!(
+        name: "taketurns.released",
+        target: "taketurns",
+        %lock,
+        token = token.map(Token::raw),
+        held_ms = held_us / 1_000,
+        outcome = how.word(),
+        "let go"
+    );
+}
+
+/// One write with the renewals of so many locks.
+pub(crate) fn renew(locks: usize) -> Span {
+    debug_span!(target: "taketurns", "taketurns.renew", locks, failed = Empty)
+}
+
+/// A connection that is to take the place of one that was there before.
+#[cfg(feature = "redis")]
+pub(crate) struct Reconnect(Span);
+
+#[cfg(feature = "redis")]
+impl Reconnect {
+    pub(crate) fn begin() -> Self {
+        let span = debug_span!(
+            target: "taketurns",
+            "taketurns.reconnect",
+            server = Empty,
+            outcome = Empty,
+        );
+        Self(span)
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.0.clone()
+    }
+
+    /// With where it leads to, if it does.
+    pub(crate) fn end(self, server: Option<&impl Display>) {
+        if let Some(server) = server {
+            self.0.record("server", tracing::field::display(server));
+            meter::reconnected();
+        }
+        self.0.record("outcome", if server.is_some() { "connected" } else { "failed" });
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// All names of spans and events between such marks.
+    fn named(text: &str, mark: char) -> BTreeSet<&str> {
+        let is_name = |part: &&str| {
+            let rest = part.strip_prefix("taketurns.").unwrap_or_default();
+            !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_lowercase())
+        };
+        text.split(mark).filter(is_name).collect()
+    }
+
+    #[test]
+    fn the_page_names_every_span_and_event_and_no_other() {
+        let sources =
+            [include_str!("telling.rs"), include_str!("held.rs"), include_str!("waits.rs")];
+        let told: BTreeSet<&str> = sources.iter().flat_map(|source| named(source, '"')).collect();
+        assert_eq!(named(include_str!("../../../docs/metrics.md"), '`'), told);
+        assert_eq!(told.len(), 7, "{told:?}");
+    }
+}
