@@ -106,8 +106,8 @@ pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, Failur
     let message = in_one_line(&error, &command_of(args));
     if has_url(&message) && args.iter().any(|arg| arg.to_string_lossy().contains('@')) {
         return Err(Failure::usage(format_args!(
-            "a store's URL goes after --store or into TAKETURNS_STORE, and nowhere else; see `{} \
-             --help`",
+            "a store's URL goes after --store or into TAKETURNS_STORE, or after doctor, and nowhere \
+             else; see `{} --help`",
             command_of(args)
         )));
     }

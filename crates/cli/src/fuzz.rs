@@ -11,7 +11,7 @@ use taketurns_servers::fuzz::{self, Dice};
 use crate::ask::{self, Permits};
 use crate::{args, exit};
 
-const LINES: [&str; 8] = [
+const LINES: [&str; 13] = [
     "run -w 10 --why release --lease 30 --max-hold 60 deploy -- make -n deploy",
     "run --permits 1/4 gpu -- ./train.py",
     "run --pool browsers --member b-1 -E 3 -- sh",
@@ -20,6 +20,11 @@ const LINES: [&str; 8] = [
     "break --now --token 1790000000000001 backup",
     "pool add browsers b-1 b-2",
     "--store file:x ls orders/*",
+    "show --watch=0.5 --json backup",
+    "top --every 2 orders/*",
+    "serve --listen 127.0.0.1:0 --closed --allow-host locks.example --every 0.5 orders/*",
+    "elect --why node-1 --lease 10 scheduler -- ./plan.sh",
+    "doctor --json redis://host",
 ];
 
 /// Words that are secret, or have a secret in them.

@@ -17,9 +17,10 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_taketurns");
 
 /// What readers have of their own. `cargo` is for the README, which is typed before there is a program:
 /// what it would build is here, and what it would test is what this is part of.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("backup.sh", "#!/bin/sh\necho \"backed up with ${TAKETURNS_TOKEN:-no token}\"\n"),
     ("report.sh", "#!/bin/sh\necho reported\n"),
+    ("plan.sh", "#!/bin/sh\necho planned\n"),
     ("train.py", "#!/bin/sh\necho trained\n"),
     ("Makefile", "deploy:\n\t@echo deployed\n"),
     (

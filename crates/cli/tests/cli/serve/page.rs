@@ -145,6 +145,25 @@ fn a_filter_and_an_order_are_kept_to() {
 }
 
 #[test]
+fn of_many_locks_the_busiest_are_shown_and_looking_is_bounded() {
+    let server = Server::start(Flavor::Redis).expect("a server");
+    let locks = taketurns::blocking::connect(&server.url()).expect("a client");
+    let held: Vec<_> =
+        (0..2_000).map(|n| locks.mutex(format!("lock-{n:04}")).acquire().wait()).collect();
+    assert!(held.iter().all(Result::is_ok));
+    let store = Store::at(server.url());
+    let serving = Serving::start(&store, &[]);
+    let browser = Browser::open(&format!("http://{}/", serving.at));
+    let _next = store.start(&["run", "lock-1234", "--", "true"]);
+    browser.until_shown("#shown", "100 of 2000 shown");
+    browser.until_shown("#locks tr:nth-child(1) td", "lock-1234");
+    assert_eq!(browser.value("document.querySelectorAll('#locks tr').length"), 100);
+    let status = super::http::get(&serving.at, "/api/status").json();
+    let millis = |name: &str| status[name].as_u64().expect("milliseconds");
+    assert!(millis("every_ms") >= 10 * millis("took_ms"), "{status}");
+}
+
+#[test]
 fn both_themes_have_colours_of_their_own() {
     let store = Store::new();
     let serving = Serving::start(&store, &[]);
