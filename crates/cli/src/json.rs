@@ -37,6 +37,17 @@ pub(crate) struct Lock<'a> {
     members: Vec<PoolMember<'a>>,
 }
 
+/// What came of a break.
+#[derive(Serialize)]
+pub(crate) struct Broken<'a> {
+    /// The lock's name.
+    pub(crate) lock: &'a Name,
+    /// How many holders it was taken from.
+    pub(crate) broken: u32,
+    /// It has passed on already.
+    pub(crate) at_once: bool,
+}
+
 /// A holder.
 #[derive(Serialize)]
 struct Holder<'a> {

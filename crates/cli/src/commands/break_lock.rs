@@ -1,10 +1,10 @@
 //! `taketurns break`: take a lock away from its holder.
 
-use serde::Serialize;
 use taketurns::{Name, Token};
 
 use crate::ask;
 use crate::exit::Failure;
+use crate::json;
 use crate::output;
 use crate::store;
 
@@ -33,17 +33,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `break --json` prints.
-#[derive(Serialize)]
-struct Broken<'a> {
-    /// The lock's name.
-    lock: &'a Name,
-    /// How many holders it was taken from.
-    broken: u32,
-    /// It has passed on already.
-    at_once: bool,
-}
-
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let locks = store::open(store).await?;
     let mut breaking = locks.break_lock(args.lock.as_str());
@@ -57,7 +46,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     store::close(locks).await;
     let (lock, broken) = (&args.lock, broken?);
     if args.json {
-        output::json(&Broken { lock, broken, at_once: args.now })?;
+        output::json(&json::Broken { lock, broken, at_once: args.now })?;
     } else {
         output::text(describe(lock, broken, &args))?;
     }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use taketurns::{Name, Token};
 
 use super::Server;
+use super::access::{Access, Denied};
 use super::answer::{Body, Query, Trouble, document};
 use super::exposition::{self, Own};
 use super::looker::{Known, now_ms};
@@ -200,14 +202,6 @@ pub(super) struct Breaking {
     token: Option<f64>,
 }
 
-/// What came of it.
-#[derive(Serialize)]
-struct Broken<'a> {
-    lock: &'a Name,
-    broken: u32,
-    at_once: bool,
-}
-
 pub(super) async fn break_lock(
     State(server): State<Arc<Server>>,
     Body(breaking): Body<Breaking>,
@@ -231,7 +225,7 @@ pub(super) async fn break_lock(
     let broken = order.await?;
     server.breaks.fetch_add(u64::from(broken > 0), Ordering::Relaxed);
     server.log(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
-    document(&Broken { lock: &name, broken, at_once })
+    document(&json::Broken { lock: &name, broken, at_once })
 }
 
 fn whole(token: f64) -> Option<Token> {
@@ -278,22 +272,16 @@ pub(super) async fn not_so(uri: Uri) -> Trouble {
     Trouble::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-pub(super) async fn may_look(
-    State(server): State<Arc<Server>>,
-    headers: HeaderMap,
-    request: axum::extract::Request,
-    next: axum::middleware::Next,
-) -> Result<Response, Trouble> {
-    server.access.may_look(&headers)?;
-    Ok(next.run(request).await)
-}
+/// What a request has to show, and to whom.
+pub(super) type Asked = (Arc<Server>, fn(&Access, &HeaderMap) -> Result<(), Denied>);
 
-pub(super) async fn may_break(
-    State(server): State<Arc<Server>>,
+/// Lets a request through that shows it.
+pub(super) async fn checked(
+    State((server, check)): State<Asked>,
     headers: HeaderMap,
-    request: axum::extract::Request,
-    next: axum::middleware::Next,
+    request: Request,
+    next: Next,
 ) -> Result<Response, Trouble> {
-    server.access.may_break(&headers)?;
+    check(&server.access, &headers)?;
     Ok(next.run(request).await)
 }

@@ -153,6 +153,8 @@ impl Listening {
 }
 
 fn router(server: Arc<Server>) -> Router {
+    let looks: api::Asked = (server.clone(), Access::may_look);
+    let breaks: api::Asked = (server.clone(), Access::may_break);
     let looking = Router::new()
         .route("/api/status", get(api::status))
         .route("/api/locks", get(api::locks))
@@ -161,10 +163,10 @@ fn router(server: Arc<Server>) -> Router {
         .route("/api/waits", get(api::waits))
         .route("/api/events", get(events::events))
         .route("/metrics", get(api::metrics))
-        .route_layer(middleware::from_fn_with_state(server.clone(), api::may_look));
+        .route_layer(middleware::from_fn_with_state(looks, api::checked));
     let breaking = Router::new()
         .route("/api/break", post(api::break_lock))
-        .route_layer(middleware::from_fn_with_state(server.clone(), api::may_break));
+        .route_layer(middleware::from_fn_with_state(breaks, api::checked));
     looking
         .merge(breaking)
         .route("/healthz", get(api::health))

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
+use metrics_util::debugging::DebuggingRecorder;
 use taketurns::engine::{Clock, Manual, MemoryStore};
 use taketurns::{Connect, Locks};
 use tokio::runtime::Builder;
@@ -96,6 +97,15 @@ impl Subscriber for Collector {
 
 /// Runs a test on one thread, and collects what is told there.
 fn collect<T, F: Future<Output = T>>(test: impl FnOnce(Collector) -> F) -> T {
+    // For the threads of other tests. As long as there is just one subscriber, tracing asks the thread that
+    // comes first to a span whether anybody wants it, and one without a subscriber says no for all.
+    static FOR_ALL: Once = Once::new();
+    FOR_ALL.call_once(|| {
+        let _ = tracing::subscriber::set_global_default(Collector::default());
+    });
+    // What happens here is not for the recorder of the whole process, by which another test counts.
+    let recorder = DebuggingRecorder::new();
+    let _counts = metrics::set_default_local_recorder(&recorder);
     let collector = Collector::default();
     let _collects = tracing::subscriber::set_default(collector.clone());
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
