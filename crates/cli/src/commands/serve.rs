@@ -40,7 +40,8 @@ pub(crate) struct Args {
     #[arg(long)]
     closed: bool,
 
-    /// A name under which a proxy on this machine offers the page; can be given several times
+    /// A name under which a proxy on this machine offers the page; then it is --closed. Can be given several
+    /// times
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
 
@@ -101,7 +102,8 @@ fn ended() -> Result<impl Future<Output = ()>, Failure> {
 /// From the file or the environment: on the command line everybody on the machine could read it.
 fn token(args: &Args) -> Result<Option<String>, Failure> {
     let Some(path) = &args.token_file else {
-        let given = env::var(TOKEN).unwrap_or_default();
+        let given = env::var_os(TOKEN).unwrap_or_default().into_string();
+        let given = given.map_err(|_| Failure::usage(format_args!("{TOKEN} is not UTF-8")))?;
         return Ok(Some(given).filter(|token| !token.is_empty()));
     };
     let path_shown = path.display();

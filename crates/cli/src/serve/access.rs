@@ -7,6 +7,8 @@
 //!   the token.
 //! - Nobody breaks a lock without the token, wherever he is.
 
+use std::net::IpAddr;
+
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::{StatusCode, Uri};
 
@@ -66,8 +68,8 @@ impl Access {
         if !self.is_open && !self.goes_by(host) {
             return Err(HOSTLESS);
         }
-        if headers.contains_key(ORIGIN) && text(headers, &ORIGIN).and_then(authority) != Some(host)
-        {
+        let origin = text(headers, &ORIGIN).and_then(authority);
+        if headers.contains_key(ORIGIN) && !origin.is_some_and(|origin| self.is_own(origin, host)) {
             return Err(FOREIGN);
         }
         // A link from elsewhere may lead here: the page alone says nothing, and asks by itself.
@@ -100,11 +102,27 @@ impl Access {
     }
 
     fn goes_by(&self, host: &str) -> bool {
-        let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
-        let name = name.map_or(host, |(name, _)| name);
-        ["localhost", "127.0.0.1", "[::1]"].contains(&name)
-            || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+        let name = name_of(host);
+        let address: Option<IpAddr> = name.trim_matches(['[', ']']).parse().ok();
+        name.eq_ignore_ascii_case("localhost")
+            || address.is_some_and(|address| address.to_canonical().is_loopback())
+            || self.is_allowed(name)
     }
+
+    /// Is a page from there ours? A proxy may tell us another name than the browser knows us by.
+    fn is_own(&self, origin: &str, host: &str) -> bool {
+        origin == host || self.is_allowed(name_of(origin))
+    }
+
+    fn is_allowed(&self, name: &str) -> bool {
+        self.hosts.iter().any(|known| name_of(known).eq_ignore_ascii_case(name))
+    }
+}
+
+/// Without the port.
+fn name_of(host: &str) -> &str {
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+    name.map_or(host, |(name, _)| name)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -150,8 +168,14 @@ mod tests {
     #[test]
     fn on_loopback_it_answers_to_its_own_names_only() {
         let access = at_home(None);
-        for host in ["localhost", "localhost:7411", "127.0.0.1:1", "[::1]:7411", "LOCKS.example:80"]
-        {
+        for host in [
+            "localhost",
+            "LOCALHOST:7411",
+            "127.0.0.1:1",
+            "127.0.0.2:1",
+            "[::1]:7411",
+            "LOCKS.example:80",
+        ] {
             assert_eq!(access.admits(&headers(&[("host", host)])), Ok(()), "{host}");
         }
         for host in
@@ -167,6 +191,7 @@ mod tests {
         let access = at_home(Some(TOKEN));
         let from = |origin| headers(&[("host", "localhost:7411"), ("origin", origin)]);
         assert_eq!(access.admits(&from("http://localhost:7411")), Ok(()));
+        assert_eq!(access.admits(&from("https://locks.example")), Ok(()), "a proxy's name");
         for origin in
             ["http://evil.example", "http://localhost:7412", "null", "", "file://localhost:7411"]
         {

@@ -182,10 +182,22 @@ pub(super) async fn lock(
     State(server): State<Arc<Server>>,
     Query(named): Query<Named>,
 ) -> Result<Response, Trouble> {
-    let name = Name::new(&named.name).map_err(Trouble::bad)?;
+    let name = server.named(&named.name)?;
     match server.looker.locks.inspect(name.as_str()).await? {
         Some(view) => document(&json::Lock::new(&name, &view)),
         None => document(&json::Lock::unused(&name)),
+    }
+}
+
+impl Server {
+    /// A lock that this server shows.
+    fn named(&self, name: &str) -> Result<Name, Trouble> {
+        let name = Name::new(name).map_err(Trouble::bad)?;
+        if self.looker.pattern.matches(name.as_str()) {
+            return Ok(name);
+        }
+        let why = format!("this server shows {} and no other locks", self.looker.pattern.as_str());
+        Err(Trouble::new(StatusCode::NOT_FOUND, why))
     }
 }
 
@@ -207,7 +219,7 @@ pub(super) async fn break_lock(
     Body(breaking): Body<Breaking>,
 ) -> Result<Response, Trouble> {
     let Breaking { name, why, at_once, token } = breaking;
-    let name = Name::new(&name).map_err(Trouble::bad)?;
+    let name = server.named(&name)?;
     let why = why.trim();
     let is_text = !why.is_empty() && !why.contains(char::is_control);
     if !is_text || why.chars().count() > WHY_CHARS_MAX {
@@ -222,10 +234,25 @@ pub(super) async fn break_lock(
     if let Some(token) = token {
         order = order.token(whole(token).ok_or_else(|| Trouble::bad("that is not a token"))?);
     }
-    let broken = order.await?;
-    server.breaks.fetch_add(u64::from(broken > 0), Ordering::Relaxed);
-    server.log(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
-    document(&json::Broken { lock: &name, broken, at_once })
+    let why = why.to_owned();
+    // To its end, also if whoever asked has gone by then: what was done stands in the log.
+    let carried_out = tokio::spawn(async move {
+        let broken = order.await;
+        match &broken {
+            Ok(broken) => {
+                server.breaks.fetch_add(u64::from(*broken > 0), Ordering::Relaxed);
+                server.log(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
+            }
+            Err(error) => {
+                server.log(format_args!(
+                    "{name}: a break (at once: {at_once}) failed: {error}: {why}"
+                ));
+            }
+        }
+        document(&json::Broken { lock: &name, broken: broken?, at_once })
+    });
+    let failed = |error| Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, error);
+    carried_out.await.map_err(failed)?
 }
 
 fn whole(token: f64) -> Option<Token> {

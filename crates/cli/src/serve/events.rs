@@ -14,7 +14,8 @@ use super::answer::{Query, Trouble};
 use super::api::{Locks, Selection, Waited, Which};
 use crate::watch::Turn;
 
-/// How many turns are told of at first, and how many at a time from then on.
+/// How many turns are told of at first. From then on it is all that is new, or the page would not learn of
+/// the end of some.
 const TURNS_MAX: usize = 2_000;
 
 /// What is on the page.
@@ -32,8 +33,8 @@ struct Viewer {
     server: Arc<Server>,
     selection: Selection,
     looks: watch::Receiver<u64>,
-    /// Up to when it has been told of turns.
-    told_ms: Option<u64>,
+    /// Up to which look it has been told of turns.
+    told: Option<u64>,
     /// How many pictures it still wants, if that is bounded.
     left: Option<u64>,
 }
@@ -51,7 +52,7 @@ pub(super) async fn events(
     if which.pictures == Some(0) {
         return Err(Trouble::bad("pictures is 1 or more"));
     }
-    let viewer = Viewer { server, selection, looks, told_ms: None, left: which.pictures };
+    let viewer = Viewer { server, selection, looks, told: None, left: which.pictures };
     let pictures = stream::unfold(viewer, |mut viewer| async {
         let picture = viewer.next().await?;
         Some((Ok(picture), viewer))
@@ -68,13 +69,14 @@ impl Viewer {
         };
         self.looks.changed().await.ok()?;
         let known = self.server.looker.known();
+        let turns_max = if self.told.is_none() { TURNS_MAX } else { usize::MAX };
         let picture = Picture {
             locks: Locks::new(&self.server, &known, &self.selection),
-            turns: known.watch.turns(&self.selection.filter, self.told_ms, TURNS_MAX),
+            turns: known.watch.turns(&self.selection.filter, self.told, turns_max),
             waits: Waited::new(&known),
         };
         let event = Event::default().event("picture").json_data(&picture).ok()?;
-        self.told_ms = known.watch.seen_ms();
+        self.told = Some(known.watch.looks());
         Some(event)
     }
 }

@@ -5,15 +5,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use taketurns::Locks;
+use taketurns::engine::Pattern;
 use tokio::sync::watch;
 
-use crate::watch::pace::pace;
+use crate::watch::pace::Pace;
 use crate::watch::{WAITERS, Watch};
 
 /// What is known, and how.
 pub(super) struct Looker {
     pub(super) locks: Locks,
-    pattern: String,
+    pub(super) pattern: Pattern,
     every: Duration,
     known: Mutex<Known>,
     /// Counts the looks. Whoever shows something waits for the next.
@@ -34,23 +35,25 @@ pub(super) struct Known {
 impl Looker {
     pub(super) fn new(locks: Locks, pattern: String, every: Duration) -> Self {
         let known = Known { pace: every, ..Known::default() };
+        let pattern = Pattern::new(&pattern);
         Self { locks, pattern, every, known: Mutex::new(known), looks: watch::Sender::new(0) }
     }
 
     /// Looks for ever.
     pub(super) async fn run(&self) {
+        let mut pace = Pace::new(self.every);
         loop {
-            let next = self.look().await;
+            let next = self.look(&mut pace).await;
             tokio::time::sleep(next).await;
         }
     }
 
     /// Looks once, and says how long to wait before the next time.
-    async fn look(&self) -> Duration {
+    async fn look(&self, pace: &mut Pace) -> Duration {
         let began = Instant::now();
-        let listed = self.locks.list_with(&self.pattern, WAITERS).await;
+        let listed = self.locks.list_with(self.pattern.as_str(), WAITERS).await;
         let took = began.elapsed();
-        let next = pace(self.every, took);
+        let next = pace.next(took, listed.is_ok());
         {
             let mut known = self.known();
             known.pace = next;

@@ -86,9 +86,10 @@ impl Settings {
         if !self.token.as_ref().is_none_or(is_text) {
             return Err(Failure::usage("the token has characters that no header can carry"));
         }
-        if self.is_closed && self.token.is_none() {
+        if self.is_closed() && self.token.is_none() {
             return Err(Failure::usage(
-                "--closed: nobody could look; give a token with --token-file or TAKETURNS_SERVE_TOKEN",
+                "--closed and --allow-host: nobody could look; give a token with --token-file or \
+                 TAKETURNS_SERVE_TOKEN",
             ));
         }
         if self.is_open() && self.token.is_none() {
@@ -99,6 +100,11 @@ impl Settings {
             )));
         }
         Ok(())
+    }
+
+    /// Also where a proxy leads others here.
+    fn is_closed(&self) -> bool {
+        self.is_closed || !self.hosts.is_empty()
     }
 
     fn is_open(&self) -> bool {
@@ -117,8 +123,8 @@ impl Listening {
     /// Begins to listen.
     pub(crate) async fn start(locks: Locks, settings: Settings) -> Result<Self, Failure> {
         settings.check()?;
-        let is_open = settings.is_open();
-        let Settings { listen, token, is_closed, hosts, pattern, every, store } = settings;
+        let (is_open, is_closed) = (settings.is_open(), settings.is_closed());
+        let Settings { listen, token, hosts, pattern, every, store, .. } = settings;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             Failure::new(exit::UNAVAILABLE, format_args!("{listen} can't be listened on: {error}"))
         })?;
@@ -240,6 +246,9 @@ mod tests {
         }
         let closed = |token| Settings { is_closed: true, ..settings("127.0.0.1:0", token) };
         assert!(closed(None).check().is_err() && closed(long).check().is_ok());
+        let hosts = vec!["locks.example".to_owned()];
+        let proxied = Settings { hosts, ..settings("127.0.0.1:0", None) };
+        assert!(proxied.check().is_err(), "whoever reaches the proxy could look");
         assert!(settings("127.0.0.1:0", Some("short")).check().is_err());
         assert!(settings("127.0.0.1:0", Some("0123456789abcde\n")).check().is_err());
     }

@@ -33,6 +33,8 @@ pub(crate) struct Watch {
     waits: Waits,
     /// When it was looked at last, in Unix milliseconds; `None` before the first look.
     seen_ms: Option<u64>,
+    /// How many looks there were: the clock may be set back.
+    looks: u64,
     /// How many turns were seen to begin since the first look.
     grants: u64,
     next_id: u64,
@@ -60,6 +62,7 @@ impl Watch {
     /// Takes in what was seen of all locks, each with its first [`WAITERS`] waiters.
     pub(crate) fn see(&mut self, now_ms: u64, listed: Vec<(Name, View)>) {
         let mut before = std::mem::take(&mut self.locks);
+        self.looks += 1;
         for (name, view) in listed {
             let known = before.remove(&name);
             let turns = self.follow(&name, &view, known, now_ms);
@@ -85,12 +88,12 @@ impl Watch {
             if let Some(place) = left.iter().position(|turn| is_of(turn, holder, now_ms)) {
                 let mut turn = left.remove(place);
                 if turn.broken != holder.revoked {
-                    (turn.broken, turn.learnt_ms) = (holder.revoked, now_ms);
+                    (turn.broken, turn.learnt) = (holder.revoked, self.looks);
                 }
                 turns.push(turn);
                 continue;
             }
-            let turn = Turn::began(self.next_id, name, holder, now_ms);
+            let turn = Turn::began(self.next_id, name, holder, now_ms, self.looks);
             self.next_id += 1;
             if let Some(seen_ms) = self.seen_ms {
                 self.grants += 1;
@@ -111,7 +114,7 @@ impl Watch {
     fn end(&mut self, turns: Vec<Turn>, now_ms: u64) {
         for mut turn in turns {
             turn.to_ms = Some(now_ms.max(turn.from_ms));
-            turn.learnt_ms = now_ms;
+            turn.learnt = self.looks;
             self.past.add(turn);
         }
     }
@@ -145,10 +148,10 @@ impl Watch {
         (locks, matching)
     }
 
-    /// The turns of which something was learnt after that, the latest first: those that go on, then
+    /// The turns of which something was learnt after that look, the latest first: those that go on, then
     /// those that are over. At most so many.
-    pub(crate) fn turns(&self, filter: &Filter, after_ms: Option<u64>, max: usize) -> Vec<&Turn> {
-        let is_new = |turn: &&Turn| after_ms.is_none_or(|after_ms| turn.learnt_ms > after_ms);
+    pub(crate) fn turns(&self, filter: &Filter, after: Option<u64>, max: usize) -> Vec<&Turn> {
+        let is_new = |turn: &&Turn| after.is_none_or(|after| turn.learnt > after);
         let is_wanted =
             |turn: &&Turn| filter.is_in([turn.lock.as_str(), turn.who.as_str(), turn.why.as_str()]);
         let mut going: Vec<_> = self.locks.values().flat_map(|seen| &seen.turns).collect();
@@ -168,6 +171,10 @@ impl Watch {
 
     pub(crate) fn grants(&self) -> u64 {
         self.grants
+    }
+
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks
     }
 
     pub(crate) fn seen_ms(&self) -> Option<u64> {
@@ -204,7 +211,8 @@ fn waited(
         return Some(waiters.remove(place).waited_ms + since_look_ms);
     }
     let all_seen = before.is_none_or(|view| view.waiters.len() == view.waiting);
-    all_seen.then_some(0)
+    // Somebody may have come, waited and been granted since: less than the least bound is no guess.
+    (all_seen && since_look_ms <= BOUNDS_MS[0]).then_some(0)
 }
 
 #[cfg(test)]

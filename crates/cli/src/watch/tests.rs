@@ -76,13 +76,15 @@ fn only_what_is_new_is_told_again() {
             .collect()
     };
     assert_eq!(new(&watch, None, ""), ["a", "b"]);
-    assert_eq!(new(&watch, Some(1_000), ""), ["b"]);
+    assert_eq!(new(&watch, Some(1), ""), ["b"]);
     assert_eq!(new(&watch, None, "A"), ["a"]);
     let mut broken = held(1, 2_000);
     broken.holders[0].revoked = true;
     watch.see(3_000, vec![(name("a"), broken)]);
-    assert_eq!(new(&watch, Some(2_000), ""), ["a"], "it was broken meanwhile");
-    assert!(watch.turns(&Filter::default(), None, 1)[0].broken);
+    assert_eq!(new(&watch, Some(2), ""), ["a"], "it was broken meanwhile");
+    watch.see(500, vec![]);
+    assert_eq!(new(&watch, Some(3), ""), ["a"], "also if the clock was set back");
+    assert!(watch.turns(&Filter::new("a"), None, 1)[0].broken);
 }
 
 #[test]
@@ -113,6 +115,14 @@ fn a_wait_in_a_line_that_was_not_seen_to_its_end_is_not_guessed() {
     watch.see(10_000, vec![(name("a"), crowd)]);
     watch.see(10_500, vec![(name("a"), held(6, 300))]);
     assert_eq!((watch.grants(), counted(&watch)), (1, 0));
+}
+
+#[test]
+fn a_wait_between_two_looks_that_are_far_apart_is_not_guessed() {
+    let mut watch = Watch::default();
+    watch.see(10_000, vec![]);
+    watch.see(14_000, vec![(name("a"), held(1, 500))]);
+    assert_eq!((watch.grants(), counted(&watch)), (1, 0), "it may have waited for 3.5 s");
 }
 
 #[test]

@@ -26,13 +26,13 @@ pub(crate) struct Turn {
     pub(crate) to_ms: Option<u64>,
     /// It was broken.
     pub(crate) broken: bool,
-    /// When the last of this was learnt.
+    /// At which look the last of this was learnt.
     #[serde(skip)]
-    pub(crate) learnt_ms: u64,
+    pub(crate) learnt: u64,
 }
 
 impl Turn {
-    pub(super) fn began(id: u64, lock: &Name, holder: &HolderView, now_ms: u64) -> Self {
+    pub(super) fn began(id: u64, lock: &Name, holder: &HolderView, now_ms: u64, look: u64) -> Self {
         Self {
             id,
             lock: lock.clone(),
@@ -43,7 +43,7 @@ impl Turn {
             from_ms: now_ms.saturating_sub(holder.held_ms),
             to_ms: None,
             broken: holder.revoked,
-            learnt_ms: now_ms,
+            learnt: look,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Past {
 
     /// Forgets what is too old, or too much.
     pub(super) fn trim(&mut self, now_ms: u64) {
-        let is_old = |turn: &Turn| turn.learnt_ms.saturating_add(KEPT_MS) < now_ms;
+        let is_old = |turn: &Turn| turn.to_ms.unwrap_or(0).saturating_add(KEPT_MS) < now_ms;
         while self.0.len() > KEPT_MAX || self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }
@@ -79,7 +79,10 @@ mod tests {
     #[test]
     fn the_past_is_bounded_in_time_and_in_number() {
         let mut past = Past::default();
-        let turn = |id| Turn::began(id, &name("a"), &held(1, 0).holders[0], id);
+        let turn = |id| Turn {
+            to_ms: Some(id),
+            ..Turn::began(id, &name("a"), &held(1, 0).holders[0], id, 1)
+        };
         for id in 0..KEPT_MAX as u64 + 5 {
             past.add(turn(id));
         }

@@ -25,6 +25,7 @@ const pad = (number) => String(number).padStart(2, "0");
 
 // As the program has it: 0.3s, 12s, 3m04s, 2h05m, 1d03h.
 function span(ms) {
+  ms = Math.max(0, ms);
   const s = Math.floor(ms / 1000);
   if (s < 1) return `0.${Math.floor(ms / 100)}s`;
   if (s < 60) return `${s}s`;
@@ -186,9 +187,10 @@ function fill(row, lock) {
     if (broken) holder.append(element("span", "broken", "tag bad"));
     if (lock.quarantine_ms !== null) holder.append(element("span", "quarantine", "tag warn"));
   }
-  set(held, first ? span(first.held_ms) : "");
-  set(left, first ? span(first.left_ms) : "");
-  left.classList.toggle("soon", Boolean(first) && first.left_ms < ENDING_MS);
+  const least = Math.min(...lock.holders.map((one) => one.left_ms));
+  set(held, first ? span(Math.max(...lock.holders.map((one) => one.held_ms))) : "");
+  set(left, first ? span(least) : "");
+  left.classList.toggle("soon", least < ENDING_MS);
   set(token, first?.token ? String(first.token) : "");
   set(waiting, String(lock.waiting));
   waiting.classList.toggle("many", lock.waiting > 0);
@@ -334,6 +336,9 @@ function openLock(name) {
   for (const id of ["lock-state", "members", "outcome", "queue-title"]) set($(id), "");
   $("lock-quarantine").hidden = true;
   leave();
+  // Until it is known who would lose it.
+  page.holders = [];
+  $("break").hidden = true;
   $("lock").showModal();
   look();
 }
@@ -344,9 +349,12 @@ async function look() {
   try {
     lock = await ask(`/api/lock?${new URLSearchParams({ name })}`);
   } catch (error) {
+    page.failed = true;
     return outcome(error.message, "bad");
   }
   if (page.open !== name) return;
+  if (page.failed) outcome("", "");
+  page.failed = false;
   set($("lock-state"), lock.kind ? `${lock.kind}, ${lock.state}` : lock.state);
   $("lock-quarantine").hidden = lock.quarantine_ms === null;
   if (lock.quarantine_ms !== null) {
@@ -417,10 +425,13 @@ $("breaking").addEventListener("submit", async (event) => {
   const at_once = $("at-once").checked;
   page.token = $("token").value;
   try {
-    // All of them, if there are several.
-    const token = page.holders.length === 1 ? page.holders[0].token : null;
-    const body = JSON.stringify({ name, why: $("why").value, at_once, token });
-    const { broken } = await ask("/api/break", { method: "POST", body, headers: { "Content-Type": "application/json" } });
+    // Each by its token, so that nobody else loses it; on a wire without tokens, whoever has it.
+    const tokens = page.holders.every((holder) => holder.token) ? page.holders.map((holder) => holder.token) : [null];
+    let broken = 0;
+    for (const token of tokens) {
+      const body = JSON.stringify({ name, why: $("why").value, at_once, token });
+      broken += (await ask("/api/break", { method: "POST", body, headers: { "Content-Type": "application/json" } })).broken;
+    }
     leave();
     if (!broken) outcome("Whoever held it has let go: there was nothing to break.", "good");
     else if (at_once) outcome("Broken, and passed on.", "good");
@@ -464,5 +475,10 @@ $("theme").addEventListener("click", () => {
 
 theme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
 addEventListener("resize", draw);
+// A browser has few connections for one server: a page that nobody sees needs none.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) page.stream?.abort();
+  else listen();
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 listen();

@@ -22,8 +22,11 @@ pub(super) fn judge(seen: &Seen, refused: Option<&str>) -> Vec<Check> {
         }),
         Some(file) => {
             checks.push(existing(&node, file, refused));
-            checks.push(access(&node, file));
-            checks.extend(content(&node, file));
+            // What is somebody else's is none of ours to mend.
+            if is_ours(file, refused) {
+                checks.push(access(&node, file));
+                checks.extend(content(&node, file));
+            }
         }
     }
     checks.extend([wake_ups(seen, &node), boot(seen, &node)]);
@@ -69,13 +72,16 @@ fn space(seen: &Seen) -> Option<Check> {
     })
 }
 
-fn existing(node: &str, file: &File, refused: Option<&str>) -> Check {
-    let ours = match &file.content {
+fn is_ours(file: &File, refused: Option<&str>) -> bool {
+    match &file.content {
         Ok(content) => content.application_id == APPLICATION_ID,
-        // What is wrong with it is said below.
+        // What is wrong with it is said for itself.
         Err(_) => refused.is_none(),
-    };
-    match (ours, file.is_writable) {
+    }
+}
+
+fn existing(node: &str, file: &File, refused: Option<&str>) -> Check {
+    match (is_ours(file, refused), file.is_writable) {
         (false, _) => Subject::File.fail(
             node,
             refused.unwrap_or("this is not a taketurns store"),
@@ -107,7 +113,6 @@ fn access(node: &str, file: &File) -> Check {
 
 fn content(node: &str, file: &File) -> Vec<Check> {
     let content = match &file.content {
-        Ok(content) if content.application_id != APPLICATION_ID => return Vec::new(),
         Ok(content) => content,
         Err(why) => return vec![Subject::Integrity.fail(node, why, DAMAGED)],
     };
