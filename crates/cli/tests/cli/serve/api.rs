@@ -1,7 +1,6 @@
 //! What programs and Prometheus ask.
 
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -111,34 +110,6 @@ fn what_was_broken_and_why_stands_in_the_log() {
     ask(&serving.at, "POST", "/api/break", &[JSON, ("Authorization", &bearer)], order);
     let log = std::fs::read_to_string(log).unwrap();
     assert_eq!(log, "taketurns: door broken for 0 (at once: true): ticket 812\n");
-}
-
-#[test]
-fn a_break_whose_asker_has_gone_stands_in_the_log_too() {
-    let server = Server::start(Flavor::Redis).expect("a server");
-    let store = Store::at(server.url());
-    let log = store.path("log");
-    let mut command = command(&store, &[]);
-    let serving = Serving::of(command.stderr(std::fs::File::create(&log).unwrap()));
-    let mut holder = store.hold(&["door"]);
-    until("it is seen", || get(&serving.at, "/api/status").json()["totals"]["held"] == 1);
-    // The server does not answer while somebody asks, and goes away.
-    server.cli(&["CLIENT", "PAUSE", "1000"]);
-    let order = r#"{"name": "door", "why": "in a hurry"}"#;
-    let mut asker = TcpStream::connect(&serving.at).unwrap();
-    let head = format!(
-        "POST /api/break HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: \
-         application/json\r\nContent-Length: {}\r\n\r\n",
-        serving.at,
-        order.len()
-    );
-    asker.write_all((head + order).as_bytes()).unwrap();
-    drop(asker);
-    until("it is logged", || {
-        let log = std::fs::read_to_string(&log).unwrap();
-        log.contains("door broken for 1 (at once: false): in a hurry")
-    });
-    assert_eq!(holder.code(), 76);
 }
 
 #[test]
