@@ -161,11 +161,21 @@ pub(crate) fn say(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "taketurns: {}", one_line(&message.to_string()));
 }
 
-/// The text with its control characters spelled out.
+/// Line and paragraph separators, and marks that turn the direction of what follows.
+const TURNS: [char; 13] = [
+    '\u{2028}', '\u{2029}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}',
+    '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
+/// The text with its control characters spelled out, and others that end a line or turn it around.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        if c.is_control() || TURNS.contains(&c) {
+            line.extend(c.escape_default())
+        } else {
+            line.push(c)
+        }
     }
     line
 }
@@ -177,6 +187,7 @@ mod tests {
     #[test]
     fn a_message_stays_on_one_line_and_leaves_the_terminal_alone() {
         assert_eq!(one_line("a\nb\x1b[31mc ü"), "a\\nb\\u{1b}[31mc ü");
+        assert_eq!(one_line("a\u{202e}b\u{2028}c"), "a\\u{202e}b\\u{2028}c");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl<'a> Lock<'a> {
         Self {
             name,
             // Of a lock that was never used the kind is not known either.
-            kind: (!view.is_blank()).then(|| kind(view.kind)),
+            kind: (!view.is_blank()).then(|| view.kind.word()),
             permits: match view.kind {
                 Kind::Semaphore { permits } => Some(permits),
                 _ => None,
@@ -205,15 +205,6 @@ impl<'a> PoolMember<'a> {
     fn new(member: &'a MemberView) -> Self {
         let MemberView { name, held, leaving, stale } = member;
         Self { name, held: *held, leaving: *leaving, stale: *stale }
-    }
-}
-
-fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex => "mutex",
-        Kind::RwLock => "rwlock",
-        Kind::Semaphore { .. } => "semaphore",
-        Kind::Pool => "pool",
     }
 }
 

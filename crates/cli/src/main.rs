@@ -22,6 +22,7 @@ mod status;
 mod store;
 mod supervise;
 mod terminal;
+mod text;
 mod top;
 mod waiting;
 mod warnings;

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
 use crate::exit::Failure;
 use crate::paint::{Ink, Paint};
+use crate::text;
 
 /// Prints text on stdout.
 pub(crate) fn text(text: impl fmt::Display) -> Result<(), Failure> {
@@ -33,7 +33,8 @@ pub(crate) fn json_line(document: &impl Serialize) -> Result<(), Failure> {
     text(serde_json::to_string(document).map_err(io::Error::from)?)
 }
 
-/// Rows under a heading, each column as wide as its widest cell.
+/// Rows under a heading, each column as wide as its widest cell. Names and labels are of strangers: what could
+/// drive the terminal, or turn text around, is left out.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
     inks: Vec<[Option<Ink>; N]>,
@@ -46,7 +47,7 @@ impl<const N: usize> Table<N> {
 
     /// Adds a row. The colours of its cells can be set in what is given back.
     pub(crate) fn row(&mut self, cells: [String; N]) -> &mut [Option<Ink>; N] {
-        self.rows.push(cells);
+        self.rows.push(cells.map(|cell| text::clean(&cell)));
         self.inks.push([None; N]);
         self.inks.last_mut().expect("just pushed")
     }
@@ -55,7 +56,7 @@ impl<const N: usize> Table<N> {
         let mut widths = [0; N];
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.width());
+                *width = (*width).max(text::width(cell));
             }
         }
         let lines = self.rows.iter().zip(&self.inks).map(|(row, inks)| {
@@ -65,7 +66,7 @@ impl<const N: usize> Table<N> {
             for (column, (cell, ink)) in row.iter().zip(inks).enumerate().take(last + 1) {
                 line.push_str(&ink.map_or_else(|| cell.clone(), |ink| paint.ink(ink, cell)));
                 if column < last {
-                    line.push_str(&" ".repeat(widths[column] - cell.width() + 2));
+                    line.push_str(&" ".repeat(widths[column] - text::width(cell) + 2));
                 }
             }
             line
@@ -147,7 +148,7 @@ mod tests {
         let mut table = Table::new(["NAME", "FOR"]);
         table.row(["über".into(), "1s".into()]);
         table.row(["順番".into(), "2s".into()]);
-        table.row(["a".into(), "".into()]);
+        table.row(["\u{202e}a\x1b".into(), "".into()]);
         assert_eq!(table.to_string(), "NAME  FOR\nüber  1s\n順番  2s\na");
     }
 

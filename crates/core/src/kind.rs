@@ -38,13 +38,24 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Its name, without its size.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutex",
+            Kind::RwLock => "rwlock",
+            Kind::Semaphore { .. } => "semaphore",
+            Kind::Pool => "pool",
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
         match self {
-            Kind::Mutex => f.write_str("mutex"),
-            Kind::RwLock => f.write_str("rwlock"),
-            Kind::Semaphore { permits } => write!(f, "semaphore of {permits}"),
-            Kind::Pool => f.write_str("pool"),
+            Kind::Semaphore { permits } => write!(f, " of {permits}"),
+            _ => Ok(()),
         }
     }
 }

@@ -64,8 +64,7 @@ impl Election {
     /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let name = self.name.clone()?;
-        let view = self.locks.shared.client.engine.view(&name, WAITERS).await;
-        match view.map_err(|error| Error::from_engine(&name, error))? {
+        match self.locks.look(&name, WAITERS).await? {
             Some(view) => Leader::of(&name, &view),
             None => Ok(None),
         }

@@ -185,9 +185,13 @@ impl Locks {
     /// [`Error::InvalidName`], [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or
     /// [`Error::Store`].
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Option<View>, Error> {
-        let name = Name::new(name.as_ref())?;
-        let view = self.shared.client.engine.view(&name, PAGE).await;
-        view.map_err(|error| Error::from_engine(&name, error))
+        self.look(&Name::new(name.as_ref())?, PAGE).await
+    }
+
+    /// One lock with so many waiters. It changes nothing, so that there is nothing to be unsure of if it
+    /// fails.
+    pub(crate) async fn look(&self, name: &Name, waiters: usize) -> Result<Option<View>, Error> {
+        self.shared.client.engine.view(name, waiters).await.map_err(Error::from_store)
     }
 
     /// Shows all locks whose name matches a pattern (`*` for any characters, `?` for one), each with

@@ -56,16 +56,6 @@ macro_rules! key {
 
 const MICROS: f64 = 1e-6;
 
-/// The word for a kind of lock.
-pub(crate) fn word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex => "mutex",
-        Kind::RwLock => "rwlock",
-        Kind::Semaphore { .. } => "semaphore",
-        Kind::Pool => "pool",
-    }
-}
-
 /// How an acquire ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {

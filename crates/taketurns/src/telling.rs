@@ -13,7 +13,7 @@ use tracing::{Span, debug, debug_span};
 use crate::clock::local_us;
 #[cfg(feature = "redis")]
 use crate::meter;
-use crate::meter::{Ended, Wait, Waited, word};
+use crate::meter::{Ended, Wait, Waited};
 
 /// One acquire: its span, and its wait that is measured. Dropped while it waits, it was cancelled.
 pub(crate) struct Telling {
@@ -38,7 +38,7 @@ impl Telling {
                 target: "taketurns",
                 "taketurns.acquire",
                 %lock,
-                kind = word(*kind),
+                kind = kind.word(),
                 outcome = Empty,
                 token = Empty,
                 waited_ms = Empty,

@@ -29,7 +29,7 @@ const TOKEN: &str = "TAKETURNS_SERVE_TOKEN";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen; port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS", default_value_t = LISTEN)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = LISTEN, value_parser = listen)]
     listen: SocketAddr,
 
     /// A file with the token in it, which only you can read
@@ -80,6 +80,11 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     };
     store::close(locks).await;
     served.map(|()| 0)
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let wanted = "it is not an IP address with a port, as 127.0.0.1:7411 or [::1]:7411";
+    text.parse().map_err(|_| wanted.to_owned())
 }
 
 /// Until somebody wants it to end. Listens from now on.

@@ -11,6 +11,7 @@ use crate::json;
 use crate::output::{self, Table, millis};
 use crate::paint::{Ink, Paint};
 use crate::store;
+use crate::text;
 use crate::watch::again;
 
 /// Show one lock: who holds it, and who waits for it in which order
@@ -65,7 +66,7 @@ async fn text(locks: &Locks, args: &Args) -> Result<String, Failure> {
 
 fn describe(name: &Name, view: &View, paint: Paint) -> String {
     let token = view.last_token.map_or("none".to_owned(), |token| token.to_string());
-    let title = paint.ink(Ink::Bold, name.as_str());
+    let title = paint.ink(Ink::Bold, &text::clean(name.as_str()));
     let mut text = match view.is_blank() {
         true => format!("{title}: unused"),
         false => format!("{title}: {}, {}, last token {token}", view.kind, json::state(view)),

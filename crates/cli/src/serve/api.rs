@@ -16,6 +16,7 @@ use super::access::{Access, Denied};
 use super::answer::{Body, Query, Trouble, document};
 use super::exposition::{self, Own};
 use super::looker::{Known, now_ms};
+use crate::exit;
 use crate::json;
 use crate::watch::order::{Filter, Sort};
 use crate::watch::{BOUNDS_MS, Totals, Turn};
@@ -89,12 +90,12 @@ impl<'a> Status<'a> {
         Self {
             store: &server.store,
             version: env!("CARGO_PKG_VERSION"),
-            up: known.trouble.is_none() && known.watch.seen_ms().is_some(),
+            up: known.is_up(),
             error: known.trouble.as_deref(),
             now_ms: now_ms(),
             seen_ms: known.watch.seen_ms(),
             took_ms: millis(known.took),
-            every_ms: millis(known.pace),
+            every_ms: millis(known.interval),
             can_break: server.access.can_break(),
             totals: known.watch.totals(),
         }
@@ -241,10 +242,10 @@ pub(super) async fn break_lock(
         match &broken {
             Ok(broken) => {
                 server.breaks.fetch_add(u64::from(*broken > 0), Ordering::Relaxed);
-                server.log(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
+                exit::say(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
             }
             Err(error) => {
-                server.log(format_args!(
+                exit::say(format_args!(
                     "{name}: a break (at once: {at_once}) failed: {error}: {why}"
                 ));
             }
@@ -264,7 +265,7 @@ pub(super) async fn metrics(State(server): State<Arc<Server>>) -> Response {
     let text = {
         let known = server.looker.known();
         let own = Own {
-            is_up: known.trouble.is_none() && known.watch.seen_ms().is_some(),
+            is_up: known.is_up(),
             took_s: known.took.as_secs_f64(),
             looks: *server.looker.looks().borrow(),
             breaks: server.breaks.load(Ordering::Relaxed),
@@ -277,10 +278,7 @@ pub(super) async fn metrics(State(server): State<Arc<Server>>) -> Response {
 /// For those who keep it running: 200 if the store answers, 503 if it does not. Says no more, since
 /// anybody may ask.
 pub(super) async fn health(State(server): State<Arc<Server>>) -> Response {
-    let is_up = {
-        let known = server.looker.known();
-        known.trouble.is_none() && known.watch.seen_ms().is_some()
-    };
+    let is_up = server.looker.known().is_up();
     let plain = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     match is_up {
         true => (StatusCode::OK, plain, "ok\n").into_response(),

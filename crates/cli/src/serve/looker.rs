@@ -28,13 +28,20 @@ pub(super) struct Known {
     pub(super) trouble: Option<String>,
     /// How long the last one took that did not fail.
     pub(super) took: Duration,
-    /// How long after it began the next one begins.
-    pub(super) pace: Duration,
+    /// From the beginning of a look to that of the next.
+    pub(super) interval: Duration,
+}
+
+impl Known {
+    /// The store answered the last look.
+    pub(super) fn is_up(&self) -> bool {
+        self.trouble.is_none() && self.watch.seen_ms().is_some()
+    }
 }
 
 impl Looker {
     pub(super) fn new(locks: Locks, pattern: String, every: Duration) -> Self {
-        let known = Known { pace: every, ..Known::default() };
+        let known = Known { interval: every, ..Known::default() };
         let pattern = Pattern::new(&pattern);
         Self { locks, pattern, every, known: Mutex::new(known), looks: watch::Sender::new(0) }
     }
@@ -43,20 +50,20 @@ impl Looker {
     pub(super) async fn run(&self) {
         let mut pace = Pace::new(self.every);
         loop {
-            let next = self.look(&mut pace).await;
-            tokio::time::sleep(next).await;
+            let rest = self.look(&mut pace).await;
+            tokio::time::sleep(rest).await;
         }
     }
 
-    /// Looks once, and says how long to wait before the next time.
+    /// Looks once, and says for how long to rest.
     async fn look(&self, pace: &mut Pace) -> Duration {
         let began = Instant::now();
         let listed = self.locks.list_with(self.pattern.as_str(), WAITERS).await;
         let took = began.elapsed();
-        let next = pace.next(took, listed.is_ok());
+        let rest = pace.rest(took, listed.is_ok());
         {
             let mut known = self.known();
-            known.pace = next;
+            known.interval = pace.interval();
             known.trouble = listed.as_ref().err().map(ToString::to_string);
             if let Ok(listed) = listed {
                 known.took = took;
@@ -64,7 +71,7 @@ impl Looker {
             }
         }
         self.looks.send_modify(|looks| *looks += 1);
-        next.saturating_sub(took)
+        rest
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

@@ -14,7 +14,6 @@ mod events;
 mod exposition;
 mod looker;
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -63,13 +62,6 @@ pub(crate) struct Server {
     looker: Looker,
     store: String,
     breaks: AtomicU64,
-}
-
-impl Server {
-    /// One line of what was done through this server.
-    fn log(&self, what: impl fmt::Display) {
-        exit::say(what);
-    }
 }
 
 impl Settings {

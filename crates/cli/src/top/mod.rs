@@ -21,7 +21,6 @@ mod schedule;
 mod screen;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::time::{Duration, Instant};
 
@@ -97,7 +96,7 @@ impl Top {
                 self.app.tell(warning, now);
             }
             self.app.interval =
-                if self.app.open.is_some() { self.one.interval } else { self.list.interval };
+                if self.app.open.is_some() { self.one.interval() } else { self.list.interval() };
             screen.draw(|frame| {
                 self.app.fit(draw::page(frame.area()));
                 draw::draw(frame, &self.app, now);

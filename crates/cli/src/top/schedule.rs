@@ -2,14 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::watch::pace::pace;
+use crate::watch::pace::Pace;
 
 /// The looks of one kind.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    every: Duration,
-    /// What is kept to at present.
-    pub(crate) interval: Duration,
+    pace: Pace,
     due: Instant,
     began: Option<Instant>,
 }
@@ -17,7 +15,12 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// The first look is due at once.
     pub(crate) fn new(every: Duration, now: Instant) -> Self {
-        Self { every, interval: every, due: now, began: None }
+        Self { pace: Pace::new(every), due: now, began: None }
+    }
+
+    /// What is kept to at present.
+    pub(crate) fn interval(&self) -> Duration {
+        self.pace.interval()
     }
 
     /// When to begin, unless a look is under way.
@@ -34,15 +37,10 @@ impl Schedule {
         begins
     }
 
-    /// The look is over. One that failed has cost the store little, so the next need not wait for long.
+    /// The look is over.
     pub(crate) fn end(&mut self, now: Instant, went_well: bool) {
         let Some(began) = self.began.take() else { return };
-        if went_well {
-            self.interval = pace(self.every, now - began);
-            self.due = began + self.interval;
-        } else {
-            self.due = now + self.every;
-        }
+        self.due = now + self.pace.rest(now - began, went_well);
     }
 
     /// Somebody wants to see it now, or as soon as what is under way is done.
@@ -65,10 +63,13 @@ mod tests {
         assert!(looks.begin(now) && !looks.begin(now), "one at a time");
         assert_eq!(looks.due(), None);
         looks.end(now + 10 * MS, true);
-        assert_eq!((looks.due(), looks.interval), (Some(now + SECOND), SECOND));
+        assert_eq!((looks.due(), looks.interval()), (Some(now + SECOND), SECOND));
         assert!(!looks.begin(now + 999 * MS) && looks.begin(now + SECOND));
         looks.end(now + SECOND + 200 * MS, true);
-        assert_eq!((looks.due(), looks.interval), (Some(now + 3 * SECOND), 2 * SECOND));
+        assert_eq!(looks.due(), Some(now + 2 * SECOND), "the first that does");
+        looks.begin(now + 2 * SECOND);
+        looks.end(now + 2 * SECOND + 200 * MS, true);
+        assert_eq!((looks.due(), looks.interval()), (Some(now + 4 * SECOND), 2 * SECOND));
     }
 
     #[test]
@@ -77,7 +78,7 @@ mod tests {
         let mut looks = Schedule::new(SECOND, now);
         looks.begin(now);
         looks.end(now + 5 * SECOND, false);
-        assert_eq!((looks.due(), looks.interval), (Some(now + 6 * SECOND), SECOND));
+        assert_eq!((looks.due(), looks.interval()), (Some(now + 6 * SECOND), SECOND));
     }
 
     #[test]

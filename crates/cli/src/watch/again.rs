@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::ask;
 use crate::exit::{self, Failure};
 
-use super::pace::pace;
+use super::pace::Pace;
 
 /// More often than this nobody can read it.
 const EVERY_MIN: Duration = Duration::from_millis(100);
@@ -19,11 +19,11 @@ pub(crate) async fn look(
     mut text: impl AsyncFnMut() -> Result<String, Failure>,
 ) -> Result<(), Failure> {
     let at_terminal = io::stdout().is_terminal();
-    let mut was_down = false;
+    let (mut pace, mut was_down) = (Pace::new(every), false);
     loop {
         let began = Instant::now();
         let looked = text().await;
-        let next = pace(every, began.elapsed());
+        let rest = pace.rest(began.elapsed(), looked.is_ok());
         let is_down = looked.as_ref().is_err_and(|failure| failure.code == exit::UNAVAILABLE);
         match looked {
             Ok(text) if at_terminal => print(&screen(&text, rows()))?,
@@ -33,7 +33,7 @@ pub(crate) async fn look(
             Err(failure) => return Err(failure),
         }
         was_down = is_down;
-        tokio::time::sleep(next.saturating_sub(began.elapsed())).await;
+        tokio::time::sleep(rest).await;
     }
 }
 

@@ -1,40 +1,41 @@
 //! How often a store is looked at. Looking costs the store time, so that is bounded: however many
-//! locks there are, at most a tenth of the time is spent on it.
+//! locks there are, a tenth of the time is spent on it, and not more.
 
 use std::time::Duration;
 
 /// One part of the time is for looking, the rest is not.
 const SHARE: u32 = 10;
 
-/// How long after a look has begun the next one begins: as often as is wanted, but not before ten times
-/// the time that it took.
-pub(crate) fn pace(every: Duration, took: Duration) -> Duration {
-    every.max(took.saturating_mul(SHARE))
-}
-
-/// The pace of one who looks for long, and is not thrown out of it by one bad look.
+/// The pace of one who looks again and again.
+#[derive(Debug)]
 pub(crate) struct Pace {
     every: Duration,
-    /// How long the one before took.
-    before: Duration,
+    /// How long the look before took.
+    before: Option<Duration>,
+    interval: Duration,
 }
 
-/// A store that does not answer is asked again soon: what it has to bear of that is little.
-const AFTER_FAILURE_MAX: Duration = Duration::from_secs(2);
-
 impl Pace {
+    /// As often as is wanted, if looks are quick.
     pub(crate) fn new(every: Duration) -> Self {
-        Self { every, before: Duration::MAX }
+        Self { every, before: None, interval: every }
     }
 
-    /// How long after a look has begun the next one begins. Of two looks in a row the quicker one counts:
-    /// the other waited for something else.
-    pub(crate) fn next(&mut self, took: Duration, answered: bool) -> Duration {
-        if !answered {
-            return self.every.max(took.min(AFTER_FAILURE_MAX));
+    /// From the beginning of a look to that of the next, as it is at present.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// For how long to rest after a look. Of two in a row the quicker one counts: one that is much slower
+    /// waited for something else, and is no reason to be blind for ten times as long. One that failed has
+    /// cost the store little.
+    pub(crate) fn rest(&mut self, took: Duration, went_well: bool) -> Duration {
+        if !went_well {
+            return self.every;
         }
-        let usual = took.min(std::mem::replace(&mut self.before, took));
-        pace(self.every, usual)
+        let usual = took.min(self.before.replace(took).unwrap_or(took));
+        self.interval = self.every.max(usual.saturating_mul(SHARE));
+        self.interval.checked_sub(took).unwrap_or(self.every)
     }
 }
 
@@ -42,23 +43,28 @@ impl Pace {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_slow_look_or_one_that_failed_does_not_blind_for_long() {
-        let (ms, mut pace) = (Duration::from_millis, Pace::new(Duration::from_millis(500)));
-        assert_eq!(pace.next(ms(300), true), ms(3_000), "the first is all there is");
-        assert_eq!(pace.next(ms(10), true), ms(500));
-        assert_eq!(pace.next(ms(5_000), true), ms(500), "an outlier");
-        assert_eq!(pace.next(ms(2_000), true), ms(20_000), "it has become slow");
-        assert_eq!(pace.next(ms(10_000), false), ms(2_000));
-        assert_eq!(pace.next(ms(1), false), ms(500));
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
     }
 
     #[test]
-    fn a_look_takes_a_tenth_of_the_time_at_most() {
-        let ms = Duration::from_millis;
-        assert_eq!(pace(ms(500), ms(3)), ms(500));
-        assert_eq!(pace(ms(500), ms(50)), ms(500));
-        assert_eq!(pace(ms(500), ms(280)), ms(2_800));
-        assert_eq!(pace(ms(500), Duration::MAX), Duration::MAX);
+    fn looks_take_a_tenth_of_the_time_at_most() {
+        let mut pace = Pace::new(ms(500));
+        assert_eq!((pace.rest(ms(3), true), pace.interval()), (ms(497), ms(500)));
+        let mut pace = Pace::new(ms(500));
+        assert_eq!((pace.rest(ms(280), true), pace.interval()), (ms(2_520), ms(2_800)));
+        assert_eq!((pace.rest(ms(300), true), pace.interval()), (ms(2_500), ms(2_800)));
+        assert_eq!((pace.rest(ms(300), true), pace.interval()), (ms(2_700), ms(3_000)));
+        assert_eq!(pace.rest(Duration::MAX, true), ms(500), "an outlier");
+        assert_eq!(pace.rest(Duration::MAX, true), Duration::ZERO, "for ever is for ever");
+    }
+
+    #[test]
+    fn one_slow_look_or_one_that_failed_does_not_blind_for_long() {
+        let mut pace = Pace::new(ms(500));
+        pace.rest(ms(10), true);
+        assert_eq!((pace.rest(ms(5_000), true), pace.interval()), (ms(500), ms(500)));
+        assert_eq!((pace.rest(ms(9_000), false), pace.interval()), (ms(500), ms(500)));
+        assert_eq!(pace.rest(ms(4_000), true), ms(36_000), "it has become slow");
     }
 }

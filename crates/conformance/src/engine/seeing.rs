@@ -29,6 +29,11 @@ pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
     let view = view.expect("it is held");
     assert_eq!((view.waiting, view.waiters.len()), (2, 1), "no more than was asked for");
     assert_eq!(view.waiters[0].client, waiter.id);
+    for (waiters_max, shown) in [(1, 1), (2, 2), (9, 2)] {
+        let listed = waiter.engine.list(&Pattern::new("l"), None, 9, waiters_max).await;
+        let (_, view) = listed.expect("the engine answers").pop().expect("it is held");
+        assert_eq!((view.waiting, view.waiters.len()), (2, shown), "a listing has as many too");
+    }
 }
 
 /// A lease that is over is not shown, and is not ended by being looked at.

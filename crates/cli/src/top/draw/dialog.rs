@@ -8,9 +8,9 @@ use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 use taketurns::HolderView;
 
 use super::super::app::Question;
-use super::super::text::{Cut, cut};
 use super::{BAD, FAINT, KEY, STRONG};
 use crate::output::{count, millis};
+use crate::text::{Cut, cut};
 
 /// Room for sentences that are easy to read.
 const WIDTH_MAX: u16 = 66;

@@ -7,9 +7,9 @@ use ratatui::text::{Line, Span};
 
 use super::super::app::{App, Trouble};
 use super::super::order;
-use super::super::text::{Cut, cut, fit, width};
 use super::{BAD, BUSY, FAINT, HALTED, STRONG, TITLE};
 use crate::output::{count, duration, millis};
+use crate::text::{Cut, cut, fit, width};
 
 const NAME: &str = " taketurns top  ";
 

@@ -13,7 +13,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::app::{App, Over};
-use super::text::{Cut, cut};
+use crate::text::{Cut, cut};
 
 /// Below this there is no room for anything.
 const SMALLEST: (u16, u16) = (40, 8);

@@ -7,9 +7,9 @@ use taketurns::{HolderView, View, WaiterView};
 
 use super::super::open::{Entry, Open};
 use super::super::row::{Row, kind};
-use super::super::text::{Cut, bars, cut, fit, width};
 use super::{BAD, BUSY, FAINT, HALTED, HEADING, STRONG};
 use crate::output::{count, millis};
+use crate::text::{Cut, bars, cut, fit, width};
 
 /// `any member`, `3/4 permits`: longer ones are cut.
 const WANTS: usize = 12;

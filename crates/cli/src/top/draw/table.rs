@@ -8,9 +8,9 @@ use taketurns::View;
 
 use super::super::app::App;
 use super::super::row::{Row, kind};
-use super::super::text::{Cut, cut, fit, width};
 use super::{BAD, BUSY, CHOSEN, FAINT, HALTED, HEADING, KEY};
 use crate::output::millis;
+use crate::text::{Cut, cut, fit, width};
 use crate::watch::order::Sort;
 
 const KIND: usize = 8;

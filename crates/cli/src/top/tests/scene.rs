@@ -164,7 +164,7 @@ impl Stage {
                 // What a wide character covers is not a blank.
                 if skip == 0 {
                     line.push_str(cell.symbol());
-                    skip = super::super::text::width(cell.symbol()).max(1);
+                    skip = crate::text::width(cell.symbol()).max(1);
                 }
                 skip -= 1;
             }

@@ -7,8 +7,8 @@ use ratatui::style::{Color, Modifier};
 use taketurns::{Ask, Label};
 
 use super::super::keys::Key;
-use super::super::text::{Cut, cut};
 use super::scene::{Stage, company, held, idle, lock};
+use crate::text::{Cut, cut};
 
 fn at_night(width: u16, height: u16) -> Stage {
     let mut stage = Stage::new(width, height);
@@ -166,7 +166,7 @@ fn whatever_a_name_or_label_holds_the_columns_stay_where_they_are() {
     let text = stage.text();
     for line in text.lines().skip(3).take(names.len()) {
         let at = line.find("mutex").expect("a kind");
-        assert_eq!(super::super::text::width(&line[..at]), 11, "{text}");
+        assert_eq!(crate::text::width(&line[..at]), 11, "{text}");
     }
     assert!(!text.contains('\u{202e}') && !text.contains('\u{2066}'), "{text:?}");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
-use super::super::text::width;
+use crate::text::width;
 
 const BACKGROUND: &str = "#16181d";
 const FOREGROUND: &str = "#d7dae0";

@@ -204,7 +204,9 @@ fn what_can_not_be_served_is_said_in_one_line() {
     let address = taken.local_addr().unwrap().to_string();
     store.run(&["serve", "--listen", &address]).failed(69, "can't be listened on");
     store.run(&["serve", "--listen", "0.0.0.0:0"]).failed(64, "give a token");
-    store.run(&["serve", "--listen", "nonsense"]).failed(64, "--listen nonsense");
+    store
+        .run(&["serve", "--listen", "nonsense"])
+        .failed(64, "--listen nonsense: it is not an IP address with a port");
     store.run(&["serve", "--closed"]).failed(64, "give a token");
     store.run(&["serve", "--token-file", "/nonexistent"]).failed(64, "it can't be read");
     let mut short = store.command(&["serve"]);

@@ -145,7 +145,7 @@ fn a_filter_and_an_order_are_kept_to() {
 }
 
 #[test]
-fn of_many_locks_the_busiest_are_shown_and_looking_is_bounded() {
+fn of_many_locks_the_busiest_are_shown() {
     let server = Server::start(Flavor::Redis).expect("a server");
     let locks = taketurns::blocking::connect(&server.url()).expect("a client");
     let held: Vec<_> =
@@ -158,9 +158,6 @@ fn of_many_locks_the_busiest_are_shown_and_looking_is_bounded() {
     browser.until_shown("#shown", "100 of 2000 shown");
     browser.until_shown("#locks tr:nth-child(1) td", "lock-1234");
     assert_eq!(browser.value("document.querySelectorAll('#locks tr').length"), 100);
-    let status = super::http::get(&serving.at, "/api/status").json();
-    let millis = |name: &str| status[name].as_u64().expect("milliseconds");
-    assert!(millis("every_ms") >= 10 * millis("took_ms"), "{status}");
 }
 
 #[test]

@@ -17,6 +17,11 @@ pub(crate) enum Cut {
     Middle,
 }
 
+/// The text without what has no width.
+pub(crate) fn clean(text: &str) -> String {
+    cells(text).into_iter().map(|(symbol, _)| symbol).collect()
+}
+
 /// How many cells it takes.
 pub(crate) fn width(text: &str) -> usize {
     cells(text).iter().map(|(_, width)| width).sum()
@@ -26,7 +31,7 @@ pub(crate) fn width(text: &str) -> usize {
 pub(crate) fn cut(text: &str, max: usize, at: Cut) -> String {
     let cells = cells(text);
     if cells.iter().map(|(_, width)| width).sum::<usize>() <= max {
-        return cells.into_iter().map(|(symbol, _)| symbol).collect();
+        return clean(text);
     }
     let Some(room) = max.checked_sub(1) else { return String::new() };
     let head = match at {
