@@ -105,8 +105,7 @@ fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
         "test" => need_tools()
-            .and_then(|()| install::missing(&install::ALL))
-            .and_then(|()| install::libraries::install())
+            .and_then(|()| install::all())
             .and_then(|()| run_all(TEST))
             .and_then(|()| examples()),
         "fix" => need_tools()

@@ -1,15 +1,22 @@
-//! Clients in other languages, as their users have them. `cargo xtask test` installs them into the
-//! target directory, each in a folder that is named after its version, and into nothing else.
+//! Clients in other languages, as their users have them, each language in an environment of its own.
+//!
+//! `cargo xtask test` installs them below the target directory and nowhere else:
+//!
+//! ```text
+//!   target/clients/python    a virtual environment: bin/python imports redis, redlock, moto, …
+//!   target/clients/node      node_modules with ioredis and redlock
+//! ```
+//!
+//! Each has a list of what is in it. An environment with another list is as good as missing.
 
-use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Error;
 use crate::built::{target_dir, target_dirs};
+use crate::{Error, into_place};
 
 /// A library of another language, of exactly one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,43 +27,94 @@ pub struct Library {
     pub version: &'static str,
 }
 
+const fn library(name: &'static str, version: &'static str) -> Library {
+    Library { name, version }
+}
+
 /// redis-py. Needs Python 3.10 or later.
-pub const REDIS_PY: Library = Library { name: "redis", version: "8.1.0" };
+pub const REDIS_PY: Library = library("redis", "8.1.0");
 
 /// ioredis. The last of those that run on the Node 18 of Debian 12.
-pub const IOREDIS: Library = Library { name: "ioredis", version: "5.11.1" };
+pub const IOREDIS: Library = library("ioredis", "5.11.1");
 
-/// redlock-py: Redlock on redis-py. The last one there is.
-pub const REDLOCK_PY: Library = Library { name: "redlock-py", version: "1.0.8" };
+/// redlock-py: Redlock on redis-py. The last one there is. Published as source alone.
+pub const REDLOCK_PY: Library = library("redlock-py", "1.0.8");
 
 /// node-redlock: Redlock on ioredis. The last one there is, for any Node since 12.
-pub const NODE_REDLOCK: Library = Library { name: "redlock", version: "5.0.0-beta.2" };
+pub const NODE_REDLOCK: Library = library("redlock", "5.0.0-beta.2");
 
-/// schemathesis: asks a server all sorts of things that its OpenAPI description says it answers, and some
-/// that it should refuse. Needs Python 3.10 or later.
-pub const SCHEMATHESIS: Library = Library { name: "schemathesis", version: "4.32.5" };
+/// schemathesis: sends a server all sorts of requests that its OpenAPI description allows, and some that the
+/// server should refuse. Needs Python 3.10 or later.
+pub const SCHEMATHESIS: Library = library("schemathesis", "4.32.5");
 
 /// A store for objects that speaks S3, to be run as a program: see [`ObjectStore`](crate::others::ObjectStore).
-pub const MOTO: Library = Library { name: "moto", version: "5.2.5" };
+pub const MOTO: Library = library("moto", "5.2.5");
 
-impl Library {
-    /// The folder to install it into.
-    pub fn place(self) -> PathBuf {
-        target_dir().join(self.folder())
-    }
+/// All libraries of one language, installed together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// The language, which names the folder.
+    pub name: &'static str,
+    /// What is in it.
+    pub libraries: &'static [Library],
+}
 
+/// The Python environment. The last four are what moto needs to be a server for objects.
+pub const PYTHON: Environment = Environment {
+    name: "python",
+    libraries: &[
+        REDIS_PY,
+        REDLOCK_PY,
+        SCHEMATHESIS,
+        MOTO,
+        library("py-partiql-parser", "0.6.3"),
+        library("PyYAML", "6.0.3"),
+        library("flask", "3.1.3"),
+        library("flask-cors", "6.0.5"),
+    ],
+};
+
+/// The Node environment.
+pub const NODE: Environment =
+    Environment { name: "node", libraries: &[IOREDIS, NODE_REDLOCK] };
+
+/// The file that says what was installed into an environment.
+const LIST: &str = "libraries.txt";
+
+impl Environment {
     /// The folder it was installed into.
     ///
     /// # Errors
     ///
-    /// [`Error::NoLibrary`] if it was not installed.
+    /// [`Error::NoEnvironment`] if it was not installed, or with other versions.
     pub fn find(self) -> Result<PathBuf, Error> {
         let mut places = target_dirs().into_iter().map(|target| target.join(self.folder()));
-        places.find(|place| place.is_dir()).ok_or(Error::NoLibrary(self))
+        places.find(|place| self.is_in(place)).ok_or(Error::NoEnvironment(self))
+    }
+
+    /// Has a command fill its folder, in place of one with other versions.
+    ///
+    /// # Errors
+    ///
+    /// A line for people, if the command can't be started or fails.
+    pub fn install(self, fill: impl Fn(&Path) -> Command) -> Result<(), String> {
+        let place = target_dir().join(self.folder());
+        if !self.is_in(&place) {
+            // It may not be there at all.
+            let _ = fs::remove_dir_all(&place);
+        }
+        into_place(&place, |folder| {
+            let _ = fs::write(folder.join(LIST), self.to_string());
+            fill(folder)
+        })
     }
 
     fn folder(self) -> String {
-        format!("clients/{}-{}", self.name, self.version)
+        format!("clients/{}", self.name)
+    }
+
+    fn is_in(self, place: &Path) -> bool {
+        fs::read_to_string(place.join(LIST)).is_ok_and(|list| list == self.to_string())
     }
 }
 
@@ -66,35 +124,50 @@ impl fmt::Display for Library {
     }
 }
 
-/// Python, about to run a script that may `import redis` and `redlock`. The arguments are in `sys.argv[1:]`, and
+/// `redis 8.1.0, redlock-py 1.0.8, …`
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let libraries: Vec<String> = self.libraries.iter().map(Library::to_string).collect();
+        f.write_str(&libraries.join(", "))
+    }
+}
+
+/// The interpreter of [`PYTHON`], about to be given its arguments.
+///
+/// # Errors
+///
+/// [`Error::NoEnvironment`] if that was not installed.
+pub fn python_program() -> Result<Command, Error> {
+    Ok(Command::new(PYTHON.find()?.join("bin/python")))
+}
+
+/// Python, about to run a script that may import what [`PYTHON`] has. The arguments are in `sys.argv[1:]`, and
 /// what it prints comes at once.
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`] if [`REDIS_PY`] or [`REDLOCK_PY`] was not installed.
+/// [`Error::NoEnvironment`] if that was not installed.
 pub fn python<A: AsRef<OsStr>>(
     script: &str,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Command, Error> {
-    let mut command = Command::new("python3");
-    command.env("PYTHONPATH", path([REDIS_PY.find()?, REDLOCK_PY.find()?])?);
+    let mut command = python_program()?;
     command.args(["-u", "-c", script]).args(args);
     Ok(command)
 }
 
-/// Node, about to run a script that may `require` `ioredis` and `redlock`. The arguments are in
+/// Node, about to run a script that may `require` what [`NODE`] has. The arguments are in
 /// `process.argv.slice(1)`.
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`] if [`IOREDIS`] or [`NODE_REDLOCK`] was not installed.
+/// [`Error::NoEnvironment`] if that was not installed.
 pub fn node<A: AsRef<OsStr>>(
     script: &str,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Command, Error> {
     let mut command = Command::new("node");
-    let modules = [IOREDIS.find()?, NODE_REDLOCK.find()?].map(|place| place.join("node_modules"));
-    command.env("NODE_PATH", path(modules)?);
+    command.env("NODE_PATH", NODE.find()?.join("node_modules"));
     command.args(["-e", script, "--"]).args(args);
     Ok(command)
 }
@@ -103,15 +176,9 @@ pub fn node<A: AsRef<OsStr>>(
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`] if it was not installed.
+/// [`Error::NoEnvironment`] if it was not installed.
 pub fn schemathesis() -> Result<Command, Error> {
-    let mut command = Command::new("python3");
-    command.env("PYTHONPATH", SCHEMATHESIS.find()?);
+    let mut command = python_program()?;
     command.args(["-c", "from schemathesis.cli import schemathesis; schemathesis()"]);
     Ok(command)
-}
-
-/// Several folders to look into, as one word.
-fn path(folders: [PathBuf; 2]) -> io::Result<OsString> {
-    env::join_paths(folders).map_err(io::Error::other)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::Flavor;
-use crate::clients::Library;
+use crate::clients::Environment;
 
 /// Why a server, or a set of them, is not as asked.
 #[derive(thiserror::Error)]
@@ -21,9 +21,9 @@ pub enum Error {
     /// The program of another server is not there.
     #[error("{0} is missing: `cargo xtask bench` installs it on Debian")]
     NotInstalled(&'static str),
-    /// A client's library was not installed.
-    #[error("{0} is missing: run `cargo xtask test` once, which installs it")]
-    NoLibrary(Library),
+    /// The libraries of a language were not installed.
+    #[error("the {} libraries are missing ({}): `cargo xtask test` installs them", .0.name, .0)]
+    NoEnvironment(Environment),
     /// There is no such module.
     #[error("{} is missing; build it: cargo build -p taketurns-module", .0.display())]
     NoModule(PathBuf),

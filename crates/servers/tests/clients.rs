@@ -4,17 +4,17 @@
 use std::process::Command;
 
 use taketurns_servers::clients::{
-    IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY, node, python,
+    Environment, IOREDIS, Library, NODE_REDLOCK, PYTHON, REDIS_PY, REDLOCK_PY, node, python,
 };
 use taketurns_servers::{Error, Flavor, Server, on_both};
 
-const PYTHON: &str = "
+const PYTHON_PING: &str = "
 import sys, redis
 client = redis.Redis.from_url(sys.argv[1])
 print(redis.__version__, client.ping(), sys.argv[2])
 ";
 
-const NODE: &str = r#"
+const NODE_PING: &str = r#"
 const [url, word] = process.argv.slice(1);
 const client = new (require("ioredis"))(url);
 client.ping().then((pong) => {
@@ -32,13 +32,13 @@ fn said(mut command: Command) -> String {
 on_both! {
     fn python_reaches_a_server(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let command = python(PYTHON, [&server.url(), "--two words"]).expect("redis-py");
+        let command = python(PYTHON_PING, [&server.url(), "--two words"]).expect("redis-py");
         assert_eq!(said(command), format!("{} True --two words\n", REDIS_PY.version));
     }
 
     fn node_reaches_a_server(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let command = node(NODE, [&server.url(), "--two words"]).expect("ioredis");
+        let command = node(NODE_PING, [&server.url(), "--two words"]).expect("ioredis");
         assert_eq!(said(command), format!("{} PONG --two words\n", IOREDIS.version));
     }
 }
@@ -62,11 +62,14 @@ console.log(JSON.parse(require("fs").readFileSync(file)).version);
 
 #[test]
 fn another_version_is_not_taken_for_the_one_that_is_wanted() {
-    let other = Library { version: "0.0.1", ..REDIS_PY };
-    let error = other.find().expect_err("nobody installs that");
-    assert!(matches!(error, Error::NoLibrary(library) if library == other));
+    const OTHER: Environment = Environment {
+        libraries: &[Library { version: "0.0.1", ..REDIS_PY }],
+        ..PYTHON
+    };
+    let error = OTHER.find().expect_err("nobody installs that");
+    assert!(matches!(error, Error::NoEnvironment(environment) if environment == OTHER));
     assert_eq!(
         error.to_string(),
-        "redis 0.0.1 is missing: run `cargo xtask test` once, which installs it"
+        "the python libraries are missing (redis 0.0.1): `cargo xtask test` installs them"
     );
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use taketurns_servers::Error;
-use taketurns_servers::clients::MOTO;
+use taketurns_servers::clients::PYTHON;
 use taketurns_servers::others::{Etcd, ObjectStore, Postgres};
 
 /// How a client of PostgreSQL begins: 23 bytes, protocol 3.0, its user.
@@ -53,7 +53,7 @@ fn a_postgres_is_ready_when_it_was_started_and_gone_when_it_is_dropped() {
 
 #[test]
 fn an_object_store_is_ready_when_it_was_started_and_gone_when_it_is_dropped() {
-    start_and_end(MOTO.find().is_ok(), ObjectStore::start, ObjectStore::url);
+    start_and_end(PYTHON.find().is_ok(), ObjectStore::start, ObjectStore::url);
 }
 
 #[test]

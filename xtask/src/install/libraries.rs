@@ -1,68 +1,61 @@
-//! Clients in other languages, for the tests that show that any client will do. They go into the
-//! target directory, so that they are cargo's to clean, and nothing of the machine's is changed.
+//! Clients in other languages, for the tests that show that any client will do: an environment per
+//! language in the target directory, so that they are cargo's to clean and nothing else of the machine
+//! changes.
 
 use std::path::Path;
 use std::process::Command;
 
-use taketurns_servers::clients::{
-    IOREDIS, Library, MOTO, NODE_REDLOCK, REDIS_PY, REDLOCK_PY, SCHEMATHESIS,
-};
-use taketurns_servers::into_place;
+use taketurns_servers::clients::{Environment, NODE, PYTHON, REDLOCK_PY};
 
-/// What installs a library into a folder.
-type Installer = fn(Library, &Path) -> Command;
+/// The command that installs an environment into a folder.
+type Installer = fn(Environment, &Path) -> Command;
 
-/// Installs those that are missing. One of another version is as good as missing.
-pub(crate) fn install() -> Result<(), String> {
-    let all: [(Library, Installer); 6] = [
-        (REDIS_PY, pip),
-        (REDLOCK_PY, pip_source),
-        (IOREDIS, npm),
-        (NODE_REDLOCK, npm),
-        (SCHEMATHESIS, pip),
-        (MOTO, pip_moto),
-    ];
-    for (library, command) in all {
-        if library.find().is_err() {
-            eprintln!("==> installing {library} into the target directory");
-            into_place(&library.place(), |folder| command(library, folder))?;
+const ALL: [(Environment, Installer); 2] = [(PYTHON, pip), (NODE, npm)];
+
+/// A line for each that is missing.
+pub(super) fn missing() -> Vec<String> {
+    let missing = ALL.iter().filter_map(|(environment, _)| environment.find().err());
+    missing.map(|error| error.to_string()).collect()
+}
+
+/// Installs those that are missing.
+pub(super) fn install() -> Result<(), String> {
+    for (environment, command) in ALL {
+        if environment.find().is_err() {
+            let name = environment.name;
+            eprintln!("==> installing into target/clients/{name}: {environment}");
+            environment.install(|folder| command(environment, folder))?;
         }
     }
     Ok(())
 }
 
-/// With nothing that runs code of a package while it is installed.
-fn pip(library: Library, folder: &Path) -> Command {
-    let mut command = Command::new("python3");
-    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
-    command.args(["--only-binary", ":all:", "--target"]).arg(folder);
-    command.arg(format!("{}=={}", library.name, library.version));
-    // It has nothing to say about root here.
+/// A virtual environment, so that pip neither sees nor mentions the machine's own packages. The machine's pip
+/// fills it: Debian has the one that would come with it in a package of its own.
+///
+/// No package runs code while it is installed, but for one that is published as source alone.
+fn pip(environment: Environment, folder: &Path) -> Command {
+    let script = r#"
+folder=$1
+shift
+python3 -m venv --without-pip "$folder"
+exec python3 -m pip --python "$folder/bin/python" install "$@"
+"#;
+    let mut command = Command::new("sh");
+    command.args(["-ec", script, "sh"]).arg(folder);
+    command.args(["--quiet", "--disable-pip-version-check", "--no-input"]);
+    command.args(["--only-binary", ":all:", "--no-binary", REDLOCK_PY.name]);
+    command.args(environment.libraries.iter().map(|it| format!("{}=={}", it.name, it.version)));
+    // pip warns against running as root, which does no harm here.
     command.env("PIP_ROOT_USER_ACTION", "ignore");
     command
 }
 
-/// For one that is published as source alone, so that its set-up has to run. What it needs beside
-/// itself is among the others.
-fn pip_source(library: Library, folder: &Path) -> Command {
-    let mut command = pip(library, folder);
-    command.args(["--no-deps", "--no-binary", library.name]);
-    command
-}
-
-/// With what it needs to be a server for objects, and nothing for the many others that it can be.
-fn pip_moto(library: Library, folder: &Path) -> Command {
-    let mut command = pip(library, folder);
-    command.args(["py-partiql-parser==0.6.3", "PyYAML==6.0.3"]);
-    command.args(["flask==3.1.3", "flask-cors==6.0.5"]);
-    command
-}
-
-/// The same as [`pip`].
-fn npm(library: Library, folder: &Path) -> Command {
+/// No package runs code while it is installed.
+fn npm(environment: Environment, folder: &Path) -> Command {
     let mut command = Command::new("npm");
-    command.args(["install", "--loglevel=error", "--no-save", "--ignore-scripts", "--no-audit"]);
+    command.args(["install", "--silent", "--no-save", "--ignore-scripts", "--no-audit"]);
     command.args(["--no-fund", "--prefix"]).arg(folder);
-    command.arg(format!("{}@{}", library.name, library.version));
+    command.args(environment.libraries.iter().map(|it| format!("{}@{}", it.name, it.version)));
     command
 }

@@ -5,7 +5,7 @@
 
 mod apt;
 mod libclang;
-pub(crate) mod libraries;
+mod libraries;
 
 use std::process::{Command, Stdio};
 
@@ -124,6 +124,19 @@ pub(crate) fn missing(needs: &[Need]) -> Result<(), String> {
     }
     let missing = absent(&missing);
     if missing.is_empty() { Ok(()) } else { Err(what_to_do(&missing)) }
+}
+
+/// Makes sure that all is there that the tests need.
+pub(crate) fn all() -> Result<(), String> {
+    missing(&ALL)?;
+    libraries::install()
+}
+
+/// Installs nothing: what the tests need and is missing, a line each, is the error.
+pub(crate) fn nothing() -> Result<(), String> {
+    let mut lines: Vec<String> = absent(&ALL).into_iter().map(Need::what_to_do).collect();
+    lines.extend(libraries::missing());
+    if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
 }
 
 /// The same for what is of use, but not needed: what can't be had is told, and no more.

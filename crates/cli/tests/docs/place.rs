@@ -1,13 +1,12 @@
 //! Who reads a page: somebody with an empty home, our program on the path, what the pages take for granted,
 //! and the servers that the page talks of.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Command;
 
-use taketurns_servers::clients::{IOREDIS, Library, NODE_REDLOCK, REDIS_PY, REDLOCK_PY};
+use taketurns_servers::clients::{NODE, PYTHON};
 use taketurns_servers::others::{ObjectStore, Postgres};
 use taketurns_servers::{Flavor, Server};
 use tempfile::TempDir;
@@ -116,13 +115,14 @@ impl Place {
         let mut command = Command::new("env");
         let path = std::env::var("PATH").expect("a path");
         let bin = self.folder.path().join("bin");
+        let python = PYTHON.find().expect("installed").join("bin");
         command
             .args(["--default-signal=HUP,INT,QUIT,TERM", program])
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
-            .env("PATH", format!("{}:{path}", bin.display()))
-            .env("PYTHONPATH", libraries([REDIS_PY, REDLOCK_PY], ""))
-            .env("NODE_PATH", libraries([IOREDIS, NODE_REDLOCK], "node_modules"));
+            // Where readers have installed the libraries that they use.
+            .env("PATH", format!("{}:{}:{path}", bin.display(), python.display()))
+            .env("NODE_PATH", NODE.find().expect("installed").join("node_modules"));
         let ours = std::env::vars_os().map(|(name, _)| name);
         let ours = ours.filter(|name| {
             let name = name.to_string_lossy();
@@ -152,12 +152,6 @@ fn replaced(mut text: &str, names: &[(&str, String)]) -> String {
         };
     }
     done
-}
-
-/// Where the libraries are that readers have installed, as one word.
-fn libraries(libraries: [Library; 2], below: &str) -> OsString {
-    let folders = libraries.map(|library| library.find().expect("installed").join(below));
-    std::env::join_paths(folders).expect("no colon in it")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use taketurns_servers::clients::MOTO;
+use taketurns_servers::clients;
 use taketurns_servers::{Flavor, Reply, Server};
 
 use crate::page::Page;
@@ -20,8 +20,8 @@ const USER: &str = "app";
 fn documents(text: &str) -> Result<Vec<Value>, String> {
     let script =
         "import json, sys, yaml; json.dump(list(yaml.safe_load_all(sys.stdin)), sys.stdout)";
-    let mut python = Command::new("python3");
-    python.args(["-c", script]).env("PYTHONPATH", MOTO.find().expect("installed"));
+    let mut python = clients::python_program().expect("installed");
+    python.args(["-c", script]);
     python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut python = python.spawn().expect("Python");
     python.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("read");

@@ -2,11 +2,10 @@
 //! `If-Match` and `If-None-Match` of a PUT, which is what a fence needs of such a store.
 
 use std::net::{Ipv4Addr, TcpStream};
-use std::process::Command;
 
 use super::Daemon;
 use crate::Error;
-use crate::clients::MOTO;
+use crate::clients;
 
 const PROGRAM: &str = "python3";
 
@@ -22,14 +21,13 @@ impl ObjectStore {
     ///
     /// # Errors
     ///
-    /// [`Error::NoLibrary`] if [`MOTO`] was not installed.
+    /// [`Error::NoEnvironment`] if [`MOTO`](clients::MOTO) was not installed.
     pub fn start() -> Result<Self, Error> {
-        let library = MOTO.find()?;
+        let mut command = clients::python_program()?;
         let mut daemon = Daemon::prepare()?;
         let port = daemon.port();
-        let mut command = Command::new(PROGRAM);
         command.args(["-m", "moto.server", "--host", "127.0.0.1", "--port", &port.to_string()]);
-        command.env("PYTHONPATH", library).current_dir(daemon.dir());
+        command.current_dir(daemon.dir());
         daemon
             .start(PROGRAM, &command, || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())?;
         Ok(Self { daemon })
