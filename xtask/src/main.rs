@@ -12,18 +12,21 @@ mod install;
 mod planted;
 mod servers;
 mod sim;
+mod test;
 mod torture;
 
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test       format, lints, docs, every test and every example; changes nothing in the tree, but
-             on Debian installs what is missing of redis-server, valkey-server, libclang-dev,
-             python3-pip, nodejs, npm, chromium, tmux, postgresql and curl, and puts six libraries
-             into the target directory
+  test [--quick] [--no-install]
+             format, lints, docs, every test and every example; changes nothing in the tree. On Debian it
+             installs what is missing of redis-server, valkey-server, libclang-dev, python3-pip, nodejs,
+             npm, chromium, tmux, postgresql and curl, and puts libraries of Python and Node into the
+             target directory, each with a line before it does; with --no-install it says what is
+             missing. --quick runs what needs none of these, and installs nothing
   fix        formats, and applies what clippy can mend by itself
   servers [--valkey] [--module]
              starts a server, a Sentinel set, a Cluster and the nodes of a quorum, and says where
@@ -50,39 +53,11 @@ usage: cargo xtask COMMAND
 struct Task {
     name: &'static str,
     args: &'static [&'static str],
-    env: &'static [(&'static str, &'static str)],
 }
 
 const fn task(name: &'static str, args: &'static [&'static str]) -> Task {
-    Task { name, args, env: &[] }
+    Task { name, args }
 }
-
-const TEST: &[Task] = &[
-    task("format", &["fmt", "--all", "--check"]),
-    task(
-        "lints",
-        &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--quiet",
-            "--",
-            "-D",
-            "warnings",
-        ],
-    ),
-    task(
-        "without the default features",
-        &["check", "--package", "taketurns", "--no-default-features", "--quiet"],
-    ),
-    Task {
-        name: "docs",
-        args: &["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"],
-        env: &[("RUSTDOCFLAGS", "-D warnings")],
-    },
-    task("tests", &["test", "--workspace", "--all-features"]),
-];
 
 const FIX: &[Task] = &[
     task(
@@ -104,11 +79,8 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let command = std::env::args().nth(1).unwrap_or_default();
     let done = match command.as_str() {
-        "test" => need_tools()
-            .and_then(|()| install::all())
-            .and_then(|()| run_all(TEST))
-            .and_then(|()| examples()),
-        "fix" => need_tools()
+        "test" => test::run(std::env::args().skip(2)),
+        "fix" => test::need_tools()
             .and_then(|()| install::missing(&[install::Need::Libclang]))
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
@@ -124,7 +96,10 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => {
-            eprintln!("==> cargo xtask {command}: done in {} s", started.elapsed().as_secs());
+            // The tests close with a line of their own.
+            if command != "test" {
+                eprintln!("==> cargo xtask {command}: done in {} s", started.elapsed().as_secs());
+            }
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -134,37 +109,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the tasks need beside cargo itself, and how to get it.
-const NEEDED: &[(&str, &[&str], &str)] = &[
-    ("rustfmt", &["cargo", "fmt", "--version"], "rustup component add rustfmt"),
-    ("clippy", &["cargo", "clippy", "--version"], "rustup component add clippy"),
-    ("a C compiler", &["cc", "--version"], "apt-get install gcc, or your system's equivalent"),
-];
-
-fn need_tools() -> Result<(), String> {
-    for (name, command, install) in NEEDED {
-        let there = Command::new(command[0])
-            .args(&command[1..])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-        if !there {
-            return Err(format!("{name} is missing: {install}"));
-        }
-    }
-    Ok(())
-}
-
 fn run_all(tasks: &[Task]) -> Result<(), String> {
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
-        let mut command = cargo(task.args);
-        command.envs(task.env.iter().copied());
-        if std::env::var_os(THREADS).is_none() {
-            command.env(THREADS, test_threads().to_string());
-        }
-        let status = command.status();
+        let status = cargo(task.args).status();
         let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
         if !status.success() {
             return Err(format!(
@@ -174,36 +122,6 @@ fn run_all(tasks: &[Task]) -> Result<(), String> {
             ));
         }
     }
-    Ok(())
-}
-
-/// How many tests run at a time, as the tests themselves read it.
-const THREADS: &str = "RUST_TEST_THREADS";
-
-/// More than there are cores: most tests wait most of the time, for servers and for leases. With three at a
-/// time on two cores, two thirds of the processors' time were left.
-fn test_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    2 * cores + 1
-}
-
-/// Every example of the library, run as a reader would.
-fn examples() -> Result<(), String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/taketurns/examples");
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .map_err(|error| format!("{folder}: {error}"))?
-        .filter_map(|entry| entry.ok()?.path().file_stem()?.to_str().map(str::to_owned))
-        .collect();
-    names.sort();
-    for name in &names {
-        eprintln!("==> example {name}");
-        let status =
-            cargo(&["run", "--quiet", "--package", "taketurns", "--example", name]).status();
-        if !status.is_ok_and(|status| status.success()) {
-            return Err(format!("==> example {name} failed"));
-        }
-    }
-    eprintln!("==> {} examples ran", names.len());
     Ok(())
 }
 

@@ -33,6 +33,9 @@ use std::time::Duration;
 use taketurns::engine::{Engine, EngineFuture, Wakes};
 use taketurns::{ClientId, Locks};
 
+/// A wait for an event that takes longer than this hangs. It says nothing about how fast anything should be.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How the suite opens a store and lets time pass in it.
 pub trait Fixture: Send + Sync + 'static {
     /// Opens the store for one more client. Its clock is the one that [`Fixture::pass`] moves.
@@ -45,7 +48,7 @@ pub trait Fixture: Send + Sync + 'static {
     fn can_skip_hours(&self) -> bool;
 
     /// Connects one more client, with a clock that runs by itself, to a store that all clients of
-    /// this fixture share. A waiter lease of 600 ms keeps the tests short.
+    /// this fixture share.
     fn connect(&self) -> EngineFuture<'_, Locks>;
 }
 

@@ -1,7 +1,6 @@
 //! One client of an engine under test, with the requests as short words.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use taketurns::engine::{
     Acquire, Answer, Engine, Grant, Owner, Place, Reply, Request, WakeEvent, Wakes, Woken,
@@ -9,10 +8,7 @@ use taketurns::engine::{
 use taketurns::{Ask, ClientId, Label, Name, View};
 use tokio::sync::mpsc;
 
-use crate::Fixture;
-
-/// Long enough for the slowest machine, and only waited for in full by a test that fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::{Fixture, PATIENCE};
 
 /// No machine is so slow that one of these ends in a test.
 pub(crate) const LEASE_MS: u64 = 30_000;

@@ -75,8 +75,7 @@ pub const PYTHON: Environment = Environment {
 };
 
 /// The Node environment.
-pub const NODE: Environment =
-    Environment { name: "node", libraries: &[IOREDIS, NODE_REDLOCK] };
+pub const NODE: Environment = Environment { name: "node", libraries: &[IOREDIS, NODE_REDLOCK] };
 
 /// The file that says what was installed into an environment.
 const LIST: &str = "libraries.txt";

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::Error;
 
 /// How long a condition may take to come true.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(10);

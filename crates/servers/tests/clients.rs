@@ -62,10 +62,8 @@ console.log(JSON.parse(require("fs").readFileSync(file)).version);
 
 #[test]
 fn another_version_is_not_taken_for_the_one_that_is_wanted() {
-    const OTHER: Environment = Environment {
-        libraries: &[Library { version: "0.0.1", ..REDIS_PY }],
-        ..PYTHON
-    };
+    const OTHER: Environment =
+        Environment { libraries: &[Library { version: "0.0.1", ..REDIS_PY }], ..PYTHON };
     let error = OTHER.find().expect_err("nobody installs that");
     assert!(matches!(error, Error::NoEnvironment(environment) if environment == OTHER));
     assert_eq!(

@@ -6,21 +6,24 @@ use std::time::{Duration, Instant};
 
 use taketurns::{ErrorKind, Handle, LossCause};
 
-use super::{has_waiters, is_left_alone, soon, token_of};
+use super::{has_waiters, is_left_alone, is_renewed, soon, token_of};
 use crate::Fixture;
 
-/// Short enough to wait for a few of them, and long enough for a busy machine to renew in time.
-const SHORT: Duration = Duration::from_secs(1);
+/// Renewed every second, so that a test can wait for it, with two seconds to spare for a busy machine.
+const LEASE: Duration = Duration::from_secs(3);
 
-/// For several leases, without being asked.
+/// Shorter than the work that is done under it.
+const BRIEF_HOLD: Duration = Duration::from_millis(250);
+
+/// Without being asked, and with the same token.
 pub async fn a_guard_renews_itself(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
+    let guard = locks.mutex("l").acquire().lease(LEASE).await.expect("free");
     let token = token_of(&locks, &guard);
-    for _ in 0..6 {
-        tokio::time::sleep(SHORT / 2).await;
+    for _ in 0..3 {
+        is_renewed(&locks, "l").await;
         assert_eq!(token_of(&locks, &guard), token);
-        assert!(guard.left() > Duration::ZERO && guard.left() <= guard.span());
+        assert!(guard.left() <= guard.span());
     }
     guard.release().await.expect("it was held to the end");
 }
@@ -84,7 +87,7 @@ pub async fn a_broken_lock_is_lost_and_its_holder_is_told(fixture: &dyn Fixture)
 /// A plain break lets nobody in while the old holder may still believe.
 pub async fn a_revoked_guard_is_lost_before_the_next_one_holds(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
-    let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
+    let guard = locks.mutex("l").acquire().lease(LEASE).await.expect("free");
     let waits = {
         let other = other.clone();
         tokio::spawn(async move { other.mutex("l").acquire().await })
@@ -105,9 +108,10 @@ pub async fn a_revoked_guard_is_lost_before_the_next_one_holds(fixture: &dyn Fix
 /// A holder that hangs can't keep the lock for ever.
 pub async fn max_hold_ends_renewal(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let guard = locks.mutex("l").acquire().lease(SHORT).max_hold(SHORT * 3).await.expect("free");
-    tokio::time::sleep(SHORT * 2).await;
-    assert!(guard.is_held(), "it is renewed until then");
+    let guard =
+        locks.mutex("l").acquire().lease(LEASE).max_hold(LEASE * 3 / 2).await.expect("free");
+    // It is renewed until then.
+    is_renewed(&locks, "l").await;
     assert_eq!(soon("it ends", guard.lost()).await, LossCause::MaxHold);
     is_left_alone(&locks, "l").await;
 }
@@ -116,7 +120,7 @@ pub async fn max_hold_ends_renewal(fixture: &dyn Fixture) {
 pub async fn a_lock_held_for_its_max_hold_is_released(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let long = Duration::from_secs(60);
-    let guard = locks.mutex("l").acquire().lease(long).max_hold(SHORT / 4).await.expect("free");
+    let guard = locks.mutex("l").acquire().lease(long).max_hold(BRIEF_HOLD).await.expect("free");
     assert_eq!(soon("it ends", guard.lost()).await, LossCause::MaxHold);
     is_left_alone(&locks, "l").await;
 }
@@ -147,13 +151,13 @@ pub async fn work_under_a_lost_lock_is_stopped(fixture: &dyn Fixture) {
 /// If it ends by itself after the lock was lost, its result counts for nothing.
 pub async fn work_that_outlasts_its_lock_was_not_done_under_it(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let acquire = || locks.mutex("l").acquire().max_hold(SHORT / 4);
-    let result = acquire().run(async |_token| std::thread::sleep(SHORT)).await;
+    let acquire = || locks.mutex("l").acquire().max_hold(BRIEF_HOLD);
+    let result = acquire().run(async |_token| std::thread::sleep(BRIEF_HOLD * 2)).await;
     assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
     is_left_alone(&locks, "l").await;
     let blocking = taketurns::blocking::Locks::from(locks.clone());
-    let acquire = blocking.mutex("l").acquire().max_hold(SHORT / 4);
-    let result = acquire.run(|_guard| std::thread::sleep(SHORT));
+    let acquire = blocking.mutex("l").acquire().max_hold(BRIEF_HOLD);
+    let result = acquire.run(|_guard| std::thread::sleep(BRIEF_HOLD * 2));
     assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
@@ -168,13 +172,13 @@ pub async fn work_under_a_lock_gives_its_result_and_releases(fixture: &dyn Fixtu
 /// A held lock goes to another process as text, and is renewed there.
 pub async fn a_handle_travels_to_another_client(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
-    let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
+    let guard = locks.mutex("l").acquire().lease(LEASE).await.expect("free");
     let token = guard.token();
     let text = guard.into_handle().await.expect("held").expose();
     drop(locks);
     let adopted = other.adopt(Handle::parse(&text).expect("its own form")).await.expect("held");
     assert_eq!(adopted.token(), token);
-    tokio::time::sleep(SHORT * 2).await;
+    is_renewed(&other, "l").await;
     assert!(adopted.is_held());
     adopted.release().await.expect("held");
 }
@@ -198,7 +202,7 @@ pub async fn a_handle_made_after_a_hand_over_has_a_full_lease(fixture: &dyn Fixt
 /// Token and lease go with it as text; another lease may be asked for.
 pub async fn a_handle_keeps_its_token_and_its_lease(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let lease = SHORT * 10;
+    let lease = LEASE * 10;
     let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
     let token = guard.token();
     let text = guard.into_handle().await.expect("held").expose();
@@ -223,16 +227,23 @@ pub async fn a_released_handle_is_worth_nothing(fixture: &dyn Fixture) {
 
 /// Renewal does not depend on the user's runtime.
 pub async fn a_blocked_runtime_keeps_its_locks(fixture: &dyn Fixture) {
-    let locks = fixture.connect().await;
+    let (locks, other) = (fixture.connect().await, fixture.connect().await);
+    let (held, is_held) = tokio::sync::oneshot::channel();
+    let (seen, is_seen) = std::sync::mpsc::channel();
     let blocked = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let guard = locks.mutex("l").acquire().lease(SHORT).await.expect("free");
-            std::thread::sleep(SHORT * 2);
-            assert!(guard.is_held(), "two leases later it is still held");
+            let guard = locks.mutex("l").acquire().lease(LEASE).await.expect("free");
+            held.send(()).expect("the test listens");
+            // Blocks the runtime.
+            is_seen.recv().expect("it was renewed");
             guard.release().await.expect("held");
         });
     });
+    is_held.await.expect("it is free");
+    is_renewed(&other, "l").await;
+    is_renewed(&other, "l").await;
+    seen.send(()).expect("it waits for that");
     tokio::task::spawn_blocking(|| blocked.join()).await.expect("no panic").expect("no panic");
 }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use taketurns::{Error, Guard, Locks, Token};
 
+use crate::PATIENCE;
+
 pub use holding::*;
 pub use leaving::*;
 pub use sharing::*;
@@ -80,13 +82,10 @@ macro_rules! mutex_tests {
     };
 }
 
-/// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future.into_future()).await {
         Ok(output) => output,
-        Err(_) => panic!("this took too long: {what}"),
+        Err(_) => panic!("this hangs: {what}"),
     }
 }
 
@@ -110,6 +109,23 @@ async fn is_left_alone(locks: &Locks, lock: &str) {
                 }
                 _ => return,
             }
+        }
+    })
+    .await;
+}
+
+/// Waits until the lease of the lock's holder has been extended.
+async fn is_renewed(locks: &Locks, lock: &str) {
+    soon("the lock is renewed", async {
+        let mut least_ms = u64::MAX;
+        loop {
+            let view = locks.inspect(lock).await.expect("the store answers").expect("it is held");
+            let left_ms = view.holders.first().expect("it is held").left_ms;
+            if left_ms > least_ms {
+                return;
+            }
+            least_ms = left_ms;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;

@@ -50,7 +50,8 @@ pub async fn a_semaphore_never_gives_more_than_it_has(fixture: &dyn Fixture) {
         takers.push(tokio::spawn(async move {
             let take = 1 + taker % 2;
             for _ in 0..5 {
-                let guard = locks.semaphore("s", 4).acquire().permits(take).await.expect("a turn");
+                let acquire = locks.semaphore("s", 4).acquire().permits(take);
+                let guard = soon("everyone has its turns", acquire).await.expect("a turn");
                 assert!(out.fetch_add(take, Ordering::SeqCst) + take <= 4);
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 out.fetch_sub(take, Ordering::SeqCst);
@@ -59,7 +60,7 @@ pub async fn a_semaphore_never_gives_more_than_it_has(fixture: &dyn Fixture) {
         }));
     }
     for taker in takers {
-        soon("everyone has its turns", taker).await.expect("no panic");
+        taker.await.expect("no panic");
     }
 }
 
@@ -82,7 +83,8 @@ pub async fn a_pool_of_three_serves_ten_takers(fixture: &dyn Fixture) {
         let (pool, busy) = (pool.clone(), busy.clone());
         takers.push(tokio::spawn(async move {
             for _ in 0..5 {
-                let guard = pool.any().await.expect("a turn");
+                let guard = soon("takers of any are not held up", pool.any()).await;
+                let guard = guard.expect("a turn");
                 let member = guard.member().expect("a pool gives a member").clone();
                 assert!(busy.lock().expect("no panic").insert(member.clone()), "two on {member}");
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -92,7 +94,7 @@ pub async fn a_pool_of_three_serves_ten_takers(fixture: &dyn Fixture) {
         }));
     }
     for taker in takers {
-        soon("takers of any are not held up", taker).await.expect("no panic");
+        taker.await.expect("no panic");
     }
     assert!(!waits_for_a.is_finished(), "a is held all the while");
     named.release().await.expect("held");
@@ -109,7 +111,8 @@ pub async fn all_of_several_locks_without_deadlock(fixture: &dyn Fixture) {
         tasks.push(tokio::spawn(async move {
             let names = if task % 2 == 0 { ["a", "b", "a"] } else { ["b", "a", "b"] };
             for _ in 0..10 {
-                let guard = locks.all(names).acquire().await.expect("both");
+                let guard = soon("nobody deadlocks", locks.all(names).acquire()).await;
+                let guard = guard.expect("both");
                 assert!(guard.is_held());
                 let guards = guard.into_guards();
                 assert_eq!(guards.len(), 2, "duplicates are taken once");
@@ -121,7 +124,7 @@ pub async fn all_of_several_locks_without_deadlock(fixture: &dyn Fixture) {
         }));
     }
     for task in tasks {
-        soon("nobody deadlocks", task).await.expect("no panic");
+        task.await.expect("no panic");
     }
 }
 
@@ -175,7 +178,7 @@ pub async fn all_say_why_they_are_wanted(fixture: &dyn Fixture) {
 pub async fn all_is_not_had_if_one_was_lost_meanwhile(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = other.mutex("b").acquire().await.expect("free");
-    let max_hold = Duration::from_millis(250);
+    let max_hold = Duration::from_secs(2);
     let waits =
         tokio::spawn(async move { locks.all(["a", "b"]).acquire().max_hold(max_hold).await });
     // It is asked for once a is held.
@@ -212,7 +215,8 @@ pub async fn counting_under_the_lock_counts_right(fixture: &dyn Fixture) {
             let (locks, count) = (locks.clone(), count.clone());
             tasks.push(tokio::spawn(async move {
                 for _ in 0..10 {
-                    let guard = locks.mutex("l").acquire().await.expect("a turn");
+                    let guard = soon("everyone has its turns", locks.mutex("l").acquire()).await;
+                    let guard = guard.expect("a turn");
                     let read = count.load(Ordering::Relaxed);
                     tokio::task::yield_now().await;
                     count.store(read + 1, Ordering::Relaxed);
@@ -222,7 +226,7 @@ pub async fn counting_under_the_lock_counts_right(fixture: &dyn Fixture) {
         }
     }
     for task in tasks {
-        soon("everyone has its turns", task).await.expect("no panic");
+        task.await.expect("no panic");
     }
     assert_eq!(count.load(Ordering::Relaxed), 200);
 }

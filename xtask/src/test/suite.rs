@@ -1,0 +1,160 @@
+//! Runs test programs side by side, and reads what they say.
+//!
+//! Most tests wait most of the time, for servers and for leases, so more of them run than there are cores.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A test program.
+#[derive(Clone, Debug)]
+pub(super) struct Suite {
+    /// The package, and for an integration test its name.
+    pub(super) name: String,
+    pub(super) program: PathBuf,
+    /// Where cargo would run it.
+    pub(super) folder: PathBuf,
+    /// Tests with one of these in their name are left out.
+    pub(super) skip: &'static [&'static str],
+}
+
+/// How a suite ended.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) name: String,
+    /// How to run it alone.
+    pub(super) alone: String,
+    pub(super) ok: bool,
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) took: Duration,
+    said: String,
+}
+
+/// The suites that take longest begin first; the others fill the gaps.
+const LONGEST: [&str; 6] = [
+    "taketurns/all",
+    "taketurns-module/all",
+    "taketurns-cli/all",
+    "taketurns/leaks",
+    "taketurns",
+    "taketurns-servers/all",
+];
+
+/// Suites at a time.
+const SIDE_BY_SIDE: usize = 4;
+
+/// How many tests of a suite run at a time, as libtest reads it.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Runs all, and says of each how it went.
+pub(super) fn run(mut suites: Vec<Suite>) -> Vec<Outcome> {
+    let rank = |suite: &Suite| LONGEST.iter().position(|name| *name == suite.name);
+    // The longest first, and at the end of the queue.
+    suites.sort_by_key(|suite| std::cmp::Reverse(rank(suite).unwrap_or(LONGEST.len())));
+    eprintln!("==> {} test suites", suites.len());
+    let (queue, outcomes) = (Mutex::new(suites), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().expect("nobody panics with it").pop();
+                    let Some(suite) = next else { return };
+                    let outcome = suite.run();
+                    outcomes.lock().expect("nobody panics with it").push(outcome);
+                }
+            });
+        }
+    });
+    outcomes.into_inner().expect("nobody panicked with it")
+}
+
+impl Suite {
+    fn run(&self) -> Outcome {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        if std::env::var_os(THREADS).is_none() {
+            command.env(THREADS, test_threads().to_string());
+        }
+        command.args(self.skip.iter().flat_map(|name| ["--skip", name]));
+        outcome(&self.name, &self.program.display().to_string(), command)
+    }
+}
+
+fn test_threads() -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    2 * cores + 1
+}
+
+/// Runs a command that prints what libtest does.
+pub(super) fn outcome(name: &str, alone: &str, mut command: Command) -> Outcome {
+    let started = Instant::now();
+    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output();
+    let (ok, said) = match output {
+        Ok(output) => {
+            let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+            said += &String::from_utf8_lossy(&output.stderr);
+            (output.status.success(), said)
+        }
+        Err(error) => {
+            (false, format!("{} can't be started: {error}", command.get_program().display()))
+        }
+    };
+    let (passed, failed) = counts(&said);
+    let took = started.elapsed();
+    let word = if ok { "ok" } else { "FAILED" };
+    eprintln!("{word:>6} {name}: {passed} passed, {failed} failed, {} s", took.as_secs());
+    Outcome { name: name.to_owned(), alone: alone.to_owned(), ok, passed, failed, took, said }
+}
+
+impl Outcome {
+    /// What it said of the tests that failed, or all if it did not get that far.
+    pub(super) fn failures(&self) -> &str {
+        self.said.find("\nfailures:\n").map_or(&self.said, |at| &self.said[at..])
+    }
+}
+
+/// How many tests passed and failed, by the lines that sum up.
+fn counts(said: &str) -> (usize, usize) {
+    let sums = said.lines().filter_map(|line| line.strip_prefix("test result: "));
+    sums.fold((0, 0), |(passed, failed), line| {
+        (passed + number_before(line, " passed"), failed + number_before(line, " failed"))
+    })
+}
+
+fn number_before(line: &str, word: &str) -> usize {
+    let number = line.split(word).next().and_then(|start| start.split_whitespace().last());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_by_what_libtest_sums_up() {
+        let said = "test a ... ok\n\ntest result: ok. 12 passed; 0 failed; 0 ignored; 0 measured\n\
+                    test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\n";
+        assert_eq!(counts(said), (15, 2));
+        assert_eq!(counts("it can't be started"), (0, 0));
+    }
+
+    fn sh(script: &str) -> Outcome {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        outcome("a", "sh", command)
+    }
+
+    #[test]
+    fn what_failed_is_shown_and_what_passed_is_not() {
+        let failed = sh("echo 'test b ... ok'; echo; echo failures:; echo why; exit 101");
+        assert!(!failed.ok);
+        assert_eq!(failed.failures(), "\nfailures:\nwhy\n");
+        let died = sh("echo 'test b ...'; kill -9 $$");
+        assert!(!died.ok);
+        assert_eq!(died.failures(), "test b ...\n");
+        assert!(sh("true").ok);
+    }
+}
