@@ -28,7 +28,7 @@ const fn group(args: &'static [&'static str], filter: &'static str) -> Group {
 const PARSERS: [Group; 5] = [
     group(&["--package", "taketurns-core", "--test", "fuzz"], ""),
     group(&["--package", "taketurns", "--lib"], "fuzz"),
-    group(&["--package", "taketurns", "--test", "fuzz"], ""),
+    group(&["--package", "taketurns", "--test", "all"], "fuzz::"),
     group(&["--package", "taketurns-cli", "--bin", "taketurns"], "fuzz"),
     group(&["--package", "taketurns-module", "--lib"], "fuzz"),
 ];

@@ -2,9 +2,9 @@
 //! with just the rights that SECURITY.md names. A server without the module would be refused, so none of
 //! it is done by scripts.
 
-#[path = "../../taketurns/tests/support/redis_acl.rs"]
+#[path = "../../taketurns/tests/all/support/redis_acl.rs"]
 mod redis_acl;
-#[path = "../../taketurns/tests/support/redis_fixture.rs"]
+#[path = "../../taketurns/tests/all/support/redis_fixture.rs"]
 mod redis_fixture;
 
 use std::sync::LazyLock;

@@ -47,7 +47,7 @@ const NUMBERS: [&[u8]; 12] = [
 const BYTES_MAX: usize = 4_096;
 
 /// Everything that is drawn, from one seed: SplitMix64.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Dice(u64);
 
 impl Dice {
@@ -65,8 +65,13 @@ impl Dice {
     }
 
     /// A number below `end`; 0 if there is none.
+    pub fn roll(&mut self, end: u64) -> u64 {
+        self.any() % end.max(1)
+    }
+
+    /// The same for an index.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.any() % end.max(1) as u64) as usize
+        self.roll(end as u64) as usize
     }
 
     /// True so many times of a hundred.
@@ -77,6 +82,11 @@ impl Dice {
     /// One of these.
     pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
+    }
+
+    /// A copy of one of these.
+    pub fn one_of<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
     }
 
     /// Up to so many random bytes.

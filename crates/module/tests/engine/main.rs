@@ -3,7 +3,7 @@
 
 mod fleet;
 mod lost;
-#[path = "../../../taketurns/tests/support/patience.rs"]
+#[path = "../../../taketurns/tests/all/support/patience.rs"]
 mod patience;
 mod replicas;
 mod rights;

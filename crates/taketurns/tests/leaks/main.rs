@@ -6,6 +6,9 @@
 //! uses, and after all of them, they are idle: then their tables are empty (`counted.rs`), and as many tasks run
 //! and about as many bytes are allocated the second time as the first. Then they end, and nothing at all is left.
 //!
+//! It is a program of its own because it counts what its process has: bytes by a global allocator, threads,
+//! descriptors.
+//!
 //! By default there are some hundred uses of each store. For all that was promised:
 //! `LEAKS_ACQUIRES=100000 cargo test --release -p taketurns --test leaks -- --nocapture --test-threads 1`
 
@@ -25,9 +28,10 @@ use counted::{Counted, Counts};
 use process::{descriptors, threads};
 use stores::Store;
 use taketurns::{Connect, Locks};
+use taketurns_servers::fuzz::Dice;
 use taketurns_servers::{PATIENCE, eventually};
 use tokio::runtime::{Builder, Runtime};
-use uses::{Dice, MEMBERS, POOL, User};
+use uses::{MEMBERS, POOL, User};
 
 /// How many uses of each store.
 fn acquires() -> u64 {
@@ -108,7 +112,7 @@ impl Party {
                 locks: self.clients[client].clone(),
                 other: self.clients[(client + 1) % CLIENTS].clone(),
                 mutexes_only: self.mutexes_only,
-                dice: Dice(seed + number),
+                dice: Dice::new(seed + number),
                 doing: "nothing",
             };
             let left = left.clone();

@@ -5,23 +5,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use taketurns::{Acquire, Error, ErrorKind, Guard, Handle, Locks, Name, Trying, View};
+use taketurns_servers::fuzz::Dice;
 use tokio::time::{sleep, timeout};
 
-/// A number below `below`, a different one each time, the same ones in every run.
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn roll(&mut self, below: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-
-    /// From before anything is sent until after it is granted.
-    fn moment(&mut self) -> Duration {
-        let at_most_us = 1 << self.roll(13);
-        Duration::from_micros(self.roll(at_most_us))
-    }
+/// From before anything is sent until after it is granted.
+fn moment(dice: &mut Dice) -> Duration {
+    let at_most_us = 1 << dice.roll(13);
+    Duration::from_micros(dice.roll(at_most_us))
 }
 
 /// Whatever is left behind is still there when a test gives up: it has to be taken back.
@@ -57,14 +47,14 @@ impl User {
         match self.dice.roll(10) {
             0 => self.dropped_after_some_polls().await,
             1 | 2 => {
-                let moment = self.dice.moment();
+                let moment = moment(&mut self.dice);
                 match timeout(moment, self.waiting().into_future()).await {
                     Ok(outcome) => self.end(outcome.map(Some)).await,
                     Err(_) => false,
                 }
             }
             3 | 4 => {
-                let within = self.dice.moment();
+                let within = moment(&mut self.dice);
                 let outcome = self.waiting().within(within).await;
                 self.end(outcome.map(Some)).await
             }
@@ -155,7 +145,7 @@ impl User {
             }
             match self.dice.roll(2) {
                 0 => tokio::task::yield_now().await,
-                _ => sleep(self.dice.moment()).await,
+                _ => sleep(moment(&mut self.dice)).await,
             }
         }
         false
@@ -164,7 +154,7 @@ impl User {
     /// Work that is dropped in the middle, or done.
     async fn under_run(&mut self) -> Had {
         self.doing = "work under a lock";
-        let (name, work, moment) = (self.name(), self.dice.moment(), self.dice.moment());
+        let (name, work, moment) = (self.name(), moment(&mut self.dice), moment(&mut self.dice));
         let acquire = self.locks.mutex(name).acquire().lease(LEASE);
         let work = acquire.run(|_token| sleep(work));
         match timeout(moment, work).await {
@@ -178,7 +168,7 @@ impl User {
         self.doing = "an acquire of all";
         let names = [self.name(), self.name(), self.name()];
         let all = self.locks.all(names);
-        let (acquire, moment) = (all.acquire().lease(LEASE), self.dice.moment());
+        let (acquire, moment) = (all.acquire().lease(LEASE), moment(&mut self.dice));
         let outcome = match self.dice.roll(3) {
             0 => match timeout(moment, acquire.into_future()).await {
                 Ok(outcome) => outcome,
@@ -215,12 +205,12 @@ impl User {
             1 => drop(guard.release()),
             2 => released(guard).await,
             3 => {
-                sleep(self.dice.moment()).await;
+                sleep(moment(&mut self.dice)).await;
                 released(guard).await;
             }
             // The guard is dropped with it, unless it was made a handle already.
             4 => {
-                let moment = self.dice.moment();
+                let moment = moment(&mut self.dice);
                 if let Ok(handle) = timeout(moment, guard.into_handle()).await
                     && let Some(handle) = expected(handle)
                 {
@@ -232,11 +222,11 @@ impl User {
             7 => {
                 expected(self.break_it(&guard).await);
                 // It is told, or was too quick.
-                drop(timeout(self.dice.moment(), guard.lost()).await);
+                drop(timeout(moment(&mut self.dice), guard.lost()).await);
                 drop(guard);
             }
             _ => {
-                let moment = self.dice.moment();
+                let moment = moment(&mut self.dice);
                 drop(timeout(moment, self.break_it(&guard)).await);
                 released(guard).await;
             }
@@ -262,7 +252,7 @@ impl User {
         let copy = Handle::parse(&handle.expose()).expect("its own words");
         self.doing = "an adoption";
         let adopted = match self.dice.roll(2) {
-            0 => timeout(self.dice.moment(), self.other.adopt(handle)).await.ok(),
+            0 => timeout(moment(&mut self.dice), self.other.adopt(handle)).await.ok(),
             _ => Some(self.other.adopt(handle).await),
         };
         match adopted.and_then(expected) {

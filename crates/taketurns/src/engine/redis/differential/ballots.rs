@@ -4,24 +4,23 @@
 use taketurns_core::{
     Ballot, Grant, Now, Owner, Reply, Request, Step, WakeEvent, WriteBack, limits,
 };
-
-use super::life::Dice;
+use taketurns_servers::fuzz::Dice;
 
 /// What was said of votes and tickets, the latest last.
 pub(super) struct Ballots {
     /// How many acquires in a hundred have a ballot.
-    percent: u64,
+    percent: usize,
     votes: Vec<(Owner, u64)>,
     tickets: Vec<u64>,
 }
 
 impl Ballots {
-    pub(super) fn new(percent: u64) -> Self {
+    pub(super) fn new(percent: usize) -> Self {
         Self { percent, votes: Vec::new(), tickets: Vec::new() }
     }
 
     /// How many acquires in a hundred are of new owners: with ballots those that ask again matter more.
-    pub(super) fn newcomers(&self) -> u64 {
+    pub(super) fn newcomers(&self) -> usize {
         70 - self.percent / 3
     }
 
@@ -50,7 +49,7 @@ impl Ballots {
     }
 
     pub(super) fn ballot(&self, dice: &mut Dice, now: Now, owner: Owner) -> Option<Ballot> {
-        if !dice.chance(self.percent) {
+        if !dice.percent(self.percent) {
             return None;
         }
         let near = now.wall_us + dice.roll(4_000) - 2_000;
@@ -72,14 +71,14 @@ impl Ballots {
             190..220 => Some(near),
             _ => None,
         };
-        let yields = dice.chance(70).then(|| self.number(dice, owner));
+        let yields = dice.percent(70).then(|| self.number(dice, owner));
         Some(Ballot { hint, ticket, yields })
     }
 
     /// Of a grant with a vote mostly the right number. The token that ends all tokens is sent with a
     /// wrong one only: a lock that took it has none left to give out.
     pub(super) fn write_back(&self, dice: &mut Dice, last: u64, owner: Owner) -> Option<WriteBack> {
-        if !dice.chance(self.percent) {
+        if !dice.percent(self.percent) {
             return None;
         }
         let number = self.number(dice, owner);

@@ -5,6 +5,7 @@ use taketurns_core::{
     Acquire, Ask, ClientId, Kind, Label, Lock, Member, Now, Owner, Reply, Request, Step, Token,
     limits,
 };
+use taketurns_servers::fuzz::Dice;
 
 use super::ballots::Ballots;
 use super::sight::{ALL, Sight};
@@ -14,27 +15,6 @@ use super::{Binding, CHANNEL, Tried};
 /// clock is the real one, does not think that everything has expired.
 const BEGIN_US: u64 = limits::TOKEN_CLOCK_MAX - 60_000_000;
 const MAX_LEASE_MS: u64 = 4_000;
-
-/// Splitmix64: small, and good enough to choose by.
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    }
-
-    pub(super) fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.roll(all.len() as u64) as usize].clone()
-    }
-
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
-        self.roll(100) < percent
-    }
-}
 
 pub(super) struct Life {
     dice: Dice,
@@ -59,7 +39,7 @@ pub(super) struct Life {
 
 impl Life {
     pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut dice = Dice::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
         let is_calm = seed / 6 % 2 == 1;
         let (kind, percent) = match seed % 6 {
@@ -96,7 +76,7 @@ impl Life {
     /// Time passes, something is asked. The state is only wanted now and then, and takes long.
     pub(super) fn step(&mut self, look: bool) -> Tried {
         self.pass();
-        if !self.is_calm && self.dice.chance(1) && self.crowd == 0 {
+        if !self.is_calm && self.dice.percent(1) && self.crowd == 0 {
             self.restart();
         }
         let now = self.now();
@@ -125,9 +105,9 @@ impl Life {
         let before = self.binding.run.clone();
         self.runs += 1;
         self.binding.run = format!("{:040x}", self.runs);
-        self.binding.known = if self.dice.chance(60) { before } else { String::new() };
+        self.binding.known = if self.dice.percent(60) { before } else { String::new() };
         let until_ms = self.now_us / 1_000 + self.dice.roll(MAX_LEASE_MS);
-        self.binding.until_ms = if self.dice.chance(50) { until_ms } else { 0 };
+        self.binding.until_ms = if self.dice.percent(50) { until_ms } else { 0 };
     }
 
     /// This request, some time after the last one.
@@ -237,11 +217,11 @@ impl Life {
 
     /// Now and then somebody makes a pool of something else.
     fn is_pool(&mut self) -> bool {
-        self.kind == Kind::Pool || self.dice.chance(2)
+        self.kind == Kind::Pool || self.dice.percent(2)
     }
 
     fn acquire(&mut self, now: Now, crowd: bool) -> Request {
-        let is_new = crowd || self.dice.chance(self.ballots.newcomers());
+        let is_new = crowd || self.dice.percent(self.ballots.newcomers());
         let owner = if is_new { self.new_owner() } else { self.owner() };
         let (who, why) = self.dice.one_of(&[("", ""), ("web1:7 x", ""), ("ü", "two words")]);
         Request::Acquire(Acquire {
@@ -270,13 +250,13 @@ impl Life {
 
     fn ask(&mut self) -> Ask {
         let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
-        let kind = if self.dice.chance(3) { self.dice.one_of(&kinds) } else { self.kind };
+        let kind = if self.dice.percent(3) { self.dice.one_of(&kinds) } else { self.kind };
         let size = match self.stored.as_ref().map(|(lock, _)| lock.kind()) {
             Some(Kind::Semaphore { permits }) => permits,
             _ => 4,
         };
         match kind {
-            Kind::Mutex if self.dice.chance(20) => {
+            Kind::Mutex if self.dice.percent(20) => {
                 Ask::Turns { tokens: self.mostly(&[1, 2, 8], &[0, 10_000, 10_001]) }
             }
             Kind::Mutex => Ask::Mutex,
@@ -284,7 +264,7 @@ impl Life {
             Kind::Semaphore { .. } => {
                 Ask::Permits { take: self.mostly(&[1, 1, 2, 3], &[0, 5]), of: size }
             }
-            Kind::Pool if self.dice.chance(50) => Ask::Any,
+            Kind::Pool if self.dice.percent(50) => Ask::Any,
             Kind::Pool => Ask::Member(self.member()),
         }
     }
@@ -295,7 +275,7 @@ impl Life {
             0 => None,
             _ => newest.map(|token| Token::from_raw(token.raw().saturating_sub(self.dice.roll(2)))),
         };
-        Request::Break { token, at_once: self.dice.chance(40) }
+        Request::Break { token, at_once: self.dice.percent(40) }
     }
 
     fn bury(&mut self, now: Now) -> u64 {
@@ -308,7 +288,7 @@ impl Life {
     }
 
     fn mostly<T: Clone>(&mut self, usual: &[T], odd: &[T]) -> T {
-        if self.dice.chance(4) { self.dice.one_of(odd) } else { self.dice.one_of(usual) }
+        if self.dice.percent(4) { self.dice.one_of(odd) } else { self.dice.one_of(usual) }
     }
 
     fn owner(&mut self) -> Owner {

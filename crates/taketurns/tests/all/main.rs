@@ -1,0 +1,35 @@
+//! The integration tests of this crate: one program, which is compiled and linked once. Each module tests
+//! one subject; `support` has what they share.
+//!
+//! Tests of all modules run side by side in one process. So no test here may set or count what belongs to
+//! the process: environment variables, the working directory, signals, global recorders, open files,
+//! threads. A test that has to runs itself again as a child process (`metrics/elsewhere.rs`); `tests/leaks`,
+//! all of which counts what its process has, is a program of its own.
+
+mod conformance;
+mod conformance_quorum;
+mod conformance_redis;
+mod conformance_redis_acl;
+mod conformance_redis_tls;
+mod conformance_redlock;
+mod conformance_wires;
+mod doctor;
+#[cfg(all(feature = "file", feature = "redis"))]
+mod election;
+mod faults;
+mod file;
+mod fuzz;
+mod long;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod quorum;
+mod redis_attack;
+mod redis_costs;
+mod redis_errors;
+mod redis_faults;
+mod redis_rights;
+mod redis_tls;
+mod redlock;
+mod support;
+mod turns;
+mod wires;

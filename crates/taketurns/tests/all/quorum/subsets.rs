@@ -1,0 +1,107 @@
+//! Every set of nodes held by somebody else, who knows nothing of the quorum.
+
+use std::time::Duration;
+
+use taketurns::{ErrorKind, Handle, Locks};
+use taketurns_servers::PATIENCE;
+
+use super::nodes::{LONG_LEASE, Nodes, nothing_is_left, seen};
+use crate::support::patience::block_on;
+
+/// In vain it is waited for that long.
+const IN_VAIN: Duration = Duration::from_millis(500);
+
+/// What somebody holds on one node.
+struct Foreign<'a> {
+    node: &'a Locks,
+    handle: Handle,
+}
+
+impl Foreign<'_> {
+    /// It is held as it was, and nobody else holds or waits.
+    async fn is_untouched(&self, lock: &str) {
+        let view = seen("only the foreigner", self.node, lock, |view| view.waiting == 0).await;
+        let [holder] = &view.holders[..] else { panic!("{lock}: {view:?}") };
+        assert_eq!(holder.token, self.handle.token(), "{lock}");
+        assert_eq!(holder.client, self.node.client_id(), "{lock}");
+        self.node.renew(&self.handle, None).await.expect("it can be renewed");
+    }
+}
+
+/// One set: bit `n` of `held` stands for node `n`.
+async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
+    let lock = format!("held-{held:05b}");
+    let (mut foreign, mut free) = (Vec::new(), Vec::new());
+    for (number, node) in nodes.iter().enumerate() {
+        if held & (1 << number) == 0 {
+            free.push(node.clone());
+            continue;
+        }
+        let acquire = node.mutex(&lock).acquire().lease(LONG_LEASE);
+        let handle = acquire.await.expect("free").into_handle().await.expect("held");
+        foreign.push(Foreign { node, handle });
+    }
+    let can_be_had = free.len() > nodes.len() / 2;
+    let all_is_well = async || {
+        for foreign in &foreign {
+            foreign.is_untouched(&lock).await;
+        }
+        nothing_is_left(&free, &lock).await;
+    };
+
+    let tried = quorum.mutex(&lock).try_acquire().lease(LONG_LEASE).await.expect("an answer");
+    assert_eq!(tried.is_some(), can_be_had, "{lock}");
+    if let Some(guard) = tried {
+        guard.check().expect("held");
+        guard.release().await.expect("held");
+    }
+    all_is_well().await;
+
+    let within = if can_be_had { PATIENCE } else { IN_VAIN };
+    match quorum.mutex(&lock).acquire().lease(LONG_LEASE).within(within).await {
+        Ok(guard) => {
+            assert!(can_be_had, "{lock}");
+            guard.check().expect("held");
+            guard.release().await.expect("held");
+        }
+        Err(error) => {
+            assert!(!can_be_had, "{lock}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Timeout, "{lock}: {error}");
+        }
+    }
+    all_is_well().await;
+
+    for Foreign { node, handle } in foreign {
+        node.release(&handle).await.expect("still held");
+    }
+    let guard = quorum.mutex(&lock).try_acquire().lease(LONG_LEASE).await.expect("an answer");
+    guard.expect("free everywhere").release().await.expect("held");
+    nothing_is_left(nodes, &lock).await;
+}
+
+fn all_sets(count: usize) {
+    block_on(async {
+        let nodes = Nodes::start(count);
+        let (quorum, each) = (nodes.connect_for_long().await, nodes.each().await);
+        let sets: Vec<_> = (0..1 << count)
+            .map(|held| {
+                let (quorum, each) = (quorum.clone(), each.clone());
+                tokio::spawn(async move { one_set(&quorum, &each, held).await })
+            })
+            .collect();
+        assert_eq!(sets.len(), 1 << count);
+        for set in sets {
+            set.await.expect("as it should be");
+        }
+    });
+}
+
+#[test]
+fn of_four_nodes_every_set_held_by_others_leaves_the_lock_to_whoever_has_a_majority() {
+    all_sets(4);
+}
+
+#[test]
+fn of_five_nodes_every_set_held_by_others_leaves_the_lock_to_whoever_has_a_majority() {
+    all_sets(5);
+}

@@ -1,0 +1,109 @@
+//! The servers of one Redlock, and what strangers do there.
+
+use std::time::Duration;
+
+use taketurns::{Connect, Locks};
+use taketurns_core::wire::Head;
+use taketurns_servers::{Flavor, Server, eventually};
+
+use crate::support::patience::soon;
+
+/// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
+
+const WAITER_LEASE: Duration = Duration::from_millis(600);
+
+/// What a stranger's key holds.
+const STRANGERS: &str = "a stranger's";
+
+/// The nodes.
+pub(crate) struct Nodes {
+    pub(crate) servers: Vec<Server>,
+    max_lease: Duration,
+}
+
+impl Nodes {
+    pub(crate) fn start(count: usize) -> Self {
+        Self::with_max_lease(count, LONG_LEASE)
+    }
+
+    /// With leases of at most this, which is for how long a server that has forgotten is kept out.
+    pub(crate) fn with_max_lease(count: usize, max_lease: Duration) -> Self {
+        let flavors = [Flavor::Redis, Flavor::Valkey].into_iter().cycle().take(count);
+        let servers = flavors.map(|flavor| Server::start(flavor).expect("a server")).collect();
+        Self { servers, max_lease }
+    }
+
+    /// The nodes at these addresses.
+    pub(crate) fn url_of<A: AsRef<str>>(&self, addresses: impl IntoIterator<Item = A>) -> String {
+        let seconds = self.max_lease.as_secs();
+        let url = |address: A| {
+            let address = address.as_ref();
+            format!("{address}?protocol=plain&unfenced=ok&max_lease={seconds}")
+        };
+        let urls: Vec<String> = addresses.into_iter().map(url).collect();
+        format!("quorum:{}", urls.join(","))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.url_of(self.servers.iter().map(Server::url))
+    }
+
+    pub(crate) async fn connect(&self) -> Locks {
+        connect(&self.url()).await
+    }
+
+    /// A stranger takes the lock on one node.
+    pub(crate) fn takes(&self, node: usize, lock: &str) {
+        let set = self.servers[node].cli(&["SET", lock, STRANGERS, "NX", "PX", "600000"]);
+        assert!(set.is_ok(), "{lock} is free on node {node}");
+    }
+
+    pub(crate) fn gives_back(&self, node: usize, lock: &str) {
+        assert_eq!(self.servers[node].cli(&["DEL", lock]).int(), Some(1), "{lock} on node {node}");
+    }
+
+    /// What stands at the key of a lock.
+    pub(crate) fn value(&self, node: usize, lock: &str) -> Option<String> {
+        self.servers[node].cli(&["GET", lock]).text().map(str::to_owned)
+    }
+
+    /// Has a stranger the lock there?
+    pub(crate) fn is_strangers(&self, node: usize, lock: &str) -> bool {
+        self.value(node, lock).as_deref() == Some(STRANGERS)
+    }
+
+    /// On how many nodes it is ours.
+    pub(crate) fn ours(&self, lock: &str) -> usize {
+        let is_ours =
+            |node: &usize| self.value(*node, lock).is_some() && !self.is_strangers(*node, lock);
+        (0..self.servers.len()).filter(is_ours).count()
+    }
+
+    /// Nothing of ours is left there, neither at the stranger's key nor in our own.
+    #[track_caller]
+    pub(crate) fn nothing_is_left_on(&self, node: usize, lock: &str) {
+        let (server, key) = (&self.servers[node], format!("tt:{lock}"));
+        let ours = || self.value(node, lock).filter(|_| !self.is_strangers(node, lock));
+        let holders = || {
+            let stored = server.cli(&["HGET", &key, "s"]);
+            stored.bytes().map_or(0, |stored| Head::parse(stored).expect("a head").0.holders)
+        };
+        let is_clean = || ours().is_none() && holders() == 0;
+        if eventually("nothing is left", || is_clean().then_some(())).is_err() {
+            let all = server.cli(&["HGETALL", &key]);
+            panic!("node {node} has {:?} at {lock} and {all:?}", ours());
+        }
+    }
+
+    /// Nothing of ours is left on any node.
+    #[track_caller]
+    pub(crate) fn nothing_is_left(&self, lock: &str) {
+        (0..self.servers.len()).for_each(|node| self.nothing_is_left_on(node, lock));
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> Locks {
+    let connect = Connect::new(url).waiter_lease(WAITER_LEASE);
+    soon("connecting", connect.open()).await.expect("a store")
+}

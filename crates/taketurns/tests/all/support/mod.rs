@@ -1,0 +1,10 @@
+//! What several modules of these tests use. `crates/module/tests` includes some of the files too, so they
+//! use nothing else from here.
+
+pub(crate) mod history;
+pub(crate) mod nemesis;
+pub(crate) mod patience;
+pub(crate) mod redis_acl;
+pub(crate) mod redis_fixture;
+pub(crate) mod shared;
+pub(crate) mod turns;

@@ -1,0 +1,46 @@
+//! How the conformance suite opens a Redis or Valkey store: by a URL, with a prefix that no other
+//! test has, since tests share a server.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use taketurns::engine::{self, Engine, EngineFuture, Wakes};
+use taketurns::{ClientId, Connect, Locks};
+use taketurns_conformance::Fixture;
+
+/// Locks under a prefix that no other test has.
+pub(crate) struct Redis {
+    url: String,
+}
+
+impl Redis {
+    /// Of the server at the URL that is made for a prefix.
+    pub(crate) fn with(url_for: impl FnOnce(&str) -> String) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("t{}:", NEXT.fetch_add(1, Ordering::Relaxed));
+        let url = url_for(&prefix);
+        let sign = if url.contains('?') { '&' } else { '?' };
+        Self { url: format!("{url}{sign}prefix={prefix}") }
+    }
+}
+
+impl Fixture for Redis {
+    fn open(&self, client: ClientId, wakes: Wakes) -> EngineFuture<'_, Box<dyn Engine>> {
+        Box::pin(async move { engine::open(&self.url, client, wakes).await.expect("a server") })
+    }
+
+    fn pass(&self, time: Duration) -> EngineFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    fn can_skip_hours(&self) -> bool {
+        false
+    }
+
+    fn connect(&self) -> EngineFuture<'_, Locks> {
+        Box::pin(async move {
+            let connect = Connect::new(&self.url).waiter_lease(Duration::from_millis(600));
+            connect.open().await.expect("a server")
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! `protocol=fairqueue`: the connection on which calls are heard, and the rights that all of it needs.
+
+use std::time::Instant;
+
+use taketurns_servers::{Connection, Flavor, Replicated, on_both};
+
+use super::rights::rights;
+use super::*;
+
+/// In the database of the test.
+fn opens(server: &Server, db: &str) -> Connection {
+    let mut connection = server.connect().expect("a server");
+    assert!(connection.command(&["SELECT", db]).expect("an answer").is_ok());
+    connection
+}
+
+/// Who is first in line.
+fn first(stranger: &mut Connection, lock: &str) -> Option<String> {
+    let line = format!("lock-queue:{lock}");
+    let head = stranger.command(&["LINDEX", &line, "0"]).expect("an answer");
+    head.text().map(str::to_owned)
+}
+
+/// Calls whoever is first, until that is heard.
+fn is_heard(stranger: &mut Connection, lock: &str) {
+    let head = eventually("it waits", || first(stranger, lock)).expect("a place");
+    let calls = format!("lock-notify:{head}");
+    stranger.command(&["RPUSH", &calls, "x"]).expect("an answer");
+    eventually("a call is heard", || {
+        (stranger.command(&["LLEN", &calls]).expect("an answer").int() == Some(0)).then_some(())
+    })
+    .expect("an ear");
+    assert_eq!(first(stranger, lock), Some(head), "it has not just given up");
+}
+
+async fn opens_ours(url: &str) -> Locks {
+    let url = format!("{url}?protocol=fairqueue&unfenced=ok");
+    soon("connecting", taketurns::connect(&url)).await.expect("a server")
+}
+
+fn waits_for_it(ours: &Locks, lock: &'static str) -> tokio::task::JoinHandle<Guard> {
+    let ours = ours.clone();
+    tokio::spawn(async move { acquires(&ours, lock).await })
+}
+
+on_both! {
+    fn calls_are_heard_also_after_the_connection_was_lost(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        block_on(async {
+            let ours = opens_ours(&format!("{}/3", server.url())).await;
+            let mut stranger = opens(&server, "3");
+            stranger.command(&["SET", "lock:orders", "a stranger"]).expect("an answer");
+            let waiting = waits_for_it(&ours, "orders");
+            is_heard(&mut stranger, "orders");
+            server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+            let mut stranger = opens(&server, "3");
+            is_heard(&mut stranger, "orders");
+            stranger.command(&["DEL", "lock:orders"]).expect("an answer");
+            drop(soon("its turn", waiting).await.expect("no panic"));
+        });
+    }
+
+    fn after_a_fail_over_calls_are_heard_on_the_new_master(flavor: Flavor) {
+        let set = Replicated::start(flavor).expect("a set");
+        block_on(async {
+            let ours = opens_ours(&set.url()).await;
+            let old = set.master().expect("a master");
+            let mut stranger = opens(old, "0");
+            stranger.command(&["SET", "lock:orders", "a stranger"]).expect("an answer");
+            let waiting = waits_for_it(&ours, "orders");
+            is_heard(&mut stranger, "orders");
+            old.kill();
+            let new = set.failed_over(old).expect("a fail-over");
+            is_heard(&mut opens(new, "0"), "orders");
+            waiting.abort();
+        });
+    }
+
+    fn whoever_comes_to_wait_is_listened_for_at_once(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        block_on(async {
+            let ours = opens_ours(&server.url()).await;
+            let listened = || server.command_stats().get("blpop").map_or(0, |stats| stats.calls);
+            let (began, before) = (Instant::now(), listened());
+            let locks = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+            let mut waiting = Vec::new();
+            for lock in locks {
+                server.cli(&["SET", &format!("lock:{lock}"), "a stranger"]);
+                waiting.push(waits_for_it(&ours, lock));
+                waits(&server, lock, 1);
+                eventually("it listens anew", || {
+                    let told = server.cli(&["KEYS", "tt:wake:*"]);
+                    told.array()?.is_empty().then_some(())
+                })
+                .expect("an ear");
+            }
+            let calls = listened() - before;
+            // It would begin anew by itself every other second.
+            let by_itself = began.elapsed().as_secs() / 2 + 2;
+            assert!(calls > by_itself, "{calls} times, {by_itself} of them by itself");
+            waiting.iter().for_each(tokio::task::JoinHandle::abort);
+            eventually("the connection ends", || {
+                let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]);
+                (!clients.text()?.contains("cmd=blpop")).then_some(())
+            })
+            .expect("nobody waits");
+        });
+    }
+
+    fn what_is_done_about_strangers_needs_no_more_rights(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let words = rights(include_str!("../../../../../docs/wires/fairqueue.md"));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert!(server.cli(&words).is_ok(), "{words:?}");
+        block_on(async {
+            let ours = opens_ours(&format!("redis://taketurns:secret@127.0.0.1:{}", server.port())).await;
+            let mut stranger = opens(&server, "0");
+            stranger.command(&["SET", "lock:orders/1", "first"]).expect("an answer");
+            stranger.command(&["RPUSH", "lock-queue:orders/1", "dead"]).expect("an answer");
+            let waiting = waits_for_it(&ours, "orders/1");
+            waits(&server, "orders/1", 1);
+            stranger.command(&["DEL", "lock:orders/1"]).expect("an answer");
+            let guard = soon("its turn", waiting).await.expect("no panic");
+            stranger.command(&["SET", "lock:orders/1", "second"]).expect("an answer");
+            let waiting = waits_for_it(&ours, "orders/1");
+            is_heard(&mut stranger, "orders/1");
+            assert!(ours.inspect("orders/1").await.expect("a server").is_some());
+            assert_eq!(ours.break_lock("orders/1").at_once().await.expect("a server"), 1);
+            soon("its turn", waiting).await.expect("no panic").release().await.expect("held");
+            assert!(guard.release().await.is_err(), "it was lost");
+            let denied = server.cli(&["ACL", "LOG"]);
+            assert_eq!(denied.array().map(<[_]>::len), Some(0), "{denied}");
+        });
+    }
+}

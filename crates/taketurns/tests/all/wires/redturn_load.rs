@@ -1,0 +1,77 @@
+//! Two fleets in one list: programs that follow redturn's document to the letter, and ours.
+
+use std::sync::Arc;
+
+use taketurns_servers::foreign::{Config, Foreign, Kind};
+use taketurns_servers::turns::{Turn, Turns, check};
+use taketurns_servers::{Flavor, on_both};
+use tokio::time::Instant;
+
+use super::*;
+use crate::support::turns::turn;
+
+const SECONDS: u32 = 6;
+/// Of each fleet, in `Config::new`.
+const CLIENTS: usize = 4;
+const LOCKS: [&str; 2] = ["orders", "a-b"];
+
+fn theirs(server: &Server) -> Config {
+    Config {
+        locks: LOCKS.map(str::to_owned).to_vec(),
+        clients: CLIENTS,
+        seconds: f64::from(SECONDS),
+        ..Config::new("theirs", [server.url()])
+    }
+}
+
+fn ours() -> impl Iterator<Item = String> {
+    (0..CLIENTS).map(|number| format!("ours-{number}"))
+}
+
+/// Our fleet takes turns for a while.
+fn take_turns(server: &Server, lease: Duration, hold: Duration) -> Vec<Turn> {
+    let noted = Arc::new(Turns::default());
+    block_on(async {
+        let mut tasks = Vec::new();
+        for who in ours() {
+            let (client, noted) = (speaks(server, "redturn").await, noted.clone());
+            tasks.push(tokio::spawn(async move {
+                let end = Instant::now() + Duration::from_secs(SECONDS.into());
+                for lock in LOCKS.into_iter().cycle().take_while(|_| Instant::now() < end) {
+                    let acquire = client.mutex(lock).acquire().lease(lease);
+                    let guard = soon("an acquire", acquire).await.expect("the lock");
+                    turn(guard, &who, hold, &noted).await.expect("nobody took it away");
+                }
+            }));
+        }
+        for task in tasks {
+            soon("the end", task).await.expect("no panic");
+        }
+    });
+    noted.all()
+}
+
+on_both! {
+    fn strangers_who_time_ours_do_not_end_a_turn_that_is_longer_than_its_lease(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let foreign = Foreign::start(Kind::Redturn, &theirs(&server)).expect("a program");
+        let lease = Duration::from_millis(1_500);
+        let mut turns = take_turns(&server, lease, lease * 2);
+        turns.extend(foreign.turns().expect("each was told"));
+        check(&turns);
+        assert_eq!(foreign_keys(&server), [""; 0], "nobody stands in line any more");
+    }
+
+    fn ours_go_on_when_all_strangers_are_killed(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let config = Config { ttl_ms: 2_000, seconds: 600.0, ..theirs(&server) };
+        let foreign = Foreign::start(Kind::Redturn, &config).expect("a program");
+        taketurns_servers::eventually("they take turns", || {
+            (foreign.so_far().expect("turns").len() > 20).then_some(())
+        }).expect("turns");
+        drop(foreign);
+        let turns = take_turns(&server, LEASE, Duration::from_millis(3));
+        check(&turns);
+        assert_eq!(foreign_keys(&server), [""; 0], "nobody stands in line any more");
+    }
+}
