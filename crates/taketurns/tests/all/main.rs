@@ -3,7 +3,8 @@
 //!
 //! Tests of all modules run side by side in one process. So no test here may set or count what belongs to
 //! the process: environment variables, the working directory, signals, global recorders, open files,
-//! threads. `tests/leaks` counts those and is a program of its own.
+//! threads. A test that has to runs itself again as a child process (`metrics/elsewhere.rs`); `tests/leaks`,
+//! all of which counts what its process has, is a program of its own.
 
 mod conformance;
 mod conformance_quorum;
