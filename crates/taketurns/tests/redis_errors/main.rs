@@ -10,7 +10,7 @@ mod trouble;
 use std::time::{Duration, Instant};
 
 use patience::{block_on, soon};
-use taketurns::{Error, ErrorKind, Locks};
+use taketurns::{Connect, Error, ErrorKind, Locks};
 use taketurns_servers::{Connection, Flavor, Server, eventually, on_both};
 
 /// How long the callers here are willing to wait.
