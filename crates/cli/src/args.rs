@@ -38,7 +38,8 @@ pub(crate) struct Cli {
     /// TAKETURNS_REDIS_USER), or where ?password_file=PATH or ?password_env=NAME at the end
     /// of the URL says. In a URL on the command line everybody on the machine could read
     /// it. ?max_lease=SECS is the longest lease (60), and for how long nothing is granted
-    /// after a restart or a fail-over. ?protocol=plain, fairqueue, redturn or zmutex speaks the
+    /// after a restart or a fail-over. ?connect_timeout=SECS and ?response_timeout=SECS are
+    /// after how long a server that does not answer is given up (2). ?protocol=plain, fairqueue, redturn or zmutex speaks the
     /// wire of other lock libraries, so that both exclude each other.
     #[arg(verbatim_doc_comment)]
     #[arg(

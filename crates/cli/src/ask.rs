@@ -7,6 +7,7 @@ use std::time::Duration;
 use taketurns::{Acquire, Guard, Locks, Member, Name, limits};
 
 use crate::exit;
+use crate::store::Patience;
 
 /// Longest `--wait` and `--max-hold`: past a year somebody mistook the unit.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -18,6 +19,8 @@ pub(crate) struct AskArgs {
     pub(crate) nonblock: bool,
 
     /// Give up after so many seconds; fractions are fine, 0 is the same as -n
+    ///
+    /// The time that a server takes to load its data, as after a reboot, is part of it.
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS")]
     #[arg(value_parser = wait, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
@@ -70,16 +73,32 @@ pub(crate) struct AskArgs {
 }
 
 impl AskArgs {
-    /// Acquires the lock. `None` if it was not to be waited for and is not free.
+    /// How the program waits for a server that is loading its data.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { within: self.limit(), verbose: self.verbose }
+    }
+
+    /// How long the program may wait at all; `None` for as long as it takes.
+    fn limit(&self) -> Option<Duration> {
+        if self.nonblock { Some(Duration::ZERO) } else { self.wait }
+    }
+
+    /// What is left of it once the program has waited for so long.
+    fn left(&self, waited: Duration) -> Option<Duration> {
+        self.limit().map(|limit| limit.saturating_sub(waited))
+    }
+
+    /// Acquires the lock, after so much of the time limit is over. `None` if it was not to be waited for
+    /// and is not free.
     pub(crate) async fn acquire(
         &self,
         locks: &Locks,
         max_hold: Option<Duration>,
+        waited: Duration,
     ) -> Result<Option<Guard>, taketurns::Error> {
-        if self.nonblock || self.wait.is_some_and(|wait| wait.is_zero()) {
-            self.try_acquire(locks, max_hold).await
-        } else {
-            self.wait_for(locks, max_hold).await.map(Some)
+        match self.left(waited) {
+            Some(Duration::ZERO) => self.try_acquire(locks, max_hold).await,
+            left => self.wait_for(locks, max_hold, left).await.map(Some),
         }
     }
 
@@ -112,6 +131,7 @@ impl AskArgs {
         &self,
         locks: &Locks,
         max_hold: Option<Duration>,
+        within: Option<Duration>,
     ) -> Result<Guard, taketurns::Error> {
         let acquire = match (self.permits, &self.member) {
             (Some(Permits { take, of }), _) => {
@@ -124,8 +144,8 @@ impl AskArgs {
             _ => locks.mutex(self.lock.as_str()).acquire(),
         };
         let acquire = self.with_options(acquire, max_hold);
-        match self.wait {
-            Some(wait) => acquire.within(wait).await,
+        match within {
+            Some(within) => acquire.within(within).await,
             None => acquire.await,
         }
     }
@@ -233,6 +253,29 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The arguments as the user types them.
+    fn typed(words: &[&str]) -> AskArgs {
+        #[derive(clap::Parser)]
+        struct CommandLine {
+            #[command(flatten)]
+            ask: AskArgs,
+        }
+        let words = ["run"].iter().chain(words).chain(&["door"]);
+        <CommandLine as clap::Parser>::try_parse_from(words).expect("a command line").ask
+    }
+
+    #[test]
+    fn what_a_loading_server_took_is_taken_off_the_time_for_the_lock() {
+        let second = Duration::from_secs(1);
+        let limited = typed(&["-w", "5"]);
+        assert_eq!(limited.patience().within, Some(5 * second));
+        assert_eq!(limited.left(Duration::ZERO), Some(5 * second));
+        assert_eq!(limited.left(2 * second), Some(3 * second));
+        assert_eq!(limited.left(6 * second), Some(Duration::ZERO));
+        assert_eq!(typed(&["-n"]).patience().within, Some(Duration::ZERO));
+        assert_eq!((typed(&[]).patience().within, typed(&[]).left(second)), (None, None));
+    }
 
     #[test]
     fn permits_are_k_of_n_with_k_at_most_n() {

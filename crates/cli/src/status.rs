@@ -48,6 +48,29 @@ pub(crate) async fn keep_informed(locks: &Locks, name: &Name, verbose: bool) {
     }
 }
 
+/// The line that says that the store is loading its data. It goes when it is dropped.
+pub(crate) struct LoadingLine {
+    line: Line,
+    /// It is still to be said where there is no terminal: once is enough for a log.
+    aloud: bool,
+}
+
+impl LoadingLine {
+    /// One that is drawn at a terminal, and elsewhere said once if `aloud`.
+    pub(crate) fn new(aloud: bool) -> Self {
+        Self { line: Line, aloud }
+    }
+
+    pub(crate) fn tell(&mut self, why: &str) {
+        let text = format!("waiting for the store: {why}");
+        if is_drawn() {
+            self.line.draw(&text);
+        } else if std::mem::take(&mut self.aloud) {
+            exit::say(text);
+        }
+    }
+}
+
 /// `waiting for backup: held by web1:4242 rsync (nightly) for 12s, you are 3rd in line`
 fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
     let Some(view) = view else { return format!("waiting for {name}") };

@@ -4,26 +4,62 @@ use std::env;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpid};
 use taketurns::{Connect, Locks};
 
 use crate::exit::{self, Failure};
+use crate::status::LoadingLine;
 
 /// How long the program waits at its end for releases that are under way. What is not done by then
 /// ends with its lease.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
+/// How the program waits for a server that is loading its data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    /// For how long; `None` for as long as it loads.
+    pub(crate) within: Option<Duration>,
+    /// Say so on stderr, even if that is no terminal.
+    pub(crate) verbose: bool,
+}
+
+/// A store that is connected.
+pub(crate) struct Opened {
+    pub(crate) locks: Locks,
+    /// How long the program waited for a server that was loading its data. Connecting itself does not
+    /// count: it takes no longer than it has to.
+    pub(crate) waited: Duration,
+}
+
 /// Connects to the store that the user named, or to the file in the user's state directory.
 pub(crate) async fn open(url: Option<&str>) -> Result<Locks, Failure> {
-    open_as(url, "taketurns", getpid()).await
+    Ok(open_as(url, "taketurns", getpid(), Patience::default()).await?.locks)
 }
 
 /// The same, for what takes a lock: others see the program and the process, beside the host.
-pub(crate) async fn open_as(url: Option<&str>, program: &str, pid: Pid) -> Result<Locks, Failure> {
+pub(crate) async fn open_as(
+    url: Option<&str>,
+    program: &str,
+    pid: Pid,
+    patience: Patience,
+) -> Result<Opened, Failure> {
     let url = named(url)?;
-    Ok(Connect::new(&url).who(who(program, pid)).open().await?)
+    let since: Arc<OnceLock<Instant>> = Arc::default();
+    let first = since.clone();
+    // A wait without a limit must not be a silent one.
+    let mut line = LoadingLine::new(patience.verbose || patience.within.is_none());
+    let mut connect = Connect::new(&url).who(who(program, pid)).on_loading(move |why| {
+        first.get_or_init(Instant::now);
+        line.tell(why);
+    });
+    if let Some(within) = patience.within {
+        connect = connect.within(within);
+    }
+    let locks = connect.open().await?;
+    Ok(Opened { locks, waited: since.get().map_or(Duration::ZERO, Instant::elapsed) })
 }
 
 /// The URL of the store that the user named, or of the file in the user's state directory.

@@ -10,7 +10,7 @@ use crate::ask::AskArgs;
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
 use crate::status;
-use crate::store;
+use crate::store::{self, Opened, Patience};
 use crate::warnings::Silence;
 
 /// Connects, and gives up on a signal.
@@ -18,15 +18,17 @@ pub(crate) async fn open(
     url: Option<&str>,
     program: &str,
     pid: Pid,
+    patience: Patience,
     signals: &mut Signals,
-) -> Result<Locks, Failure> {
+) -> Result<Opened, Failure> {
     let given_up = "gave up connecting to the store";
-    signals.unless(given_up, store::open_as(url, program, pid)).await?
+    signals.unless(given_up, store::open_as(url, program, pid, patience)).await?
 }
 
-/// Acquires the lock as the arguments say. Failing to is a failure with the code the user chose.
+/// Acquires the lock as the arguments say, in the time that the wait for the store has left. Failing to
+/// is a failure with the code the user chose.
 pub(crate) async fn acquire(
-    locks: &Locks,
+    Opened { locks, waited }: &Opened,
     ask: &AskArgs,
     max_hold: Option<Duration>,
     signals: &mut Signals,
@@ -37,7 +39,7 @@ pub(crate) async fn acquire(
     // With -n or -w, giving up says why.
     let endless = !ask.nonblock && ask.wait.is_none();
     let line = Line { locks, lock: &ask.lock, verbose: ask.verbose, endless };
-    let acquired = line.wait(ask.acquire(locks, max_hold), signals).await?;
+    let acquired = line.wait(ask.acquire(locks, max_hold, *waited), signals).await?;
     let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
     guard.ok_or_else(|| {
         let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);

@@ -45,6 +45,7 @@ mod error;
 mod flavor;
 pub mod foreign;
 pub mod fuzz;
+mod loading;
 mod module;
 pub mod others;
 mod patience;

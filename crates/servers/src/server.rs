@@ -37,6 +37,15 @@ enum Start {
     InUse,
 }
 
+/// When a start is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// The server has loaded its data and serves every command.
+    Serving,
+    /// The server answers, if only that it is loading its data.
+    Answering,
+}
+
 /// How many ports are tried before something else must be wrong.
 const ATTEMPTS: usize = 20;
 
@@ -73,7 +82,7 @@ impl Server {
             }
             let builder = builder.clone();
             let server = Self { builder, port, tls_port, process: Mutex::new(None), folder };
-            if let Start::Up(process) = server.spawn()? {
+            if let Start::Up(process) = server.spawn(Ready::Serving, &[])? {
                 *server.process() = Some(process);
                 return Ok(server);
             }
@@ -163,17 +172,23 @@ impl Server {
         process.as_mut().expect("the server runs").resume().expect("a child can be resumed");
     }
 
-    /// Starts it again at the same port with the same files, and kills it first if it runs.
+    /// Starts it again at the same port with the same files, and kills it first if it runs. Returns
+    /// when it has loaded its data and serves.
     ///
     /// # Errors
     ///
     /// [`Error::Ended`] if it does not like the files, for instance.
     pub fn restart(&self) -> Result<(), Error> {
+        self.start_again(Ready::Serving, &[])
+    }
+
+    /// Kills it if it runs, and starts it with more arguments, for this once.
+    pub(crate) fn start_again(&self, ready: Ready, more: &[&str]) -> Result<(), Error> {
         let mut process = self.process();
         drop(process.take());
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.spawn()? {
+            match self.spawn(ready, more)? {
                 Start::Up(started) => {
                     *process = Some(started);
                     return Ok(());
@@ -277,18 +292,18 @@ impl Server {
         self.dir().join("server.log")
     }
 
-    fn spawn(&self) -> Result<Start, Error> {
+    fn spawn(&self, ready: Ready, more: &[&str]) -> Result<Start, Error> {
         let program = self.builder.flavor.program();
         let mut command = Command::new(program);
         command.arg(self.dir().join("server.conf"));
         command.args(self.builder.sentinel.then_some("--sentinel"));
-        command.args(&self.builder.args).envs(self.builder.env.iter().cloned());
+        command.args(&self.builder.args).args(more).envs(self.builder.env.iter().cloned());
         let log_before = self.log().len();
         let output = File::options().create(true).append(true).open(self.log_path())?;
         let process = Process::spawn(&command, output)?;
         let deadline = Instant::now() + PATIENCE;
         while !process.has_ended() {
-            match self.answers(process.id(), log_before) {
+            match self.answers(process.id(), log_before, ready) {
                 Some(true) => {
                     let words: Vec<&str> =
                         self.builder.at_start.iter().map(String::as_str).collect();
@@ -315,19 +330,26 @@ impl Server {
         Err(Error::Ended { program, said })
     }
 
-    /// Does this process answer at our port? `Some(false)` if another one does.
-    fn answers(&self, pid: u32, log_before: usize) -> Option<bool> {
+    /// Is this process ready at our port? `Some(false)` if another one answers there.
+    fn answers(&self, pid: u32, log_before: usize, ready: Ready) -> Option<bool> {
         if self.builder.tls.as_ref().is_some_and(|tls| tls.only) {
             let log = self.log();
             return log.get(log_before..)?.contains("Ready to accept connections").then_some(true);
         }
         // Not for long: if it is somebody else who listens there, it may never answer.
         let mut connection = self.connect_with(Duration::from_secs(1)).ok()?;
-        // An error, such as LOADING or NOAUTH, is an answer too.
-        connection.command(&["PING"]).ok()?;
-        let info = connection.command(&["INFO", "server"]).ok()?;
-        let answering = stats::info(info.text().unwrap_or_default());
-        Some(answering.get("process_id").is_none_or(|id| *id == pid.to_string()))
+        // An error such as NOAUTH is an answer too.
+        let pong = connection.command(&["PING"]).ok()?;
+        let mut info = |section| {
+            let info = connection.command(&["INFO", section]).ok()?;
+            Some(stats::info(info.text().unwrap_or_default()))
+        };
+        if info("server")?.get("process_id").is_some_and(|id| *id != pid.to_string()) {
+            return Some(false);
+        }
+        let loads = matches!(&pong, Reply::Error(why) if why.starts_with("LOADING"))
+            || info("persistence")?.get("loading").is_some_and(|loading| loading != "0");
+        (ready == Ready::Answering || !loads).then_some(true)
     }
 }
 

@@ -67,12 +67,34 @@ on_both! {
         server.cli(&["SET", "a", "1"]);
         server.kill();
         server.restart().expect("a restart");
-        let value = || (server.cli(&["GET", "a"]).text() == Some("1")).then_some(());
-        eventually("the file is read", value).expect("what was written before the kill");
+        assert_eq!(server.cli(&["GET", "a"]).text(), Some("1"), "what was written before the kill");
         server.shutdown();
         assert!(server.log().contains("bye bye"), "it ended as asked: {}", server.log());
         server.restart().expect("another restart");
-        eventually("the file is read", value).expect("what was written before the end");
+        assert_eq!(server.cli(&["GET", "a"]).text(), Some("1"), "what was written before the end");
+    }
+
+    fn one_that_loads_its_data_is_had_only_if_asked_for(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        server.cli(&["SET", "a", "1"]);
+        server.restart_loading().expect("a server that loads");
+        let said = server.cli(&["GET", "a"]);
+        assert!(matches!(&said, Reply::Error(why) if why.starts_with("LOADING")), "{said:?}");
+        assert!(server.is_loading(), "for as long as the test wants");
+        server.finish_loading().expect("it serves");
+        assert_eq!(server.cli(&["GET", "a"]).text(), Some("1"));
+    }
+
+    fn one_that_starts_again_has_loaded_its_data(flavor: Flavor) {
+        // Half a second at least, and it answers meanwhile.
+        let slow = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+        let server = Server::builder(flavor).args(slow).args(["--rdbcompression", "no"]).start();
+        let server = server.expect("a server");
+        server.cli(&["SET", "a", "1"]);
+        assert!(server.cli(&["DEBUG", "POPULATE", "500", "key", "1100"]).is_ok());
+        assert!(server.cli(&["SAVE"]).is_ok());
+        server.restart().expect("a restart");
+        assert_eq!(server.cli(&["GET", "a"]).text(), Some("1"));
     }
 
     fn a_paused_one_does_nothing_until_resumed(flavor: Flavor) {

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use taketurns_core::{ClientId, Label, limits};
 use tokio::runtime::Handle as Tokio;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::client::Client;
 use crate::clock::{local_us, millis};
 use crate::driver::{Driver, Shared};
-use crate::engine::{self, Open, Wakes};
+use crate::engine::{self, EngineError, Open, Wakes, Woken};
 use crate::guards::Guards;
+use crate::loading::LoadingWait;
 use crate::meter;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, sleep};
 use crate::waits::Waits;
 use crate::{Error, Locks, random};
 
@@ -26,6 +27,8 @@ use crate::{Error, Locks, random};
 /// | `file:PATH` | the processes of a machine |
 /// | `memory:NAME` | all of this process |
 /// | `memory:` | nobody but clones of what this returns |
+///
+/// A Redis server that is loading its data, as after a reboot, is waited for: see [`Connect::within`].
 ///
 /// # Errors
 /// [`Error::InvalidUrl`], [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
@@ -58,7 +61,12 @@ pub struct Connect {
     opener: Result<Box<dyn Open>, Error>,
     who: Option<String>,
     waiter_lease: Option<Duration>,
+    within: Option<Duration>,
+    on_loading: Option<OnLoading>,
 }
+
+/// What is called while the store is loading its data.
+type OnLoading = Box<dyn FnMut(&str) + Send>;
 
 impl Connect {
     /// To a store by its URL, as in [`connect()`]. For Redis it may have options, such as
@@ -73,7 +81,7 @@ impl Connect {
     }
 
     fn with(opener: Result<Box<dyn Open>, Error>) -> Self {
-        Self { opener, who: None, waiter_lease: None }
+        Self { opener, who: None, waiter_lease: None, within: None, on_loading: None }
     }
 
     /// Who holds and waits, as people see it. Default: host, process and program.
@@ -90,7 +98,37 @@ impl Connect {
         self
     }
 
-    /// Connects, with a driver thread of its own.
+    /// How long to wait for a server that is loading its data (it answers `-LOADING`, as after a
+    /// reboot), counted from `open`; zero fails at once. Then `open` fails with [`Error::Unreachable`], or
+    /// for a quorum with [`Error::NoQuorum`].
+    ///
+    /// Default: until the server has loaded, as an acquire waits without a limit too. That is no wait
+    /// for ever: loading ends by itself, either with a server that serves or with one that is gone, and a
+    /// server that is gone (connection refused, no answer) is an error at once, whatever the limit. A quorum
+    /// waits only while the nodes that are loading are needed for a majority.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), taketurns::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use taketurns::Connect;
+    ///
+    /// let locks = Connect::new("memory:").within(Duration::from_secs(30)).open().await?;
+    /// # drop(locks); Ok(()) }) }
+    /// ```
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = Some(within);
+        self
+    }
+
+    /// Calls this with the reason, a sentence, whenever a server turns out to be loading its data and
+    /// `open` is about to wait for it. Default: a warning in the log, once.
+    pub fn on_loading(mut self, tell: impl FnMut(&str) + Send + 'static) -> Self {
+        self.on_loading = Some(Box::new(tell));
+        self
+    }
+
+    /// Connects, with a driver thread of its own. Dropping the future gives up.
     ///
     /// # Errors
     /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
@@ -108,42 +146,125 @@ impl Connect {
         self.open_with(Driver::on(Runtime::Tokio(runtime))).await
     }
 
-    async fn open_with(self, driver: Driver) -> Result<Locks, Error> {
+    async fn open_with(mut self, driver: Driver) -> Result<Locks, Error> {
         meter::describe();
-        let opener = self.opener?;
+        let mut opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
         Label::new(&who, "")?;
         if let Some(given) = self.waiter_lease {
             checked_lease(given, Duration::from_millis(limits::WAITER_LEASE_MS_MAX))?;
         }
-        let id = ClientId::of_program(random::bits64());
-        let (wakes, woken) = Wakes::channel();
+        let mut wait = LoadingWait::new(self.within, local_us());
+        let mut tell = self.on_loading.take().unwrap_or_else(warn_once);
         let runtime = driver.runtime().clone();
-        let on_driver = runtime.clone();
-        // On the driver, where an engine finds the runtime that its connections are to live on.
-        let opened = on_driver.spawn(async move {
-            let engine = opener.open(id, wakes).await.map_err(Error::from_store)?;
-            let max = engine.max_waiter_lease();
-            let default = max.min(Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT));
-            let waiter_lease_ms = match checked_lease(self.waiter_lease.unwrap_or(default), max) {
-                Ok(waiter_lease_ms) => waiter_lease_ms,
-                Err(error) => {
-                    engine.close().await;
-                    return Err(error);
-                }
+        let Opened { client, idle, woken } = loop {
+            let again = opener.again();
+            let attempt = OpenAttempt {
+                opener,
+                who: who.clone(),
+                waiter_lease: self.waiter_lease,
+                runtime: runtime.clone(),
             };
-            let (client, idle) = Client::new(engine, id, who, waiter_lease_ms, runtime);
-            let sent_us = local_us();
-            let stamp = client.engine.ping().await.map_err(Error::from_store)?;
-            client.observe(sent_us, stamp, local_us());
-            Ok((Arc::new(client), idle))
-        });
-        let (client, idle) = opened.await.ok_or(Error::Closed)??;
+            // On the driver, where an engine finds the runtime that its connections are to live on.
+            let refusal = match runtime.spawn(attempt.run()).await.ok_or(Error::Closed)? {
+                Ok(opened) => break opened,
+                Err(refusal) => refusal,
+            };
+            let Refused { error, is_loading: true } = refusal else { return Err(refusal.error) };
+            let Some(next) = again else { return Err(error) };
+            // In the caller's future and not on the driver: when it is dropped, nothing asks any more.
+            match wait.pause(local_us(), random::bits64()) {
+                Some(pause) => {
+                    tell(&loading(&error));
+                    runtime.entered(sleep(pause)).await;
+                }
+                None => return Err(given_up(error, self.within)),
+            }
+            opener = next;
+        };
+        drop(tell);
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
         driver.runtime().spawn(Guards::keep(client.clone(), stopped.clone()));
         driver.runtime().spawn(Waits::keep_alive(client.clone(), stopped));
         Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
+    }
+}
+
+/// One attempt to connect.
+struct OpenAttempt {
+    opener: Box<dyn Open>,
+    who: String,
+    waiter_lease: Option<Duration>,
+    runtime: Runtime,
+}
+
+/// A client that is connected, and what its tasks need.
+struct Opened {
+    client: Arc<Client>,
+    idle: mpsc::Receiver<()>,
+    woken: mpsc::UnboundedReceiver<Woken>,
+}
+
+/// Why an attempt failed.
+struct Refused {
+    error: Error,
+    is_loading: bool,
+}
+
+impl From<EngineError> for Refused {
+    fn from(error: EngineError) -> Self {
+        Self { is_loading: error.is_loading(), error: Error::from_store(error) }
+    }
+}
+
+impl OpenAttempt {
+    async fn run(self) -> Result<Opened, Refused> {
+        let id = ClientId::of_program(random::bits64());
+        let (wakes, woken) = Wakes::channel();
+        let engine = self.opener.open(id, wakes).await?;
+        let max = engine.max_waiter_lease();
+        let default = max.min(Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT));
+        let waiter_lease_ms = match checked_lease(self.waiter_lease.unwrap_or(default), max) {
+            Ok(waiter_lease_ms) => waiter_lease_ms,
+            Err(error) => {
+                engine.close().await;
+                return Err(Refused { error, is_loading: false });
+            }
+        };
+        let (client, idle) = Client::new(engine, id, self.who, waiter_lease_ms, self.runtime);
+        let sent_us = local_us();
+        let stamp = client.engine.ping().await?;
+        client.observe(sent_us, stamp, local_us());
+        Ok(Opened { client: Arc::new(client), idle, woken })
+    }
+}
+
+/// What is said while the store is loading.
+fn loading(error: &Error) -> String {
+    match error {
+        Error::Unreachable(why) => why.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The default of [`Connect::on_loading`].
+fn warn_once() -> OnLoading {
+    let mut is_told = false;
+    Box::new(move |why| {
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::warn!("waiting for the store: {why}");
+        }
+    })
+}
+
+/// The error when the time given by `within` is over.
+fn given_up(error: Error, within: Option<Duration>) -> Error {
+    match (error, within) {
+        (Error::Unreachable(why), Some(within)) if !within.is_zero() => {
+            Error::Unreachable(format!("{why}; waited {within:?} for it"))
+        }
+        (error, _) => error,
     }
 }
 
@@ -167,3 +288,6 @@ pub(crate) fn checked_lease(given: Duration, max: Duration) -> Result<u64, Error
     }
     Ok(lease_ms)
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,6 +159,16 @@ pub struct NodeTrouble {
     pub node: String,
     /// What is wrong, as what follows its name.
     pub why: String,
+    /// The node is loading its data, and will serve when it has. Known while connecting.
+    pub loading: bool,
+}
+
+impl NoQuorum {
+    /// Will there be a majority once the nodes that are loading their data have done so?
+    pub(crate) fn is_loading(&self) -> bool {
+        let loading = self.nodes.iter().filter(|node| node.loading).count();
+        loading > 0 && self.of.saturating_sub(self.nodes.len()) + loading >= self.needed
+    }
 }
 
 impl fmt::Display for NoQuorum {
@@ -173,7 +183,7 @@ impl fmt::Display for NoQuorum {
 
 impl fmt::Display for NodeTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, why } = self;
+        let Self { node, why, .. } = self;
         // What an engine says of a server names it already.
         let address = node.split_once("://").map_or(node.as_str(), |(_, address)| address);
         let named = why.split(' ').any(|word| word.trim_end_matches(':') == address);
@@ -242,7 +252,9 @@ impl Error {
     /// What an engine's failure means for a request about no lock in particular.
     pub(crate) fn from_store(error: EngineError) -> Self {
         match error {
-            EngineError::Unreachable(why) | EngineError::Unknown(why) => Error::Unreachable(why),
+            EngineError::Unreachable(why)
+            | EngineError::Loading(why)
+            | EngineError::Unknown(why) => Error::Unreachable(why),
             EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
             EngineError::Broken(why) => Error::Store(why),
             EngineError::Unsupported(why) => Error::Unsupported(why),
@@ -253,7 +265,7 @@ impl Error {
     /// What an engine's failure means for a request about this lock.
     pub(crate) fn from_engine(lock: &Name, error: EngineError) -> Self {
         match error {
-            EngineError::Unreachable(why) => Error::Unreachable(why),
+            EngineError::Unreachable(why) | EngineError::Loading(why) => Error::Unreachable(why),
             EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
             EngineError::Unknown(why) => Error::Indeterminate { lock: lock.clone(), why },
             EngineError::Broken(why) => Error::Store(why),
@@ -285,7 +297,18 @@ mod tests {
     use super::*;
 
     fn trouble(node: &str, why: &str) -> NodeTrouble {
-        NodeTrouble { node: node.to_owned(), why: why.to_owned() }
+        NodeTrouble { node: node.to_owned(), why: why.to_owned(), loading: false }
+    }
+
+    #[test]
+    fn a_majority_comes_by_itself_only_if_enough_nodes_are_loading() {
+        let is_loading = |loading: &[bool]| {
+            let nodes = loading.iter().map(|&loading| NodeTrouble { loading, ..trouble("a", "x") });
+            NoQuorum { needed: 2, of: 3, nodes: nodes.collect() }.is_loading()
+        };
+        assert!(is_loading(&[true, true, true]) && is_loading(&[true, true, false]));
+        assert!(is_loading(&[true, false]), "one is there, and one will be");
+        assert!(!is_loading(&[true, false, false]) && !is_loading(&[false, false]));
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod guard;
 mod guards;
 mod handle;
 mod held;
+mod loading;
 mod lock;
 mod locks;
 #[cfg(any(doc, doctest))]

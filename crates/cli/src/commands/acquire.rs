@@ -8,7 +8,7 @@ use crate::ask::AskArgs;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::signals::Signals;
-use crate::store;
+use crate::store::{self, Opened};
 use crate::waiting;
 
 /// Acquire a lock for a shell script, and print the handle to it
@@ -47,14 +47,16 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     let mut signals = Signals::listen()?;
     // Shown as the script: our own process is gone in a moment.
     let holder = getppid().unwrap_or(getpid());
-    let locks = waiting::open(store, "acquire", holder, &mut signals).await?;
-    let done = acquire(&locks, &args, &mut signals).await;
-    store::close(locks).await;
+    let patience = args.ask.patience();
+    let opened = waiting::open(store, "acquire", holder, patience, &mut signals).await?;
+    let done = acquire(&opened, &args, &mut signals).await;
+    store::close(opened.locks).await;
     done.map(|()| 0)
 }
 
-async fn acquire(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<(), Failure> {
-    let guard = waiting::acquire(locks, &args.ask, None, signals).await?;
+async fn acquire(opened: &Opened, args: &Args, signals: &mut Signals) -> Result<(), Failure> {
+    let locks = &opened.locks;
+    let guard = waiting::acquire(opened, &args.ask, None, signals).await?;
     let member = guard.member().cloned();
     let handle = guard.into_handle().await?;
     if let Err(mut failure) = print(locks, args, &handle, member).await {

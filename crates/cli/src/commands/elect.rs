@@ -14,7 +14,7 @@ use crate::ask;
 use crate::exit::{self, Failure, say};
 use crate::output::{self, duration};
 use crate::signals::Signals;
-use crate::store;
+use crate::store::{self, Patience};
 use crate::terminal::Terminal;
 use crate::waiting::{self, Line};
 
@@ -83,13 +83,13 @@ impl Args {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    let locks = match args.command.first() {
-        Some(word) => {
-            let program = Path::new(word).file_name().unwrap_or_default().to_string_lossy();
-            waiting::open(store, &program, getpid(), &mut signals).await?
-        }
-        None => waiting::open(store, "taketurns", getpid(), &mut signals).await?,
+    let program = match args.command.first() {
+        Some(word) => Path::new(word).file_name().unwrap_or_default().to_string_lossy(),
+        None => "taketurns".into(),
     };
+    let patience = Patience { within: None, verbose: args.verbose };
+    let opened = waiting::open(store, &program, getpid(), patience, &mut signals).await?;
+    let locks = opened.locks;
     let code = match () {
         () if args.leader => tell(&locks, &args).await,
         () if args.observe => observe(&locks, &args, &mut signals).await,

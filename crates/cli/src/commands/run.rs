@@ -15,7 +15,7 @@ use crate::child;
 use crate::exit::{self, Failure, say};
 use crate::job::Job;
 use crate::signals::Signals;
-use crate::store;
+use crate::store::{self, Opened};
 use crate::supervise::{Ended, Watch};
 use crate::terminal::Terminal;
 use crate::waiting;
@@ -50,15 +50,16 @@ pub(crate) struct Args {
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let program = Path::new(&args.command[0]).file_name().unwrap_or_default().to_string_lossy();
-    let locks = waiting::open(store, &program, getpid(), &mut signals).await?;
-    let code = hold_and_run(&locks, &args, &mut signals).await;
-    store::close(locks).await;
+    let patience = args.ask.patience();
+    let opened = waiting::open(store, &program, getpid(), patience, &mut signals).await?;
+    let code = hold_and_run(&opened, &args, &mut signals).await;
+    store::close(opened.locks).await;
     code
 }
 
-async fn hold_and_run(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
-    let guard = waiting::acquire(locks, &args.ask, args.max_hold, signals).await?;
-    let under = Under { locks, command: &args.command, max_hold: args.max_hold };
+async fn hold_and_run(opened: &Opened, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+    let guard = waiting::acquire(opened, &args.ask, args.max_hold, signals).await?;
+    let under = Under { locks: &opened.locks, command: &args.command, max_hold: args.max_hold };
     under.run(guard, signals).await?.code
 }
 

@@ -7,6 +7,7 @@ mod doctor;
 mod elect;
 mod generated;
 mod helper;
+mod loading;
 mod lost;
 mod order;
 mod output;

@@ -38,7 +38,8 @@ pub fn connect(url: &str) -> Result<Locks, Error> {
     open(crate::Connect::new(url))
 }
 
-/// Connects with options. See [`crate::Connect`].
+/// Connects with options. See [`crate::Connect`]; how long it waits for a server that is loading its data
+/// is [`crate::Connect::within`].
 ///
 /// # Errors
 /// As [`crate::Connect::open`].

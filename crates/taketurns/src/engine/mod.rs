@@ -52,6 +52,10 @@ pub enum EngineError {
     /// The request was not carried out, and can be sent again: the store is down or busy.
     #[error("{0}")]
     Unreachable(String),
+    /// The same, and the store will answer by itself: its server is reading its data, as after a reboot.
+    /// [`crate::Connect`] waits for that.
+    #[error("{0}")]
+    Loading(String),
     /// The same: too few nodes of a quorum are there.
     #[error("{0}")]
     NoQuorum(crate::NoQuorum),
@@ -69,6 +73,17 @@ pub enum EngineError {
     /// does not say that this is known.
     #[error("its wire has no room for a fencing token")]
     Unfenced,
+}
+
+impl EngineError {
+    /// Will the store answer by itself, once servers have read their data?
+    pub(crate) fn is_loading(&self) -> bool {
+        match self {
+            Self::Loading(_) => true,
+            Self::NoQuorum(missing) => missing.is_loading(),
+            _ => false,
+        }
+    }
 }
 
 /// The engine's time.
@@ -211,6 +226,12 @@ pub trait Open: Send + 'static {
         client: ClientId,
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>>;
+
+    /// Another opener of the same store, for a retry after [`EngineError::Loading`]. Default: `None`, so
+    /// that such an error is final.
+    fn again(&self) -> Option<Box<dyn Open>> {
+        None
+    }
 }
 
 /// Where an engine pushes what others' steps did to this client.

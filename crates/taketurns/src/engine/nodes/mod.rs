@@ -140,14 +140,17 @@ impl Nodes {
         &self,
         troubles: impl IntoIterator<Item = (usize, String)>,
     ) -> EngineError {
-        let trouble = |(node, why)| self.trouble(node, why);
-        let mut nodes: Vec<NodeTrouble> = troubles.into_iter().map(trouble).collect();
+        let trouble = |(node, why)| self.trouble(node, why, false);
+        self.no_quorum_of(troubles.into_iter().map(trouble).collect())
+    }
+
+    fn no_quorum_of(&self, mut nodes: Vec<NodeTrouble>) -> EngineError {
         nodes.sort_by(|a, b| a.node.cmp(&b.node));
         EngineError::NoQuorum(NoQuorum { needed: self.majority(), of: self.count(), nodes })
     }
 
-    fn trouble(&self, node: usize, why: String) -> NodeTrouble {
-        NodeTrouble { node: self.all[node].address.clone(), why }
+    fn trouble(&self, node: usize, why: String, loading: bool) -> NodeTrouble {
+        NodeTrouble { node: self.all[node].address.clone(), why, loading }
     }
 }
 

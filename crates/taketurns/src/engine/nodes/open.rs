@@ -87,7 +87,9 @@ impl Links {
                 Some((_, Err(error @ (EngineError::Broken(_) | EngineError::Unsupported(_))))) => {
                     mistake = Some(error);
                 }
-                Some((node, Err(error))) => troubles.push((node, error.to_string())),
+                Some((node, Err(error))) => {
+                    troubles.push(nodes.trouble(node, error.to_string(), error.is_loading()));
+                }
                 None => break,
             }
         }
@@ -95,15 +97,15 @@ impl Links {
             forget_members(&nodes, &memberships).await;
         }
         let error = match mistake {
-            None if there < nodes.majority() => Some(nodes.no_quorum(troubles.clone())),
+            None if there < nodes.majority() => Some(nodes.no_quorum_of(troubles.clone())),
             mistake => mistake,
         };
         if let Some(error) = error {
             links.close().await;
             return Err(error);
         }
-        for (node, why) in troubles {
-            tracing::warn!("a node of the quorum is missing: {}", nodes.trouble(node, why));
+        for trouble in troubles {
+            tracing::warn!("a node of the quorum is missing: {trouble}");
         }
         Ok((driver, links))
     }

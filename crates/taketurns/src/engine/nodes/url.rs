@@ -12,7 +12,7 @@ const NODES: std::ops::RangeInclusive<usize> = 3..=15;
 const SCHEMES: [&str; 4] = ["redis://", "rediss://", "memory:", "simulated:"];
 
 /// The nodes of a quorum.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Members {
     /// In the order of their addresses, which is the same for all clients.
     pub(crate) nodes: Vec<NodeUrl>,

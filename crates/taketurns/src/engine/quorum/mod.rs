@@ -48,6 +48,10 @@ impl Open for OpenQuorum {
             Majority::open(self.members, client, drive).await
         })
     }
+
+    fn again(&self) -> Option<Box<dyn Open>> {
+        Some(Box::new(Self::new(self.members.clone())))
+    }
 }
 
 impl Decides for Quorum {

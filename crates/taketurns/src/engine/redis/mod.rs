@@ -79,6 +79,10 @@ impl Open for OpenRedis {
             Ok(Box::new(engine) as Box<dyn Engine>)
         })
     }
+
+    fn again(&self) -> Option<Box<dyn Open>> {
+        Some(Box::new(Self { config: self.config.clone() }))
+    }
 }
 
 /// Locks in Redis or Valkey, as one client sees them.

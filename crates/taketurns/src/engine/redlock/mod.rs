@@ -57,6 +57,10 @@ impl Open for OpenRedlock {
             Majority::open(members, client, drive).await
         })
     }
+
+    fn again(&self) -> Option<Box<dyn Open>> {
+        Some(Box::new(Self::new(self.members.clone(), self.unfenced)))
+    }
 }
 
 /// What all tasks of one client share.

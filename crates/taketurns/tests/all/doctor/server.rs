@@ -182,12 +182,8 @@ on_both! {
     }
 
     fn a_server_that_still_loads_says_so(flavor: Flavor) {
-        // It takes minutes, and answers in between.
-        let slow = ["--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024"];
-        let server = start(Server::builder(flavor).args(slow).args(["--rdbcompression", "no"]));
-        assert!(server.cli(&["DEBUG", "POPULATE", "10000", "key", "1100"]).is_ok());
-        assert!(server.cli(&["SAVE"]).is_ok());
-        server.restart().expect("it answers");
+        let server = start(Server::builder(flavor));
+        server.restart_loading().expect("it answers");
         let report = examined(&server.url());
         is(&report, &node(&server), "loading", Level::Fail, "still loading");
         check(&report, &node(&server), "version");

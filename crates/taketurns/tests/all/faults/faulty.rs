@@ -198,7 +198,11 @@ impl FaultyEngine {
             return Err(EngineError::Unreachable("down".into()));
         }
         if faults.too_few.load(Ordering::SeqCst) {
-            let down = NodeTrouble { node: "redis://a".into(), why: "does not answer".into() };
+            let down = NodeTrouble {
+                node: "redis://a".into(),
+                why: "does not answer".into(),
+                loading: false,
+            };
             return Err(EngineError::NoQuorum(NoQuorum { needed: 2, of: 3, nodes: vec![down] }));
         }
         if faults.unable.load(Ordering::SeqCst) {

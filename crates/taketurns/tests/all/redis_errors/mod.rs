@@ -7,7 +7,7 @@ mod trouble;
 
 use std::time::{Duration, Instant};
 
-use taketurns::{Error, ErrorKind, Locks};
+use taketurns::{Connect, Error, ErrorKind, Locks};
 use taketurns_servers::{Connection, Flavor, Server, eventually, on_both};
 
 use crate::support::patience::{block_on, soon};

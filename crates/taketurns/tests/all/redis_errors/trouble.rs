@@ -8,37 +8,66 @@ fn says_of_itself(server: &Server, section: &str, field: &str, value: &str) {
     eventually(&format!("{field} is {value}"), is_so).expect("it comes to that");
 }
 
+/// Connecting fails when the server has been loading for so long.
+async fn loading(url: &str, within: Duration) -> Error {
+    let opened = Connect::new(url).within(within).open();
+    soon("connecting", opened).await.expect_err("it is loading")
+}
+
 on_both! {
     fn a_server_that_is_loading_is_waited_for(flavor: Flavor) {
-        // So that it answers while it loads, and is asked for more between two keys.
-        let args = ["--loading-process-events-interval-bytes", "1024"];
-        let server = Server::builder(flavor).args(args).start().expect("a server");
-        let value = "x".repeat(4_096);
-        // Not as text that would be compressed away.
-        assert!(server.cli(&["CONFIG", "SET", "rdbcompression", "no"]).is_ok());
-        for number in 0..100 {
-            assert!(server.cli(&["SET", &format!("k{number}"), &value]).is_ok());
-        }
+        let server = Server::start(flavor).expect("a server");
         block_on(async {
             let locks = connects(&server).await;
-            assert!(server.cli(&["SAVE"]).is_ok());
-            // A second per key, once it has been written down.
-            assert!(server.cli(&["CONFIG", "SET", "key-load-delay", "1000000"]).is_ok());
-            assert!(server.cli(&["CONFIG", "REWRITE"]).is_ok());
-            server.restart().expect("a restart");
-            says_of_itself(&server, "persistence", "loading", "1");
-            let error = refused(&server.url()).await;
+            server.restart_loading().expect("a restart");
+            let error = loading(&server.url(), Duration::ZERO).await;
             says(&error, ErrorKind::Unreachable, "is still loading its data");
+            let error = loading(&server.url(), WITHIN).await;
+            says(&error, ErrorKind::Unreachable, "is still loading its data; waited 500ms for it");
+            let url = server.url();
+            let newcomer = tokio::spawn(async move { taketurns::connect(&url).await });
             is_noticed(&locks).await;
             for error in [fails(&locks, "l").await, fails_at_once(&locks, "l").await] {
                 says(&error, ErrorKind::Unreachable, "is still loading its data");
             }
-            assert_eq!(server.info("persistence")["loading"], "1", "it loaded all the while");
-            assert!(server.cli(&["CONFIG", "SET", "key-load-delay", "0"]).is_ok());
-            says_of_itself(&server, "persistence", "loading", "0");
+            assert!(server.is_loading(), "it loaded all the while");
+            assert!(!newcomer.is_finished(), "without a limit it waits");
+            server.finish_loading().expect("it serves");
+            let newcomer = soon("connecting", newcomer).await.expect("no panic").expect("a server");
+            assert_eq!(fails_at_once(&newcomer, "l").await.kind(), ErrorKind::Quarantined);
             // It runs anew, so it may have forgotten something; but it can be reached.
             let error = fails(&locks, "l").await;
             assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
+        });
+    }
+
+    fn a_quorum_waits_for_nodes_that_are_loading_only_if_it_needs_them(flavor: Flavor) {
+        let servers: Vec<Server> =
+            (0..3).map(|_| Server::start(flavor).expect("a server")).collect();
+        let urls: Vec<String> = servers.iter().map(Server::url).collect();
+        let url = format!("quorum:{}", urls.join(","));
+        block_on(async {
+            servers[0].restart_loading().expect("a restart");
+            let opened = Connect::new(&url).within(Duration::ZERO).open();
+            let locks = soon("connecting", opened).await.expect("two are enough");
+            locks.close().await;
+            servers[1].restart_loading().expect("a restart");
+            let error = loading(&url, Duration::ZERO).await;
+            says(&error, ErrorKind::NoQuorum, "2 of 3 nodes are needed: ");
+            says(&error, ErrorKind::NoQuorum, "is still loading its data");
+            let newcomer = {
+                let url = url.clone();
+                tokio::spawn(async move { taketurns::connect(&url).await })
+            };
+            says(&loading(&url, WITHIN).await, ErrorKind::NoQuorum, "is still loading its data");
+            assert!(!newcomer.is_finished(), "one more node, and there is a majority");
+            servers[1].finish_loading().expect("it serves");
+            soon("connecting", newcomer).await.expect("no panic").expect("a majority");
+            // Nobody waits for a majority that does not come by itself.
+            servers[1].kill();
+            servers[2].kill();
+            let error = refused(&url).await;
+            says(&error, ErrorKind::NoQuorum, "Connection refused");
         });
     }
 

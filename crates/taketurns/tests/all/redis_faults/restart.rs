@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taketurns::ErrorKind;
-use taketurns_servers::{Flavor, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, on_both};
 
 use super::load::Load;
 use super::{MAX_LEASE, block_on, connect, connect_for, lasting, seen, soon, store, wall_us};
@@ -20,9 +20,6 @@ fn restart(server: &Server) -> u64 {
     server.kill();
     let down_us = wall_us();
     server.restart().expect("it comes back");
-    // To one who connects while it loads it says so, and that is another story.
-    let is_loaded = || (server.info("persistence").get("loading")? == "0").then_some(());
-    eventually("it has read its files", is_loaded).expect("it has");
     down_us
 }
 

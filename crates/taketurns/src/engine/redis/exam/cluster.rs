@@ -37,7 +37,9 @@ pub(super) async fn examine(opener: &Opener, seeds: &[Address]) -> (Vec<Check>, 
         let seed = seed.clone();
         let asking = async move {
             let late = || Err(Failure::Unreachable(format!("{seed} does not answer in time")));
-            timeout(WITHIN, map(opener, &seed)).await.unwrap_or_else(|_| late())
+            timeout(opener.config.timeouts.stretch(WITHIN), map(opener, &seed))
+                .await
+                .unwrap_or_else(|_| late())
         };
         Box::pin(asking) as Pin<Box<dyn Future<Output = Result<Map, Failure>> + Send + '_>>
     };

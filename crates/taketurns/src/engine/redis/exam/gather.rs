@@ -105,7 +105,7 @@ pub(super) struct Keys {
 
 /// Looks at one server.
 pub(super) async fn look_at(opener: &Opener, address: &Address, part: Part, keys: Keys) -> Server {
-    let asked = timeout(NODE_WITHIN, async {
+    let asked = timeout(opener.config.timeouts.stretch(NODE_WITHIN), async {
         let answers = ask(opener, address, keys).await;
         let is_open = answers.is_ok() && is_open(opener, address).await;
         (answers, is_open)

@@ -53,7 +53,8 @@ pub(super) async fn examine(
         let (all, address) = (&all, address.clone());
         let asking = async move {
             let late = || Err(Failure::Unreachable(format!("{address} does not answer in time")));
-            let asked = timeout(WITHIN, word(opener, all, &address, master, credentials));
+            let limit = opener.config.timeouts.stretch(WITHIN);
+            let asked = timeout(limit, word(opener, all, &address, master, credentials));
             let answer = asked.await.unwrap_or_else(|_| late());
             Sentinel { address, answer }
         };

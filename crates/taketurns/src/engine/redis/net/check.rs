@@ -133,7 +133,7 @@ pub(crate) fn refusal(
         let mistake = first && placement == Placement::Single;
         return Some(if mistake { Failure::Broken(why) } else { Failure::NotMaster(why) });
     }
-    facts.loading.then(|| Failure::Unreachable(format!("{server} is still loading its data")))
+    facts.loading.then(|| Failure::loading(server))
 }
 
 /// What should be known of it.
@@ -206,7 +206,7 @@ mod tests {
         assert!(matches!(sentinel, Some(Failure::NotMaster(_))), "{sentinel:?}");
         let loading = ServerFacts { loading: true, ..facts() };
         let loading = refused(&loading, Placement::Single, true);
-        assert!(matches!(loading, Some(Failure::Unreachable(_))), "{loading:?}");
+        assert!(matches!(loading, Some(Failure::Loading(_))), "{loading:?}");
     }
 
     #[test]

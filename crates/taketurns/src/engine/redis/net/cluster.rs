@@ -252,7 +252,7 @@ impl Cluster {
             };
             match found.await {
                 Ok(session) => return Ok(session),
-                Err(failure) => last = failure,
+                Err(failure) => last = last.or_loading(failure),
             }
         }
         self.refresh();
@@ -313,7 +313,13 @@ impl Cluster {
                     return Ok(());
                 }
                 Err(broken @ Failure::Broken(_)) => failure = Some(broken),
-                Err(other) => failure = failure.or(Some(other)),
+                Err(other) => {
+                    failure = match failure {
+                        Some(known @ Failure::Broken(_)) => Some(known),
+                        Some(known) => Some(other.or_loading(known)),
+                        None => Some(other),
+                    }
+                }
             }
         }
         let nobody = || Failure::Unreachable("the Cluster has no node to ask".to_owned());

@@ -20,9 +20,6 @@ use tokio_rustls::client::TlsStream;
 use super::failure::Failure;
 use super::url::{Address, Tls};
 
-/// For name, TCP and TLS together.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-
 /// A connection that only listens sends nothing that could time out: the kernel has to ask whether
 /// the other side is still there. Given up after `KEEP_IDLE + KEEP_PROBES × KEEP_EVERY`.
 const KEEP_IDLE: Duration = Duration::from_secs(5);
@@ -58,16 +55,18 @@ pub(crate) type WriteHalf = Box<dyn AsyncWrite + Unpin + Send>;
 /// Opens sockets, all with the same TLS settings.
 pub(crate) struct Dialer {
     tls: Option<TlsConnector>,
+    /// For name, TCP and TLS together.
+    timeout: Duration,
 }
 
 impl Dialer {
     /// Reads the certificates, once.
-    pub(crate) fn new(tls: Option<&Tls>) -> Result<Self, String> {
-        Ok(Self { tls: tls.map(connector).transpose()? })
+    pub(crate) fn new(tls: Option<&Tls>, timeout: Duration) -> Result<Self, String> {
+        Ok(Self { tls: tls.map(connector).transpose()?, timeout })
     }
 
     pub(crate) async fn dial(&self, address: &Address) -> Result<Stream, Failure> {
-        let deadline = Instant::now() + CONNECT_WITHIN;
+        let deadline = Instant::now() + self.timeout;
         let connecting = TcpStream::connect((address.host.as_str(), address.port));
         let failed = |why: &dyn fmt::Display| Failure::Unreachable(format!("{address}: {why}"));
         let stream = timeout_at(deadline, connecting)

@@ -16,12 +16,12 @@ use super::mux::Lost;
 use super::secret::Login;
 use super::url::Address;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
 /// Such a connection.
 pub(crate) struct Ear {
     stream: Stream,
     frames: Frames,
+    /// For an answer, beside what the request itself may take.
+    timeout: Duration,
 }
 
 /// The command that logs in.
@@ -35,10 +35,11 @@ impl Ear {
     /// Logs in.
     pub(crate) async fn open(
         stream: Stream,
+        timeout: Duration,
         server: &Address,
         login: Option<&Login>,
     ) -> Result<Self, Failure> {
-        let mut ear = Self { stream, frames: Frames::default() };
+        let mut ear = Self { stream, frames: Frames::default(), timeout };
         if let Some(login) = login {
             ear.ask(server, &auth(login), Duration::ZERO).await?;
         }
@@ -46,15 +47,13 @@ impl Ear {
     }
 
     /// Subscribes.
-    pub(crate) async fn subscribe(
-        stream: Stream,
+    pub(crate) async fn subscribed(
+        mut self,
         server: &Address,
-        login: Option<&Login>,
         channels: &[impl ToRedisArgs],
     ) -> Result<Self, Failure> {
-        let mut ear = Self::open(stream, server, login).await?;
-        ear.ask(server, cmd("SUBSCRIBE").arg(channels), Duration::ZERO).await?;
-        Ok(ear)
+        self.ask(server, cmd("SUBSCRIBE").arg(channels), Duration::ZERO).await?;
+        Ok(self)
     }
 
     /// Asks for something that may itself take so long.
@@ -64,13 +63,14 @@ impl Ear {
         command: &Cmd,
         takes: Duration,
     ) -> Result<Value, Failure> {
+        let limit = self.timeout;
         let asked = async {
             let packed = command.get_packed_command();
             self.stream.write_all(&packed).await.map_err(|_| Lost::Ended)?;
             self.stream.flush().await.map_err(|_| Lost::Ended)?;
             self.read().await
         };
-        match timeout(takes + ANSWER_WITHIN, asked).await {
+        match timeout(takes + limit, asked).await {
             Ok(Ok(Value::ServerError(error))) => Err(Failure::of_reply(server, &error)),
             Ok(Ok(value)) => Ok(value),
             Ok(Err(lost)) => Err(Failure::of_setup(server, lost)),

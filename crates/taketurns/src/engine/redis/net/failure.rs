@@ -1,7 +1,8 @@
 //! What an error of a server or of a connection means for us.
 //!
 //! ```text
-//!   -LOADING, refused, …      Unreachable   was not carried out
+//!   refused, -BUSY, …         Unreachable   was not carried out
+//!   -LOADING                  Loading       the same: the server is there, and will serve
 //!   -READONLY                 NotMaster     was not carried out; who is the master?
 //!   connection lost, no reply Unknown       may have been carried out: never sent again here
 //!   -NOPERM, -OOM, …          Broken        was not, and never will be
@@ -27,6 +28,8 @@ const DETAIL_CHARS_MAX: usize = 200;
 pub(crate) enum Failure {
     /// Surely not carried out: the server can't be reached or can't answer now.
     Unreachable(String),
+    /// Surely not carried out: the server is reading its data, and serves when it has.
+    Loading(String),
     /// Surely not carried out: this server is no master any more.
     NotMaster(String),
     /// Surely not carried out: the keys are on their way to another node.
@@ -83,6 +86,17 @@ impl Failure {
         Self::Unreachable(format!("the connection to {server} is lost"))
     }
 
+    /// Of one that is reading its data.
+    pub(crate) fn loading(server: &Address) -> Self {
+        Self::Loading(format!("{server} is still loading its data"))
+    }
+
+    /// Of several servers, any of which would do: which failure to report. A server that is loading will
+    /// serve, so it says more than one that can't be reached.
+    pub(crate) fn or_loading(self, other: Self) -> Self {
+        if matches!(self, Self::Loading(_)) { self } else { other }
+    }
+
     /// Of a Sentinel that was taken for a server.
     pub(crate) fn is_sentinel(server: &Address) -> Self {
         Self::Broken(format!(
@@ -115,7 +129,7 @@ impl Failure {
             "TTWIRE" => broken(&format!("has it otherwise: {}", harmless("ERR", detail))),
             "MOVED" | "ASK" => redirect(code, detail)
                 .unwrap_or_else(|| broken("sent a redirection that can't be read")),
-            "LOADING" => unreachable("is still loading its data"),
+            "LOADING" => Self::loading(server),
             "CLUSTERDOWN" => unreachable("says that the Cluster is down"),
             "BUSY" => unreachable("is busy with a script of somebody"),
             "NOREPLICAS" => {
@@ -181,6 +195,7 @@ impl From<Failure> for EngineError {
             Failure::Unreachable(why) | Failure::NotMaster(why) | Failure::TryAgain(why) => {
                 Self::Unreachable(why)
             }
+            Failure::Loading(why) => Self::Loading(why),
             Failure::Unknown(why) => Self::Unknown(why),
             Failure::Unsupported(why) => Self::Unsupported(why),
             Failure::Broken(why) | Failure::NoCommand(why) | Failure::WrongType(why) => {
@@ -260,7 +275,9 @@ mod tests {
             Moved { slot: 3999, addr: "10.0.0.1:6381".into() }
         );
         assert_eq!(of("ASK 7 :6381"), Ask { slot: 7, addr: ":6381".into() });
-        for line in ["LOADING Redis is", "CLUSTERDOWN x", "BUSY Redis", "NOREPLICAS Not enough"] {
+        let loading = of("LOADING Redis is loading the dataset in memory");
+        assert!(matches!(&loading, Loading(why) if why.starts_with("h:1 ")), "{loading:?}");
+        for line in ["CLUSTERDOWN x", "BUSY Redis", "NOREPLICAS Not enough"] {
             assert!(matches!(of(line), Unreachable(why) if why.starts_with("h:1 ")), "{line}");
         }
         assert!(matches!(of("ERR max number of clients reached"), Unreachable(_)));
@@ -294,6 +311,14 @@ mod tests {
     }
 
     #[test]
+    fn of_several_servers_one_that_loads_says_most() {
+        let (gone, loading) = (Unreachable("gone".into()), Loading("loading".into()));
+        assert_eq!(gone.clone().or_loading(loading.clone()), loading);
+        assert_eq!(loading.clone().or_loading(gone.clone()), loading);
+        assert_eq!(gone.clone().or_loading(Unreachable("late".into())), Unreachable("late".into()));
+    }
+
+    #[test]
     fn what_was_sent_is_not_repeated() {
         let failure = of("ERR unknown command 'HELLO', with args beginning with: 'AUTH' 'SECRET'");
         let NoCommand(why) = failure else { panic!("{failure:?}") };
@@ -314,6 +339,7 @@ mod tests {
     fn only_what_was_sent_is_unknown() {
         let why = || "x".to_owned();
         assert_eq!(EngineError::from(Unknown(why())), EngineError::Unknown(why()));
+        assert_eq!(EngineError::from(Loading(why())), EngineError::Loading(why()));
         assert_eq!(EngineError::from(Broken(why())), EngineError::Broken(why()));
         assert_eq!(EngineError::from(WrongType(why())), EngineError::Broken(why()));
         assert_eq!(EngineError::from(NoCommand(why())), EngineError::Broken(why()));

@@ -27,9 +27,6 @@ use super::secret::{Credentials, Login};
 use super::url::Address;
 use crate::engine::Origin;
 
-/// A server that takes longer is as good as gone: leases are counted in seconds.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
 pub(crate) struct Link {
     line: Arc<Line>,
     pub(crate) address: Address,
@@ -162,7 +159,7 @@ pub(crate) async fn connect(
     let stream = opener.dialer.dial(address).await?;
     let (hear, channels) = (opener.hear.clone(), opener.channels.clone());
     let heard = move |from: &[u8], message: &[u8]| pass_on(from, message, &channels, &hear);
-    let (mux, driver) = Mux::new(stream, ANSWER_WITHIN, Box::new(heard));
+    let (mux, driver) = Mux::new(stream, opener.config.timeouts.response, Box::new(heard));
     let mut driver = Box::pin(driver.run());
     // The line is made only when this went well: nobody has to hear of the end of one that never was.
     let mut hello = mux.ask(&hello(login));
@@ -191,7 +188,7 @@ async fn connect_resp2(
     died: Died,
 ) -> Result<Arc<Line>, Failure> {
     let stream = opener.dialer.dial(address).await?;
-    let (mux, driver) = Mux::new(stream, ANSWER_WITHIN, Box::new(|_, _| ()));
+    let (mux, driver) = Mux::new(stream, opener.config.timeouts.response, Box::new(|_, _| ()));
     let line = line(opener, mux, driver.run(), died);
     if let Some(login) = login {
         send(&line, address, &auth(login)).await?;
@@ -275,7 +272,9 @@ pub(crate) async fn subscribe(
     }
     let login = opener.config.credentials.read().map_err(Failure::Broken)?;
     let stream = opener.dialer.dial(address).await?;
-    let ear = Ear::subscribe(stream, address, login.as_ref(), &opener.channels).await?;
+    let timeout = opener.config.timeouts.response;
+    let ear = Ear::open(stream, timeout, address, login.as_ref()).await?;
+    let ear = ear.subscribed(address, &opener.channels).await?;
     let (hear, weak) = (opener.hear.clone(), Arc::downgrade(line));
     line.keep(opener.spawn(async move {
         ear.hear(|message| {

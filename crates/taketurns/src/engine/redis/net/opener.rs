@@ -64,7 +64,8 @@ impl Opener {
         wakes: Wakes,
         greet: Arc<dyn Greet>,
     ) -> Result<(Self, mpsc::Receiver<()>), Failure> {
-        let dialer = Dialer::new(config.tls.as_ref()).map_err(Failure::Broken)?;
+        let dialer = Dialer::new(config.tls.as_ref(), config.timeouts.connect);
+        let dialer = dialer.map_err(Failure::Broken)?;
         let (busy, idle) = mpsc::channel(1);
         let opener = Self {
             config,

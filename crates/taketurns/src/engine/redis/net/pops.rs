@@ -21,7 +21,8 @@ impl Pops {
         let address = &session.link.address;
         let login = opener.config.credentials.read().map_err(Failure::Broken)?;
         let stream = opener.dialer.dial(address).await?;
-        let mut ear = Ear::open(stream, address, login.as_ref()).await?;
+        let timeout = opener.config.timeouts.response;
+        let mut ear = Ear::open(stream, timeout, address, login.as_ref()).await?;
         if opener.config.db != 0 {
             ear.ask(address, cmd("SELECT").arg(opener.config.db), Duration::ZERO).await?;
         }

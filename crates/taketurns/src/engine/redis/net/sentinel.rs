@@ -121,7 +121,9 @@ impl Sentinels {
         let login = self.credentials.read().map_err(Failure::Broken)?;
         let line = connect_plain(opener, sentinel, &self.credentials).await?;
         let stream = opener.dialer.dial(sentinel).await?;
-        let ear = Ear::subscribe(stream, sentinel, login.as_ref(), &["+switch-master"]).await?;
+        let limit = opener.config.timeouts.response;
+        let ear = Ear::open(stream, limit, sentinel, login.as_ref()).await?;
+        let ear = ear.subscribed(sentinel, &["+switch-master"]).await?;
         let switched = Notify::new();
         let polling = async {
             let mut known = None;

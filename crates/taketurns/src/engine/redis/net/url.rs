@@ -29,6 +29,7 @@ pub(crate) struct Config {
     /// Warnings are errors.
     pub(crate) strict: bool,
     pub(crate) native: Native,
+    pub(crate) timeouts: Timeouts,
     /// The wire of somebody else, if one is to be spoken.
     pub(crate) protocol: Option<Protocol>,
     /// Not of the URL: a server without a marker has lost it, also to those who never saw one there.
@@ -67,6 +68,34 @@ pub(crate) enum Native {
     Off,
     /// A server without it won't do.
     Required,
+}
+
+/// How long the client waits for one server before it counts as gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// For name resolution, TCP and TLS together.
+    pub(crate) connect: Duration,
+    /// For the answer to one request.
+    pub(crate) response: Duration,
+}
+
+impl Timeouts {
+    /// Leases are counted in seconds, and a renewal has a third of one: a server that takes longer is
+    /// as good as gone.
+    const DEFAULT: Duration = Duration::from_secs(2);
+
+    /// Stretches a limit that fits the defaults, for several questions in a row, by as much as these
+    /// timeouts exceed the defaults.
+    pub(crate) fn stretch(&self, limit: Duration) -> Duration {
+        let longest = self.connect.max(self.response).max(Self::DEFAULT);
+        limit.mul_f64(longest.as_secs_f64() / Self::DEFAULT.as_secs_f64())
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Self::DEFAULT, response: Self::DEFAULT }
+    }
 }
 
 /// A host, by name or number, and a port.
@@ -143,6 +172,7 @@ impl Config {
             failover: options.failover()?,
             strict: options.strict()?,
             native: options.module()?,
+            timeouts: options.timeouts()?,
             protocol: options.protocol()?,
             distrust: None,
         };

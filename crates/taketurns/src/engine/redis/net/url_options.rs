@@ -3,20 +3,23 @@
 //! Each reader takes its options out; what is left at the end is unknown.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::secret::{Credentials, Source};
-use super::url::{Failover, Native, Tls, decode};
+use super::url::{Failover, Native, Timeouts, Tls, decode};
 use crate::engine::redis::protocol::{Protocol, Wire};
 
 /// For the error about an unknown one.
-const KNOWN: &str = "prefix, max_lease, failover, strict, module, protocol, unfenced, \
-                     timeout, release, password_file, password_env, ca, cert, key, sentinel_user, \
+const KNOWN: &str = "prefix, max_lease, failover, strict, module, connect_timeout, \
+                     response_timeout, protocol, unfenced, timeout, release, password_file, password_env, ca, cert, key, sentinel_user, \
                      sentinel_password_file, sentinel_password_env";
 
 const PREFIX_BYTES_MAX: usize = 64;
-const MAX_LEASE_S: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
+const MAX_LEASE_S: RangeInclusive<f64> = 1.0..=86_400.0;
+/// Less would give up a healthy server at the first hiccup; more than any lease is renewed by.
+const TIMEOUT_S: RangeInclusive<f64> = 0.01..=60.0;
 
 pub(crate) struct Options(BTreeMap<String, String>);
 
@@ -117,16 +120,32 @@ impl Options {
         if is_told && self.0.get("protocol").is_some_and(|name| name == "zmutex") {
             return Err("with protocol=zmutex the longest lease is its timeout=".to_owned());
         }
-        self.seconds("max_lease")
+        self.seconds("max_lease", &MAX_LEASE_S, Duration::from_secs(60))
     }
 
-    /// From 1 to 86400, or 60 if nothing is said.
-    fn seconds(&mut self, name: &str) -> Result<Duration, String> {
+    /// How long the client waits for one server.
+    pub(crate) fn timeouts(&mut self) -> Result<Timeouts, String> {
+        let Timeouts { connect, response } = Timeouts::default();
+        Ok(Timeouts {
+            connect: self.seconds("connect_timeout", &TIMEOUT_S, connect)?,
+            response: self.seconds("response_timeout", &TIMEOUT_S, response)?,
+        })
+    }
+
+    /// A number of seconds within bounds, or the default if the option is not there.
+    fn seconds(
+        &mut self,
+        name: &str,
+        bounds: &RangeInclusive<f64>,
+        default: Duration,
+    ) -> Result<Duration, String> {
         let Some(text) = self.take(name) else {
-            return Ok(Duration::from_secs(60));
+            return Ok(default);
         };
-        let seconds = text.parse().ok().filter(|seconds| MAX_LEASE_S.contains(seconds));
-        let seconds = seconds.ok_or_else(|| format!("{name} is in seconds, from 1 to 86400"))?;
+        let seconds = text.parse().ok().filter(|seconds| bounds.contains(seconds));
+        let (min, max) = (bounds.start(), bounds.end());
+        let seconds =
+            seconds.ok_or_else(|| format!("{name} is in seconds, from {min} to {max}"))?;
         Ok(Duration::from_secs_f64(seconds))
     }
 
@@ -170,7 +189,8 @@ impl Options {
             "fairqueue" => Wire::FairQueue,
             "redturn" => Wire::Redturn,
             "zmutex" => {
-                Wire::Zmutex { timeout: self.seconds("timeout")?, removes: self.removes()? }
+                let timeout = self.seconds("timeout", &MAX_LEASE_S, Duration::from_secs(60))?;
+                Wire::Zmutex { timeout, removes: self.removes()? }
             }
             _ => return Err("protocol is one of plain, fairqueue, redturn, zmutex".to_owned()),
         };

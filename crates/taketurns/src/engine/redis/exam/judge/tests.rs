@@ -258,6 +258,9 @@ fn a_slow_answer_is_told() {
     is(&slow, "latency", Level::Warn, "200.0 ms at worst");
     let quick = with(|answers| answers.trips = vec![trip(0, 1), trip(0, 199)]);
     is_well("redis://h", &quick, "latency", "2 round trips");
+    is(&slow, "latency", Level::Warn, "gives a server up after 2 s");
+    is_well("redis://h?response_timeout=3", &slow, "latency", "3 round trips");
+    is_at("redis://h?response_timeout=0.5", &slow, "latency", Level::Warn, "after 0.5 s (response");
 }
 
 #[test]

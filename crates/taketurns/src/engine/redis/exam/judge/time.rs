@@ -8,7 +8,6 @@ use crate::doctor::{Check, Subject};
 use crate::engine::redis::exam::gather::Trip;
 use crate::engine::redis::marker::{self, Look, Marker};
 use crate::engine::redis::net::facts::ServerFacts;
-use crate::engine::redis::net::link::ANSWER_WITHIN;
 use crate::engine::redis::net::url::Failover;
 
 /// Tokens are floored by the server's clock, so what was lost is outdone only as far as that is right. One
@@ -80,12 +79,15 @@ impl Case<'_> {
             ms(median),
             ms(worst)
         );
-        // One that takes longer than that for one answer is taken for dead.
-        if worst < ANSWER_WITHIN / 10 {
+        // A server that takes longer than that for one answer counts as gone.
+        let limit = self.config.timeouts.response;
+        if worst < limit / 10 {
             return Some(Subject::Latency.ok(&self.node, found));
         }
-        let found =
-            format!("{found}; a client gives a server up after {} s", ANSWER_WITHIN.as_secs());
+        let limit = limit.as_secs_f64();
+        let found = format!(
+            "{found}; a client gives a server up after {limit} s (response_timeout in the URL)"
+        );
         let advice = "see SLOWLOG GET and LATENCY DOCTOR there, and whether the machine swaps";
         Some(Subject::Latency.warn(&self.node, found, advice))
     }

@@ -16,8 +16,9 @@ use crate::engine::redis::protocol::Wire;
 /// In every URL that has a password. Damage that goes through it leaves another one.
 const PASSWORD: &str = "hunter2";
 
-const URLS: [&str; 12] = [
+const URLS: [&str; 13] = [
     "redis://us%20er:hunter2@[::1]:6379/2?prefix=a:&max_lease=90&failover=strict",
+    "redis://h?connect_timeout=0.5&response_timeout=10",
     "redis://:pa%2Fhunter2@h?module=required&strict=true",
     "rediss://h:6380?password_file=/run/secret&ca=/x&cert=/y&key=/z",
     "redis+sentinel://u:hunter2@h1,h2:26380/turns/1?sentinel_user=x&sentinel_password_env=P",
@@ -97,6 +98,8 @@ fn write(config: &Config) -> String {
         },
     );
     let seconds = |span: Duration| span.as_secs_f64().to_string();
+    option("connect_timeout", &seconds(config.timeouts.connect));
+    option("response_timeout", &seconds(config.timeouts.response));
     let wire = config.protocol.as_ref().map(|protocol| protocol.wire);
     match wire {
         Some(Wire::Zmutex { timeout, removes }) => {

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
-use taketurns_servers::{Flavor, PATIENCE, Reply, stats};
+use taketurns_servers::{Flavor, Reply, stats};
 
 use super::party::{CHANNEL, Party};
 use super::server::{NO_HELLO, ask, connections, redis, serve, until};
@@ -115,6 +115,38 @@ async fn a_server_that_hangs_is_unknown_and_then_unreachable_and_then_fine() {
     assert!(matches!(count, Value::Int(1 | 2)), "{count:?}");
 }
 
+/// Longer than an answer is waited for by default.
+const LONGER: Duration = Duration::from_millis(2_500);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_waited_for_as_long_as_the_url_says() {
+    let server = redis(&[]);
+    let party = Party::open(&format!("{}?response_timeout=60", server.url())).await.unwrap();
+    server.pause();
+    let mut call = Box::pin(party.call(&["INCR", "n"]));
+    let early = tokio::time::timeout(LONGER, &mut call).await;
+    assert!(early.is_err(), "nothing answers, and it is too early to give up");
+    server.resume();
+    assert_eq!(call.await.expect("an answer at last").0, Value::Int(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_waited_for_as_long_as_the_url_says() {
+    // It accepts, and never answers the TLS handshake.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let files = taketurns_servers::Certificates::new().expect("certificates");
+    let port = silent.local_addr().expect("bound").port();
+    let url = format!("rediss://127.0.0.1:{port}?ca={}", files.ca().display());
+    let opening = Party::open(&url).await.map(|_| ()).unwrap_err();
+    assert!(
+        matches!(&opening, EngineError::Unreachable(why) if why.contains("TLS")),
+        "{opening:?}"
+    );
+    let patient = format!("{url}&connect_timeout=60");
+    let early = tokio::time::timeout(LONGER, Party::open(&patient)).await;
+    assert!(early.is_err(), "nothing answers, and it is too early to give up");
+}
+
 async fn a_thousand_fail(party: &Party) {
     for _ in 0..1_000 {
         let error = party.call(&["GET", "a"]).await.err().unwrap();
@@ -146,24 +178,12 @@ async fn a_failure_is_remembered_for_a_moment() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_loads_its_data_is_waited_for() {
-    // A key takes a millisecond to load, and now and then it answers meanwhile.
-    let slow = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
-    let server = redis(&slow);
-    let party = Party::open(&server.url()).await.unwrap();
-    // More than a test waits for: it loads until it is told to hurry.
-    ask(&server, &["DEBUG", "POPULATE", "100000"]);
-    ask(&server, &["SAVE"]);
-    server.restart().expect("a restart");
-    let loading = |error: EngineError| matches!(error, EngineError::Unreachable(why) if why.contains("loading"));
-    let mut seen = false;
-    let start = Instant::now();
-    while !seen && start.elapsed() < PATIENCE {
-        seen = match party.call(&["SET", "a", "1"]).await {
-            Ok(_) => break,
-            Err(error) => loading(error),
-        };
-    }
-    assert!(seen, "it was never seen to load");
-    ask(&server, &["CONFIG", "SET", "key-load-delay", "0"]);
+    let server = redis(&[]);
+    let mut party = Party::open(&server.url()).await.unwrap();
+    server.restart_loading().expect("a server that loads");
+    party.recheck().await;
+    let error = party.call(&["SET", "a", "1"]).await.map(|_| ()).unwrap_err();
+    assert!(matches!(&error, EngineError::Loading(why) if why.contains("loading")), "{error:?}");
+    server.finish_loading().expect("it serves");
     party.call_until(&["SET", "a", "1"]).await;
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::secret::{Secret, Source};
-use super::super::url::{Address, Config, Failover, Native, Servers, Tls};
+use super::super::url::{Address, Config, Failover, Native, Servers, Timeouts, Tls};
 use crate::engine::redis::protocol::Wire;
 
 fn parse(url: &str) -> Config {
@@ -98,6 +98,27 @@ fn options() {
 }
 
 #[test]
+fn timeouts_are_two_seconds_unless_the_url_says_otherwise() {
+    let seconds = |connect, response| Timeouts {
+        connect: Duration::from_secs_f64(connect),
+        response: Duration::from_secs_f64(response),
+    };
+    assert_eq!(parse("redis://h").timeouts, seconds(2.0, 2.0));
+    assert_eq!(parse("redis://h?connect_timeout=0.25").timeouts, seconds(0.25, 2.0));
+    let sentinel = parse("redis+sentinel://h/m?response_timeout=60&connect_timeout=0.01");
+    assert_eq!(sentinel.timeouts, seconds(0.01, 60.0));
+    assert_eq!(parse("redis+cluster://h?response_timeout=10").timeouts, seconds(2.0, 10.0));
+}
+
+#[test]
+fn what_takes_several_questions_is_given_more_time_with_longer_timeouts_and_never_less() {
+    let stretched = |url| parse(url).timeouts.stretch(Duration::from_secs(15));
+    assert_eq!(stretched("redis://h?response_timeout=0.5"), Duration::from_secs(15));
+    assert_eq!(stretched("redis://h?response_timeout=4"), Duration::from_secs(30));
+    assert_eq!(stretched("redis://h?connect_timeout=6"), Duration::from_secs(45));
+}
+
+#[test]
 fn the_timeout_of_a_sorted_set_is_the_longest_lease() {
     let wire = |url| {
         let config = parse(url);
@@ -142,6 +163,11 @@ const BAD: &[(&str, &str)] = &[
     ("redis://h?max_lease=0.5", "max_lease"),
     ("redis://h?max_lease=NaN", "max_lease"),
     ("redis://h?max_lease=86401", "max_lease"),
+    ("redis://h?connect_timeout=0", "connect_timeout is in seconds, from 0.01 to 60"),
+    ("redis://h?connect_timeout=-1", "connect_timeout"),
+    ("redis://h?response_timeout=61", "response_timeout is in seconds, from 0.01 to 60"),
+    ("redis://h?response_timeout=NaN", "response_timeout"),
+    ("redis://h?response_timeout=2s", "response_timeout"),
     ("redis://h?failover=never", "quarantine"),
     ("redis://h?strict=1", "strict"),
     ("redis://h?module=on", "auto, off, required"),
