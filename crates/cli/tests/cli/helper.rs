@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_taketurns");
 
 /// When a test gives up on what never comes. Not a promise about speed.
-pub(crate) const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = taketurns_servers::PATIENCE;
 
 /// A store, and a place for the files of one test.
 pub(crate) struct Store {
@@ -107,6 +107,20 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(since.elapsed() < HANG, "still not so: {what}");
         thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Runs a program with a time limit in which it gets no lock, and returns both. On a busy machine the
+/// store may not even answer in a short time, which is another failure: then the program gets twice as long.
+pub(crate) fn in_vain(run: impl Fn(&str) -> Done) -> (Duration, Done) {
+    let mut wait = Duration::from_millis(200);
+    loop {
+        let done = run(&wait.as_secs_f64().to_string());
+        if !done.stderr.contains(" in the time given") {
+            return (wait, done);
+        }
+        assert!(wait < HANG, "the store never answers: {done:?}");
+        wait *= 2;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::helper::{Done, Store};
+use crate::helper::{Done, Store, in_vain};
 
 #[test]
 fn acquire_renew_and_release_hold_a_lock_from_the_shell() {
@@ -42,7 +42,8 @@ fn a_handle_is_of_the_lock_whose_name_it_has_also_if_that_ends_with_a_space() {
 #[test]
 fn a_handle_may_come_on_stdin_and_is_shown_nowhere_else() {
     let store = Store::new();
-    let acquired = store.run(&["acquire", "--json", "--pool", "-w", "0.1", "rooms"]);
+    let (_, acquired) =
+        in_vain(|wait| store.run(&["acquire", "--json", "--pool", "-w", wait, "rooms"]));
     acquired.failed(75, "rooms");
     store.run(&["pool", "add", "rooms", "blue"]).ok();
     let acquired = store.run(&["acquire", "--json", "--pool", "rooms"]).ok().json();

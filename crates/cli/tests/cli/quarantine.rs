@@ -4,17 +4,32 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use taketurns_servers::{Flavor, Replicated, Server, on_both};
+use taketurns_servers::{Builder, Clock, Flavor, Replicated, Server, on_both};
 
-use crate::helper::{Done, Running, Store, until};
+use crate::helper::{Done, Running, Store, in_vain, until};
 
 const CAUSE: &str = "its store was restarted or failed over";
 
 /// A server that remembers all that it has answered. With the usual `everysec` a write may be put off
 /// while another is being synced, and then a restart forgets it.
 pub(crate) fn keeping(flavor: Flavor) -> Server {
-    let builder = Server::builder(flavor).appendonly(true);
-    builder.args(["--appendfsync", "always"]).start().expect("a server")
+    keeping_all(Server::builder(flavor)).start().expect("a server")
+}
+
+fn keeping_all(builder: Builder) -> Builder {
+    builder.appendonly(true).args(["--appendfsync", "always"])
+}
+
+/// The same with a clock that the test sets, so that a quarantine lasts until the test has seen it.
+pub(crate) fn keeping_by(flavor: Flavor) -> (Server, Clock) {
+    let clock = Clock::ahead(0).expect("a clock");
+    let server = keeping_all(Server::builder(flavor)).clock(&clock).start().expect("a server");
+    (server, clock)
+}
+
+/// Sets the clock past the end of the quarantine.
+pub(crate) fn let_it_end(clock: &Clock) {
+    clock.set(62).expect("set");
 }
 
 /// One that was used, and restarted since.
@@ -71,11 +86,15 @@ on_both! {
         });
         let saying = format!("s more: {CAUSE}, and grants nothing until every lease");
         for lock in ["door", "never used"] {
-            for how in [&["-n"][..], &["-w", "0.3"], &["-v", "-n"]] {
-                let run = [&["run"], how, &[lock, "--", "echo", "never"]].concat();
-                store.run(&run).failed(75, &saying);
-                let acquire = [&["acquire", "--json"], how, &[lock]].concat();
-                store.run(&acquire).failed(75, &format!("lock {lock} is in quarantine for "));
+            let run = |how: &[&str]| store.run(&[&["run"], how, &[lock, "--", "echo", "never"]].concat());
+            let acquire = |how: &[&str]| store.run(&[&["acquire", "--json"], how, &[lock]].concat());
+            let (_, run_in_vain) = in_vain(|wait| run(&["-w", wait]));
+            let (_, acquire_in_vain) = in_vain(|wait| acquire(&["-w", wait]));
+            for done in [run(&["-n"]), run_in_vain, run(&["-v", "-n"])] {
+                done.failed(75, &saying);
+            }
+            for done in [acquire(&["-n"]), acquire_in_vain, acquire(&["-v", "-n"])] {
+                done.failed(75, &format!("lock {lock} is in quarantine for "));
             }
         }
         store.run(&["run", "-n", "-E", "3", "door", "--", "true"]).failed(3, &saying);
@@ -98,15 +117,15 @@ on_both! {
 
     fn whoever_waits_is_told_why_once_and_is_granted_when_it_is_over(flavor: Flavor) {
         let server = keeping(flavor);
-        let store = Store::at(format!("{}?max_lease=2", server.url()));
-        let run = ["run", "--lease", "2", "door", "--", "echo", "in"];
+        let store = Store::at(format!("{}?max_lease=4", server.url()));
+        let run = ["run", "--lease", "4", "door", "--", "echo", "in"];
         store.run(&run).quiet();
         server.restart().expect("it starts again");
 
         let since = Instant::now();
         let done = store.run(&run).ok();
         let waited = since.elapsed();
-        assert!(waited >= Duration::from_secs(2), "the longest lease may not be over: {waited:?}");
+        assert!(waited >= Duration::from_secs(4), "the longest lease may not be over: {waited:?}");
         assert_eq!(done.stdout, "in\n");
         let said = format!("taketurns: lock door: in quarantine: {CAUSE} (");
         assert!(done.stderr.starts_with(&said), "{done:?}");
@@ -116,19 +135,22 @@ on_both! {
     }
 
     fn whoever_waits_while_it_is_restarted_keeps_the_place_and_is_told(flavor: Flavor) {
-        let server = keeping(flavor);
-        let store = Store::at(format!("{}?max_lease=3", server.url()));
-        let holder = store.hold(&["--lease", "3", "door"]);
+        let (server, clock) = keeping_by(flavor);
+        let store = Store::at(server.url());
+        let holder = store.hold(&["--lease", "60", "door"]);
         let errors = store.path("errors");
-        let mut waiter = store.command(&["run", "--lease", "3", "door", "--", "echo", "in"]);
+        let mut waiter = store.command(&["run", "door", "--", "echo", "in"]);
         let mut waiter = Running::start(waiter.stderr(std::fs::File::create(&errors).unwrap()));
         store.until_waiting("door", 1);
         server.restart().expect("it starts again");
         holder.finish();
+        let said = || std::fs::read_to_string(&errors).unwrap();
+        let told = || said().contains("in quarantine, and grants nothing until it is over");
+        until("the waiter is told", told);
+        let_it_end(&clock);
         assert_eq!(waiter.line(), "in");
         assert_eq!(waiter.code(), 0);
-        let said = std::fs::read_to_string(&errors).unwrap();
-        assert!(said.contains("in quarantine, and grants nothing until it is over"), "{said}");
+        let said = said();
         assert_eq!(said.lines().count(), 1, "{said}");
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taketurns_servers::{Cluster, Flavor, Replicated, Server, on_both};
 
-use crate::helper::{Done, Store};
+use crate::helper::{Done, Store, in_vain};
 use crate::order::twenty_shells_in_order;
 use crate::turns::processes_count;
 
@@ -33,7 +33,8 @@ pub(crate) fn every_command_works_on_a_mutex(store: &Store) {
     let handle = store.run(&["acquire", "--lease", "40", "desk"]).quiet().stdout;
     let with = |args: &[&str]| Done::of(store.command(args).env("TAKETURNS_HANDLE", handle.trim()));
     store.run(&["run", "-n", "desk", "--", "true"]).failed(75, "desk is not free");
-    store.run(&["run", "-w", "0.2", "desk", "--", "true"]).failed(75, "desk could not be acquired");
+    let (_, waited) = in_vain(|wait| store.run(&["run", "-w", wait, "desk", "--", "true"]));
+    waited.failed(75, "desk could not be acquired");
     let token = with(&["renew", "--json"]).quiet().json()["token"].clone();
     let shown = store.run(&["show", "desk"]).quiet().stdout;
     assert!(shown.starts_with(&format!("desk: mutex, held, last token {token}\n")), "{shown}");
@@ -75,15 +76,15 @@ on_both! {
     fn a_killed_holders_lock_passes_on_when_its_lease_ends_and_not_before(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let store = Store::at(server.url());
-        let mut holder = store.hold(&["--lease", "2", "door"]);
+        let mut holder = store.hold(&["--lease", "5", "door"]);
         let mut next = store.start(&["run", "door", "--", "sh", "-c", "echo $TAKETURNS_TOKEN"]);
         store.until_waiting("door", 1);
         let first = store.show("door")["last_token"].as_u64().expect("a token");
 
-        holder.kill();
         let before = Instant::now();
-        // Without a holder it has passed on already, and then before the lease was over.
+        // A renewal between this and the kill makes the lease end later, never earlier.
         let left_ms = store.show("door")["holders"][0]["left_ms"].as_u64().expect("still held");
+        holder.kill();
         let second: u64 = next.line().parse().expect("a token");
         let left = Duration::from_millis(left_ms);
         assert!(before.elapsed() >= left, "too early by {:?}", left - before.elapsed());

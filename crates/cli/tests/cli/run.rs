@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::Signal;
 
-use crate::helper::{Done, PROGRAM, Running, Store};
+use crate::helper::{Done, PROGRAM, Running, Store, in_vain};
 
 #[test]
 fn the_command_has_our_stdin_and_stdout() {
@@ -70,7 +70,8 @@ fn a_run_that_would_wait_for_itself_is_refused() {
         inside(options).failed(64, "lock door is held by the run around this one");
     }
     inside("-n").failed(75, "lock door is not free");
-    inside("-w 0.1").failed(75, "lock door");
+    let (_, waited) = in_vain(|wait| inside(&format!("-w {wait}")));
+    waited.failed(75, "lock door could not be acquired");
     let script = format!("{PROGRAM} acquire door");
     store.run(&["run", "door", "--", "sh", "-c", &script]).failed(64, "env -u TAKETURNS_LOCK");
 
@@ -138,9 +139,12 @@ fn a_held_lock_is_not_acquired_without_waiting() {
         .failed(75, "lock door is not free, and was not to be waited for");
     store.run(&["run", "-n", "-E", "3", "door", "--", "true"]).failed(3, "door is not free");
     let since = Instant::now();
-    store.run(&["run", "-w", "0.2", "door", "--", "true"]).failed(75, "within 200ms");
-    assert!(since.elapsed() >= Duration::from_millis(200));
-    store.run(&["run", "-w", "0.2", "-E", "0", "door", "--", "false"]).failed(0, "within 200ms");
+    let (wait, done) = in_vain(|wait| store.run(&["run", "-w", wait, "door", "--", "true"]));
+    done.failed(75, &format!("within {wait:?}"));
+    assert!(since.elapsed() >= wait);
+    let run = |wait: &str| store.run(&["run", "-w", wait, "-E", "0", "door", "--", "false"]);
+    let (wait, done) = in_vain(run);
+    done.failed(0, &format!("within {wait:?}"));
     assert_eq!(store.show("door")["waiting"], 0);
     holder.finish();
     store.run(&["run", "-n", "door", "--", "true"]).ok();
@@ -191,7 +195,8 @@ fn members_of_a_pool_are_taken_one_by_one() {
 fn what_is_waited_for_is_said_once_if_asked_where_there_is_no_terminal() {
     let store = Store::new();
     let holder = store.hold(&["--why", "nightly", "door"]);
-    let quiet = store.run(&["run", "-w", "0.5", "-E", "0", "door", "--", "true"]);
+    let (_, quiet) =
+        in_vain(|wait| store.run(&["run", "-w", wait, "-E", "0", "door", "--", "true"]));
     assert_eq!(quiet.stderr.lines().count(), 1, "only that it was not acquired: {quiet:?}");
     let mut verbose = store.command(&["run", "-v", "door", "--", "echo", "in"]);
     let verbose = verbose.stderr(std::fs::File::create(store.path("stderr")).unwrap());

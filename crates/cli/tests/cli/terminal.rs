@@ -1,6 +1,7 @@
 //! At a terminal: the line that says whom we wait for, and job control. On pseudo terminals, each the
 //! controlling one of a session of its own.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -15,7 +16,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use taketurns_servers::Flavor;
 
 use crate::helper::{PROGRAM, Store, until};
-use crate::quarantine::keeping;
+use crate::quarantine::{keeping_by, let_it_end};
 
 /// A pseudo terminal with a program on it.
 pub(crate) struct Screen {
@@ -121,7 +122,11 @@ fn the_waiting_line_is_kept_current_and_cleared() {
     let held_by = store.show("door")["holders"][0]["who"].as_str().unwrap().to_owned();
     screen.until_shown(&format!("waiting for door: held by {held_by} (nightly) for "));
     screen.until_shown("you are 2nd in line");
-    screen.until_shown(" for 2s, you are 2nd in line");
+    until("the time goes on", || {
+        let shown = screen.shown();
+        let lines = shown.split("\x1b[?7h").filter(|line| line.ends_with("s, you are 2nd in line"));
+        lines.collect::<BTreeSet<_>>().len() > 1
+    });
     drop(ahead);
     screen.until_shown("you are 1st in line");
     holder.finish();
@@ -135,14 +140,15 @@ fn the_waiting_line_is_kept_current_and_cleared() {
 
 #[test]
 fn the_waiting_line_says_that_a_restarted_store_grants_nothing() {
-    let server = keeping(Flavor::Redis);
-    let store = Store::at(format!("{}?max_lease=4", server.url()));
-    let run = ["run", "--lease", "4", "door", "--", "echo", "in"];
+    let (server, clock) = keeping_by(Flavor::Redis);
+    let store = Store::at(server.url());
+    let run = ["run", "door", "--", "echo", "in"];
     store.run(&run).quiet();
     server.restart().unwrap();
     let mut screen = Screen::of(&store, &[&[PROGRAM], &run[..]].concat());
     screen.until_shown("waiting for door: in quarantine for ");
     screen.until_shown("s (store restarted or failed over)");
+    let_it_end(&clock);
     screen.until_shown("in\r\n");
     assert_eq!(screen.code(), Some(0));
     let shown = screen.shown();
@@ -312,7 +318,7 @@ fn a_job_stopped_for_longer_than_its_lease_is_killed_when_continued() {
     let mut screen = Screen::of(&store, &["bash", "--norc", "--noprofile", "--noediting", "-i"]);
     screen.until_shown("prompt> ");
     let command = "sh -c 'echo started; read x; echo got $x'";
-    screen.type_in(&format!("{PROGRAM} run --lease 1 door -- {command}\n"));
+    screen.type_in(&format!("{PROGRAM} run --lease 3 door -- {command}\n"));
     screen.until_shown("started\r\n");
     screen.type_in("\x1a");
     screen.until_shown("Stopped");

@@ -11,13 +11,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use taketurns_servers::PATIENCE;
 
 use crate::expect::{self, is_as_expected};
 use crate::page::{Block, Page};
 use crate::place::Place;
-
-/// When a page is given up. Not a promise about speed.
-const HANG: Duration = Duration::from_secs(120);
 
 /// What ends a program in another language that a shell is given. No page has it in a line of its own.
 const END: &str = "END OF THE BLOCK";
@@ -44,7 +42,7 @@ pub(crate) fn run(page: &Page) -> usize {
     let notes = place.notes();
     let script = script(&steps, &notes);
     let shell = Shell::start(place.command("bash").args(["-c", &script]));
-    let ended = shell.wait();
+    let ended = shell.wait(&notes);
     for (number, step) in steps.iter().enumerate() {
         let complaint = complaint(step, &notes, number, ended);
         if let Some(complaint) = complaint {
@@ -117,6 +115,13 @@ fn complaint(step: &Step, notes: &Path, number: usize, ended: Option<i32>) -> Op
         .then(|| format!("the page says\n{expected}--- but it says\n{said}"))
 }
 
+/// How many notes there are, and how long they are together.
+fn noted(notes: &Path) -> (usize, u64) {
+    let files = fs::read_dir(notes).expect("a folder").map_while(Result::ok);
+    let lengths = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+    lengths.fold((0, 0), |(files, bytes), length| (files + 1, bytes + length))
+}
+
 /// A shell and all that it starts. Killed when dropped.
 struct Shell {
     child: Child,
@@ -128,14 +133,18 @@ impl Shell {
         Self { child: command.spawn().expect("bash") }
     }
 
-    /// How it ended: with which code, or not at all.
-    fn wait(mut self) -> Option<i32> {
-        let end = Instant::now() + HANG;
-        while Instant::now() < end {
+    /// How it ended: with which code, or not at all. It hangs if nothing is added to its notes for long.
+    fn wait(mut self, notes: &Path) -> Option<i32> {
+        let (mut noted, mut since) = (noted(notes), Instant::now());
+        while since.elapsed() < PATIENCE {
             if let Some(status) = self.child.try_wait().expect("our child") {
                 return Some(status.code().unwrap_or(-1));
             }
             sleep(Duration::from_millis(10));
+            let now = self::noted(notes);
+            if now != noted {
+                (noted, since) = (now, Instant::now());
+            }
         }
         None
     }

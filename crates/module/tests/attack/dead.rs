@@ -13,8 +13,7 @@ on_both! {
         let binding = program.bind(&server);
         let reply = program.does("k", &binding, &asks(7, "w", 1_000, 1_000));
         assert!(reply.contains(" Q "), "{reply}");
-        let mut reader = Line::waits(&server, "k", "600 SHARED WAIT 0");
-        reader.is_granted();
+        Line::to(&server).take("k 600 SHARED WAIT 0");
         assert_eq!(holder.number("k", "waiting"), 0);
     }
 
@@ -28,7 +27,6 @@ on_both! {
             let reply = program.does("k", &binding, &asks(number, "s3/4", 1_000, waiter_lease_ms));
             assert!(reply.contains(" Q "), "{reply}");
         }
-        let mut waiter = Line::waits(&server, "k", "600 PERMITS 2 4 WAIT 0");
-        waiter.is_granted();
+        Line::to(&server).take("k 600 PERMITS 2 4 WAIT 0");
     }
 }

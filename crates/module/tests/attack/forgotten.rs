@@ -4,15 +4,21 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use taketurns_servers::{Flavor, Server, eventually, on_both};
+use taketurns_servers::{Builder, Clock, Flavor, Server, eventually, on_both};
 
-use crate::line::{Line, asks, builder};
+use crate::line::{LATER_S, LEASE_MS, Line, asks, builder};
 
-/// One holds for a moment, another waits.
+/// A server, and what sets its clock.
+fn clocked(builder: Builder) -> (Server, Clock) {
+    let clock = Clock::ahead(0).expect("a clock");
+    (builder.clock(&clock).start().expect("a server"), clock)
+}
+
+/// One holds for a lease, another waits.
 fn use_it(server: &Server) -> String {
     let mut line = Line::to(server);
     let binding = line.bind(server);
-    let reply = line.does("k", &binding, &asks(1, "m", 1_500, 1_500));
+    let reply = line.does("k", &binding, &asks(1, "m", LEASE_MS, LEASE_MS));
     assert!(reply.contains(" G "), "{reply}");
     let reply = line.does("k", &binding, &asks(2, "m", 60_000, 60_000));
     assert!(reply.contains(" Q "), "{reply}");
@@ -26,7 +32,8 @@ fn renew(server: &Server, binding: &str) {
 }
 
 /// What the server remembers of the holder's lease is over; the holder knows that it is not.
-fn grants_nothing(server: &Server) {
+fn grants_nothing(server: &Server, clock: &Clock) {
+    clock.set(LATER_S).expect("set");
     let mut line = Line::to(server);
     eventually("the lease is over", || line.is_over("k").then_some(())).expect("over");
     sleep(Duration::from_millis(500));
@@ -39,21 +46,22 @@ fn grants_nothing(server: &Server) {
 
 on_both! {
     fn a_restarted_server_hands_nothing_to_a_program_before_it_has_looked(flavor: Flavor) {
-        let server = builder(flavor).start().expect("a server");
+        let (server, clock) = clocked(builder(flavor));
         let binding = use_it(&server);
         assert!(server.cli(&["SAVE"]).is_ok());
         renew(&server, &binding);
         server.kill();
         server.restart().expect("a restart");
-        grants_nothing(&server);
+        grants_nothing(&server, &clock);
     }
 
     fn a_program_that_wants_no_quarantine_is_served_when_it_comes(flavor: Flavor) {
-        let server = builder(flavor).start().expect("a server");
+        let (server, clock) = clocked(builder(flavor));
         use_it(&server);
         assert!(server.cli(&["SAVE"]).is_ok());
         server.kill();
         server.restart().expect("a restart");
+        clock.set(LATER_S).expect("set");
         let mut line = Line::to(&server);
         eventually("the lease is over", || line.is_over("k").then_some(())).expect("over");
         sleep(Duration::from_millis(500));
@@ -65,7 +73,7 @@ on_both! {
 
     fn a_promoted_replica_hands_nothing_to_a_program_before_it_has_looked(flavor: Flavor) {
         let master = builder(flavor).start().expect("a server");
-        let replica = builder(flavor).replica_of(master.port()).start().expect("a replica");
+        let (replica, clock) = clocked(builder(flavor).replica_of(master.port()));
         let up = || (replica.info("replication").get("master_link_status")? == "up").then_some(());
         eventually("the replica follows", up).expect("a link");
         let binding = use_it(&master);
@@ -76,6 +84,6 @@ on_both! {
         assert!(replica.cli(&["REPLICAOF", "NO", "ONE"]).is_ok());
         renew(&master, &binding);
         master.kill();
-        grants_nothing(&replica);
+        grants_nothing(&replica, &clock);
     }
 }

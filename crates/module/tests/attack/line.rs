@@ -7,6 +7,10 @@ pub(crate) fn builder(flavor: Flavor) -> Builder {
     Server::builder(flavor).module(&module_path().expect("the module is built"), &[])
 }
 
+/// A lease that is over when the server's clock is set forward by [`LATER_S`], and not before.
+pub(crate) const LEASE_MS: u64 = 20_000;
+pub(crate) const LATER_S: i64 = 25;
+
 pub(crate) struct Line(Connection);
 
 impl Line {

@@ -4,9 +4,9 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use taketurns_servers::{Cluster, Flavor, Server, eventually, module_path, on_both};
+use taketurns_servers::{Clock, Cluster, Flavor, Server, eventually, module_path, on_both};
 
-use crate::line::{Line, asks, builder};
+use crate::line::{LATER_S, LEASE_MS, Line, asks, builder};
 
 fn refuse_writes(server: &Server, refuse: bool) {
     let count = if refuse { "1" } else { "0" };
@@ -23,19 +23,21 @@ fn is_over(looker: &mut Line, key: &str) {
 
 on_both! {
     fn nobody_is_handed_a_lock_by_a_server_that_takes_no_writes(flavor: Flavor) {
-        let server = builder(flavor).start().expect("a server");
+        let clock = Clock::ahead(0).expect("a clock");
+        let server = builder(flavor).clock(&clock).start().expect("a server");
         let (mut holder, mut program) = (Line::to(&server), Line::to(&server));
         let mut bound = Line::to(&server);
-        holder.take("raw 1500 MS");
+        holder.take(&format!("raw {LEASE_MS} MS"));
         bound.take("bound 3600 BOUND");
         let binding = program.bind(&server);
-        program.does("program", &binding, &asks(1, "m", 1_500, 1_500));
+        program.does("program", &binding, &asks(1, "m", LEASE_MS, LEASE_MS));
         let reply = program.does("program", &binding, &asks(2, "m", 60_000, 60_000));
         assert!(reply.contains(" Q "), "{reply}");
         let mut waiters =
             ["raw", "bound"].map(|key| Line::waits(&server, key, "600 WAIT 0"));
         refuse_writes(&server, true);
         drop(bound);
+        clock.set(LATER_S).expect("set");
         for key in ["raw", "program"] {
             is_over(&mut holder, key);
         }

@@ -9,8 +9,6 @@ mod replicas;
 mod rights;
 mod takeover;
 
-use std::time::Duration;
-
 use patience::soon;
 use taketurns::{Connect, Locks};
 use taketurns_servers::{Builder, Flavor, Server, module_path};
@@ -41,8 +39,7 @@ fn type_of(server: &Server, lock: &str) -> String {
 }
 
 async fn connect(url: &str) -> Locks {
-    let connect = Connect::new(url).waiter_lease(Duration::from_millis(600));
-    soon("connecting", connect.open()).await.expect("a server")
+    soon("connecting", Connect::new(url).open()).await.expect("a server")
 }
 
 /// A client that knows of no module.

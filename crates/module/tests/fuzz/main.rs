@@ -37,9 +37,11 @@ use crate::grammar::{BINDINGS, binding};
 use crate::keyspace::SETTINGS;
 use crate::quiet::Looks;
 
-/// How long it runs unless `TAKETURNS_FUZZ_SECONDS` says otherwise.
-const SECONDS: Duration = Duration::from_secs(12);
-const ROUND: Duration = Duration::from_secs(2);
+/// How many rounds there are unless `TAKETURNS_FUZZ_SECONDS` says for how long. The first two have the server
+/// grow to what it needs.
+const ROUNDS: u64 = 6;
+/// How many steps a round has: a second or two of them.
+const STEPS: usize = 8_000;
 /// So many steps are made with no memory left, in a wild round.
 const FULL: usize = 200;
 /// Of what the server keeps for itself, such as tables that have grown.
@@ -70,7 +72,7 @@ struct Totals {
 }
 
 fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
-    let seconds = fuzz::seconds().unwrap_or(SECONDS);
+    let seconds = fuzz::seconds().unwrap_or_default();
     let path = module_path().expect("the module is built");
     let settings = ["--repl-backlog-size", "16kb", "--latency-tracking", "no"];
     let builder = || Server::builder(flavor).module(&path, &[]).args(settings);
@@ -89,8 +91,8 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
         Looks { server: &server, replica: &replica, bindings: [&bindings[0], &bindings[1]] };
     let (started, mut totals, mut memory) = (Instant::now(), Totals::default(), None);
     for round in 0.. {
-        // The first two have the server grow to what it needs.
-        if round > 2 && started.elapsed() >= seconds {
+        let least = if seconds.is_zero() { ROUNDS } else { 3 };
+        if round >= least && started.elapsed() >= seconds {
             break;
         }
         let desk = Desk::new(seed ^ round, run.clone(), bindings.clone(), round % 2 == 1);
@@ -122,7 +124,6 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
 
 /// One round: from an empty server to an empty server.
 fn play(looks: &Looks<'_>, desk: Desk, totals: &mut Totals) -> Result<(), String> {
-    let started = Instant::now();
     let mut fleet = Fleet::new(looks.server, looks.replica, desk);
     if fleet.desk.model.is_wild {
         // A server that is full, to begin with.
@@ -130,9 +131,7 @@ fn play(looks: &Looks<'_>, desk: Desk, totals: &mut Totals) -> Result<(), String
         (0..FULL).try_for_each(|_| fleet.step())?;
         looks.server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     }
-    while started.elapsed() < ROUND {
-        fleet.step()?;
-    }
+    (0..STEPS).try_for_each(|_| fleet.step())?;
     for (name, value) in SETTINGS {
         let set = looks.server.cli(&["CONFIG", "SET", name, value]);
         if !set.is_ok() {

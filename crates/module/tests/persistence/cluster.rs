@@ -20,7 +20,7 @@ on_both! {
         let mut waiter = blocked(old, "{t}k", "600", "waits");
         let mut bound = Client::of(old);
         bound.take("{t}bound 600 BOUND LABEL bound");
-        client.take("{t}timed 2 LABEL short");
+        client.take("{t}timed 8 LABEL short");
         program.wait("{t}timed", 2, Ask::Mutex, "program");
         let migration = cluster.begin_migration(slot, to).expect("a migration");
         // It is still here, and so are its waiters.

@@ -50,7 +50,7 @@ fn moves(flavor: Flavor, commands: &str, to: Place) {
 fn timer_follows(flavor: Flavor, command: &str, to: Place) {
     let server = server(flavor);
     let (mut client, mut program) = (Client::of(&server), Program::of(&server, "", 1));
-    client.take("k 2 LABEL short");
+    client.take("k 3 LABEL short");
     program.wait("k", 1, Ask::Mutex, "program");
     assert_eq!(client.say(command).error(), None, "{command}");
     at(&server, to).is_held_by(to.1, &["program"]);

@@ -2,7 +2,9 @@
 //! connections to another server, and time goes on.
 
 use taketurns_core::Ask;
-use taketurns_servers::{Flavor, Replicated, Reply, Server, eventually, module_path, on_both};
+use taketurns_servers::{
+    Clock, Flavor, Replicated, Reply, Server, eventually, module_path, on_both,
+};
 
 use crate::program::{Program, run_of};
 use crate::support::{Client, Held, blocked, builder, server};
@@ -26,7 +28,7 @@ fn set(master: &Server) -> Scene {
     let pool = client.take("pool 600 ANY LABEL holder");
     client.take("rw 600 SHARED LABEL holder");
     program.wait("rw", 2, Ask::Write, "program");
-    client.take("timed 2 LABEL short");
+    client.take("timed 6 LABEL short");
     program.wait("timed", 3, Ask::Mutex, "program");
     let mut bound = Client::of(master);
     bound.take("bound 600 BOUND LABEL bound");
@@ -76,11 +78,14 @@ fn repeated(master: &Server, replica: &Server) {
 on_both! {
     fn a_replica_that_is_promoted_goes_on(flavor: Flavor) {
         let master = server(flavor);
-        let replica = builder(flavor, &[]).replica_of(master.port()).start().expect("a replica");
+        let clock = Clock::ahead(0).expect("a clock");
+        let replica = builder(flavor, &[]).replica_of(master.port()).clock(&clock);
+        let replica = replica.start().expect("a replica");
         let scene = set(&master);
         repeated(&master, &replica);
         master.kill();
         Client::of(&replica).ok("REPLICAOF NO ONE");
+        clock.set(10).expect("set");
         goes_on(&scene, &replica);
     }
 
@@ -109,7 +114,7 @@ on_both! {
         // It has what its new master has, and is a master again when it is told.
         assert_eq!(client.int("EXISTS k"), 0);
         client.ok("REPLICAOF NO ONE");
-        client.take("k 2");
+        client.take("k 1");
         let mut waiter = Client::of(&old);
         waiter.wait_for("k 600");
         // Nobody but its timer does anything.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use taketurns_core::{Ask, Member};
-use taketurns_servers::{Builder, Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Builder, Clock, Flavor, Reply, Server, eventually, on_both};
 
 use crate::program::{Program, run_of};
 use crate::support::{Client, Held, blocked, builder, logging, restart};
@@ -82,15 +82,16 @@ impl Scene {
         let mut bound = Client::of(server);
         bound.take("bound 600 BOUND LABEL bound");
         program.wait("bound", 5, Ask::Mutex, "program");
-        client.take("short 3 LABEL short");
+        client.take("short 30 LABEL short");
         program.wait("short", 6, Ask::Mutex, "program");
         let digests = STEADY.map(|key| (key, client.digest(key))).into();
         let before = ALL.map(|key| (key, seen(&mut client, key))).into();
         Self { held, before, digests, run: run_of(server), _open: vec![second, bound] }
     }
 
-    /// Everything is as it was, but for those who were connections.
-    fn is_still_there(&self, server: &Server) {
+    /// Everything is as it was, but for those who were connections. Then the clock is set, and the short
+    /// lease is over.
+    fn is_still_there(&self, server: &Server, clock: &Clock) {
         let mut client = Client::of(server);
         client.is_waited_for_by("mutex", &["program"]);
         for (key, digest) in &self.digests {
@@ -109,6 +110,7 @@ impl Scene {
         }
         // Nobody asks for these: a connection that is gone, and a lease that is over. In another run
         // no program is handed anything before one has looked.
+        clock.set(40).expect("set");
         let expected: &[&str] = if run_of(server) == self.run { &["program"] } else { &[] };
         for key in ["bound", "short"] {
             client.is_held_by(key, expected);
@@ -147,11 +149,12 @@ impl Scene {
 
 /// Starts it as told, has it ended in that way, and looks.
 fn over(builder: Builder, end: impl FnOnce(&Server)) {
-    let server = builder.start().expect("a server");
+    let clock = Clock::ahead(0).expect("a clock");
+    let server = builder.clock(&clock).start().expect("a server");
     let scene = Scene::set(&server);
     end(&server);
     restart(&server);
-    scene.is_still_there(&server);
+    scene.is_still_there(&server, &clock);
     scene.goes_on(&server);
 }
 
