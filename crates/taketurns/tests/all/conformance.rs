@@ -7,8 +7,6 @@ use taketurns::engine::{Clock, Engine, EngineFuture, FileEngine, Manual, MemoryS
 use taketurns::{ClientId, Connect, Locks};
 use taketurns_conformance::Fixture;
 
-const WAITER_LEASE: Duration = Duration::from_millis(600);
-
 struct Memory {
     manual: Manual,
     store: MemoryStore,
@@ -37,7 +35,7 @@ impl Fixture for Memory {
     }
 
     fn connect(&self) -> EngineFuture<'_, Locks> {
-        let connect = Connect::engine(self.shared.clone()).waiter_lease(WAITER_LEASE);
+        let connect = Connect::engine(self.shared.clone());
         Box::pin(async move { connect.open().await.expect("a store in memory") })
     }
 }
@@ -76,8 +74,7 @@ impl Fixture for File {
 
     fn connect(&self) -> EngineFuture<'_, Locks> {
         let url = format!("file:{}", self.path("system.db").display());
-        let connect = Connect::new(&url).waiter_lease(WAITER_LEASE);
-        Box::pin(async move { connect.open().await.expect("a store in a file") })
+        Box::pin(async move { taketurns::connect(&url).await.expect("a store in a file") })
     }
 }
 

@@ -4,11 +4,9 @@
 use std::time::Duration;
 
 use taketurns::engine::{Engine, EngineFuture, Wakes};
-use taketurns::{ClientId, Connect, Locks};
+use taketurns::{ClientId, Locks};
 use taketurns_conformance::Fixture;
 use taketurns_servers::{Flavor, Server};
-
-const WAITER_LEASE: Duration = Duration::from_millis(600);
 
 /// A quorum that this fixture has for itself.
 struct Quorum {
@@ -50,8 +48,7 @@ impl Fixture for Quorum {
     }
 
     fn connect(&self) -> EngineFuture<'_, Locks> {
-        let connect = Connect::new(&self.url).waiter_lease(WAITER_LEASE);
-        Box::pin(async move { connect.open().await.expect("a quorum") })
+        Box::pin(async move { taketurns::connect(&self.url).await.expect("a quorum") })
     }
 }
 

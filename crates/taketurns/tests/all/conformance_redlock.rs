@@ -4,11 +4,9 @@
 use std::time::Duration;
 
 use taketurns::engine::{Engine, EngineFuture, Wakes};
-use taketurns::{ClientId, Connect, Locks};
+use taketurns::{ClientId, Locks};
 use taketurns_conformance::Fixture;
 use taketurns_servers::{Flavor, Server};
-
-const WAITER_LEASE: Duration = Duration::from_millis(600);
 
 /// A Redlock that this fixture has for itself, of two kinds of servers.
 struct Redlock {
@@ -41,8 +39,7 @@ impl Fixture for Redlock {
     }
 
     fn connect(&self) -> EngineFuture<'_, Locks> {
-        let connect = Connect::new(&self.url).waiter_lease(WAITER_LEASE);
-        Box::pin(async move { connect.open().await.expect("a Redlock") })
+        Box::pin(async move { taketurns::connect(&self.url).await.expect("a Redlock") })
     }
 }
 

@@ -3,6 +3,9 @@
 use std::time::{Duration, Instant};
 
 use taketurns::{Locks, LossCause};
+use taketurns_servers::PATIENCE;
+
+use crate::support::patience::soon;
 
 /// Eight tasks, half of which name the locks the other way round, for ten seconds: if two of them
 /// could ever wait for each other they would, and then no turn would follow.
@@ -14,7 +17,8 @@ async fn all_against_all(locks: Locks) {
         tasks.push(tokio::spawn(async move {
             let names = if task % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
             let mut turns = 0_u32;
-            while Instant::now() < end {
+            // On a busy machine the first may take that long.
+            while turns == 0 || Instant::now() < end {
                 let guard = locks.all(names).acquire().await.expect("both");
                 assert!(guard.is_held());
                 guard.release().await.expect("held");
@@ -25,11 +29,9 @@ async fn all_against_all(locks: Locks) {
     }
     let mut turns = Vec::new();
     for task in tasks {
-        let ended = tokio::time::timeout(Duration::from_secs(60), task).await;
-        turns.push(ended.expect("a deadlock").expect("no panic"));
+        turns.push(soon("a deadlock, or somebody is starved", task).await.expect("no panic"));
     }
     println!("turns of each task: {turns:?}");
-    assert!(turns.iter().all(|turns| *turns > 0), "somebody was starved: {turns:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,9 +53,10 @@ fn on_the_callers_runtime_locks_are_kept_until_it_ends() {
     let guard = runtime.block_on(async {
         let handle = tokio::runtime::Handle::current();
         let locks = taketurns::connect_on("memory:", handle).await.expect("memory");
-        let lease = Duration::from_secs(1);
+        let lease = Duration::from_secs(3);
         let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
-        tokio::time::sleep(lease * 2).await;
+        // Longer than it is held without renewals.
+        tokio::time::sleep(lease).await;
         guard.check().expect("it was renewed");
         let waits = tokio::spawn({
             let locks = locks.clone();
@@ -83,5 +86,5 @@ fn a_blocking_client_on_the_callers_runtime_can_be_dropped_there() {
         });
         done.send(()).expect("the test listens");
     });
-    dropped.recv_timeout(Duration::from_secs(30)).expect("it hangs");
+    dropped.recv_timeout(PATIENCE).expect("it hangs");
 }

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use taketurns_servers::PATIENCE;
+
 use crate::{Locks, connect};
+
+/// A third of it is longer than any test waits.
+const LONG: Duration = Duration::from_secs(600);
 
 /// A quorum of nodes that nobody else has.
 fn url(nodes: usize) -> String {
@@ -37,14 +42,14 @@ async fn a_lock_is_held_by_one_at_a_time_and_handed_over_in_order() {
 async fn a_handle_that_others_renew_is_good_here_too() {
     let url = url(3);
     let (here, there) = (locks(&url).await, locks(&url).await);
-    let lease = Duration::from_millis(300);
+    let lease = Duration::from_secs(2);
     let guard = here.mutex("a").acquire().lease(lease).await.expect("free");
     let handle = guard.into_handle().await.expect("held");
     let text = handle.expose();
     let elsewhere = crate::Handle::parse(&text).expect("its own form");
     // Nothing renews it here, and what was known here is over.
     there.renew(&elsewhere, Some(Duration::from_secs(60))).await.expect("held");
-    tokio::time::sleep(lease * 2).await;
+    tokio::time::sleep(lease).await;
     here.renew(&handle, None).await.expect("held still");
     here.release(&handle).await.expect("held");
 }
@@ -53,12 +58,12 @@ async fn a_handle_that_others_renew_is_good_here_too() {
 async fn whoever_adopted_a_lock_is_told_that_it_was_broken() {
     let url = url(3);
     let (here, there) = (locks(&url).await, locks(&url).await);
-    let guard = here.mutex("a").acquire().await.expect("free");
+    let guard = here.mutex("a").acquire().lease(LONG).await.expect("free");
     let text = guard.into_handle().await.expect("held").expose();
     let handle = crate::Handle::parse(&text).expect("its own form");
     let adopted = there.adopt(handle).await.expect("held");
     here.break_lock("a").await.expect("broken");
     // Long before the next renewal.
-    let lost = tokio::time::timeout(Duration::from_secs(5), adopted.lost()).await;
+    let lost = tokio::time::timeout(PATIENCE, adopted.lost()).await;
     assert_eq!(lost.expect("told"), crate::LossCause::Revoked);
 }

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use taketurns_servers::PATIENCE;
+
 use super::super::MemoryStore;
 use super::super::nodes::Members;
 use super::OpenRedlock;
 use crate::{Connect, Locks};
+
+/// A third of it is longer than any test waits.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Nodes that nobody else has.
 struct Nodes(Vec<String>);
@@ -74,13 +79,13 @@ async fn tasks_of_one_client_go_in_order() {
 async fn a_handle_that_others_renew_is_good_here_too() {
     let nodes = Nodes::new(3);
     let (here, there) = (nodes.connect().await, nodes.connect().await);
-    let lease = Duration::from_millis(300);
+    let lease = Duration::from_secs(2);
     let guard = here.mutex("a").acquire().lease(lease).await.expect("free");
     let handle = guard.into_handle().await.expect("held");
     let elsewhere = crate::Handle::parse(&handle.expose()).expect("its own form");
     // Nothing renews it here, and what was known here is over.
     there.renew(&elsewhere, Some(Duration::from_secs(60))).await.expect("held");
-    tokio::time::sleep(lease * 2).await;
+    tokio::time::sleep(lease).await;
     here.renew(&handle, None).await.expect("held still");
     here.release(&handle).await.expect("held");
 }
@@ -89,10 +94,10 @@ async fn a_handle_that_others_renew_is_good_here_too() {
 async fn whoever_holds_is_told_that_it_was_broken() {
     let nodes = Nodes::new(3);
     let (here, there) = (nodes.connect().await, nodes.connect().await);
-    let guard = here.mutex("a").acquire().await.expect("free");
+    let guard = here.mutex("a").acquire().lease(LONG).await.expect("free");
     there.break_lock("a").await.expect("broken");
     // Long before the next renewal.
-    let lost = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await;
+    let lost = tokio::time::timeout(PATIENCE, guard.lost()).await;
     assert_eq!(lost.expect("told"), crate::LossCause::Revoked);
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Faults {
     strange_wakes: AtomicBool,
     break_renewals: AtomicU32,
     break_releases: AtomicBool,
+    /// So many more get through, or all.
+    refreshes_left: Mutex<Option<u32>>,
     held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
     held_up_wakes: Mutex<Vec<(Wakes, Woken)>>,
 }
@@ -119,6 +121,19 @@ impl Faults {
         self.break_releases.store(broken, Ordering::SeqCst);
     }
 
+    /// No more refreshes than that get through.
+    pub(crate) fn lose_refreshes_after(&self, count: u32) {
+        *self.refreshes_left.lock().expect("no panic") = Some(count);
+    }
+
+    fn loses_refresh(&self) -> bool {
+        let mut left = self.refreshes_left.lock().expect("no panic");
+        let Some(count) = left.as_mut() else { return false };
+        let lost = *count == 0;
+        *count = count.saturating_sub(1);
+        lost
+    }
+
     pub(crate) fn holds_something_up(&self) -> bool {
         !self.held_up.lock().expect("no panic").is_empty()
     }
@@ -196,6 +211,9 @@ impl FaultyEngine {
         let faults = &self.faults;
         if faults.down.load(Ordering::SeqCst) {
             return Err(EngineError::Unreachable("down".into()));
+        }
+        if matches!(request, Request::Refresh { .. }) && faults.loses_refresh() {
+            return Err(EngineError::Unreachable("a refresh that was lost".into()));
         }
         if faults.too_few.load(Ordering::SeqCst) {
             let down = NodeTrouble {

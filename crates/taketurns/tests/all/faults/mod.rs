@@ -15,11 +15,13 @@ use taketurns::engine::{Clock, MemoryStore};
 use taketurns::{Connect, ErrorKind, Locks, LossCause};
 
 use crate::support::history::{History, Turn};
+use crate::support::patience::soon;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// For clients whose places have to end, or whose losses do no harm.
+const SHORT: Duration = Duration::from_millis(300);
 
 async fn connect(store: &MemoryStore, faults: &Arc<Faults>) -> Locks {
-    connect_for(Duration::from_millis(300), store, faults).await
+    connect_for(Duration::from_secs(3), store, faults).await
 }
 
 /// A client whose places and hand-overs last for that long.
@@ -31,11 +33,6 @@ async fn connect_for(waiter_lease: Duration, store: &MemoryStore, faults: &Arc<F
 
 fn store() -> MemoryStore {
     MemoryStore::new(Clock::System)
-}
-
-async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
-    let output = tokio::time::timeout(PATIENCE, future.into_future()).await;
-    output.unwrap_or_else(|_| panic!("this took too long: {what}"))
 }
 
 /// Waits until the store has neither holder nor waiter.
@@ -72,7 +69,7 @@ async fn whatever_is_lost_on_the_way_turns_do_not_overlap_and_all_get_theirs() {
         let mut tasks = Vec::new();
         for client in 0..4 {
             let faults = Arc::new(Faults::seeded(seed * 10 + client));
-            let locks = connect(&store, &faults).await;
+            let locks = connect_for(SHORT, &store, &faults).await;
             faults.set_percent(15);
             for _ in 0..3 {
                 let (locks, history) = (locks.clone(), history.clone());
@@ -164,7 +161,8 @@ async fn a_store_that_is_down_is_unreachable_and_not_contended() {
 #[tokio::test]
 async fn a_place_that_lapsed_is_taken_again_at_the_tail() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
-    let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
+    let (locks, other) =
+        (connect_for(SHORT, &store, &faults).await, connect(&store, &Arc::default()).await);
     let guard = other.mutex("l").acquire().await.expect("free");
     let first = tokio::spawn(async move { locks.mutex("l").acquire().await.expect("a turn") });
     while other.inspect("l").await.expect("memory answers").expect("held").waiting == 0 {
@@ -275,7 +273,7 @@ async fn what_a_failed_acquire_was_granted_is_not_kept_alive_by_its_siblings() {
 async fn work_that_is_done_is_not_undone_by_a_failing_release() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let locks = connect(&store, &faults).await;
-    let acquire = locks.mutex("l").acquire().lease(Duration::from_millis(500));
+    let acquire = locks.mutex("l").acquire().lease(Duration::from_secs(3));
     let work = acquire.run(async |_token| {
         faults.break_releases(true);
         "the card was charged"
@@ -300,7 +298,7 @@ async fn a_release_that_a_full_disk_refused_is_repeated_once_there_is_room() {
 async fn a_guard_says_why_it_could_not_be_renewed_until_it_is() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let locks = connect(&store, &faults).await;
-    let guard = locks.mutex("l").acquire().lease(Duration::from_secs(3)).await.expect("free");
+    let guard = locks.mutex("l").acquire().lease(Duration::from_secs(6)).await.expect("free");
     assert_eq!(guard.trouble(), None);
     faults.break_renewals(u32::MAX);
     let has = async |trouble: bool| {

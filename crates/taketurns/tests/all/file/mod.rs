@@ -4,9 +4,11 @@
 mod refusals;
 mod sockets;
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use taketurns::engine::{
@@ -84,11 +86,26 @@ async fn a_second_client_in_the_process_does_not_drop_the_locks_of_the_first() {
     let _second = connect(&path).await;
     // SQLite holds a shared lock on the file for as long as it is open: closing any descriptor of
     // the file in this process would have dropped it.
-    let locks = fs::read_to_string("/proc/locks").expect("Linux");
-    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).expect("there"));
-    let ours = locks.lines().any(|line| line.contains(&format!(":{inode} ")));
-    assert!(ours, "nothing is locked:\n{locks}");
+    let mut other = Command::new(env::current_exe().expect("this program"));
+    let other = other.args(["--exact", "file::asker"]).env(ASKS_ABOUT, &path).output();
+    let other = other.expect("started");
+    let said = String::from_utf8_lossy(&other.stdout);
+    assert!(other.status.success() && said.contains("1 passed"), "{said}");
     guard.release().await.expect("held");
+}
+
+/// The file that another process asks about.
+const ASKS_ABOUT: &str = "TAKETURNS_TEST_ASKS_ABOUT";
+
+/// Not a test by itself: another process tries to lock the whole file. In the first process this would drop
+/// the very locks that it asks about.
+#[test]
+fn asker() {
+    use rustix::fs::{FlockOperation, fcntl_lock};
+    let Some(path) = env::var_os(ASKS_ABOUT) else { return };
+    let file = fs::File::options().read(true).write(true).open(path).expect("there");
+    let locked = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
+    assert_eq!(locked, Err(rustix::io::Errno::AGAIN), "nothing is locked");
 }
 
 #[tokio::test]

@@ -65,14 +65,25 @@ fn a_node_that_stands_still_is_not_waited_for_and_has_nothing_in_the_end() {
         locks.mutex("l").acquire().await.expect("free").release().await.expect("held");
         nothing_is_left(&each, "l").await;
         for stopped in 0..2 {
-            nodes.servers[stopped].pause();
             let others = nodes.servers.iter().enumerate().filter(|(node, _)| *node != stopped);
             let others: Vec<&Server> = others.map(|(_, server)| server).collect();
-            let start = Instant::now();
-            let guard = locks.mutex("l").acquire().lease(LONG_LEASE).await.expect("free");
-            let took = start.elapsed();
-            assert!(took < GIVEN_UP_AFTER, "it waited for the one that stands still: {took:?}");
-            guard.release().await.expect("held");
+            // A busy machine makes some acquires that long. All of them are if they wait for the one that
+            // stands still.
+            let not_waited_for = async {
+                loop {
+                    nodes.servers[stopped].pause();
+                    let start = Instant::now();
+                    let guard = locks.mutex("l").acquire().lease(LONG_LEASE).await.expect("free");
+                    let took = start.elapsed();
+                    guard.release().await.expect("held");
+                    if took < GIVEN_UP_AFTER {
+                        return;
+                    }
+                    nodes.servers[stopped].resume();
+                    nothing_is_left(&each, "l").await;
+                }
+            };
+            soon("the one that stands still is not waited for", not_waited_for).await;
             nothing_is_left(&[&each[..stopped], &each[stopped + 1..]].concat(), "l").await;
             turns(&locks, "l", &others).await;
             nodes.servers[stopped].resume();

@@ -5,9 +5,6 @@ use std::time::Duration;
 use taketurns::{Connect, Locks, View};
 use taketurns_servers::{Builder, Flavor, PATIENCE, Server, module_path};
 
-/// A third of it is between two refreshes.
-pub(crate) const WAITER_LEASE: Duration = Duration::from_millis(600);
-
 /// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
 const LONG_WAITER_LEASE: Duration = Duration::from_secs(60);
@@ -89,7 +86,8 @@ impl Nodes {
 
     /// A client whose places outlast every test.
     pub(crate) async fn connect_for_long(&self) -> Locks {
-        connect_for(LONG_WAITER_LEASE, &self.url()).await
+        let connect = Connect::new(&self.url()).waiter_lease(LONG_WAITER_LEASE);
+        connect.open().await.expect("a store")
     }
 
     /// A client of one node alone.
@@ -108,11 +106,7 @@ impl Nodes {
 }
 
 pub(crate) async fn connect(url: &str) -> Locks {
-    connect_for(WAITER_LEASE, url).await
-}
-
-async fn connect_for(waiter_lease: Duration, url: &str) -> Locks {
-    Connect::new(url).waiter_lease(waiter_lease).open().await.expect("a store")
+    taketurns::connect(url).await.expect("a store")
 }
 
 /// Asks about a lock until what is seen is as it should be.

@@ -1,15 +1,9 @@
 //! Every set of nodes held by somebody else, who knows nothing of the quorum.
 
-use std::time::Duration;
-
 use taketurns::{ErrorKind, Handle, Locks};
-use taketurns_servers::PATIENCE;
 
 use super::nodes::{LONG_LEASE, Nodes, nothing_is_left, seen};
-use crate::support::patience::block_on;
-
-/// In vain it is waited for that long.
-const IN_VAIN: Duration = Duration::from_millis(500);
+use crate::support::patience::{block_on, in_vain, soon};
 
 /// What somebody holds on one node.
 struct Foreign<'a> {
@@ -57,17 +51,15 @@ async fn one_set(quorum: &Locks, nodes: &[Locks], held: usize) {
     }
     all_is_well().await;
 
-    let within = if can_be_had { PATIENCE } else { IN_VAIN };
-    match quorum.mutex(&lock).acquire().lease(LONG_LEASE).within(within).await {
-        Ok(guard) => {
-            assert!(can_be_had, "{lock}");
-            guard.check().expect("held");
-            guard.release().await.expect("held");
-        }
-        Err(error) => {
-            assert!(!can_be_had, "{lock}: {error}");
-            assert_eq!(error.kind(), ErrorKind::Timeout, "{lock}: {error}");
-        }
+    let mutex = quorum.mutex(&lock);
+    if can_be_had {
+        let guard = soon("an acquire", mutex.acquire().lease(LONG_LEASE)).await;
+        let guard = guard.expect("a majority is free");
+        guard.check().expect("held");
+        guard.release().await.expect("held");
+    } else {
+        let error = in_vain(|within| mutex.acquire().lease(LONG_LEASE).within(within)).await;
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{lock}: {error}");
     }
     all_is_well().await;
 

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use taketurns_servers::{Flavor, Server, on_both};
 
-use super::{block_on, calls, only_scripts_were_sent};
+use super::{block_on, calls, only_scripts_were_sent, soon};
 
 const LOCKS: u64 = 1_000;
-const LEASE: Duration = Duration::from_secs(3);
-const HOLD: Duration = Duration::from_secs(10);
+/// So long that no busy machine misses the time to renew a thousand.
+const LEASE: Duration = Duration::from_secs(10);
 
 on_both! {
-    fn a_thousand_locks_are_kept_for_several_leases(flavor: Flavor) {
+    fn a_thousand_locks_are_kept_for_longer_than_their_lease(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         block_on(async {
             let locks = taketurns::connect(&server.url()).await.expect("a server");
@@ -22,12 +22,16 @@ on_both! {
             }
             server.reset_stats();
             let start = Instant::now();
-            while start.elapsed() < HOLD {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                for guard in &guards {
-                    guard.check().expect("held");
+            let scripts = || calls(&server).get("evalsha").copied().unwrap_or(0);
+            soon("each is renewed, and longer held than its lease", async {
+                while scripts() < LOCKS || start.elapsed() < LEASE {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    for guard in &guards {
+                        guard.check().expect("held");
+                    }
                 }
-            }
+            })
+            .await;
             let (sent, held) = (only_scripts_were_sent(&calls(&server)), start.elapsed());
             let per_second = sent as f64 / held.as_secs_f64();
             println!("{flavor}: {per_second:.0} renewals/s of {LOCKS} locks, lease {LEASE:?}");
@@ -36,9 +40,6 @@ on_both! {
             let third = (LEASE.mul_f64(0.99) - Duration::from_millis(2)) / 3;
             let at_most = LOCKS as f64 * (held.as_secs_f64() / third.as_secs_f64() + 1.0);
             assert!(sent as f64 <= at_most, "{sent} renewals, {at_most:.0} would do");
-            // A lease that is not renewed once in a lease is lost.
-            let at_least = LOCKS * (held.as_secs() / LEASE.as_secs());
-            assert!(sent >= at_least, "{sent} renewals can't have kept them all");
             for guard in guards {
                 guard.release().await.expect("held");
             }

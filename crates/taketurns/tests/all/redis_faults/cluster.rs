@@ -1,9 +1,14 @@
 //! A Cluster whose slots move while their locks are busy.
 
+use std::time::Duration;
+
 use taketurns_servers::{Cluster, Flavor, eventually, on_both};
 
 use super::load::{Load, SHARED};
-use super::{MAX_LEASE, block_on, connect, errors, seen, store, wall_us};
+use super::{block_on, connect, errors, seen, wall_us};
+
+/// How long the pause is: long enough to be looked at.
+const MAX_LEASE: Duration = Duration::from_secs(6);
 
 on_both! {
     fn a_busy_lock_that_moves_to_another_node_pauses_and_goes_on_there(flavor: Flavor) {
@@ -11,7 +16,8 @@ on_both! {
         let slot = cluster.slot_of(format!("tt:{SHARED}"));
         let from = cluster.owner_of(slot).expect("an owner");
         let to = (from + 1) % 3;
-        let url = store(&cluster.url());
+        let url = format!("{}?max_lease={}", cluster.url(), MAX_LEASE.as_secs());
+        let locks = block_on(connect(&url));
         let load = Load::start(&[&url]);
         load.goes_on(100);
         let migration = cluster.begin_migration(slot, to).expect("a beginning");
@@ -22,7 +28,6 @@ on_both! {
         let asked = || (errors(&cluster.nodes[from], "ASK") > before).then_some(());
         eventually("clients are sent on with ASK", asked).expect("they ask");
         block_on(async {
-            let locks = connect(&url).await;
             let paused = |view: &taketurns::View| view.quarantine_ms.is_some();
             let view = seen("it is in quarantine there", &locks, SHARED, paused).await;
             let left_ms = view.quarantine_ms.map(u128::from);
@@ -34,7 +39,6 @@ on_both! {
         eventually("clients are sent on with MOVED", moved).expect("they come");
         // The others have waited for nothing, so it is this one that the load has to go on with.
         block_on(async {
-            let locks = connect(&url).await;
             let again = |view: &taketurns::View| {
                 let later = view.last_token.is_some_and(|token| token.raw() > moved_us);
                 view.quarantine_ms.is_none() && later

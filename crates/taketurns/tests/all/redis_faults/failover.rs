@@ -10,7 +10,7 @@ use super::load::{Load, Work};
 use super::{MAX_LEASE, block_on, connect, soon, store, wall_us};
 
 /// Longer than a fail-over takes, so that the first lease outlasts it.
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(15);
 
 fn long(url: &str) -> String {
     format!("{url}?max_lease={}", LONG.as_secs())

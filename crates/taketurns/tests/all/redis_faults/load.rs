@@ -13,7 +13,7 @@ use taketurns_servers::{PATIENCE, eventually};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::{connect, seen, soon};
+use super::{WAITER_LEASE, connect_for, seen, soon};
 use crate::support::history::{History, turn};
 
 /// The lock that all want.
@@ -66,7 +66,7 @@ impl Load {
         let common = Arc::new(Common::default());
         let (mut clients, mut tasks) = (Vec::new(), Vec::new());
         for (number, url) in (0..CLIENTS).zip(urls.iter().cycle()) {
-            clients.push(runtime.block_on(connect(url.as_ref())));
+            clients.push(runtime.block_on(connect_for(WAITER_LEASE, url.as_ref())));
             let other = OTHERS[number % OTHERS.len()];
             let wanted = std::iter::repeat_n(SHARED, work.shared_tasks).chain([other]);
             for (task, lock) in wanted.enumerate() {
@@ -81,8 +81,11 @@ impl Load {
     /// Waits for that many more turns of anybody.
     pub(crate) fn goes_on(&self, turns: u64) {
         let enough = self.turns() + turns;
-        let is_so = || (self.turns() >= enough).then_some(());
-        eventually("the load goes on", is_so).expect("turns are taken");
+        while self.turns() < enough {
+            let before = self.turns();
+            let is_so = || (self.turns() > before).then_some(());
+            eventually("the load goes on", is_so).expect("turns are taken");
+        }
     }
 
     pub(crate) fn turns(&self) -> u64 {
@@ -95,10 +98,18 @@ impl Load {
         self.common.calm.store(true, Ordering::Relaxed);
         let Self { runtime, clients, tasks, common } = self;
         runtime.block_on(async {
-            let deadline = tokio::time::Instant::now() + 2 * PATIENCE;
-            for task in tasks {
-                let ended = tokio::time::timeout_at(deadline, task).await;
-                ended.expect("everyone gets its turns").expect("no task fails");
+            for mut task in tasks {
+                // For as long as anybody has turns: those who have theirs make room for the others.
+                loop {
+                    let before = common.turns.load(Ordering::Relaxed);
+                    match tokio::time::timeout(PATIENCE, &mut task).await {
+                        Ok(ended) => break ended.expect("no task fails"),
+                        Err(_) => assert!(
+                            common.turns.load(Ordering::Relaxed) > before,
+                            "everyone gets its turns"
+                        ),
+                    }
+                }
             }
             for lock in [&[SHARED][..], &OTHERS].concat() {
                 let idle = |view: &taketurns::View| view.holders.len() + view.waiting == 0;

@@ -31,7 +31,8 @@ use crate::support::patience::{block_on, soon};
 
 /// The longest lease of the stores under load, and so how long a quarantine lasts.
 const MAX_LEASE: Duration = Duration::from_secs(2);
-/// A third of it is between two refreshes.
+/// A third of it is between two refreshes. For clients under load: what is lost with it is waited for, and
+/// whatever they lose they ask for again.
 const WAITER_LEASE: Duration = Duration::from_millis(600);
 
 /// The store at a URL, with such leases.
@@ -45,7 +46,7 @@ fn lasting(flavor: taketurns_servers::Flavor) -> Server {
 }
 
 async fn connect(url: &str) -> Locks {
-    connect_for(WAITER_LEASE, url).await
+    taketurns::connect(url).await.expect("a store")
 }
 
 /// A client whose places last for that long.

@@ -13,6 +13,7 @@ on_both! {
             load.goes_on(15);
             assert!(server.cli(&["SCRIPT", "FLUSH"]).is_ok());
         }
+        load.goes_on(15);
         assert!(errors(&server, "NOSCRIPT") >= 40, "somebody met each flush");
         let history = load.finish();
         assert!(history.turns().len() >= 600);

@@ -1,12 +1,10 @@
 //! Nodes that are stopped, killed, or restarted empty.
 
-use std::time::Duration;
-
 use taketurns::ErrorKind;
 use taketurns_servers::eventually;
 
 use super::nodes::{LONG_LEASE, Nodes};
-use crate::support::patience::{block_on, soon};
+use crate::support::patience::{block_on, in_vain, soon};
 
 #[test]
 fn a_quorum_with_one_node_down_is_a_success_and_leaves_nothing_behind() {
@@ -54,9 +52,8 @@ fn with_a_majority_down_nothing_is_granted_or_left_on_the_others() {
         let error = tried.expect_err("no majority");
         assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
         (0..2).for_each(|node| nodes.nothing_is_left_on(node, "l"));
-        let within = Duration::from_millis(500);
-        let acquire = locks.mutex("l").acquire().lease(LONG_LEASE).within(within);
-        let error = soon("an acquire", acquire).await.expect_err("no majority");
+        let mutex = locks.mutex("l");
+        let error = in_vain(|within| mutex.acquire().lease(LONG_LEASE).within(within)).await;
         assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
         (0..2).for_each(|node| nodes.nothing_is_left_on(node, "l"));
     });
@@ -75,8 +72,7 @@ fn a_node_that_was_restarted_empty_grants_nothing_while_an_old_lease_may_last() 
         nodes.servers[1].kill();
         nodes.servers[1].restart().expect("it comes back");
         for client in [&other, &nodes.connect().await] {
-            let acquire = client.mutex("l").acquire().within(Duration::from_secs(1));
-            let error = soon("an acquire", acquire).await.expect_err("it is held");
+            let error = in_vain(|within| client.mutex("l").acquire().within(within)).await;
             let why = [ErrorKind::Timeout, ErrorKind::Quarantined, ErrorKind::NoQuorum];
             assert!(why.contains(&error.kind()), "{error}");
             assert_eq!(nodes.value(1, "l"), None, "it votes for nobody");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taketurns::{Connect, Locks};
+use taketurns::Locks;
 use taketurns_core::wire::Head;
 use taketurns_servers::{Flavor, Server, eventually};
 
@@ -10,8 +10,6 @@ use crate::support::patience::soon;
 
 /// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
-
-const WAITER_LEASE: Duration = Duration::from_millis(600);
 
 /// What a stranger's key holds.
 const STRANGERS: &str = "a stranger's";
@@ -104,6 +102,5 @@ impl Nodes {
 }
 
 pub(crate) async fn connect(url: &str) -> Locks {
-    let connect = Connect::new(url).waiter_lease(WAITER_LEASE);
-    soon("connecting", connect.open()).await.expect("a store")
+    soon("connecting", taketurns::connect(url)).await.expect("a store")
 }

@@ -1,15 +1,11 @@
 //! Every set of nodes held by a stranger, who knows nothing of us.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use taketurns::{ErrorKind, Locks};
 
 use super::nodes::{LONG_LEASE, Nodes};
-use crate::support::patience::{block_on, soon};
-
-/// In vain it is waited for that long.
-const IN_VAIN: Duration = Duration::from_millis(500);
+use crate::support::patience::{block_on, in_vain, soon};
 
 /// One set: bit `n` of `held` stands for node `n`.
 async fn one_set(nodes: &Nodes, locks: &Locks, held: usize) {
@@ -37,8 +33,8 @@ async fn one_set(nodes: &Nodes, locks: &Locks, held: usize) {
         let guard = soon("an acquire", locks.mutex(&lock).acquire().lease(LONG_LEASE)).await;
         guard.expect("a majority is free").release().await.expect("held");
     } else {
-        let acquire = locks.mutex(&lock).acquire().lease(LONG_LEASE).within(IN_VAIN);
-        let error = soon("an acquire", acquire).await.expect_err("no majority is free");
+        let mutex = locks.mutex(&lock);
+        let error = in_vain(|within| mutex.acquire().lease(LONG_LEASE).within(within)).await;
         assert_eq!(error.kind(), ErrorKind::Timeout, "{lock}: {error}");
     }
     all_is_well();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use taketurns::engine::{self, Engine, EngineFuture, Wakes};
-use taketurns::{ClientId, Connect, Locks};
+use taketurns::{ClientId, Locks};
 use taketurns_conformance::Fixture;
 
 /// Locks under a prefix that no other test has.
@@ -38,9 +38,6 @@ impl Fixture for Redis {
     }
 
     fn connect(&self) -> EngineFuture<'_, Locks> {
-        Box::pin(async move {
-            let connect = Connect::new(&self.url).waiter_lease(Duration::from_millis(600));
-            connect.open().await.expect("a server")
-        })
+        Box::pin(async move { taketurns::connect(&self.url).await.expect("a server") })
     }
 }

@@ -229,15 +229,29 @@ async fn nobody_hears_an_answer_that_is_not_wanted_any_more() {
 
 #[tokio::test]
 async fn who_is_not_answered_in_time_ends_it_for_all() {
-    let within = Duration::from_millis(300);
+    let mut within = Duration::from_millis(300);
     let mut pair = Pair::driven(within).await;
-    for number in 0..3 {
-        // The timer runs out with nobody waiting, and has to be set again.
-        tokio::time::sleep(within * 3 / 2).await;
-        let answer = pair.mux.ask(&echo(number));
-        pair.says(format!(":{number}\r\n").as_bytes()).await;
-        assert_eq!(soon(answer).await, is(number));
-    }
+    let answered = async {
+        let mut number = 0;
+        while number < 3 {
+            // The timer runs out with nobody waiting, and has to be set again.
+            tokio::time::sleep(within * 3 / 2).await;
+            let answer = pair.mux.ask(&echo(number));
+            pair.says(format!(":{number}\r\n").as_bytes()).await;
+            match answer.await {
+                // A busy machine may need more time.
+                Err(Lost::Late) => {
+                    (within, number) = (within * 2, 0);
+                    pair = Pair::driven(within).await;
+                }
+                answered => {
+                    assert_eq!(answered, is(number));
+                    number += 1;
+                }
+            }
+        }
+    };
+    soon(answered).await;
     // Once more, and now nothing comes at all that would wake the driver.
     tokio::time::sleep(within * 3 / 2).await;
     let [first, second] = [1, 2].map(|number| pair.mux.ask(&echo(number)));
