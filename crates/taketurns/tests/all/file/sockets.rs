@@ -49,7 +49,9 @@ async fn hands_over_between(one: Party, mut other: Party) {
                     wake.owner == Owner::from_bits(2) && matches!(wake.event, WakeEvent::Granted(_))
                 }
                 // One who polls sees that something was written, and asks.
-                _ => polls && matches!(other.acquire("l", 2, other.client).await, Reply::Granted(_)),
+                _ => {
+                    polls && matches!(other.acquire("l", 2, other.client).await, Reply::Granted(_))
+                }
             };
             if is_granted {
                 return;

@@ -7,6 +7,7 @@ use taketurns_servers::{Proxy, Server};
 
 use super::nodes::{Nodes, connect, seen};
 use crate::support::patience::{block_on, soon};
+use crate::support::reach::reaches_all;
 
 /// A third of it is longer than any test waits.
 const LONG: Duration = Duration::from_secs(300);
@@ -56,6 +57,7 @@ fn what_was_released_while_a_majority_was_missing_was_released() {
         let start = |server: &Server| Proxy::start(server.port()).expect("a proxy");
         let proxies: Vec<Proxy> = nodes.servers.iter().map(start).collect();
         let locks = connect(&nodes.url_of(proxies.iter().map(Proxy::url))).await;
+        reaches_all(&locks, &nodes.servers).await;
         let guard = locks.mutex("l").acquire().lease(LONG).await.expect("free");
         for proxy in &proxies[..2] {
             proxy.refuse(true).expect("a port");
@@ -88,6 +90,8 @@ fn is_not_granted_late(is_adopted: bool) {
         let proxies: Vec<Proxy> = nodes.servers.iter().map(start).collect();
         let url = nodes.url_of(proxies.iter().map(Proxy::url));
         let (one, two) = (connect(&url).await, connect(&url).await);
+        reaches_all(&one, &nodes.servers).await;
+        reaches_all(&two, &nodes.servers).await;
         proxies[2].delay(Duration::from_secs(1));
         let handle = handle(&one, LONG).await;
         // On its own connection the other one's release comes first.

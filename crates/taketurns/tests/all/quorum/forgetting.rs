@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use taketurns::{ErrorKind, Handle, Locks};
 use taketurns_servers::Server;
 
-use super::nodes::{Nodes, nothing_is_left, seen};
+use super::nodes::{Nodes, connect, nothing_is_left, seen};
 use crate::support::patience::{block_on, soon};
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -126,7 +126,7 @@ fn nodes_on_their_first_day_grant_at_once_to_however_many_come() {
         let come = |number: usize| {
             let url = url.clone();
             tokio::spawn(async move {
-                let locks = super::nodes::connect(&url).await;
+                let locks = connect(&url).await;
                 let own = locks.mutex(format!("own-{number}")).try_acquire().await;
                 own.expect("nothing is kept out").expect("free").release().await.expect("held");
                 let shared = soon("a turn", locks.mutex("shared").acquire()).await;
@@ -152,7 +152,7 @@ fn a_majority_that_has_forgotten_is_not_on_its_first_day_while_another_does_not_
         holder.close().await;
         nodes.servers[..2].iter().for_each(forget);
         nodes.servers[2].pause();
-        let newcomer = nodes.connect().await;
+        let newcomer = connect(&nodes.url()).await;
         let error = newcomer.mutex("l").try_acquire().await.expect_err("two hold it");
         assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
         nodes.servers[2].resume();

@@ -5,6 +5,8 @@ use std::time::Duration;
 use taketurns::{Connect, Locks, View};
 use taketurns_servers::{Builder, Flavor, PATIENCE, Server, module_path};
 
+use crate::support::reach::reaches_all;
+
 /// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
 const LONG_WAITER_LEASE: Duration = Duration::from_secs(60);
@@ -80,14 +82,19 @@ impl Nodes {
         self.url_of(self.servers.iter().map(Server::url))
     }
 
+    /// A client that reaches all of them.
     pub(crate) async fn connect(&self) -> Locks {
-        connect(&self.url()).await
+        let locks = connect(&self.url()).await;
+        reaches_all(&locks, &self.servers).await;
+        locks
     }
 
     /// A client whose places outlast every test.
     pub(crate) async fn connect_for_long(&self) -> Locks {
         let connect = Connect::new(&self.url()).waiter_lease(LONG_WAITER_LEASE);
-        connect.open().await.expect("a store")
+        let locks = connect.open().await.expect("a store");
+        reaches_all(&locks, &self.servers).await;
+        locks
     }
 
     /// A client of one node alone.

@@ -7,6 +7,7 @@ use taketurns_servers::Server;
 
 use super::nodes::{Nodes, connect, nothing_is_left};
 use crate::support::patience::{block_on, in_vain, soon};
+use crate::support::reach::reaches_all;
 
 /// And for how long a node that comes back is kept out.
 const LEASE: Duration = Duration::from_secs(1);
@@ -153,7 +154,8 @@ fn a_node_that_is_down_at_first_joins_when_it_comes() {
     block_on(async {
         let nodes = Nodes::with_max_lease(5, LEASE);
         nodes.servers[..2].iter().for_each(Server::kill);
-        let locks = nodes.connect().await;
+        let locks = connect(&nodes.url()).await;
+        reaches_all(&locks, &nodes.servers[2..]).await;
         turn("three are there", &locks).await;
         for server in &nodes.servers[..2] {
             server.restart().expect("it comes back");

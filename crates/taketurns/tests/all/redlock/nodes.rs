@@ -7,6 +7,7 @@ use taketurns_core::wire::Head;
 use taketurns_servers::{Flavor, Server, eventually};
 
 use crate::support::patience::soon;
+use crate::support::reach::reaches_all;
 
 /// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
@@ -47,8 +48,11 @@ impl Nodes {
         self.url_of(self.servers.iter().map(Server::url))
     }
 
+    /// A client that reaches all of them.
     pub(crate) async fn connect(&self) -> Locks {
-        connect(&self.url()).await
+        let locks = connect(&self.url()).await;
+        reaches_all(&locks, &self.servers).await;
+        locks
     }
 
     /// A stranger takes the lock on one node.

@@ -4,6 +4,7 @@
 pub(crate) mod history;
 pub(crate) mod nemesis;
 pub(crate) mod patience;
+pub(crate) mod reach;
 pub(crate) mod redis_acl;
 pub(crate) mod redis_fixture;
 pub(crate) mod shared;
