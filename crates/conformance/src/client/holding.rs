@@ -202,7 +202,7 @@ pub async fn a_handle_made_after_a_hand_over_has_a_full_lease(fixture: &dyn Fixt
 /// Token and lease go with it as text; another lease may be asked for.
 pub async fn a_handle_keeps_its_token_and_its_lease(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let lease = LEASE * 10;
+    let lease = LEASE * 3;
     let guard = locks.mutex("l").acquire().lease(lease).await.expect("free");
     let token = guard.token();
     let text = guard.into_handle().await.expect("held").expose();

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// How long connecting goes on while a server loads.
+const WITHIN: Duration = Duration::from_millis(500);
+
 /// Waits until the server says this of itself.
 fn says_of_itself(server: &Server, section: &str, field: &str, value: &str) {
     let is_so = || (server.info(section).get(field)? == value).then_some(());

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
 use taketurns_servers::{Flavor, PATIENCE, Reply, stats};
