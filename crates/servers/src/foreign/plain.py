@@ -16,8 +16,7 @@ class Plain:
         self.ttl_ms = config["ttl_ms"]
         # 100 ms is what it has by itself.
         self.retry_ms = config["retry_ms"] or 100
-        self.client = redis.Redis.from_url(config["urls"][0])
-        self.client.ping()
+        self.client = connect(config)
         self.held = {}
 
     def attempt(self, lock, ttl_ms, wait_ms):

@@ -9,9 +9,8 @@ class Redlocks:
         # 200 ms is what it has by itself.
         self.retry_ms = config["retry_ms"] or 200
         # One attempt each time: it waits for the same time after each, and so would all of them.
-        self.redlock = Redlock(config["urls"], retry_count=1)
-        for server in self.redlock.servers:
-            server.ping()
+        servers = [connect(config, url) for url in config["urls"]]
+        self.redlock = Redlock(servers, retry_count=1)
         self.held = {}
 
     def attempt(self, lock, ttl_ms):

@@ -125,7 +125,7 @@ class Redturn:
 
     def acquire(self, name, end_us):
         # What is in the list can't be taken back, so it is waited for beyond the end.
-        patience_us = 20_000_000
+        patience_us = 60_000_000
         wait_ms = (end_us + patience_us - now_us()) / 1000
         request, at_us = self.wait(name, self.timeout_ms, wait_ms)
         if at_us is None:

@@ -21,10 +21,12 @@ import redis
 _saying = threading.Lock()
 
 
-def connect(config):
+def connect(config, url=None):
     """A client that waits for as long as it is told, and sends nothing twice by itself."""
     never = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
-    client = redis.Redis.from_url(config["urls"][0], socket_timeout=None, retry=never)
+    client = redis.Redis.from_url(
+        url or config["urls"][0], socket_timeout=None, socket_connect_timeout=None, retry=never
+    )
     client.ping()
     return client
 

@@ -15,25 +15,26 @@ mod redturn_strangers;
 mod refused;
 mod rights;
 mod servers;
+mod sleeper;
 mod together;
 mod zmutex;
 mod zmutex_faults;
 mod zmutex_odd;
 mod zmutex_strangers;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use taketurns::{Acquire, Connect, Guard, Locks};
 use taketurns_servers::{Server, eventually};
 
+use self::sleeper::{Looks, sleeper};
 use crate::support::patience::{block_on, soon};
 use crate::support::redis_acl;
 
 /// A client that speaks this wire.
 async fn speaks(server: &Server, protocol: &str) -> Locks {
     let url = format!("{}?protocol={protocol}&unfenced=ok", server.url());
-    let connect = Connect::new(&url).waiter_lease(Duration::from_millis(600));
-    soon("connecting", connect.open()).await.expect("a server")
+    soon("connecting", taketurns::connect(&url)).await.expect("a server")
 }
 
 async fn acquires(locks: &Locks, lock: &str) -> Guard {
@@ -45,8 +46,38 @@ async fn is_busy(locks: &Locks, lock: &str) -> bool {
     soon("a try", locks.mutex(lock).try_acquire()).await.expect("a server").is_none()
 }
 
-/// Longer than any test takes.
-const LEASE: Duration = Duration::from_secs(30);
+/// The longest that a server takes by default.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What is true for this time only. The attempt says since when, and is made anew, with the next number, until
+/// it was done in time.
+async fn while_it_is_so<T>(time: Duration, mut attempt: impl AsyncFnMut(u32) -> (Instant, T)) -> T {
+    let mut number = 0;
+    loop {
+        let (since, outcome) = attempt(number).await;
+        if since.elapsed() < time {
+            return outcome;
+        }
+        number += 1;
+    }
+}
+
+/// Until the holder of this lock has renewed it.
+async fn until_renewed(locks: &Locks, lock: &str) {
+    let renewed = async {
+        let mut before_ms = u64::MAX;
+        loop {
+            let view = locks.inspect(lock).await.expect("a server").expect("a lock");
+            let left_ms = view.holders[0].left_ms;
+            if left_ms > before_ms {
+                return;
+            }
+            before_ms = left_ms;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("it is renewed", renewed).await;
+}
 
 /// All keys there are, but for our own.
 fn foreign_keys(server: &Server) -> Vec<String> {

@@ -119,7 +119,7 @@ on_both! {
         let server = Server::start(flavor).expect("a server");
         let fleet = Fleet {
             strangers: Kind::ZMutex,
-            wired: format!("{}?protocol=zmutex&timeout=5&unfenced=ok", server.url()),
+            wired: format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url()),
             native: server.url(),
             servers: &[server],
             take: any_member,

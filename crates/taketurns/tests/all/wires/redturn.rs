@@ -1,8 +1,11 @@
 //! `protocol=redturn`: the head of the list holds the lock.
 
+use std::time::Instant;
 use taketurns::ErrorKind;
-use taketurns_servers::{Cluster, Flavor, PATIENCE, eventually, on_both};
 
+use taketurns_servers::{Cluster, Flavor, eventually, on_both};
+
+use super::redturn_faults::has_passed;
 use super::redturn_strangers::{SIGNAL, Scene, Words, holds, told};
 use super::rights::rights;
 use super::*;
@@ -90,9 +93,7 @@ on_both! {
                     scene.stands(name, "a", 60_000);
                     let waiting = scene.waits(&locks, name, 2);
                     assert!(scene.signals(name, "a", words));
-                    // Long before it would have asked by itself.
-                    let guard = tokio::time::timeout(PATIENCE / 2, waiting).await.expect("woken");
-                    guard.expect("no panic").release().await.expect("held");
+                    holds(waiting).await.release().await.expect("held");
                 }
             }
             assert_eq!(foreign_keys(&scene.server), [""; 0]);
@@ -194,14 +195,12 @@ on_both! {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.sleeper().await;
-            let native = Connect::new(&scene.server.url()).waiter_lease(Duration::from_secs(60));
-            let native = soon("connecting", native.open()).await.expect("a server");
+            let native = sleeper(&scene.server.url(), Looks::Never).await;
             let guard = acquires(&native, "orders").await;
             assert!(is_busy(&locks, "orders").await);
             let waiting = scene.waits(&locks, "orders", 1);
             guard.release().await.expect("held");
-            // Long before either would have asked by itself.
-            let guard = tokio::time::timeout(PATIENCE / 2, waiting).await.expect("woken").expect("no panic");
+            let guard = holds(waiting).await;
             assert!(is_busy(&native, "orders").await);
             let waiting = tokio::spawn(async move { acquires(&native, "orders").await });
             eventually("it waits", || {
@@ -209,8 +208,7 @@ on_both! {
                 queue.text()?.starts_with("1 ").then_some(())
             }).expect("a place");
             guard.release().await.expect("held");
-            let guard = tokio::time::timeout(PATIENCE / 2, waiting).await.expect("woken").expect("no panic");
-            guard.release().await.expect("held");
+            holds(waiting).await.release().await.expect("held");
             // What a native client could not take away goes with the next turn.
             acquires(&locks, "orders").await.release().await.expect("held");
             assert_eq!(foreign_keys(&scene.server), [""; 0]);
@@ -224,9 +222,8 @@ on_both! {
         assert!(scene.server.cli(&words).is_ok(), "{words:?}");
         block_on(async {
             let user = format!("redis://taketurns:secret@127.0.0.1:{}", scene.server.port());
-            let connect = Connect::new(&format!("{user}?protocol=redturn&unfenced=ok"));
-            let connect = connect.waiter_lease(Duration::from_millis(600));
-            let locks = soon("connecting", connect.open()).await.expect("the rights");
+            let url = format!("{user}?protocol=redturn&unfenced=ok");
+            let locks = soon("connecting", taketurns::connect(&url)).await.expect("the rights");
             let guard = acquires(&locks, "orders/1").await;
             scene.stands("orders/1", "a", 60_000);
             let mut a = scene.listens("a");
@@ -250,9 +247,7 @@ on_both! {
         let cluster = Cluster::start(flavor).expect("a Cluster");
         block_on(async {
             let url = format!("{}?protocol=redturn&unfenced=ok", cluster.url());
-            // It asks so seldom that only a message can be what wakes it.
-            let connect = Connect::new(&url).waiter_lease(Duration::from_secs(60));
-            let locks = soon("connecting", connect.open()).await.expect("a Cluster");
+            let locks = sleeper(&url, Looks::AtStrangers).await;
             for name in ["orders", "a}b", "a:b"] {
                 let owner = cluster.owner_of(cluster.slot_of(name)).expect("an owner");
                 let node = &cluster.nodes[owner];
@@ -267,15 +262,15 @@ on_both! {
                 assert_eq!(node.cli(&["LLEN", name]).int(), Some(1));
                 node.cli(&["RPUSH", name, "a:redturn-a:1500"]);
                 let waiting = waits(3);
+                let began = Instant::now();
                 guard.release().await.expect("held");
-                assert_eq!(node.cli(&["LINDEX", name, "0"]).text(), Some("a:redturn-a:1500"));
                 let guard = holds(waiting).await;
+                assert!(has_passed(began, 1_500), "the stranger was not given its turn");
                 node.cli(&["RPUSH", name, "b:redturn-b:600000"]);
                 let waiting = waits(3);
                 guard.release().await.expect("held");
                 assert_eq!(node.cli(&["EVAL", SIGNAL, "1", name, "b", "late"]).int(), Some(1));
-                let guard = tokio::time::timeout(PATIENCE / 2, waiting).await.expect("woken");
-                guard.expect("no panic").release().await.expect("held");
+                holds(waiting).await.release().await.expect("held");
                 assert_eq!(node.cli(&["EXISTS", name]).int(), Some(0));
             }
         });

@@ -28,24 +28,37 @@ fn ours() -> impl Iterator<Item = String> {
     (0..CLIENTS).map(|number| format!("ours-{number}"))
 }
 
-/// Our fleet takes turns for a while.
-fn take_turns(server: &Server, lease: Duration, hold: Duration) -> Vec<Turn> {
+/// The first of our fleet, up to so many, take turns for this long, and each at least one.
+fn take_turns(
+    server: &Server,
+    clients: usize,
+    time: Duration,
+    lease: Duration,
+    hold: Duration,
+) -> Vec<Turn> {
     let noted = Arc::new(Turns::default());
     block_on(async {
         let mut tasks = Vec::new();
-        for who in ours() {
-            let (client, noted) = (speaks(server, "redturn").await, noted.clone());
+        for (number, who) in ours().enumerate().take(clients) {
+            let url = format!("{}?protocol=redturn&unfenced=ok", server.url());
+            // What is handed over is held for this long at first.
+            let connect = Connect::new(&url).waiter_lease(LEASE);
+            let client = soon("connecting", connect.open()).await.expect("a server");
+            let noted = noted.clone();
             tasks.push(tokio::spawn(async move {
-                let end = Instant::now() + Duration::from_secs(SECONDS.into());
-                for lock in LOCKS.into_iter().cycle().take_while(|_| Instant::now() < end) {
+                let end = Instant::now() + time;
+                for lock in LOCKS.into_iter().cycle().skip(number) {
                     let acquire = client.mutex(lock).acquire().lease(lease);
                     let guard = soon("an acquire", acquire).await.expect("the lock");
                     turn(guard, &who, hold, &noted).await.expect("nobody took it away");
+                    if Instant::now() >= end {
+                        break;
+                    }
                 }
             }));
         }
         for task in tasks {
-            soon("the end", task).await.expect("no panic");
+            task.await.expect("no panic");
         }
     });
     noted.all()
@@ -55,8 +68,8 @@ on_both! {
     fn strangers_who_time_ours_do_not_end_a_turn_that_is_longer_than_its_lease(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let foreign = Foreign::start(Kind::Redturn, &theirs(&server)).expect("a program");
-        let lease = Duration::from_millis(1_500);
-        let mut turns = take_turns(&server, lease, lease * 2);
+        let lease = Duration::from_secs(6);
+        let mut turns = take_turns(&server, LOCKS.len(), Duration::ZERO, lease, lease + lease / 3);
         turns.extend(foreign.turns().expect("each was told"));
         check(&turns);
         assert_eq!(foreign_keys(&server), [""; 0], "nobody stands in line any more");
@@ -70,7 +83,8 @@ on_both! {
             (foreign.so_far().expect("turns").len() > 20).then_some(())
         }).expect("turns");
         drop(foreign);
-        let turns = take_turns(&server, LEASE, Duration::from_millis(3));
+        let time = Duration::from_secs(SECONDS.into());
+        let turns = take_turns(&server, CLIENTS, time, LEASE, Duration::from_millis(3));
         check(&turns);
         assert_eq!(foreign_keys(&server), [""; 0], "nobody stands in line any more");
     }

@@ -39,11 +39,10 @@ impl Scene {
         speaks(&self.server, "redturn").await
     }
 
-    /// A client that asks so seldom that only a message can be what woke it.
+    /// A client that only a message wakes.
     pub(crate) async fn sleeper(&self) -> Locks {
         let url = format!("{}?protocol=redturn&unfenced=ok", self.server.url());
-        let connect = Connect::new(&url).waiter_lease(Duration::from_secs(60));
-        soon("connecting", connect.open()).await.expect("a server")
+        sleeper(&url, Looks::AtStrangers).await
     }
 
     /// What is in a list.
@@ -87,11 +86,16 @@ impl Scene {
 
     /// One of ours waits, in a task, once so many stand in the list.
     pub(crate) fn waits(&self, locks: &Locks, list: &str, count: usize) -> JoinHandle<Guard> {
-        let (locks, name) = (locks.clone(), list.to_owned());
-        let waiting = tokio::spawn(async move { acquires(&locks, &name).await });
+        let waiting = begins(locks, list);
         self.reaches(list, count);
         waiting
     }
+}
+
+/// One of ours wants the lock, in a task.
+pub(crate) fn begins(locks: &Locks, list: &str) -> JoinHandle<Guard> {
+    let (locks, name) = (locks.clone(), list.to_owned());
+    tokio::spawn(async move { acquires(&locks, &name).await })
 }
 
 fn channel_of(id: &str) -> String {

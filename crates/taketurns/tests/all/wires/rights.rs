@@ -19,12 +19,12 @@ fn are_enough(flavor: Flavor, protocol: &str, page: &str) {
     let user = format!("redis://taketurns:secret@127.0.0.1:{}", server.port());
     let url = format!("{user}?protocol={protocol}&unfenced=ok");
     block_on(async {
-        let connect = || Connect::new(&url).waiter_lease(Duration::from_millis(600)).open();
+        let connect = || Connect::new(&url).open();
         let (one, other) = (connect().await.expect("a server"), connect().await.expect("a server"));
         let pool = protocol == "zmutex";
         let acquire = |locks: &Locks, name: &str| match pool {
-            true => locks.pool(name).any().lease(Duration::from_secs(1)),
-            false => locks.mutex(name).acquire().lease(Duration::from_secs(1)),
+            true => locks.pool(name).any().lease(Duration::from_secs(6)),
+            false => locks.mutex(name).acquire().lease(Duration::from_secs(6)),
         };
         if pool {
             one.pool("orders/1").add("m").await.expect("the right");
@@ -32,8 +32,7 @@ fn are_enough(flavor: Flavor, protocol: &str, page: &str) {
         let guard = soon("an acquire", acquire(&one, "orders/1")).await.expect("the right");
         let waiting = tokio::spawn(acquire(&other, "orders/1").into_future());
         waits(&server, "orders/1", 1);
-        // Renewed meanwhile.
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        until_renewed(&one, "orders/1").await;
         guard.release().await.expect("the right");
         let guard = soon("a hand-over", waiting).await.expect("no panic").expect("the right");
         assert!(one.inspect("orders/1").await.expect("the right").is_some());

@@ -41,14 +41,14 @@ on_both! {
     fn after_a_fail_over_nothing_is_taken_that_may_be_held(flavor: Flavor) {
         let set = Replicated::start(flavor).expect("a set");
         block_on(async {
-            let url = format!("{}?protocol=plain&unfenced=ok&max_lease=10", set.url());
+            let url = format!("{}?protocol=plain&unfenced=ok&max_lease=60", set.url());
             let locks = soon("connecting", taketurns::connect(&url)).await.expect("a master");
-            let lease = Duration::from_secs(10);
+            let lease = Duration::from_secs(60);
             let old = set.master().expect("a master");
             drop(soon("a first use", locks.mutex("orders").acquire().lease(lease)).await.expect("free"));
             set.cut_replication().expect("a cut");
             // A stranger's lock that no replica has heard of.
-            assert!(old.cli(&["SET", "orders", "a stranger's", "NX", "PX", "10000"]).is_ok());
+            assert!(old.cli(&["SET", "orders", "a stranger's", "NX", "PX", "60000"]).is_ok());
             old.kill();
             let new = set.failed_over(old).expect("a fail-over");
             assert_eq!(new.cli(&["EXISTS", "orders"]).int(), Some(0), "it has not");

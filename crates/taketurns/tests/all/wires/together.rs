@@ -71,23 +71,29 @@ impl Ours<'_> {
         (0..8).map(|number| format!("{}-{number}", self.who)).collect()
     }
 
-    /// They take turns all the time, until it ends.
+    /// They take turns all the time until it ends, and each at least one.
     pub(crate) async fn turns(&self, ends: &Ends) -> Vec<Turn> {
         let take = self.take;
         let noted = Arc::new(Turns::default());
         let mut clients = Vec::new();
         for (number, who) in self.everyone().into_iter().enumerate() {
-            let client = soon("connecting", taketurns::connect(self.url)).await.expect("a server");
+            // What is handed over is held for this long at first.
+            let connect = Connect::new(self.url).waiter_lease(TTL);
+            let client = soon("connecting", connect.open()).await.expect("a server");
             let (noted, ends) = (noted.clone(), ends.clone());
             let names: Vec<String> = self.locks.iter().map(ToString::to_string).collect();
             clients.push(tokio::spawn(async move {
                 let mut round = number;
-                while !ends.load(Ordering::Relaxed) {
+                // Once, however late it begins.
+                loop {
                     let acquire = take(&client, &names[round % names.len()]).lease(TTL);
                     let guard = soon("an acquire", acquire).await.expect("the lock");
                     round += 1;
                     let hold = Duration::from_millis(round as u64 % 11);
                     turn(guard, &who, hold, &noted).await.expect("held");
+                    if ends.load(Ordering::Relaxed) {
+                        break;
+                    }
                     tokio::time::sleep(Duration::from_millis(round as u64 % 7)).await;
                 }
                 client.close().await;
@@ -100,7 +106,7 @@ impl Ours<'_> {
     }
 }
 
-pub(crate) const TTL: Duration = Duration::from_secs(5);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// Everybody was alone, and everybody had turns.
 pub(crate) fn went_well(turns: &[Turn], everyone: impl IntoIterator<Item = String>) {
@@ -205,7 +211,7 @@ fn by_redturn(flavor: Flavor, newer: bool) {
 
 /// On so many members of each set.
 fn by_zmutex(server: Server, members: &[&str], remove: bool) {
-    let url = format!("{}?protocol=zmutex&timeout=5&unfenced=ok", server.url());
+    let url = format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url());
     let kind = Kind::ZMutex;
     let meeting = Meeting { kind, servers: &[server], url: &url, take: any_member };
     let members = members.iter().map(ToString::to_string).collect();

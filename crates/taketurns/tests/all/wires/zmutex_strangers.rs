@@ -1,29 +1,30 @@
 //! `protocol=zmutex`: ours and strangers in one set, and who gets what when.
 
-use std::time::{Duration, Instant};
-
 use taketurns::Ask;
 use taketurns::engine::{self, Acquire, Engine, Owner, Reply, Request, Wakes};
-use taketurns_servers::{Cluster, Flavor, eventually, on_both};
+use taketurns_servers::{Clock, Cluster, Flavor, eventually, on_both};
 
 use super::zmutex::*;
 use super::*;
 
+/// The wire's timeout, much longer than a lease of ours.
+pub(crate) const TIMEOUT_S: &str = "3600";
+
 /// A client of ours that does nothing by itself: it renews and refreshes nothing, as the dead do.
 pub(crate) async fn lifeless(server: &Server) -> Box<dyn Engine> {
-    let url = format!("{}?protocol=zmutex&unfenced=ok", server.url());
+    let url = format!("{}?protocol=zmutex&timeout={TIMEOUT_S}&unfenced=ok", server.url());
     let (wakes, _) = Wakes::channel();
     engine::open(&url, taketurns::ClientId::from_bits(7), wakes).await.expect("a server")
 }
 
-/// What it asks for, with a lease and a waiter lease of 700 ms.
-pub(crate) fn asks(owner: u128, ask: Ask) -> Request {
+/// What it asks for, with a lease and a waiter lease of so many milliseconds.
+pub(crate) fn asks(owner: u128, ask: Ask, lease_ms: u64) -> Request {
     Request::Acquire(Acquire {
         owner: Owner::from_bits(owner),
         client: taketurns::ClientId::from_bits(7),
         ask,
-        lease_ms: 700,
-        waiter_lease_ms: Some(700),
+        lease_ms,
+        waiter_lease_ms: Some(lease_ms),
         not_after_ms: u64::MAX >> 12,
         ballot: None,
         label: taketurns::Label::new("dead", "").expect("a label"),
@@ -34,7 +35,7 @@ on_both! {
     fn a_strangers_release_is_found_and_its_timeout_waited_for(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            let locks = zmutex(&server, "1").await;
+            let locks = zmutex(&server, "60").await;
             creates(&server, "jobs", "a");
             scores(&server, "jobs", "a", time_us(&server) + 60_000_000);
             let waiting = waits_for(&locks, "jobs", "a");
@@ -42,6 +43,7 @@ on_both! {
             scores(&server, "jobs", "a", 0);
             let guard = soon("a turn", waiting).await.expect("no panic");
             guard.release().await.expect("held");
+            let locks = zmutex(&server, "1").await;
             let taken = time_us(&server);
             scores(&server, "jobs", "a", taken);
             drop(gets(&locks.pool("jobs"), "a").await);
@@ -53,16 +55,13 @@ on_both! {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=zmutex&unfenced=ok", server.url());
-            // A refresh would find it after twenty seconds.
-            let connect = Connect::new(&url).waiter_lease(Duration::from_secs(60));
-            let locks = soon("connecting", connect.open()).await.expect("a server");
-            let began = Instant::now();
-            for (members, member) in [("none", "late"), ("another", "later")] {
+            let locks = sleeper(&url, Looks::AtStrangers).await;
+            // Of none, and of another.
+            for member in ["late", "later"] {
                 let waiting = waits_for(&locks, "jobs", member);
                 until_waiting(&server, "jobs", 1);
                 creates(&server, "jobs", member);
                 let guard = soon("it is created", waiting).await.expect("no panic");
-                assert!(began.elapsed() < Duration::from_secs(15), "{members}");
                 guard.release().await.expect("held");
             }
         });
@@ -168,18 +167,20 @@ on_both! {
     }
 
     fn the_dead_hold_up_nobody_for_longer_than_their_lease(flavor: Flavor) {
-        let server = starts(flavor);
+        let clock = Clock::ahead(0).expect("a clock");
+        let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
-            let (locks, dead) = (zmutex(&server, "60").await, lifeless(&server).await);
+            let dead = lifeless(&server).await;
             creates(&server, "jobs", "a");
             let (jobs, member) = (taketurns::Name::new("jobs").expect("one"), taketurns::Member::new("a").expect("one"));
-            let answer = dead.call(&jobs, asks(1, Ask::Any)).await.expect("a server");
+            let answer = dead.call(&jobs, asks(1, Ask::Any, 600_000)).await.expect("a server");
             assert!(matches!(answer.reply, Reply::Granted(_)), "{:?}", answer.reply);
-            let answer = dead.call(&jobs, asks(2, Ask::Member(member))).await.expect("a server");
+            let answer = dead.call(&jobs, asks(2, Ask::Member(member), 600_000)).await.expect("a server");
             assert!(matches!(answer.reply, Reply::Queued(_)), "{:?}", answer.reply);
-            let began = Instant::now();
+            // Their leases are over. The wire's timeout, which is for strangers, is not.
+            clock.set(601).expect("set");
+            let locks = zmutex(&server, TIMEOUT_S).await;
             let guard = gets(&locks.pool("jobs"), "a").await;
-            assert!(began.elapsed() < Duration::from_secs(30), "the wire's timeout is for strangers");
             guard.release().await.expect("held");
             dead.close().await;
         });
@@ -266,11 +267,10 @@ on_both! {
     fn what_is_left_to_strangers_is_had_by_a_native_client_when_no_other_is_left(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            let wired = zmutex(&server, "5").await;
+            let wired = zmutex(&server, "60").await;
             wired.pool("orders").add("m").await.expect("a set");
             let guard = soon("an acquire", wired.pool("orders").any()).await.expect("a member");
-            let connect = Connect::new(&server.url()).waiter_lease(Duration::from_millis(600));
-            let native = soon("connecting", connect.open()).await.expect("a server");
+            let native = soon("connecting", taketurns::connect(&server.url())).await.expect("a server");
             let waiting = tokio::spawn(native.pool("orders").any().into_future());
             waits(&server, "orders", 1);
             // As if strangers had come the last time: each release leaves it to them for a while.
