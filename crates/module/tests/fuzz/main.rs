@@ -40,8 +40,8 @@ use crate::quiet::Looks;
 /// How many rounds there are unless `TAKETURNS_FUZZ_SECONDS` says for how long. The first two have the server
 /// grow to what it needs.
 const ROUNDS: u64 = 6;
-/// How many steps a round has: a second or two of them.
-const STEPS: usize = 8_000;
+/// How many steps a round has: about a second of them.
+const STEPS: usize = 4_000;
 /// So many steps are made with no memory left, in a wild round.
 const FULL: usize = 200;
 /// Of what the server keeps for itself, such as tables that have grown.
