@@ -37,11 +37,12 @@ use crate::grammar::{BINDINGS, binding};
 use crate::keyspace::SETTINGS;
 use crate::quiet::Looks;
 
-/// How many rounds there are unless `TAKETURNS_FUZZ_SECONDS` says for how long. The first two have the server
-/// grow to what it needs.
+/// How many rounds there are unless `TAKETURNS_FUZZ_SECONDS` says for how long.
 const ROUNDS: u64 = 6;
-/// How many steps a round has: a second or two of them.
-const STEPS: usize = 8_000;
+/// How many steps a round has: about a second of them.
+const STEPS: usize = 4_000;
+/// The first two have the server grow to what it needs, in so many.
+const GROWING: (u64, usize) = (2, 8_000);
 /// So many steps are made with no memory left, in a wild round.
 const FULL: usize = 200;
 /// Of what the server keeps for itself, such as tables that have grown.
@@ -96,7 +97,8 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
             break;
         }
         let desk = Desk::new(seed ^ round, run.clone(), bindings.clone(), round % 2 == 1);
-        play(&looks, desk, &mut totals).map_err(|why| format!("round {round}: {why}"))?;
+        let steps = if round < GROWING.0 { GROWING.1 } else { STEPS };
+        play(&looks, desk, steps, &mut totals).map_err(|why| format!("round {round}: {why}"))?;
         let log = server.log() + &replica.log();
         let crash = log.lines().find(|line| CRASHES.iter().any(|word| line.contains(word)));
         if server.pid() != pid || !server.is_running() || crash.is_some() {
@@ -123,7 +125,7 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
 }
 
 /// One round: from an empty server to an empty server.
-fn play(looks: &Looks<'_>, desk: Desk, totals: &mut Totals) -> Result<(), String> {
+fn play(looks: &Looks<'_>, desk: Desk, steps: usize, totals: &mut Totals) -> Result<(), String> {
     let mut fleet = Fleet::new(looks.server, looks.replica, desk);
     if fleet.desk.model.is_wild {
         // A server that is full, to begin with.
@@ -131,7 +133,7 @@ fn play(looks: &Looks<'_>, desk: Desk, totals: &mut Totals) -> Result<(), String
         (0..FULL).try_for_each(|_| fleet.step())?;
         looks.server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     }
-    (0..STEPS).try_for_each(|_| fleet.step())?;
+    (0..steps).try_for_each(|_| fleet.step())?;
     for (name, value) in SETTINGS {
         let set = looks.server.cli(&["CONFIG", "SET", name, value]);
         if !set.is_ok() {
