@@ -26,7 +26,7 @@ const fn group(args: &'static [&'static str], filter: &'static str) -> Group {
 }
 
 const PARSERS: [Group; 5] = [
-    group(&["--package", "taketurns-core", "--test", "fuzz"], ""),
+    group(&["--package", "taketurns-core", "--test", "all"], "fuzz::"),
     group(&["--package", "taketurns", "--lib"], "fuzz"),
     group(&["--package", "taketurns", "--test", "all"], "fuzz::"),
     group(&["--package", "taketurns-cli", "--bin", "taketurns"], "fuzz"),
@@ -34,7 +34,7 @@ const PARSERS: [Group; 5] = [
 ];
 
 const SERVERS: [Group; 1] =
-    [group(&["--package", "taketurns-module", "--test", "fuzz"], "no_command")];
+    [group(&["--package", "taketurns-module", "--test", "all"], "fuzz::no_command")];
 
 /// What is asked for on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod bench;
 mod fuzz;
 mod install;
 mod planted;
+mod proof;
 mod servers;
 mod sim;
 mod test;
@@ -34,6 +35,8 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
              parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
+  proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
+             random lives of one lock than the tests try: some minutes
   bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]
              measures ours, the floor and other locks on the same servers, and writes docs/benchmarks.md
              if nothing is left out; --quick ends within 3 minutes
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),
         "sim" => sim::run(std::env::args().skip(2)),
+        "proof" => proof::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -5,6 +5,8 @@
 
 use std::{fmt, ops::Range};
 
+use taketurns_servers::fuzz::Dice;
+
 use crate::{
     Budget, CLIENTS, Config, NODES,
     broken::Broken,
@@ -15,27 +17,19 @@ use crate::{
     world::{Action, State},
 };
 
-/// A small generator of random numbers (splitmix64).
+/// A small generator of random numbers.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Dice);
 
 impl Random {
     /// The generator of one seed.
     pub fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Random(Dice::new(seed))
     }
 
     /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
-        ((u128::from(self.next()) * end as u128) >> 64) as usize
+        ((u128::from(self.0.any()) * end as u128) >> 64) as usize
     }
 
     /// True once in `n` times.

@@ -1,22 +1,22 @@
-//! The protocol keeps its promises, and none of its broken variants does.
+//! The protocol keeps its promises, and none of its broken variants does. A little of it, for every day: all is
+//! looked at by `cargo xtask proof`, and more by this crate's program.
 
 use taketurns_model::{check::check, configs, random::search, variants::Variant, words::sentence};
 
 #[test]
-fn every_state_of_the_small_configurations_is_safe_and_makes_progress() {
-    for config in configs::small() {
-        let outcome = check(&config);
-        if let Some((broken, history)) = outcome.found {
-            let words: Vec<String> = history.iter().map(sentence).collect();
-            panic!("{} breaks {}:\n  {}", config.name, broken.name(), words.join("\n  "));
-        }
-        assert!(outcome.complete, "{} was not looked at to its end", config.name);
+fn every_state_of_the_smallest_configuration_is_safe_and_makes_progress() {
+    let config = &configs::small()[0];
+    let outcome = check(config);
+    if let Some((broken, history)) = outcome.found {
+        let words: Vec<String> = history.iter().map(sentence).collect();
+        panic!("{} breaks {}:\n  {}", config.name, broken.name(), words.join("\n  "));
     }
+    assert!(outcome.complete, "{} was not looked at to its end", config.name);
 }
 
 #[test]
 fn random_runs_are_safe_and_make_progress() {
-    if let Some(failure) = search(0..200_000, Variant::Sound) {
+    if let Some(failure) = search(0..50_000, Variant::Sound) {
         panic!("{failure}");
     }
 }

@@ -1,9 +1,9 @@
 //! What the module reads without a server: stored locks, entries of the log, the words of commands, and
 //! the hashes of scripts. Each damaged; none panics, and what is taken is sound and goes on.
 //!
-//! `tests/fuzz` sends the same to servers.
+//! `tests/all/fuzz` sends the same to servers.
 
-#[path = "../../core/tests/fuzz/life.rs"]
+#[path = "../../core/tests/all/fuzz/life.rs"]
 mod life;
 
 use std::sync::Arc;

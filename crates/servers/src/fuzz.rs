@@ -57,11 +57,17 @@ impl Dice {
     }
 
     /// Any number.
+    #[inline]
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    /// A number from the least to the most, both included.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.any() % (most - least + 1)
     }
 
     /// A number below `end`; 0 if there is none.
@@ -79,7 +85,17 @@ impl Dice {
         self.below(100) < percent
     }
 
+    /// True so many times of a thousand.
+    pub fn chance(&mut self, of_1000: u64) -> bool {
+        self.any() % 1_000 < of_1000
+    }
+
     /// One of these.
+    pub fn one_of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// What one of these stands for.
     pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }

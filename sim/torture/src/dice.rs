@@ -17,7 +17,7 @@ impl Dice {
 
     /// From the first to the last, both included.
     pub(crate) fn between(&mut self, first: u64, last: u64) -> u64 {
-        first + self.0.any() % (last - first + 1)
+        self.0.between(first, last)
     }
 
     /// So many milliseconds.
@@ -32,8 +32,7 @@ impl Dice {
 
     /// One of them.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        let index = self.between(0, of.len() as u64 - 1);
-        &of[index as usize]
+        self.0.one_of(of)
     }
 
     /// So many different numbers below `end`.

@@ -1,12 +1,14 @@
 //! Chance, all of it from one seed.
 
+use taketurns_servers::fuzz;
+
 /// Draws numbers. The same seed draws the same ones.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(fuzz::Dice);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut dice = Self(seed);
+        let mut dice = Self(fuzz::Dice::new(seed));
         dice.draw();
         dice
     }
@@ -17,25 +19,21 @@ impl Dice {
     }
 
     pub(crate) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.any()
     }
 
     /// Both ends included.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.draw() % (most - least + 1)
+        self.0.between(least, most)
     }
 
     pub(crate) fn index(&mut self, len: usize) -> usize {
-        (self.draw() % len as u64) as usize
+        self.0.below(len)
     }
 
     /// True so many times out of a thousand.
     pub(crate) fn chance(&mut self, of_1000: u64) -> bool {
-        self.draw() % 1_000 < of_1000
+        self.0.chance(of_1000)
     }
 
     /// Something up to that, but half of the time nothing.

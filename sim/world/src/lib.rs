@@ -25,6 +25,7 @@ mod plan;
 mod resource;
 mod runner;
 mod stall;
+mod tickets;
 mod weather;
 mod world;
 

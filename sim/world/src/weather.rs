@@ -269,6 +269,12 @@ impl World {
                 self.tell(|| format!("    node {node}, {name}: {request:?} -> {reply:?}"));
                 if self.nodes.len() == 1 {
                     done.noted.into_iter().for_each(|what| self.note(what));
+                } else if self.plan.is_smooth
+                    && let Request::Acquire(acquire) = request
+                    && let Some(op) = self.tickets.answered(node, acquire, &reply)
+                {
+                    // Where messages are lost, so may be the refreshes that keep a place.
+                    self.note(What::Line { lock: name.to_string(), ops: vec![op] });
                 }
                 for wake in done.wakes {
                     self.wake(node, name.clone(), wake);

@@ -17,6 +17,7 @@ use crate::net::{Net, Said, Sent};
 use crate::node::Node;
 use crate::plan::{Keepers, Plan};
 use crate::resource::{Resource, Write};
+use crate::tickets::Tickets;
 
 /// What happens.
 pub(crate) enum Happening {
@@ -92,6 +93,7 @@ pub(crate) struct World {
     pub(crate) dice: Dice,
     pub(crate) time: Arc<Time>,
     pub(crate) nodes: Vec<Node>,
+    pub(crate) tickets: Tickets,
     pub(crate) hosts: Vec<Arc<Host>>,
     pub(crate) net: Arc<Net>,
     pub(crate) log: Arc<Log>,
@@ -124,9 +126,10 @@ impl World {
             let (drift, has_replica) = (dice.off_by(plan.drift), plan.keepers == Keepers::Pair);
             Node::new(offset_us, drift, has_replica, &plan)
         };
-        let nodes = (0..plan.keepers.nodes()).map(node).collect();
+        let nodes: Vec<Node> = (0..plan.keepers.nodes()).map(node).collect();
         Self {
             dice,
+            tickets: Tickets::new(nodes.len()),
             nodes,
             hosts: Vec::new(),
             net,

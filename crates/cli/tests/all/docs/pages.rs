@@ -1,0 +1,66 @@
+//! A test for each page, so that the first that fails does not hide the others.
+
+use std::fs;
+
+use crate::docs::page::{self, Page};
+use crate::docs::shell;
+
+/// Tests, and the list of pages that they are of.
+macro_rules! pages {
+    ($($name:ident: $path:literal,)*) => {
+        const PAGES: &[&str] = &[$($path),*];
+
+        $(
+            #[test]
+            fn $name() {
+                is_true($path);
+            }
+        )*
+    };
+}
+
+pages! {
+    readme: "README.md",
+    the_table_of_contents: "docs/README.md",
+    benchmarks: "docs/benchmarks.md",
+    cron: "docs/cron.md",
+    doctor: "docs/doctor.md",
+    engines: "docs/engines.md",
+    fencing: "docs/fencing.md",
+    kubernetes: "docs/kubernetes.md",
+    limits: "docs/limits.md",
+    metrics: "docs/metrics.md",
+    moving: "docs/moving.md",
+    proof: "docs/proof.md",
+    quorum: "docs/quorum.md",
+    redis: "docs/redis.md",
+    serve: "docs/serve.md",
+    wires: "docs/wires.md",
+    wires_fairqueue: "docs/wires/fairqueue.md",
+    wires_plain: "docs/wires/plain.md",
+    wires_redlock: "docs/wires/redlock.md",
+    wires_redturn: "docs/wires/redturn.md",
+    wires_zmutex: "docs/wires/zmutex.md",
+}
+
+/// Pages that another test types from top to bottom, and that test.
+const ELSEWHERE: [(&str, &str); 1] = [("docs/module.md", "crates/module/tests/all/docs.rs")];
+
+fn is_true(path: &str) {
+    let page = Page::read(path);
+    let ran = shell::run(&page);
+    assert_eq!(ran, page::count(&page.text), "{path}: a block that is to be run was not");
+}
+
+#[test]
+fn no_page_is_left_out() {
+    for path in page::all() {
+        let elsewhere = ELSEWHERE.iter().find(|(page, _)| *page == path);
+        if let Some((_, test)) = elsewhere {
+            let test = fs::read_to_string(page::root().join(test)).expect("a test");
+            assert!(test.contains(&format!("{path}\")")), "{path} is not read there");
+        } else {
+            assert!(PAGES.contains(&path.as_str()), "{path}: pages.rs has no test of it");
+        }
+    }
+}

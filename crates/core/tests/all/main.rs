@@ -1,0 +1,17 @@
+//! All integration tests of the core, in one program: each links the same libraries.
+//!
+//! ```text
+//!   bounds       a step is bounded, however many wait
+//!   clients      what a lock says without a step
+//!   fuzz         readers, given what is damaged
+//!   golden       cases that anyone can read and add to
+//!   properties   random lives, held against the promises
+//!   quorum       random lives of candidates and nodes of a quorum
+//! ```
+
+mod bounds;
+mod clients;
+mod fuzz;
+mod golden;
+mod properties;
+mod quorum;

@@ -1,0 +1,89 @@
+//! A server that comes back with less than it had promised hands nothing to programs by itself,
+//! before one of them has looked: they have their own quarantine, which it knows nothing of.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use taketurns_servers::{Builder, Clock, Flavor, Server, eventually, on_both};
+
+use crate::attack::line::{LATER_S, LEASE_MS, Line, asks, builder};
+
+/// A server, and what sets its clock.
+fn clocked(builder: Builder) -> (Server, Clock) {
+    let clock = Clock::ahead(0).expect("a clock");
+    (builder.clock(&clock).start().expect("a server"), clock)
+}
+
+/// One holds for a lease, another waits.
+fn use_it(server: &Server) -> String {
+    let mut line = Line::to(server);
+    let binding = line.bind(server);
+    let reply = line.does("k", &binding, &asks(1, "m", LEASE_MS, LEASE_MS));
+    assert!(reply.contains(" G "), "{reply}");
+    let reply = line.does("k", &binding, &asks(2, "m", 60_000, 60_000));
+    assert!(reply.contains(" Q "), "{reply}");
+    binding
+}
+
+/// The holder renews for a minute, which its server will have forgotten.
+fn renew(server: &Server, binding: &str) {
+    let reply = Line::to(server).does("k", binding, &format!("renew {:032x} {:016x} 60000", 1, 1));
+    assert!(reply.contains(" N "), "{reply}");
+}
+
+/// What the server remembers of the holder's lease is over; the holder knows that it is not.
+fn grants_nothing(server: &Server, clock: &Clock) {
+    clock.set(LATER_S).expect("set");
+    let mut line = Line::to(server);
+    eventually("the lease is over", || line.is_over("k").then_some(())).expect("over");
+    sleep(Duration::from_millis(500));
+    assert_eq!(line.number("k", "waiting"), 1, "granted without a look");
+    // The other comes back, and has verified that this is another run.
+    let binding = line.bind(server);
+    let reply = line.does("k", &binding, &asks(2, "m", 60_000, 60_000));
+    assert!(reply.contains(" Q "), "{reply}");
+}
+
+on_both! {
+    fn a_restarted_server_hands_nothing_to_a_program_before_it_has_looked(flavor: Flavor) {
+        let (server, clock) = clocked(builder(flavor));
+        let binding = use_it(&server);
+        assert!(server.cli(&["SAVE"]).is_ok());
+        renew(&server, &binding);
+        server.kill();
+        server.restart().expect("a restart");
+        grants_nothing(&server, &clock);
+    }
+
+    fn a_program_that_wants_no_quarantine_is_served_when_it_comes(flavor: Flavor) {
+        let (server, clock) = clocked(builder(flavor));
+        use_it(&server);
+        assert!(server.cli(&["SAVE"]).is_ok());
+        server.kill();
+        server.restart().expect("a restart");
+        clock.set(LATER_S).expect("set");
+        let mut line = Line::to(&server);
+        eventually("the lease is over", || line.is_over("k").then_some(())).expect("over");
+        sleep(Duration::from_millis(500));
+        assert_eq!(line.number("k", "waiting"), 1, "granted without a look");
+        let binding = line.bind_for(&server, 0);
+        let reply = line.does("k", &binding, &asks(2, "m", 60_000, 60_000));
+        assert!(reply.contains(" G "), "{reply}");
+    }
+
+    fn a_promoted_replica_hands_nothing_to_a_program_before_it_has_looked(flavor: Flavor) {
+        let master = builder(flavor).start().expect("a server");
+        let (replica, clock) = clocked(builder(flavor).replica_of(master.port()));
+        let up = || (replica.info("replication").get("master_link_status")? == "up").then_some(());
+        eventually("the replica follows", up).expect("a link");
+        let binding = use_it(&master);
+        let mut looker = Line::to(&replica);
+        let there = || (looker.number("k", "waiting") == 1).then_some(());
+        eventually("the replica has it", there).expect("both");
+        // Cut off, and promoted: of what comes now it hears nothing.
+        assert!(replica.cli(&["REPLICAOF", "NO", "ONE"]).is_ok());
+        renew(&master, &binding);
+        master.kill();
+        grants_nothing(&replica, &clock);
+    }
+}

@@ -1,0 +1,174 @@
+//! Secrets are told to whoever is granted the lock, and are to be seen nowhere else.
+
+use std::thread;
+
+use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+
+use crate::commands::client::{Client, Grant, replica_of, server, waiter};
+use crate::commands::errors::bind;
+
+/// What a program calls itself, and a secret of it as long as programs have them.
+const OWNER: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75e";
+
+/// Every way in which a secret is said, also with something wrong about it.
+fn lines(grant: &Grant) -> Vec<String> {
+    let secret = grant.secret;
+    vec![
+        format!("FENCELOCK.RENEW k {secret} 600"),
+        format!("FENCELOCK.RENEW k {secret} 600000 MS"),
+        format!("FENCELOCK.RENEW k {secret} 0"),
+        format!("FENCELOCK.RENEW k {secret} x"),
+        format!("FENCELOCK.RENEW k {secret} 600 SECONDS"),
+        format!("FENCELOCK.RENEW free {secret} 600"),
+        format!("FENCELOCK.RENEW text {secret} 600"),
+        format!("FENCELOCK.RELEASE free {secret}"),
+        format!("FENCELOCK.RELEASE text {secret}"),
+        format!("FENCELOCK.RELEASE k {secret}"),
+        format!("FENCELOCK.RELEASE k {secret}"),
+    ]
+}
+
+/// The same of a program, with a binding that is known and one that is not.
+fn program_lines(binding: &str) -> Vec<String> {
+    let (far, p) = (u64::MAX, "0000000000000007");
+    [binding, "0123456789abcdef"]
+        .into_iter()
+        .flat_map(|binding| {
+            [
+                format!("FENCELOCK.DO p {binding} acquire {OWNER} {p} m 60000 - {far} a\n"),
+                format!("FENCELOCK.DO p {binding} acquire {OWNER} {p} ? 60000 - {far} a\n"),
+                format!(
+                    "FENCELOCK.DO p {binding} acquire {OWNER} f000000000000007 m 60000 - {far} a\n"
+                ),
+                format!("FENCELOCK.DO text {binding} acquire {OWNER} {p} m 60000 - {far} a\n"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER} {p} 60000"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER} {p}"),
+                format!("FENCELOCK.DO p {binding} release {OWNER} 0"),
+                format!("FENCELOCK.DO p {binding} release {OWNER}"),
+                format!("FENCELOCK.DO p {binding} release {OWNER} 0 0"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER}\t{p}\t60000"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER}\t{p}"),
+                format!("FENCELOCK.DO p {binding} release {OWNER}\t0"),
+            ]
+        })
+        .collect()
+}
+
+/// Says everything, and fails if an answer repeats a secret.
+fn say_all(server: &Server) -> Vec<String> {
+    let mut client = Client::of(server);
+    client.say("SET text x");
+    let grant = client.take("k 600");
+    let mut next = waiter(server, "k", "600 WAIT 0");
+    let run = server.info("server").get("run_id").expect("a run").clone();
+    let binding = bind(&mut client, &run).text().expect("a binding").to_owned();
+    let secret = grant.secret.to_string();
+    for line in lines(&grant).into_iter().chain(program_lines(&binding)) {
+        let reply = client.say(&line).to_string();
+        assert!(!reply.contains(&secret) && !reply.contains(OWNER), "{line}: {reply}");
+    }
+    let passed = Grant::of(&next.answer());
+    for line in lines(&passed) {
+        let replies = client.multi(&[line]);
+        assert!(!replies[0].to_string().contains(&passed.secret.to_string()), "{replies:?}");
+    }
+    vec![secret, passed.secret.to_string(), OWNER.to_owned()]
+}
+
+#[track_caller]
+fn nowhere(secrets: &[String], what: &str, text: &str) {
+    for line in text.lines() {
+        for secret in secrets {
+            assert!(!line.contains(secret), "a secret in {what}: {line}");
+        }
+    }
+}
+
+/// A monitor of a server: what it saw until it was told `stop`.
+fn watched(server: &Server, act: impl FnOnce() -> Vec<String>) -> (Vec<String>, String) {
+    let mut monitor = Client::of(server);
+    assert!(monitor.say("MONITOR").is_ok());
+    let seen = thread::spawn(move || {
+        let mut text = String::new();
+        while !text.contains("\"stop\"") {
+            text += &format!("{}\n", monitor.answer());
+        }
+        text
+    });
+    let secrets = act();
+    server.cli(&["ECHO", "stop"]);
+    (secrets, seen.join().expect("a monitor"))
+}
+
+on_both! {
+    fn no_secret_is_in_the_slow_log(flavor: Flavor) {
+        let server = server(flavor);
+        server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        server.cli(&["CONFIG", "SET", "slowlog-max-len", "10000"]);
+        let secrets = say_all(&server);
+        let log = server.cli(&["SLOWLOG", "GET", "10000"]);
+        let entries: Vec<String> =
+            log.array().expect("a log").iter().map(Reply::to_string).collect();
+        let text = entries.join("\n");
+        assert!(text.contains("FENCELOCK.RENEW") && text.contains("(redacted)"), "{text}");
+        nowhere(&secrets, "the slow log", &text);
+    }
+
+    fn no_secret_is_seen_by_a_monitor(flavor: Flavor) {
+        let server = server(flavor);
+        let (secrets, seen) = watched(&server, || say_all(&server));
+        assert!(seen.contains("FENCELOCK.RENEW") && seen.contains("(redacted)"), "{seen}");
+        nowhere(&secrets, "MONITOR", &seen);
+    }
+
+    fn no_secret_is_seen_at_a_replica(flavor: Flavor) {
+        let master = server(flavor);
+        let replica = replica_of(&master);
+        replica.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        replica.cli(&["CONFIG", "SET", "slowlog-max-len", "10000"]);
+        let (secrets, seen) = watched(&replica, || {
+            let secrets = say_all(&master);
+            master.cli(&["SET", "last", "x"]);
+            let last = || (replica.cli(&["EXISTS", "last"]) == Reply::Int(1)).then_some(());
+            eventually("the replica has it all", last).expect("the last");
+            secrets
+        });
+        nowhere(&secrets, "MONITOR", &seen);
+        assert!(!seen.contains("FENCELOCK.APPLY"), "{seen}");
+        let log = replica.cli(&["SLOWLOG", "GET", "10000"]).to_string();
+        assert!(!log.contains("FENCELOCK.APPLY"), "{log}");
+    }
+
+    fn no_secret_is_shown(flavor: Flavor) {
+        let server = server(flavor);
+        let mut client = Client::of(&server);
+        let run = server.info("server").get("run_id").expect("a run").clone();
+        let binding = bind(&mut client, &run).text().expect("a binding").to_owned();
+        let grant = client.take("k 600");
+        let mut waits = waiter(&server, "k", "600 WAIT 0 BOUND");
+        let mut seen = String::new();
+        for line in [
+            "FENCELOCK.SHOW k",
+            "FENCELOCK.LIST",
+            "INFO everything",
+            "CLIENT LIST",
+            "LATENCY HISTOGRAM",
+            "COMMAND DOCS fencelock.acquire",
+            "OBJECT ENCODING k",
+            "DEBUG OBJECT k",
+        ] {
+            seen += &format!("{}\n", client.say(line));
+        }
+        for verb in ["view 100", "refresh 0000000000000000 1000", "tick"] {
+            let reply = client.lock(&format!("DO k {binding} {verb}"));
+            assert!(reply.text().is_some(), "{verb}: {reply}");
+            seen += &format!("{reply}\n");
+        }
+        client.give("k", &grant);
+        let passed = Grant::of(&waits.answer());
+        seen += &format!("{}\n{}\n", client.lock("SHOW k"), client.say("CLIENT LIST"));
+        seen += &server.log();
+        let secrets = [grant.secret, passed.secret].map(|secret| secret.to_string());
+        nowhere(&secrets, "what is shown", &seen);
+    }
+}

@@ -1,0 +1,96 @@
+//! A program that waits by itself, as the Rust client does: its places are no connection's.
+
+use taketurns_core::wire::{decode, encode_request};
+use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Reply, Request, limits};
+use taketurns_servers::Server;
+
+use crate::persistence::support::Client;
+
+/// Longer than any test.
+const LEASE_MS: u64 = 600_000;
+
+pub(crate) struct Program {
+    client: Client,
+    binding: String,
+    id: ClientId,
+}
+
+/// What a program asked for, and by which it is known to the lock.
+pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> Acquire {
+    Acquire {
+        owner: Owner::from_bits(owner),
+        client: id,
+        ask,
+        lease_ms: LEASE_MS,
+        waiter_lease_ms: Some(LEASE_MS),
+        not_after_ms: u64::MAX,
+        ballot: None,
+        label: Label::new(label, "").expect("a label"),
+    }
+}
+
+impl Program {
+    /// Binds to this run of the server, of which all earlier ones are known.
+    pub(crate) fn of(server: &Server, known: &str, number: u64) -> Self {
+        Self::lasting(server, known, number, limits::LEASE_MS_MAX)
+    }
+
+    /// The same, with another longest lease.
+    pub(crate) fn lasting(server: &Server, known: &str, number: u64, max_lease_ms: u64) -> Self {
+        let mut client = Client::of(server);
+        let (run, max) = (run_of(server), max_lease_ms.to_string());
+        let words = ["FENCELOCK.BIND", &run, known, "", "", "0", &max, "tt:wake:"];
+        let reply = client.0.command(&words).expect("a reply");
+        let binding = reply.text().unwrap_or_else(|| panic!("no binding: {reply}")).to_owned();
+        Self { client, binding, id: ClientId::of_program(number) }
+    }
+
+    pub(crate) fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// One request, and the server's reply as it is.
+    pub(crate) fn ask(&mut self, key: &str, request: &Request) -> taketurns_servers::Reply {
+        let (verb, args) = encode_request(request);
+        let mut words: Vec<Vec<u8>> =
+            ["FENCELOCK.DO", key, &self.binding, verb.name()].map(|word| word.into()).into();
+        words.extend(args);
+        self.client.0.command(&words).expect("a reply")
+    }
+
+    /// One request that is carried out.
+    #[track_caller]
+    pub(crate) fn request(&mut self, key: &str, request: &Request) -> Reply {
+        let reply = self.ask(key, request);
+        let answered = reply.text().and_then(|text| decode(text, |_| None));
+        answered.unwrap_or_else(|| panic!("{key}: {reply}")).reply
+    }
+
+    /// Takes a place in the queue.
+    #[track_caller]
+    pub(crate) fn wait(&mut self, key: &str, owner: u128, ask: Ask, label: &str) {
+        let reply = self.request(key, &Request::Acquire(asked(owner, self.id, ask, label)));
+        assert!(matches!(reply, Reply::Queued(_)), "{key}: {reply:?}");
+    }
+
+    /// Asks again what it asked before: that is how a program learns what came of it.
+    #[track_caller]
+    pub(crate) fn token(&mut self, key: &str, owner: u128, ask: Ask) -> u64 {
+        match self.request(key, &Request::Acquire(asked(owner, self.id, ask, ""))) {
+            Reply::Granted(grant) => grant.token.expect("a token").raw(),
+            reply => panic!("{key}: {reply:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn release(&mut self, key: &str, owner: u128) {
+        let owner = Owner::from_bits(owner);
+        let reply = self.request(key, &Request::Release { owner, bury_until_ms: 0 });
+        assert_eq!(reply, Reply::Released, "{key}");
+    }
+}
+
+/// The id of this run of the server.
+pub(crate) fn run_of(server: &Server) -> String {
+    server.info("server").remove("run_id").expect("a run")
+}

@@ -1,0 +1,74 @@
+//! What is true until its own code changes, at length: the quorum's model, the client's threads, simulated
+//! lives, random lives of one lock. `cargo xtask test` runs a little of each.
+
+use std::time::Instant;
+
+use crate::cargo;
+
+const USAGE: &str = "usage: cargo xtask proof";
+
+/// What is run: its name, cargo's arguments, and how much of it.
+struct Part {
+    name: &'static str,
+    args: &'static [&'static str],
+    env: &'static [(&'static str, &'static str)],
+}
+
+/// Quick to build, and as quick as it need be.
+const PROFILE: [&str; 3] = ["--quiet", "--profile", "sim"];
+
+const PARTS: [Part; 4] = [
+    Part {
+        name: "the model: every state, random runs, every broken variant",
+        args: &["run", "--package", "taketurns-model", "--", "--small", "--runs", "2000000"],
+        env: &[],
+    },
+    Part {
+        name: "threads: 20000 orders of each test",
+        args: &["test", "--package", "taketurns-threads"],
+        env: &[("THREADS_SCHEDULES", "20000")],
+    },
+    Part {
+        name: "simulation: 20000 lives",
+        args: &["run", "--package", "taketurns-sim", "--", "--seeds", "20000"],
+        env: &[],
+    },
+    Part {
+        name: "core: 20000 lives of each kind of lock, 100000 of a quorum",
+        args: &[
+            "test",
+            "--package",
+            "taketurns-core",
+            "--test",
+            "all",
+            "--",
+            "properties",
+            "quorum",
+        ],
+        env: &[("PROPTEST_CASES", "20000"), ("QUORUM_SEEDS", "100000")],
+    },
+];
+
+/// Runs all parts. What one finds does not keep the others from looking.
+pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    if args.next().is_some() {
+        return Err(USAGE.to_owned());
+    }
+    let mut found = Vec::new();
+    for Part { name, args, env } in &PARTS {
+        let started = Instant::now();
+        let mut command = cargo(&args[..1]);
+        command.args(PROFILE).args(&args[1..]).envs(env.iter().copied());
+        let status =
+            command.status().map_err(|error| format!("cargo can't be started: {error}"))?;
+        let said = if status.success() { "as promised" } else { "FAILED" };
+        eprintln!("==> {name}: {said}, {} s", started.elapsed().as_secs());
+        if !status.success() {
+            found.push(*name);
+        }
+    }
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(format!("==> something was found: see above, at {}", found.join(" and "))),
+    }
+}
