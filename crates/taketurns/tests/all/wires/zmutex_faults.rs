@@ -91,11 +91,12 @@ on_both! {
     fn events_are_heard_in_any_database_and_while_somebody_waits(flavor: Flavor) {
         let server = starts_with_events(flavor);
         block_on(async {
-            let url = format!("{}/3?protocol=zmutex&unfenced=ok", server.url());
+            let url = format!("{}/3?protocol=zmutex&timeout=3600&unfenced=ok", server.url());
             let locks = sleeper(&url, Looks::Never).await;
             let jobs = locks.pool("jobs");
             assert!(jobs.add("a").await.expect("a server"));
-            let held = soon("any", jobs.any().lease(LEASE)).await.expect("a member");
+            // A renewal of it would find out, too, and is too late for that.
+            let held = soon("any", jobs.any().lease(4 * PATIENCE)).await.expect("a member");
             let first = waits_for(&locks, "jobs", "a");
             until_heard_of(&server, &["__keyspace@3__:jobs"]);
             let late = waits_for(&locks, "jobs", "late");
