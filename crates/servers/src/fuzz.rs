@@ -90,11 +90,6 @@ impl Dice {
         self.any() % 1_000 < of_1000
     }
 
-    /// One of these.
-    pub fn one_of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
-
     /// What one of these stands for.
     pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]

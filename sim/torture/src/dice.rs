@@ -32,7 +32,7 @@ impl Dice {
 
     /// One of them.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        self.0.one_of(of)
+        &of[self.0.below(of.len())]
     }
 
     /// So many different numbers below `end`.
