@@ -8,7 +8,8 @@ use taketurns::{Election, ErrorKind, Leader, Locks, LossCause, Token, blocking};
 use taketurns_servers::{Flavor, Proxy, Server};
 use tokio::sync::mpsc;
 
-use crate::support::patience::{block_on, in_vain, soon};
+use crate::support::in_vain::in_vain;
+use crate::support::patience::{block_on, soon};
 
 /// How often observers look: nobody waits for long.
 const EVERY: Duration = Duration::from_millis(20);

@@ -167,7 +167,7 @@ on_both! {
                 payload[at] = match dice.below(3) {
                     0 => payload[at] ^ (1 << dice.below(8)),
                     1 => dice.below(256) as u8,
-                    _ => *dice.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
+                    _ => dice.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
                 };
             }
             seal(&mut payload);

@@ -115,8 +115,8 @@ impl<'a> Workload<'a> {
         let asks = ASKS[(kind % 4) as usize];
         let ask = self.dice.one_of(asks);
         let lease_ms = self.dice.between(10, 609);
-        let label = *self.dice.one_of(&["", " LABEL somebody"]);
-        let bound = *self.dice.one_of(&["", "", " BOUND"]);
+        let label = self.dice.one_of(&["", " LABEL somebody"]);
+        let bound = self.dice.one_of(&["", "", " BOUND"]);
         let words = format!("FENCELOCK.ACQUIRE {key} {lease_ms} MS{ask}{label}{bound}");
         let (client, waits) = &mut self.clients[at];
         if self.dice.below(3) > 0 {
@@ -147,13 +147,13 @@ impl<'a> Workload<'a> {
     fn check(&mut self, at: usize, key: &str) {
         let newest = self.clients[at].0.time_us() as i64;
         let given = self.held.last().map_or(newest, |(_, held)| held.token);
-        let token = *self.dice.one_of(&[newest, given, 5]);
+        let token = self.dice.one_of(&[newest, given, 5]);
         self.say(at, &format!("FENCELOCK.CHECK {key} {token}"));
     }
 
     fn members(&mut self, at: usize, key: &str) {
-        let what = *self.dice.one_of(&["ADD", "ADD", "REM"]);
-        let members = *self.dice.one_of(&["x", "y", "z", "x y z"]);
+        let what = self.dice.one_of(&["ADD", "ADD", "REM"]);
+        let members = self.dice.one_of(&["x", "y", "z", "x y z"]);
         self.say(at, &format!("FENCELOCK.POOL {what} {key} {members}"));
     }
 
@@ -270,8 +270,8 @@ fn acquire(
 
 /// Tickets are few, so that some are equal.
 fn ballot(dice: &mut Dice, yields: Option<u64>) -> Ballot {
-    let hint = *dice.one_of(&[0, 1_000, u64::MAX]);
-    let ticket = *dice.one_of(&[None, None, Some(5), Some(6), Some(u64::MAX)]);
+    let hint = dice.one_of(&[0, 1_000, u64::MAX]);
+    let ticket = dice.one_of(&[None, None, Some(5), Some(6), Some(u64::MAX)]);
     Ballot { hint, ticket, yields }
 }
 

@@ -6,7 +6,8 @@ use taketurns::{Connect, Error, ErrorKind, Locks, NoQuorum};
 use taketurns_servers::Server;
 
 use super::nodes::{Nodes, connect, nothing_is_left};
-use crate::support::patience::{block_on, in_vain, soon};
+use crate::support::in_vain::in_vain;
+use crate::support::patience::{block_on, soon};
 use crate::support::reach::reaches_all;
 
 /// And for how long a node that comes back is kept out.

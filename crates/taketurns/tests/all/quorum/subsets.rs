@@ -3,7 +3,8 @@
 use taketurns::{ErrorKind, Handle, Locks};
 
 use super::nodes::{LONG_LEASE, Nodes, nothing_is_left, seen};
-use crate::support::patience::{block_on, in_vain, soon};
+use crate::support::in_vain::in_vain;
+use crate::support::patience::{block_on, soon};
 
 /// What somebody holds on one node.
 struct Foreign<'a> {

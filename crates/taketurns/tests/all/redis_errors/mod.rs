@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use taketurns::{Connect, Error, ErrorKind, Locks};
 use taketurns_servers::{Connection, Flavor, Server, eventually, on_both};
 
-use crate::support::patience::{block_on, in_vain, in_vain_until, soon};
+use crate::support::in_vain::{in_vain, in_vain_until};
+use crate::support::patience::{block_on, soon};
 
 /// The error is of this kind, says this, and nothing that only the makers understand.
 #[track_caller]

@@ -7,7 +7,7 @@ use taketurns_servers::{Flavor, Server, on_both};
 
 use super::load::Load;
 use super::{MAX_LEASE, block_on, connect, connect_for, lasting, seen, soon, store, wall_us};
-use crate::support::patience::in_vain;
+use crate::support::in_vain::in_vain;
 
 /// How long a quarantine lasts where a test looks at it: long enough for all that it looks at.
 const LONG: Duration = Duration::from_secs(10);

@@ -4,7 +4,8 @@ use taketurns::ErrorKind;
 use taketurns_servers::eventually;
 
 use super::nodes::{LONG_LEASE, Nodes};
-use crate::support::patience::{block_on, in_vain, soon};
+use crate::support::in_vain::in_vain;
+use crate::support::patience::{block_on, soon};
 
 #[test]
 fn a_quorum_with_one_node_down_is_a_success_and_leaves_nothing_behind() {

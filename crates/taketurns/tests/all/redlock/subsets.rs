@@ -5,7 +5,8 @@ use std::sync::Arc;
 use taketurns::{ErrorKind, Locks};
 
 use super::nodes::{LONG_LEASE, Nodes};
-use crate::support::patience::{block_on, in_vain, soon};
+use crate::support::in_vain::in_vain;
+use crate::support::patience::{block_on, soon};
 
 /// One set: bit `n` of `held` stands for node `n`.
 async fn one_set(nodes: &Nodes, locks: &Locks, held: usize) {

@@ -2,6 +2,7 @@
 //! use nothing else from here.
 
 pub(crate) mod history;
+pub(crate) mod in_vain;
 pub(crate) mod nemesis;
 pub(crate) mod patience;
 pub(crate) mod reach;
