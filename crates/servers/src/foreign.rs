@@ -178,7 +178,7 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// [`Error::NoLibrary`] if the libraries were not installed.
+    /// [`Error::NoEnvironment`] if the libraries were not installed.
     pub fn start(kind: Kind, config: &Config) -> Result<Self, Error> {
         let folder = folder()?;
         let stdout = File::create(folder.path().join("turns"))?;

@@ -68,7 +68,7 @@ pub use certificates::Certificates;
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterBuilder, Migration};
 pub use error::Error;
-pub use flavor::{Flavor, installed};
+pub use flavor::{Flavor, NO_SERVERS, installed};
 pub use patience::{PATIENCE, eventually};
 pub use place::into_place;
 pub use proxy::Proxy;

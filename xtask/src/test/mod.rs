@@ -75,8 +75,8 @@ fn all(no_install: bool) -> Result<Vec<Outcome>, String> {
         // One core or more has nothing to do while tests wait for servers.
         let documents = scope.spawn(documents);
         let mut outcomes = suite::run(suites);
-        outcomes.push(documents.join().map_err(|_| "==> docs ended early")??);
-        examples()?;
+        outcomes.extend(documents.join().map_err(|_| "==> docs ended early")?);
+        outcomes.extend(examples()?);
         Ok(outcomes)
     })
 }
@@ -139,16 +139,16 @@ fn format() -> Result<(), String> {
 }
 
 /// The documentation without warnings, the client with the fewest features, and the examples in the
-/// documentation, as one suite.
-fn documents() -> Result<Outcome, String> {
-    let docs = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
-    must(cargo(&docs).env("RUSTDOCFLAGS", "-D warnings"), "docs")?;
-    let least = ["check", "--package", "taketurns", "--no-default-features", "--quiet"];
-    must(&mut cargo(&least), "the client without its default features")?;
-    let args = ["test", "--workspace", "--all-features", "--doc"];
-    let mut command = cargo(&args);
-    build::with_lints(&mut command)?;
-    Ok(suite::outcome("doc tests", &format!("cargo {}", args.join(" ")), command))
+/// documentation: each is a suite.
+fn documents() -> Vec<Outcome> {
+    let mut docs =
+        cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    let features = cargo(&["check", "--package", "taketurns", "--no-default-features", "--quiet"]);
+    let mut examples = cargo(&["test", "--workspace", "--all-features", "--doc"]);
+    build::with_lints(&mut examples);
+    let each = [("docs", docs), ("fewest features", features), ("doc tests", examples)];
+    each.map(|(name, command)| suite::outcome(name, command)).into()
 }
 
 /// Runs a command that has to work.
@@ -160,26 +160,17 @@ fn must(command: &mut Command, what: &str) -> Result<(), String> {
 }
 
 /// Every example of the library, run as a reader would.
-fn examples() -> Result<(), String> {
+fn examples() -> Result<Vec<Outcome>, String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/taketurns/examples");
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .map_err(|error| format!("{folder}: {error}"))?
         .filter_map(|entry| entry.ok()?.path().file_stem()?.to_str().map(str::to_owned))
         .collect();
     names.sort();
-    for name in &names {
-        let output = Command::new(build::example(name)).output();
-        match output {
-            Ok(output) if output.status.success() => {}
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("==> example {name} failed: {said}"));
-            }
-            Err(error) => return Err(format!("==> example {name} can't be started: {error}")),
-        }
-    }
-    eprintln!("==> {} examples ran", names.len());
-    Ok(())
+    let run = |name: &String| {
+        suite::outcome(&format!("example {name}"), Command::new(build::example(name)))
+    };
+    Ok(names.iter().map(run).collect())
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use taketurns_servers::NO_SERVERS;
+
 /// A test program.
 #[derive(Clone, Debug)]
 pub(super) struct Suite {
@@ -16,8 +18,8 @@ pub(super) struct Suite {
     pub(super) program: PathBuf,
     /// Where cargo would run it.
     pub(super) folder: PathBuf,
-    /// Tests with one of these in their name are left out.
-    pub(super) skip: &'static [&'static str],
+    /// In a quick run: no server is to be had, and tests with one of these in their name are left out.
+    pub(super) skip: Option<&'static [&'static str]>,
 }
 
 /// How a suite ended.
@@ -78,8 +80,10 @@ impl Suite {
         if std::env::var_os(THREADS).is_none() {
             command.env(THREADS, test_threads().to_string());
         }
-        command.args(self.skip.iter().flat_map(|name| ["--skip", name]));
-        outcome(&self.name, &self.program.display().to_string(), command)
+        if let Some(skip) = self.skip {
+            command.env(NO_SERVERS, "1").args(skip.iter().flat_map(|name| ["--skip", name]));
+        }
+        outcome(&self.name, command)
     }
 }
 
@@ -88,9 +92,10 @@ fn test_threads() -> usize {
     2 * cores + 1
 }
 
-/// Runs a command that prints what libtest does.
-pub(super) fn outcome(name: &str, alone: &str, mut command: Command) -> Outcome {
+/// Runs a command, and counts the tests that it says have passed or failed.
+pub(super) fn outcome(name: &str, mut command: Command) -> Outcome {
     let started = Instant::now();
+    let alone = format!("{command:?}");
     let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output();
     let (ok, said) = match output {
         Ok(output) => {
@@ -106,7 +111,7 @@ pub(super) fn outcome(name: &str, alone: &str, mut command: Command) -> Outcome 
     let took = started.elapsed();
     let word = if ok { "ok" } else { "FAILED" };
     eprintln!("{word:>6} {name}: {passed} passed, {failed} failed, {} s", took.as_secs());
-    Outcome { name: name.to_owned(), alone: alone.to_owned(), ok, passed, failed, took, said }
+    Outcome { name: name.to_owned(), alone, ok, passed, failed, took, said }
 }
 
 impl Outcome {
@@ -144,7 +149,7 @@ mod tests {
     fn sh(script: &str) -> Outcome {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        outcome("a", "sh", command)
+        outcome("a", command)
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Puppet {
     ///
     /// # Errors
     ///
-    /// [`Error::NoLibrary`] if the libraries were not installed.
+    /// [`Error::NoEnvironment`] if the libraries were not installed.
     pub fn start(kind: Kind, config: &Config) -> Result<Self, Error> {
         let folder = folder()?;
         let stderr = File::create(folder.path().join(COMPLAINTS))?;

@@ -7,7 +7,7 @@
 //! all of which counts what its process has, is a program of its own.
 
 mod conformance;
-mod conformance_quorum;
+mod conformance_quorums;
 mod conformance_redis;
 mod conformance_redis_acl;
 mod conformance_redis_tls;
