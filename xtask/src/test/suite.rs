@@ -37,16 +37,16 @@ pub(super) struct Outcome {
 
 /// The suites that take longest begin first; the others fill the gaps.
 const LONGEST: [&str; 6] = [
-    "taketurns/all",
+    LARGEST,
     "taketurns-module/all",
     "taketurns-cli/all",
-    "taketurns/leaks",
     "taketurns",
+    "taketurns/leaks",
     "taketurns-servers/all",
 ];
 
-/// Suites at a time.
-const SIDE_BY_SIDE: usize = 4;
+/// Has as many tests as all others together, so twice as many of them run at a time.
+const LARGEST: &str = "taketurns/all";
 
 /// How many tests of a suite run at a time, as libtest reads it.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -59,7 +59,7 @@ pub(super) fn run(mut suites: Vec<Suite>) -> Vec<Outcome> {
     eprintln!("==> {} test suites", suites.len());
     let (queue, outcomes) = (Mutex::new(suites), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
+        for _ in 0..=cores() {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().expect("nobody panics with it").pop();
@@ -78,7 +78,8 @@ impl Suite {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         if std::env::var_os(THREADS).is_none() {
-            command.env(THREADS, test_threads().to_string());
+            let threads = (2 * cores() + 1) * if self.name == LARGEST { 2 } else { 1 };
+            command.env(THREADS, threads.to_string());
         }
         if let Some(skip) = self.skip {
             command.env(NO_SERVERS, "1").args(skip.iter().flat_map(|name| ["--skip", name]));
@@ -87,9 +88,9 @@ impl Suite {
     }
 }
 
-fn test_threads() -> usize {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    2 * cores + 1
+/// Those that this process may use.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs a command, and counts the tests that it says have passed or failed.
