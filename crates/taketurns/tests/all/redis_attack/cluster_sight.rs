@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use taketurns_servers::{Cluster, Flavor, PATIENCE, Server, eventually, on_both};
 
 use super::cluster::at_first_node;
-use super::party::{Party, Went, assert_quarantined, on_runtime};
+use super::party::{Party, Went, assert_quarantined, assert_quarantined_since, on_runtime};
 
 on_both! {
     fn a_node_can_be_used_by_newcomers_while_its_first_slot_is_on_its_way(flavor: Flavor) {
@@ -89,10 +89,11 @@ async fn sleeps_through_two_fail_overs(flavor: Flavor, used: &str) {
     wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
     holder.acquire_after_quarantine(&lock, 21, 1_000).await;
     second.kill();
+    let forgotten = Instant::now();
     first.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
     becomes(first, "master");
     let went = sleeper.acquire(&lock, 11, 1_000).await;
-    assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+    assert_quarantined_since(forgotten, Duration::from_secs(1), went);
 }
 
 on_both! {

@@ -113,6 +113,15 @@ pub(crate) fn on_runtime(test: impl Future<Output = ()>) {
     runtime.build().expect("a runtime").block_on(test);
 }
 
+/// Nothing is granted until every lease is over that may have been forgotten at this instant. On a busy machine
+/// that may be so by the time of the answer.
+#[track_caller]
+pub(crate) fn assert_quarantined_since(forgotten: Instant, max_lease: Duration, went: Went) {
+    let is_over = || forgotten.elapsed() >= max_lease;
+    let is_right = matches!(went, Went::Quarantined(_)) || went == Went::Granted && is_over();
+    assert!(is_right, "{went:?} after {:?}", forgotten.elapsed());
+}
+
 /// At least so long; a little less, since time goes on between two looks.
 #[track_caller]
 pub(crate) fn assert_quarantined(went: Went, about: Duration) {
