@@ -35,7 +35,7 @@ on_both! {
         proxy.duplicate_pushes(true);
         server.reset_stats();
         let load = Load::start(&[store(&proxy.url())]);
-        load.goes_on(500);
+        load.goes_on(250);
         let published = server.command_stats()["publish"].calls;
         assert!(published >= 100, "only {published} wake-ups were there to be doubled");
         load.finish();
