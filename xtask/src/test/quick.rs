@@ -6,7 +6,7 @@
 use super::suite::Suite;
 
 /// Suites that are quick, each with the parts of names by which its other tests are known.
-const QUICK: [(&str, &[&str]); 12] = [
+const QUICK: [(&str, &[&str]); 13] = [
     (
         "taketurns",
         &[
@@ -46,6 +46,29 @@ const QUICK: [(&str, &[&str]); 12] = [
     ),
     ("taketurns-bench", &[]),
     ("taketurns-cli", &[]),
+    (
+        "taketurns-cli/all",
+        &[
+            // Pages are typed with Redis, PostgreSQL, Python and Node at hand.
+            "docs::pages::",
+            "docs::recipes::",
+            "docs::yaml::",
+            "::redis",
+            "::valkey",
+            "cli::loading::",
+            "cli::quarantine::",
+            "cli::quorum::",
+            // A browser, schemathesis and tmux.
+            "serve::page::",
+            "serve::described::",
+            "cli::top::",
+            "elect::when_the_leader_is_killed_the_other_takes_over_on_a_server",
+            "serve::api::a_store_that_does_not_answer_is_told_of",
+            "serve::api::those_who_watch_cost_the_store_nothing",
+            "terminal::the_waiting_line_says_that_a_restarted_store_grants_nothing",
+            "watch::a_store_that_goes_away_is_looked_for_again",
+        ],
+    ),
     ("taketurns-core", &[]),
     ("taketurns-core/all", &[]),
     ("taketurns-history", &[]),
