@@ -58,7 +58,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
 
 fn quick() -> Result<Vec<Outcome>, String> {
     format()?;
-    Ok(suite::run(quick::only(build::suites(&build::WITHOUT_SERVERS)?)))
+    Ok(suite::run(quick::only(build::suites(&build::QUICK)?)))
 }
 
 fn all(no_install: bool) -> Result<Vec<Outcome>, String> {
@@ -70,7 +70,7 @@ fn all(no_install: bool) -> Result<Vec<Outcome>, String> {
     thread::scope(|scope| {
         let installed = scope.spawn(install::all);
         format()?;
-        let suites = build::suites(&build::ALL)?;
+        let suites = build::suites(&[])?;
         installed.join().map_err(|_| "==> the installation ended early")??;
         // One core or more has nothing to do while tests wait for servers.
         let documents = scope.spawn(documents);
@@ -138,16 +138,25 @@ fn format() -> Result<(), String> {
     must(&mut cargo(&["fmt", "--all", "--check"]), "format (`cargo xtask fix` mends it)")
 }
 
-/// The documentation without warnings, the client with the fewest features, and the examples in the
-/// documentation: each is a suite.
+/// The documentation without warnings, the client with the fewest features, what `cargo xtask proof` runs as far
+/// as it has to compile, and the examples in the documentation: each is a suite.
 fn documents() -> Vec<Outcome> {
     let mut docs =
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     let features = cargo(&["check", "--package", "taketurns", "--no-default-features", "--quiet"]);
-    let mut examples = cargo(&["test", "--workspace", "--all-features", "--doc"]);
+    let proofs = ["--package", "taketurns-model", "--package", "taketurns-threads"];
+    let mut lints = cargo(&["clippy", "--all-targets", "--quiet"]);
+    lints.args(proofs).args(["--", "-D", "warnings"]);
+    let mut examples = cargo(&["test", "--doc"]);
+    examples.args(build::ALL);
     build::with_lints(&mut examples);
-    let each = [("docs", docs), ("fewest features", features), ("doc tests", examples)];
+    let each = [
+        ("docs", docs),
+        ("fewest features", features),
+        ("lints of proofs", lints),
+        ("doc tests", examples),
+    ];
     each.map(|(name, command)| suite::outcome(name, command)).into()
 }
 

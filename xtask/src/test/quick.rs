@@ -6,7 +6,7 @@
 use super::suite::Suite;
 
 /// Suites that are quick, each with the parts of names by which its other tests are known.
-const QUICK: [(&str, &[&str]); 13] = [
+const QUICK: [(&str, &[&str]); 11] = [
     (
         "taketurns",
         &[
@@ -73,9 +73,7 @@ const QUICK: [(&str, &[&str]); 13] = [
     ("taketurns-core/all", &[]),
     ("taketurns-history", &[]),
     ("taketurns-history/all", &[]),
-    ("taketurns-model", &[]),
     ("taketurns-sim/seeds", &[]),
-    ("taketurns-threads/threads", &[]),
     ("xtask", &[]),
 ];
 

@@ -55,6 +55,7 @@ fn in_many_orders(test: fn()) {
 /// Runs a test of a store that its clients share.
 fn with_store(test: impl Future<Output = ()>) {
     shuttle::future::block_on(test);
+    strict::all_are_gone();
 }
 
 fn store() -> MemoryStore {

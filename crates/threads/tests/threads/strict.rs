@@ -1,6 +1,7 @@
 //! An engine in memory that is asked for nothing once it was closed, or the test fails: a client ends after
 //! whatever it gives back.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ impl Open for Strict {
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
             let engine = self.store.engine(client, wakes);
-            Ok(Box::new(StrictEngine { engine, ended: AtomicBool::new(false) }) as Box<dyn Engine>)
+            let ended = AtomicBool::new(false);
+            Ok(Box::new(StrictEngine { engine, ended, _open: Counted::new() }) as Box<dyn Engine>)
         })
     }
 }
@@ -37,6 +39,37 @@ impl Open for Strict {
 struct StrictEngine {
     engine: MemoryEngine,
     ended: AtomicBool,
+    /// The last to be dropped.
+    _open: Counted,
+}
+
+thread_local! {
+    /// How many engines there are. All of an execution runs on one thread of the system.
+    static OPEN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One engine that is counted until it is gone.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        OPEN.set(OPEN.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        OPEN.set(OPEN.get() - 1);
+    }
+}
+
+/// Waits until all engines are gone. Shuttle drops what still runs at the end of an execution, and can't drop
+/// an engine while another task holds the store's lock.
+pub(crate) fn all_are_gone() {
+    while OPEN.get() > 0 {
+        shuttle::thread::yield_now();
+    }
 }
 
 impl Engine for StrictEngine {
