@@ -1,5 +1,5 @@
 //! What needs no run at every change: the quorum's model, the client's threads, and at length simulated lives and
-//! random lives of one lock. `cargo xtask test` only compiles the first two, and runs a little of the others.
+//! random lives of one lock. `cargo xtask test` leaves the first two out, and runs a little of the others.
 
 use std::time::Instant;
 
@@ -17,7 +17,27 @@ struct Part {
 /// Quick to build, and as quick as it need be.
 const PROFILE: [&str; 3] = ["--quiet", "--profile", "sim"];
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 7] = [
+    Part {
+        name: "lints of the model and the threads",
+        args: &[
+            "clippy",
+            "--package",
+            "taketurns-model",
+            "--package",
+            "taketurns-threads",
+            "--all-targets",
+            "--",
+            "--deny",
+            "warnings",
+        ],
+        env: &[],
+    },
+    Part {
+        name: "docs of the model",
+        args: &["doc", "--package", "taketurns-model", "--no-deps", "--document-private-items"],
+        env: &[("RUSTDOCFLAGS", "--deny warnings")],
+    },
     Part {
         name: "the model's own tests",
         args: &["test", "--package", "taketurns-model"],

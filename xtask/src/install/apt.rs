@@ -35,7 +35,13 @@ if [ ! -e "$policy" ] || grep -q 'by cargo xtask' "$policy"; then
     chmod 755 "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get $options install "$@" >/dev/null 9<&-
+# Packages have much to say that concerns nobody, unless it goes wrong.
+said=$(mktemp)
+code=0
+apt-get $options install "$@" >/dev/null 2>"$said" 9<&- || code=$?
+[ $code = 0 ] || cat "$said" >&2
+rm -f "$said"
+[ $code = 0 ] || exit $code
 if [ -d /run/systemd/system ]; then
     for package; do
         # Not every package has a service of its name.

@@ -15,7 +15,7 @@ use crate::support::turns::turn;
 /// For how long.
 pub(crate) fn seconds() -> f64 {
     let text = std::env::var("WIRES_SECONDS").ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(5.0)
+    text.and_then(|text| text.parse().ok()).unwrap_or(2.0)
 }
 
 const LOCKS: [&str; 2] = ["orders", "invoices/7"];
