@@ -111,7 +111,12 @@ pub(super) fn outcome(name: &str, mut command: Command) -> Outcome {
     let (passed, failed) = counts(&said);
     let took = started.elapsed();
     let word = if ok { "ok" } else { "FAILED" };
-    eprintln!("{word:>6} {name}: {passed} passed, {failed} failed, {} s", took.as_secs());
+    let tests = match (passed, failed) {
+        // Documentation and examples have none.
+        (0, 0) => String::new(),
+        _ => format!("{passed} passed, {failed} failed, "),
+    };
+    eprintln!("{word:>6} {name}: {tests}{} s", took.as_secs());
     Outcome { name: name.to_owned(), alone, ok, passed, failed, took, said }
 }
 
