@@ -2,9 +2,12 @@
 //!
 //! Most tests wait most of the time, for servers and for leases, so more of them run than there are cores.
 
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,6 +51,9 @@ const LONGEST: [&str; 6] = [
 /// Has as many tests as all others together, so twice as many of them run at a time.
 const LARGEST: &str = "taketurns/all";
 
+/// Between two lines that say how far the tests are.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
+
 /// How many tests of a suite run at a time, as libtest reads it.
 const THREADS: &str = "RUST_TEST_THREADS";
 
@@ -59,8 +65,12 @@ pub(super) fn run(mut suites: Vec<Suite>) -> Vec<Outcome> {
     eprintln!("==> {} test suites", suites.len());
     let (queue, outcomes) = (Mutex::new(suites), Mutex::new(Vec::new()));
     thread::scope(|scope| {
+        let (runs, running) = mpsc::channel::<()>();
+        scope.spawn(move || report(&running));
         for _ in 0..=cores() {
-            scope.spawn(|| {
+            let (queue, outcomes, runs) = (&queue, &outcomes, runs.clone());
+            scope.spawn(move || {
+                let _runs = runs;
                 loop {
                     let next = queue.lock().expect("nobody panics with it").pop();
                     let Some(suite) = next else { return };
@@ -69,6 +79,7 @@ pub(super) fn run(mut suites: Vec<Suite>) -> Vec<Outcome> {
                 }
             });
         }
+        drop(runs);
     });
     outcomes.into_inner().expect("nobody panicked with it")
 }
@@ -94,20 +105,9 @@ fn cores() -> usize {
 }
 
 /// Runs a command, and counts the tests that it says have passed or failed.
-pub(super) fn outcome(name: &str, mut command: Command) -> Outcome {
-    let started = Instant::now();
-    let alone = format!("{command:?}");
-    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output();
-    let (ok, said) = match output {
-        Ok(output) => {
-            let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-            said += &String::from_utf8_lossy(&output.stderr);
-            (output.status.success(), said)
-        }
-        Err(error) => {
-            (false, format!("{} can't be started: {error}", command.get_program().display()))
-        }
-    };
+pub(super) fn outcome(name: &str, command: Command) -> Outcome {
+    let (started, alone) = (Instant::now(), format!("{command:?}"));
+    let (ok, said) = listen(command).unwrap_or_else(|error| (false, error.to_string()));
     let (passed, failed) = counts(&said);
     let took = started.elapsed();
     let word = if ok { "ok" } else { "FAILED" };
@@ -118,6 +118,37 @@ pub(super) fn outcome(name: &str, mut command: Command) -> Outcome {
     };
     eprintln!("{word:>6} {name}: {tests}{} s", took.as_secs());
     Outcome { name: name.to_owned(), alone, ok, passed, failed, took, said }
+}
+
+/// How many tests have ended so far.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Did it succeed, and all that it printed.
+fn listen(mut command: Command) -> io::Result<(bool, String)> {
+    let (reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn()?;
+    // With its own ends of the pipe.
+    drop(command);
+    let (mut reader, mut line, mut said) = (BufReader::new(reader), Vec::new(), String::new());
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        if text.starts_with("test ") && text.contains(" ... ") {
+            ENDED.fetch_add(1, Ordering::Relaxed);
+        }
+        said += &text;
+        line.clear();
+    }
+    Ok((child.wait()?.success(), said))
+}
+
+/// Says now and then how far the tests are, until nobody holds the other end of the channel.
+fn report(running: &Receiver<()>) {
+    let started = Instant::now();
+    while running.recv_timeout(REPORT_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let ended = ENDED.load(Ordering::Relaxed);
+        eprintln!("       {ended} tests so far, {} s", started.elapsed().as_secs());
+    }
 }
 
 impl Outcome {

@@ -24,7 +24,7 @@ use life::Life;
 use sight::Sight;
 
 /// How many requests in CI, over all lives and both servers.
-const REQUESTS: usize = 60_000;
+const REQUESTS: usize = 120_000;
 /// After so many requests their replies are read.
 const BATCH: usize = 200;
 const LIFE: usize = 2_000;
