@@ -147,6 +147,7 @@ fn documents() -> Vec<Outcome> {
     let mut examples = cargo(&["test", "--doc"]);
     examples.args(build::ALL);
     build::with_lints(&mut examples);
+    build::from_nothing(&mut examples);
     let each = [("doc tests", examples), ("fewest features", features), ("docs", docs)];
     each.map(|(name, command)| suite::outcome(name, command)).into()
 }
