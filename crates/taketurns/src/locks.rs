@@ -188,8 +188,8 @@ impl Locks {
         self.look(&Name::new(name.as_ref())?, PAGE).await
     }
 
-    /// One lock with so many waiters. It changes nothing, so that there is nothing to be unsure of if it
-    /// fails.
+    /// Reads one lock with its first `waiters` waiters. A read changes nothing, so a failure leaves no outcome
+    /// in doubt.
     pub(crate) async fn look(&self, name: &Name, waiters: usize) -> Result<Option<View>, Error> {
         self.shared.client.engine.view(name, waiters).await.map_err(Error::from_store)
     }

@@ -21,7 +21,7 @@ impl Line {
         Self { server, protocol, take: |locks| locks.mutex("orders").acquire() }
     }
 
-    /// A client of its own, which does not find out by itself that it is the first, waits: the last in a line of so many.
+    /// Queues a client that learns only by a wake-up that it is first, as the last of `count` waiters.
     async fn begins_to_wait(&self, count: u32) -> JoinHandle<Guard> {
         let waiting = self.begins().await;
         waits(&self.server, "orders", count);

@@ -91,8 +91,8 @@ impl Failure {
         Self::Loading(format!("{server} is still loading its data"))
     }
 
-    /// Of several servers, any of which would do: which failure to report. A server that is loading will
-    /// serve, so it says more than one that can't be reached.
+    /// Chooses the failure to report when several servers were tried. A server that is loading will serve, so
+    /// its answer says more than a refused connection.
     pub(crate) fn or_loading(self, other: Self) -> Self {
         if matches!(self, Self::Loading(_)) { self } else { other }
     }
