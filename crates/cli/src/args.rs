@@ -39,8 +39,9 @@ pub(crate) struct Cli {
     /// of the URL says. In a URL on the command line everybody on the machine could read
     /// it. ?max_lease=SECS is the longest lease (60), and for how long nothing is granted
     /// after a restart or a fail-over. ?connect_timeout=SECS and ?response_timeout=SECS are
-    /// after how long a server that does not answer is given up (2). ?protocol=plain, fairqueue, redturn or zmutex speaks the
-    /// wire of other lock libraries, so that both exclude each other.
+    /// after how long a server that does not answer is given up (2). ?protocol=plain,
+    /// python-redis-lock, fairqueue, redturn or zmutex speaks the protocol of other lock
+    /// libraries, so that their clients and ours exclude each other.
     #[arg(verbatim_doc_comment)]
     #[arg(
         long,

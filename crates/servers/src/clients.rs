@@ -40,6 +40,9 @@ pub const IOREDIS: Library = library("ioredis", "5.11.1");
 /// redlock-py: Redlock on redis-py. The last one there is. Published as source alone.
 pub const REDLOCK_PY: Library = library("redlock-py", "1.0.8");
 
+/// python-redis-lock: a lock on redis-py whose waiters block on a list.
+pub const PYTHON_REDIS_LOCK: Library = library("python-redis-lock", "4.0.1");
+
 /// node-redlock: Redlock on ioredis. The last one there is, for any Node since 12.
 pub const NODE_REDLOCK: Library = library("redlock", "5.0.0-beta.2");
 
@@ -65,6 +68,7 @@ pub const PYTHON: Environment = Environment {
     libraries: &[
         REDIS_PY,
         REDLOCK_PY,
+        PYTHON_REDIS_LOCK,
         SCHEMATHESIS,
         MOTO,
         library("py-partiql-parser", "0.6.3"),

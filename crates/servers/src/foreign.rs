@@ -34,6 +34,8 @@ pub use puppet::Puppet;
 pub enum Kind {
     /// redis-py's `Lock`: the key is the lock's name.
     Plain,
+    /// python-redis-lock's `Lock`: `lock:`, and `lock-signal:` on which it blocks.
+    PythonRedisLock,
     /// redlock-py over all servers.
     RedlockPy,
     /// node-redlock over all servers.
@@ -49,8 +51,9 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Plain,
+        Self::PythonRedisLock,
         Self::RedlockPy,
         Self::RedlockJs,
         Self::FairQueue,
@@ -62,6 +65,7 @@ impl Kind {
     pub const fn program(self) -> &'static str {
         match self {
             Self::Plain => "plain.py",
+            Self::PythonRedisLock => "python_redis_lock.py",
             Self::RedlockPy => "redlock.py",
             Self::RedlockJs => "redlock.js",
             Self::FairQueue => "fairqueue.py",
@@ -76,6 +80,9 @@ impl Kind {
         let args = [config.as_argument(interactive)?];
         match self {
             Self::Plain => clients::python(&python(include_str!("foreign/plain.py")), args),
+            Self::PythonRedisLock => {
+                clients::python(&python(include_str!("foreign/python_redis_lock.py")), args)
+            }
             Self::RedlockPy => clients::python(&python(include_str!("foreign/redlock.py")), args),
             Self::RedlockJs => clients::node(include_str!("foreign/redlock.js"), args),
             Self::FairQueue => clients::python(&python(include_str!("foreign/fairqueue.py")), args),
@@ -123,8 +130,9 @@ pub struct Config {
     pub remove: bool,
     /// By how much the clients' clock is ahead, which is all that a sorted set is judged by.
     pub clock_ms: i64,
-    /// The newer wire of redturn, which publishes `id:list` for `list:id`.
-    pub newer: bool,
+    /// Behaves as the library that people have, where that differs from the document: redturn.ts,
+    /// amphp/redis, zmutexset.py. Its program names each difference.
+    pub shipped: bool,
 }
 
 impl Config {
@@ -143,7 +151,7 @@ impl Config {
             members: vec!["a".to_owned()],
             remove: false,
             clock_ms: 0,
-            newer: false,
+            shipped: false,
         }
     }
 

@@ -39,6 +39,7 @@ pages! {
     wires: "../docs/wires.md",
     wires_fairqueue: "../docs/wires/fairqueue.md",
     wires_plain: "../docs/wires/plain.md",
+    wires_python_redis_lock: "../docs/wires/python-redis-lock.md",
     wires_redlock: "../docs/wires/redlock.md",
     wires_redturn: "../docs/wires/redturn.md",
     wires_zmutex: "../docs/wires/zmutex.md",

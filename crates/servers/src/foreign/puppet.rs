@@ -21,6 +21,7 @@ use crate::{Error, PATIENCE};
 ///
 /// ```text
 ///   plain.py      acquire lock wait_ms ttl_ms?   → ok, token     extend lock ttl_ms   release lock
+///   python_redis_lock.py   acquire lock wait_ms  → ok            release lock
 ///   redlock.py    acquire lock wait_ms ttl_ms?   → ok, token     release lock
 ///   redlock.js    acquire lock wait_ms ttl_ms?   → ok, token     extend lock ttl_ms   release lock
 ///   fairqueue.py  lock lock wait_ms token?       → ok, token     unlock lock token?

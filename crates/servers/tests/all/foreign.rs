@@ -35,6 +35,12 @@ fn the_locks_of_redis_py_take_turns() {
 }
 
 #[test]
+fn the_locks_of_python_redis_lock_take_turns() {
+    let servers = servers(1);
+    take_turns(Kind::PythonRedisLock, &config("signals", &servers));
+}
+
+#[test]
 fn redlocks_in_python_take_turns_over_three_servers() {
     let servers = servers(3);
     take_turns(Kind::RedlockPy, &Config { retry_ms: Some(10), ..config("py", &servers) });
@@ -55,11 +61,17 @@ fn fair_queues_take_turns_though_some_wait_for_a_lock_time() {
 }
 
 #[test]
+fn fair_queues_as_they_are_shipped_take_turns() {
+    let servers = servers(1);
+    take_turns(Kind::FairQueue, &Config { shipped: true, ..config("amphp", &servers) });
+}
+
+#[test]
 fn redturns_take_turns_on_several_lists() {
     let servers = servers(1);
-    for (who, newer) in [("older", false), ("newer", true)] {
+    for (who, shipped) in [("document", false), ("shipped", true)] {
         let locks = ["orders", "bills"].map(|list| format!("{who} {list}")).to_vec();
-        take_turns(Kind::Redturn, &Config { locks, newer, ..config(who, &servers) });
+        take_turns(Kind::Redturn, &Config { locks, shipped, ..config(who, &servers) });
     }
 }
 
@@ -67,9 +79,12 @@ fn redturns_take_turns_on_several_lists() {
 fn mutexes_of_a_sorted_set_are_taken_in_turns() {
     let servers = servers(1);
     assert!(servers[0].cli(&["CONFIG", "SET", "notify-keyspace-events", "Kz"]).is_ok());
-    for (who, remove) in [("set to 0", false), ("removed", true)] {
+    for (who, remove, shipped) in
+        [("set to 0", false, false), ("removed", true, false), ("shipped", false, true)]
+    {
         let (locks, members) = (vec![who.to_owned()], ["a", "b"].map(str::to_owned).to_vec());
-        take_turns(Kind::ZMutex, &Config { locks, members, remove, ..config(who, &servers) });
+        let config = Config { locks, members, remove, shipped, ..config(who, &servers) };
+        take_turns(Kind::ZMutex, &config);
     }
 }
 

@@ -1,16 +1,16 @@
-//! Where a wire's strangers call who waits by a push to a list of its own: who of ours is to be called,
-//! and the connection on which that is heard.
+//! Where foreign clients wake waiters by a push to a list: which lists the waiters of this client block on,
+//! and the connection that does so.
 //!
 //! ```text
-//!   BLPOP calls of who waits …, our own list ──► a call: its lock is looked at
-//!                 ▲                          ──► our own: somebody else waits now, so once more
+//!   BLPOP lists of the waiters …, our own ──► a call: its lock is looked at
+//!                 ▲                       ──► our own: somebody else waits now, so once more
 //!                 └── pushed to by the step in which one of ours takes a place
 //! ```
 //!
 //! It is open while somebody waits, and a little longer. What is lost with it costs time alone, since waiters ask by
 //! themselves as well; and what was not heard is still in its list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -26,9 +26,31 @@ use crate::random;
 /// For how long one command listens. Then it is found out whether anybody still waits, and whether that
 /// is still the server to ask.
 const TURN: Duration = Duration::from_secs(2);
-/// How many are listened for at a time, those first that have waited for longest: only the first in
-/// line is ever called.
-const IDS_MAX: usize = 256;
+/// How many lists are listened to at a time, those first whose waiters have waited for longest: only the
+/// first in line is ever called.
+const LISTS_MAX: usize = 256;
+
+/// A signal that one of ours takes from a list of a lock may be meant for the foreign clients that block on
+/// the same list: the step that follows pushes it again. Meanwhile ours let them have it.
+const REST: Duration = Duration::from_millis(20);
+
+/// Which lists foreign clients push to, by their prefix.
+#[derive(Clone, Copy)]
+pub(super) enum Calls {
+    /// A list for each waiter: its id follows.
+    PerWaiter(&'static str),
+    /// A list for each lock, which all its waiters block on: the lock's name follows.
+    PerLock(&'static str),
+}
+
+impl Calls {
+    fn list(self, id: &str, lock: &Name) -> String {
+        match self {
+            Self::PerWaiter(prefix) => format!("{prefix}{id}"),
+            Self::PerLock(prefix) => format!("{prefix}{lock}"),
+        }
+    }
+}
 
 /// What one client listens for. Nothing, where nobody is called.
 pub(super) struct Called {
@@ -37,8 +59,7 @@ pub(super) struct Called {
 }
 
 struct Shared {
-    /// What the lists of those who wait begin with.
-    calls: &'static str,
+    calls: Calls,
     /// Our own list.
     own: String,
     wakes: Wakes,
@@ -54,7 +75,7 @@ struct Waiting {
 }
 
 impl Called {
-    pub(super) fn new(calls: Option<&'static str>, own: String, wakes: Wakes) -> Self {
+    pub(super) fn new(calls: Option<Calls>, own: String, wakes: Wakes) -> Self {
         let shared = |calls| Shared { calls, own, wakes, waiting: Mutex::default() };
         Self { shared: calls.map(|calls| Arc::new(shared(calls))), task: Mutex::default() }
     }
@@ -121,7 +142,7 @@ impl Shared {
         drop(net);
         while pops.is_wanted() {
             match pops.pop(&self.lists(), TURN).await? {
-                Some(list) => self.heard(&list),
+                Some(list) => self.heard(&list).await,
                 None if self.is_idle() => return Ok(()),
                 None => {}
             }
@@ -137,21 +158,35 @@ impl Shared {
         !waiting.is_heard
     }
 
-    /// What to listen to.
+    /// What to listen to: our own list, and those of the waiters that have waited for longest.
     fn lists(&self) -> Vec<String> {
-        let numbered = |(id, (number, _)): (&String, &(u64, Name))| (*number, id.clone());
-        let mut ids: Vec<_> = lock(&self.waiting).ids.iter().map(numbered).collect();
-        ids.sort_unstable();
-        let calls = ids.into_iter().take(IDS_MAX).map(|(_, id)| format!("{}{id}", self.calls));
-        std::iter::once(self.own.clone()).chain(calls).collect()
+        let waiting = lock(&self.waiting);
+        let mut lists: Vec<(u64, String)> = waiting
+            .ids
+            .iter()
+            .map(|(id, (number, lock))| (*number, self.calls.list(id, lock)))
+            .collect();
+        lists.sort_unstable();
+        let mut known = HashSet::new();
+        let lists = lists.into_iter().map(|(_, list)| list);
+        let lists = lists.filter(|list| known.insert(list.clone())).take(LISTS_MAX);
+        std::iter::once(self.own.clone()).chain(lists).collect()
     }
 
-    fn heard(&self, list: &[u8]) {
-        let id = std::str::from_utf8(list).ok().and_then(|list| list.strip_prefix(self.calls));
-        let Some(id) = id else { return };
-        let lock = lock(&self.waiting).ids.get(id).map(|(_, lock)| lock.clone());
-        if let Some(lock) = lock {
-            self.wakes.push(Woken::Stirred { lock });
+    async fn heard(&self, list: &[u8]) {
+        let Ok(list) = std::str::from_utf8(list) else { return };
+        let lock = match self.calls {
+            Calls::PerWaiter(prefix) => list
+                .strip_prefix(prefix)
+                .and_then(|id| lock(&self.waiting).ids.get(id).map(|(_, lock)| lock.clone())),
+            Calls::PerLock(prefix) => {
+                list.strip_prefix(prefix).and_then(|name| Name::new(name).ok())
+            }
+        };
+        let Some(lock) = lock else { return };
+        self.wakes.push(Woken::Stirred { lock });
+        if matches!(self.calls, Calls::PerLock(_)) {
+            tokio::time::sleep(REST).await;
         }
     }
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use taketurns_core::limits;
 use taketurns_core::wire::{self, Verb};
 
-use super::protocol::Wire;
+use super::protocol::{self, Wire};
 
 fn body(verb: Verb) -> &'static str {
     match verb {
@@ -70,7 +70,12 @@ fn parts(verb: Verb, wire: Option<Wire>) -> Vec<&'static str> {
             parts.extend([include_str!("lua/calm.lua"), quick, include_str!("lua/quick.lua")]);
         }
         parts.extend(PARTS);
-        parts.extend(wire.map_or(&[][..], |wire| wire.form().gate));
+        if let Some(wire) = wire {
+            // In a block of its own: Lua has room for 200 local variables at a time.
+            parts.extend([protocol::GATE, "do"]);
+            parts.extend(wire.form().gate);
+            parts.push("end");
+        }
     }
     parts.push(body(verb));
     parts

@@ -27,6 +27,9 @@ const LOCKING: &str = "
     end
     return 1";
 
+/// A token as amphp/redis makes them.
+const AMPHP: &str = "q83vASNFZ4mrze8BI0VniQ==";
+
 /// How long a stranger's lock lasts: longer than any test.
 const LOCK_MS: &str = "600000";
 
@@ -160,6 +163,57 @@ on_both! {
             assert_eq!(foreign_keys(&server), ["lock-notify:second", QUEUE]);
             assert!(locks(&server, "second"));
             assert_eq!(line(&server), [""; 0]);
+        });
+    }
+
+    fn those_of_ours_that_the_queue_lost_stand_in_it_again_before_all_who_came_since(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            server.cli(&["SET", LOCK, AMPHP, "PX", LOCK_MS]);
+            let (first, second) = (begins_to_wait(&server, &ours), begins_to_wait(&server, &ours));
+            let ids = line(&server);
+            // It has expired, and a stranger was the first to notice.
+            server.cli(&["EVAL", "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], ARGV[1])", "1", QUEUE, "third"]);
+            let expected = [ids[0].as_str(), &ids[1], "third"];
+            eventually("they stand in it", || (line(&server) == expected).then_some(())).expect("places");
+            server.cli(&["DEL", LOCK]);
+            let guard = has_it(first).await;
+            assert_eq!(line(&server), expected[1..]);
+            guard.release().await.expect("held");
+            drop(has_it(second).await);
+        });
+    }
+
+    fn a_queue_that_expires_is_kept_while_one_of_ours_waits(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            let guard = acquires(&ours, "orders").await;
+            let waiting = begins_to_wait(&server, &ours);
+            assert_eq!(left_ms(&server, QUEUE), -1);
+            // As amphp's next look has it.
+            server.cli(&["PEXPIRE", QUEUE, "13000"]);
+            eventually("it lives longer", || (left_ms(&server, QUEUE) > 13_000).then_some(())).expect("kept");
+            guard.release().await.expect("held");
+            drop(has_it(waiting).await);
+        });
+    }
+
+    fn those_who_poll_are_not_called_and_cost_ours_no_pause(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let ours = speaks(&server, "fairqueue").await;
+            server.cli(&["SET", LOCK, AMPHP, "PX", LOCK_MS]);
+            let (first, second) = (begins_to_wait(&server, &ours), begins_to_wait(&server, &ours));
+            let id = line(&server).remove(1);
+            server.cli(&["RPUSH", QUEUE, AMPHP]);
+            server.cli(&["DEL", LOCK]);
+            has_it(first).await.release().await.expect("held");
+            assert_eq!(holder(&server), Some(id), "in the same step, and not after a gap");
+            has_it(second).await.release().await.expect("held");
+            assert_eq!(foreign_keys(&server), [QUEUE], "no call for one that hears none");
+            assert!(locks(&server, AMPHP));
         });
     }
 

@@ -8,6 +8,7 @@ mod first;
 mod moves;
 mod native;
 mod plain;
+mod python_redis_lock;
 mod redturn;
 mod redturn_faults;
 mod redturn_load;

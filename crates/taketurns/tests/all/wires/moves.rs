@@ -107,6 +107,10 @@ on_both! {
         mutexes_move(flavor, Kind::Plain, "plain", TTL);
     }
 
+    fn from_python_redis_lock(flavor: Flavor) {
+        mutexes_move(flavor, Kind::PythonRedisLock, "python-redis-lock", TTL);
+    }
+
     fn from_redturn(flavor: Flavor) {
         mutexes_move(flavor, Kind::Redturn, "redturn", TTL);
     }

@@ -115,7 +115,7 @@ on_both! {
             scene.stands("orders", "a", 1_500);
             scene.stands("orders", "b", 60_000);
             let waiting = begins(&locks, "orders");
-            assert_eq!(told(&mut b), "b:orders");
+            assert_eq!(told(&mut b), "orders:b");
             assert!(has_passed(began, 1_500), "it was still its turn");
             assert!(scene.signals("orders", "b", Words::Old));
             holds(waiting).await.release().await.expect("held");
@@ -132,7 +132,7 @@ on_both! {
             let waiting = scene.waits(&locks, "orders", 3);
             let began = Instant::now();
             guard.release().await.expect("held");
-            assert_eq!(told(&mut a), "a:orders");
+            assert_eq!(told(&mut a), "orders:a");
             drop(holds(waiting).await);
             assert!(has_passed(began, TURN_MS.into()), "it was still its turn");
         });
@@ -168,7 +168,7 @@ on_both! {
             })
             .await;
             // Of what it came back too late for it may be told as well.
-            eventually("it is told", || (told(&mut a) == format!("a:{list}")).then_some(())).expect("again");
+            eventually("it is told", || (told(&mut a) == format!("{list}:a")).then_some(())).expect("again");
             tokio::time::sleep(Duration::from_secs(2)).await;
             assert_eq!(scene.head(&list).expect("a head")[0], "a", "it is its turn");
             assert!(scene.signals(&list, "a", Words::Late));
@@ -190,7 +190,7 @@ on_both! {
                 (began, (list, waiting, began, scene.listens("a")))
             })
             .await;
-            eventually("it is told", || (told(&mut a) == format!("a:{list}")).then_some(())).expect("again");
+            eventually("it is told", || (told(&mut a) == format!("{list}:a")).then_some(())).expect("again");
             drop(holds(waiting).await);
             assert!(has_passed(began, 1_000 + u64::from(TURN_MS)), "a grace, and then its turn");
         });
@@ -225,7 +225,7 @@ on_both! {
             let mut a = scene.listens("a");
             tokio::time::sleep(Duration::from_millis(250)).await;
             guard.release().await.expect("held");
-            assert_eq!(told(&mut a), "a:orders");
+            assert_eq!(told(&mut a), "orders:a");
             assert_eq!(scene.list("orders").len(), 1);
         });
     }

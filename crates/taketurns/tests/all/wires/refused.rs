@@ -72,8 +72,8 @@ on_both! {
             assert_eq!(server.cli(&["HSET", "hash", "field", "value"]).int(), Some(1));
             let free = acquires(&native, "free").await;
             assert_eq!(server.cli(&["HSET", "unused", "field", "value"]).int(), Some(1));
-            for protocol in ["plain", "fairqueue", "redturn", "zmutex"] {
-                if protocol == "fairqueue" {
+            for protocol in ["plain", "python-redis-lock", "fairqueue", "redturn", "zmutex"] {
+                if protocol == "python-redis-lock" {
                     assert_eq!(server.cli(&["HSET", "lock:unused", "field", "value"]).int(), Some(1));
                     assert_eq!(server.cli(&["HSET", "lock:hash", "field", "value"]).int(), Some(1));
                 }
@@ -93,7 +93,7 @@ on_both! {
 
     fn two_protocols_of_ours_on_one_name_are_told(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        const ALL: [&str; 4] = ["plain", "fairqueue", "redturn", "zmutex"];
+        const ALL: [&str; 5] = ["plain", "python-redis-lock", "fairqueue", "redturn", "zmutex"];
         block_on(async {
             for one in ALL {
                 let (name, holds) = (format!("of-{one}"), speaks(&server, one).await);

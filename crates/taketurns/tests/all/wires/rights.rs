@@ -53,6 +53,11 @@ on_both! {
         are_enough(flavor, "plain", include_str!("../../../../../docs/wires/plain.md"));
     }
 
+    fn of_python_redis_lock(flavor: Flavor) {
+        let page = include_str!("../../../../../docs/wires/python-redis-lock.md");
+        are_enough(flavor, "python-redis-lock", page);
+    }
+
     fn of_fairqueue(flavor: Flavor) {
         are_enough(flavor, "fairqueue", include_str!("../../../../../docs/wires/fairqueue.md"));
     }

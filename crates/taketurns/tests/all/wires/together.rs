@@ -201,21 +201,22 @@ fn on_five(kind: Kind) {
     meeting.takes_place(&meeting.config(), nothing);
 }
 
-/// By the words of the document, or by the later ones.
-fn by_redturn(flavor: Flavor, newer: bool) {
+/// By the document, or by redturn.ts, which ends with an error at whatever it would die of.
+fn by_redturn(flavor: Flavor, shipped: bool) {
     let server = Server::start(flavor).expect("a server");
     let url = format!("{}?protocol=redturn&unfenced=ok", server.url());
     let meeting = Meeting { kind: Kind::Redturn, servers: &[server], url: &url, take: a_mutex };
-    meeting.takes_place(&Config { newer, ..meeting.config() }, nothing);
+    meeting.takes_place(&Config { shipped, ..meeting.config() }, nothing);
 }
 
 /// On so many members of each set.
-fn by_zmutex(server: Server, members: &[&str], remove: bool) {
+fn by_zmutex(server: Server, members: &[&str], remove: bool, shipped: bool) {
     let url = format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url());
     let kind = Kind::ZMutex;
     let meeting = Meeting { kind, servers: &[server], url: &url, take: any_member };
     let members = members.iter().map(ToString::to_string).collect();
-    let config = Config { retry_ms: Some(20), members, remove, ..meeting.config() };
+    let retry_ms = (!shipped).then_some(20);
+    let config = Config { retry_ms, members, remove, shipped, ..meeting.config() };
     // Members do.
     meeting.takes_place(&config, |key| LOCKS.contains(&key));
 }
@@ -256,25 +257,43 @@ on_both! {
         });
     }
 
+    fn by_fairqueue_as_it_is_shipped(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
+        let meeting = Meeting { kind: Kind::FairQueue, servers: &[server], url: &url, take: a_mutex };
+        let config = Config { shipped: true, ..meeting.config() };
+        // Nothing is pushed for those who hear no calls.
+        meeting.takes_place(&config, nothing);
+    }
+
+    fn with_python_redis_lock(flavor: Flavor) {
+        let server = Server::start(flavor).expect("a server");
+        let url = format!("{}?protocol=python-redis-lock&unfenced=ok", server.url());
+        let kind = Kind::PythonRedisLock;
+        let meeting = Meeting { kind, servers: &[server], url: &url, take: a_mutex };
+        // The last signal of a lock lives for a second.
+        meeting.takes_place(&meeting.config(), |key| key.starts_with("lock-signal:"));
+    }
+
     fn by_redturn_in_the_words_of_its_document(flavor: Flavor) {
         by_redturn(flavor, false);
     }
 
-    fn by_redturn_in_the_later_words(flavor: Flavor) {
+    fn by_redturn_as_it_is_shipped(flavor: Flavor) {
         by_redturn(flavor, true);
     }
 
     fn by_zmutex_on_one_member(flavor: Flavor) {
-        by_zmutex(Server::start(flavor).expect("a server"), &["a"], false);
+        by_zmutex(Server::start(flavor).expect("a server"), &["a"], false, false);
     }
 
     fn by_zmutex_with_strangers_who_remove_and_create(flavor: Flavor) {
-        by_zmutex(Server::start(flavor).expect("a server"), &["a", "b"], true);
+        by_zmutex(Server::start(flavor).expect("a server"), &["a", "b"], true, false);
     }
 
-    fn by_zmutex_with_strangers_who_hear_events(flavor: Flavor) {
+    fn by_zmutex_as_it_is_shipped(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kz"]);
-        by_zmutex(server, &["a", "b", "c"], false);
+        by_zmutex(server, &["a", "b", "c"], false, true);
     }
 }

@@ -51,6 +51,32 @@ on_both! {
         });
     }
 
+    fn strangers_hear_of_a_member_when_it_is_free_and_only_then(flavor: Flavor) {
+        let server = starts(flavor);
+        server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kz"]);
+        block_on(async {
+            let locks = zmutex(&server, "60").await;
+            creates(&server, "jobs", "a");
+            let mut ear = server.connect().expect("a connection");
+            ear.command(&["SUBSCRIBE", "__keyspace@0__:jobs"]).expect("a confirmation");
+            let mut heard = || {
+                let event = ear.read().expect("an event");
+                event.array().and_then(|parts| parts[2].text()).expect("a name").to_owned()
+            };
+            let guard = gets(&locks.pool("jobs"), "a").await;
+            assert_eq!(heard(), "zincr", "it is taken");
+            let waiting = waits_for(&locks, "jobs", "a");
+            until_waiting(&server, "jobs", 1);
+            guard.release().await.expect("held");
+            let guard = soon("a turn", waiting).await.expect("no panic");
+            assert_eq!(heard(), "zincr", "it is handed over, and was free for nobody else");
+            guard.release().await.expect("held");
+            // The new holder may have renewed it before.
+            let last = std::iter::repeat_with(heard).find(|event| event != "zincr");
+            assert_eq!(last.as_deref(), Some("zadd"), "what zmutexset.py listens for");
+        });
+    }
+
     fn who_is_first_in_line_finds_what_strangers_create(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {

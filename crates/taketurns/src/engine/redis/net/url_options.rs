@@ -186,13 +186,17 @@ impl Options {
         let Some(name) = self.take("protocol") else { return Ok(None) };
         let wire = match name.as_str() {
             "plain" => Wire::Plain,
+            "python-redis-lock" => Wire::PythonRedisLock,
             "fairqueue" => Wire::FairQueue,
             "redturn" => Wire::Redturn,
             "zmutex" => {
                 let timeout = self.seconds("timeout", &MAX_LEASE_S, Duration::from_secs(60))?;
                 Wire::Zmutex { timeout, removes: self.removes()? }
             }
-            _ => return Err("protocol is one of plain, fairqueue, redturn, zmutex".to_owned()),
+            _ => {
+                let known = "plain, python-redis-lock, fairqueue, redturn, zmutex";
+                return Err(format!("protocol is one of {known}"));
+            }
         };
         let unfenced = match self.take("unfenced").as_deref() {
             None => false,

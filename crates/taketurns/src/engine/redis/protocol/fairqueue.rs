@@ -2,14 +2,14 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, GATE, MUTEX, VIEW};
+use super::{Form, MUTEX, VIEW};
 use crate::engine::{Guarantees, Survives};
 
 pub(super) const FORM: Form = Form {
     name: "fairqueue",
     kind: Kind::Mutex,
     keys: |lock: &Name| ["lock:", "lock-queue:"].map(|key| format!("{key}{lock}").into()).into(),
-    gate: &[GATE, MUTEX, include_str!("../lua/gates/fairqueue.lua")],
+    gate: &[MUTEX, include_str!("../lua/gates/fairqueue.lua")],
     view: &[VIEW, include_str!("../lua/gates/fairqueue.view.lua")],
     guarantees: Guarantees {
         fair: true,

@@ -13,6 +13,7 @@
 
 mod fairqueue;
 mod plain;
+mod python_redis_lock;
 mod redturn;
 #[cfg(test)]
 mod tests;
@@ -27,10 +28,11 @@ use super::net::slots::{slot, tag, tag_of};
 use crate::clock::millis;
 use crate::engine::{EngineError, Guarantees};
 
+use super::called::Calls;
 pub(super) use tokens::Tokens;
 
 /// The parts that all gates have.
-const GATE: &str =
+pub(super) const GATE: &str =
     concat!(include_str!("../lua/gates/unreadable.lua"), include_str!("../lua/gates/gate.lua"));
 const MUTEX: &str = include_str!("../lua/gates/mutex.lua");
 const VIEW: &str =
@@ -48,6 +50,7 @@ pub(crate) struct Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     Plain,
+    PythonRedisLock,
     FairQueue,
     Redturn,
     Zmutex {
@@ -66,7 +69,7 @@ pub(super) struct Form {
     pub(super) kind: Kind,
     /// The keys that strangers know, in the order in which its gate wants them.
     pub(super) keys: fn(&Name) -> Vec<Vec<u8>>,
-    /// What the scripts of a step have behind the parts that all share.
+    /// What the scripts of a step have behind the parts that all share, and [`GATE`].
     pub(super) gate: &'static [&'static str],
     /// What the script that only looks has before it.
     pub(super) view: &'static [&'static str],
@@ -79,6 +82,7 @@ impl Wire {
     pub(super) fn form(self) -> &'static Form {
         match self {
             Self::Plain => &plain::FORM,
+            Self::PythonRedisLock => &python_redis_lock::FORM,
             Self::FairQueue => &fairqueue::FORM,
             Self::Redturn => &redturn::FORM,
             Self::Zmutex { .. } => &zmutex::FORM,
@@ -88,7 +92,9 @@ impl Wire {
     /// What its scripts have to know besides, by name.
     pub(super) fn settings(self) -> Vec<(&'static str, u64)> {
         match self {
-            Self::Plain | Self::FairQueue | Self::Redturn => Vec::new(),
+            Self::Plain => vec![("SIGNALS", 0)],
+            Self::PythonRedisLock => vec![("SIGNALS", 1)],
+            Self::FairQueue | Self::Redturn => Vec::new(),
             Self::Zmutex { timeout, removes } => vec![
                 ("TIMEOUT_US", millis(timeout) * 1_000),
                 ("REMOVES", removes.into()),
@@ -97,9 +103,13 @@ impl Wire {
         }
     }
 
-    /// What the lists begin with that strangers push to when it is the turn of one of ours.
-    pub(super) fn calls(self) -> Option<&'static str> {
-        (self == Self::FairQueue).then_some(fairqueue::CALLS)
+    /// The lists that foreign clients push to when one of ours may have its turn.
+    pub(super) fn calls(self) -> Option<Calls> {
+        match self {
+            Self::FairQueue => Some(Calls::PerWaiter(fairqueue::CALLS)),
+            Self::PythonRedisLock => Some(Calls::PerLock(python_redis_lock::SIGNALS)),
+            Self::Plain | Self::Redturn | Self::Zmutex { .. } => None,
+        }
     }
 
     /// Where a client with this channel of its own hears strangers, if they say anything.

@@ -3,14 +3,14 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, GATE, MUTEX, VIEW};
+use super::{Form, MUTEX, VIEW};
 use crate::engine::{Guarantees, Survives};
 
 pub(super) const FORM: Form = Form {
     name: "plain",
     kind: Kind::Mutex,
     keys: |lock: &Name| vec![lock.as_str().into()],
-    gate: &[GATE, MUTEX, include_str!("../lua/gates/plain.lua")],
+    gate: &[MUTEX, include_str!("../lua/gates/plain.lua")],
     view: &[VIEW, include_str!("../lua/gates/plain.view.lua")],
     // Strangers come and go as they like, and tell nobody.
     guarantees: Guarantees {

@@ -3,14 +3,14 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, GATE, MUTEX, VIEW};
+use super::{Form, MUTEX, VIEW};
 use crate::engine::{Guarantees, Survives};
 
 pub(super) const FORM: Form = Form {
     name: "redturn",
     kind: Kind::Mutex,
     keys: |lock: &Name| vec![lock.as_str().into()],
-    gate: &[GATE, MUTEX, include_str!("../lua/gates/redturn.lua")],
+    gate: &[MUTEX, include_str!("../lua/gates/redturn.lua")],
     view: &[VIEW, include_str!("../lua/gates/redturn.view.lua")],
     // Strangers stand in the same line, and tell ours.
     guarantees: Guarantees {

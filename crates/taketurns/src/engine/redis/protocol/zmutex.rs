@@ -3,7 +3,7 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, GATE, VIEW};
+use super::{Form, VIEW};
 use crate::engine::{Guarantees, Survives};
 
 /// Which members of the set are names.
@@ -13,7 +13,7 @@ pub(super) const FORM: Form = Form {
     name: "zmutex",
     kind: Kind::Pool,
     keys: |lock: &Name| vec![lock.as_str().into()],
-    gate: &[GATE, NAMES, include_str!("../lua/gates/zmutex.lua")],
+    gate: &[NAMES, include_str!("../lua/gates/zmutex.lua")],
     view: &[VIEW, NAMES, include_str!("../lua/gates/zmutex.view.lua")],
     // Events are of use where the server has them on, and nothing depends on them.
     guarantees: Guarantees {

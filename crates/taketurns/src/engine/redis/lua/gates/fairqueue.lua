@@ -1,5 +1,10 @@
--- protocol=fairqueue: `lock:` has the token of whoever holds it, `lock-queue:` those of all who wait, ours
--- among them; and who lets go calls the head of that queue, by a push to its `lock-notify:`.
+-- protocol=fairqueue: `lock:` has the token of the holder, `lock-queue:` the tokens of all waiters, ours
+-- among them. A release calls the head of that queue by a push to its `lock-notify:`.
+--
+-- That is the document. amphp/redis, the library that people have, differs. Its clients stand in the queue
+-- from their first look on, poll every 15 ms or less often, neither make nor hear calls, and let the queue
+-- expire. So nothing is pushed for them, they are polled instead of waited for, they need no courtesy, and
+-- the queue is kept alive while one of ours waits. Their tokens are 16 random bytes in base64.
 --
 --   g<id>   the owner of ours that waits under this id
 --   gn      "since id": which stranger at the head was called, and when
@@ -9,10 +14,14 @@ local value, head
 
 -- Who lives is blocked until it is called, and comes at once. Who has not come by then is gone.
 local GRACE = 1000
--- A stranger that lets go calls us. Should that get lost, it is found out so much later.
-local LOOK = 1000
--- Nobody may be left to clear away what was not heard.
-local CALL_MS = 10000
+-- How long a queue that expires lives on while one of ours waits.
+local QUEUE_MS = 60000
+-- How often a holder that calls nobody is looked at, at the slowest.
+local POLL_MS = 40
+
+local function is_amphp(id)
+  return #id == 24 and string.find(id, '^[%w+/]+==$') ~= nil
+end
 
 local function calls_of(id)
   return 'lock-notify:' .. id
@@ -39,15 +48,6 @@ local function is_strangers_turn()
   return not value and head and not is_ours(head)
 end
 
--- Something for whoever listens there, unless it has yet to hear what was said before. The step is done
--- whatever stands at that key.
-local function say(list)
-  if redis.pcall('LLEN', list) == 0 then
-    redis.pcall('RPUSH', list, '1')
-    redis.pcall('PEXPIREAT', list, now + CALL_MS)
-  end
-end
-
 -- Calls the stranger at the head, once. It is not promoted: by the letter one that is deletes the call
 -- and waits for the end of its own lock. Answers since when it has been called; if nobody has looked
 -- for long, that may have been for another turn of the same one.
@@ -57,7 +57,7 @@ local function call_head()
   since = tonumber(since)
   if last == id and since <= now and now - since < GRACE + 2 * LOOK then return since end
   set('gn', now .. ' ' .. id)
-  say(calls_of(head))
+  if not is_amphp(head) then push_to(calls_of(head), CALL_MS) end
   return now
 end
 
@@ -73,38 +73,47 @@ local function take_out_of_line(id, times)
   head = redis.call('LINDEX', queue_key, 0)
 end
 
-local function look_in(ms)
-  local at = now + ms
-  gate.recheck = math.min(at, gate.recheck or at)
-end
-
--- One that was promoted by a stranger, and could not be granted it in time (there was a quarantine, or it
--- was late), is in no line any more. It was the first.
-local function stand_again(owner)
-  local id = wire_id(owner)
-  if get('g' .. id) and not redis.call('LPOS', queue_key, id) then
-    redis.call('LPUSH', queue_key, id)
-    head = id
+-- Puts those of ours back that the queue has lost: the first, if a stranger promoted it and it could not be
+-- granted the lock in time (there was a quarantine, or it was late); and all, if the queue has expired.
+-- They came before all who are in it now.
+local function stand_again()
+  local lost, place = {}, queue.head
+  for _ = 1, STEP_MAX do
+    local id = place and wire_id(waiter(place).owner)
+    if not id or redis.call('LPOS', queue_key, id) then break end
+    -- A native client has no place there.
+    if get('g' .. id) and value ~= id then lost[#lost + 1] = id end
+    place = after(queue, place)
   end
+  for i = #lost, 1, -1 do redis.call('LPUSH', queue_key, lost[i]) end
+  head = lost[1] or head
 end
 
-function wire.blocked(owner)
+-- Notes that strangers are here who see the lock only while it is free.
+local function note(id)
+  if id and not is_amphp(id) and not is_ours(id) then stranger_came() end
+end
+
+function wire.blocked()
+  stand_again()
   if value then
-    stranger_came()
-    -- A stranger has promoted whoever was first in line.
-    if is_ours(value) then return false end
+    -- A stranger has promoted the first. By the document it is the last in line now.
+    if is_ours(value) then
+      note(redis.call('LINDEX', queue_key, -1))
+      return false
+    end
+    note(value)
     forget_call()
-    seen_since(redis.sha1hex(value))
-    local left = redis.call('PTTL', lock_key)
-    look_in(left >= 0 and left < LOOK and left + 1 or LOOK * 3 / 4 + now_us % (LOOK / 2))
+    local since = seen_since(redis.sha1hex(value))
+    if is_amphp(value) then look_again(since, POLL_MS) else look_at_its_end(lock_key) end
     return true
   end
-  if is_strangers_turn() then stand_again(owner) end
   while is_strangers_turn() do
-    stranger_came()
-    local due = call_head() + GRACE
-    if now < due then
-      look_in(due - now)
+    note(head)
+    local called = call_head()
+    if now < called + GRACE then
+      if is_amphp(head) then look_again(called, POLL_MS) end
+      look_in(called + GRACE - now)
       return true
     end
     take_out_of_line(head, 0)
@@ -149,8 +158,7 @@ function wire.stand(owner, _, client)
   set('g' .. id, owner)
   redis.call('RPUSH', queue_key, id)
   head = head or id
-  -- It has to listen to one more.
-  say(CHANNEL .. '\1' .. client)
+  listen_to_more(client)
 end
 
 function wire.leave(owner)
@@ -172,4 +180,11 @@ end
 -- Those who only try would never see a stranger out.
 function wire.remembers()
   return get('gn')
+end
+
+-- What expires is longer-lived than the pause between two steps of a client that waits.
+function wire.finish()
+  if queue.count == 0 then return end
+  local left = redis.call('PTTL', queue_key)
+  if left >= 0 and left < QUEUE_MS / 2 then redis.call('PEXPIREAT', queue_key, now + QUEUE_MS) end
 end

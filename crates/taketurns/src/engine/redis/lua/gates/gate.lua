@@ -41,12 +41,41 @@ local function wire_id(owner)
   return redis.sha1hex(owner)
 end
 
--- Strangers wake nobody of ours. So they are looked at again: soon at first, then less often, and at no
--- pace that many could fall into.
-local function look_again(since)
-  local pause = math.max(8, math.min(200, (now - since) / 4))
+-- Strangers wake nobody of ours. So they are looked at again: soon at first, then less often (at the
+-- slowest every 200 ms, or as often as is said), and at no pace that many could fall into.
+local function look_again(since, slowest)
+  local pause = math.max(8, math.min(slowest or 200, (now - since) / 4))
   local at = math.floor(now + pause / 2 + pause * (now_us % 1000) / 1000)
   gate.recheck = math.min(at, gate.recheck or at)
+end
+
+-- Asks again after this many milliseconds, or earlier if something else is due.
+local function look_in(ms)
+  local at = now + ms
+  gate.recheck = math.min(at, gate.recheck or at)
+end
+
+-- A stranger holds this key and tells us when it releases. Should that be lost, or its time end, a look
+-- finds out.
+local LOOK = 1000
+local function look_at_its_end(key)
+  local left = redis.call('PTTL', key)
+  look_in(left >= 0 and left < LOOK and left + 1 or LOOK * 3 / 4 + now_us % (LOOK / 2))
+end
+
+-- Pushes something for the client that blocks on this list, unless an earlier push is still unread. It
+-- expires, since nobody may be left to read it. The step is done whatever is stored at that key.
+local function push_to(list, expires_ms)
+  if redis.pcall('LLEN', list) == 0 then
+    redis.pcall('RPUSH', list, '1')
+    redis.pcall('PEXPIREAT', list, now + expires_ms)
+  end
+end
+
+-- Makes a client of ours that blocks on lists block again, with one more. See `called.rs`.
+local CALL_MS = 10000
+local function listen_to_more(client)
+  push_to(CHANNEL .. '\1' .. client, CALL_MS)
 end
 
 -- Since when this stranger has been seen. Not since a time that a clock set back has yet to come to.
@@ -128,6 +157,7 @@ function gate.remembers()
 end
 
 function gate.finish()
+  if wire.finish then wire.finish() end
   local first = gave_up and gate.recheck and first_alive()
   if first then stir(first.client) end
 end

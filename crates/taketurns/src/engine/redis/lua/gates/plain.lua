@@ -1,7 +1,15 @@
--- protocol=plain: whoever has set the key holds the lock, until it is deleted or expires.
+-- protocol=plain and protocol=python-redis-lock: the client that has set the key holds the lock, until the
+-- key is deleted or expires. Clients of python-redis-lock (`SIGNALS`) block on a list meanwhile, and each
+-- release pushes to it.
 
-local lock_key = KEYS[#KEYS]
+local lock_key, signal_key = KEYS[#KEYS], KEYS[#KEYS - 1]
+-- As long as the library lets a signal live.
+local SIGNAL_MS = 1000
 local value
+
+local function signal()
+  if SIGNALS == 1 then push_to(signal_key, SIGNAL_MS) end
+end
 
 function wire.load()
   value = redis.pcall('GET', lock_key)
@@ -15,10 +23,14 @@ end
 function wire.blocked()
   if value then
     stranger_came()
-    look_again(seen_since(redis.sha1hex(value)))
+    local since = seen_since(redis.sha1hex(value))
+    if SIGNALS == 1 then look_at_its_end(lock_key) else look_again(since) end
     return true
   end
-  return is_left_to_others()
+  local is_left = is_left_to_others()
+  -- The signal may have come to one of ours.
+  if is_left then signal() end
+  return is_left
 end
 
 -- May one of ours pass that holds already?
@@ -40,6 +52,11 @@ function wire.drop(owner)
   redis.call('DEL', lock_key)
   value = false
   leave_room()
+  if queue.count == 0 or courtesy() > now then signal() end
+end
+
+function wire.stand(_, _, client)
+  if SIGNALS == 1 then listen_to_more(client) end
 end
 
 function wire.is_strange()
@@ -49,4 +66,5 @@ end
 function wire.evict()
   redis.call('DEL', lock_key)
   value = false
+  signal()
 end

@@ -58,17 +58,20 @@ local function is_alone()
   return type(info) == 'string' and string.find(info, 'connected_slaves:0', 1, true) ~= nil
 end
 
--- Tells the stranger at the head that it is. From then on its time counts. In both words that there
--- are: of an id that is none of its own a client takes no notice. Might it have heard?
+-- What a client is told when it is the head: `list:id` by the document, `id:list` by redturn.ts, whose ids
+-- are milliseconds and a counter. Each is told in its own words alone: redturn.ts takes any message for an
+-- id and a list, releases what it does not wait for, and raises an error if there is no such list.
+local function message_to(id)
+  if string.find(id, '^%d+%.%d+$') then return id .. ':' .. list end
+  return list .. ':' .. id
+end
+
+-- Tells the stranger at the head that it is. From then on its time counts. Might it have heard?
 local function tell()
   local id, channel = string.match(head, '^([^:]*):([^:]*)')
-  local heard = not id
-  for _, message in ipairs(id and { id .. ':' .. list, list .. ':' .. id } or {}) do
-    local count = redis.pcall('PUBLISH', channel, message)
-    -- We may have no right to: then others have to find out.
-    heard = heard or type(count) ~= 'number' or count > 0
-  end
-  heard = heard or not is_alone()
+  local count = id and redis.pcall('PUBLISH', channel, message_to(id))
+  -- We may have no right to: then others have to find out.
+  local heard = type(count) ~= 'number' or count > 0 or not is_alone()
   local it = redis.sha1hex(head)
   set('gs', now .. ' ' .. it)
   if heard then del('gu') else set('gu', it) end

@@ -14,6 +14,8 @@ local set_key = KEYS[#KEYS]
 local names, scores = {}, {}
 -- How many are in the set, whatever they are called.
 local size
+-- The members whose score is to be written, with the one that the set has.
+local unwritten = {}
 
 function wire.load()
   local rows = redis.pcall('ZRANGE', set_key, 0, MEMBERS_MAX, 'WITHSCORES')
@@ -31,18 +33,28 @@ function wire.load()
   end
 end
 
--- By the one of two commands that strangers hear of as well as of the other, and hardly use: so ours
--- know by the event that it was one of us, who told whom it concerns.
 local function write_score(name, score)
-  local sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - scores[name]), name)
-  -- Next to a score that is no time, a time may be lost in rounding.
-  if tonumber(sum) ~= score then redis.call('ZADD', set_key, digits(score), name) end
+  unwritten[name] = unwritten[name] or scores[name]
   scores[name] = score
+end
+
+-- Writes each score once, when the step is done: of a member that passed from one of ours to the next nobody
+-- has to hear that it was free. One that is free is written by ZADD, since strangers listen for `zadd`. One
+-- that is taken or kept is written by ZINCRBY, whose event `zincr` they ignore, and by which ours know that
+-- it was one of us.
+function wire.finish()
+  for name, had in pairs(unwritten) do
+    local score = scores[name]
+    local sum
+    if score > 0 then sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - had), name) end
+    -- Next to a score that is no time, a time may be lost in rounding.
+    if not sum or tonumber(sum) ~= score then redis.call('ZADD', set_key, digits(score), name) end
+  end
 end
 
 local function remove_from_set(name)
   size = size - redis.call('ZREM', set_key, name)
-  scores[name] = nil
+  scores[name], unwritten[name] = nil, nil
 end
 
 local function add_to_set(name)
@@ -335,8 +347,7 @@ function gate.evict()
   if is_alien then return count end
   for _, name in ipairs(names) do
     if is_fresh(name) and not is_ours(name) then
-      redis.call('ZADD', set_key, 0, name)
-      scores[name] = 0
+      write_score(name, 0)
       count = count + 1
     end
   end

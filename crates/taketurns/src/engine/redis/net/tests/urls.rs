@@ -178,6 +178,7 @@ const BAD: &[(&str, &str)] = &[
     ("redis://h?protocol=fairqueue&prefix=lock:", "can't be lock:"),
     ("redis://h?protocol=fairqueue&prefix=lock-queue:", "can't be lock-queue:"),
     ("redis+cluster://h?protocol=fairqueue", "fairqueue has no Cluster"),
+    ("redis+cluster://h?protocol=python-redis-lock", "python-redis-lock has no Cluster"),
     ("redis://h?protocol=plain&module=required", "exclude each other"),
     ("redis://h?protocol=zmutex&timeout=0", "timeout is in seconds, from 1 to 86400"),
     ("redis://h?protocol=zmutex&timeout=86401", "timeout"),

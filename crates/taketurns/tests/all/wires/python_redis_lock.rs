@@ -1,0 +1,109 @@
+//! `protocol=python-redis-lock`: each release pushes to a list on which all waiters block.
+
+use taketurns_servers::{Connection, Flavor, on_both};
+
+use super::*;
+
+const LOCK: &str = "lock:orders";
+const SIGNAL: &str = "lock-signal:orders";
+
+/// What the library does to release.
+const RELEASE: &str = "
+    redis.call('DEL', KEYS[2])
+    redis.call('LPUSH', KEYS[2], 1)
+    redis.call('PEXPIRE', KEYS[2], 1000)
+    return redis.call('DEL', KEYS[1])";
+
+fn starts(flavor: Flavor) -> Server {
+    Server::start(flavor).expect("a server")
+}
+
+fn takes(server: &Server) -> bool {
+    server.cli(&["SET", LOCK, "a stranger's", "NX", "PX", "600000"]).is_ok()
+}
+
+/// A stranger that takes the lock as soon as it is signalled, within the same moment of the server.
+fn blocks(server: &Server) -> Connection {
+    let mut blocked = server.connect().expect("a server");
+    blocked.send(&["BLPOP", SIGNAL, "0"]).expect("sent");
+    blocked.send(&["SET", LOCK, "a stranger's", "NX", "PX", "600000"]).expect("sent");
+    blocked
+}
+
+/// It was signalled. Has it the lock?
+fn came(blocked: &mut Connection) -> bool {
+    blocked.read().expect("a signal").array().is_some()
+        && blocked.read().expect("an answer").is_ok()
+}
+
+on_both! {
+    fn a_release_signals_those_who_block_on_the_list(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "python-redis-lock").await;
+            let guard = acquires(&locks, "orders").await;
+            assert_eq!(foreign_keys(&server), [LOCK]);
+            assert!(!takes(&server), "a stranger is kept out");
+            let mut blocked = blocks(&server);
+            guard.release().await.expect("held");
+            assert!(came(&mut blocked), "it has the lock");
+            assert!(is_busy(&locks, "orders").await, "and we have not");
+        });
+    }
+
+    fn a_signal_that_nobody_takes_expires(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "python-redis-lock").await;
+            for _ in 0..3 {
+                acquires(&locks, "orders").await.release().await.expect("held");
+            }
+            assert_eq!(server.cli(&["LLEN", SIGNAL]).int(), Some(1), "one, and not one per release");
+            let left_ms = server.cli(&["PTTL", SIGNAL]).int().expect("a number");
+            assert!((1..=1_000).contains(&left_ms), "{left_ms}");
+        });
+    }
+
+    fn a_strangers_release_wakes_ours_by_the_signal(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let url = format!("{}?protocol=python-redis-lock&unfenced=ok", server.url());
+            let locks = sleeper(&url, Looks::Never).await;
+            for _ in 0..3 {
+                assert!(takes(&server));
+                let waiting = tokio::spawn({
+                    let locks = locks.clone();
+                    async move { acquires(&locks, "orders").await }
+                });
+                waits(&server, "orders", 1);
+                assert_eq!(server.cli(&["EVAL", RELEASE, "2", LOCK, SIGNAL]).int(), Some(1));
+                let guard = soon("its turn", waiting).await.expect("no panic");
+                guard.release().await.expect("held");
+            }
+        });
+    }
+
+    fn a_signal_that_ours_take_while_the_lock_is_left_to_strangers_reaches_them(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            // Several of ours block on the list, all of them before the stranger does.
+            let locks = [(); 3].map(|()| speaks(&server, "python-redis-lock"));
+            for locks in locks {
+                let locks = locks.await;
+                tokio::spawn(async move {
+                    loop {
+                        let guard = acquires(&locks, "orders").await;
+                        tokio::time::sleep(Duration::from_millis(3)).await;
+                        let _ = guard.release().await;
+                    }
+                });
+            }
+            for _ in 0..3 {
+                // What it is signalled for may be gone before it comes: the library blocks again.
+                let had = eventually("a stranger gets in", || came(&mut blocks(&server)).then_some(()));
+                had.expect("a turn");
+                assert_eq!(server.cli(&["EVAL", RELEASE, "2", LOCK, SIGNAL]).int(), Some(1));
+            }
+        });
+    }
+}
