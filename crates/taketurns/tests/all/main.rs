@@ -9,8 +9,7 @@
 mod conformance;
 mod conformance_quorums;
 mod conformance_redis;
-mod conformance_redis_acl;
-mod conformance_redis_tls;
+mod conformance_redis_least;
 mod conformance_redlock;
 mod conformance_wires;
 mod doctor;

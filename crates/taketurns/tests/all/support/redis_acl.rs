@@ -50,5 +50,5 @@ pub(crate) fn set_user(server: &Server, user: &str, prefix: &str, commands: &[&s
 
 /// The URL of that user.
 pub(crate) fn url(server: &Server, user: &str) -> String {
-    format!("redis://{user}:{PASSWORD}@127.0.0.1:{}", server.port())
+    server.url().replacen("://", &format!("://{user}:{PASSWORD}@"), 1)
 }

@@ -277,16 +277,7 @@ on_both! {
     fn who_looks_now_and_then_is_not_starved_by_those_who_hand_over(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            for _ in 0..4 {
-                let ours = speaks(&server, "fairqueue").await;
-                tokio::spawn(async move {
-                    loop {
-                        let guard = acquires(&ours, "orders").await;
-                        tokio::time::sleep(Duration::from_millis(3)).await;
-                        let _ = guard.release().await;
-                    }
-                });
-            }
+            hand_over_all_the_time(&server, "fairqueue").await;
             for round in 0..3 {
                 let token = format!("stranger {round}");
                 eventually("a stranger gets in", || locks(&server, &token).then_some(())).expect("a turn");

@@ -161,16 +161,7 @@ on_both! {
     fn who_polls_is_not_starved_by_those_who_hand_over(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            for _ in 0..4 {
-                let locks = speaks(&server, "plain").await;
-                tokio::spawn(async move {
-                    loop {
-                        let guard = acquires(&locks, "orders").await;
-                        tokio::time::sleep(Duration::from_millis(3)).await;
-                        let _ = guard.release().await;
-                    }
-                });
-            }
+            hand_over_all_the_time(&server, "plain").await;
             for _ in 0..3 {
                 eventually("a stranger gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
             }
@@ -181,16 +172,7 @@ on_both! {
         let clock = Clock::ahead(3_600).expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
-            for _ in 0..4 {
-                let locks = speaks(&server, "plain").await;
-                tokio::spawn(async move {
-                    loop {
-                        let guard = acquires(&locks, "orders").await;
-                        tokio::time::sleep(Duration::from_millis(3)).await;
-                        let _ = guard.release().await;
-                    }
-                });
-            }
+            hand_over_all_the_time(&server, "plain").await;
             // Since when strangers have had no chance.
             eventually("they hand it over", || {
                 let courtesy = server.cli(&["HGET", "tt:orders", "gc"]);

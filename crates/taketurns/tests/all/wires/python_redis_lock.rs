@@ -36,6 +36,13 @@ fn came(blocked: &mut Connection) -> bool {
         && blocked.read().expect("an answer").is_ok()
 }
 
+fn blocked_clients(server: &Server) -> u64 {
+    let info = server.cli(&["INFO", "clients"]);
+    let lines = info.text().expect("text").lines();
+    let count = lines.filter_map(|line| line.strip_prefix("blocked_clients:")).next();
+    count.expect("a count").parse().expect("a number")
+}
+
 on_both! {
     fn a_release_signals_those_who_block_on_the_list(flavor: Flavor) {
         let server = starts(flavor);
@@ -86,24 +93,23 @@ on_both! {
     fn a_signal_that_ours_take_while_the_lock_is_left_to_strangers_reaches_them(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            // Several of ours block on the list, all of them before the stranger does.
-            let locks = [(); 3].map(|()| speaks(&server, "python-redis-lock"));
-            for locks in locks {
-                let locks = locks.await;
-                tokio::spawn(async move {
-                    loop {
-                        let guard = acquires(&locks, "orders").await;
-                        tokio::time::sleep(Duration::from_millis(3)).await;
-                        let _ = guard.release().await;
-                    }
-                });
-            }
-            for _ in 0..3 {
-                // What it is signalled for may be gone before it comes: the library blocks again.
-                let had = eventually("a stranger gets in", || came(&mut blocks(&server)).then_some(()));
-                had.expect("a turn");
-                assert_eq!(server.cli(&["EVAL", RELEASE, "2", LOCK, SIGNAL]).int(), Some(1));
-            }
+            // A stranger was there, so the next release leaves the lock to strangers for a moment.
+            assert!(takes(&server));
+            let [one, other] = [(); 2].map(|()| speaks(&server, "python-redis-lock"));
+            let (one, other) = (one.await, other.await);
+            let first = tokio::spawn(async move { acquires(&one, "orders").await });
+            waits(&server, "orders", 1);
+            let second = tokio::spawn(async move { acquires(&other, "orders").await });
+            waits(&server, "orders", 2);
+            assert_eq!(server.cli(&["EVAL", RELEASE, "2", LOCK, SIGNAL]).int(), Some(1));
+            let guard = soon("its turn", first).await.expect("no panic");
+            // Ours block on the list before the stranger does, so they are woken before it.
+            eventually("ours block", || (blocked_clients(&server) == 2).then_some(())).expect("blocked");
+            let mut blocked = blocks(&server);
+            eventually("it blocks", || (blocked_clients(&server) == 3).then_some(())).expect("blocked");
+            guard.release().await.expect("held");
+            assert!(came(&mut blocked), "it has the lock");
+            second.abort();
         });
     }
 }
