@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
@@ -23,7 +24,7 @@ impl Clock {
     /// If there is no C compiler. The linker of Rust is one.
     pub fn ahead(seconds: i64) -> io::Result<Self> {
         let clock = Self { folder: tempfile::tempdir()? };
-        fs::write(clock.path("set-by"), seconds.to_ne_bytes())?;
+        fs::write(clock.path("set-by"), [seconds, 0].map(i64::to_ne_bytes).as_flattened())?;
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
         let mut cc = Command::new("cc");
         let built = cc.args(["-shared", "-fPIC", "-O1", "-o", &clock.path("clock.so"), source]);
@@ -33,14 +34,43 @@ impl Clock {
         }
     }
 
-    /// Sets it forward or back, from what the machine's shows.
+    /// One that stands still, at what the machine's shows: time passes when the test says so, however
+    /// slow the machine is.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::ahead`].
+    pub fn stopped() -> io::Result<Self> {
+        let clock = Self::ahead(0)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+        clock.write(1, i64::try_from(now.as_micros()).map_err(io::Error::other)?)?;
+        Ok(clock)
+    }
+
+    /// Sets it forward or back, from what the machine's shows, or from where it was stopped.
     ///
     /// # Errors
     ///
     /// If its file can't be written.
     pub fn set(&self, seconds: i64) -> io::Result<()> {
+        self.write(0, seconds)
+    }
+
+    /// Lets so much time pass on a clock that was [stopped](Self::stopped).
+    ///
+    /// # Errors
+    ///
+    /// If its file can't be read or written.
+    pub fn pass(&self, time: Duration) -> io::Result<()> {
+        let mut shown = [0; size_of::<i64>()];
+        File::open(self.path("set-by"))?.read_exact_at(&mut shown, size_of::<i64>() as u64)?;
+        let us = i64::try_from(time.as_micros()).map_err(io::Error::other)?;
+        self.write(1, i64::from_ne_bytes(shown) + us)
+    }
+
+    fn write(&self, at: u64, number: i64) -> io::Result<()> {
         let file = File::options().write(true).open(self.path("set-by"))?;
-        file.write_all_at(&seconds.to_ne_bytes(), 0)
+        file.write_all_at(&number.to_ne_bytes(), at * size_of::<i64>() as u64)
     }
 
     /// The environment of a process that has this clock.
