@@ -154,11 +154,13 @@ pub(crate) fn look_at_clock(ctx: &Ctx) {
         if set_back {
             world.tick_all();
             world.pull_in_ends(now_ms);
+            world.clear_polls();
             if let Some(ms) = world.quarantine_ms {
                 world.until_ms = world.until_ms.min(now_ms.saturating_add(ms));
             }
         }
-        set_back || world.timer.is_some_and(|(_, at_ms)| at_ms < now_ms)
+        let lapsed = world.lapse_polls(now_ms);
+        set_back || lapsed || world.timer.is_some_and(|(_, at_ms)| at_ms < now_ms)
     });
     if is_late || !freed_list().is_empty() {
         stop_timer(ctx);

@@ -21,10 +21,13 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn note(&mut self, step: &Step) {
+    pub(crate) fn note_wakes(&mut self, step: &Step) {
         let handed = |event: &WakeEvent| matches!(event, WakeEvent::Granted(_));
         self.hand_overs += step.wakes.iter().filter(|wake| handed(&wake.event)).count() as u64;
-        match &step.reply {
+    }
+
+    pub(crate) fn note_reply(&mut self, reply: &Reply) {
+        match reply {
             Reply::Granted(_) => self.grants += 1,
             Reply::Queued(_) => self.queued += 1,
             Reply::Busy => self.busy += 1,
@@ -52,6 +55,7 @@ pub(crate) fn show(info: &InfoCtx) {
             (c"tokens_admitted", counts.admitted),
             (c"tokens_stale", counts.stale),
             (c"blocked_clients", world.waiting() as u64),
+            (c"polling_clients", world.polls.len() as u64),
             (c"bound_locks", world.tied() as u64),
             (c"bindings", world.bindings.len() as u64),
             (c"max_lease_ms", world.max_lease_ms()),

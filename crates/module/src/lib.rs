@@ -7,7 +7,7 @@
 //!   a command ─► commands ─► site: a key being worked on ─► record: one step (pure)
 //!                              │  entry  ─► replicas, log
 //!                              │  wakes  ─► blocked clients, or PUBLISH to programs
-//!                              └─ house  ─► world: who waits where, what is due when
+//!                              └─ house  ─► world: who waits where, who polls, what is due when
 //!   a timer, a connection that closed, a key that went ─► chores ─► site
 //! ```
 //!
@@ -24,6 +24,7 @@ mod facts;
 #[cfg(test)]
 mod fuzz;
 mod info;
+mod polls;
 mod problem;
 mod record;
 mod secret;

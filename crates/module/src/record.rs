@@ -13,6 +13,7 @@ use taketurns_core::{Lock, Now, Request, Snapshot, Step, limits};
 
 use crate::binding::Binding;
 use crate::entry::Entry;
+use crate::polls;
 
 /// The version of the stored form.
 pub(crate) const VERSION: i32 = 2;
@@ -42,6 +43,8 @@ pub(crate) struct Record {
     has_bound: bool,
     /// Programs wait, and none has come since the lock was loaded, or its server took over.
     distrusted: Option<Distrusted>,
+    /// When somebody was last seen to wait for it, other than by polling. Not stored.
+    waited_ms: u64,
     /// The server knows where it is: see [`crate::world::World::house`].
     pub(crate) is_housed: bool,
 }
@@ -93,6 +96,7 @@ impl Record {
             told_end_ms: 0,
             has_bound: false,
             distrusted: None,
+            waited_ms: 0,
             is_housed: false,
         }
     }
@@ -168,6 +172,21 @@ impl Record {
     /// Does it concern somebody's connection, or may time alone change something for somebody?
     pub(crate) fn is_awaited(&self) -> bool {
         self.lock.waiting() > 0 || self.has_bound
+    }
+
+    /// Somebody asks to wait for it, if it can't be had at once.
+    pub(crate) fn note_wait(&mut self, now_ms: u64) {
+        self.waited_ms = now_ms;
+    }
+
+    /// Does anybody wait for it besides so many who poll, or did within the longest poll interval? Who
+    /// always finds it free when it asks to wait is never in the queue, and starves those who poll all
+    /// the same.
+    pub(crate) fn is_waited_for(&mut self, now_ms: u64, polling: usize) -> bool {
+        if self.lock.waiting() > polling {
+            self.waited_ms = now_ms;
+        }
+        now_ms.saturating_sub(self.waited_ms) <= polls::INTERVAL_MS_MAX
     }
 
     /// One step. `repeat` is given its entry if it has to be repeated elsewhere.

@@ -75,6 +75,18 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> Reply {
+        let reply = self.step_uncounted(by, request);
+        world(|world| world.counts.note_reply(&reply));
+        reply
+    }
+
+    /// A step of a poll, whose sender is told something else than what the lock replies.
+    pub(crate) fn step_of_poll(&mut self, request: &Request) -> Reply {
+        let until_ms = world(|world| world.until_ms);
+        self.step_uncounted(By::Anyone { until_ms }, request)
+    }
+
+    fn step_uncounted(&mut self, by: By<'_>, request: &Request) -> Reply {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
         let mut changed = false;
         let step = self.record().step(now, by, request, |entry| {
@@ -82,7 +94,7 @@ impl<'a> Site<'a> {
             changed = true;
         });
         self.changed |= changed;
-        world(|world| world.counts.note(&step));
+        world(|world| world.counts.note_wakes(&step));
         self.wakes.extend(step.wakes);
         self.more |= step.more;
         step.reply
@@ -98,6 +110,17 @@ impl<'a> Site<'a> {
         });
         self.changed |= changed;
         admitted.map_err(|stale| Problem::stale(token, stale))
+    }
+
+    /// Does anybody wait for the lock, or did of late, beside whom a client that polls would starve?
+    pub(crate) fn is_waited_for(&mut self) -> bool {
+        let (now_ms, record) = (self.now.ms, self.record());
+        record.is_waited_for(now_ms, world(|world| world.polls.queued_in(record.id)))
+    }
+
+    /// This owner is told by the reply to its own command.
+    pub(crate) fn need_not_wake(&mut self, owner: Owner) {
+        self.wakes.retain(|wake| wake.owner != owner);
     }
 
     /// Tells everybody, and leaves the key as it has to be.
@@ -116,7 +139,8 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Tells one. Answers the owner if it was handed the lock and is not there any more.
+    /// Tells one. Answers the owner if it was handed the lock and is not there any more, or polls and
+    /// can't have what it was offered.
     fn deliver(&mut self, wake: Wake) -> Option<Owner> {
         let Wake { client, owner, event } = wake;
         if client.is_program() {
@@ -129,12 +153,15 @@ impl<'a> Site<'a> {
             return None;
         }
         let (record, now_ms) = (self.record().id, self.now.ms);
-        match world(|world| world.wake(client, record, &event, now_ms)) {
-            Some((handle, outcome)) => handle.unblock(Some(outcome)),
-            None if matches!(event, WakeEvent::Granted(_)) => return Some(owner),
-            None => {}
+        if let Some((handle, outcome)) = world(|world| world.wake(client, record, &event, now_ms)) {
+            handle.unblock(Some(outcome));
+            return None;
         }
-        None
+        let is_given_back = world(|world| match event {
+            WakeEvent::Granted(_) => !world.polls.offer(client, record, now_ms),
+            _ => world.polls.drop_place(client, record),
+        });
+        is_given_back.then_some(owner)
     }
 }
 

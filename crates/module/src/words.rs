@@ -10,7 +10,7 @@ use crate::secret;
 type Read<T> = Result<T, Problem>;
 
 /// `FENCELOCK.ACQUIRE`, without the key.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AcquireWords {
     pub(crate) lease_ms: u64,
     /// For how long to wait; `None` for not at all.

@@ -1,74 +1,14 @@
 //! For any client: what people type, and programs in any language send.
 
-use taketurns_core::{Acquire, ClientId, Label, Reply, Request, limits};
+use taketurns_core::{ClientId, Reply, Request};
 
-use super::{Done, left_ms, may_break, room, writable};
-use crate::blocked::granted;
+use super::{Done, left_ms, max_lease_ms, may_break, room, writable};
 use crate::problem::Problem;
 use crate::record::By;
 use crate::site::Site;
 use crate::sys::{Args, Ctx, Holds};
-use crate::world::{Waiter, world};
+use crate::world::world;
 use crate::{clock, secret, show, words};
-
-fn max_lease_ms() -> u64 {
-    world(|world| world.max_lease_ms())
-}
-
-pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
-    let words = words::acquire(&args.all_from(1), max_lease_ms())?;
-    writable()?;
-    if words.bound && ctx.flags().is_script() {
-        return Err(Problem::BOUND_IN_SCRIPT);
-    }
-    let wait_ms = words.wait_ms.filter(|_| ctx.flags().may_block());
-    let (secret, connection) = (secret::fresh(), ctx.client());
-    let owner = secret::owner(secret);
-    let (client, nameless) = if wait_ms.is_some() || words.bound {
-        let nameless = Label::new(&format!("client {connection}"), "").unwrap_or_default();
-        (ClientId::of_connection(secret::bits(), words.bound), nameless)
-    } else {
-        (ClientId::of_caller(connection), Label::default())
-    };
-    let request = Request::Acquire(Acquire {
-        owner,
-        client,
-        ask: words.ask,
-        lease_ms: words.lease_ms,
-        // It lasts for as long as the connection, or until the wait is over.
-        waiter_lease_ms: wait_ms.map(|_| limits::LEASE_MS_MAX),
-        not_after_ms: u64::MAX,
-        ballot: None,
-        label: words.label.unwrap_or(nameless),
-    });
-    let name = args.word(0);
-    let mut site = Site::open(ctx, &name)?;
-    let (reply, now_ms, record) = (site.step(&request), site.now.ms, site.record().id);
-    match (&reply, wait_ms) {
-        (Reply::Queued(_), Some(wait_ms)) => {
-            let (handle, until_ms) = (ctx.block(), now_ms.saturating_add(wait_ms));
-            let waiter = Waiter { handle, connection, record, owner, secret, wait_ms, until_ms };
-            world(|world| world.wait(client, waiter));
-        }
-        (Reply::Granted(_), _) if words.bound => {
-            world(|world| world.tie(connection, client, record, owner));
-        }
-        _ => {}
-    }
-    site.finish();
-    match reply {
-        Reply::Granted(grant) => {
-            let token = grant.token.map_or(0, |token| token.raw());
-            granted(ctx, secret, token, grant.member.as_ref());
-        }
-        Reply::Queued(_) => {}
-        Reply::Refused(refusal) => {
-            return Err(Problem::refused(refusal, now_ms, max_lease_ms()));
-        }
-        _ => ctx.reply_nil(),
-    }
-    Ok(())
-}
 
 /// A request that names the secret of a grant.
 fn with_secret(

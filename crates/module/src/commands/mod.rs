@@ -1,5 +1,6 @@
 //! The commands: one function each, from the words to the reply.
 
+mod acquire;
 mod clients;
 mod programs;
 
@@ -45,7 +46,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         key: 1,
         summary: c"Takes a lock, or waits for it: answers a secret and a fencing token",
         complexity: LOG_N,
-        run: clients::acquire,
+        run: acquire::acquire,
     },
     Command {
         name: c"FENCELOCK.RELEASE",
@@ -172,6 +173,11 @@ pub(crate) fn run(command: &Command, ctx: &Ctx, args: Args<'_>) {
 /// The server sees to this, unless its replicas may be written to.
 fn writable() -> Done {
     if world(|world| world.is_replica) { Err(Problem::READ_ONLY) } else { Ok(()) }
+}
+
+/// The longest lease that anybody is promised.
+fn max_lease_ms() -> u64 {
+    world(|world| world.max_lease_ms())
 }
 
 /// Who breaks a lock does to its holder what deleting the key would.

@@ -77,8 +77,11 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
     }
     let name = args.word(0);
     let mut site = Site::open(ctx, &name)?;
-    let reply = site.step_by(By::Program(binding), &request);
     let now_ms = site.now.ms;
+    if matches!(&request, Request::Acquire(acquire) if acquire.waiter_lease_ms.is_some()) {
+        site.record().note_wait(now_ms);
+    }
+    let reply = site.step_by(By::Program(binding), &request);
     site.finish();
     // If one step was not enough, the server goes on by itself.
     answer(ctx, &Answered { now_ms, more: false, reply });

@@ -17,6 +17,7 @@ impl World {
     pub(crate) fn open_clients(&self) -> HashMap<ClientId, u64> {
         let tied = self.ties.values().flatten().map(|tie| (tie.client, tie.record));
         let waiting = self.waiters.iter().map(|(client, waiter)| (*client, waiter.record));
+        // Who polls is not among them: if its place goes, its next poll takes another.
         waiting.chain(tied).collect()
     }
 
@@ -125,9 +126,10 @@ impl World {
         waiter.is_some()
     }
 
-    /// Is somebody about to be told that it was granted this lock? It may be gone before that.
+    /// Is somebody about to be told that it was granted this lock, or will it hear when it polls again?
+    /// It may be gone before that.
     pub(crate) fn is_telling(&self, record: u64) -> bool {
-        self.told.values().any(|told| told.record == record)
+        self.told.values().any(|told| told.record == record) || self.polls.is_offering(record)
     }
 
     /// What is held ends with the connection.
@@ -165,10 +167,29 @@ impl World {
         }
     }
 
-    /// A connection was closed. False if nothing was tied to it.
+    /// A connection was closed. False if nothing ends with it.
     pub(crate) fn closed(&mut self, connection: u64) -> bool {
-        let Some(ties) = self.ties.remove(&connection) else { return false };
-        self.chores.extend(ties.into_iter().map(|tie| (tie.record, Chore::Leave(tie.owner))));
-        true
+        let ties = self.ties.remove(&connection).into_iter().flatten();
+        let mut ends: Vec<_> = ties.map(|tie| (tie.record, tie.owner)).collect();
+        ends.extend(self.polls.close(connection));
+        self.leave(ends)
+    }
+
+    /// Those who polled and have not come again give up what they had. False if nobody did.
+    pub(crate) fn lapse_polls(&mut self, now_ms: u64) -> bool {
+        let lapsed = self.polls.lapse(now_ms);
+        self.leave(lapsed)
+    }
+
+    /// The clock was set back: who polls begins anew.
+    pub(crate) fn clear_polls(&mut self) {
+        let all = self.polls.clear();
+        self.leave(all);
+    }
+
+    fn leave(&mut self, owners: Vec<(u64, Owner)>) -> bool {
+        let is_any = !owners.is_empty();
+        self.chores.extend(owners.into_iter().map(|(record, owner)| (record, Chore::Leave(owner))));
+        is_any
     }
 }

@@ -1,4 +1,4 @@
-//! What this process knows beside the keys: who waits on which connection, which locks concern
+//! What this process knows beside the keys: who waits or polls on which connection, which locks concern
 //! somebody, and what is due when. None of it is stored: it ends with the process, as the
 //! connections do.
 
@@ -13,6 +13,7 @@ use taketurns_core::{ClientId, Owner, limits};
 
 use crate::binding::Bindings;
 use crate::info::Counts;
+use crate::polls::Polls;
 use crate::record::Record;
 use crate::sys::Handle;
 
@@ -101,6 +102,7 @@ pub(crate) struct World {
     pub(crate) until_ms: u64,
     pub(crate) bindings: Bindings,
     pub(crate) counts: Counts,
+    pub(crate) polls: Polls,
     /// The timer that runs, and when it is up.
     pub(crate) timer: Option<(u64, u64)>,
     /// What the clock said last.

@@ -7,7 +7,7 @@ use taketurns_core::{Owner, Reply as Said, wire};
 use taketurns_servers::{Connection, Reply, Server, eventually};
 
 use crate::fuzz::desk::{Command, Desk};
-use crate::fuzz::model::{Granted, Means, Says, Stamp};
+use crate::fuzz::model::{Granted, Means, Says, Stamp, Wanted};
 use crate::fuzz::shape;
 
 /// How many connections there are. The first never waits.
@@ -27,13 +27,15 @@ struct Link {
     connection: Connection,
     id: i64,
     unanswered: VecDeque<Sent>,
+    /// What it tried last, without waiting.
+    tried: Option<Command>,
 }
 
 impl Link {
     fn open(server: &Server) -> io::Result<Self> {
         let mut connection = server.connect()?;
         let id = connection.command(&["CLIENT", "ID"])?.int().unwrap_or_default();
-        Ok(Self { connection, id, unanswered: VecDeque::new() })
+        Ok(Self { connection, id, unanswered: VecDeque::new(), tried: None })
     }
 }
 
@@ -91,8 +93,10 @@ impl<'a> Fleet<'a> {
                 self.say(at, command)
             }
             223..233 => self.ask_replica(),
-            _ => {
-                let command = self.desk.ours(id);
+            // Who asks for the same again and again polls.
+            drawn => {
+                let again = self.links[at].tried.clone().filter(|_| drawn < 400);
+                let command = again.unwrap_or_else(|| self.desk.ours(id));
                 // Somebody has to be there for those who wait.
                 if at == 0 && command.may_block() { Ok(()) } else { self.say(at, command) }
             }
@@ -182,6 +186,9 @@ impl<'a> Fleet<'a> {
     /// Sends a command, and waits for its reply unless that may take long.
     fn say(&mut self, at: usize, command: Command) -> Result<(), String> {
         let may_block = command.may_block();
+        if let (Means::Acquire(Wanted { owner: None, .. }), false) = (&command.means, may_block) {
+            self.links[at].tried = Some(command.clone());
+        }
         self.send(at, vec![command], false)?;
         if may_block { Ok(()) } else { self.receive(at) }
     }

@@ -92,17 +92,18 @@ impl Looks<'_> {
         moving.map_err(|error| format!("{error}: {last}"))
     }
 
-    /// Nobody is connected or waits, and nothing is bound to a connection that is closed.
+    /// Nobody is connected, waits or polls, and nothing is bound to a connection that is closed.
     pub(crate) fn nobody_is_there(&self) -> Result<(), String> {
         let mut last = BTreeMap::new();
         let gone = eventually("nobody is there", || {
             last = self.server.info("fencelock");
             last.extend(self.server.info("clients"));
             let is = |name: &str, so_many: &str| last.get(name).is_some_and(|is| is == so_many);
-            let none = ["fencelock_blocked_clients", "fencelock_bound_locks"];
+            let none = ["blocked_clients", "bound_locks", "polling_clients"];
+            let none = none.map(|name| format!("fencelock_{name}"));
             // The one that asks.
             let alone = is("connected_clients", "1");
-            (alone && none.into_iter().all(|name| is(name, "0"))).then_some(())
+            (alone && none.iter().all(|name| is(name, "0"))).then_some(())
         });
         gone.map_err(|error| format!("{error}: {last:?}"))
     }

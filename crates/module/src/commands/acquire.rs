@@ -1,0 +1,177 @@
+//! `FENCELOCK.ACQUIRE`: to wait for a lock, to try it once, or to poll for it.
+
+use taketurns_core::{Acquire, ClientId, Label, Refusal, Reply, Request, limits};
+
+use super::{Done, max_lease_ms, writable};
+use crate::blocked::granted;
+use crate::polls::{Asker, Target};
+use crate::problem::Problem;
+use crate::secret;
+use crate::site::Site;
+use crate::sys::{Args, Ctx};
+use crate::words::{self, AcquireWords};
+use crate::world::{Waiter, world};
+
+pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
+    let words = words::acquire(&args.all_from(1), max_lease_ms())?;
+    writable()?;
+    if words.bound && ctx.flags().is_script() {
+        return Err(Problem::BOUND_IN_SCRIPT);
+    }
+    let name = args.word(0);
+    let mut site = Site::open(ctx, &name)?;
+    let target = Target { connection: ctx.client(), record: site.record().id, words: &words };
+    if let Some(wait_ms) = words.wait_ms.filter(|_| ctx.flags().may_block()) {
+        return wait(ctx, site, target, wait_ms);
+    }
+    match asker(ctx, &mut site, target) {
+        Some(asker) => poll(ctx, site, target, asker),
+        None => attempt(ctx, site, target),
+    }
+}
+
+/// Blocks the connection until the lock is granted, or its time is up.
+fn wait(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>, wait_ms: u64) -> Done {
+    let Target { connection, record, words } = target;
+    let (secret, now_ms) = (secret::fresh(), site.now.ms);
+    let (owner, client) = (secret::owner(secret), fresh_client(words));
+    site.record().note_wait(now_ms);
+    // It lasts for as long as the connection, or until the wait is over.
+    let waiter_lease_ms = Some(limits::LEASE_MS_MAX);
+    let reply = site.step(&request(target, client, secret, waiter_lease_ms));
+    match &reply {
+        Reply::Queued(_) => {
+            let (handle, until_ms) = (ctx.block(), now_ms.saturating_add(wait_ms));
+            let waiter = Waiter { handle, connection, record, owner, secret, wait_ms, until_ms };
+            world(|world| world.wait(client, waiter));
+        }
+        Reply::Granted(_) => tie_if_bound(target, client, secret),
+        _ => {}
+    }
+    site.finish();
+    if let Reply::Queued(_) = reply { Ok(()) } else { answer(ctx, reply, secret, now_ms) }
+}
+
+/// Tries once. That it was refused beside those who wait is noted: it may be the first of many polls.
+fn attempt(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>) -> Done {
+    let (secret, now_ms) = (secret::fresh(), site.now.ms);
+    let client = match target.words.bound {
+        true => fresh_client(target.words),
+        false => ClientId::of_caller(target.connection),
+    };
+    let reply = site.step(&request(target, client, secret, None));
+    match &reply {
+        Reply::Granted(_) => tie_if_bound(target, client, secret),
+        Reply::Busy if site.is_waited_for() && ctx.flags().may_block() => {
+            world(|world| world.polls.refused(target, now_ms));
+        }
+        _ => {}
+    }
+    site.finish();
+    answer(ctx, reply, secret, now_ms)
+}
+
+/// As whom to ask, if this is a poll. Where nobody can be blocked nobody polls either: a script or a
+/// transaction tries.
+fn asker(ctx: &Ctx, site: &mut Site<'_>, target: Target<'_>) -> Option<Asker> {
+    if !world(|world| world.polls.is_known(target.connection)) || !ctx.flags().may_block() {
+        return None;
+    }
+    let (now_ms, is_waited_for) = (site.now.ms, site.is_waited_for());
+    let fresh = || (fresh_client(target.words), secret::fresh());
+    world(|world| world.polls.ask(target, now_ms, is_waited_for, fresh))
+}
+
+/// Keeps a place in the queue, or takes one, or what was offered to it meanwhile. Whatever it is, the
+/// reply is that to a try: the lock, or nil.
+fn poll(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>, asker: Asker) -> Done {
+    let now_ms = site.now.ms;
+    let Asker { client, secret, waiter_lease_ms } = asker;
+    let owner = asker.owner();
+    let reply = site.step_of_poll(&request(target, client, secret, Some(waiter_lease_ms)));
+    let was_offered = site.record().lock.has_handed_to(client);
+    let reply = match reply {
+        Reply::Granted(_) if was_offered => {
+            // Only now does it hear of it: its lease begins.
+            let lease_ms = target.words.lease_ms;
+            let renew = Request::Renew { owner, client, lease_ms, write_back: None };
+            match site.step_of_poll(&renew) {
+                Reply::Renewed(grant) => Reply::Granted(grant),
+                _ => Reply::Busy,
+            }
+        }
+        Reply::Refused(Refusal::QueueFull) => Reply::Busy,
+        reply => reply,
+    };
+    world(|world| match &reply {
+        Reply::Queued(_) => world.polls.queued(target, asker, now_ms),
+        _ => world.polls.forget(target),
+    });
+    let reply = match reply {
+        Reply::Queued(place) => match place.quarantined_until_ms {
+            Some(until_ms) => Reply::Refused(Refusal::Quarantined { until_ms }),
+            None => Reply::Busy,
+        },
+        reply => reply,
+    };
+    if let Reply::Granted(_) = reply {
+        tie_if_bound(target, client, secret);
+        site.need_not_wake(owner);
+    }
+    if !was_offered {
+        // An offer was counted as a hand-over.
+        world(|world| world.counts.note_reply(&reply));
+    }
+    site.finish();
+    answer(ctx, reply, secret, now_ms)
+}
+
+/// An id that nobody else has. What it waits for ends with its connection.
+fn fresh_client(words: &AcquireWords) -> ClientId {
+    ClientId::of_connection(secret::bits(), words.bound)
+}
+
+fn request(
+    target: Target<'_>,
+    client: ClientId,
+    secret: u64,
+    waiter_lease_ms: Option<u64>,
+) -> Request {
+    let Target { connection, words, .. } = target;
+    // Of one that asked and went on, its id says which connection it was.
+    let nameless = || match client.is_connection() {
+        true => Label::new(&format!("client {connection}"), "").unwrap_or_default(),
+        false => Label::default(),
+    };
+    Request::Acquire(Acquire {
+        owner: secret::owner(secret),
+        client,
+        ask: words.ask.clone(),
+        lease_ms: words.lease_ms,
+        waiter_lease_ms,
+        not_after_ms: u64::MAX,
+        ballot: None,
+        label: words.label.clone().unwrap_or_else(nameless),
+    })
+}
+
+fn tie_if_bound(target: Target<'_>, client: ClientId, secret: u64) {
+    let Target { connection, record, words } = target;
+    if words.bound {
+        world(|world| world.tie(connection, client, record, secret::owner(secret)));
+    }
+}
+
+fn answer(ctx: &Ctx, reply: Reply, secret: u64, now_ms: u64) -> Done {
+    match reply {
+        Reply::Granted(grant) => {
+            let token = grant.token.map_or(0, |token| token.raw());
+            granted(ctx, secret, token, grant.member.as_ref());
+        }
+        Reply::Refused(refusal) => {
+            return Err(Problem::refused(refusal, now_ms, max_lease_ms()));
+        }
+        _ => ctx.reply_nil(),
+    }
+    Ok(())
+}

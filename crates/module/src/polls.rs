@@ -1,0 +1,271 @@
+//! Connections that poll: that ask for a lock, are refused, and ask again, instead of waiting.
+//!
+//! Beside clients that wait they would starve, since a release hands the lock to the next waiter and a
+//! poll never finds it free. So a connection that polls becomes a waiter of the lock's own queue, with a
+//! waiter lease that each poll renews:
+//!
+//! ```text
+//!   refused ─► noted ── refused again within a second ─► a place in the queue ── its turn ─► an offer
+//!                ▲                                            │ lapses                         │ │
+//!                └────────────────────────────────────────────┴────────────── lapses ──────────┘ │
+//!                                                                      the next poll: granted ◄──┘
+//! ```
+//!
+//! What is kept here ends with the connection, or a second after its last poll. Everything is a function
+//! of state, time and input: the queue itself is the lock's, and whether a place or an offer is still good
+//! is for the lock to say.
+
+use std::collections::HashMap;
+
+use taketurns_core::{ClientId, Owner};
+
+use crate::secret;
+use crate::words::AcquireWords;
+
+/// Who asks again after a longer time does not poll.
+pub(crate) const INTERVAL_MS_MAX: u64 = 1_000;
+/// A place lasts for so many of the longest interval seen, so that one poll may be late.
+const INTERVALS: u64 = 3;
+/// The shortest waiter lease. A client may be late by as much however often it polls.
+const WAITER_LEASE_MS_MIN: u64 = 50;
+/// The longest: one that polls no more holds up the others for this long at most.
+const WAITER_LEASE_MS_MAX: u64 = 1_000;
+/// What one connection may poll for at a time. What is beyond is tried, as if nobody polled.
+const POLLS_MAX: usize = 8;
+
+/// What a connection asks for: this lock, by these words.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) connection: u64,
+    pub(crate) record: u64,
+    pub(crate) words: &'a AcquireWords,
+}
+
+/// As whom a poll asks for its lock.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker {
+    pub(crate) client: ClientId,
+    pub(crate) secret: u64,
+    pub(crate) waiter_lease_ms: u64,
+}
+
+impl Asker {
+    pub(crate) fn owner(self) -> Owner {
+        secret::owner(self.secret)
+    }
+}
+
+/// What one connection asks for again and again.
+struct Poll {
+    record: u64,
+    words: AcquireWords,
+    asked_ms: u64,
+    place: Option<Place>,
+    /// By the longest interval seen.
+    waiter_lease_ms: u64,
+}
+
+/// A place in the lock's queue, or the offer that came of it.
+struct Place {
+    client: ClientId,
+    secret: u64,
+    lapses_ms: u64,
+    is_offered: bool,
+}
+
+impl Poll {
+    fn is_for(&self, target: Target<'_>) -> bool {
+        self.record == target.record && self.words == *target.words
+    }
+
+    fn waiter_lease_ms_at(&self, now_ms: u64) -> u64 {
+        let interval_ms = now_ms.saturating_sub(self.asked_ms);
+        let wanted_ms = interval_ms.saturating_mul(INTERVALS);
+        self.waiter_lease_ms.max(wanted_ms.clamp(WAITER_LEASE_MS_MIN, WAITER_LEASE_MS_MAX))
+    }
+
+    fn is_recent(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.asked_ms) <= INTERVAL_MS_MAX
+    }
+}
+
+/// How many places and offers one lock has.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    queued: usize,
+    offered: usize,
+}
+
+/// Invariant: `connections` names the connection of each place and offer, and `tallies` counts them per
+/// lock.
+#[derive(Default)]
+pub(crate) struct Polls {
+    by_connection: HashMap<u64, Vec<Poll>>,
+    connections: HashMap<ClientId, u64>,
+    tallies: HashMap<u64, Tally>,
+}
+
+impl Polls {
+    /// Has anything been refused to this connection of late?
+    pub(crate) fn is_known(&self, connection: u64) -> bool {
+        self.by_connection.contains_key(&connection)
+    }
+
+    /// As whom to ask for a place in the queue, if this connection polls. It keeps the place that it has,
+    /// and takes the `fresh` id and secret for one if somebody waits beside whom it would starve.
+    pub(crate) fn ask(
+        &self,
+        target: Target<'_>,
+        now_ms: u64,
+        somebody_waits: bool,
+        fresh: impl FnOnce() -> (ClientId, u64),
+    ) -> Option<Asker> {
+        let polls = self.by_connection.get(&target.connection)?;
+        let poll = polls.iter().find(|poll| poll.is_for(target))?;
+        let waiter_lease_ms = poll.waiter_lease_ms_at(now_ms);
+        if let Some(Place { client, secret, .. }) = poll.place {
+            return Some(Asker { client, secret, waiter_lease_ms });
+        }
+        (somebody_waits && poll.is_recent(now_ms)).then(|| {
+            let (client, secret) = fresh();
+            Asker { client, secret, waiter_lease_ms }
+        })
+    }
+
+    /// A try was refused: the next may be a poll.
+    pub(crate) fn refused(&mut self, target: Target<'_>, now_ms: u64) {
+        let polls = self.by_connection.entry(target.connection).or_default();
+        let (asked_ms, waiter_lease_ms) = (now_ms, WAITER_LEASE_MS_MIN);
+        if let Some(poll) = polls.iter_mut().find(|poll| poll.is_for(target)) {
+            (poll.asked_ms, poll.waiter_lease_ms) = (asked_ms, waiter_lease_ms);
+        } else if polls.len() < POLLS_MAX {
+            let (record, words) = (target.record, target.words.clone());
+            polls.push(Poll { record, words, asked_ms, place: None, waiter_lease_ms });
+        }
+    }
+
+    /// A poll was refused, and has a place in the queue.
+    pub(crate) fn queued(&mut self, target: Target<'_>, asker: Asker, now_ms: u64) {
+        self.lose_place(target);
+        let Some(poll) = self.find_mut(target) else { return };
+        let Asker { client, secret, waiter_lease_ms } = asker;
+        let lapses_ms = now_ms.saturating_add(waiter_lease_ms);
+        (poll.asked_ms, poll.waiter_lease_ms) = (now_ms, waiter_lease_ms);
+        poll.place = Some(Place { client, secret, lapses_ms, is_offered: false });
+        self.connections.insert(client, target.connection);
+        self.tallies.entry(target.record).or_default().queued += 1;
+    }
+
+    /// A poll was granted its lock, or refused for good: nothing is known of it any more.
+    pub(crate) fn forget(&mut self, target: Target<'_>) {
+        self.lose_place(target);
+        if let Some(polls) = self.by_connection.get_mut(&target.connection) {
+            polls.retain(|poll| !poll.is_for(target));
+            if polls.is_empty() {
+                self.by_connection.remove(&target.connection);
+            }
+        }
+    }
+
+    /// The lock was handed to this place of a connection. False if there is none: then the lock is to be
+    /// given back.
+    pub(crate) fn offer(&mut self, client: ClientId, record: u64, now_ms: u64) -> bool {
+        let Some(poll) = self.by_client(client, record) else { return false };
+        let waiter_lease_ms = poll.waiter_lease_ms;
+        let Some(place) = &mut poll.place else { return false };
+        place.lapses_ms = now_ms.saturating_add(waiter_lease_ms);
+        if !std::mem::replace(&mut place.is_offered, true) {
+            let tally = self.tallies.entry(record).or_default();
+            (tally.queued, tally.offered) = (tally.queued - 1, tally.offered + 1);
+        }
+        true
+    }
+
+    /// Something else happened to this place: it is gone, or its offer was broken. False if there is none.
+    pub(crate) fn drop_place(&mut self, client: ClientId, record: u64) -> bool {
+        let place = self.by_client(client, record).and_then(|poll| poll.place.take());
+        place.map(|place| self.count_off(record, &place)).is_some()
+    }
+
+    /// Forgets what has lapsed by now: places and offers that are to be given up, of which lock.
+    pub(crate) fn lapse(&mut self, now_ms: u64) -> Vec<(u64, Owner)> {
+        let has_lapsed = |place: &mut Place| place.lapses_ms <= now_ms;
+        let mut lapsed = Vec::new();
+        self.by_connection.retain(|_, polls| {
+            polls.retain_mut(|poll| {
+                lapsed.extend(poll.place.take_if(has_lapsed).map(|place| (poll.record, place)));
+                poll.place.is_some() || poll.is_recent(now_ms)
+            });
+            !polls.is_empty()
+        });
+        self.give_up(lapsed)
+    }
+
+    /// The connection was closed: the same of all that it had.
+    pub(crate) fn close(&mut self, connection: u64) -> Vec<(u64, Owner)> {
+        let polls = self.by_connection.remove(&connection).unwrap_or_default();
+        self.give_up(polls.into_iter().filter_map(|poll| Some((poll.record, poll.place?))))
+    }
+
+    /// The clock was set back: what was noted by it means nothing any more.
+    pub(crate) fn clear(&mut self) -> Vec<(u64, Owner)> {
+        let polls = std::mem::take(&mut self.by_connection).into_values().flatten();
+        self.give_up(polls.filter_map(|poll| Some((poll.record, poll.place?))))
+    }
+
+    /// How many places of those who poll are in the queue of this lock.
+    pub(crate) fn queued_in(&self, record: u64) -> usize {
+        self.tallies.get(&record).map_or(0, |tally| tally.queued)
+    }
+
+    /// Is this lock offered to somebody who polls?
+    pub(crate) fn is_offering(&self, record: u64) -> bool {
+        self.tallies.get(&record).is_some_and(|tally| tally.offered > 0)
+    }
+
+    /// How many have a place or an offer.
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    fn find_mut(&mut self, target: Target<'_>) -> Option<&mut Poll> {
+        let polls = self.by_connection.get_mut(&target.connection)?;
+        polls.iter_mut().find(|poll| poll.is_for(target))
+    }
+
+    fn by_client(&mut self, client: ClientId, record: u64) -> Option<&mut Poll> {
+        let polls = self.by_connection.get_mut(self.connections.get(&client)?)?;
+        let is_its = |poll: &Poll| poll.place.as_ref().is_some_and(|place| place.client == client);
+        polls.iter_mut().find(|poll| poll.record == record && is_its(poll))
+    }
+
+    fn lose_place(&mut self, target: Target<'_>) {
+        if let Some(place) = self.find_mut(target).and_then(|poll| poll.place.take()) {
+            self.count_off(target.record, &place);
+        }
+    }
+
+    fn give_up(&mut self, places: impl IntoIterator<Item = (u64, Place)>) -> Vec<(u64, Owner)> {
+        let give_up = |(record, place): (u64, Place)| {
+            self.count_off(record, &place);
+            (record, secret::owner(place.secret))
+        };
+        places.into_iter().map(give_up).collect()
+    }
+
+    fn count_off(&mut self, record: u64, place: &Place) {
+        self.connections.remove(&place.client);
+        if let Some(tally) = self.tallies.get_mut(&record) {
+            match place.is_offered {
+                true => tally.offered -= 1,
+                false => tally.queued -= 1,
+            }
+            if *tally == Tally::default() {
+                self.tallies.remove(&record);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
