@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use taketurns::blocking;
 use taketurns_servers::{Clock, Flavor, Reply, Server, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, builder, connection_at, info, waiter};
@@ -75,7 +76,10 @@ on_both! {
         let still = Still::start(flavor);
         let mut holder = still.client();
         let held = holder.take("k 600");
-        let (mut before, mut poller, mut behind) = (still.waiter(), still.poller(), still.waiter());
+        let mut before = still.waiter();
+        // However long it has been waiting.
+        still.pass(2 * INTERVAL_MS_MAX);
+        let (mut poller, mut behind) = (still.poller(), still.waiter());
         assert_eq!(connection_at(&mut holder, "k", 1), poller.id(), "shown as any that waits");
         holder.give("k", &held);
         let first = Grant::of(&before.answer());
@@ -139,6 +143,24 @@ on_both! {
             polls.give("k", &turn);
             held = Grant::of(&waits.answer());
         }
+    }
+
+    fn a_client_that_polls_takes_turns_with_the_rust_client(flavor: Flavor) {
+        let still = Still::start(flavor);
+        let locks = blocking::connect(&still.server.url()).expect("a connection");
+        let mutex = locks.mutex("a");
+        let mut poller = still.client();
+        for _ in 0..5 {
+            let guard = mutex.acquire().wait().expect("the lock");
+            (0..2).for_each(|_| assert_eq!(poller.lock("ACQUIRE tt:a 600"), Reply::Nil));
+            let last = guard.check().expect("held").raw() as i64;
+            guard.release().expect("released");
+            poller.until_held("tt:a", 1);
+            let polled = poller.take("tt:a 600");
+            assert!(polled.token > last, "{} after {last}", polled.token);
+            poller.give("tt:a", &polled);
+        }
+        assert_eq!(info(&still.server, "hand_overs"), 5);
     }
 
     fn a_single_try_leaves_no_place(flavor: Flavor) {
