@@ -1,4 +1,4 @@
-//! `lock:` as in [`plain`](super::plain), and `lock-signal:`, a list on which waiting clients block: each
+//! `lock:` as with `protocol=plain`, and `lock-signal:`, a list on which waiting clients block: each
 //! release pushes to it.
 
 use taketurns_core::{Kind, Name};
