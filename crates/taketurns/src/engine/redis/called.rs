@@ -7,8 +7,9 @@
 //!                 └── pushed to by the step in which one of ours takes a place
 //! ```
 //!
-//! It is open while somebody waits, and a little longer. What is lost with it costs time alone, since waiters ask by
-//! themselves as well; and what was not heard is still in its list.
+//! It is open while somebody waits, and a little longer. What is lost with it costs our waiters time alone, since they
+//! ask by themselves as well; and what was not heard is still in its list. A signal that foreign clients wait for too
+//! is never kept: a step that leaves the lock free pushes it again, and so does the listener if no step follows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
@@ -18,7 +19,10 @@ use taketurns_core::client::Backoff;
 use taketurns_core::wire::{owner_text, sha1_hex};
 use taketurns_core::{Name, Owner};
 
+use tokio::time::Instant;
+
 use super::net::line::{Task, lock};
+use super::net::pops::Pops;
 use super::net::topology::Net;
 use crate::engine::{EngineError, Wakes, Woken};
 use crate::random;
@@ -30,8 +34,9 @@ const TURN: Duration = Duration::from_secs(2);
 /// first in line is ever called.
 const LISTS_MAX: usize = 256;
 
-/// A signal that one of ours takes from a list of a lock may be meant for the foreign clients that block on
-/// the same list: the step that follows pushes it again. Meanwhile ours let them have it.
+/// A signal that one of ours takes from the list of a lock may be meant for the foreign clients that block on
+/// the same list: the step that follows pushes it again. Meanwhile ours let them have it, and do not block on
+/// that list.
 const REST: Duration = Duration::from_millis(20);
 
 /// Which lists foreign clients push to, by their prefix.
@@ -72,6 +77,8 @@ struct Waiting {
     ids: HashMap<String, (u64, Name)>,
     next: u64,
     is_heard: bool,
+    /// Lists that are left to foreign clients until then.
+    resting: HashMap<String, Instant>,
 }
 
 impl Called {
@@ -141,8 +148,9 @@ impl Shared {
         // It must not live on for our sake.
         drop(net);
         while pops.is_wanted() {
-            match pops.pop(&self.lists(), TURN).await? {
-                Some(list) => self.heard(&list).await,
+            let (lists, within) = self.lists(Instant::now());
+            match pops.pop(&lists, within).await? {
+                Some(list) => self.heard(&list, &mut pops).await?,
                 None if self.is_idle() => return Ok(()),
                 None => {}
             }
@@ -158,9 +166,10 @@ impl Shared {
         !waiting.is_heard
     }
 
-    /// What to listen to: our own list, and those of the waiters that have waited for longest.
-    fn lists(&self) -> Vec<String> {
-        let waiting = lock(&self.waiting);
+    /// What to listen to, and for how long: our own list, and those of the waiters that have waited for longest.
+    fn lists(&self, now: Instant) -> (Vec<String>, Duration) {
+        let mut waiting = lock(&self.waiting);
+        waiting.resting.retain(|_, until| *until > now);
         let mut lists: Vec<(u64, String)> = waiting
             .ids
             .iter()
@@ -168,25 +177,44 @@ impl Shared {
             .collect();
         lists.sort_unstable();
         let mut known = HashSet::new();
-        let lists = lists.into_iter().map(|(_, list)| list);
-        let lists = lists.filter(|list| known.insert(list.clone())).take(LISTS_MAX);
-        std::iter::once(self.own.clone()).chain(lists).collect()
+        let is_new =
+            |list: &String| !waiting.resting.contains_key(list) && known.insert(list.clone());
+        let lists = lists.into_iter().map(|(_, list)| list).filter(is_new).take(LISTS_MAX);
+        let lists = std::iter::once(self.own.clone()).chain(lists).collect();
+        (lists, if waiting.resting.is_empty() { TURN } else { REST })
     }
 
-    async fn heard(&self, list: &[u8]) {
-        let Ok(list) = std::str::from_utf8(list) else { return };
-        let lock = match self.calls {
-            Calls::PerWaiter(prefix) => list
-                .strip_prefix(prefix)
-                .and_then(|id| lock(&self.waiting).ids.get(id).map(|(_, lock)| lock.clone())),
-            Calls::PerLock(prefix) => {
-                list.strip_prefix(prefix).and_then(|name| Name::new(name).ok())
+    async fn heard(&self, list: &[u8], pops: &mut Pops) -> Result<(), EngineError> {
+        let Ok(list) = std::str::from_utf8(list) else { return Ok(()) };
+        match self.calls {
+            Calls::PerWaiter(prefix) => {
+                let id = list.strip_prefix(prefix).unwrap_or_default();
+                let lock = lock(&self.waiting).ids.get(id).map(|(_, lock)| lock.clone());
+                if let Some(lock) = lock {
+                    self.wakes.push(Woken::Stirred { lock });
+                }
             }
-        };
-        let Some(lock) = lock else { return };
-        self.wakes.push(Woken::Stirred { lock });
-        if matches!(self.calls, Calls::PerLock(_)) {
-            tokio::time::sleep(REST).await;
+            Calls::PerLock(prefix) => {
+                let lock = list.strip_prefix(prefix).and_then(|name| Name::new(name).ok());
+                let Some(lock) = lock else { return Ok(()) };
+                if self.is_waited_for(&lock, list) {
+                    self.wakes.push(Woken::Stirred { lock });
+                } else {
+                    // Nobody of ours will ask, so that no step pushes it again.
+                    pops.push_back(list).await?;
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Does somebody of ours wait for this lock? Then its list rests for a moment.
+    fn is_waited_for(&self, name: &Name, list: &str) -> bool {
+        let mut waiting = lock(&self.waiting);
+        let is_waited_for = waiting.ids.values().any(|(_, lock)| lock == name);
+        if is_waited_for {
+            waiting.resting.insert(list.to_owned(), Instant::now() + REST);
+        }
+        is_waited_for
     }
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Nothing depends on it: where events are off, or not for this user, those who wait look again all the
-//! same. Events of our own steps are told by their name, and ignored; all others are passed on at a pace,
-//! and never one by one.
+//! same. Events of our own acquires and renewals are told by their name, and ignored; all others, our releases
+//! among them, are passed on at a pace, and never one by one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, Weak};
@@ -30,7 +30,7 @@ const REST: Duration = Duration::from_millis(20);
 /// What channels of events begin with.
 const CHANNELS: &str = "__keyspace@";
 
-/// What our own steps do to a score (see `zmutex.lua`).
+/// What our own steps do to the score of a member that is taken or kept (see `zmutex.lua`).
 const OURS: &str = "zincr";
 
 /// To which key somebody else did something, if that is what a message on another channel than ours says.

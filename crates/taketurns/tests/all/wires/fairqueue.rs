@@ -200,7 +200,7 @@ on_both! {
         });
     }
 
-    fn those_who_poll_are_not_called_and_cost_ours_no_pause(flavor: Flavor) {
+    fn those_who_poll_cost_ours_no_pause(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -212,8 +212,7 @@ on_both! {
             has_it(first).await.release().await.expect("held");
             assert_eq!(holder(&server), Some(id), "in the same step, and not after a gap");
             has_it(second).await.release().await.expect("held");
-            assert_eq!(foreign_keys(&server), [QUEUE], "no call for one that hears none");
-            assert!(locks(&server, AMPHP));
+            assert!(locks(&server, AMPHP), "its turn");
         });
     }
 

@@ -1,6 +1,6 @@
 //! `protocol=python-redis-lock`: each release pushes to a list on which all waiters block.
 
-use taketurns_servers::{Connection, Flavor, on_both};
+use taketurns_servers::{Connection, Flavor, Proxy, on_both};
 
 use super::*;
 
@@ -110,6 +110,45 @@ on_both! {
             guard.release().await.expect("held");
             assert!(came(&mut blocked), "it has the lock");
             second.abort();
+        });
+    }
+
+    fn a_signal_that_ours_take_after_their_turn_reaches_strangers(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let (one, other) =
+                (speaks(&server, "python-redis-lock").await, speaks(&server, "python-redis-lock").await);
+            let guard = acquires(&one, "orders").await;
+            let waiting = tokio::spawn(async move { acquires(&other, "orders").await });
+            waits(&server, "orders", 1);
+            // It still blocks on the list when it has had its turn, and has done so for longer than the stranger.
+            eventually("ours blocks", || (blocked_clients(&server) == 1).then_some(())).expect("blocked");
+            let mut blocked = blocks(&server);
+            eventually("it blocks", || (blocked_clients(&server) == 2).then_some(())).expect("blocked");
+            guard.release().await.expect("held");
+            soon("its turn", waiting).await.expect("no panic").release().await.expect("held");
+            assert!(came(&mut blocked), "it has the lock");
+        });
+    }
+
+    fn a_release_signals_strangers_also_if_only_the_dead_are_in_our_queue(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let proxy = Proxy::start(server.port()).expect("a proxy");
+            let url = format!("{}?protocol=python-redis-lock&unfenced=ok", proxy.url());
+            let lease = Duration::from_millis(300);
+            let dead = soon("connecting", Connect::new(&url).waiter_lease(lease).open()).await;
+            let locks = speaks(&server, "python-redis-lock").await;
+            let guard = acquires(&locks, "orders").await;
+            let dead = dead.expect("a server");
+            let never = tokio::spawn(async move { acquires(&dead, "orders").await });
+            waits(&server, "orders", 1);
+            proxy.hold(true);
+            tokio::time::sleep(lease * 2).await;
+            let mut blocked = blocks(&server);
+            guard.release().await.expect("held");
+            assert!(came(&mut blocked), "it has the lock");
+            never.abort();
         });
     }
 }

@@ -148,6 +148,21 @@ on_both! {
         });
     }
 
+    fn a_score_without_an_end_can_be_broken_while_one_of_ours_waits(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = zmutex(&server, "60").await;
+            server.cli(&["ZADD", "jobs", "+inf", "a"]);
+            let waiting = waits_for(&locks, "jobs", "a");
+            until_waiting(&server, "jobs", 1);
+            let broken = soon("a break", locks.break_lock("jobs").at_once()).await;
+            assert_eq!(broken.expect("a server"), 1);
+            let guard = soon("a turn", waiting).await.expect("no panic");
+            assert!(score(&server, "jobs", "a").is_some_and(|score| score > 0));
+            guard.release().await.expect("held");
+        });
+    }
+
     fn strangers_are_seen_and_can_be_broken(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {

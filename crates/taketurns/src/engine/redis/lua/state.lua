@@ -157,6 +157,7 @@ end
 -- Ends a step: writes, wakes, and answers, with 1 if there is more to do.
 -- A lock with nothing to remember leaves no trace.
 local function finish(reply)
+  gate.write()
   local is_blank = last_token == 0 and not in_use() and tombs.first == tombs.next
   if gate.remembers() then is_blank = false end
   if is_blank then

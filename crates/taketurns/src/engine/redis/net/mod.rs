@@ -25,7 +25,7 @@ mod mux;
 mod mux_driver;
 pub(super) mod nodes;
 pub(super) mod opener;
-mod pops;
+pub(super) mod pops;
 mod replicas;
 pub(super) mod secret;
 pub(super) mod sentinel;

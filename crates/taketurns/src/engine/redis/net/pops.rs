@@ -43,11 +43,20 @@ impl Pops {
     ) -> Result<Option<Vec<u8>>, Failure> {
         let address = &self.session.link.address;
         let mut command = cmd("BLPOP");
-        command.arg(lists).arg(within.as_secs());
+        command.arg(lists).arg(within.as_secs_f64());
         let popped = self.ear.ask(address, &command, within).await?;
         Ok(match popped.as_sequence() {
             Some([Value::BulkString(list), _]) => Some(list.clone()),
             _ => None,
         })
+    }
+
+    /// Puts something into a list again, for others who pop from it: for a second.
+    pub(crate) async fn push_back(&mut self, list: &str) -> Result<(), Failure> {
+        let address = &self.session.link.address;
+        for command in [cmd("RPUSH").arg(list).arg(1), cmd("PEXPIRE").arg(list).arg(1_000)] {
+            self.ear.ask(address, command, Duration::ZERO).await?;
+        }
+        Ok(())
     }
 }

@@ -3,8 +3,9 @@
 --
 -- That is the document. amphp/redis, the library that people have, differs. Its clients stand in the queue
 -- from their first look on, poll every 15 ms or less often, neither make nor hear calls, and let the queue
--- expire. So nothing is pushed for them, they are polled instead of waited for, they need no courtesy, and
--- the queue is kept alive while one of ours waits. Their tokens are 16 random bytes in base64.
+-- expire. So they are polled instead of waited for, they need no courtesy, and the queue is kept alive while
+-- one of ours waits. Their tokens are 16 random bytes in base64. They are called all the same: a client that
+-- follows the document may have such a token.
 --
 --   g<id>   the owner of ours that waits under this id
 --   gn      "since id": which stranger at the head was called, and when
@@ -57,7 +58,7 @@ local function call_head()
   since = tonumber(since)
   if last == id and since <= now and now - since < GRACE + 2 * LOOK then return since end
   set('gn', now .. ' ' .. id)
-  if not is_amphp(head) then push_to(calls_of(head), CALL_MS) end
+  push_to(calls_of(head), CALL_MS)
   return now
 end
 
@@ -183,7 +184,7 @@ function wire.remembers()
 end
 
 -- What expires is longer-lived than the pause between two steps of a client that waits.
-function wire.finish()
+function wire.write()
   if queue.count == 0 then return end
   local left = redis.call('PTTL', queue_key)
   if left >= 0 and left < QUEUE_MS / 2 then redis.call('PEXPIREAT', queue_key, now + QUEUE_MS) end

@@ -156,8 +156,12 @@ function gate.remembers()
   return wire.remembers and wire.remembers()
 end
 
+-- Writes what a wire has put off until the step is done.
+function gate.write()
+  if wire.write then wire.write() end
+end
+
 function gate.finish()
-  if wire.finish then wire.finish() end
   local first = gave_up and gate.recheck and first_alive()
   if first then stir(first.client) end
 end

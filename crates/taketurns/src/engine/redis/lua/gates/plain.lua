@@ -7,8 +7,10 @@ local lock_key, signal_key = KEYS[#KEYS], KEYS[#KEYS - 1]
 local SIGNAL_MS = 1000
 local value
 
-local function signal()
-  if SIGNALS == 1 then push_to(signal_key, SIGNAL_MS) end
+-- Whoever took the signal before, and for whatever reason nobody of ours has the lock now (it was given back,
+-- it is left to others for a moment, there is a quarantine): those who block on the list may have it.
+function wire.write()
+  if SIGNALS == 1 and not value and holders.count == 0 then push_to(signal_key, SIGNAL_MS) end
 end
 
 function wire.load()
@@ -27,10 +29,7 @@ function wire.blocked()
     if SIGNALS == 1 then look_at_its_end(lock_key) else look_again(since) end
     return true
   end
-  local is_left = is_left_to_others()
-  -- The signal may have come to one of ours.
-  if is_left then signal() end
-  return is_left
+  return is_left_to_others()
 end
 
 -- May one of ours pass that holds already?
@@ -52,7 +51,6 @@ function wire.drop(owner)
   redis.call('DEL', lock_key)
   value = false
   leave_room()
-  if queue.count == 0 or courtesy() > now then signal() end
 end
 
 function wire.stand(_, _, client)
@@ -66,5 +64,4 @@ end
 function wire.evict()
   redis.call('DEL', lock_key)
   value = false
-  signal()
 end

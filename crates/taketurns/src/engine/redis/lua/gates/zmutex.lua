@@ -42,11 +42,11 @@ end
 -- has to hear that it was free. One that is free is written by ZADD, since strangers listen for `zadd`. One
 -- that is taken or kept is written by ZINCRBY, whose event `zincr` they ignore, and by which ours know that
 -- it was one of us.
-function wire.finish()
+function wire.write()
   for name, had in pairs(unwritten) do
     local score = scores[name]
     local sum
-    if score > 0 then sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - had), name) end
+    if score > 0 and had < math.huge then sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - had), name) end
     -- Next to a score that is no time, a time may be lost in rounding.
     if not sum or tonumber(sum) ~= score then redis.call('ZADD', set_key, digits(score), name) end
   end
@@ -112,7 +112,7 @@ function gate.keep(h)
   if is_alien then return end
   local _, owner = taken_by(h.member)
   -- A native client handed it over, and knew no gate. From now on strangers are kept out.
-  local is_open = get('gz' .. h.member) == '-' and not is_fresh(h.member)
+  local is_open = scores[h.member] and get('gz' .. h.member) == '-' and not is_fresh(h.member)
   if owner == h.owner or is_open then gate.take(h) end
 end
 
