@@ -50,6 +50,12 @@ pub trait Fixture: Send + Sync + 'static {
     /// Connects one more client, with a clock that runs by itself, to a store that all clients of
     /// this fixture share.
     fn connect(&self) -> EngineFuture<'_, Locks>;
+
+    /// All stores that have to know a waiter before it comes before everybody who asks later: the nodes of a
+    /// quorum. By default the one store that there is.
+    fn stores(&self) -> EngineFuture<'_, Vec<Locks>> {
+        Box::pin(async move { vec![self.connect().await] })
+    }
 }
 
 /// Makes a test of each behaviour. The argument is an expression that gives a new [`Fixture`].

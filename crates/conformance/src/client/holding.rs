@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use taketurns::{ErrorKind, Handle, LossCause};
 
-use super::{has_waiters, is_left_alone, is_renewed, soon, token_of};
+use super::{has_waiters, is_known, is_left_alone, is_renewed, soon, token_of};
 use crate::Fixture;
 
 /// Renewed every second, so that a test can wait for it, with two seconds to spare for a busy machine.
@@ -53,16 +53,19 @@ pub async fn a_released_lock_goes_to_the_next_client(fixture: &dyn Fixture) {
 /// First come, first served within one client too.
 pub async fn tasks_of_one_client_take_turns_in_order(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let guard = locks.mutex("l").acquire().await.expect("free");
+    let stores = fixture.stores().await;
+    let guard = locks.mutex("l").acquire().why("the first").await.expect("free");
+    is_known(&stores, "l", "the first").await;
     let (order, mut ordered) = tokio::sync::mpsc::unbounded_channel();
     for turn in 0..20 {
-        let (waiter, order) = (locks.clone(), order.clone());
+        let (waiter, order, why) = (locks.clone(), order.clone(), format!("turn {turn}"));
+        let acquire = waiter.mutex("l").acquire().why(&why);
         tokio::spawn(async move {
-            let guard = waiter.mutex("l").acquire().await.expect("handed over");
+            let guard = acquire.await.expect("handed over");
             order.send(turn).expect("the test listens");
             guard.release().await.expect("held");
         });
-        has_waiters(&locks, "l", turn + 1).await;
+        is_known(&stores, "l", &why).await;
     }
     guard.release().await.expect("held");
     for turn in 0..20 {

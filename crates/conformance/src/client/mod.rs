@@ -132,6 +132,25 @@ async fn is_renewed(locks: &Locks, lock: &str) {
 }
 
 /// Waits until so many wait for the lock.
+/// Until all stores know somebody who says this of itself, as a holder or a waiter.
+async fn is_known(stores: &[Locks], lock: &str, why: &str) {
+    for store in stores {
+        soon("it is known", async {
+            loop {
+                let view =
+                    store.inspect(lock).await.expect("the store answers").unwrap_or_default();
+                let holders = view.holders.iter().map(|holder| &holder.label);
+                let mut labels = holders.chain(view.waiters.iter().map(|waiter| &waiter.label));
+                if labels.any(|label| label.why() == why) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+}
+
 async fn has_waiters(locks: &Locks, lock: &str, waiting: usize) {
     soon("the waiters queue up", async {
         loop {

@@ -10,7 +10,7 @@ use taketurns_servers::{Flavor, Server};
 
 /// A quorum that this fixture has for itself.
 struct Quorum {
-    url: String,
+    nodes: Vec<String>,
     _servers: Vec<Server>,
 }
 
@@ -20,7 +20,7 @@ impl Quorum {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let nodes: Vec<_> = (0..5).map(|node| format!("memory:{number}-{node}")).collect();
-        Self { url: format!("quorum:{}", nodes.join(",")), _servers: Vec::new() }
+        Self { nodes, _servers: Vec::new() }
     }
 
     /// Two kinds of servers in one.
@@ -28,15 +28,19 @@ impl Quorum {
         let flavors = [Flavor::Redis, Flavor::Valkey, Flavor::Redis];
         let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
         let servers = Vec::from(servers);
-        let nodes: Vec<_> = servers.iter().map(Server::url).collect();
-        Self { url: format!("quorum:{}", nodes.join(",")), _servers: servers }
+        Self { nodes: servers.iter().map(Server::url).collect(), _servers: servers }
+    }
+
+    fn url(&self) -> String {
+        format!("quorum:{}", self.nodes.join(","))
     }
 }
 
 impl Fixture for Quorum {
     fn open(&self, client: ClientId, wakes: Wakes) -> EngineFuture<'_, Box<dyn Engine>> {
-        let opened = taketurns::engine::open(&self.url, client, wakes);
-        Box::pin(async move { opened.await.expect("a quorum") })
+        Box::pin(async move {
+            taketurns::engine::open(&self.url(), client, wakes).await.expect("a quorum")
+        })
     }
 
     fn pass(&self, time: Duration) -> EngineFuture<'_, ()> {
@@ -48,7 +52,17 @@ impl Fixture for Quorum {
     }
 
     fn connect(&self) -> EngineFuture<'_, Locks> {
-        Box::pin(async move { taketurns::connect(&self.url).await.expect("a quorum") })
+        Box::pin(async move { taketurns::connect(&self.url()).await.expect("a quorum") })
+    }
+
+    fn stores(&self) -> EngineFuture<'_, Vec<Locks>> {
+        Box::pin(async move {
+            let mut stores = Vec::new();
+            for node in &self.nodes {
+                stores.push(taketurns::connect(node).await.expect("a node"));
+            }
+            stores
+        })
     }
 }
 
