@@ -186,7 +186,9 @@ impl Record {
         if self.lock.waiting() > polling {
             self.waited_ms = now_ms;
         }
-        now_ms.saturating_sub(self.waited_ms) <= polls::INTERVAL_MS_MAX
+        // Not at a time that a clock which was set back has yet to come to.
+        let since_ms = now_ms.checked_sub(self.waited_ms);
+        since_ms.is_some_and(|ms| ms <= polls::INTERVAL_MS_MAX)
     }
 
     /// One step. `repeat` is given its entry if it has to be repeated elsewhere.

@@ -171,3 +171,13 @@ fn a_token_is_admitted_unless_an_older_one_or_nobody_has_it() {
     record.step(now, ANYONE, &ask(1, CALLER, Ask::Mutex), |_| ());
     assert_eq!(admit(&mut record, newest + 1), Err(Stale::NeverGiven), "the lock knows better");
 }
+
+#[test]
+fn a_wait_is_remembered_for_a_second_and_not_after_the_clock_was_set_back() {
+    let mut record = fresh();
+    assert!(!record.is_waited_for(5_000, 0));
+    record.note_wait(5_000);
+    assert!(record.is_waited_for(6_000, 0));
+    assert!(!record.is_waited_for(6_001, 0));
+    assert!(!record.is_waited_for(4_000, 0), "an hour could pass until then");
+}
