@@ -33,8 +33,19 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Listening {
+    listener: Arc<TcpListener>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
+}
+
+impl Listening {
+    fn end(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // Closing is not enough: a process that another thread is just starting has a copy of the socket until it
+        // runs its program, and connections would be taken meanwhile. This ends the thread's wait as well.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        let _ = self.thread.join();
+    }
 }
 
 /// What the proxy and the threads of its connections have in common.
@@ -114,7 +125,7 @@ impl Proxy {
     pub fn refuse(&self, refuse: bool) -> io::Result<()> {
         let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
         match (refuse, listening.take()) {
-            (true, Some(was)) => self.stop(was),
+            (true, Some(was)) => was.end(),
             (true, None) => {}
             (false, Some(was)) => *listening = Some(was),
             (false, None) => *listening = Some(self.listen()?),
@@ -166,11 +177,12 @@ impl Proxy {
     }
 
     fn listen(&self) -> io::Result<Listening> {
-        let listener = TcpListener::bind(self.addr())?;
+        let listener = Arc::new(TcpListener::bind(self.addr())?);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, target, stopped) = (self.shared.clone(), self.target, stop.clone());
+        let incoming = listener.clone();
         let thread = thread::spawn(move || {
-            for client in listener.incoming() {
+            for client in incoming.incoming() {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
@@ -182,14 +194,7 @@ impl Proxy {
                 }
             }
         });
-        Ok(Listening { stop, thread })
-    }
-
-    fn stop(&self, listening: Listening) {
-        listening.stop.store(true, Ordering::SeqCst);
-        // It looks up when somebody calls. Should that fail, it has ended already.
-        let _ = TcpStream::connect(self.addr());
-        let _ = listening.thread.join();
+        Ok(Listening { listener, stop, thread })
     }
 }
 
@@ -222,5 +227,24 @@ impl Drop for Proxy {
         for thread in threads {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_refuses_takes_nobody_though_another_process_has_a_copy_of_the_socket() {
+        let proxy = Proxy::start(1).expect("a port");
+        let listening = proxy.listening.lock().expect("sound");
+        let copy = listening.as_ref().map(|listening| listening.listener.try_clone());
+        drop(listening);
+        proxy.refuse(true).expect("a closed port");
+        let error = TcpStream::connect(proxy.addr()).expect_err("nobody listens");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        drop(copy.expect("it listened").expect("a copy"));
+        proxy.refuse(false).expect("an open port");
+        TcpStream::connect(proxy.addr()).expect("somebody listens");
     }
 }
