@@ -22,15 +22,16 @@ use taketurns_core::{ClientId, Owner};
 use crate::secret;
 use crate::words::AcquireWords;
 
-/// Who asks again after a longer time does not poll.
+/// A client that asks again later than this does not poll.
 pub(crate) const INTERVAL_MS_MAX: u64 = 1_000;
-/// A place lasts for so many of the longest interval seen, so that one poll may be late.
+/// How many poll intervals a place lasts without a poll, so that one poll may be late. The longest interval seen
+/// counts.
 const INTERVALS: u64 = 3;
-/// The shortest waiter lease. A client may be late by as much however often it polls.
+/// The shortest waiter lease. A client may be this late, however often it polls.
 const WAITER_LEASE_MS_MIN: u64 = 50;
-/// The longest: one that polls no more holds up the others for this long at most.
+/// The longest waiter lease: a client that stops polling delays the others by this at most.
 const WAITER_LEASE_MS_MAX: u64 = 1_000;
-/// What one connection may poll for at a time. What is beyond is tried, as if nobody polled.
+/// How many things one connection may poll for at a time. Any further `ACQUIRE` is a plain try.
 const POLLS_MAX: usize = 8;
 
 /// What a connection asks for: this lock, by these words.
@@ -167,8 +168,8 @@ impl Polls {
         }
     }
 
-    /// The lock was handed to this place of a connection. False if there is none: then the lock is to be
-    /// given back.
+    /// Notes that the lock was handed to this place. Returns false if there is no such place: the caller must
+    /// release the lock.
     pub(crate) fn offer(&mut self, client: ClientId, record: u64, now_ms: u64) -> bool {
         let Some(poll) = self.by_client(client, record) else { return false };
         let waiter_lease_ms = poll.waiter_lease_ms;
@@ -181,13 +182,14 @@ impl Polls {
         true
     }
 
-    /// Something else happened to this place: it is gone, or its offer was broken. False if there is none.
+    /// Forgets a place that is gone, or whose offer was broken. Returns false if there is no such place.
     pub(crate) fn drop_place(&mut self, client: ClientId, record: u64) -> bool {
         let place = self.by_client(client, record).and_then(|poll| poll.place.take());
         place.map(|place| self.count_off(record, &place)).is_some()
     }
 
-    /// Forgets what has lapsed by now: places and offers that are to be given up, of which lock.
+    /// Forgets all that has lapsed by now. Returns the lapsed places and offers, each as its lock and its owner:
+    /// the caller must release them.
     pub(crate) fn lapse(&mut self, now_ms: u64) -> Vec<(u64, Owner)> {
         let has_lapsed = |place: &mut Place| place.lapses_ms <= now_ms;
         let mut lapsed = Vec::new();
@@ -201,29 +203,29 @@ impl Polls {
         self.give_up(lapsed)
     }
 
-    /// The connection was closed: the same of all that it had.
+    /// Forgets all places and offers of a closed connection, and returns them as [`Polls::lapse`] does.
     pub(crate) fn close(&mut self, connection: u64) -> Vec<(u64, Owner)> {
         let polls = self.by_connection.remove(&connection).unwrap_or_default();
         self.give_up(polls.into_iter().filter_map(|poll| Some((poll.record, poll.place?))))
     }
 
-    /// The clock was set back: what was noted by it means nothing any more.
+    /// Forgets everything, since the clock was set back. Returns it as [`Polls::lapse`] does.
     pub(crate) fn clear(&mut self) -> Vec<(u64, Owner)> {
         let polls = std::mem::take(&mut self.by_connection).into_values().flatten();
         self.give_up(polls.filter_map(|poll| Some((poll.record, poll.place?))))
     }
 
-    /// How many places of those who poll are in the queue of this lock.
+    /// Counts the places in this lock's queue that belong to polling connections.
     pub(crate) fn queued_in(&self, record: u64) -> usize {
         self.tallies.get(&record).map_or(0, |tally| tally.queued)
     }
 
-    /// Is this lock offered to somebody who polls?
+    /// Is this lock offered to a polling connection?
     pub(crate) fn is_offering(&self, record: u64) -> bool {
         self.tallies.get(&record).is_some_and(|tally| tally.offered > 0)
     }
 
-    /// How many have a place or an offer.
+    /// Counts all places and offers.
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
     }

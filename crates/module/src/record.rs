@@ -179,9 +179,9 @@ impl Record {
         self.waited_ms = now_ms;
     }
 
-    /// Does anybody wait for it besides so many who poll, or did within the longest poll interval? Who
-    /// always finds it free when it asks to wait is never in the queue, and starves those who poll all
-    /// the same.
+    /// Does a client wait for the lock, or did one within the longest poll interval? `polling` places of the queue
+    /// belong to clients that poll and do not count. Recent waits count because a client that asks to wait and finds
+    /// the lock free each time is never in the queue, yet starves clients that poll.
     pub(crate) fn is_waited_for(&mut self, now_ms: u64, polling: usize) -> bool {
         if self.lock.waiting() > polling {
             self.waited_ms = now_ms;

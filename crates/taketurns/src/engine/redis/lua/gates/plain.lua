@@ -7,8 +7,8 @@ local lock_key, signal_key = KEYS[#KEYS], KEYS[#KEYS - 1]
 local SIGNAL_MS = 1000
 local value
 
--- Whoever took the signal before, and for whatever reason nobody of ours has the lock now (it was given back,
--- it is left to others for a moment, there is a quarantine): those who block on the list may have it.
+-- A step that leaves the lock free pushes a signal: after a release, while the lock is left to foreign clients,
+-- and during a quarantine. So a signal that one of our clients took and could not use is never lost to them.
 function wire.write()
   if SIGNALS == 1 and not value and holders.count == 0 then push_to(signal_key, SIGNAL_MS) end
 end

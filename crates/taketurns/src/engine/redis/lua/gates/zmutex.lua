@@ -14,7 +14,7 @@ local set_key = KEYS[#KEYS]
 local names, scores = {}, {}
 -- How many are in the set, whatever they are called.
 local size
--- The members whose score is to be written, with the one that the set has.
+-- The old score of each member whose score changed in this step and is not written yet.
 local unwritten = {}
 
 function wire.load()
