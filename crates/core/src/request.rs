@@ -258,7 +258,11 @@ pub enum WakeEvent {
     /// The lock was handed over.
     Granted(Grant),
     /// The lock was broken: it can't be renewed, or is gone already.
-    Revoked,
+    Revoked {
+        /// The token with which the broken grant was minted: see [`Vote::number`] for that of a vote.
+        /// `None` only from an engine whose wire has no room for one.
+        token: Option<Token>,
+    },
     /// The place is gone, for this reason.
     Refused(Refusal),
     /// A lower ticket waits for the grant of this number.

@@ -5,11 +5,12 @@
 //! however it ends, on the driver: whoever stops waiting gives up the place, or the lock if it was
 //! just granted. A request whose answer was not seen may still arrive: then its owner is buried.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::client::{Anchor, Backoff, LossCause, Origin};
-use taketurns_core::{Acquire, Ask, Grant, Label, Owner, Refusal, Reply, Request};
+use taketurns_core::{Acquire, Ask, Grant, Label, Owner, Refusal, Reply, Request, Token};
 
 use crate::client::{Client, sleep_until_some, sleep_until_us};
 use crate::clock::local_us;
@@ -33,6 +34,8 @@ pub(crate) struct Attempt {
     pub(crate) label: Label,
     pub(crate) patience: Patience,
     traffic: Traffic,
+    /// The tokens of grants of this owner that were broken, by what it was told.
+    revoked: BTreeSet<Token>,
 }
 
 /// For how long.
@@ -89,7 +92,8 @@ impl Attempt {
         label: Label,
         patience: Patience,
     ) -> Self {
-        Self { client, terms, ask, label, patience, traffic: Traffic::default() }
+        let (traffic, revoked) = (Traffic::default(), BTreeSet::new());
+        Self { client, terms, ask, label, patience, traffic, revoked }
     }
 
     /// With whom of this process it takes turns, if it does.
@@ -148,9 +152,12 @@ impl Attempt {
                 None => self.ask_and_wait(registration, &mut backoff).await?,
             };
             match signal {
+                // The wake-up came after the news that its grant was broken: only an answer tells whether
+                // this owner has that grant still, or a place by now.
+                Signal::Granted { grant, .. } if self.is_revoked(&grant) => continue,
                 Signal::Granted { grant, anchor } => {
                     if let Some(held) = self.take(grant, anchor).await? {
-                        if registration.was_revoked() {
+                        if registration.was_revoked(&held) {
                             held.lose(LossCause::Revoked);
                         }
                         return Ok(held);
@@ -158,9 +165,14 @@ impl Attempt {
                 }
                 Signal::Refused(Refusal::Cancelled) => self.start_over(registration),
                 Signal::Refused(refusal) => self.refused(refusal, 0)?,
+                // It may be old, and this owner have a place: so it asks again as the same owner.
+                Signal::Revoked { token: Some(token) } => {
+                    self.revoked.insert(token);
+                    continue;
+                }
                 // What was granted is broken, and nobody works under it yet: it is given back, and what
                 // this owner is told of it from now on is old.
-                Signal::Revoked => {
+                Signal::Revoked { token: None } => {
                     self.clean_up();
                     self.start_over(registration);
                     continue;
@@ -191,6 +203,9 @@ impl Attempt {
             answer = self.ask() => answer,
         };
         match answer {
+            Ok((Reply::Granted(grant), _)) if self.is_revoked(&grant) => {
+                Ok(Signal::Revoked { token: None })
+            }
             Ok((Reply::Granted(grant), (_, anchor))) => {
                 Ok(Signal::Granted { grant, anchor: Some(anchor) })
             }
@@ -236,6 +251,12 @@ impl Attempt {
         self.terms.owner = Owner::from_bits(random::bits128());
         *registration = Waits::register(&self.client, &self.terms.lock, self.terms.owner);
         self.traffic = Traffic::default();
+        self.revoked.clear();
+    }
+
+    /// Was it told that this grant is broken?
+    fn is_revoked(&self, grant: &Grant) -> bool {
+        grant.token.is_some_and(|token| self.revoked.contains(&token))
     }
 
     async fn ask(&mut self) -> Result<(Reply, (Origin, Anchor)), EngineError> {

@@ -253,10 +253,11 @@ impl Client {
                         }
                         // To an engine that is made of others, and goes no further than it.
                         WakeEvent::Inquired { .. } => {}
-                        WakeEvent::Revoked => {
+                        WakeEvent::Revoked { token } => {
                             // First to the acquire, which looks there once it has made a guard.
-                            self.waits.signal(&name, wake.owner, Signal::Revoked);
-                            if let Some(held) = self.guards.find(wake.owner) {
+                            self.waits.signal(&name, wake.owner, Signal::Revoked { token });
+                            let held = self.guards.find(wake.owner);
+                            if let Some(held) = held.filter(|held| held.is_of(token)) {
                                 held.lose(LossCause::Revoked);
                             }
                         }

@@ -109,6 +109,11 @@ impl Held {
         self.token
     }
 
+    /// Is it the grant with this token? Without tokens there is nothing to tell grants apart by.
+    pub(crate) fn is_of(&self, token: Option<Token>) -> bool {
+        self.token.is_none() || token.is_none() || self.token == token
+    }
+
     pub(crate) fn member(&self) -> Option<&Member> {
         self.member.as_ref()
     }

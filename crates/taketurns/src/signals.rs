@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
 use taketurns_core::client::Anchor;
-use taketurns_core::{Grant, Refusal};
+use taketurns_core::{Grant, Refusal, Token};
 
 use crate::sync::{Arc, Mutex, lock};
 
@@ -19,8 +19,9 @@ pub(crate) enum Signal {
     Refused(Refusal),
     /// Its place may have lapsed: ask again.
     Rejoin,
-    /// What it was granted was broken before it could take it.
-    Revoked,
+    /// What it was granted with this token was broken. News of another grant is old; without a token
+    /// it is not known which grant it was.
+    Revoked { token: Option<Token> },
 }
 
 /// Both ends of the queue: many tell, one hears.

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::client::{Client, sleep_until_some};
 use crate::clock::local_us;
+use crate::held::Held;
 use crate::meter;
 use crate::signals::{Signal, Signals};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -273,10 +274,12 @@ impl Registration {
         }
     }
 
-    /// Was the lock broken since it was granted? To be asked once its guard is registered: from then
-    /// on the guard is told.
-    pub(crate) fn was_revoked(&mut self) -> bool {
-        self.signals.drain().iter().any(|signal| matches!(signal, Signal::Revoked))
+    /// Was this grant broken since it was heard of? To be asked once its guard is registered: from
+    /// then on the guard is told.
+    pub(crate) fn was_revoked(&mut self, held: &Held) -> bool {
+        let breaks =
+            |signal: &Signal| matches!(signal, Signal::Revoked { token } if held.is_of(*token));
+        self.signals.drain().iter().any(breaks)
     }
 
     /// It is about to ask.

@@ -173,17 +173,22 @@ pub async fn a_lock_used_again_is_remembered_for_longer(fixture: &dyn Fixture) {
     }
 }
 
+/// What the holder of this grant is told when it is broken.
+fn revoked(grant: &Grant) -> WakeEvent {
+    WakeEvent::Revoked { token: grant.token }
+}
+
 /// Break: no further renewal, the holder is told, and the lock passes on at its deadline.
 pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     fixture: &dyn Fixture,
 ) {
     let [holder, mut waiter] = Party::several(fixture).await;
     let mut holder = holder.brief();
-    let (owns, _) = holder.hold("l", Ask::Mutex).await;
+    let (owns, grant) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
     let revoke = Request::Break { token: None, at_once: false };
     assert_eq!(waiter.send("l", revoke).await, Reply::Broken(1));
-    assert_eq!(holder.woken().await, (owns, WakeEvent::Revoked));
+    assert_eq!(holder.woken().await, (owns, revoked(&grant)));
     assert_eq!(holder.renew("l", owns).await, Reply::Revoked);
     waiter.refresh("l").await;
     assert!(waiter.heard_nothing(), "nobody overlaps with a revoked holder");
@@ -200,7 +205,7 @@ pub async fn a_lock_broken_at_once_passes_on_at_once(fixture: &dyn Fixture) {
     let at_once = Request::Break { token: None, at_once: true };
     assert_eq!(waiter.send("l", at_once.clone()).await, Reply::Broken(1));
     assert!(waiter.woken_with_grant(waits).await.token > grant.token);
-    assert_eq!(holder.woken().await, (owns, WakeEvent::Revoked));
+    assert_eq!(holder.woken().await, (owns, revoked(&grant)));
     assert_eq!(holder.renew("l", owns).await, Reply::NotHeld);
     assert_eq!(waiter.send("nobody", at_once).await, Reply::Broken(0));
 }

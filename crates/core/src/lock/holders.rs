@@ -26,6 +26,13 @@ pub(super) struct Holder {
     pub(super) label: Label,
 }
 
+impl Holder {
+    /// The token with which it was granted the lock. A quorum may have agreed on a larger one since.
+    pub(super) fn minted(&self) -> Token {
+        self.vote.map_or(self.token, |vote| Token::from_raw(vote.number))
+    }
+}
+
 /// A vote that this node has cast for its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cast {

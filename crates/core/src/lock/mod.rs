@@ -253,19 +253,20 @@ impl Lock {
     }
 
     fn break_(&mut self, token: Option<Token>, at_once: bool, work: &mut Work) -> Reply {
-        let broken: Vec<(ClientId, Owner)> = self
+        let broken: Vec<(ClientId, Owner, Token)> = self
             .holders
             .iter()
             .filter(|holder| token.is_none_or(|token| token == holder.token))
-            .map(|holder| (holder.client, holder.owner))
+            .map(|holder| (holder.client, holder.owner, holder.minted()))
             .collect();
-        for &(client, owner) in &broken {
+        for &(client, owner, minted) in &broken {
             if at_once {
                 self.drop_holder(owner);
             } else {
                 self.holders.update(owner, |holder| holder.revoked = true);
             }
-            work.wakes.push(Wake { client, owner, event: WakeEvent::Revoked });
+            let event = WakeEvent::Revoked { token: Some(minted) };
+            work.wakes.push(Wake { client, owner, event });
         }
         Reply::Broken(broken.len() as u32)
     }

@@ -3,7 +3,7 @@
 use super::node::{Standing, Voted};
 use super::{Candidate, Send, What};
 use crate::client::Anchor;
-use crate::{Grant, Refusal, Reply, WakeEvent};
+use crate::{Grant, Refusal, Reply, Token, WakeEvent};
 
 impl Candidate {
     /// A node answered, or could not be reached.
@@ -50,7 +50,9 @@ impl Candidate {
                 self.nodes[node].is_gone(write_back.number);
                 self.nodes[node].regain = true;
             }
-            (What::Renew { .. }, Ok((Reply::Revoked, _))) => self.revoked(node, &mut sends),
+            (What::Renew { write_back, .. }, Ok((Reply::Revoked, _))) => {
+                self.revoked(node, Some(write_back.number), &mut sends);
+            }
             (What::Release { .. }, _) => {}
             (_, Ok((reply, _))) => {
                 self.nodes[node].trouble = Some(format!("it answered with {reply:?}"));
@@ -69,7 +71,9 @@ impl Candidate {
         match event {
             WakeEvent::Granted(grant) => self.granted(node, grant, None, false),
             WakeEvent::Inquired { number } => self.nodes[node].inquired(*number),
-            WakeEvent::Revoked => self.revoked(node, &mut sends),
+            WakeEvent::Revoked { token } => {
+                self.revoked(node, token.map(Token::raw), &mut sends);
+            }
             WakeEvent::Refused(refusal) => {
                 self.nodes[node].standing = Standing::Nothing;
                 self.nodes[node].refusal = Some(*refusal);
@@ -113,11 +117,15 @@ impl Candidate {
         self.note_loss(now_us);
     }
 
-    /// A vote was broken. A holder loses the lock by that. A candidate gives the vote back, for it can't be
-    /// confirmed any more, and asks for another if it waits.
-    fn revoked(&mut self, node: usize, sends: &mut Vec<Send>) {
-        self.nodes[node].revoked = true;
+    /// The vote of this number was broken, or whichever there is. A holder loses the lock by that. A
+    /// candidate gives the vote back, for it can't be confirmed any more, and asks for another if it
+    /// waits. News of another vote is old, and changes nothing.
+    fn revoked(&mut self, node: usize, broken: Option<u64>, sends: &mut Vec<Send>) {
         let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing else { return };
+        if broken.is_some_and(|broken| broken != number) {
+            return;
+        }
+        self.nodes[node].revoked = true;
         if !self.is_running() || self.patient {
             return;
         }

@@ -219,6 +219,11 @@ impl Candidate {
         self.nodes.iter().enumerate().map(release).collect()
     }
 
+    /// The token with which it holds the lock, or held it.
+    pub fn token(&self) -> Option<u64> {
+        self.token
+    }
+
     /// How many rounds of renewals there were.
     pub fn round(&self) -> u64 {
         self.round

@@ -24,6 +24,10 @@ fn granted(token: u64) -> Reply {
     Reply::Granted(Grant { vote, ..grant(token, token, LEASE_MS, false) })
 }
 
+fn revoked(number: u64) -> WakeEvent {
+    WakeEvent::Revoked { token: Some(Token::from_raw(number)) }
+}
+
 fn queued(number: u64) -> Reply {
     let place = Place { number, front: number, recheck_ms: None, quarantined_until_ms: None };
     Reply::Queued(place)
@@ -92,7 +96,7 @@ fn a_candidate_whose_votes_are_broken_gives_them_back_and_asks_again() {
         hear(&mut candidate, node, granted(70));
     }
     for node in [0, 1] {
-        let sends = candidate.handle_wake(1_000, node, &WakeEvent::Revoked);
+        let sends = candidate.handle_wake(1_000, node, &revoked(70));
         assert_eq!(sends, [ask(node, None, Some(70))]);
     }
     // A majority without them is one, and with them would never have been.
@@ -100,7 +104,7 @@ fn a_candidate_whose_votes_are_broken_gives_them_back_and_asks_again() {
         hear(&mut candidate, node, granted(70));
     }
     assert!(matches!(candidate.verdict(1_000), Verdict::Held { token: 70, .. }));
-    let sends = candidate.handle_wake(1_000, 2, &WakeEvent::Revoked);
+    let sends = candidate.handle_wake(1_000, 2, &revoked(70));
     assert!(sends.is_empty(), "a holder does not try to have back what was broken");
 }
 
@@ -109,7 +113,7 @@ fn a_try_whose_votes_are_broken_is_over() {
     let mut candidate = Candidate::new(3, LEASE_MS, None);
     candidate.ask();
     hear(&mut candidate, 0, granted(70));
-    assert!(candidate.handle_wake(1_000, 0, &WakeEvent::Revoked).is_empty());
+    assert!(candidate.handle_wake(1_000, 0, &revoked(70)).is_empty());
     hear(&mut candidate, 1, Reply::Busy);
     hear(&mut candidate, 2, granted(71));
     assert_eq!(candidate.verdict(1_000), Verdict::Busy);
@@ -321,11 +325,34 @@ fn a_break_counts_when_no_majority_is_left_unbroken() {
     for node in 0..3 {
         hear(&mut candidate, node, granted(7));
     }
-    candidate.handle_wake(2_000, 0, &WakeEvent::Revoked);
+    candidate.handle_wake(2_000, 0, &revoked(7));
     assert!(matches!(candidate.verdict(2_000), Verdict::Held { .. }));
-    candidate.handle_wake(2_000, 1, &WakeEvent::Revoked);
+    candidate.handle_wake(2_000, 1, &revoked(7));
     assert_eq!(candidate.verdict(2_000), Verdict::Revoked);
     assert!(candidate.renew(2_000, LEASE_MS).is_empty());
+}
+
+#[test]
+fn news_that_another_vote_was_broken_changes_nothing() {
+    for holds in [false, true] {
+        let mut candidate = candidate(3);
+        candidate.ask();
+        for node in 0..if holds { 3 } else { 1 } {
+            hear(&mut candidate, node, granted(70));
+        }
+        let verdict = candidate.verdict(1_000);
+        for node in 0..3 {
+            // Of an earlier life of the node, or of a vote that was given up since.
+            assert!(candidate.handle_wake(1_000, node, &revoked(60)).is_empty());
+            assert!(candidate.handle_wake(1_000, node, &revoked(80)).is_empty());
+            let late = confirm(node, 60, 60);
+            candidate.handle_reply(1_000, late, Ok((Reply::Revoked, anchor(1_000))));
+        }
+        assert_eq!(candidate.verdict(1_000), verdict);
+        candidate.handle_wake(1_000, 0, &revoked(70));
+        candidate.handle_wake(1_000, 1, &revoked(70));
+        assert_eq!(candidate.verdict(1_000) == Verdict::Revoked, holds);
+    }
 }
 
 #[test]
@@ -367,7 +394,7 @@ fn a_vote_that_was_broken_does_not_spoil_the_next_one_of_its_node() {
     for node in 0..2 {
         let first = WakeEvent::Granted(grant(70, 70, LEASE_MS, false));
         candidate.handle_wake(1_000, node, &first);
-        candidate.handle_wake(1_000, node, &WakeEvent::Revoked);
+        candidate.handle_wake(1_000, node, &revoked(70));
         let gone = Ok((Reply::NotHeld, anchor(1_000)));
         candidate.handle_reply(2_000, confirm(node, 70, 70), gone);
     }

@@ -1,9 +1,10 @@
 //! Wake-ups as text, sealed with the secret of the owner whom they are for.
 
 use super::{
-    Words, hex_of, into_text, owner_word, public_id, push_grant, push_number, push_refusal, sha1,
+    Words, hex_of, into_text, owner_word, public_id, push_grant, push_number, push_numbers,
+    push_refusal, sha1,
 };
-use crate::{Owner, WakeEvent};
+use crate::{Owner, Token, WakeEvent};
 
 /// A wake-up whose seal has yet to be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,9 @@ impl<'a> Sealed<'a> {
         let mut words = Words(self.event);
         Some(match words.word()? {
             "G" => WakeEvent::Granted(words.grant()?),
-            "V" => WakeEvent::Revoked,
+            // Scripts and modules of before said no token.
+            "V" if words.0.is_empty() => WakeEvent::Revoked { token: None },
+            "V" => WakeEvent::Revoked { token: Some(Token::from_raw(words.number()?)) },
             "X" => WakeEvent::Refused(words.refusal()?),
             "I" => WakeEvent::Inquired { number: words.number()? },
             _ => return None,
@@ -55,7 +58,12 @@ pub fn seal(owner: Owner, run: &str, event: &WakeEvent) -> String {
             body.extend_from_slice(b"G ");
             push_grant(&mut body, grant);
         }
-        WakeEvent::Revoked => body.push(b'V'),
+        WakeEvent::Revoked { token } => {
+            body.push(b'V');
+            if let Some(token) = token {
+                push_numbers(&mut body, &[Some(token.raw())]);
+            }
+        }
         WakeEvent::Inquired { number } => {
             body.extend_from_slice(b"I ");
             push_number(&mut body, *number);

@@ -99,7 +99,9 @@ impl World {
                 Outcome::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
             }
             // Nobody breaks a place in the queue, and no connection asks on behalf of a quorum.
-            WakeEvent::Revoked | WakeEvent::Inquired { .. } => Outcome::Problem(Problem::REVOKED),
+            WakeEvent::Revoked { .. } | WakeEvent::Inquired { .. } => {
+                Outcome::Problem(Problem::REVOKED)
+            }
         };
         Some((waiter.handle, outcome))
     }

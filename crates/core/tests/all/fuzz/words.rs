@@ -79,7 +79,7 @@ fn a_reply_that_is_read_is_written_and_read_as_the_same() {
 fn a_wake_up_opens_only_as_it_was_sealed() {
     fuzz::rounds("wake-ups", 20_000, |dice| {
         let event = match dice.below(4) {
-            0 => WakeEvent::Revoked,
+            0 => WakeEvent::Revoked { token: dice.percent(80).then_some(Token::from_raw(12)) },
             1 => WakeEvent::Refused(refusal(dice)),
             2 => WakeEvent::Inquired { number: 12 },
             _ => WakeEvent::Granted(grant(dice)),

@@ -238,7 +238,12 @@ impl World {
         for Wake { client, owner, event } in wakes {
             let event = match event {
                 WakeEvent::Granted(held) => grant(held),
-                WakeEvent::Revoked => "revoked".into(),
+                WakeEvent::Revoked { token } => {
+                    format!(
+                        "revoked token={}",
+                        token.map_or("none".into(), |token| token.to_string())
+                    )
+                }
                 WakeEvent::Refused(refusal) => format!("refused: {refusal}"),
                 WakeEvent::Inquired { number } => format!("inquired about grant {number}"),
             };

@@ -156,7 +156,7 @@ impl Checker {
 
     fn check_wakes(&mut self, now: Now, wakes: &[Wake]) {
         for Wake { client, owner, event } in wakes {
-            if *event == WakeEvent::Revoked {
+            if matches!(event, WakeEvent::Revoked { .. }) {
                 continue;
             }
             let place = self.place_of(*owner).expect("who is woken was waiting");

@@ -184,7 +184,7 @@ impl World {
             WakeEvent::Inquired { .. } => panic!("nobody has a ballot here"),
             WakeEvent::Granted(_) => self.attempts[at].held = true,
             WakeEvent::Refused(_) => drop(self.attempts.swap_remove(at)),
-            WakeEvent::Revoked => {}
+            WakeEvent::Revoked { .. } => {}
         }
     }
 

@@ -115,7 +115,7 @@ impl Quorum {
         self.dispatch(owner, &name, errands);
         let event = match news {
             Some(News::Granted(grant)) => WakeEvent::Granted(grant),
-            Some(News::Revoked) => WakeEvent::Revoked,
+            Some(News::Revoked(token)) => WakeEvent::Revoked { token: Some(token) },
             Some(News::Lost) => return self.wakes.push(Woken::Gone { owner }),
             None => return,
         };

@@ -20,7 +20,8 @@ enum Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Granted(Grant),
-    Revoked,
+    /// What was held with this token.
+    Revoked(Token),
     Lost,
 }
 
@@ -181,7 +182,7 @@ impl Run {
             }
             (Verdict::Revoked, Told::Held) => {
                 self.told = Told::Revoked;
-                Some(News::Revoked)
+                self.candidate.token().map(|token| News::Revoked(Token::from_raw(token)))
             }
             (Verdict::Lost, Told::Held) => {
                 self.told = Told::Lost;

@@ -85,8 +85,8 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use taketurns_core::WakeEvent;
     use taketurns_core::wire::{owner_text, sha1_hex};
+    use taketurns_core::{Token, WakeEvent};
 
     fn message(owner: Owner, sealed_by: Owner, event: &str) -> Vec<u8> {
         let body = format!("{} 0123456789abcdef {event}", public_id(owner));
@@ -99,14 +99,20 @@ mod tests {
         let watched = Watched::new(ClientId::from_bits(1));
         let lock = Name::new("l").unwrap();
         let open = |message: &[u8]| watched.open(message, |_| None);
-        let genuine = message(owner, owner, "V");
+        let genuine = message(owner, owner, "V 12");
         assert_eq!(open(&genuine), None, "nobody watches");
         watched.add(&lock, owner);
         watched.add(&lock, owner);
-        let wake = Wake { client: ClientId::from_bits(1), owner, event: WakeEvent::Revoked };
-        assert_eq!(open(&genuine), Some(Woken::Wake { lock, wake, origin: UNKNOWN }));
-        assert_eq!(open(&message(owner, stranger, "V")), None, "forged");
-        assert_eq!(open(&message(stranger, stranger, "V")), None, "somebody else's");
+        let revoked = |token: Option<u64>| {
+            let event = WakeEvent::Revoked { token: token.map(Token::from_raw) };
+            let wake = Wake { client: ClientId::from_bits(1), owner, event };
+            Some(Woken::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
+        };
+        assert_eq!(open(&genuine), revoked(Some(12)));
+        assert_eq!(open(&message(owner, owner, "V")), revoked(None), "by scripts of before");
+        assert_eq!(open(&message(owner, owner, "V x")), None, "of no token");
+        assert_eq!(open(&message(owner, stranger, "V 12")), None, "forged");
+        assert_eq!(open(&message(stranger, stranger, "V 12")), None, "somebody else's");
         assert_eq!(open(&message(owner, owner, "?")), None, "unheard of");
         for junk in [&b""[..], b"x", b"a b c", b"\xff\xfe \xff"] {
             assert_eq!(open(junk), None);

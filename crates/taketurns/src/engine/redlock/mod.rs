@@ -93,7 +93,9 @@ impl Driver for Redlock {
 
     fn handle_woken(self: &Arc<Self>, node: usize, woken: Woken) {
         // Nobody waits on a node, so that nothing else is news.
-        if let Woken::Wake { wake: Wake { owner, event: WakeEvent::Revoked, .. }, .. } = woken {
+        if let Woken::Wake { wake: Wake { owner, event: WakeEvent::Revoked { .. }, .. }, .. } =
+            woken
+        {
             self.with(owner, |run| run.contender.handle_revoked(node));
         }
     }

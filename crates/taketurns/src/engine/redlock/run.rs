@@ -102,7 +102,7 @@ impl Run {
             }
             (Verdict::Revoked, Told::Held) => {
                 self.told = Told::Over;
-                Some(News::Event(WakeEvent::Revoked))
+                Some(News::Event(WakeEvent::Revoked { token: None }))
             }
             (Verdict::Lost, Told::Held) => {
                 self.told = Told::Over;

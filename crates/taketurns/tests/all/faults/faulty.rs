@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taketurns::engine::{
     Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Origin,
-    Pattern, Request, Stamp, Wakes, Woken,
+    Owner, Pattern, Request, Stamp, Wake, WakeEvent, Wakes, Woken,
 };
 use taketurns::{ClientId, Name, NoQuorum, NodeTrouble, View};
 use taketurns_servers::fuzz::Dice;
@@ -34,6 +34,10 @@ pub(crate) struct Faults {
     refreshes_left: Mutex<Option<u32>>,
     held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
     held_up_wakes: Mutex<Vec<(Wakes, Woken)>>,
+    /// Who asked to acquire, in order and as often as it did.
+    acquired_by: Mutex<Vec<Owner>>,
+    /// The way to the client that opened last.
+    client: Mutex<Option<(ClientId, Wakes)>>,
 }
 
 impl Faults {
@@ -101,6 +105,20 @@ impl Faults {
         for (wakes, woken) in self.held_up_wakes.lock().expect("no panic").drain(..) {
             wakes.push(woken);
         }
+    }
+
+    /// The owners of all acquires, in the order in which they were sent.
+    pub(crate) fn acquired_by(&self) -> Vec<Owner> {
+        self.acquired_by.lock().expect("no panic").clone()
+    }
+
+    /// A wake-up that the store did not send just now: old bytes.
+    pub(crate) fn wake(&self, lock: &str, owner: Owner, event: WakeEvent) {
+        let client = self.client.lock().expect("no panic");
+        let (client, wakes) = client.as_ref().expect("a client");
+        let lock = Name::new(lock).expect("a name");
+        let wake = Wake { client: *client, owner, event };
+        wakes.push(Woken::Wake { lock, wake, origin: Origin::default() });
     }
 
     pub(crate) fn drop_wakes(&self, drop_wakes: bool) {
@@ -176,6 +194,7 @@ impl Open for Faulty {
         Box::pin(async move {
             let (through, mut arriving) = Wakes::channel();
             let faults = self.faults.clone();
+            *faults.client.lock().expect("no panic") = Some((client, wakes.clone()));
             tokio::spawn(async move {
                 while let Some(woken) = arriving.recv().await {
                     let lost = faults.drop_wakes.load(Ordering::SeqCst)
@@ -209,6 +228,9 @@ impl Open for Faulty {
 impl FaultyEngine {
     async fn through(&self, lock: &Name, request: Request) -> Result<Answer, EngineError> {
         let faults = &self.faults;
+        if let Request::Acquire(acquire) = &request {
+            faults.acquired_by.lock().expect("no panic").push(acquire.owner);
+        }
         if faults.down.load(Ordering::SeqCst) {
             return Err(EngineError::Unreachable("down".into()));
         }

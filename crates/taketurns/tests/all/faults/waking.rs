@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns::engine::{Open, Owner, Request, Wakes};
-use taketurns::{Connect, LossCause};
+use taketurns::engine::{Grant, Open, Owner, Refusal, Request, WakeEvent, Wakes};
+use taketurns::{Connect, LossCause, Token};
 
 use super::faulty::Faults;
 use super::{SHORT, connect, connect_for, has_waiters, soon, store};
@@ -154,6 +154,66 @@ async fn a_lock_broken_before_its_grant_was_heard_is_not_taken_for_held() {
     let guard = soon("it has another", acquires).await.expect("no panic").expect("free again");
     let view = other.inspect("l").await.expect("memory answers").expect("held");
     assert!(guard.is_held() && !view.holders[0].revoked, "it does not know that it was broken");
+}
+
+#[tokio::test]
+async fn news_that_another_grant_was_broken_costs_a_waiter_neither_its_place_nor_its_owner() {
+    let (store, faults, long) = (store(), Arc::new(Faults::default()), Duration::from_secs(60));
+    let locks = connect_for(long, &store, &faults).await;
+    let other = connect(&store, &Arc::default()).await;
+    let guard = other.mutex("l").acquire().await.expect("free");
+    let first = tokio::spawn(locks.mutex("l").acquire().into_future());
+    has_waiters(&other, 1).await;
+    let second = tokio::spawn(other.mutex("l").acquire().into_future());
+    has_waiters(&other, 2).await;
+    let owner = faults.acquired_by()[0];
+    // Of an earlier life of the store: the grant, in which order ever, and that it was broken.
+    let token = Some(Token::from_raw(7));
+    let granted = Grant { token, deadline_ms: u64::MAX, member: None, vote: None };
+    let granted = WakeEvent::Granted(granted);
+    for (times, event) in [WakeEvent::Revoked { token }, granted].into_iter().enumerate() {
+        faults.wake("l", owner, event);
+        soon("it asks again", async {
+            while faults.acquired_by().len() < 2 + times {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        assert_eq!(faults.acquired_by().last(), Some(&owner), "it asks as the one that it is");
+    }
+    let view = other.inspect("l").await.expect("memory answers").expect("held");
+    assert_eq!(view.waiting, 2);
+    guard.release().await.expect("held");
+    let first = soon("it is the first still", first).await.expect("no panic").expect("a turn");
+    assert!(first.is_held());
+    first.release().await.expect("held");
+    let second = soon("the second comes after it", second).await.expect("no panic");
+    second.expect("a turn").release().await.expect("held");
+}
+
+#[tokio::test]
+async fn a_lock_is_lost_when_its_own_grant_was_broken_and_not_when_another_was() {
+    let (store, faults) = (store(), Arc::new(Faults::default()));
+    let locks = connect(&store, &faults).await;
+    for named in [true, false] {
+        let guard = locks.mutex("l").acquire().await.expect("free");
+        let owner = *faults.acquired_by().last().expect("it was acquired");
+        let token = guard.token().expect("a token");
+        for other in [token.raw() - 1, token.raw() + 1].map(Token::from_raw) {
+            faults.wake("l", owner, WakeEvent::Revoked { token: Some(other) });
+        }
+        // What was told before is heard before what comes after it.
+        let behind = locks.mutex("l").acquire();
+        let behind = tokio::spawn(behind.into_future());
+        has_waiters(&locks, 1).await;
+        let waits = *faults.acquired_by().last().expect("it was acquired");
+        faults.wake("l", waits, WakeEvent::Refused(Refusal::QueueFull));
+        soon("it is refused", behind).await.expect("no panic").expect_err("refused");
+        assert!(guard.is_held(), "it is not the grant that was broken");
+        faults.wake("l", owner, WakeEvent::Revoked { token: named.then_some(token) });
+        assert_eq!(soon("it is told", guard.lost()).await, LossCause::Revoked);
+        assert_eq!(locks.break_lock("l").at_once().await.expect("memory answers"), 1);
+    }
 }
 
 #[tokio::test]

@@ -153,9 +153,10 @@ impl Checker {
             .collect();
         assert_eq!(step.reply, Reply::Broken(broken.len() as u32));
         for owner in broken {
-            let client = self.holders[&owner].client;
-            let told = Wake { client, owner, event: WakeEvent::Revoked };
-            assert!(step.wakes.contains(&told), "who is broken is told");
+            let Held { client, token, .. } = self.holders[&owner];
+            let event = WakeEvent::Revoked { token: Some(token) };
+            let told = Wake { client, owner, event };
+            assert!(step.wakes.contains(&told), "who is broken is told which grant it was");
             if at_once {
                 self.end_hold(owner, now.ms);
             } else if let Some(held) = self.holders.get_mut(&owner) {

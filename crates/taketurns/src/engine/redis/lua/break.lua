@@ -16,7 +16,7 @@ return step({}, function()
       save_holder(it)
       widen(it.deadline)
     end
-    wake(it.client, it.owner, 'V')
+    wake_revoked(it)
   end
   local count = #broken
   if ARGV[1] == '-' and gate.is_strange() and ARGV[2] ~= '1' then return gate.cannot_be_told() end

@@ -11,6 +11,11 @@ local function wake(client, owner, event)
   wakes[#wakes + 1] = { CHANNEL .. client, redis.sha1hex(owner .. body) .. ' ' .. body }
 end
 
+-- To a holder whose grant is broken: says which, by the token as it was minted.
+local function wake_revoked(h)
+  wake(h.client, h.owner, 'V ' .. (h.number or h.token))
+end
+
 local function kind_mismatch()
   return 'X kind ' .. kind
 end

@@ -33,10 +33,12 @@ impl Tokens for Reply {
 
 impl Tokens for Woken {
     fn without_tokens(mut self) -> Self {
-        if let Self::Wake { wake, .. } = &mut self
-            && let WakeEvent::Granted(grant) = &mut wake.event
-        {
-            grant.token = None;
+        if let Self::Wake { wake, .. } = &mut self {
+            match &mut wake.event {
+                WakeEvent::Granted(grant) => grant.token = None,
+                WakeEvent::Revoked { token } => *token = None,
+                _ => {}
+            }
         }
         self
     }

@@ -71,7 +71,7 @@ function gate.catch_up()
     -- Given back by one who knows no gate.
     let_go(owner)
   elseif not wire.holds(owner) then
-    wake(h.client, h.owner, 'V')
+    wake_revoked(h)
     drop_holder(h)
   end
 end

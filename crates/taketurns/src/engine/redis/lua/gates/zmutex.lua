@@ -179,7 +179,7 @@ local function compare(name)
   if score ~= scores[name] and not is_free then
     local h = holder_of(owner)
     if h and h.member == name then
-      wake(h.client, h.owner, 'V')
+      wake_revoked(h)
       drop_holder(h)
       return
     end
@@ -212,7 +212,7 @@ local function find_missing()
     local _, owner = taken_by(name)
     if not scores[name] and owner == h.owner then
       set('m' .. name, 'l')
-      wake(h.client, h.owner, 'V')
+      wake_revoked(h)
       drop_holder(holder_of(h.owner))
     elseif not scores[name] and get('m' .. name) ~= 'l' and miss(name) then
       set('m' .. name, 'l')
