@@ -20,11 +20,13 @@ mod party;
 /// time: not every store has those.
 pub mod kinds {
     pub use crate::client::{
-        a_listing_of_several_pages_is_whole, a_local_turn_that_nobody_wants_any_more_is_passed_on,
+        a_listing_of_several_pages_is_whole, a_local_turn_carried_elsewhere_gives_no_token_back,
+        a_local_turn_that_nobody_wants_any_more_is_passed_on,
         a_lock_lost_during_a_local_turn_is_asked_for_anew, a_pool_of_three_serves_ten_takers,
         a_semaphore_never_gives_more_than_it_has, a_waiting_writer_is_not_starved_by_readers,
         local_turns_are_had_in_order_with_tokens_that_increase, local_turns_have_limits,
         others_have_their_turn_after_so_many_local_ones,
+        tokens_of_local_turns_that_nobody_had_go_back,
     };
 }
 

@@ -114,7 +114,7 @@ impl Party {
     }
 
     pub(crate) async fn release(&self, lock: &str, owner: Owner) -> Reply {
-        self.send(lock, Request::Release { owner, bury_until_ms: 0 }).await
+        self.send(lock, Request::Release { owner, bury_until_ms: 0, last_used: None }).await
     }
 
     pub(crate) async fn renew(&self, lock: &str, owner: Owner) -> Reply {

@@ -68,7 +68,8 @@ pub enum Ask {
     Mutex,
     /// The mutex, with tokens for several turns in a row, which its client hands on by itself.
     Turns {
-        /// How many: the grant's own token and those that follow it.
+        /// How many at most: the grant's own token and those that follow it. [`Grant::tokens`](crate::Grant)
+        /// says how many there are.
         tokens: u32,
     },
     /// A read-write lock, shared with other readers.
@@ -117,11 +118,11 @@ impl Ask {
         }
     }
 
-    /// How many tokens are reserved with its grant, besides the one that it is granted with.
-    pub(crate) fn tokens_beyond(&self) -> u64 {
+    /// How many tokens in a row it asks for.
+    pub(crate) fn tokens(&self) -> u32 {
         match *self {
-            Ask::Turns { tokens } => u64::from(tokens.saturating_sub(1)),
-            _ => 0,
+            Ask::Turns { tokens } => tokens.max(1),
+            _ => 1,
         }
     }
 
@@ -138,6 +139,7 @@ impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ask::Mutex => f.write_str("mutex"),
+            Ask::Turns { tokens: 1 } => f.write_str("mutex, 1 turn"),
             Ask::Turns { tokens } => write!(f, "mutex, {tokens} turns"),
             Ask::Read => f.write_str("read"),
             Ask::Write => f.write_str("write"),
@@ -157,6 +159,7 @@ mod tests {
         let member = Member::new("b-3").unwrap();
         let asks = [
             (Ask::Mutex, "mutex", "mutex"),
+            (Ask::Turns { tokens: 1 }, "mutex, 1 turn", "mutex"),
             (Ask::Turns { tokens: 8 }, "mutex, 8 turns", "mutex"),
             (Ask::Read, "read", "rwlock"),
             (Ask::Write, "write", "rwlock"),

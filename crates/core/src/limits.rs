@@ -33,6 +33,9 @@ pub const RETENTION_MS: u64 = 60 * 60 * 1000;
 pub const TOMBS_MAX: usize = 10_000;
 /// Most turns that a client hands on by itself before the lock goes back.
 pub const LOCAL_TURNS_MAX: u32 = 10_000;
+/// How far ahead of the wall clock tokens are reserved for local turns. A lock that is forgotten begins anew
+/// at the clock: so no token may be further ahead of it than a lock is remembered for, by far.
+pub const TOKENS_AHEAD_US: u64 = 10_000;
 /// Tokens stay below this, since JavaScript and Lua clients hold them in a double.
 pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The wall clock floors tokens only up to here (the year 2112): a clock gone mad must not use up

@@ -43,6 +43,9 @@ pub enum Request {
         /// Until this engine time an acquire by the same owner is refused; 0 for not at all. To be
         /// set when an acquire may still be under way: cancelled unanswered, or sent twice.
         bury_until_ms: u64,
+        /// The last token that was used of those in [`Grant::tokens`]: those after it are given to
+        /// others. `None` if all of them may have been used.
+        last_used: Option<Token>,
     },
     /// Revoke: no renewal from now on.
     Break {
@@ -141,6 +144,9 @@ pub struct Vote {
 pub struct Grant {
     /// The fencing token. `None` only from an engine whose wire has no room for one.
     pub token: Option<Token>,
+    /// How many tokens in a row, beginning with this one, are the holder's: 1 unless it asked for
+    /// [`Ask::Turns`].
+    pub tokens: u32,
     /// Held while the engine's clock is below this.
     pub deadline_ms: u64,
     /// Which member, if the lock is a pool.

@@ -244,7 +244,7 @@ fn carry_out(ctx: &Ctx, job: &Job, name: &Word<'_>, open: &mut Option<HashMap<Cl
     };
     match job.chore {
         Chore::Leave(owner) => {
-            site.step(&Request::Release { owner, bury_until_ms: 0 });
+            site.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
         }
         Chore::Tick => {
             site.step(&Request::Tick);
@@ -261,7 +261,7 @@ fn carry_out(ctx: &Ctx, job: &Job, name: &Word<'_>, open: &mut Option<HashMap<Cl
             let open = open.get_or_insert_with(|| world(|world| world.open_clients()));
             let claims = |client| world(|world| world.claims(open, client, job.record));
             for owner in site.record().lock.cut_off(claims) {
-                site.step(&Request::Release { owner, bury_until_ms: 0 });
+                site.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::polls;
 
 /// The version of the stored form.
-pub(crate) const VERSION: i32 = 2;
+pub(crate) const VERSION: i32 = 3;
 
 /// A key lives for so much longer than it has to, so that not every step has to say until when.
 const SLACK_MS: u64 = limits::RETENTION_MS / 4;

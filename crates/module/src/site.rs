@@ -129,7 +129,7 @@ impl<'a> Site<'a> {
             let wakes = std::mem::take(&mut self.wakes);
             for wake in wakes {
                 if let Some(owner) = self.deliver(wake) {
-                    self.step(&Request::Release { owner, bury_until_ms: 0 });
+                    self.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
                 }
             }
         }

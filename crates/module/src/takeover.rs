@@ -82,7 +82,10 @@ fn read(fields: &Fields, now: Now) -> Option<Record> {
     for number in first..next {
         let owner = fields.text(&format!("t{number}"))?;
         let bury_until_ms = fields.number(&format!("b{owner}"))?;
-        lock.apply(now, &Request::Release { owner: wire::owner(owner)?, bury_until_ms });
+        lock.apply(
+            now,
+            &Request::Release { owner: wire::owner(owner)?, bury_until_ms, last_used: None },
+        );
     }
     lock.quarantine(head.quarantine_until_ms);
     Some(Record::of(lock, head.run.as_str().into(), "".into()))

@@ -146,7 +146,9 @@ impl Acquire<Waiting> {
     ///
     /// Those who share turns have to agree on this number, on the lease and on `max_hold`, which count
     /// from the first of the turns; others queue by themselves. To people all turns look like the
-    /// first one. Of no effect on one that does not wait. At most 10 000. Default: 1, which is none.
+    /// first one. The store reserves a token for each turn, and may reserve fewer while many were used
+    /// within a few milliseconds: then it is asked sooner. Of no effect on one that does not wait. At most
+    /// 10 000. Default: 1, which is none.
     ///
     /// ```
     /// # fn main() -> Result<(), taketurns::Error> {

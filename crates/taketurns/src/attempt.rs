@@ -347,10 +347,9 @@ impl Attempt {
         let longest_ms = self.terms.lease_ms.max(client.waiter_lease_ms);
         let for_us = (longest_ms * 1_000) + ARRIVES_WITHIN.as_micros() as u64;
         // That the engine has nothing of us is as good as that it forgot it.
-        drop(
-            self.client
-                .start(async move { give_up(&client, &lock, owner, bury_until_ms, for_us).await }),
-        );
+        drop(self.client.start(async move {
+            give_up(&client, &lock, owner, bury_until_ms, None, for_us).await
+        }));
     }
 
     fn no_answer(&self) -> Error {

@@ -1,7 +1,7 @@
 //! Giving back what the engine may have of an owner: a lock that was held, or a place in a queue.
 
 use taketurns_core::client::Backoff;
-use taketurns_core::{Name, Owner, Reply, Request};
+use taketurns_core::{Name, Owner, Reply, Request, Token};
 
 use crate::client::{Client, sleep_until_us};
 use crate::clock::local_us;
@@ -14,12 +14,13 @@ use crate::{Error, random};
 const BROKEN_PATIENCE_US: u64 = 5_000_000;
 
 /// Releases a lock or gives up a place, again and again until the engine answers or it can't matter
-/// any more.
+/// any more. Of the tokens that were reserved with the lock, those after `last_used` go back with it.
 pub(crate) async fn give_up(
     client: &Arc<Client>,
     lock: &Name,
     owner: Owner,
     bury_until_ms: u64,
+    last_used: Option<Token>,
     for_us: u64,
 ) -> Result<(), Error> {
     let started_us = local_us();
@@ -27,7 +28,7 @@ pub(crate) async fn give_up(
     let mut backoff = Backoff::default();
     let mut unknown = None;
     loop {
-        let request = Request::Release { owner, bury_until_ms };
+        let request = Request::Release { owner, bury_until_ms, last_used };
         let error = match client.call(lock, request).await {
             Ok((Reply::NotHeld, _)) => match unknown {
                 // Either an earlier try did it, or the lease was over.

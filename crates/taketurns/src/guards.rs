@@ -218,7 +218,7 @@ mod tests {
             max_hold_us: None,
             bury_until_ms: 0,
         };
-        let grant = Grant { token: None, deadline_ms: 30_000, member: None, vote: None };
+        let grant = Grant { token: None, tokens: 1, deadline_ms: 30_000, member: None, vote: None };
         let anchor = Anchor { sent_us: local_us(), engine_ms: 0 };
         Held::start(client, &terms, grant, anchor).expect("a lease")
     }

@@ -25,6 +25,8 @@ pub(crate) struct Held {
     lock: Name,
     owner: Owner,
     token: Option<Token>,
+    /// How many tokens in a row are ours, for local turns.
+    tokens: u32,
     member: Option<Member>,
     lease_ms: u64,
     /// When it was taken.
@@ -38,6 +40,8 @@ pub(crate) struct Held {
 
 struct State {
     hold: Hold,
+    /// The token of the last turn that was begun with it.
+    last_used: Option<Token>,
     /// How long the last grant or renewal was for.
     span: Duration,
     /// Released, or made a handle: nothing renews it any more.
@@ -81,12 +85,14 @@ impl Held {
             lock: terms.lock.clone(),
             owner: terms.owner,
             token: grant.token,
+            tokens: grant.tokens,
             member: grant.member,
             lease_ms: terms.lease_ms,
             since_us: now_us,
             bury_until_ms: terms.bury_until_ms,
             state: Mutex::new(State {
                 hold,
+                last_used: grant.token,
                 span,
                 over: false,
                 renewing: false,
@@ -107,6 +113,27 @@ impl Held {
 
     pub(crate) fn token(&self) -> Option<Token> {
         self.token
+    }
+
+    /// How many tokens in a row, beginning with its own, are for local turns.
+    pub(crate) fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    /// A further turn is to begin, with this token. Not if the lock is lost or on its way back: then the
+    /// store may give that token to somebody else.
+    pub(crate) fn use_token(&self, token: Option<Token>) -> bool {
+        let mut state = self.state();
+        let may = !state.over && state.hold.lost(local_us()).is_none();
+        if may {
+            state.last_used = token;
+        }
+        may
+    }
+
+    /// The last turn that was to begin did not: nobody wanted it.
+    pub(crate) fn unuse_token(&self, last_used: Option<Token>) {
+        self.state().last_used = last_used;
     }
 
     /// Is it the grant with this token? Without tokens there is nothing to tell grants apart by.
@@ -308,7 +335,10 @@ impl Held {
     /// The same, if it is known why it is lost, or that it is not.
     pub(crate) async fn give_back(&self, lost: Option<LossCause>) -> Result<(), Error> {
         let for_us = self.lease_ms * 1_000;
-        let release = give_up(&self.client, &self.lock, self.owner, self.bury_until_ms, for_us);
+        let last_used = self.state().last_used.filter(|_| self.tokens > 1);
+        let bury_until_ms = self.bury_until_ms;
+        let release =
+            give_up(&self.client, &self.lock, self.owner, bury_until_ms, last_used, for_us);
         let released = release.await;
         match (lost, released) {
             (Some(cause), _) => Err(Error::Lost { lock: self.lock.clone(), cause }),

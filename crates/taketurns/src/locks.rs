@@ -127,6 +127,9 @@ impl Locks {
     pub async fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
         let terms = handle.terms();
         let (grant, anchor) = self.renew_handle(&terms, terms.lease_ms).await?;
+        // Any of the tokens reserved with it may have been used before it became a handle: none of them is
+        // ours to hand on, or to give back.
+        let grant = Grant { tokens: 1, ..grant };
         match Held::start(&self.shared.client, &terms, grant, anchor) {
             Some(held) => Ok(Guard::new(held, None, self.shared.clone())),
             // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
@@ -158,8 +161,10 @@ impl Locks {
         let Terms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
         let client = self.shared.client.clone();
         let for_us = lease_ms * 1_000;
-        self.on_driver(async move { give_up(&client, &lock, owner, bury_until_ms, for_us).await })
-            .await
+        self.on_driver(
+            async move { give_up(&client, &lock, owner, bury_until_ms, None, for_us).await },
+        )
+        .await
     }
 
     async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Anchor), Error> {

@@ -1,15 +1,16 @@
 //! Turns that are handed on inside this process, without the store.
 //!
 //! ```text
-//!   store:   ── grant, with tokens 7…10 ─────────────────────────────── release ──►
+//!   store:   ── grant, with tokens 7…10 ─────────────────────────────── release, 10 was used ──►
 //!   here:    leader: turn 7 ─► next: turn 8 ─► next: turn 9 ─► next: turn 10 ┘
 //!                                 the line: first come, first served         └─► the next one leads
 //! ```
 //!
 //! Of those who want the same lock on the same terms, one leads: it asks the store as anybody does,
-//! with tokens for several turns. Whoever ends a turn hands the next to the first in line, until
-//! the tokens are used up, the lock is lost, or it has been kept for the length of a lease: then
-//! the lock goes back to the store, and the first in line leads, from the tail of the store's queue.
+//! with tokens for several turns. The grant says how many there are. Whoever ends a turn hands the next
+//! to the first in line, until the tokens are used up, the lock is lost, or it has been kept for the
+//! length of a lease: then the lock goes back to the store, with the last token that was used, and the
+//! first in line leads, from the tail of the store's queue.
 //!
 //! Invariants, all upheld under the one mutex: a line is there exactly as long as somebody leads it
 //! or has a turn, and that is one at a time; who was told something by the line and goes away
@@ -150,7 +151,7 @@ impl Lead {
     pub(crate) fn take(mut self, held: Arc<Held>) -> Option<Turn> {
         let (client, course) = self.0.take()?;
         let until_us = local_us().saturating_add(course.lease_ms.saturating_mul(1_000));
-        let (token, left) = (held.token(), course.turns - 1);
+        let (token, left) = (held.token(), held.tokens().saturating_sub(1));
         Some(Turn::new(Seat { client, course, held, token, left, until_us }))
     }
 }
@@ -233,10 +234,18 @@ impl Seat {
             lead_on(&client, &course);
             return Some(held);
         }
+        let last_used = self.token;
         self.left -= 1;
         self.token = self.token.map(|token| Token::from_raw(token.raw() + 1));
+        if !held.use_token(self.token) {
+            lead_on(&client, &course);
+            return Some(held);
+        }
         match client.turns.tell(&course, Told::Turn(Turn::new(self))) {
-            Some(Told::Turn(mut nobodys)) => nobodys.seat.take().map(|_| held),
+            Some(Told::Turn(mut nobodys)) => nobodys.seat.take().map(|_| {
+                held.unuse_token(last_used);
+                held
+            }),
             _ => None,
         }
     }

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 use taketurns::engine::{
     Acquire, Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent,
 };
-use taketurns::{ClientId, Name, View};
-use taketurns_core::{Grant, Lock};
+use taketurns::{ClientId, Name, Token, View};
+use taketurns_core::{Grant, Lock, limits};
 use taketurns_history::{Guarantee, What};
 
 use crate::machine::drifted;
-use crate::plan::Plan;
+use crate::plan::{Keepers, Plan};
 
 /// When the clocks of all nodes would show the same if none were off.
 const EPOCH_US: u64 = 1_790_000_000_000_000;
@@ -36,6 +36,8 @@ pub(crate) struct Node {
     has_replica: bool,
     register: Register,
     pub(crate) steps: u64,
+    /// The latest that its clock has shown. Tokens follow it, unless a quorum agrees on others.
+    latest_us: Option<u64>,
 }
 
 /// Who is who, and who stands where, as seen on the wire.
@@ -81,6 +83,7 @@ impl Node {
                 ..Register::default()
             },
             steps: 0,
+            latest_us: (!matches!(plan.keepers, Keepers::Quorum(_))).then_some(0),
         }
     }
 
@@ -128,9 +131,12 @@ impl Node {
         let step = lock.apply(now, request);
         let audit = lock.audit();
         audit.map_err(|corrupt| format!("{name} after {request:?}: {corrupt}"))?;
+        let last_token = lock.last_token().map_or(0, Token::raw);
         if lock.is_blank() {
             self.locks.remove(name);
         }
+        self.is_near_the_clock(now, last_token)
+            .map_err(|ahead| format!("{name} after {request:?}: {ahead}"))?;
         self.register.note(name, now.ms, request, &step.reply, &step.wakes, &mut noted);
         if self.has_replica && step.changed {
             self.copies.push_back((true_us, self.locks.clone()));
@@ -141,6 +147,19 @@ impl Node {
         let stamp = self.stamp(true_us, connection);
         let answer = Answer { reply: step.reply, stamp, more: step.more };
         Ok(Done { answer, wakes: step.wakes, noted })
+    }
+
+    /// A token that runs ahead of the clock would be larger than those after the lock was forgotten. Each
+    /// grant has one more than the last, also while the clock stands still, and few steps make more than
+    /// one grant.
+    fn is_near_the_clock(&mut self, now: Now, last_token: u64) -> Result<(), String> {
+        let Some(latest_us) = &mut self.latest_us else { return Ok(()) };
+        *latest_us = now.wall_us.max(*latest_us);
+        let ahead_us = last_token.saturating_sub(*latest_us);
+        if ahead_us > limits::TOKENS_AHEAD_US + 2 * self.steps {
+            return Err(format!("its last token is {ahead_us} µs ahead of the clock"));
+        }
+        Ok(())
     }
 
     /// Starts anew, with all that it knew. Whoever starts can't be sure of that.

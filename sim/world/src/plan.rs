@@ -143,6 +143,13 @@ impl Plan {
         if !matches!(keepers, Keepers::Quorum(_)) && dice.chance(400) {
             plan.local_turns = dice.between(2, 5) as u32;
             plan.tasks += 2;
+            if dice.chance(300) {
+                // More than anybody uses, and often enough for their tokens to run ahead of the clock.
+                plan.local_turns = [1_000, 10_000][dice.index(2)];
+                plan.hold_ms_max = plan.hold_ms_max.min(20);
+                plan.gap_ms_max = plan.gap_ms_max.min(20);
+                plan.delay_us = plan.delay_us.min(1_000);
+            }
         }
         plan
     }

@@ -34,6 +34,8 @@ macro_rules! client_tests {
             a_local_turn_that_nobody_wants_any_more_is_passed_on
             a_lock_lost_during_a_local_turn_is_asked_for_anew
             local_turns_have_limits
+            tokens_of_local_turns_that_nobody_had_go_back
+            a_local_turn_carried_elsewhere_gives_no_token_back
         }
     };
 }

@@ -117,6 +117,38 @@ pub async fn a_lock_lost_during_a_local_turn_is_asked_for_anew(fixture: &dyn Fix
     next.release().await.expect("held");
 }
 
+/// The store may give them to others, so that they stay near its clock.
+pub async fn tokens_of_local_turns_that_nobody_had_go_back(fixture: &dyn Fixture) {
+    let locks = fixture.connect().await;
+    for others in 0..3 {
+        let mut guard = leads(&locks, 1_000).await;
+        for _ in 0..others {
+            let turn = waits(&locks, 1_000).await;
+            guard.release().await.expect("held");
+            guard = had(turn).await;
+        }
+        let last = token(&guard);
+        guard.release().await.expect("held");
+        let view = locks.inspect("l").await.expect("the store answers").expect("remembered");
+        assert_eq!(view.last_token, Some(last), "after {others} more turns");
+    }
+}
+
+/// Whoever adopts it does not know how many turns there were before.
+pub async fn a_local_turn_carried_elsewhere_gives_no_token_back(fixture: &dyn Fixture) {
+    let (locks, others) = (fixture.connect().await, fixture.connect().await);
+    let guard = leads(&locks, 1_000).await;
+    let turn = waits(&locks, 1_000).await;
+    guard.release().await.expect("held");
+    let guard = had(turn).await;
+    let used = token(&guard);
+    let handle = guard.into_handle().await.expect("held");
+    let adopted = others.adopt(handle).await.expect("held");
+    adopted.release().await.expect("held");
+    let view = locks.inspect("l").await.expect("the store answers").expect("remembered");
+    assert!(view.last_token >= Some(used), "a token that was used is given to another");
+}
+
 /// And of no other kind of lock.
 pub async fn local_turns_have_limits(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;

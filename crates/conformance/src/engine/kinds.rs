@@ -53,7 +53,7 @@ pub async fn a_crowd_of_readers_is_granted_in_bounded_steps(fixture: &dyn Fixtur
     for _ in 0..crowd {
         readers.push(party.queue("l", Ask::Read).await.0);
     }
-    let release = Request::Release { owner: writer, bury_until_ms: 0 };
+    let release = Request::Release { owner: writer, bury_until_ms: 0, last_used: None };
     let answer = party.ask("l", release).await;
     for reader in &readers[..limits::STEP_MAX as usize] {
         party.woken_with_grant(*reader).await;

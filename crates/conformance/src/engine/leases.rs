@@ -1,9 +1,9 @@
 //! Leases end, tokens grow, and breaking works.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use taketurns::engine::{Grant, Refusal, Reply, Request, WakeEvent};
-use taketurns::{Ask, limits};
+use taketurns::{Ask, Token, limits};
 
 use crate::Fixture;
 use crate::party::{BRIEF_MS, LEASE_MS, Party, WAITER_LEASE_MS, granted, owner};
@@ -100,20 +100,96 @@ pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
 /// Whether it was free or handed over; and no request can reserve too many, or none.
 pub async fn tokens_reserved_with_a_grant_are_nobody_elses(fixture: &dyn Fixture) {
     let [mut party, other] = Party::several(fixture).await;
-    let raw = |grant: &Grant| grant.token.expect("a token").raw();
     let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
-    let mut last = raw(&grant) + 9_999;
+    assert_eq!(grant.tokens, 10_000);
+    let mut last = last_of(&grant);
     let (waits, _) = party.queue("l", Ask::Turns { tokens: 3 }).await;
     party.release("l", owns).await;
     let grant = party.woken_with_grant(waits).await;
-    assert!(raw(&grant) > last);
-    last = raw(&grant) + 2;
+    assert!(raw(&grant) > last && (1..=3).contains(&grant.tokens));
+    let again = granted(party.acquire("l", waits, Ask::Turns { tokens: 3 }).await);
+    assert_eq!((again.token, again.tokens), (grant.token, grant.tokens), "the same grant");
+    match party.renew("l", waits).await {
+        Reply::Renewed(renewed) => assert_eq!(renewed.tokens, grant.tokens),
+        other => panic!("it is held: {other:?}"),
+    }
+    last = last_of(&grant);
     party.release("l", waits).await;
     let (_, grant) = other.hold("l", Ask::Mutex).await;
-    assert!(raw(&grant) > last);
+    assert!(raw(&grant) > last && grant.tokens == 1);
     for tokens in [0, 10_001] {
         let reply = party.acquire("m", owner(), Ask::Turns { tokens }).await;
         assert_eq!(reply, Reply::Refused(Refusal::InvalidPermits));
+    }
+}
+
+fn raw(grant: &Grant) -> u64 {
+    grant.token.expect("a token").raw()
+}
+
+/// The last of the tokens that are reserved with a grant.
+fn last_of(grant: &Grant) -> u64 {
+    raw(grant) + u64::from(grant.tokens) - 1
+}
+
+/// The token that a release names as the last one used.
+type Used = fn(&Grant) -> Option<u64>;
+/// The last token that the lock remembers then.
+type Last = fn(&Grant) -> u64;
+
+/// Only those that are its own, and only if it says so.
+pub async fn reserved_tokens_that_were_not_used_go_back_with_the_release(fixture: &dyn Fixture) {
+    let [mut party] = Party::several(fixture).await;
+    let uses: [(&str, Used, Last); 6] = [
+        ("none", |_| None, last_of),
+        ("the first", |grant| Some(raw(grant)), raw),
+        ("some", |grant| Some(raw(grant) + 4), |grant| raw(grant) + 4),
+        ("all", |grant| Some(last_of(grant)), last_of),
+        ("one before", |grant| Some(raw(grant) - 1), last_of),
+        ("one after", |grant| Some(last_of(grant) + 1), last_of),
+    ];
+    for (says, used, last) in uses {
+        for is_awaited in [false, true] {
+            let lock = format!("{says}, {is_awaited}");
+            let (owns, grant) = party.hold(&lock, Ask::Turns { tokens: 1_000 }).await;
+            assert_eq!(grant.tokens, 1_000, "{lock}");
+            let waits = match is_awaited {
+                true => Some(party.queue(&lock, Ask::Mutex).await.0),
+                false => None,
+            };
+            let last_used = used(&grant).map(Token::from_raw);
+            let release = Request::Release { owner: owns, bury_until_ms: 0, last_used };
+            assert_eq!(party.send(&lock, release.clone()).await, Reply::Released, "{lock}");
+            let remembered = party.view(&lock).await.and_then(|view| view.last_token);
+            if let Some(waits) = waits {
+                let next = party.woken_with_grant(waits).await;
+                assert!(raw(&next) > last(&grant), "{lock}");
+                assert_eq!(remembered, next.token, "{lock}");
+            } else {
+                assert_eq!(remembered.map(Token::raw), Some(last(&grant)), "{lock}");
+            }
+            assert_eq!(party.send(&lock, release).await, Reply::NotHeld, "{lock}");
+        }
+    }
+}
+
+/// Else a lock that is forgotten after its retention would begin anew with a smaller token.
+pub async fn reserved_tokens_do_not_run_ahead_of_the_clock(fixture: &dyn Fixture) {
+    let [party] = Party::several(fixture).await;
+    let begun = Instant::now();
+    let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
+    party.release("l", owns).await;
+    // Nobody had a token of it before: so its first was the clock.
+    let (clock_us, mut last) = (raw(&grant), last_of(&grant));
+    for pair in 0..20 {
+        let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
+        let passed_us = begun.elapsed().as_micros() as u64;
+        assert!(raw(&grant) > last && grant.tokens >= 1);
+        last = last_of(&grant);
+        // Each has one token at least, also if the clock stands still.
+        let most = clock_us + passed_us + limits::TOKENS_AHEAD_US + pair + 1;
+        assert!(last <= most, "{} µs ahead", last - clock_us - passed_us);
+        party.release("l", owns).await;
     }
 }
 

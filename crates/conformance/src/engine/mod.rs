@@ -37,6 +37,8 @@ macro_rules! engine_tests {
             a_renewal_moves_the_deadline
             tokens_increase_with_every_grant
             tokens_reserved_with_a_grant_are_nobody_elses
+            reserved_tokens_that_were_not_used_go_back_with_the_release
+            reserved_tokens_do_not_run_ahead_of_the_clock
             leases_outside_the_limits_are_refused
             an_idle_lock_is_forgotten_after_its_retention
             a_lock_used_again_is_remembered_for_longer

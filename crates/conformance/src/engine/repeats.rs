@@ -46,7 +46,11 @@ pub async fn an_acquire_that_comes_too_late_changes_nothing(fixture: &dyn Fixtur
 pub async fn a_cancelled_owner_does_not_come_back(fixture: &dyn Fixture) {
     let [party] = Party::several(fixture).await;
     let request = party.request(owner(), Ask::Mutex).await;
-    let cancel = Request::Release { owner: request.owner, bury_until_ms: request.not_after_ms };
+    let cancel = Request::Release {
+        owner: request.owner,
+        bury_until_ms: request.not_after_ms,
+        last_used: None,
+    };
     assert_eq!(party.send("l", cancel).await, Reply::NotHeld);
     let reply = party.send("l", Request::Acquire(request)).await;
     assert_eq!(reply, Reply::Refused(Refusal::Cancelled));
@@ -68,7 +72,7 @@ pub async fn several_calls_at_once_are_answered_in_order(fixture: &dyn Fixture) 
     let [party] = Party::several(fixture).await;
     let (owns, _) = party.hold("a", Ask::Mutex).await;
     let tick = Request::Tick;
-    let release = Request::Release { owner: owns, bury_until_ms: 0 };
+    let release = Request::Release { owner: owns, bury_until_ms: 0, last_used: None };
     let calls = vec![(name("b"), tick), (name("a"), release.clone()), (name("a"), release)];
     let answers = party.engine.call_all(calls).await;
     let replies: Vec<Reply> =

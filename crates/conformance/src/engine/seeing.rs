@@ -84,7 +84,8 @@ pub async fn an_unknown_lock_is_shown_as_none(fixture: &dyn Fixture) {
     assert_eq!(party.view("never").await, None);
     // Nor if nothing is remembered of it but who may not have it.
     let now_ms = party.engine.ping().await.expect("the engine answers").now_ms;
-    let request = Request::Release { owner: owner(), bury_until_ms: now_ms + 10_000 };
+    let request =
+        Request::Release { owner: owner(), bury_until_ms: now_ms + 10_000, last_used: None };
     party.send("never", request).await;
     let listed = party.engine.list(&Pattern::new("*"), None, 10, 1).await;
     assert_eq!(listed.expect("the engine answers"), []);

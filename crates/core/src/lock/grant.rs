@@ -4,8 +4,8 @@ use super::holders::{Cast, Holder};
 use super::queue::{Spot, Waiter};
 use super::{Lock, Work};
 use crate::{
-    ClientId, Grant, Member, Now, Owner, Refusal, Reply, Token, Vote, Wake, WakeEvent, WriteBack,
-    limits,
+    Ask, ClientId, Grant, Member, Now, Owner, Refusal, Reply, Token, Vote, Wake, WakeEvent,
+    WriteBack, limits,
 };
 
 /// On what terms a waiter becomes a holder.
@@ -47,7 +47,7 @@ impl Lock {
     /// Mints the token and takes the holder in, in one go.
     pub(super) fn grant(&mut self, now: Now, waiter: Waiter, terms: Terms) -> Grant {
         let number = self.mint(now, waiter.ballot.then_some(terms.hint));
-        self.last_token += waiter.ask.tokens_beyond();
+        let ask = self.reserve(now, waiter.ask);
         if let Some(member) = &terms.member {
             self.members.hold(member);
         }
@@ -56,7 +56,7 @@ impl Lock {
             owner: waiter.owner,
             client: waiter.client,
             token: Token::from_raw(number),
-            ask: waiter.ask,
+            ask,
             member: terms.member,
             lease_ms: waiter.lease_ms,
             deadline_ms: now.ms.saturating_add(terms.lease_ms),
@@ -85,6 +85,28 @@ impl Lock {
         self.last_token
     }
 
+    /// Reserves the tokens that follow the last one for local turns, if that is what is asked for.
+    /// Answers what was asked for, with as many as there are.
+    fn reserve(&mut self, now: Now, ask: Ask) -> Ask {
+        let Ask::Turns { tokens } = ask else { return ask };
+        let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
+        let room = (clock + limits::TOKENS_AHEAD_US).saturating_sub(self.last_token);
+        let more = room.min(tokens.saturating_sub(1).into());
+        self.last_token += more;
+        Ask::Turns { tokens: more as u32 + 1 }
+    }
+
+    /// Gives the tokens back that were reserved for local turns and are not used. To be called while
+    /// the owner still holds.
+    pub(super) fn unreserve(&mut self, owner: Owner, last_used: Option<Token>) {
+        let (Some(holder), Some(last_used)) = (self.holders.get(owner), last_used) else { return };
+        let first = holder.token.raw();
+        let last = first + u64::from(holder.ask.tokens() - 1);
+        if last == self.last_token && (first..=last).contains(&last_used.raw()) {
+            self.last_token = last_used.raw();
+        }
+    }
+
     /// What a holder is told of its grant.
     pub(super) fn grant_of(&self, holder: &Holder) -> Grant {
         let vote = |Cast { number, ticket }: Cast| Vote {
@@ -94,6 +116,7 @@ impl Lock {
         };
         Grant {
             token: Some(holder.token),
+            tokens: holder.ask.tokens(),
             deadline_ms: holder.deadline_ms,
             member: holder.member.clone(),
             vote: holder.vote.map(vote),

@@ -82,7 +82,9 @@ impl Lock {
             Request::Renew { owner, client, lease_ms, write_back } => {
                 self.renew(now, *owner, *client, *lease_ms, *write_back)
             }
-            Request::Release { owner, bury_until_ms } => self.release(now, *owner, *bury_until_ms),
+            Request::Release { owner, bury_until_ms, last_used } => {
+                self.release(now, *owner, *bury_until_ms, *last_used)
+            }
             Request::Break { token, at_once } => self.break_(*token, *at_once, &mut work),
             Request::ClientGone { client } => self.client_gone(now, *client),
             Request::Resize { permits } => self.resize(*permits),
@@ -240,11 +242,18 @@ impl Lock {
         }
     }
 
-    fn release(&mut self, now: Now, owner: Owner, bury_until_ms: u64) -> Reply {
+    fn release(
+        &mut self,
+        now: Now,
+        owner: Owner,
+        bury_until_ms: u64,
+        last_used: Option<Token>,
+    ) -> Reply {
         let bury_until_ms = bury_until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
         if bury_until_ms > now.ms {
             self.tombs.bury(owner, bury_until_ms);
         }
+        self.unreserve(owner, last_used);
         if self.drop_holder(owner) {
             return Reply::Released;
         }

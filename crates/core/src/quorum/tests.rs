@@ -16,7 +16,7 @@ fn anchor(sent_us: u64) -> Anchor {
 
 fn grant(number: u64, token: u64, deadline_ms: u64, inquired: bool) -> Grant {
     let vote = Some(Vote { number, ticket: 30, inquired });
-    Grant { token: Some(Token::from_raw(token)), deadline_ms, member: None, vote }
+    Grant { token: Some(Token::from_raw(token)), tokens: 1, deadline_ms, member: None, vote }
 }
 
 fn granted(token: u64) -> Reply {

@@ -14,7 +14,7 @@ fn anchor() -> Anchor {
 }
 
 fn grant(lease_ms: u64) -> Grant {
-    Grant { token: None, deadline_ms: 500 + lease_ms, member: None, vote: None }
+    Grant { token: None, tokens: 1, deadline_ms: 500 + lease_ms, member: None, vote: None }
 }
 
 type Heard = Result<(Reply, Anchor), Unanswered>;

@@ -155,8 +155,9 @@ impl<'a> Words<'a> {
         maybe(self.word()?.as_bytes())
     }
 
-    /// Token, deadline, and a member's name if there is one. A vote's token is followed by its number and
-    /// ticket, with a mark if it is inquired about: `12/7/5!`.
+    /// Token, deadline, and a member's name if there is one. A token with which others are reserved is
+    /// followed by how many: `12+3`. A vote's token is followed by its number and ticket, with a mark if
+    /// it is inquired about: `12/7/5!`.
     fn grant(&mut self) -> Option<Grant> {
         let word = self.word()?;
         let (token, vote) = match word.split_once('/') {
@@ -169,13 +170,16 @@ impl<'a> Words<'a> {
                 (token, Some(Vote { number, ticket, inquired: inquired.is_some() }))
             }
         };
+        let (token, more) = token.split_once('+').unwrap_or((token, "0"));
         let token = Some(Token::from_raw(self::number(token.as_bytes())?));
+        let more = u32::try_from(self::number(more.as_bytes())?).ok()?;
+        let tokens = more.checked_add(1)?;
         let deadline_ms = self.number()?;
         let member = match self.0 {
             "" => None,
             name => Some(Member::new(name).ok()?),
         };
-        Some(Grant { token, deadline_ms, member, vote })
+        Some(Grant { token, tokens, deadline_ms, member, vote })
     }
 
     fn refusal(&mut self) -> Option<Refusal> {
@@ -218,6 +222,10 @@ fn push_numbers(text: &mut Vec<u8>, numbers: &[Option<u64>]) {
 
 fn push_grant(text: &mut Vec<u8>, grant: &Grant) {
     push_number(text, grant.token.unwrap_or_default().raw());
+    if grant.tokens > 1 {
+        text.push(b'+');
+        push_number(text, u64::from(grant.tokens - 1));
+    }
     if let Some(Vote { number, ticket, inquired }) = grant.vote {
         text.push(b'/');
         push_number(text, number);

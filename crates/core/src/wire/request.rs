@@ -75,8 +75,10 @@ pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
             );
             (Verb::Renew, args)
         }
-        Request::Release { owner, bury_until_ms } => {
-            (Verb::Release, vec![owner_word(*owner), number_word(*bury_until_ms)])
+        Request::Release { owner, bury_until_ms, last_used } => {
+            let mut args = vec![owner_word(*owner), number_word(*bury_until_ms)];
+            args.extend(last_used.map(|token| number_word(token.raw())));
+            (Verb::Release, args)
         }
         Request::Break { token, at_once } => {
             let token = maybe_word(token.map(Token::raw));
@@ -148,9 +150,11 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
             lease_ms: number(lease)?,
             write_back: optional(rest, write_back)?,
         },
-        (Verb::Release, &[owner, bury]) => {
-            Request::Release { owner: read_owner(owner)?, bury_until_ms: number(bury)? }
-        }
+        (Verb::Release, &[owner, bury, ref rest @ ..]) => Request::Release {
+            owner: read_owner(owner)?,
+            bury_until_ms: number(bury)?,
+            last_used: optional(rest, last_used)?,
+        },
         (Verb::Break, &[token, at_once]) => Request::Break {
             token: maybe(token)?.map(Token::from_raw),
             at_once: number::<u8>(at_once)? != 0,
@@ -192,6 +196,11 @@ fn optional<T>(rest: &[&[u8]], read: impl FnOnce(Words<'_>) -> Option<T>) -> Opt
 fn ballot(mut words: Words<'_>) -> Option<Ballot> {
     let (hint, ticket, yields) = (words.number()?, words.maybe()?, words.maybe()?);
     words.0.is_empty().then_some(Ballot { hint, ticket, yields })
+}
+
+fn last_used(mut words: Words<'_>) -> Option<Token> {
+    let token = words.number()?;
+    words.0.is_empty().then_some(Token::from_raw(token))
 }
 
 fn write_back(mut words: Words<'_>) -> Option<WriteBack> {

@@ -25,7 +25,7 @@ fn acquire(number: u64, client: u64, ask: Ask) -> Request {
 }
 
 fn release(number: u64) -> Request {
-    Request::Release { owner: Owner::from_bits(number.into()), bury_until_ms: 0 }
+    Request::Release { owner: Owner::from_bits(number.into()), bury_until_ms: 0, last_used: None }
 }
 
 /// Held by owner 0 and awaited by as many others as there may be, each of a client of its own.

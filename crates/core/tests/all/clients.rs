@@ -27,7 +27,10 @@ fn a_client_waits_then_was_handed_the_lock_and_then_has_answered() {
     assert!(!lock.is_waited_for_by(holder) && !lock.has_handed_to(holder));
     assert!(lock.is_waited_for_by(waiter) && !lock.has_handed_to(waiter));
 
-    lock.apply(AT, &Request::Release { owner: Owner::from_bits(1), bury_until_ms: 0 });
+    lock.apply(
+        AT,
+        &Request::Release { owner: Owner::from_bits(1), bury_until_ms: 0, last_used: None },
+    );
     assert!(!lock.is_waited_for_by(waiter) && lock.has_handed_to(waiter));
 
     let owner = Owner::from_bits(2);
@@ -37,7 +40,11 @@ fn a_client_waits_then_was_handed_the_lock_and_then_has_answered() {
 
 #[test]
 fn a_lock_is_blank_until_there_is_something_to_remember() {
-    let release = |bury_until_ms| Request::Release { owner: Owner::from_bits(1), bury_until_ms };
+    let release = |bury_until_ms| Request::Release {
+        owner: Owner::from_bits(1),
+        bury_until_ms,
+        last_used: None,
+    };
     let mut lock = Lock::new();
     lock.apply(AT, &release(0));
     assert!(lock.is_blank(), "nothing was ever given out");

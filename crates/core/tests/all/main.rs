@@ -7,6 +7,7 @@
 //!   golden       cases that anyone can read and add to
 //!   properties   random lives, held against the promises
 //!   quorum       random lives of candidates and nodes of a quorum
+//!   turns        tokens for local turns, and the clock
 //! ```
 
 mod bounds;
@@ -15,3 +16,4 @@ mod fuzz;
 mod golden;
 mod properties;
 mod quorum;
+mod turns;

@@ -30,7 +30,7 @@ fn with_secret(
 pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> Done {
     ctx.redact(1);
     let owner = secret::owner(words::secret(args.get(1))?);
-    let release = |_: &mut Site<'_>| Request::Release { owner, bury_until_ms: 0 };
+    let release = |_: &mut Site<'_>| Request::Release { owner, bury_until_ms: 0, last_used: None };
     match with_secret(ctx, args, release)? {
         Reply::Released | Reply::Left => {
             world(|world| world.untie(ctx.client(), owner));

@@ -27,7 +27,7 @@ fn ask(owner: u128, client: ClientId, ask: Ask) -> Request {
 }
 
 fn release(owner: u128, bury_until_ms: u64) -> Request {
-    Request::Release { owner: Owner::from_bits(owner), bury_until_ms }
+    Request::Release { owner: Owner::from_bits(owner), bury_until_ms, last_used: None }
 }
 
 /// A lock, and the same on a replica.

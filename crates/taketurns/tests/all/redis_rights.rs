@@ -46,7 +46,7 @@ async fn use_locks(engine: &dyn Engine) -> Result<(), EngineError> {
     };
     let release = |owner: u128| {
         let owner = Owner::from_bits(owner);
-        Request::Release { owner, bury_until_ms: 0 }
+        Request::Release { owner, bury_until_ms: 0, last_used: None }
     };
     // A turn, a hand-over, and another turn.
     engine.call(&mutex, acquire(1, Ask::Mutex)).await?;

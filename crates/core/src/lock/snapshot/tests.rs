@@ -21,7 +21,7 @@ fn acquire(lock: &mut Lock, bits: u64, ask: Ask) {
 
 fn release(lock: &mut Lock, bits: u128, bury_until_ms: u64) {
     let owner = Owner::from_bits(bits);
-    lock.apply(NOW, &Request::Release { owner, bury_until_ms });
+    lock.apply(NOW, &Request::Release { owner, bury_until_ms, last_used: None });
 }
 
 fn member(name: &str) -> Member {

@@ -27,7 +27,10 @@ pub(crate) fn request(dice: &mut Dice, kind: usize) -> Request {
             label: Label::new("who", dice.pick(&["", "why"])).expect("a label"),
         }),
         9..12 => {
-            Request::Release { owner, bury_until_ms: *dice.pick(&[&0, &0, &(START.ms + 2_000)]) }
+            let used = |dice: &mut Dice| Token::from_raw(START.wall_us + dice.any() % 10);
+            let last_used = dice.percent(30).then(|| used(dice));
+            let bury_until_ms = *dice.pick(&[&0, &0, &(START.ms + 2_000)]);
+            Request::Release { owner, bury_until_ms, last_used }
         }
         12..14 => {
             let number = START.wall_us + dice.any() % 10;
@@ -71,7 +74,7 @@ fn ask(dice: &mut Dice, kind: usize) -> Ask {
         2 => Ask::Permits { take: dice.below(3) as u32 + 1, of: 3 },
         3 if dice.percent(50) => Ask::Any,
         3 => Ask::Member(member(dice)),
-        _ if dice.percent(20) => Ask::Turns { tokens: dice.below(9) as u32 + 1 },
+        _ if dice.percent(20) => Ask::Turns { tokens: *dice.pick(&[&1, &3, &9, &10_000]) },
         _ => Ask::Mutex,
     }
 }

@@ -22,6 +22,7 @@ fn grant(dice: &mut Dice) -> Grant {
     };
     Grant {
         token: Some(Token::from_raw(number(dice))),
+        tokens: *dice.pick(&[&1, &2, &10_000]),
         deadline_ms: number(dice) / 1_000,
         member: dice.percent(30).then(|| Member::new("b 3").expect("a name")),
         vote: dice.percent(30).then(|| vote(dice)),

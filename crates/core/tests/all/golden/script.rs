@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `at MS …` | the lease clock, from here on; any command may start with it |
 //! | `wall US` | the wall clock, from here on; 0 to begin with, so that tokens count 1, 2, 3 |
-//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `read`, `write`, `2/4`, `any` or `member:NAME` |
+//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `turns:N`, `read`, `write`, `2/4`, `any` or `member:NAME` |
 //! | `acquire A [hint=N] [ticket=N] [yields=N]` | with a ballot, as one node of a quorum |
 //! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on, of which the last is shown |
 //! | `refresh c1 [wait=3000]` · `gone c1` | |
-//! | `renew A [client=c1] [lease=30000] [grant=N agreed=N]` · `release A [bury=MS]` | |
+//! | `renew A [client=c1] [lease=30000] [grant=N agreed=N]` · `release A [bury=MS] [used=N]` | |
 //! | `break [token=N] [now]` | |
 //! | `resize N` · `add NAME` · `remove NAME` · `tick` | |
 //! | `drain` | ticks until there is no more to hand over, and counts them |
@@ -28,7 +28,7 @@ use taketurns_core::{
 };
 
 const EXPECTED: &str = "    ";
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "client",
     "lease",
     "wait",
@@ -40,6 +40,7 @@ const OPTIONS: [&str; 11] = [
     "yields",
     "grant",
     "agreed",
+    "used",
 ];
 
 /// Runs a script. Answers it with what came of each command in place of what it said.
@@ -116,6 +117,7 @@ impl World {
             "release" => Request::Release {
                 owner: owner(words.at(1)?)?,
                 bury_until_ms: words.option("bury", 0)?,
+                last_used: words.maybe("used")?.map(Token::from_raw),
             },
             "break" => Request::Break {
                 token: words.maybe("token")?.map(Token::from_raw),
@@ -295,12 +297,18 @@ fn quarantined(until_ms: Option<u64>) -> String {
 
 fn grant(grant: &Grant) -> String {
     let token = grant.token.map_or("none".into(), |token| token.to_string());
+    let tokens = if grant.tokens > 1 { format!("…{}", last(grant)) } else { String::new() };
     let member = grant.member.as_ref().map_or(String::new(), |member| format!(" member={member}"));
     let inquired = |vote: Vote| if vote.inquired { ", inquired about" } else { "" };
     let vote =
         |vote: Vote| format!(" grant={} ticket={}{}", vote.number, vote.ticket, inquired(vote));
     let vote = grant.vote.map_or(String::new(), vote);
-    format!("granted token={token} until={}{member}{vote}", grant.deadline_ms)
+    format!("granted token={token}{tokens} until={}{member}{vote}", grant.deadline_ms)
+}
+
+/// The last of the tokens that come with a grant.
+fn last(grant: &Grant) -> u64 {
+    grant.token.map_or(0, |token| token.raw() + u64::from(grant.tokens) - 1)
 }
 
 const LETTERS: RangeInclusive<char> = 'A'..='Z';
@@ -336,6 +344,10 @@ fn ask(word: &str) -> Result<Ask, String> {
         "write" => Ask::Write,
         "any" => Ask::Any,
         _ if word == "mutex" || word.contains('=') => Ask::Mutex,
+        _ if word.starts_with("turns:") => {
+            let tokens = word["turns:".len()..].parse();
+            Ask::Turns { tokens: tokens.map_err(|_| format!("`{word}` has no number"))? }
+        }
         _ => match (word.strip_prefix("member:"), word.split_once('/').and_then(permits)) {
             (Some(name), _) => Ask::Member(member(name)?),
             (_, Some((take, of))) => Ask::Permits { take, of },

@@ -115,7 +115,11 @@ impl Node {
                 self.apply(&request);
             }
             Op::Release { owner } => {
-                self.apply(&Request::Release { owner: id(owner), bury_until_ms: 0 });
+                self.apply(&Request::Release {
+                    owner: id(owner),
+                    bury_until_ms: 0,
+                    last_used: None,
+                });
             }
             Op::Refresh { client } => {
                 let client = self::client(client);

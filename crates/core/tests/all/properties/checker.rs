@@ -14,6 +14,8 @@ use taketurns_core::{
 pub(crate) struct Held {
     pub(crate) client: ClientId,
     pub(crate) token: Token,
+    /// How many tokens in a row are its own.
+    tokens: u32,
     ask: Ask,
     member: Option<Member>,
     lease_ms: u64,
@@ -136,8 +138,8 @@ impl Checker {
             Request::Renew { owner, client, lease_ms, .. } => {
                 self.check_renew(now, *owner, *client, *lease_ms, &step.reply);
             }
-            Request::Release { owner, bury_until_ms } => {
-                self.check_release(now, *owner, *bury_until_ms, &step.reply);
+            Request::Release { owner, bury_until_ms, last_used } => {
+                self.check_release(now, *owner, *bury_until_ms, *last_used, &step.reply);
             }
             Request::Break { token, at_once } => {
                 self.check_break(now, *token, *at_once, step);
@@ -186,10 +188,13 @@ impl Checker {
         assert_eq!(grant.deadline_ms, now.ms + lease_ms, "the lease is not what was asked for");
         let token = grant.token.expect("a token with every grant");
         assert_eq!(token.raw(), now.wall_us.max(self.last_token + 1), "G2");
-        self.last_token = token.raw();
-        if let Ask::Turns { tokens } = acquire.ask {
-            self.last_token += u64::from(tokens) - 1;
-        }
+        let ahead_us = (token.raw() - 1).saturating_sub(now.wall_us);
+        let tokens = match acquire.ask {
+            Ask::Turns { tokens } => u64::from(tokens).min(10_000 - ahead_us.min(9_999)),
+            _ => 1,
+        };
+        assert_eq!(u64::from(grant.tokens), tokens, "no more than stays near the clock");
+        self.last_token = token.raw() + tokens - 1;
         for (other, waiting) in &self.waiters {
             let came_earlier = place.is_none_or(|place| *other < place);
             let overtaken = came_earlier && !waiting.lapsed && wants(&waiting.acquire.ask, grant);
@@ -207,6 +212,7 @@ impl Checker {
         let held = Held {
             client: acquire.client,
             token,
+            tokens: grant.tokens,
             ask: acquire.ask,
             member: grant.member.clone(),
             lease_ms: acquire.lease_ms,
@@ -224,7 +230,8 @@ impl Checker {
         if self.kind == Kind::Pool {
             for member in self.members.iter().filter(|(_, freed)| freed.is_some()).map(|(m, _)| m) {
                 let wanted = Some(member.clone());
-                let grant = Grant { token: None, deadline_ms: 0, member: wanted, vote: None };
+                let grant =
+                    Grant { token: None, tokens: 1, deadline_ms: 0, member: wanted, vote: None };
                 let awaited = |w: &Waiting| !w.lapsed && wants(&w.acquire.ask, &grant);
                 assert!(!self.waiters.values().any(awaited), "{member} is free, and awaited");
             }

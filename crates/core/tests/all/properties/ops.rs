@@ -116,7 +116,8 @@ fn want(kind: Kind) -> BoxedStrategy<Want> {
     match kind {
         Kind::Mutex => prop_oneof![
             4 => Just(Want::This(Ask::Mutex)),
-            1 => (1..9_u32).prop_map(|tokens| Want::This(Ask::Turns { tokens })),
+            1 => prop_oneof![1..9_u32, Just(10_000)]
+                .prop_map(|tokens| Want::This(Ask::Turns { tokens })),
         ]
         .boxed(),
         Kind::RwLock => {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use taketurns_core::wire::{self, Answered};
 use taketurns_core::{
-    Acquire, Ask, ClientId, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request, Step, Wake,
-    WakeEvent,
+    Acquire, Ask, ClientId, Grant, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request, Step,
+    Token, Wake, WakeEvent,
 };
 
 use crate::properties::checker::Checker;
@@ -22,6 +22,19 @@ struct Attempt {
     acquire: Acquire,
     sent: u32,
     held: bool,
+    /// What it was granted last, as far as it heard.
+    grant: Option<Grant>,
+}
+
+impl Attempt {
+    fn new(acquire: Acquire) -> Self {
+        Self { acquire, sent: 1, held: false, grant: None }
+    }
+
+    fn takes(&mut self, grant: &Grant) {
+        self.held = true;
+        self.grant = Some(grant.clone());
+    }
 }
 
 pub(crate) struct World {
@@ -180,9 +193,9 @@ impl World {
 
     fn woken(&mut self, wake: &Wake) {
         let Some(at) = self.attempt_of(wake.owner) else { return };
-        match wake.event {
+        match &wake.event {
             WakeEvent::Inquired { .. } => panic!("nobody has a ballot here"),
-            WakeEvent::Granted(_) => self.attempts[at].held = true,
+            WakeEvent::Granted(grant) => self.attempts[at].takes(grant),
             WakeEvent::Refused(_) => drop(self.attempts.swap_remove(at)),
             WakeEvent::Revoked { .. } => {}
         }
@@ -212,7 +225,7 @@ impl World {
             ballot: None,
             label: Label::default(),
         };
-        self.attempts.push(Attempt { acquire: acquire.clone(), sent: 1, held: false });
+        self.attempts.push(Attempt::new(acquire.clone()));
         if under_way {
             // Given up unanswered it would have to be buried, as if sent more than once.
             self.attempts.last_mut().expect("just pushed").sent += 1;
@@ -226,7 +239,7 @@ impl World {
         let reply = self.send(Request::Acquire(acquire.clone())).reply;
         let Some(at) = self.attempt_of(acquire.owner) else { return };
         match reply {
-            Reply::Granted(_) => self.attempts[at].held = true,
+            Reply::Granted(grant) => self.attempts[at].takes(&grant),
             Reply::Busy => self.release(at),
             Reply::Refused(Refusal::KindMismatch(_)) => drop(self.attempts.swap_remove(at)),
             _ => {}
@@ -234,9 +247,13 @@ impl World {
     }
 
     fn release(&mut self, at: usize) {
-        let Attempt { acquire, sent, .. } = self.attempts.swap_remove(at);
+        let Attempt { acquire, sent, grant, .. } = self.attempts.swap_remove(at);
         let bury_until_ms = if sent > 1 { acquire.not_after_ms } else { 0 };
-        self.send(Request::Release { owner: acquire.owner, bury_until_ms });
+        // Some have handed on turns by themselves, and some of those tell how many.
+        let used = |grant: Grant| Some(grant.token?.raw() + self.ids % u64::from(grant.tokens));
+        let last_used = grant.and_then(used).filter(|_| !self.ids.is_multiple_of(3));
+        let last_used = last_used.map(Token::from_raw);
+        self.send(Request::Release { owner: acquire.owner, bury_until_ms, last_used });
     }
 
     fn refresh(&mut self, client: usize, reply_lost: bool) {
@@ -247,9 +264,9 @@ impl World {
         if reply_lost {
             return;
         }
-        for (owner, _) in granted {
+        for (owner, grant) in granted {
             if let Some(at) = self.attempt_of(owner) {
-                self.attempts[at].held = true;
+                self.attempts[at].takes(&grant);
             }
         }
         let mine = |attempt: &&Attempt| attempt.acquire.client == id && !attempt.held;

@@ -61,7 +61,8 @@ impl World {
             }
             What::Release { bury } => {
                 let latest_ms = self.attempts[attempt].not_after_ms[node];
-                Request::Release { owner, bury_until_ms: if bury { latest_ms } else { 0 } }
+                let bury_until_ms = if bury { latest_ms } else { 0 };
+                Request::Release { owner, bury_until_ms, last_used: None }
             }
         };
         self.call(node, Call::Send { attempt, client, send, sent_us: now_us }, request)

@@ -202,7 +202,7 @@ impl Desk {
             58..80 => {
                 let bury_until_ms = if self.rng.percent(20) { u64::MAX } else { 0 };
                 (
-                    Request::Release { owner, bury_until_ms },
+                    Request::Release { owner, bury_until_ms, last_used: None },
                     Means::Release { key: key.clone(), owner },
                 )
             }

@@ -78,7 +78,7 @@ on_both! {
         let reply = restore(&mut client, "new", &payload);
         assert!(reply.error().is_some_and(|error| error.contains("Bad data format")), "{reply}");
         assert_eq!(client.int("EXISTS new"), 0);
-        assert!(server.log().contains("a lock of version 1, and this module knows version 2 only"));
+        assert!(server.log().contains("a lock of version 0, and this module knows version 3 only"));
     }
 
     fn a_saved_file_of_another_version_is_refused_at_the_start(flavor: Flavor) {
@@ -95,7 +95,7 @@ on_both! {
         fs::write(&path, file).expect("written");
         let error = server.restart().expect_err("it does not start");
         let Error::Ended { said, .. } = &error else { panic!("{error}") };
-        assert!(said.contains("a lock of version 1, and this module knows version 2 only"), "{said}");
+        assert!(said.contains("a lock of version 0, and this module knows version 3 only"), "{said}");
         assert!(!said.contains("crashed by signal"), "{said}");
     }
 

@@ -85,7 +85,8 @@ impl Program {
     #[track_caller]
     pub(crate) fn release(&mut self, key: &str, owner: u128) {
         let owner = Owner::from_bits(owner);
-        let reply = self.request(key, &Request::Release { owner, bury_until_ms: 0 });
+        let reply =
+            self.request(key, &Request::Release { owner, bury_until_ms: 0, last_used: None });
         assert_eq!(reply, Reply::Released, "{key}");
     }
 }

@@ -171,8 +171,8 @@ impl<'a> Workload<'a> {
                 (key.to_owned(), acquire(dice, number, owner, client, ballot))
             }
             5 | 6 => (known_key, Request::Renew { owner, client, lease_ms: 400, write_back: None }),
-            7 => (known_key, Request::Release { owner, bury_until_ms: 0 }),
-            8 => (known_key, Request::Release { owner, bury_until_ms: u64::MAX }),
+            7 => (known_key, Request::Release { owner, bury_until_ms: 0, last_used: None }),
+            8 => (known_key, Request::Release { owner, bury_until_ms: u64::MAX, last_used: None }),
             9 => (key.to_owned(), Request::Refresh { client, waiter_lease_ms: 300 }),
             10 => (key.to_owned(), Request::Tick),
             11 => (key.to_owned(), Request::Resize { permits: 2 + dice.below(3) as u32 }),

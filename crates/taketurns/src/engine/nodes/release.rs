@@ -72,7 +72,7 @@ pub(crate) fn release<D: Driver>(
     lock(&nodes.releasing).insert(owner, tally.clone());
     let until_us = local_us() + lasts_ms * 1_000;
     for (node, bury_until_ms) in bury_until_ms.into_iter().enumerate() {
-        let request = Request::Release { owner, bury_until_ms };
+        let request = Request::Release { owner, bury_until_ms, last_used: None };
         let (driver, name) = (driver.clone(), name.clone());
         let (tally, left, busy) = (tally.clone(), left.clone(), nodes.busy());
         nodes.runtime.spawn(async move {

@@ -123,7 +123,7 @@ impl Run {
                     true => self.not_after_ms[node],
                     false => 0,
                 };
-                Request::Release { owner, bury_until_ms }
+                Request::Release { owner, bury_until_ms, last_used: None }
             }
         }
     }
@@ -203,7 +203,7 @@ pub(super) enum Failed {
 /// The clock of a quorum is the client's own: nobody else's is looked at with it.
 fn grant(token: u64, until_us: u64) -> Grant {
     let token = Some(Token::from_raw(token));
-    Grant { token, deadline_ms: until_us / 1_000, member: None, vote: None }
+    Grant { token, tokens: 1, deadline_ms: until_us / 1_000, member: None, vote: None }
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
     fn granted(run: &mut Run, node: usize, token: u64) {
         let vote = Some(Vote { number: token, ticket: token, inquired: false });
         let token = Some(Token::from_raw(token));
-        let grant = Grant { token, deadline_ms: 31_000, member: None, vote };
+        let grant = Grant { token, tokens: 1, deadline_ms: 31_000, member: None, vote };
         let what = What::Ask { ticket: None, yields: None, waits: true, known: None };
         let anchor = Anchor { sent_us: NOW_US, engine_ms: 1_000 };
         let reply = Ok((Reply::Granted(grant), anchor));

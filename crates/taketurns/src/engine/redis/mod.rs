@@ -207,7 +207,7 @@ impl RedisEngine {
             {
                 // It was granted before the quarantine, and its answer not heard. Perhaps not before
                 // the loss.
-                let release = Request::Release { owner, bury_until_ms: 0 };
+                let release = Request::Release { owner, bury_until_ms: 0, last_used: None };
                 self.once(lock, &release).await.map_err(unknown)?;
             } else {
                 if let (Reply::Queued(_), Some(lease_ms)) = (&answer.reply, waiter_lease_ms) {

@@ -139,6 +139,7 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
         ("TOMBS_MAX", limits::TOMBS_MAX as u64),
         ("PERMITS_MAX", limits::PERMITS_MAX.into()),
         ("LOCAL_TURNS_MAX", limits::LOCAL_TURNS_MAX.into()),
+        ("TOKENS_AHEAD", limits::TOKENS_AHEAD_US),
         ("LEASE_MIN", limits::LEASE_MS_MIN),
         ("LEASE_MAX", limits::LEASE_MS_MAX),
         ("RETENTION", limits::RETENTION_MS),

@@ -140,7 +140,7 @@ impl Redlock {
         let (redlock, name, busy) = (self.clone(), run.lock.clone(), self.nodes.busy());
         let until_us = local_us() + run.lasts_ms() * 1_000;
         self.nodes.runtime.spawn(async move {
-            let request = Request::Release { owner, bury_until_ms: 0 };
+            let request = Request::Release { owner, bury_until_ms: 0, last_used: None };
             let first = std::sync::Mutex::new(given_back);
             // One that does not hear it at once is not waited for.
             let record = |_: Result<Reply, EngineError>| drop(lock(&first).take());

@@ -149,5 +149,5 @@ pub(super) fn is_hopeful(failed: Verdict) -> bool {
 
 /// A wire without tokens; and the clock is the client's own.
 pub(super) fn grant(until_us: u64) -> Grant {
-    Grant { token: None, deadline_ms: until_us / 1_000, member: None, vote: None }
+    Grant { token: None, tokens: 1, deadline_ms: until_us / 1_000, member: None, vote: None }
 }

@@ -158,7 +158,7 @@ impl Party {
 
     async fn release(&self, lock: &str, owner: u128) -> Reply {
         let owner = Owner::from_bits(owner);
-        self.call(lock, Request::Release { owner, bury_until_ms: 0 }).await
+        self.call(lock, Request::Release { owner, bury_until_ms: 0, last_used: None }).await
     }
 }
 
@@ -238,7 +238,8 @@ async fn nobody_is_woken_by_a_step_that_could_not_be_committed() {
         CREATE TRIGGER u AFTER UPDATE ON locks BEGIN INSERT INTO other VALUES (1); END;
         CREATE TRIGGER i AFTER INSERT ON locks BEGIN INSERT INTO other VALUES (1); END";
     database.execute_batch(fails).expect("ours");
-    let release = Request::Release { owner: Owner::from_bits(1), bury_until_ms: 0 };
+    let release =
+        Request::Release { owner: Owner::from_bits(1), bury_until_ms: 0, last_used: None };
     let lock = Name::new("l").expect("a name");
     let error = party.engine.call(&lock, release).await.expect_err("COMMIT fails");
     assert!(error.to_string().contains("constraint"), "{error}");

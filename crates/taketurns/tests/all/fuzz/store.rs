@@ -113,7 +113,7 @@ pub(crate) async fn use_it(engine: &FileEngine, lock: &str) -> Result<Reply, Eng
     let (owner, member) = (Owner::from_bits(9), Member::new("m").expect("a name"));
     soon("it answers", engine.view(&name, 100)).await?;
     for request in [
-        Request::Release { owner, bury_until_ms: 0 },
+        Request::Release { owner, bury_until_ms: 0, last_used: None },
         Request::Break { token: None, at_once: true },
         Request::PoolAdd { member },
         Request::Tick,

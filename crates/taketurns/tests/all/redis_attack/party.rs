@@ -86,7 +86,8 @@ impl Party {
     }
 
     pub(crate) async fn release(&self, lock: &str, owner: u128) -> Reply {
-        let request = Request::Release { owner: Owner::from_bits(owner), bury_until_ms: 0 };
+        let request =
+            Request::Release { owner: Owner::from_bits(owner), bury_until_ms: 0, last_used: None };
         self.ask(lock, request).await.0
     }
 

@@ -81,7 +81,7 @@ impl Line {
     /// The first one goes, and the next one holds the lock.
     async fn go(&mut self) {
         let owner = self.owners.pop_front().expect("a holder");
-        let release = Request::Release { owner, bury_until_ms: 0 };
+        let release = Request::Release { owner, bury_until_ms: 0, last_used: None };
         let reply = self.engine.call(&self.lock, release).await.expect("an answer").reply;
         assert!(matches!(reply, Reply::Released), "{reply:?}");
     }

@@ -12,6 +12,7 @@ impl Checker {
         if let Some(held) = self.holders.get(&acquire.owner) {
             let Reply::Granted(grant) = &step.reply else { panic!("a retry lost its grant") };
             assert_eq!((grant.token, grant.deadline_ms), (Some(held.token), held.deadline_ms));
+            assert_eq!(grant.tokens, held.tokens);
             return;
         }
         let is_newcomer =
@@ -90,6 +91,7 @@ impl Checker {
         for (owner, grant) in granted {
             let held = &self.holders[owner];
             assert_eq!((grant.token, grant.deadline_ms), (Some(held.token), held.deadline_ms));
+            assert_eq!(grant.tokens, held.tokens);
         }
     }
 
@@ -108,6 +110,7 @@ impl Checker {
                 assert!(!held.revoked, "a broken hold was renewed");
                 let deadline_ms = held.deadline_ms.max(now.ms + lease_ms);
                 assert_eq!((grant.token, grant.deadline_ms), (Some(held.token), deadline_ms));
+                assert_eq!(grant.tokens, held.tokens);
                 (held.client, held.handed) = (by, false);
                 (held.lease_ms, held.deadline_ms) = (held.lease_ms.max(lease_ms), deadline_ms);
             }
@@ -120,11 +123,18 @@ impl Checker {
         now: Now,
         owner: Owner,
         bury_until_ms: u64,
+        last_used: Option<Token>,
         reply: &Reply,
     ) {
         let place = self.place_of(owner);
-        if self.holders.contains_key(&owner) {
+        if let Some(held) = self.holders.get(&owner) {
             assert_eq!(*reply, Reply::Released);
+            let its = held.token.raw()..held.token.raw() + u64::from(held.tokens);
+            if let Some(last_used) = last_used.filter(|token| its.contains(&token.raw()))
+                && its.end == self.last_token + 1
+            {
+                self.last_token = last_used.raw();
+            }
             self.end_hold(owner, now.ms);
         } else if let Some(place) = place {
             let lapsed = self.waiters[&place].lapsed;

@@ -107,7 +107,7 @@ on_both! {
             // More than two steps may skip: that of the release, and that of the newcomer.
             let dead = 2 * u64::from(limits::STEP_MAX) + 10;
             (1..=dead).for_each(|number| story.wait(number, ask.clone()));
-            let release = Request::Release { owner: owner(0), bury_until_ms: 0 };
+            let release = Request::Release { owner: owner(0), bury_until_ms: 0, last_used: None };
             let released = story.life.tell(release, WAITER_LEASE_MS, true);
             assert!(released.more, "too many for one step");
             story.told.push(released);
@@ -121,7 +121,7 @@ on_both! {
         let mut story = Story::new();
         let bury_until_ms = story.life.now().ms + 5_000;
         for number in 0..=limits::TOMBS_MAX as u64 {
-            story.ask(Request::Release { owner: owner(number), bury_until_ms });
+            story.ask(Request::Release { owner: owner(number), bury_until_ms, last_used: None });
         }
         assert!(matches!(story.acquire(1, Ask::Mutex), Reply::Refused(_)));
         assert!(matches!(story.acquire(0, Ask::Mutex), Reply::Granted(_)));

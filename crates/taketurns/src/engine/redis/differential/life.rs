@@ -205,7 +205,7 @@ impl Life {
                 waiter_lease_ms: self.mostly(&[300, 1_000, 3_000], &[9]),
             },
             44..54 => self.renew(),
-            54..78 => Request::Release { owner: self.owner(), bury_until_ms: self.bury(now) },
+            54..78 => self.release(now),
             78..81 => self.break_(),
             81..83 => Request::ClientGone { client: self.client() },
             83..85 => Request::Resize { permits: self.mostly(&[1, 3, 4, 6], &[0, 1_000_001]) },
@@ -248,6 +248,14 @@ impl Life {
         }
     }
 
+    fn release(&mut self, now: Now) -> Request {
+        let last = self.stored.as_ref().and_then(|(lock, _)| lock.last_token());
+        let (back, on) = (self.dice.roll(12), self.dice.roll(3));
+        let used = |token: Token| Token::from_raw(token.raw().saturating_sub(back) + on);
+        let last_used = last.filter(|_| self.dice.percent(40)).map(used);
+        Request::Release { owner: self.owner(), bury_until_ms: self.bury(now), last_used }
+    }
+
     fn ask(&mut self) -> Ask {
         let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
         let kind = if self.dice.percent(3) { self.dice.one_of(&kinds) } else { self.kind };
@@ -257,7 +265,7 @@ impl Life {
         };
         match kind {
             Kind::Mutex if self.dice.percent(20) => {
-                Ask::Turns { tokens: self.mostly(&[1, 2, 8], &[0, 10_000, 10_001]) }
+                Ask::Turns { tokens: self.mostly(&[1, 2, 8, 10_000], &[0, 10_001]) }
             }
             Kind::Mutex => Ask::Mutex,
             Kind::RwLock => self.dice.one_of(&[Ask::Read, Ask::Read, Ask::Write]),

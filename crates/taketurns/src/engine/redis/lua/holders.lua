@@ -116,14 +116,39 @@ local function mint(hint)
   return digits(last_token)
 end
 
+-- How many tokens in a row somebody asked for, or has: those after the first are its client's, to hand on
+-- turns by itself. Nothing if it is not about turns.
+local function tokens_of(ask)
+  return tonumber(string.match(ask, '^m(%d+)$'))
+end
+
+-- Reserves the tokens that follow the last one, as many as are asked for and not too far ahead of the
+-- clock. Answers what was asked for, with as many as there are.
+local function reserve(ask)
+  local tokens = tokens_of(ask)
+  if not tokens then return ask end
+  local room = math.min(now_us, TOKEN_CLOCK_MAX) + TOKENS_AHEAD - last_token
+  local more = math.max(0, math.min(tokens - 1, room))
+  last_token = last_token + more
+  return 'm' .. more + 1
+end
+
+-- Gives the tokens back that were reserved and are not used.
+local function unreserve(h, last_used)
+  local token = tonumber(h.token)
+  local last = token + (tokens_of(h.ask) or 1) - 1
+  if last_used and last == last_token and token <= last_used and last_used <= last then
+    last_token = last_used
+  end
+end
+
 -- Mints the token and takes the holder in. One with a ballot has a hint, and maybe a ticket.
 local function grant(w, member, lease, handed, hint, ticket)
   local number = mint(hint)
-  -- Those that follow are its client's, to hand on turns by itself.
-  last_token = last_token + (tonumber(string.match(w.ask, '^m(%d+)$')) or 1) - 1
+  local ask = reserve(w.ask)
   if member then hold_member(member) end
   holders.count, holders.weight = holders.count + 1, holders.weight + weight_of(w.ask)
-  local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = w.ask,
+  local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = ask,
     member = member or '', lease = w.lease, deadline = now + lease, since = now, handed = handed,
     revoked = false, number = hint and number, ticket = ticket or number, label = w.label }
   gate.take(h)

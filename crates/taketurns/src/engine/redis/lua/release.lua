@@ -1,5 +1,6 @@
 -- Give up the lock, or the place in the queue: whichever the owner has.
--- ARGV: owner, until when an acquire by it that is still under way is refused
+-- ARGV: owner, until when an acquire by it that is still under way is refused; and, if tokens were
+-- reserved for turns, the last one used
 
 local owner = ARGV[1]
 
@@ -17,6 +18,7 @@ return step({ 'o' .. owner, 'b' .. owner }, function()
   if bury_until > now then bury(bury_until) end
   local h = holder_of(owner)
   if h then
+    unreserve(h, tonumber(ARGV[3]))
     drop_holder(h)
     return 'R'
   end

@@ -4,10 +4,20 @@
 local owner = ARGV[1]
 local is_held = is_calm and count == 1 and ARGV[2] == '0'
   and string.find(head, owner, head_end, true) == head_end + 2
+-- The last token, without those that were reserved for turns and are not used.
+local kept = last_token
+if is_held and ARGV[3] then
+  local token, tokens = string.match(head, '^%x+\n[^\n]*\n%x+\n(%d+)\nm(%d*)\n', head_end)
+  local used = tonumber(ARGV[3])
+  if token and last_token == token + (tonumber(tokens) or 1) - 1 and tonumber(token) <= used
+    and used <= last_token then
+    kept = used
+  end
+end
 local was_handed = is_held and string.sub(head, head_end, head_end) == '1'
 
 if is_held and not was_handed and waiting == 0 then
-  count, weight, first, last, holder1 = 0, 0, 0, 0, ''
+  count, weight, first, last, holder1, last_token = 0, 0, 0, 0, '', kept
   answer = 'R'
 elseif is_held and waiting > 0 and kind == 'm' then
   local from = string.match(head, '^%x+\n[^\n]*\n(%x+)\n', head_end)
@@ -23,7 +33,7 @@ elseif is_held and waiting > 0 and kind == 'm' then
   local deadline, longest, places, era = string.match(taken or '', '^(%d+) (%d+) (%d+) (%d+)$')
   -- It is alive, has no ballot, and the clock is its token.
   if deadline and tonumber(deadline) > now and era == string.match(found[2] or '0', '^%d+')
-    and not string.find(place, '.', 1, true) and now_us > last_token and now_us <= TOKEN_CLOCK_MAX then
+    and not string.find(place, '.', 1, true) and now_us > kept and now_us <= TOKEN_CLOCK_MAX then
     local behind = front[2] or '-'
     waiting = waiting - 1
     more_fields = {

@@ -13,6 +13,8 @@ if is_calm and count == 1 and (kind == 'm' or waiting == 0)
     deadline = string.format('%.0f', first)
     holder1 = '00' .. owner .. '\n\n' .. ARGV[2] .. '\n' .. token .. '\n' .. ask .. '\n'
       .. math.max(its_lease, lease) .. '\n' .. deadline .. rest
+    local tokens = tonumber(string.match(ask, '^m(%d+)$'))
+    if tokens and tokens > 1 then token = token .. '+' .. tokens - 1 end
     answer = 'N ' .. token .. ' ' .. deadline .. ' '
   end
 end

@@ -92,10 +92,11 @@ local function next_for_a_member()
   end
 end
 
--- What a holder is told of its grant. A vote's token is followed by its number and ticket, with a mark
--- if it is inquired about.
+-- What a holder is told of its grant. A token with which others are reserved is followed by how many. A
+-- vote's token is followed by its number and ticket, with a mark if it is inquired about.
 local function granted(letter, h)
-  local vote = ''
+  local vote, tokens = '', tokens_of(h.ask)
+  if tokens and tokens > 1 then vote = '+' .. tokens - 1 end
   if h.number then vote = '/' .. h.number .. '/' .. h.ticket .. (is_inquired(h) and '!' or '') end
   return letter .. ' ' .. h.token .. vote .. ' ' .. h.deadline .. ' ' .. h.member
 end
