@@ -51,12 +51,27 @@ struct Register {
     places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
     /// Who had one, until its client was not heard of for too long.
     lapsed: BTreeMap<Name, Vec<(Owner, ClientId)>>,
-    heard: BTreeMap<(Name, ClientId), u64>,
+    heard: BTreeMap<(Name, ClientId), Word>,
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
     waiter_lease_ms: u64,
     /// What a lock that is broken at once does not promise.
     excuses: Vec<Guarantee>,
+}
+
+/// A client's word that it is alive.
+#[derive(Clone, Copy)]
+struct Word {
+    /// Until when it was meant to count.
+    promised_ms: u64,
+    /// Until when it counts, if the clock was set back since.
+    until_ms: u64,
+}
+
+impl Word {
+    fn until(until_ms: u64) -> Self {
+        Self { promised_ms: until_ms, until_ms }
+    }
 }
 
 /// What came of one request.
@@ -245,14 +260,15 @@ impl Register {
         }
         let Some(places) = self.places.get_mut(name) else { return };
         if now_ms < seen_ms {
-            // The clock was set back: nobody's word counts for longer than if it had been said now.
-            for (_, until_ms) in self.heard.iter_mut().filter(|((of, _), _)| of == name) {
-                *until_ms = (*until_ms).min(now_ms + self.waiter_lease_ms);
+            // The clock was set back: nobody's word counts for longer than if it had been said now. If that
+            // was not the first time, it may count for longer than before.
+            for (_, word) in self.heard.iter_mut().filter(|((of, _), _)| of == name) {
+                word.until_ms = word.promised_ms.min(now_ms + self.waiter_lease_ms);
             }
         }
         places.retain(|(owner, client)| {
-            let heard = self.heard.get(&(name.clone(), *client)).copied().unwrap_or(0);
-            let is_gone = heard <= now_ms;
+            let heard = self.heard.get(&(name.clone(), *client));
+            let is_gone = heard.is_none_or(|word| word.until_ms <= now_ms);
             if is_gone && let Some(&op) = self.ops.get(owner) {
                 self.lapsed.entry(name.clone()).or_default().push((*owner, *client));
                 noted.push(What::Lapsed { op });
@@ -302,7 +318,7 @@ impl Register {
                     Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
                     Reply::Queued(place) => {
                         let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
-                        self.heard.insert((name.clone(), acquire.client), until_ms);
+                        self.heard.insert((name.clone(), acquire.client), Word::until(until_ms));
                         let places = self.places.entry(name.clone()).or_default();
                         if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
                             places.push((acquire.owner, acquire.client));
@@ -314,7 +330,8 @@ impl Register {
                 }
             }
             Request::Refresh { client, waiter_lease_ms } => {
-                self.heard.insert((name.clone(), *client), now_ms + waiter_lease_ms);
+                let word = Word::until(now_ms + waiter_lease_ms);
+                self.heard.insert((name.clone(), *client), word);
             }
             Request::Release { owner, .. } => {
                 self.leave(name, *owner);
