@@ -1,6 +1,6 @@
 //! `protocol=python-redis-lock`: each release pushes to a list on which all waiters block.
 
-use taketurns_servers::{Connection, Flavor, Proxy, on_both};
+use taketurns_servers::{Clock, Connection, Flavor, Proxy, on_both};
 
 use super::*;
 
@@ -91,25 +91,25 @@ on_both! {
     }
 
     fn a_signal_that_ours_take_while_the_lock_is_left_to_strangers_reaches_them(flavor: Flavor) {
-        let server = starts(flavor);
+        // No time passes: the lock is left to strangers until one has it.
+        let clock = Clock::stopped().expect("a clock");
+        let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
-            // A stranger was there, so the next release leaves the lock to strangers for a moment.
-            assert!(takes(&server));
-            let [one, other] = [(); 2].map(|()| speaks(&server, "python-redis-lock"));
-            let (one, other) = (one.await, other.await);
-            let first = tokio::spawn(async move { acquires(&one, "orders").await });
+            let (one, other) =
+                (speaks(&server, "python-redis-lock").await, speaks(&server, "python-redis-lock").await);
+            let guard = acquires(&one, "orders").await;
+            // Without a limit: giving up would push a signal too.
+            let waiting = tokio::spawn(other.mutex("orders").acquire().lease(LEASE).into_future());
             waits(&server, "orders", 1);
-            let second = tokio::spawn(async move { acquires(&other, "orders").await });
-            waits(&server, "orders", 2);
-            assert_eq!(server.cli(&["EVAL", RELEASE, "2", LOCK, SIGNAL]).int(), Some(1));
-            let guard = soon("its turn", first).await.expect("no panic");
-            // Ours block on the list before the stranger does, so they are woken before it.
-            eventually("ours block", || (blocked_clients(&server) == 2).then_some(())).expect("blocked");
+            // As if strangers had come the last time: the release leaves the lock to them.
+            server.cli(&["HSET", "tt:orders", "gc", "0 0 0"]);
+            // Ours blocks on the list before the stranger does, so it is woken first.
+            eventually("ours blocks", || (blocked_clients(&server) == 1).then_some(())).expect("blocked");
             let mut blocked = blocks(&server);
-            eventually("it blocks", || (blocked_clients(&server) == 3).then_some(())).expect("blocked");
+            eventually("it blocks", || (blocked_clients(&server) == 2).then_some(())).expect("blocked");
             guard.release().await.expect("held");
             assert!(came(&mut blocked), "it has the lock");
-            second.abort();
+            waiting.abort();
         });
     }
 
@@ -143,7 +143,10 @@ on_both! {
             let dead = dead.expect("a server");
             let never = tokio::spawn(async move { acquires(&dead, "orders").await });
             waits(&server, "orders", 1);
+            // Its connections end with it: the server would give the signal to one that still blocks on the list.
             proxy.hold(true);
+            proxy.cut();
+            eventually("nobody blocks", || (blocked_clients(&server) == 0).then_some(())).expect("gone");
             tokio::time::sleep(lease * 2).await;
             let mut blocked = blocks(&server);
             guard.release().await.expect("held");
