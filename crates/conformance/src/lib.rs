@@ -20,7 +20,7 @@ mod party;
 /// time: not every store has those.
 pub mod kinds {
     pub use crate::client::{
-        a_listing_of_several_pages_is_whole, a_local_turn_carried_elsewhere_gives_no_token_back,
+        a_listing_of_several_pages_is_whole, a_local_turn_that_is_adopted_keeps_its_token,
         a_local_turn_that_nobody_wants_any_more_is_passed_on,
         a_lock_lost_during_a_local_turn_is_asked_for_anew, a_pool_of_three_serves_ten_takers,
         a_semaphore_never_gives_more_than_it_has, a_waiting_writer_is_not_starved_by_readers,

@@ -14,7 +14,7 @@
 //! come in as arguments, so every decision can be replayed. It is used inside the memory and file
 //! engines, and as the model that other engines are tested against.
 //!
-//! [`client`] holds the other half: what a client decides on its own (when to renew, when a guard
+//! [`session`] holds the other half: what a client decides on its own (when to renew, when a guard
 //! counts as lost, when to ask again), pure as well.
 //!
 //! ```
@@ -36,7 +36,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod client;
 mod ids;
 mod kind;
 pub mod limits;
@@ -45,6 +44,7 @@ mod name;
 pub mod quorum;
 pub mod redlock;
 mod request;
+pub mod session;
 pub mod wire;
 
 pub use ids::{ClientId, Owner, Token};

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use taketurns_core::session::{Patience, Terms, Wanted};
 use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
 
-use crate::attempt::{Attempt, Patience};
 use crate::clock::{local_us, micros, millis};
 use crate::connect::checked_lease;
 use crate::driver::Shared;
-use crate::held::{Held, Terms};
 use crate::meter::Waited;
+use crate::operation::{Pursuit, Taken};
 use crate::telling::Telling;
-use crate::turns::{Entry, Told, Turn, Turns};
 use crate::{Error, Guard, Locks, random};
 
 /// Marks an [`Acquire`] that waits.
@@ -94,8 +93,8 @@ impl<M> Acquire<M> {
         &self.locks
     }
 
-    fn attempt(self, patience: Patience) -> Result<Attempt, Error> {
-        let client = self.locks.shared.client.clone();
+    fn wanted(self, patience: Patience) -> Result<Wanted, Error> {
+        let client = &self.locks.shared.client;
         let ask = match (self.ask?, self.local_turns) {
             (ask, 1) => ask,
             (Ask::Mutex, tokens @ 1..=limits::LOCAL_TURNS_MAX) => Ask::Turns { tokens },
@@ -119,21 +118,19 @@ impl<M> Acquire<M> {
             max_hold_us,
             bury_until_ms: 0,
         };
-        let label = Label::new(&client.who, &self.why)?;
-        Ok(Attempt::new(client, terms, ask, label, patience))
+        let label = match self.why.is_empty() {
+            true => client.label.clone(),
+            false => Label::new(&client.who, &self.why)?,
+        };
+        Ok(Wanted { terms, ask, label, patience })
     }
 
-    fn start(self, patience: Patience) -> Running {
+    fn start(self, patience: Patience) -> Result<Running, Error> {
         let shared = self.locks.shared.clone();
-        let (attempt, telling): (Pursuit, _) = match self.attempt(patience) {
-            Err(error) => (Box::pin(std::future::ready(Err(error))), None),
-            Ok(attempt) => {
-                let client = attempt.client.clone();
-                let telling = Telling::new(&attempt.terms.lock, &attempt.ask);
-                (Box::pin(async move { client.entered(take(attempt)).await }), Some(telling))
-            }
-        };
-        Running { attempt, telling, shared }
+        let wanted = self.wanted(patience)?;
+        let telling = Telling::new(&wanted.terms.lock, &wanted.ask);
+        let pursuit = Pursuit::new(shared.client.clone(), wanted);
+        Ok(Running { pursuit, telling, shared })
     }
 }
 
@@ -216,13 +213,10 @@ impl IntoFuture for Acquire<Waiting> {
         let patience = match self.limit {
             None => Patience::Endless,
             Some(Duration::ZERO) => Patience::Try,
-            Some(within) => {
-                let until_us = local_us().saturating_add(micros(within));
-                Patience::Within { until_us, within }
-            }
+            Some(within) => Patience::Until(local_us().saturating_add(micros(within))),
         };
-        let name = self.name.clone();
-        Acquiring { running: self.start(patience), name, mode: PhantomData }
+        let (name, within) = (self.name.clone(), self.limit.unwrap_or_default());
+        Acquiring { running: self.start(patience), name, within, mode: PhantomData }
     }
 }
 
@@ -232,65 +226,45 @@ impl IntoFuture for Acquire<Trying> {
 
     fn into_future(self) -> Self::IntoFuture {
         let name = self.name.clone();
-        Acquiring { running: self.start(Patience::Try), name, mode: PhantomData }
+        let within = Duration::ZERO;
+        Acquiring { running: self.start(Patience::Try), name, within, mode: PhantomData }
     }
 }
 
 /// An acquire under way. Dropping it gives up.
 #[must_use = "dropping it gives up"]
 pub struct Acquiring<M> {
-    running: Running,
+    /// An error if it can't even be tried.
+    running: Result<Running, Error>,
     name: Result<Name, Error>,
+    within: Duration,
     mode: PhantomData<fn() -> M>,
-}
-
-type Pursuit = Pin<Box<dyn Future<Output = Result<Option<Taken>, Error>> + Send>>;
-
-/// A lock that is held, and whose turn it is if several of this process take turns.
-type Taken = (Arc<Held>, Option<Turn>);
-
-async fn take(attempt: Attempt) -> Result<Option<Taken>, Error> {
-    let Some(course) = attempt.course() else {
-        return Ok(attempt.run().await?.map(|held| (held, None)));
-    };
-    let lead = match Turns::enter(&attempt.client, course) {
-        Entry::Leads(lead) => Some(lead),
-        Entry::Waits(place) => match attempt.in_time(place.told()).await? {
-            Told::Lead(lead) => Some(lead),
-            Told::Turn(turn) => match turn.held().cloned() {
-                Some(held) if held.loss().is_none() => {
-                    held.begin_turn();
-                    return Ok(Some((held, Some(turn))));
-                }
-                _ => turn.lead(),
-            },
-        },
-    };
-    let held = attempt.run().await?;
-    Ok(held.map(|held| (held.clone(), lead.and_then(|lead| lead.take(held)))))
 }
 
 struct Running {
     /// Cleans up after itself if it is dropped.
-    attempt: Pursuit,
-    /// Unless it can't even be tried.
-    telling: Option<Telling>,
+    pursuit: Pursuit,
+    telling: Telling,
     /// The client lives as long as this does, and as the guard does that comes of it.
     shared: Arc<Shared>,
 }
 
-impl Running {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
-        let Self { attempt, telling, shared } = self;
-        let Some(telling) = telling else { return attempt.as_mut().poll(cx).map_ok(|_| None) };
-        let taken = ready!(telling.during(|| attempt.as_mut().poll(cx)));
+impl<M> Acquiring<M> {
+    fn poll_guard(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
+        let Running { pursuit, telling, shared } = match &mut self.running {
+            Ok(running) => running,
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        let taken = ready!(telling.during(|| pursuit.poll(cx)));
         match &taken {
-            Ok(Some((_, Some(turn)))) => telling.granted(turn.token(), local_us()),
-            Ok(Some((held, None))) => telling.granted(held.token(), held.since_us()),
+            Ok(Some(Taken { hold, turn, since_us })) => {
+                let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
+                telling.granted(token, *since_us);
+            }
             Ok(None) => telling.over(Waited::Busy),
             Err(error) => telling.over(Waited::of_error(error)),
         }
-        let guard = taken?.map(|(held, turn)| Guard::new(held, turn, shared.clone()));
+        let guard = taken?.map(|Taken { hold, turn, .. }| Guard::new(hold, turn, shared.clone()));
         Poll::Ready(Ok(guard))
     }
 }
@@ -299,11 +273,13 @@ impl Future for Acquiring<Waiting> {
     type Output = Result<Guard, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let guard = ready!(self.running.poll(cx))?;
-        Poll::Ready(match (guard, &self.name) {
-            (Some(guard), _) => Ok(guard),
-            (None, Ok(lock)) => Err(Error::Timeout { lock: lock.clone(), within: Duration::ZERO }),
-            (None, Err(error)) => Err(error.clone()),
+        let within = self.within;
+        Poll::Ready(match (ready!(self.poll_guard(cx)), &self.name) {
+            (Ok(Some(guard)), _) => Ok(guard),
+            (Ok(None), Ok(lock)) => Err(Error::Timeout { lock: lock.clone(), within }),
+            (Ok(None), Err(error)) => Err(error.clone()),
+            (Err(Error::Timeout { lock, .. }), _) => Err(Error::Timeout { lock, within }),
+            (Err(error), _) => Err(error),
         })
     }
 }
@@ -312,6 +288,6 @@ impl Future for Acquiring<Trying> {
     type Output = Result<Option<Guard>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.running.poll(cx)
+        self.poll_guard(cx)
     }
 }

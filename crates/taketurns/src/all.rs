@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use taketurns_core::client::LossCause;
+use taketurns_core::session::LossCause;
 use taketurns_core::{Name, Token};
 
 use crate::clock::local_us;

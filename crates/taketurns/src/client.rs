@@ -2,30 +2,26 @@
 //!
 //! ```text
 //!   Locks, Guard ──► Shared ──► Client ──► Engine
-//!                      │           ▲ ▲
-//!          ends it     ▼           │ └── wake-ups: to waiters and guards
-//!                    Driver ───────┘     refreshes: one per lock and client; renewals
+//!                      │          │  ▲
+//!          ends it     ▼          ▼  └── answers, to the operation that asked
+//!                    Driver     Shell ◄─ wake-ups, on the thread that read them
 //! ```
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Anchors, LossCause, Origin};
-use taketurns_core::{ClientId, Name, Owner, Reply, Request, WakeEvent};
-use tokio::sync::{mpsc, watch};
+use taketurns_core::session::{self, Anchor, Failure, Session};
+use taketurns_core::{ClientId, Label, Name, Owner, Request};
+use tokio::sync::mpsc;
 
 use crate::clock::local_us;
-use crate::engine::{Answer, Engine, EngineError, Stamp, Woken};
-use crate::guards::Guards;
-use crate::held::Held;
-use crate::meter::{self, Call};
+use crate::engine::{Answer, Engine, EngineError, Stamp};
+use crate::meter;
 use crate::runtime::{Runtime, sleep};
-use crate::signals::Signal;
+use crate::shell::Shell;
 use crate::sync::{Arc, Mutex, Weak, lock};
-use crate::turns::Turns;
-use crate::waits::Waits;
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
 /// and leases do not.
@@ -36,12 +32,11 @@ pub(crate) struct Client {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) id: ClientId,
     pub(crate) who: String,
+    /// Of an acquire that does not say why.
+    pub(crate) label: Label,
     pub(crate) waiter_lease_ms: u64,
-    pub(crate) waits: Waits,
-    pub(crate) guards: Guards,
-    pub(crate) turns: Turns,
+    pub(crate) shell: Arc<Shell>,
     runtime: Runtime,
-    anchors: Mutex<Anchors>,
     /// Each task that must end before the client does has a clone of it.
     busy: Mutex<Option<Arc<mpsc::Sender<()>>>>,
     /// For the tasks that such a task starts when the client has none any more: what an acquire
@@ -53,94 +48,122 @@ impl Client {
     pub(crate) fn new(
         engine: Box<dyn Engine>,
         id: ClientId,
-        who: String,
+        label: Label,
         waiter_lease_ms: u64,
+        shell: Arc<Shell>,
         runtime: Runtime,
     ) -> (Self, mpsc::Receiver<()>) {
         let (busy, idle) = mpsc::channel(1);
         let busy = Arc::new(busy);
+        shell.drive(|session, _| session.set_waiter_lease_ms(waiter_lease_ms));
         let client = Self {
             engine,
             id,
-            who,
+            who: label.who().to_owned(),
+            label,
             waiter_lease_ms,
-            waits: Waits::new(waiter_lease_ms),
-            guards: Guards::default(),
-            turns: Turns::default(),
+            shell,
             runtime,
-            anchors: Mutex::default(),
             tasks: Arc::downgrade(&busy),
             busy: Mutex::new(Some(busy)),
         };
         (client, idle)
     }
 
-    /// One request, with the anchor that its answer gives.
+    /// Takes one step of the session, and sends what that wants sent.
+    pub(crate) fn drive<T>(self: &Arc<Self>, step: impl FnOnce(&mut Session, u64) -> T) -> T {
+        let (output, transmits) = self.shell.drive_and_send(step);
+        transmits.into_iter().for_each(|transmit| self.transmit(transmit));
+        output
+    }
+
+    /// Begins a request.
+    pub(crate) fn begin_call(
+        self: &Arc<Self>,
+        lock: &Name,
+        request: Request,
+        sent_us: u64,
+    ) -> Call {
+        let (client, lock, what) = (self.clone(), lock.clone(), meter::Call::of(&request));
+        let answer = Box::pin(async move { client.engine.call(&lock, request).await });
+        Call { answer, sent_us, what }
+    }
+
+    /// Reads an answer, for the session. Notes why there is none.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        call: &Call,
+        lock: &Name,
+        answer: Result<Answer, EngineError>,
+        trouble: &mut Option<EngineError>,
+    ) -> Result<session::Answer, Failure> {
+        match answer {
+            Ok(answer) => {
+                *trouble = None;
+                if answer.more {
+                    self.go_on(lock.clone());
+                }
+                Ok(read(answer, call.sent_us))
+            }
+            Err(error) => {
+                tracing::debug!(%lock, %error, "the store did not answer");
+                let failure = failure(&error);
+                *trouble = Some(error);
+                Err(failure)
+            }
+        }
+    }
+
+    /// One request besides those of operations.
     pub(crate) async fn call(
         self: &Arc<Self>,
         lock: &Name,
         request: Request,
-    ) -> Result<(Reply, Anchor), EngineError> {
-        self.call_at(lock, request).await.map(|(reply, (_, anchor))| (reply, anchor))
-    }
-
-    /// The same, and whose clock it is.
-    pub(crate) async fn call_at(
-        self: &Arc<Self>,
-        lock: &Name,
-        request: Request,
-    ) -> Result<(Reply, (Origin, Anchor)), EngineError> {
-        let (sent_us, call) = (local_us(), Call::of(&request));
+    ) -> Result<session::Answer, EngineError> {
+        let (sent_us, what) = (local_us(), meter::Call::of(&request));
         let answer = self.engine.call(lock, request).await;
-        self.heard(lock, call, sent_us, answer)
+        let answer = self.answered(lock, what, sent_us, answer)?;
+        self.drive(|session, now_us| session.observe(now_us, answer.origin, answer.anchor));
+        Ok(answer)
     }
 
-    /// Several requests, in one round trip where the engine can.
+    /// Several requests, in one round trip where the engine can. The session is not told of the
+    /// answers.
     pub(crate) async fn call_all(
         self: &Arc<Self>,
         calls: Vec<(Name, Request)>,
-    ) -> Vec<Result<(Reply, (Origin, Anchor)), EngineError>> {
+    ) -> Vec<Result<session::Answer, EngineError>> {
         let sent_us = local_us();
-        let about = |(lock, request): &(Name, Request)| (lock.clone(), Call::of(request));
-        let about: Vec<(Name, Call)> = calls.iter().map(about).collect();
+        let about = |(lock, request): &(Name, Request)| (lock.clone(), meter::Call::of(request));
+        let about: Vec<(Name, meter::Call)> = calls.iter().map(about).collect();
         let answers = self.engine.call_all(calls).await.into_iter().zip(about);
-        answers.map(|(answer, (lock, call))| self.heard(&lock, call, sent_us, answer)).collect()
+        answers.map(|(answer, (lock, what))| self.answered(&lock, what, sent_us, answer)).collect()
     }
 
-    fn heard(
+    fn answered(
         self: &Arc<Self>,
         lock: &Name,
-        call: Call,
+        what: meter::Call,
         sent_us: u64,
         answer: Result<Answer, EngineError>,
-    ) -> Result<(Reply, (Origin, Anchor)), EngineError> {
-        let received_us = local_us();
-        call.took(answer.is_ok(), received_us.saturating_sub(sent_us));
+    ) -> Result<session::Answer, EngineError> {
+        what.took(answer.is_ok(), local_us().saturating_sub(sent_us));
         let answer = answer?;
-        let anchor = self.observe(sent_us, answer.stamp, received_us);
         if answer.more {
             self.go_on(lock.clone());
         }
-        Ok((answer.reply, (answer.stamp.origin, anchor)))
+        Ok(read(answer, sent_us))
     }
 
-    /// Takes an answer's time into account. It was asked for at `asked_us`, and is here.
-    pub(crate) fn observe(&self, asked_us: u64, stamp: Stamp, received_us: u64) -> Anchor {
-        let sent_us = stamp.sent_us.unwrap_or(asked_us);
-        let anchor = Anchor { sent_us, engine_ms: stamp.now_ms };
-        if !lock(&self.anchors).observe(stamp.origin, anchor, received_us) {
-            self.clock_was_set(stamp.origin.source);
-        }
-        anchor
+    /// Takes the answer to a ping into account, which was asked for at `asked_us`.
+    pub(crate) fn observe(&self, asked_us: u64, stamp: Stamp) {
+        let anchor = anchor(stamp, asked_us);
+        self.shell.drive(|session, now_us| session.observe(now_us, stamp.origin, anchor));
     }
 
-    /// Leases there may have ended before their time.
-    fn clock_was_set(&self, source: u64) {
-        tracing::warn!("the clock of the store was set forward; what is held there counts as lost");
-        let guards = self.guards.all().into_iter();
-        for held in guards.filter(|held| self.engine.source(held.name()) == source) {
-            held.lose(LossCause::ClockSet);
-        }
+    /// The request for a renewal.
+    pub(crate) fn renewal(&self, owner: Owner, lease_ms: u64) -> Request {
+        Request::Renew { owner, client: self.id, lease_ms, write_back: None }
     }
 
     /// One step was not enough: the next goes on, and so forth.
@@ -155,18 +178,6 @@ impl Client {
         });
     }
 
-    /// What is known of the clock of a lock's server now.
-    pub(crate) fn newest_anchor(&self, name: &Name) -> Option<(Origin, Anchor)> {
-        lock(&self.anchors).newest(self.engine.source(name))
-    }
-
-    /// What the clock of a lock's server will show after a while from now, as far as it is known.
-    pub(crate) fn engine_ms_in(&self, name: &Name, after: Duration) -> u64 {
-        let latest = lock(&self.anchors).latest(self.engine.source(name));
-        let now_ms = latest.map_or(0, |anchor| anchor.engine_ms_at(local_us()));
-        now_ms.saturating_add(crate::clock::millis(after))
-    }
-
     /// Runs a task to its end, even if the client is dropped meanwhile.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let busy = self.busy();
@@ -177,31 +188,8 @@ impl Client {
     }
 
     /// As long as somebody has it, the client does not end. `None` if it is about to.
-    pub(crate) fn busy(&self) -> Option<Arc<mpsc::Sender<()>>> {
+    fn busy(&self) -> Option<Arc<mpsc::Sender<()>>> {
         self.tasks.upgrade()
-    }
-
-    /// Sees to it that a future comes to its end, whoever polls it and whether or not anybody does
-    /// so any more. It goes as far as it can right here: a request of its own is sent when this
-    /// returns.
-    pub(crate) fn start<T>(
-        self: &Arc<Self>,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> Started<T>
-    where
-        T: Send + 'static,
-    {
-        let runtime = self.runtime.clone();
-        let mut future: Running<T> = Box::pin(async move { runtime.entered(future).await });
-        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => self.done(output),
-            Poll::Pending => Started { client: self.clone(), future: Some(future), output: None },
-        }
-    }
-
-    /// As if it had been started, and were done.
-    pub(crate) fn done<T: Send + 'static>(self: &Arc<Self>, output: T) -> Started<T> {
-        Started { client: self.clone(), future: None, output: Some(output) }
     }
 
     /// Runs a future with the client's timers at hand, whoever polls it.
@@ -209,103 +197,47 @@ impl Client {
         self.runtime.entered(future).await
     }
 
-    pub(crate) fn register_guard(&self, held: &Arc<Held>, due_us: u64) {
-        self.engine.watch(held.name(), held.owner());
-        if !self.guards.add(held.owner(), held, due_us) {
-            self.engine.unwatch(held.owner());
-            held.lose(LossCause::Unattended);
-        }
-    }
-
-    pub(crate) fn forget_guard(&self, owner: Owner) {
-        if self.guards.remove(owner) {
-            self.engine.unwatch(owner);
-        }
-    }
-
     /// From now on nothing new keeps the client alive, but for what tasks under way still start.
     pub(crate) fn finish(&self) {
         *lock(&self.busy) = None;
     }
+}
 
-    /// Passes on what the engine pushes, until told to stop.
-    pub(crate) async fn route(
-        self: Arc<Self>,
-        mut woken: mpsc::UnboundedReceiver<Woken>,
-        mut stop: watch::Receiver<bool>,
-    ) {
-        loop {
-            let woken = tokio::select! {
-                biased;
-                woken = woken.recv() => woken,
-                _ = stop.wait_for(|stop| *stop) => return,
-            };
-            match woken {
-                Some(Woken::Wake { lock: name, wake, origin }) => {
-                    meter::woken();
-                    match wake.event {
-                        WakeEvent::Granted(grant) => {
-                            let newest = self.newest_anchor(&name);
-                            self.waits.granted(&name, wake.owner, grant, origin, newest);
-                        }
-                        WakeEvent::Refused(refusal) => {
-                            self.waits.signal(&name, wake.owner, Signal::Refused(refusal));
-                        }
-                        // To an engine that is made of others, and goes no further than it.
-                        WakeEvent::Inquired { .. } => {}
-                        WakeEvent::Revoked { token } => {
-                            // First to the acquire, which looks there once it has made a guard.
-                            self.waits.signal(&name, wake.owner, Signal::Revoked { token });
-                            let held = self.guards.find(wake.owner);
-                            if let Some(held) = held.filter(|held| held.is_of(token)) {
-                                held.lose(LossCause::Revoked);
-                            }
-                        }
-                    }
-                }
-                Some(Woken::Gone { owner }) => {
-                    if let Some(held) = self.guards.find(owner) {
-                        held.lose(LossCause::Gone);
-                    }
-                }
-                Some(Woken::Recheck) => self.waits.doubt(),
-                Some(Woken::Stirred { lock }) => self.waits.doubt_one(&lock),
-                None => return,
-            }
-        }
+/// A request under way.
+pub(crate) struct Call {
+    answer: Pin<Box<dyn Future<Output = Result<Answer, EngineError>> + Send>>,
+    sent_us: u64,
+    what: meter::Call,
+}
+
+impl Call {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, EngineError>> {
+        self.answer.as_mut().poll(cx)
+    }
+
+    /// It was answered, or failed.
+    pub(crate) fn took(&self, is_answered: bool, now_us: u64) {
+        self.what.took(is_answered, now_us.saturating_sub(self.sent_us));
     }
 }
 
-type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// What was started, and goes on in the background if this is dropped.
-pub(crate) struct Started<T: Send + 'static> {
-    client: Arc<Client>,
-    future: Option<Running<T>>,
-    output: Option<T>,
+fn read(answer: Answer, asked_us: u64) -> session::Answer {
+    let Answer { reply, stamp, .. } = answer;
+    session::Answer { reply, origin: stamp.origin, anchor: anchor(stamp, asked_us) }
 }
 
-impl<T: Send + Unpin + 'static> Future for Started<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        if let Some(output) = self.output.take() {
-            return Poll::Ready(output);
-        }
-        let Some(future) = &mut self.future else { return Poll::Pending };
-        let output = ready!(future.as_mut().poll(context));
-        self.future = None;
-        Poll::Ready(output)
-    }
+fn anchor(stamp: Stamp, asked_us: u64) -> Anchor {
+    Anchor { sent_us: stamp.sent_us.unwrap_or(asked_us), engine_ms: stamp.now_ms }
 }
 
-impl<T: Send + 'static> Drop for Started<T> {
-    fn drop(&mut self) {
-        if let Some(future) = self.future.take() {
-            self.client.spawn(async move {
-                let _ = future.await;
-            });
-        }
+/// What a failure means to the session.
+pub(crate) fn failure(error: &EngineError) -> Failure {
+    match error {
+        EngineError::Unreachable(_) | EngineError::Loading(_) => Failure::NotDone,
+        // A minority may have carried it out.
+        EngineError::Unknown(_) | EngineError::NoQuorum(_) => Failure::Unknown,
+        EngineError::Broken(_) => Failure::Broken,
+        EngineError::Unsupported(_) | EngineError::Unfenced => Failure::Unsupported,
     }
 }
 

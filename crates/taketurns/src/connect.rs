@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, watch};
 use crate::client::Client;
 use crate::clock::{local_us, millis};
 use crate::driver::{Driver, Shared};
-use crate::engine::{self, EngineError, Open, Wakes, Woken};
-use crate::guards::Guards;
+use crate::engine::{self, EngineError, Open, Wakes};
+use crate::keeper::keep;
 use crate::loading::LoadingWait;
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
-use crate::waits::Waits;
+use crate::shell::Shell;
 use crate::{Error, Locks, random};
 
 /// Connects to a store with the defaults of [`Connect`], by its URL:
@@ -150,18 +150,18 @@ impl Connect {
         meter::describe();
         let mut opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
-        Label::new(&who, "")?;
+        let label = Label::new(&who, "")?;
         if let Some(given) = self.waiter_lease {
             checked_lease(given, Duration::from_millis(limits::WAITER_LEASE_MS_MAX))?;
         }
         let mut wait = LoadingWait::new(self.within, local_us());
         let mut tell = self.on_loading.take().unwrap_or_else(warn_once);
         let runtime = driver.runtime().clone();
-        let Opened { client, idle, woken } = loop {
+        let Opened { client, idle } = loop {
             let again = opener.again();
             let attempt = OpenAttempt {
                 opener,
-                who: who.clone(),
+                label: label.clone(),
                 waiter_lease: self.waiter_lease,
                 runtime: runtime.clone(),
             };
@@ -184,9 +184,7 @@ impl Connect {
         };
         drop(tell);
         let (stop, stopped) = watch::channel(false);
-        driver.runtime().spawn(client.clone().route(woken, stopped.clone()));
-        driver.runtime().spawn(Guards::keep(client.clone(), stopped.clone()));
-        driver.runtime().spawn(Waits::keep_alive(client.clone(), stopped));
+        driver.runtime().spawn(keep(client.clone(), stopped));
         Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
     }
 }
@@ -194,7 +192,7 @@ impl Connect {
 /// One attempt to connect.
 struct OpenAttempt {
     opener: Box<dyn Open>,
-    who: String,
+    label: Label,
     waiter_lease: Option<Duration>,
     runtime: Runtime,
 }
@@ -203,7 +201,6 @@ struct OpenAttempt {
 struct Opened {
     client: Arc<Client>,
     idle: mpsc::Receiver<()>,
-    woken: mpsc::UnboundedReceiver<Woken>,
 }
 
 /// Why an attempt failed.
@@ -221,8 +218,8 @@ impl From<EngineError> for Refused {
 impl OpenAttempt {
     async fn run(self) -> Result<Opened, Refused> {
         let id = ClientId::of_program(random::bits64());
-        let (wakes, woken) = Wakes::channel();
-        let engine = self.opener.open(id, wakes).await?;
+        let shell = Arc::new(Shell::new(id));
+        let engine = self.opener.open(id, Wakes::of(shell.clone())).await?;
         let max = engine.max_waiter_lease();
         let default = max.min(Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT));
         let waiter_lease_ms = match checked_lease(self.waiter_lease.unwrap_or(default), max) {
@@ -232,11 +229,12 @@ impl OpenAttempt {
                 return Err(Refused { error, is_loading: false });
             }
         };
-        let (client, idle) = Client::new(engine, id, self.who, waiter_lease_ms, self.runtime);
+        let (client, idle) =
+            Client::new(engine, id, self.label, waiter_lease_ms, shell, self.runtime);
         let sent_us = local_us();
         let stamp = client.engine.ping().await?;
-        client.observe(sent_us, stamp, local_us());
-        Ok(Opened { client: Arc::new(client), idle, woken })
+        client.observe(sent_us, stamp);
+        Ok(Opened { client: Arc::new(client), idle })
     }
 }
 

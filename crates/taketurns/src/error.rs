@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use taketurns_core::client::LossCause;
+use taketurns_core::session::LossCause;
 use taketurns_core::{InvalidLabel, InvalidName, Kind, Name, Refusal};
 
 use crate::engine::EngineError;

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use taketurns_core::client::LossCause;
-use taketurns_core::{Member, Name, Token};
+use taketurns_core::session::{Hold, LossCause, Turn};
+use taketurns_core::{Member, Name, Reply, Token};
 
-use crate::client::Started;
+use crate::client::failure;
+use crate::clock::local_us;
 use crate::driver::Shared;
-use crate::held::Held;
-use crate::meter::Ended;
+use crate::meter::{self, Ended};
+use crate::operation::Release;
+use crate::shell::announce;
 use crate::telling;
-use crate::turns::Turn;
 use crate::{Error, Handle};
 
 /// A held lock. It renews itself until it is released, dropped or lost.
@@ -25,17 +26,20 @@ use crate::{Error, Handle};
 /// [`Guard::release`], or [`Locks::close`](crate::Locks::close).
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
-    held: Arc<Held>,
+    hold: Arc<Hold>,
     /// If the lock is handed on inside this process.
     turn: Option<Turn>,
+    /// Whoever asks to be told of a loss learns by it that the turn was over before.
+    mark: Option<Arc<()>>,
     /// It was released, or handed on.
     is_over: bool,
     shared: Arc<Shared>,
 }
 
 impl Guard {
-    pub(crate) fn new(held: Arc<Held>, turn: Option<Turn>, shared: Arc<Shared>) -> Self {
-        Self { held, turn, is_over: false, shared }
+    pub(crate) fn new(hold: Arc<Hold>, turn: Option<Turn>, shared: Arc<Shared>) -> Self {
+        let mark = turn.as_ref().map(|_| Arc::new(()));
+        Self { hold, turn, mark, is_over: false, shared }
     }
 
     /// Is it still held? Then here is its token, for the resource to compare. To be called right
@@ -51,11 +55,16 @@ impl Guard {
 
     /// Is it still held? Once it is not, it never is again.
     pub fn is_held(&self) -> bool {
-        self.held.loss().is_none()
+        self.loss().is_none()
     }
 
     pub(crate) fn still_held(&self) -> Result<(), Error> {
-        self.held_unless(self.held.loss())
+        self.held_unless(self.loss())
+    }
+
+    /// Why it is lost, if it is. Looks at the clock, so it needs no task to have run.
+    fn loss(&self) -> Option<LossCause> {
+        loss(&self.hold)
     }
 
     fn held_unless(&self, lost: Option<LossCause>) -> Result<(), Error> {
@@ -67,51 +76,55 @@ impl Guard {
 
     /// Resolves when the lock is lost, with the cause. Never resolves if it is released before.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
-        let mut watch = self.held.watch();
-        let held = Arc::downgrade(&self.held);
-        let turn = self.turn.as_ref().map(Turn::mark);
+        let turn = self.mark.as_ref().map(Arc::downgrade);
+        let lost = Lost { hold: self.hold.clone(), watcher: 0 };
+        // It may have been lost before anybody could be told.
+        let by_now = self.loss();
         async move {
-            if let Some(cause) = held.upgrade().and_then(|held| held.loss()) {
+            if let Some(cause) = by_now {
                 return cause;
             }
-            drop(held);
-            match watch.wait_for(Option::is_some).await.map(|cause| *cause) {
-                // Whose turn was over before did not lose it.
-                Ok(Some(cause)) if turn.is_none_or(|turn| turn.strong_count() > 0) => cause,
-                _ => std::future::pending().await,
+            let cause = lost.await;
+            // Whose turn was over before did not lose it.
+            if turn.is_some_and(|turn| turn.strong_count() == 0) {
+                return std::future::pending().await;
             }
+            cause
         }
     }
 
     /// The fencing token. `None` only from a store whose wire has no room for one.
     pub fn token(&self) -> Option<Token> {
-        self.turn.as_ref().map_or(self.held.token(), Turn::token)
+        self.turn.as_ref().map_or(self.hold.token(), |turn| turn.token)
     }
 
     /// Which member of the pool it is, if the lock is a pool.
     pub fn member(&self) -> Option<&Member> {
-        self.held.member()
+        self.hold.member()
     }
 
     /// The lock's name.
     pub fn name(&self) -> &Name {
-        self.held.name()
+        self.hold.name()
     }
 
     /// For how long it can still be relied on if it is never renewed again; zero once it is lost.
     pub fn left(&self) -> Duration {
-        self.held.left()
+        if self.loss().is_some() {
+            return Duration::ZERO;
+        }
+        Duration::from_micros(self.hold.valid_until_us().saturating_sub(local_us()))
     }
 
     /// For how long the last grant or renewal was. A lock handed over while its client waited starts
     /// with no more than the waiter lease, until the first renewal.
     pub fn span(&self) -> Duration {
-        self.held.span()
+        Duration::from_micros(self.hold.span_us())
     }
 
     /// Why the last renewal failed, if it did and none has gone well since.
     pub fn trouble(&self) -> Option<String> {
-        self.held.trouble()
+        self.hold.trouble()
     }
 
     /// Gives the lock back. It is given back even if the future is dropped.
@@ -121,18 +134,12 @@ impl Guard {
     /// [`Error::NoQuorum`] if the store did not say: then it ends with its lease at the latest.
     pub fn release(mut self) -> Releasing {
         self.is_over = true;
-        let client = &self.shared.client;
-        let lost = self.held.loss();
         self.let_go(Ended::Released);
-        let release = match self.turn.take().map(Turn::end) {
-            Some(None) => client.done(self.held_unless(lost)),
-            _ => {
-                let held = self.held.clone();
-                held.end();
-                client.start(async move { held.give_back(lost).await })
-            }
-        };
-        Releasing { release, _shared: self.shared.clone() }
+        let turn = self.turn.take();
+        let (lost, release) = Release::of_guard(&self.shared.client, &self.hold, turn.as_ref());
+        let lost = self.held_unless(lost).err();
+        let release = release.map(Release::started);
+        Releasing { release, lost, _shared: self.shared.clone() }
     }
 
     /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
@@ -143,34 +150,103 @@ impl Guard {
     /// it is released.
     pub async fn into_handle(mut self) -> Result<Handle, Error> {
         self.still_held()?;
-        self.held.renew(self.held.lease_ms()).await?;
+        self.renew().await?;
         let token = self.token();
         self.is_over = true;
         self.let_go(Ended::Carried);
-        self.held.end();
-        if let Some(turn) = self.turn.take() {
-            turn.leave();
-        }
-        Ok(Handle::new(&self.held, token))
+        let client = &self.shared.client;
+        let turn = self.turn.take();
+        client.drive(|session, _| session.carry(&self.hold, turn.as_ref()));
+        client.engine.unwatch(self.hold.owner());
+        Ok(Handle::new(self.hold.terms().clone(), token))
+    }
+
+    /// Renews now, whatever the schedule says.
+    async fn renew(&self) -> Result<(), Error> {
+        let (client, lock, owner) = (&self.shared.client, self.name(), self.hold.owner());
+        let request = client.renewal(owner, self.hold.terms().lease_ms);
+        let answer = client.call(lock, request).await;
+        meter::renewal(meter::Renewal::of(&answer));
+        let wrong = match &answer {
+            Ok(answer) => not_renewed(&answer.reply).map(Error::Store),
+            Err(error) => Some(Error::from_engine(lock, error.clone())),
+        };
+        let answer = answer.map_err(|error| failure(&error));
+        client.drive(|session, now_us| session.handle_renewal(now_us, owner, answer));
+        self.still_held()?;
+        wrong.map_or(Ok(()), Err)
     }
 
     /// Before anybody else can have it: the next of this process may begin at once.
     fn let_go(&self, how: Ended) {
-        if let Some(held_us) = self.held.let_go(how) {
+        // A lock that is lost by now was not held until now.
+        if self.loss().is_none()
+            && let Some(since_us) = self.hold.end_turn()
+        {
+            let held_us = local_us().saturating_sub(since_us);
+            meter::hold_ended(held_us, how);
             telling::released(self.name(), self.token(), held_us, how);
         }
     }
 }
 
+/// What is wrong with the answer to a renewal, if it is no answer to one.
+pub(crate) fn not_renewed(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Renewed(_) | Reply::Revoked | Reply::NotHeld => None,
+        reply => Some(format!("a renewal was answered with {reply:?}")),
+    }
+}
+
+fn loss(hold: &Hold) -> Option<LossCause> {
+    let loss = hold.loss(local_us())?;
+    if loss.is_news {
+        announce(hold, loss.cause);
+    }
+    Some(loss.cause)
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.let_go(Ended::Dropped);
+        if self.is_over {
+            return;
         }
-        match self.turn.take() {
-            Some(turn) => drop(turn),
-            None if self.is_over => {}
-            None => self.held.abandon(),
+        self.let_go(Ended::Dropped);
+        let turn = self.turn.take();
+        // It ends with its lease at the latest, and nobody waits for the answer.
+        let (_, release) = Release::of_guard(&self.shared.client, &self.hold, turn.as_ref());
+        if let Some(release) = release {
+            release.start();
+        }
+    }
+}
+
+/// Resolves when a lock is lost.
+struct Lost {
+    hold: Arc<Hold>,
+    /// The number under which it is told, once it has one.
+    watcher: u64,
+}
+
+impl Future for Lost {
+    type Output = LossCause;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LossCause> {
+        let Self { hold, watcher } = &mut *self;
+        let Some(loss) = hold.watch(local_us(), watcher, cx.waker().clone()) else {
+            return Poll::Pending;
+        };
+        if loss.is_news {
+            announce(hold, loss.cause);
+        }
+        Poll::Ready(loss.cause)
+    }
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        if self.watcher > 0 {
+            self.hold.unwatch(self.watcher);
         }
     }
 }
@@ -187,7 +263,10 @@ impl fmt::Debug for Guard {
 
 /// A release under way. It goes on if this is dropped.
 pub struct Releasing {
-    release: Started<Result<(), Error>>,
+    /// `None` if the lock was handed on inside this process.
+    release: Option<Release>,
+    /// It was lost before.
+    lost: Option<Error>,
     _shared: Arc<Shared>,
 }
 
@@ -195,6 +274,10 @@ impl Future for Releasing {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.release).poll(cx)
+        let released = match &mut self.release {
+            Some(release) => std::task::ready!(Pin::new(release).poll(cx)),
+            None => Ok(()),
+        };
+        Poll::Ready(self.lost.take().map_or(released, Err))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use taketurns_core::session::Terms;
 use taketurns_core::{Name, Owner, Token, limits};
 
 use crate::Error;
-use crate::held::{Held, Terms};
 
 /// The form's own name and version.
 const FORM: &str = "tt1";
@@ -25,14 +25,9 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(held: &Held, token: Option<Token>) -> Self {
-        Self {
-            name: held.name().clone(),
-            owner: held.owner(),
-            token,
-            lease_ms: held.lease_ms(),
-            bury_until_ms: held.bury_until_ms(),
-        }
+    pub(crate) fn new(terms: Terms, token: Option<Token>) -> Self {
+        let Terms { lock: name, owner, lease_ms, bury_until_ms, .. } = terms;
+        Self { name, owner, token, lease_ms, bury_until_ms }
     }
 
     /// What an adopted lock is held on.

@@ -36,7 +36,6 @@
 
 mod acquire;
 mod all;
-mod attempt;
 pub mod blocking;
 mod client;
 mod clock;
@@ -47,26 +46,23 @@ mod election;
 pub mod engine;
 mod error;
 pub mod fence;
-mod giving_up;
 mod guard;
-mod guards;
 mod handle;
-mod held;
+mod keeper;
 mod loading;
 mod lock;
 mod locks;
 #[cfg(any(doc, doctest))]
 pub mod manual;
 mod meter;
+mod operation;
 mod random;
 mod runtime;
-mod signals;
+mod shell;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sync;
 mod telling;
-mod turns;
-mod waits;
 
 pub use acquire::{Acquire, Acquiring, Trying, Waiting};
 pub use all::{AcquireAll, All, AllGuard};
@@ -77,8 +73,8 @@ pub use guard::{Guard, Releasing};
 pub use handle::Handle;
 pub use lock::{Mutex, Pool, RwLock, Semaphore};
 pub use locks::{Break, Locks};
-pub use taketurns_core::client::LossCause;
 pub use taketurns_core::limits;
+pub use taketurns_core::session::LossCause;
 pub use taketurns_core::{
     Ask, ClientId, HolderView, InvalidLabel, InvalidName, Kind, Label, Member, MemberView, Name,
     Token, View, WaiterView,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use taketurns_core::client::Backoff;
+use taketurns_core::session::Backoff;
 
 /// A wait for a store that is loading.
 pub(crate) struct LoadingWait {

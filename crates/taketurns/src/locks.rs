@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, LossCause};
+use taketurns_core::session::{Answer, LossCause, Terms};
 use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View};
 
 use crate::clock::local_us;
 use crate::connect::checked_lease;
 use crate::driver::Shared;
 use crate::engine::Guarantees;
-use crate::giving_up::give_up;
-use crate::held::{Held, Terms};
 use crate::meter::{self, Renewal};
+use crate::operation::Release;
 use crate::{All, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
@@ -126,15 +125,20 @@ impl Locks {
     /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
     pub async fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
         let terms = handle.terms();
-        let (grant, anchor) = self.renew_handle(&terms, terms.lease_ms).await?;
-        // Any of the tokens reserved with it may have been used before it became a handle: none of them is
-        // ours to hand on, or to give back.
-        let grant = Grant { tokens: 1, ..grant };
-        match Held::start(&self.shared.client, &terms, grant, anchor) {
-            Some(held) => Ok(Guard::new(held, None, self.shared.clone())),
-            // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
-            None => self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock })),
+        let (grant, Answer { origin, anchor, .. }) =
+            self.renew_handle(&terms, terms.lease_ms).await?;
+        let client = &self.shared.client;
+        client.engine.watch(&terms.lock, terms.owner);
+        let hold = client.drive(|session, now_us| {
+            session.adopt(now_us, terms.clone(), handle.token(), grant, (origin, anchor))
+        });
+        if let Some(hold) = hold {
+            meter::hold_began();
+            return Ok(Guard::new(hold, None, self.shared.clone()));
         }
+        // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
+        client.engine.unwatch(terms.owner);
+        self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock }))
     }
 
     /// Renews the lock of a handle without adopting it: for one lease of its own length, or of the
@@ -148,8 +152,8 @@ impl Locks {
             Some(lease) => checked_lease(lease, self.shared.client.engine.max_lease())?,
             None => terms.lease_ms,
         };
-        let (grant, anchor) = self.renew_handle(&terms, lease_ms).await?;
-        let valid_until_us = anchor.valid_until_us(grant.deadline_ms);
+        let (grant, answer) = self.renew_handle(&terms, lease_ms).await?;
+        let valid_until_us = answer.anchor.valid_until_us(grant.deadline_ms);
         Ok(Duration::from_micros(valid_until_us.saturating_sub(local_us())))
     }
 
@@ -159,24 +163,23 @@ impl Locks {
     /// [`Error::NotHeld`] if it was released before or its lease is over.
     pub async fn release(&self, handle: &Handle) -> Result<(), Error> {
         let Terms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
-        let client = self.shared.client.clone();
-        let for_us = lease_ms * 1_000;
-        self.on_driver(
-            async move { give_up(&client, &lock, owner, bury_until_ms, None, for_us).await },
-        )
-        .await
+        let client = &self.shared.client;
+        let id = client.drive(|session, now_us| {
+            session.begin_release(now_us, &lock, owner, bury_until_ms, None, lease_ms * 1_000)
+        });
+        Release::new(client, lock, id).await
     }
 
-    async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Anchor), Error> {
+    async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Answer), Error> {
         let lock = &terms.lock;
         let client = &self.shared.client;
-        let request =
-            Request::Renew { owner: terms.owner, client: client.id, lease_ms, write_back: None };
-        let answer = client.call(lock, request).await;
+        let answer = client.call(lock, client.renewal(terms.owner, lease_ms)).await;
         meter::renewal(Renewal::of(&answer));
         match answer {
-            Ok((Reply::Renewed(grant), anchor)) => Ok((grant, anchor)),
-            Ok((Reply::Revoked, _)) => {
+            Ok(ref answer @ Answer { reply: Reply::Renewed(ref grant), .. }) => {
+                Ok((grant.clone(), answer.clone()))
+            }
+            Ok(Answer { reply: Reply::Revoked, .. }) => {
                 Err(Error::Lost { lock: lock.clone(), cause: LossCause::Revoked })
             }
             Ok(_) => Err(Error::NotHeld { lock: lock.clone() }),
@@ -275,24 +278,12 @@ impl Locks {
         let (client, name) = (self.shared.client.clone(), lock.clone());
         let answer = client.call(&name, request).await;
         match answer.map_err(|error| Error::from_engine(lock, error))? {
-            (Reply::Refused(refusal), anchor) => {
+            Answer { reply: Reply::Refused(refusal), anchor, .. } => {
                 Err(Error::from_refusal(lock, refusal, anchor.engine_ms)
                     .unwrap_or_else(|| Error::Store(refusal.to_string())))
             }
-            (reply, _) => Ok(reply),
+            Answer { reply, .. } => Ok(reply),
         }
-    }
-
-    /// Runs on the driver, to the end even if the caller stops waiting; needs no runtime to await.
-    async fn on_driver<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        let (done, result) = tokio::sync::oneshot::channel();
-        self.shared.client.spawn(async move {
-            let _ = done.send(task.await);
-        });
-        result.await.map_err(|_| Error::Closed)?
     }
 }
 

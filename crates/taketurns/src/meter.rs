@@ -13,7 +13,7 @@ mod recorder;
 #[cfg(all(test, feature = "metrics"))]
 mod tests;
 
-use taketurns_core::client::{Anchor, LossCause};
+use taketurns_core::session::{Anchor, Answer, LossCause};
 use taketurns_core::{Kind, Reply, Request};
 
 use crate::clock::local_us;
@@ -166,35 +166,21 @@ impl Ended {
     }
 }
 
-/// A lock that somebody here holds. However it ends, it is not held any more.
-pub(crate) struct Hold {
-    since_us: u64,
+/// Somebody here holds a lock, or has a turn of it.
+pub(crate) fn hold_began() {
+    shift(key!(HELD), 1.0);
 }
 
-impl Hold {
-    pub(crate) fn begin(since_us: u64) -> Self {
-        shift(key!(HELD), 1.0);
-        Self { since_us }
-    }
-
-    /// Answers for how long it was held.
-    pub(crate) fn end(self, how: Ended) -> u64 {
-        let key = match how {
-            Ended::Released => key!(HOLD, "outcome" => "released"),
-            Ended::Dropped => key!(HOLD, "outcome" => "dropped"),
-            Ended::Lost => key!(HOLD, "outcome" => "lost"),
-            Ended::Carried => key!(HOLD, "outcome" => "carried"),
-        };
-        let held_us = local_us().saturating_sub(self.since_us);
-        measure(key, held_us as f64 * MICROS);
-        held_us
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        shift(key!(HELD), -1.0);
-    }
+/// It is not held any more, after so long.
+pub(crate) fn hold_ended(held_us: u64, how: Ended) {
+    shift(key!(HELD), -1.0);
+    let key = match how {
+        Ended::Released => key!(HOLD, "outcome" => "released"),
+        Ended::Dropped => key!(HOLD, "outcome" => "dropped"),
+        Ended::Lost => key!(HOLD, "outcome" => "lost"),
+        Ended::Carried => key!(HOLD, "outcome" => "carried"),
+    };
+    measure(key, held_us as f64 * MICROS);
 }
 
 /// An acquire was given a place in a queue, behind so many.
@@ -213,10 +199,10 @@ pub(crate) enum Renewal {
 }
 
 impl Renewal {
-    pub(crate) fn of<T, E>(answer: &Result<(Reply, T), E>) -> Self {
-        match answer {
-            Ok((Reply::Renewed(_), _)) => Self::Renewed,
-            Ok((Reply::Revoked | Reply::NotHeld, _)) => Self::Lost,
+    pub(crate) fn of<E>(answer: &Result<Answer, E>) -> Self {
+        match answer.as_ref().map(|answer| &answer.reply) {
+            Ok(Reply::Renewed(_)) => Self::Renewed,
+            Ok(Reply::Revoked | Reply::NotHeld) => Self::Lost,
             _ => Self::Failed,
         }
     }
@@ -255,8 +241,8 @@ pub(crate) fn woken() {
 
 /// A waiting acquire heard that it was granted, with the engine's deadline and the lease that this is
 /// the end of.
-pub(crate) fn granted_late(anchor: Anchor, deadline_ms: u64, lease_ms: u64) {
-    let delay_us = delay_us(anchor, deadline_ms.saturating_sub(lease_ms), local_us());
+pub(crate) fn granted_late(anchor: Anchor, deadline_ms: u64, lease_ms: u64, now_us: u64) {
+    let delay_us = delay_us(anchor, deadline_ms.saturating_sub(lease_ms), now_us);
     measure(key!(WAKEUP_DELAY), delay_us as f64 * MICROS);
 }
 

@@ -150,8 +150,7 @@ mod tests {
 
     #[test]
     fn the_page_names_every_span_and_event_and_no_other() {
-        let sources =
-            [include_str!("telling.rs"), include_str!("held.rs"), include_str!("waits.rs")];
+        let sources = [include_str!("telling.rs"), include_str!("shell.rs")];
         let told: BTreeSet<&str> = sources.iter().flat_map(|source| named(source, '"')).collect();
         assert_eq!(named(include_str!("../../../docs/metrics.md"), '`'), told);
         assert_eq!(told.len(), 7, "{told:?}");

@@ -263,7 +263,8 @@ impl Machine for Host {
 
     fn store(&self, name: &str) -> Option<Box<dyn Open>> {
         let node = name.parse().ok()?;
-        Some(Box::new(Store { net: self.net.clone(), host: self.number, node }))
+        let (net, host, machine) = (self.net.clone(), self.number, self.me.clone());
+        Some(Box::new(Store { net, host, node, machine }))
     }
 }
 

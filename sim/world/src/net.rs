@@ -6,17 +6,18 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use taketurns::engine::{
     Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request, Stamp, Survives,
     Wakes, Woken,
 };
+use taketurns::simulation::Machine;
 use taketurns::{ClientId, Name, View};
 use tokio::sync::oneshot;
 
-use crate::machine::lock;
+use crate::machine::{Host, lock};
 
 /// What is asked of a node.
 #[derive(Clone, Debug)]
@@ -123,6 +124,7 @@ pub(crate) struct Store {
     pub(crate) net: Arc<Net>,
     pub(crate) host: usize,
     pub(crate) node: usize,
+    pub(crate) machine: Weak<Host>,
 }
 
 impl Open for Store {
@@ -131,7 +133,17 @@ impl Open for Store {
         client: ClientId,
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
-        lock(&self.net.state).clients.insert((self.node, client), (self.host, wakes));
+        // Handled by the machine, and not while it stands still.
+        let (through, mut arriving) = Wakes::channel();
+        let arrive = async move {
+            while let Some(woken) = arriving.recv().await {
+                wakes.push(woken);
+            }
+        };
+        if let Some(machine) = self.machine.upgrade() {
+            machine.spawn(Box::pin(arrive));
+        }
+        lock(&self.net.state).clients.insert((self.node, client), (self.host, through));
         Box::pin(async move { Ok(Box::new(Way { store: *self, client }) as Box<dyn Engine>) })
     }
 }
@@ -142,9 +154,17 @@ struct Way {
     client: ClientId,
 }
 
+impl Drop for Way {
+    fn drop(&mut self) {
+        let Store { net, node, .. } = &self.store;
+        let wakes = lock(&net.state).clients.remove(&(*node, self.client));
+        drop(wakes);
+    }
+}
+
 impl Way {
     async fn ask(&self, question: Question) -> Result<Said, EngineError> {
-        let Store { net, host, node } = &self.store;
+        let Store { net, host, node, .. } = &self.store;
         let (answer, answered) = oneshot::channel();
         let call = {
             let mut state = lock(&net.state);

@@ -31,11 +31,11 @@ macro_rules! client_tests {
             a_listing_of_several_pages_is_whole
             local_turns_are_had_in_order_with_tokens_that_increase
             others_have_their_turn_after_so_many_local_ones
+            a_local_turn_that_is_adopted_keeps_its_token
             a_local_turn_that_nobody_wants_any_more_is_passed_on
             a_lock_lost_during_a_local_turn_is_asked_for_anew
             local_turns_have_limits
             tokens_of_local_turns_that_nobody_had_go_back
-            a_local_turn_carried_elsewhere_gives_no_token_back
         }
     };
 }

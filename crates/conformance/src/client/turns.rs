@@ -134,21 +134,6 @@ pub async fn tokens_of_local_turns_that_nobody_had_go_back(fixture: &dyn Fixture
     }
 }
 
-/// Whoever adopts it does not know how many turns there were before.
-pub async fn a_local_turn_carried_elsewhere_gives_no_token_back(fixture: &dyn Fixture) {
-    let (locks, others) = (fixture.connect().await, fixture.connect().await);
-    let guard = leads(&locks, 1_000).await;
-    let turn = waits(&locks, 1_000).await;
-    guard.release().await.expect("held");
-    let guard = had(turn).await;
-    let used = token(&guard);
-    let handle = guard.into_handle().await.expect("held");
-    let adopted = others.adopt(handle).await.expect("held");
-    adopted.release().await.expect("held");
-    let view = locks.inspect("l").await.expect("the store answers").expect("remembered");
-    assert!(view.last_token >= Some(used), "a token that was used is given to another");
-}
-
 /// And of no other kind of lock.
 pub async fn local_turns_have_limits(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
@@ -159,4 +144,24 @@ pub async fn local_turns_have_limits(fixture: &dyn Fixture) {
     let error = locks.rwlock("l").write().local_turns(2).await.expect_err("no mutex");
     assert_eq!(error.kind(), ErrorKind::InvalidLocalTurns);
     leads(&locks, 10_000).await.release().await.expect("held");
+}
+
+/// Carried to another client and back, a later turn of a block keeps its token, and none comes twice.
+pub async fn a_local_turn_that_is_adopted_keeps_its_token(fixture: &dyn Fixture) {
+    let (locks, others) = (fixture.connect().await, fixture.connect().await);
+    let first = leads(&locks, 3).await;
+    let second = waits(&locks, 3).await;
+    first.release().await.expect("held");
+    let second = had(second).await;
+    let last = token(&second);
+    let handle = second.into_handle().await.expect("held");
+    let adopted = others.adopt(handle).await.expect("held");
+    assert_eq!(token(&adopted), last);
+    adopted.release().await.expect("held");
+    let view = locks.inspect("l").await.expect("the store answers").expect("remembered");
+    assert!(view.last_token >= Some(last), "a token that was used is given to another");
+    let next = leads(&locks, 3).await;
+    assert!(token(&next) > last, "a token came twice");
+    next.release().await.expect("held");
+    is_left_alone(&locks, "l").await;
 }

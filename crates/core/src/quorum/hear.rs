@@ -2,7 +2,7 @@
 
 use super::node::{Standing, Voted};
 use super::{Candidate, Send, What};
-use crate::client::Anchor;
+use crate::session::Anchor;
 use crate::{Grant, Refusal, Reply, Token, WakeEvent};
 
 impl Candidate {

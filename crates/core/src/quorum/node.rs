@@ -1,7 +1,7 @@
 //! What a candidate knows of one node.
 
 use super::What;
-use crate::client::Anchor;
+use crate::session::Anchor;
 use crate::{Grant, Place, Refusal, WriteBack};
 
 /// What a candidate has on a node, as far as it knows.

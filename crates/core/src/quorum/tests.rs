@@ -1,7 +1,7 @@
 //! One candidate, told what to hear.
 
 use super::*;
-use crate::client::Anchor;
+use crate::session::Anchor;
 use crate::{Grant, Place, Reply, Token, Vote, WakeEvent};
 
 const LEASE_MS: u64 = 30_000;

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Said};
 use super::{Contender, Stage};
-use crate::client::Anchor;
+use crate::session::Anchor;
 use crate::{Refusal, Reply};
 
 /// Why there is no answer.

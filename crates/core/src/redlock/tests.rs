@@ -1,7 +1,7 @@
 //! What a contender makes of what it hears, moment by moment.
 
 use super::*;
-use crate::client::Anchor;
+use crate::session::Anchor;
 use crate::{Grant, Reply};
 
 const SENT_US: u64 = 1_000_000;

@@ -1,22 +1,68 @@
-//! Golden cases: scripts that anyone can read and add to, in `tests/golden/*.txt`.
+//! Golden cases: scripts that anyone can read and add to.
 //!
 //! ```text
 //!   # A comment says why.
 //!   at 0 acquire A                  a command; `at` sets the clock, which stays there
 //!       granted token=1 until=30000     what comes of it, indented
+//!
+//!   tests/golden/*.txt           the lock, as the store sees it      golden/script.rs
+//!   tests/golden/session/*.txt   the session, as a client sees it    golden/session.rs
 //! ```
 //!
-//! The words of a script are in `golden/script.rs`. After every command the lock is audited as well.
-//! `UPDATE_GOLDEN=1 cargo test -p taketurns-core --test all golden` writes what comes of a script into
-//! it, to be read and judged before it is committed; without it nothing is ever written.
+//! The commands of a script are listed at the top of the file that runs it. After every command the
+//! state is audited as well. `UPDATE_GOLDEN=1 cargo test -p taketurns-core --test all golden` writes what
+//! comes of a script into it, to be read and judged before it is committed; without it nothing is ever
+//! written.
 
 mod script;
+mod session;
+mod words;
 
 use std::path::PathBuf;
 use std::{env, fs};
 
-fn cases() -> Vec<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+/// Before what comes of a command.
+const EXPECTED: &str = "    ";
+
+/// What comes of one command, line by line.
+#[derive(Default)]
+struct Outcome(String);
+
+impl Outcome {
+    fn say(&mut self, line: impl AsRef<str>) {
+        self.0 += EXPECTED;
+        self.0 += line.as_ref();
+        self.0 += "\n";
+    }
+
+    fn take(&mut self) -> String {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// Runs each command of a script. Returns the script with the new outcomes in place of the old ones.
+fn replay(
+    script: &str,
+    mut run: impl FnMut(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut text = String::new();
+    for (index, line) in script.lines().enumerate() {
+        if line.starts_with(EXPECTED) {
+            continue;
+        }
+        text += line;
+        text += "\n";
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let outcome = run(line);
+        text += &outcome.map_err(|problem| format!("line {}: {problem} in `{line}`", index + 1))?;
+    }
+    Ok(text)
+}
+
+fn cases(folder: &str) -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut cases: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the folder of golden cases")
         .map(|entry| entry.expect("an entry of the folder").path())
@@ -26,22 +72,22 @@ fn cases() -> Vec<PathBuf> {
     cases
 }
 
-#[test]
-fn every_golden_case_comes_out_as_written() {
+/// Runs every script of a folder, and fails at each that does not come out as written.
+fn check(folder: &str, run: fn(&str) -> Result<String, String>) {
     let update = env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1");
     let mut wrong = String::new();
-    for path in cases() {
+    for path in cases(folder) {
         let expected = fs::read_to_string(&path).expect("a golden case");
-        let actual = script::run(&expected)
-            .unwrap_or_else(|problem| panic!("{}: {problem}", path.display()));
-        if actual == expected {
-            continue;
-        }
-        if update {
-            fs::write(&path, actual).expect("to write a golden case");
-        } else {
-            wrong += &format!("{}:\n{}", path.display(), first_difference(&expected, &actual));
-        }
+        let difference = match run(&expected) {
+            Ok(actual) if actual == expected => continue,
+            Ok(actual) if update => {
+                fs::write(&path, actual).expect("to write a golden case");
+                continue;
+            }
+            Ok(actual) => first_difference(&expected, &actual),
+            Err(problem) => format!("  {problem}\n"),
+        };
+        wrong += &format!("{}:\n{difference}", path.display());
     }
     assert!(wrong.is_empty(), "these came out otherwise (UPDATE_GOLDEN=1 rewrites them):\n{wrong}");
 }
@@ -59,9 +105,21 @@ fn first_difference(expected: &str, actual: &str) -> String {
 }
 
 #[test]
+fn every_golden_case_comes_out_as_written() {
+    check("tests/golden", script::run);
+}
+
+#[test]
+fn every_golden_case_of_a_session_comes_out_as_written() {
+    check("tests/golden/session", session::run);
+}
+
+#[test]
 fn a_script_that_can_not_be_read_is_an_error_that_names_the_line() {
-    let problem = script::run("at 0 acquire A\nat 0 aquire B\n").unwrap_err();
-    assert!(problem.starts_with("line 2"), "{problem}");
+    for run in [script::run, session::run] {
+        let problem = run("at 0 acquire A\nat 0 aquire B\n").unwrap_err();
+        assert!(problem.starts_with("line 2"), "{problem}");
+    }
 }
 
 #[test]

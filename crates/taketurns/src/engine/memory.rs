@@ -11,7 +11,7 @@ use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, View, limits};
 
 use super::{
     Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp, Survives,
-    Wakes, Woken,
+    Wake, Wakes, Woken,
 };
 use crate::doctor::{Report, Subject};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -75,7 +75,9 @@ impl Open for MemoryStore {
 }
 
 impl State {
-    fn step(&mut self, now: Now, name: &Name, request: &Request) -> Answer {
+    /// Takes one step. Wake-ups are returned, to be delivered once the mutex is released: whom they wake
+    /// may come back at once.
+    fn step(&mut self, now: Now, name: &Name, request: &Request) -> (Answer, Vec<(Wakes, Wake)>) {
         self.forget(now);
         let lock = self.locks.entry(name.clone()).or_default();
         if let Some(at_ms) = lock.forget_at_ms() {
@@ -88,12 +90,9 @@ impl State {
         } else if let Some(at_ms) = lock.forget_at_ms() {
             self.forget.insert((at_ms, name.clone()));
         }
-        for wake in step.wakes {
-            if let Some(wakes) = self.clients.get(&wake.client) {
-                wakes.push(Woken::Wake { lock: name.clone(), wake, origin: Origin::default() });
-            }
-        }
-        Answer { reply: step.reply, stamp: stamp(now), more: step.more }
+        let to = |wake: Wake| Some((self.clients.get(&wake.client)?.clone(), wake));
+        let wakes = step.wakes.into_iter().filter_map(to).collect();
+        (Answer { reply: step.reply, stamp: stamp(now), more: step.more }, wakes)
     }
 
     fn forget(&mut self, now: Now) {
@@ -128,7 +127,15 @@ impl Engine for MemoryEngine {
         lock: &'a Name,
         request: Request,
     ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move { Ok(self.store.state().step(self.store.clock.now(), lock, &request)) })
+        Box::pin(async move {
+            let now = self.store.clock.now();
+            let (answer, wakes) = self.store.state().step(now, lock, &request);
+            for (to, wake) in wakes {
+                let origin = Origin::default();
+                to.push(Woken::Wake { lock: lock.clone(), wake, origin });
+            }
+            Ok(answer)
+        })
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {

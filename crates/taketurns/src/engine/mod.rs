@@ -32,10 +32,12 @@ use tokio::sync::mpsc;
 pub use crate::clock::{Clock, Manual};
 use crate::doctor::Report;
 use crate::runtime::together;
+use crate::shell::Shell;
+use crate::sync::Arc;
 #[cfg(feature = "file")]
 pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
-pub use taketurns_core::client::Origin;
+pub use taketurns_core::session::Origin;
 pub use taketurns_core::{
     Acquire, Ballot, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Vote, Wake,
     WakeEvent, WriteBack,
@@ -234,9 +236,16 @@ pub trait Open: Send + 'static {
     }
 }
 
-/// Where an engine pushes what others' steps did to this client.
-#[derive(Clone, Debug)]
-pub struct Wakes(mpsc::UnboundedSender<Woken>);
+/// Where an engine pushes what others' steps did to this client. What is pushed is handled on the
+/// pushing thread, so an engine must not hold a mutex of its own meanwhile that a call would need.
+#[derive(Clone)]
+pub struct Wakes(Sink);
+
+#[derive(Clone)]
+enum Sink {
+    Channel(mpsc::UnboundedSender<Woken>),
+    Shell(Arc<Shell>),
+}
 
 /// What an engine pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,12 +277,26 @@ impl Wakes {
     /// A sender and what it is read from. For engines' own tests; a client makes its own.
     pub fn channel() -> (Self, mpsc::UnboundedReceiver<Woken>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Self(sender), receiver)
+        (Self(Sink::Channel(sender)), receiver)
+    }
+
+    /// Straight into a client's session.
+    pub(crate) fn of(shell: Arc<Shell>) -> Self {
+        Self(Sink::Shell(shell))
     }
 
     /// Pushes. It does not matter if nobody listens any more.
     pub fn push(&self, woken: Woken) {
-        let _ = self.0.send(woken);
+        match &self.0 {
+            Sink::Channel(sender) => drop(sender.send(woken)),
+            Sink::Shell(shell) => shell.handle_woken(woken),
+        }
+    }
+}
+
+impl std::fmt::Debug for Wakes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wakes").finish_non_exhaustive()
     }
 }
 

@@ -17,17 +17,14 @@
 //!
 //! An owner is a capital letter, and unless it says otherwise `A` is of client `c1`, `B` of `c2`, ….
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::ops::RangeInclusive;
-use std::str::FromStr;
-
 use taketurns_core::{
-    Acquire, Ask, Ballot, ClientId, Grant, Label, Lock, Member, Now, Owner, Place, Reply, Request,
-    Step, Token, Vote, Wake, WakeEvent, WriteBack,
+    Acquire, Ask, Ballot, ClientId, Grant, Label, Lock, Now, Owner, Place, Reply, Request, Step,
+    Token, Vote, Wake, WakeEvent, WriteBack,
 };
 
-const EXPECTED: &str = "    ";
+use super::Outcome;
+use super::words::{CROWD, Words, ask, client, member, name, owner};
+
 const OPTIONS: [&str; 12] = [
     "client",
     "lease",
@@ -43,38 +40,25 @@ const OPTIONS: [&str; 12] = [
     "used",
 ];
 
-/// Runs a script. Answers it with what came of each command in place of what it said.
-pub(crate) fn run(script: &str) -> Result<String, String> {
-    let mut world = World { lock: Lock::new(), now: Now { ms: 0, wall_us: 0 }, out: String::new() };
-    for (index, line) in script.lines().enumerate() {
-        if line.starts_with(EXPECTED) {
-            continue;
-        }
-        world.out += line;
-        world.out += "\n";
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        world
-            .command(&Words::new(line))
-            .and_then(|()| world.lock.audit().map_err(|corrupt| corrupt.to_string()))
-            .map_err(|problem| format!("line {}: {problem} in `{line}`", index + 1))?;
-    }
-    Ok(world.out)
+/// Runs a script. Returns it with what comes of each command in place of what it said.
+pub(super) fn run(script: &str) -> Result<String, String> {
+    let mut world =
+        World { lock: Lock::new(), now: Now { ms: 0, wall_us: 0 }, out: Outcome::default() };
+    super::replay(script, |line| {
+        world.command(Words::new(line, &OPTIONS)?)?;
+        world.lock.audit().map_err(|corrupt| corrupt.to_string())?;
+        Ok(world.out.take())
+    })
 }
 
 struct World {
     lock: Lock,
     now: Now,
-    out: String,
+    out: Outcome,
 }
 
 impl World {
-    fn command(&mut self, words: &Words<'_>) -> Result<(), String> {
-        let mut words = words.clone();
-        if let Some(key) = words.options.keys().find(|key| !OPTIONS.contains(key)) {
-            return Err(format!("`{key}=` is no option"));
-        }
+    fn command(&mut self, mut words: Words<'_>) -> Result<(), String> {
         if words.first() == Some("at") {
             self.now.ms = words.parse(1)?;
             words.list.drain(..2);
@@ -254,7 +238,7 @@ impl World {
     }
 
     fn say(&mut self, line: impl AsRef<str>) {
-        writeln!(self.out, "{EXPECTED}{}", line.as_ref()).expect("a String takes all");
+        self.out.say(line);
     }
 }
 
@@ -311,91 +295,7 @@ fn last(grant: &Grant) -> u64 {
     grant.token.map_or(0, |token| token.raw() + u64::from(grant.tokens) - 1)
 }
 
-const LETTERS: RangeInclusive<char> = 'A'..='Z';
-/// Owners from here on belong to a crowd.
-const CROWD: u128 = 1_000;
-
-fn owner(word: &str) -> Result<Owner, String> {
-    let letter = word.chars().next().filter(|letter| word.len() == 1 && LETTERS.contains(letter));
-    let letter = letter.ok_or_else(|| format!("`{word}` is no owner"))?;
-    Ok(Owner::from_bits(u128::from(letter as u32 - 'A' as u32 + 1)))
-}
-
-fn name(owner: Owner) -> String {
-    match owner.expose() {
-        n if n > CROWD => format!("#{}", n - CROWD),
-        n => char::from(b'A' + n as u8 - 1).to_string(),
-    }
-}
-
-fn client(word: &str) -> Result<ClientId, String> {
-    let number = word.strip_prefix('c').and_then(|number| number.parse().ok());
-    number.map(ClientId::from_bits).ok_or_else(|| format!("`{word}` is no client"))
-}
-
-fn member(word: &str) -> Result<Member, String> {
-    Member::new(word).map_err(|invalid| invalid.to_string())
-}
-
-fn ask(word: &str) -> Result<Ask, String> {
-    let permits = |(take, of): (&str, &str)| Some((take.parse().ok()?, of.parse().ok()?));
-    Ok(match word {
-        "read" => Ask::Read,
-        "write" => Ask::Write,
-        "any" => Ask::Any,
-        _ if word == "mutex" || word.contains('=') => Ask::Mutex,
-        _ if word.starts_with("turns:") => {
-            let tokens = word["turns:".len()..].parse();
-            Ask::Turns { tokens: tokens.map_err(|_| format!("`{word}` has no number"))? }
-        }
-        _ => match (word.strip_prefix("member:"), word.split_once('/').and_then(permits)) {
-            (Some(name), _) => Ask::Member(member(name)?),
-            (_, Some((take, of))) => Ask::Permits { take, of },
-            _ => return Err(format!("`{word}` is nothing to ask for")),
-        },
-    })
-}
-
-/// A command, split at its blanks.
-#[derive(Clone)]
-struct Words<'a> {
-    list: Vec<&'a str>,
-    options: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Words<'a> {
-    fn new(line: &'a str) -> Self {
-        let list: Vec<&str> = line.split_whitespace().collect();
-        let options = list.iter().filter_map(|word| word.split_once('=')).collect();
-        Self { list, options }
-    }
-
-    fn first(&self) -> Option<&'a str> {
-        self.list.first().copied()
-    }
-
-    fn at(&self, index: usize) -> Result<&'a str, String> {
-        self.list.get(index).copied().ok_or_else(|| "a word is missing".into())
-    }
-
-    fn parse<T: FromStr>(&self, index: usize) -> Result<T, String> {
-        let word = self.at(index)?;
-        word.parse().map_err(|_| format!("`{word}` is no number"))
-    }
-
-    fn value(&self, key: &str) -> Option<&'a str> {
-        self.options.get(key).copied()
-    }
-
-    fn option(&self, key: &str, default: u64) -> Result<u64, String> {
-        let Some(value) = self.value(key) else { return Ok(default) };
-        value.parse().map_err(|_| format!("`{value}` is no number"))
-    }
-
-    fn maybe(&self, key: &str) -> Result<Option<u64>, String> {
-        self.value(key).map(|_| self.option(key, 0)).transpose()
-    }
-
+impl Words<'_> {
     fn ballot(&self) -> Result<Option<Ballot>, String> {
         let (hint, ticket) = (self.maybe("hint")?, self.maybe("ticket")?);
         let yields = self.maybe("yields")?;

@@ -1,7 +1,7 @@
 //! What a candidate wants sent, as requests to nodes whose clocks are known from their replies.
 
-use taketurns_core::client::Anchor;
 use taketurns_core::quorum::{Send, What};
+use taketurns_core::session::Anchor;
 use taketurns_core::{Acquire, Ask, Ballot, Label, Request};
 
 use crate::quorum::checker::Wrong;

@@ -1,8 +1,8 @@
 //! What stands between candidates and the network: it hands them what is heard, refreshes places,
 //! renews, releases, and tells the checker.
 
-use taketurns_core::client::Anchor;
 use taketurns_core::quorum::{Candidate, Send, Verdict, What};
+use taketurns_core::session::Anchor;
 use taketurns_core::{Owner, Reply, Request};
 
 use crate::quorum::calls::Call;

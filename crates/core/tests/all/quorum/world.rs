@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use taketurns_core::client::Anchor;
 use taketurns_core::quorum::Candidate;
+use taketurns_core::session::Anchor;
 use taketurns_core::{ClientId, Lock, Owner, Reply, Request, WakeEvent};
 use taketurns_servers::fuzz::Dice;
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use taketurns_core::client::{Anchor, Anchors};
+use taketurns_core::session::{Anchor, Anchors};
 use taketurns_core::{Name, Reply, Request};
 use tokio::sync::mpsc;
 

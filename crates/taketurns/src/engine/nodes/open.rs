@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use taketurns_core::client::Backoff;
+use taketurns_core::session::Backoff;
 use taketurns_core::{ClientId, limits};
 use tokio::sync::{mpsc, watch};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use taketurns_core::client::Backoff;
+use taketurns_core::session::Backoff;
 use taketurns_core::{Name, Owner};
 use tokio::sync::mpsc;
 

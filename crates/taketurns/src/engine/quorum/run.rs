@@ -208,7 +208,7 @@ fn grant(token: u64, until_us: u64) -> Grant {
 
 #[cfg(test)]
 mod tests {
-    use taketurns_core::client::Anchor;
+    use taketurns_core::session::Anchor;
     use taketurns_core::{Ask, ClientId, Label, Owner, Vote};
 
     use super::*;

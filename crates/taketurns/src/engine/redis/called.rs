@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use taketurns_core::client::Backoff;
+use taketurns_core::session::Backoff;
 use taketurns_core::wire::{owner_text, sha1_hex};
 use taketurns_core::{Name, Owner};
 

@@ -3,7 +3,7 @@
 //! A wake-up names its owner by a hash and is sealed with the owner's secret, so that nobody who may
 //! publish can make one up. Who is not watched is not woken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use taketurns_core::wire::{Sealed, public_id};
@@ -17,12 +17,40 @@ pub(super) struct Watched {
     owners: Mutex<Owners>,
 }
 
+/// Invariant: an owner is in `ids` with its id, or in `unnamed`.
 #[derive(Default)]
 struct Owners {
-    /// By public id: the owner, and its lock.
-    by_id: HashMap<String, (Owner, Name)>,
-    /// The public id, which takes long to find out, and how many watch it.
-    ids: BTreeMap<Owner, (String, u32)>,
+    watched: HashMap<Owner, Watch>,
+    /// The owners by their public id.
+    ids: HashMap<String, Owner>,
+    /// Those whose public id nobody has needed yet: it is a hash, and most owners are never sent a
+    /// message.
+    unnamed: HashSet<Owner>,
+}
+
+struct Watch {
+    lock: Name,
+    /// How many watch it.
+    count: u32,
+    /// Its public id, once somebody needed it.
+    id: Option<String>,
+}
+
+impl Owners {
+    /// Finds an owner. Each is hashed once at most, however many messages there are.
+    fn find(&mut self, id: &str) -> Option<(Owner, &Name)> {
+        if !self.ids.contains_key(id) {
+            for owner in self.unnamed.drain() {
+                if let Some(watch) = self.watched.get_mut(&owner) {
+                    let id = public_id(owner);
+                    watch.id = Some(id.clone());
+                    self.ids.insert(id, owner);
+                }
+            }
+        }
+        let owner = *self.ids.get(id)?;
+        Some((owner, &self.watched.get(&owner)?.lock))
+    }
 }
 
 impl Watched {
@@ -32,29 +60,30 @@ impl Watched {
 
     pub(super) fn add(&self, lock: &Name, owner: Owner) {
         let mut owners = self.owners();
-        if let Some((_, count)) = owners.ids.get_mut(&owner) {
-            *count += 1;
+        if let Some(watch) = owners.watched.get_mut(&owner) {
+            watch.count += 1;
             return;
         }
-        let id = public_id(owner);
-        owners.by_id.insert(id.clone(), (owner, lock.clone()));
-        owners.ids.insert(owner, (id, 1));
+        owners.watched.insert(owner, Watch { lock: lock.clone(), count: 1, id: None });
+        owners.unnamed.insert(owner);
     }
 
     pub(super) fn remove(&self, owner: Owner) {
         let mut owners = self.owners();
-        let Some((_, count)) = owners.ids.get_mut(&owner) else { return };
-        *count -= 1;
-        if *count == 0
-            && let Some((id, _)) = owners.ids.remove(&owner)
-        {
-            owners.by_id.remove(&id);
+        let Some(watch) = owners.watched.get_mut(&owner) else { return };
+        watch.count -= 1;
+        if watch.count > 0 {
+            return;
+        }
+        match owners.watched.remove(&owner).and_then(|watch| watch.id) {
+            Some(id) => drop(owners.ids.remove(&id)),
+            None => drop(owners.unnamed.remove(&owner)),
         }
     }
 
     /// Whose id that is, if somebody watches it.
     pub(super) fn owner_of(&self, id: &str) -> Option<Owner> {
-        self.owners().by_id.get(id).map(|(owner, _)| *owner)
+        self.owners().find(id).map(|(owner, _)| owner)
     }
 
     /// What a message says, if it is genuine and wanted.
@@ -65,9 +94,9 @@ impl Watched {
     ) -> Option<Woken> {
         let sealed = Sealed::parse(message)?;
         let (owner, lock) = {
-            let owners = self.owners();
-            let (owner, lock) = owners.by_id.get(sealed.id)?;
-            (*owner, lock.clone())
+            let mut owners = self.owners();
+            let (owner, lock) = owners.find(sealed.id)?;
+            (owner, lock.clone())
         };
         let Some(event) = sealed.open(owner) else {
             tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");

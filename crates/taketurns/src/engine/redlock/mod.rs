@@ -28,6 +28,7 @@ use super::{
     Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Survives, Wake, WakeEvent, Wakes,
     Woken,
 };
+use crate::runtime::Runtime;
 use line::Lines;
 use run::Run;
 
@@ -53,7 +54,15 @@ impl Open for OpenRedlock {
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
             let Self { members, unfenced } = *self;
-            let drive = |nodes| Redlock { nodes, state: Mutex::default(), wakes, unfenced };
+            // What a round decides is told under its mutex, and whom it wakes may come back: so a task
+            // passes it on.
+            let (told, mut news) = Wakes::channel();
+            Runtime::current().spawn(async move {
+                while let Some(woken) = news.recv().await {
+                    wakes.push(woken);
+                }
+            });
+            let drive = |nodes| Redlock { nodes, state: Mutex::default(), wakes: told, unfenced };
             Majority::open(members, client, drive).await
         })
     }

@@ -89,6 +89,11 @@ impl Net {
         Ok(Arc::new(net))
     }
 
+    /// Is there one server at a time?
+    pub(crate) fn has_one_server(&self) -> bool {
+        matches!(self.topology, Topology::Solo(_))
+    }
+
     /// Which server serves the key, as far as we know: a small number that stays the same. 0 on a
     /// single server and for Sentinel's master.
     pub(crate) fn source(&self, key: &[u8]) -> u64 {

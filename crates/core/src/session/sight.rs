@@ -1,17 +1,16 @@
-//! By what a wake-up is judged.
+//! Which anchor a wake-up is judged by.
 //!
-//! A wake-up says until when on the engine's clock, and an [`Anchor`] what that is on ours. But how long
+//! A wake-up says until when on the engine's clock, and an [`Anchor`] what that is on ours. How long
 //! the wake-up was under way can't be known, and the engine's clock may have been set back meanwhile:
-//! then an anchor of after that would make the grant last for as much longer, and two would hold. By an
-//! anchor that is older than the grant, a clock that is set back, whenever, can only make it shorter. But
-//! one that was set forward before the grant would make it longer by that, and shorter by the newest
-//! anchor. So it is judged by both, and the shorter counts.
+//! a later anchor would then make the grant too long, and two would hold. An anchor older than the grant
+//! can only make it shorter then; but it would make it too long if the clock was set forward before the
+//! grant, where the newest anchor makes it shorter. So both are used, and the shorter result counts.
 
 use super::{Anchor, Origin};
 
 /// What one acquire has seen of the engine's clock before it can have been granted.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub(super) struct Sight {
     seen: Option<(Origin, Anchor)>,
     asked: bool,
     /// Asked more than once: it may have been granted before, unheard, and waits anew.
@@ -21,7 +20,7 @@ pub struct Sight {
 impl Sight {
     /// It is about to ask. What is known of the engine's clock by then is older than any grant, but only
     /// the first time.
-    pub fn handle_asking(&mut self, known: Option<(Origin, Anchor)>) {
+    pub(super) fn handle_asking(&mut self, known: Option<(Origin, Anchor)>) {
         if self.asked {
             (self.again, self.seen) = (true, None);
         } else {
@@ -30,7 +29,7 @@ impl Sight {
     }
 
     /// The engine said that it waits: it was not granted before that.
-    pub fn handle_waiting(&mut self, origin: Origin, anchor: Anchor) {
+    pub(super) fn handle_waiting(&mut self, origin: Origin, anchor: Anchor) {
         if !self.again {
             self.seen = Some((origin, anchor));
         }
@@ -38,7 +37,7 @@ impl Sight {
 
     /// What a wake-up of that origin, which grants until `deadline_ms`, can be judged by, if `newest` is
     /// the newest that is known now. Without it, it has to be asked about.
-    pub fn anchor(
+    pub(super) fn anchor(
         &self,
         origin: Origin,
         newest: Option<(Origin, Anchor)>,

@@ -1,0 +1,287 @@
+//! The state of one acquire, and what it decides when it is polled.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::acquire::{Patience, Wanted};
+use super::sight::Sight;
+use super::timers::Due;
+use super::turns::{Course, Turn};
+use super::{Anchor, Backoff, Hold};
+use crate::{Acquire, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
+
+/// One acquire under way.
+#[derive(Debug)]
+pub(super) struct Acquiring {
+    pub(super) wanted: Wanted,
+    pub(super) course: Option<Arc<Course>>,
+    pub(super) traffic: Traffic,
+    /// What a wake-up is judged by.
+    pub(super) sight: Sight,
+    pub(super) stage: Stage,
+    /// What it was told while nobody polled it.
+    pub(super) inbox: VecDeque<Signal>,
+    /// The tokens of grants of this owner that were broken, by what it was told.
+    pub(super) revoked: BTreeSet<Token>,
+    /// The number of its place, once the engine said it.
+    pub(super) place: Option<u64>,
+    pub(super) backoff: Backoff,
+    pub(super) waker: Option<Waker>,
+    pub(super) due: Due,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// It waits for another of this client to be done.
+    InLine {
+        number: u64,
+    },
+    /// It was offered a turn.
+    Turn {
+        hold: Arc<Hold>,
+        turn: Turn,
+    },
+    Ask,
+    Asking,
+    Waiting,
+    /// It was granted the lock, and has to ask for how long.
+    Confirm,
+    Confirming,
+    Pausing {
+        until_us: u64,
+    },
+    /// The engine's answer was a grant. Nothing is gained by asking once more if it was confirmed.
+    Granted {
+        grant: Grant,
+        source: u64,
+        anchor: Anchor,
+        is_confirmed: bool,
+    },
+    /// The owner is nobody any more: the engine has buried it, or what it was granted is broken.
+    Spent {
+        give_back: bool,
+    },
+    Over(Over),
+}
+
+/// Why it goes no further.
+#[derive(Debug)]
+pub(super) enum Over {
+    Busy,
+    Failed,
+    Malformed(Reply),
+    Refused { refusal: Refusal, now_ms: u64 },
+}
+
+/// What a waiting acquire is told.
+#[derive(Debug)]
+pub(super) enum Signal {
+    /// The lock was handed to it. Without an anchor it has to ask how long that is.
+    Granted { grant: Grant, source: u64, anchor: Option<Anchor> },
+    /// It can't have what it asks for any more.
+    Refused(Refusal),
+    /// Its place may have lapsed: ask again.
+    Rejoin,
+    /// What it was granted with this token was broken. News of another grant is old; without a token
+    /// it is not known which grant it was.
+    Revoked(Option<Token>),
+}
+
+/// What may still be under way to the engine, or be there.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    /// The `not_after` of the last acquire sent.
+    not_after_ms: u64,
+    pub(super) sent: u32,
+    pub(super) answered: u32,
+    /// Any answer at all: the engine knew of the owner.
+    pub(super) was_answered: bool,
+    /// The engine said that it has nothing of the owner.
+    pub(super) is_turned_away: bool,
+}
+
+impl Traffic {
+    /// How long an acquire may still arrive: not at all if each was answered.
+    pub(super) fn bury_until_ms(&self) -> u64 {
+        if self.sent > self.answered { self.not_after_ms } else { 0 }
+    }
+
+    /// May the engine have something of the owner, now or later?
+    pub(super) fn leaves_something(&self) -> bool {
+        self.bury_until_ms() > 0 || self.was_answered && !self.is_turned_away
+    }
+}
+
+/// A grant that it was told of.
+pub(super) struct Offer {
+    pub(super) grant: Grant,
+    pub(super) source: u64,
+    pub(super) anchor: Anchor,
+    pub(super) is_woken: bool,
+    pub(super) is_confirmed: bool,
+}
+
+/// What to do with an acquire now.
+pub(super) enum Move {
+    Ask,
+    Confirm,
+    Answer,
+    Wait,
+    TakeTurn,
+    Take(Offer),
+    StartOver { give_back: bool },
+    TimeOut,
+    End,
+}
+
+impl Acquiring {
+    pub(super) fn new(wanted: Wanted, course: Option<Arc<Course>>, stage: Stage) -> Self {
+        Self {
+            wanted,
+            course,
+            traffic: Traffic::default(),
+            sight: Sight::default(),
+            stage,
+            inbox: VecDeque::new(),
+            revoked: BTreeSet::new(),
+            place: None,
+            backoff: Backoff::default(),
+            waker: None,
+            due: Due::default(),
+        }
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        self.wanted.terms.owner
+    }
+
+    pub(super) fn pause(&mut self, now_us: u64, random: u64) {
+        let until_us = now_us.saturating_add(self.backoff.pause_us(random));
+        self.stage = Stage::Pausing { until_us };
+    }
+
+    /// When it has to be woken, if nothing else does.
+    pub(super) fn due_us(&self) -> Option<u64> {
+        let until_us = match self.wanted.patience {
+            Patience::Until(until_us) => Some(until_us),
+            Patience::Try | Patience::Endless => None,
+        };
+        let pause_us = match self.stage {
+            Stage::Pausing { until_us } => Some(until_us),
+            _ => None,
+        };
+        [until_us, pause_us].into_iter().flatten().min()
+    }
+
+    pub(super) fn decide(&mut self, now_us: u64, random: u64) -> Move {
+        // The end of the time given comes before a grant that arrives with it.
+        if matches!(self.wanted.patience, Patience::Until(until_us) if now_us >= until_us) {
+            return Move::TimeOut;
+        }
+        loop {
+            match &self.stage {
+                Stage::InLine { .. } => return Move::Wait,
+                Stage::Turn { .. } => return Move::TakeTurn,
+                Stage::Ask => return Move::Ask,
+                Stage::Confirm => return Move::Confirm,
+                Stage::Confirming => return Move::Answer,
+                Stage::Over(_) => return Move::End,
+                Stage::Spent { give_back } => return Move::StartOver { give_back: *give_back },
+                Stage::Granted { grant, source, anchor, is_confirmed } => {
+                    let (grant, source, anchor) = (grant.clone(), *source, *anchor);
+                    let (is_woken, is_confirmed) = (false, *is_confirmed);
+                    if self.is_revoked(&grant) {
+                        return Move::StartOver { give_back: true };
+                    }
+                    return Move::Take(Offer { grant, source, anchor, is_woken, is_confirmed });
+                }
+                Stage::Asking | Stage::Waiting | Stage::Pausing { .. } => {}
+            }
+            let is_waiting = matches!(self.stage, Stage::Waiting);
+            match self.inbox.pop_front() {
+                // The wake-up came after the news that its grant was broken: only an answer tells whether
+                // this owner has that grant still, or a place by now.
+                Some(Signal::Granted { grant, .. }) if self.is_revoked(&grant) => {
+                    self.stage = Stage::Ask;
+                }
+                Some(Signal::Granted { grant, source, anchor: Some(anchor) }) => {
+                    let (is_woken, is_confirmed) = (true, false);
+                    return Move::Take(Offer { grant, source, anchor, is_woken, is_confirmed });
+                }
+                Some(Signal::Granted { .. }) => self.stage = Stage::Confirm,
+                Some(Signal::Refused(Refusal::Cancelled)) => {
+                    self.stage = Stage::Spent { give_back: false };
+                }
+                Some(Signal::Refused(Refusal::TooLate)) => self.pause(now_us, random),
+                Some(Signal::Refused(refusal)) => {
+                    self.stage = Stage::Over(Over::Refused { refusal, now_ms: 0 });
+                }
+                // It may be old, and this owner have a place: so it asks again as the same owner.
+                Some(Signal::Revoked(Some(token))) => {
+                    self.revoked.insert(token);
+                    self.stage = Stage::Ask;
+                }
+                // What was granted is broken, and nobody works under it yet: it is given back, and what
+                // this owner is told of it from now on is old.
+                Some(Signal::Revoked(None)) => return Move::StartOver { give_back: true },
+                Some(Signal::Rejoin) if is_waiting => self.pause(now_us, random),
+                // The answer will say. Were it heeded, refreshes that say so more often than the acquire is
+                // sent would keep it from ever being sent.
+                Some(Signal::Rejoin) => {}
+                None => match self.stage {
+                    Stage::Asking => return Move::Answer,
+                    Stage::Pausing { until_us } if now_us >= until_us => self.stage = Stage::Ask,
+                    _ => return Move::Wait,
+                },
+            }
+        }
+    }
+
+    /// It asks: the answer is newer than what it was told before, but for which grants are broken.
+    fn read_inbox(&mut self) {
+        let revoked = &mut self.revoked;
+        self.inbox.retain(|signal| match signal {
+            Signal::Revoked(Some(token)) => {
+                revoked.insert(*token);
+                false
+            }
+            Signal::Revoked(None) => true,
+            Signal::Granted { .. } | Signal::Refused(_) | Signal::Rejoin => false,
+        });
+    }
+
+    /// Was it told that this grant is broken?
+    pub(super) fn is_revoked(&self, grant: &Grant) -> bool {
+        grant.token.is_some_and(|token| self.revoked.contains(&token))
+    }
+
+    /// Was this grant broken after it was heard of?
+    pub(super) fn is_broken_since(&self, hold: &Hold) -> bool {
+        let breaks =
+            |signal: &Signal| matches!(signal, Signal::Revoked(token) if hold.is_of(*token));
+        self.inbox.iter().any(breaks)
+    }
+
+    pub(super) fn acquire(
+        &mut self,
+        client: ClientId,
+        waiter_lease_ms: u64,
+        not_after_ms: u64,
+    ) -> Request {
+        self.traffic.not_after_ms = not_after_ms;
+        self.read_inbox();
+        self.traffic.sent += 1;
+        let waits = self.wanted.patience != Patience::Try;
+        Request::Acquire(Acquire {
+            owner: self.owner(),
+            client,
+            ask: self.wanted.ask.clone(),
+            lease_ms: self.wanted.terms.lease_ms,
+            waiter_lease_ms: waits.then_some(waiter_lease_ms),
+            not_after_ms,
+            ballot: None,
+            label: self.wanted.label.clone(),
+        })
+    }
+}

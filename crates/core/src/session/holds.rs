@@ -1,0 +1,249 @@
+//! All that a client holds: taking, renewing, losing and giving back.
+//!
+//! Invariant: each held lock has a timer, at the time at which it has to be renewed or is lost; while a
+//! renewal is under way, at the time at which it is lost. Whoever finds out first that a lock is lost reports
+//! it ([`super::Event::Lost`]), and nobody else does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::release::{ReleaseId, ReleaseNext};
+use super::renewals::{Kept, Need};
+use super::timers::Timer;
+use super::turns::{Seat, Turn};
+use super::{
+    Anchor, Answer, Event, Failure, Hold, Loss, LossCause, Origin, Session, Spare, Terms, Transmit,
+};
+use crate::{Grant, Owner, Reply, Token};
+
+/// Renewals due within this time go along with one that is due now.
+const SOON_US: u64 = 250_000;
+/// So many renewals at most in one write: those behind wait for the answers of those before.
+const TOGETHER_MAX: usize = 256;
+
+/// A held lock to be renewed.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    /// Which.
+    pub hold: Arc<Hold>,
+    /// How long.
+    pub lease_ms: u64,
+}
+
+/// How a guard's end goes on.
+#[derive(Debug)]
+pub enum GuardEnd {
+    /// Another of this client has the lock now.
+    HandedOn,
+    /// It has to be given back: this is what its release needs.
+    Release(ReleaseId, ReleaseNext),
+}
+
+impl Session {
+    /// A handle's lock was renewed, and is to be kept; `token` is the handle's. `None` if it is over already.
+    pub fn adopt(
+        &mut self,
+        now_us: u64,
+        terms: Terms,
+        token: Option<Token>,
+        grant: Grant,
+        (origin, anchor): (Origin, Anchor),
+    ) -> Option<Arc<Hold>> {
+        let hold = Hold::new(now_us, terms, grant, anchor)?.adopted(token);
+        Some(self.keep(now_us, hold, origin.source, None))
+    }
+
+    /// From now on it is renewed.
+    pub(super) fn keep(
+        &mut self,
+        now_us: u64,
+        hold: Hold,
+        source: u64,
+        seat: Option<Seat>,
+    ) -> Arc<Hold> {
+        let (owner, hold) = (hold.owner(), Arc::new(hold));
+        if self.is_unattended {
+            self.report(&hold, hold.lose(now_us, LossCause::Unattended));
+            return hold;
+        }
+        // Of a handle that was copied: the other guard is not renewed any more.
+        self.forget(owner);
+        self.holds.insert(owner, Kept::new(now_us, hold.clone(), source, seat));
+        self.plan(now_us, owner);
+        hold
+    }
+
+    /// A guard ends. Returns why its lock was lost, if it was, and how its end goes on.
+    pub fn release(
+        &mut self,
+        now_us: u64,
+        hold: &Arc<Hold>,
+        turn: Option<&Turn>,
+    ) -> (Option<LossCause>, GuardEnd) {
+        let loss = self.loss(now_us, hold);
+        if let Some(turn) = turn
+            && self.pass_on(now_us, hold, &turn.course)
+        {
+            return (loss, GuardEnd::HandedOn);
+        }
+        let id = self.begin_give_back(now_us, hold);
+        let next = self.poll_release(now_us, id, &mut Spare::default());
+        (loss, GuardEnd::Release(id, next))
+    }
+
+    /// A guard becomes a handle: nobody renews its lock any more, and nobody here gives it back.
+    pub fn carry(&mut self, hold: &Arc<Hold>, turn: Option<&Turn>) {
+        self.forget(hold.owner());
+        hold.end();
+        if let Some(turn) = turn {
+            self.lead_on(&turn.course);
+        }
+    }
+
+    /// Gives a held lock back in the background.
+    pub(super) fn give_back(&mut self, now_us: u64, hold: &Arc<Hold>) {
+        let (lock, id) = (hold.name().clone(), self.begin_give_back(now_us, hold));
+        self.transmits.push(Transmit::Release { lock, id, owner: hold.owner(), unwatch: false });
+    }
+
+    /// The same of one that nobody has a guard of: it was offered to another of this client.
+    pub(super) fn give_back_offer(&mut self, now_us: u64, hold: &Arc<Hold>) {
+        let (lock, id) = (hold.name().clone(), self.begin_give_back(now_us, hold));
+        self.transmits.push(Transmit::Release { lock, id, owner: hold.owner(), unwatch: true });
+    }
+
+    fn begin_give_back(&mut self, now_us: u64, hold: &Arc<Hold>) -> ReleaseId {
+        let Terms { lock, owner, lease_ms, bury_until_ms, .. } = hold.terms();
+        // Of one that was forgotten before it is not known which tokens were used.
+        let last_used = self
+            .forget(*owner)
+            .filter(|_| hold.tokens() > 1)
+            .and_then(|kept| kept.seat.map_or(hold.token(), |seat| seat.last_used()));
+        hold.end();
+        let for_us = lease_ms.saturating_mul(1_000);
+        self.begin_release(now_us, lock, *owner, *bury_until_ms, last_used, for_us)
+    }
+
+    pub(super) fn forget(&mut self, owner: Owner) -> Option<Kept> {
+        let mut kept = self.holds.remove(&owner)?;
+        self.timers.set(&mut kept.due, || Timer::Hold(owner), None);
+        Some(kept)
+    }
+
+    /// Returns why a lock is lost, if it is.
+    pub(super) fn loss(&mut self, now_us: u64, hold: &Arc<Hold>) -> Option<LossCause> {
+        let loss = hold.loss(now_us);
+        self.report(hold, loss);
+        loss.map(|loss| loss.cause)
+    }
+
+    pub(super) fn report(&mut self, hold: &Arc<Hold>, loss: Option<Loss>) {
+        if let Some(Loss { cause, is_news: true }) = loss {
+            self.effects.events.push(Event::Lost { hold: hold.clone(), cause });
+        }
+    }
+
+    pub(super) fn lose(&mut self, now_us: u64, owner: Owner, cause: LossCause) {
+        let Some(kept) = self.holds.get(&owner) else { return };
+        let hold = kept.hold.clone();
+        if let Some(loss) = hold.lose(now_us, cause) {
+            self.handle_loss(now_us, &hold, loss);
+        }
+    }
+
+    /// It is lost, and the engine may not know. A renewal may be answered yet, and nobody would keep what
+    /// it renewed: so it is given back. But the holder of a lock that was broken has until its deadline to
+    /// stop; the engine, which renews it no more, passes it on then.
+    fn handle_loss(&mut self, now_us: u64, hold: &Arc<Hold>, loss: Loss) {
+        self.report(hold, Some(loss));
+        match loss.cause {
+            LossCause::Revoked => drop(self.forget(hold.owner())),
+            _ => self.give_back(now_us, hold),
+        }
+    }
+
+    /// Sets the timer of a held lock.
+    fn plan(&mut self, now_us: u64, owner: Owner) {
+        let Some(kept) = self.holds.get_mut(&owner) else { return };
+        let at_us = match kept.need(now_us, 0) {
+            Need::Wait { until_us } => until_us,
+            Need::Renew { .. } => now_us,
+            Need::Lost(loss) => {
+                let hold = kept.hold.clone();
+                return self.handle_loss(now_us, &hold, loss);
+            }
+        };
+        self.timers.set(&mut kept.due, || Timer::Hold(owner), Some(at_us));
+        self.look_sooner();
+    }
+
+    /// Renews what is due, and what will be soon.
+    pub(super) fn renew(&mut self, now_us: u64) {
+        let soon = self.timers.due(now_us.saturating_add(SOON_US));
+        let holds = soon.filter_map(|(_, timer)| match timer {
+            Timer::Hold(owner) => Some(*owner),
+            _ => None,
+        });
+        // A server that does not answer must not hold up what another answers.
+        let mut renewals: BTreeMap<u64, Vec<Renewal>> = BTreeMap::new();
+        for owner in holds.collect::<Vec<_>>() {
+            let Some(kept) = self.holds.get_mut(&owner) else { continue };
+            let hold = kept.hold.clone();
+            match kept.need(now_us, SOON_US) {
+                Need::Wait { .. } => {}
+                Need::Renew { lease_ms } => {
+                    kept.handle_renewal_sent();
+                    renewals.entry(kept.source).or_default().push(Renewal { hold, lease_ms });
+                }
+                Need::Lost(loss) => self.handle_loss(now_us, &hold, loss),
+            }
+            self.plan(now_us, owner);
+        }
+        for mut renewals in renewals.into_values() {
+            while !renewals.is_empty() {
+                let rest = renewals.split_off(renewals.len().min(TOGETHER_MAX));
+                self.transmits.push(Transmit::Renew(renewals));
+                renewals = rest;
+            }
+        }
+    }
+
+    /// A renewal was answered, or failed. True if the lock is held by it.
+    pub fn handle_renewal(
+        &mut self,
+        now_us: u64,
+        owner: Owner,
+        answer: Result<Answer, Failure>,
+    ) -> bool {
+        if let Ok(answer) = &answer {
+            self.observe(now_us, answer.origin, answer.anchor);
+        }
+        let random = self.jitter.next();
+        let Some(kept) = self.holds.get_mut(&owner) else { return false };
+        let hold = kept.hold.clone();
+        if let Some(loss) = hold.loss(now_us) {
+            self.handle_loss(now_us, &hold, loss);
+            return false;
+        }
+        let is_renewed = match answer {
+            Ok(Answer { reply: Reply::Renewed(grant), origin, anchor }) => {
+                kept.source = origin.source;
+                kept.handle_renewed(now_us, anchor.valid_until_us(grant.deadline_ms))
+            }
+            Ok(Answer { reply: Reply::Revoked, .. }) => {
+                self.lose(now_us, owner, LossCause::Revoked);
+                false
+            }
+            Ok(Answer { reply: Reply::NotHeld, .. }) => {
+                self.lose(now_us, owner, LossCause::Gone);
+                false
+            }
+            Ok(_) | Err(_) => {
+                kept.handle_failure(now_us, random);
+                false
+            }
+        };
+        self.plan(now_us, owner);
+        is_renewed
+    }
+}

@@ -1,0 +1,373 @@
+//! The futures of operations: each asks the session what it needs next, and polls the engine for it.
+//!
+//! Whoever wants the lock polls an acquire on its own thread; a thread of ours in between would cost two
+//! changes of thread for each request. What has to go on when nobody polls (a release) goes on as a task
+//! of the driver if its future is dropped.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use taketurns_core::session::{
+    AcquireNext, Acquired, GuardEnd, Hold, LossCause, ReleaseId, ReleaseNext, Released, Spare,
+    Turn, Wanted,
+};
+use taketurns_core::{Name, Owner, Request};
+
+use crate::client::{Call, Client};
+use crate::engine::{Answer, EngineError};
+use crate::sync::Arc;
+use crate::{Error, meter, random};
+
+/// An acquire under way. Dropped, it gives up the place, or the lock if it was just granted.
+pub(crate) struct Pursuit {
+    client: Arc<Client>,
+    lock: Name,
+    /// By whom, until it is over.
+    owner: Option<Owner>,
+    /// The engine is to push what concerns the owner.
+    is_watched: bool,
+    /// What is wanted, until it has begun.
+    wanted: Option<Wanted>,
+    call: Option<Call>,
+    /// Why the last request was not answered.
+    trouble: Option<EngineError>,
+}
+
+/// A lock that is held, whose turn it is if several of this process take turns, and since when.
+pub(crate) struct Taken {
+    pub(crate) hold: std::sync::Arc<Hold>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) since_us: u64,
+}
+
+impl Pursuit {
+    pub(crate) fn new(client: Arc<Client>, wanted: Wanted) -> Self {
+        let (lock, owner) = (wanted.terms.lock.clone(), Some(wanted.terms.owner));
+        let (call, trouble) = (None, None);
+        Self { client, lock, owner, is_watched: false, wanted: Some(wanted), call, trouble }
+    }
+
+    /// `Ok(None)` means that others hold the lock and it would not wait.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Taken>, Error>> {
+        let mut is_sent = false;
+        loop {
+            // An answer comes before what the engine pushed after it.
+            let answered = match &mut self.call {
+                Some(call) => match call.poll(cx) {
+                    Poll::Ready(answer) => self.call.take().map(|call| (call, answer)),
+                    Poll::Pending if is_sent => return Poll::Pending,
+                    Poll::Pending => None,
+                },
+                None => None,
+            };
+            let Some(owner) = self.owner else { return Poll::Pending };
+            let (now_us, next) = self.step(owner, answered, cx.waker().clone());
+            match next {
+                AcquireNext::Send(request) => {
+                    self.watch(owner);
+                    self.call = Some(self.client.begin_call(&self.lock, request, now_us));
+                    is_sent = true;
+                }
+                AcquireNext::Answer => return Poll::Pending,
+                AcquireNext::Wait => {
+                    self.call = None;
+                    return Poll::Pending;
+                }
+                AcquireNext::Renamed(fresh) => {
+                    self.call = None;
+                    self.unwatch(owner);
+                    self.owner = Some(fresh);
+                }
+                AcquireNext::Done(acquired) => {
+                    self.call = None;
+                    return Poll::Ready(self.end(now_us, acquired));
+                }
+            }
+        }
+    }
+
+    /// One step of the session: with the answer that came, to what comes next.
+    fn step(
+        &mut self,
+        owner: Owner,
+        answered: Option<(Call, Result<Answer, EngineError>)>,
+        waker: Waker,
+    ) -> (u64, AcquireNext) {
+        let (wanted, mut spare) = (self.wanted.take(), Spare::new(waker));
+        let source = self.client.engine.source(&self.lock);
+        let (call, answer) = match answered {
+            Some((call, answer)) => {
+                let answer = self.client.read(&call, &self.lock, answer, &mut self.trouble);
+                (Some(call), Some(answer))
+            }
+            None => (None, None),
+        };
+        let is_answered = matches!(answer, Some(Ok(_)));
+        let (now_us, next) = self.client.drive(|session, now_us| {
+            if let Some(wanted) = wanted {
+                session.begin_acquire(wanted);
+            }
+            if let Some(answer) = answer {
+                session.handle_acquire_answer(now_us, owner, answer);
+            }
+            let mint = || Owner::from_bits(random::bits128());
+            (now_us, session.poll_acquire(now_us, owner, source, &mut spare, mint))
+        });
+        if let Some(call) = call {
+            call.took(is_answered, now_us);
+        }
+        (now_us, next)
+    }
+
+    fn watch(&mut self, owner: Owner) {
+        if !std::mem::replace(&mut self.is_watched, true) {
+            self.client.engine.watch(&self.lock, owner);
+        }
+    }
+
+    fn unwatch(&mut self, owner: Owner) {
+        if std::mem::replace(&mut self.is_watched, false) {
+            self.client.engine.unwatch(owner);
+        }
+    }
+
+    fn end(&mut self, now_us: u64, acquired: Acquired) -> Result<Option<Taken>, Error> {
+        if let Acquired::Granted { hold, turn, woken } = acquired {
+            if let Some(owner) = self.owner.take() {
+                // As a holder from now on. A turn is of a lock that is watched already.
+                if owner == hold.owner() {
+                    self.client.engine.watch(&self.lock, owner);
+                }
+                self.unwatch(owner);
+            }
+            if let Some((anchor, deadline_ms)) = woken
+                && self.client.engine.guarantees().event_driven
+            {
+                let lease_ms = hold.terms().lease_ms.min(self.client.waiter_lease_ms);
+                meter::granted_late(anchor, deadline_ms, lease_ms, now_us);
+            }
+            meter::hold_began();
+            return Ok(Some(Taken { hold, turn, since_us: now_us }));
+        }
+        if let Some(owner) = self.owner.take() {
+            self.unwatch(owner);
+        }
+        let lock = &self.lock;
+        Err(match acquired {
+            Acquired::Granted { .. } | Acquired::Busy => return Ok(None),
+            Acquired::TimedOut { was_answered: true, quarantine_left_us } => {
+                let lock = lock.clone();
+                match quarantine_left_us {
+                    Some(left_us) => {
+                        Error::Quarantined { lock, left: Duration::from_micros(left_us) }
+                    }
+                    None => Error::Timeout { lock, within: Duration::ZERO },
+                }
+            }
+            Acquired::TimedOut { .. } => self.no_answer(),
+            Acquired::Refused { refusal, now_ms } => {
+                let error = Error::from_refusal(lock, refusal, now_ms);
+                error.unwrap_or_else(|| Error::Store(refusal.to_string()))
+            }
+            Acquired::Malformed(reply) => {
+                Error::Store(format!("an acquire was answered with {reply:?}"))
+            }
+            Acquired::Failed => match self.trouble.take() {
+                Some(error) => Error::from_engine(lock, error),
+                None => Error::Closed,
+            },
+        })
+    }
+
+    fn no_answer(&self) -> Error {
+        let why = match &self.trouble {
+            Some(EngineError::NoQuorum(trouble)) => return Error::NoQuorum(trouble.clone()),
+            Some(error) => format!(": {error}"),
+            None => String::new(),
+        };
+        let lock = &self.lock;
+        Error::Unreachable(format!("there was no answer for lock {lock} in the time given{why}"))
+    }
+}
+
+/// Nobody waits for it any more.
+impl Drop for Pursuit {
+    fn drop(&mut self) {
+        // One that was never polled has not begun.
+        let Some(owner) = self.owner.take().filter(|_| self.wanted.is_none()) else { return };
+        // First this: what was sent is of no interest any more.
+        self.call = None;
+        let mut spare = Spare::default();
+        self.client.drive(|session, now_us| session.cancel_acquire(now_us, owner, &mut spare));
+        self.unwatch(owner);
+    }
+}
+
+/// A release under way. It goes on if this is dropped.
+pub(crate) struct Release {
+    client: Arc<Client>,
+    lock: Name,
+    id: ReleaseId,
+    call: Option<Call>,
+    /// Why the last request was not answered.
+    trouble: Option<EngineError>,
+    /// Why it is not known what became of a request before.
+    unknown: Option<String>,
+    output: Option<Result<(), Error>>,
+    /// It is over, or nobody is left to go on with it.
+    is_over: bool,
+}
+
+impl Release {
+    /// Of one that the session has begun.
+    pub(crate) fn new(client: &Arc<Client>, lock: Name, id: ReleaseId) -> Self {
+        Self {
+            client: client.clone(),
+            lock,
+            id,
+            call: None,
+            trouble: None,
+            unknown: None,
+            output: None,
+            is_over: false,
+        }
+    }
+
+    /// A guard ends, or its turn. Returns the loss of its lock, if it was lost before, and the release
+    /// unless another of this client has the lock now.
+    pub(crate) fn of_guard(
+        client: &Arc<Client>,
+        hold: &std::sync::Arc<Hold>,
+        turn: Option<&Turn>,
+    ) -> (Option<LossCause>, Option<Self>) {
+        let (now_us, (loss, end)) =
+            client.drive(|session, now_us| (now_us, session.release(now_us, hold, turn)));
+        let GuardEnd::Release(id, next) = end else { return (loss, None) };
+        client.engine.unwatch(hold.owner());
+        let mut release = Self::new(client, hold.name().clone(), id);
+        if let ReleaseNext::Send { request, .. } = next {
+            release.send(request, now_us);
+        }
+        (loss, Some(release))
+    }
+
+    fn send(&mut self, request: Request, now_us: u64) {
+        self.call = Some(self.client.begin_call(&self.lock, request, now_us));
+    }
+
+    /// Goes as far as it can right here: its request is sent when this returns. The rest goes on by itself.
+    pub(crate) fn start(mut self) {
+        let _ = Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// The same, for somebody who may wait for its end.
+    pub(crate) fn started(mut self) -> Self {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(output) = Pin::new(&mut self).poll(&mut context) {
+            self.output = Some(output);
+        }
+        self
+    }
+
+    fn handle_answer(
+        &mut self,
+        answer: Result<Answer, EngineError>,
+        waker: Waker,
+    ) -> Option<Released> {
+        let (id, call) = (self.id, self.call.take()?);
+        let answer = self.client.read(&call, &self.lock, answer, &mut self.trouble);
+        let (is_answered, mut spare) = (answer.is_ok(), Spare::new(waker));
+        let (now_us, released) = self.client.drive(|session, now_us| {
+            (now_us, session.handle_release_answer(now_us, id, answer, &mut spare))
+        });
+        call.took(is_answered, now_us);
+        if released.is_none()
+            && let Some(error @ (EngineError::Unknown(_) | EngineError::NoQuorum(_))) =
+                &self.trouble
+        {
+            self.unknown = Some(error.to_string());
+        }
+        released
+    }
+
+    fn result(&mut self, released: Released) -> Result<(), Error> {
+        self.is_over = true;
+        let lock = self.lock.clone();
+        match (released, self.unknown.take(), self.trouble.take()) {
+            (Released::Released, ..) => Ok(()),
+            (Released::Unknown, Some(why), _) => Err(Error::Indeterminate { lock, why }),
+            (Released::Failed, _, Some(error)) => Err(Error::from_engine(&lock, error)),
+            (Released::NotHeld | Released::Unknown | Released::Failed, ..) => {
+                Err(Error::NotHeld { lock })
+            }
+        }
+    }
+}
+
+impl Future for Release {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(output) = this.output.take() {
+            return Poll::Ready(output);
+        }
+        if this.is_over {
+            return Poll::Pending;
+        }
+        loop {
+            if let Some(call) = &mut this.call {
+                let answer = ready!(call.poll(cx));
+                match this.handle_answer(answer, cx.waker().clone()) {
+                    Some(released) => return Poll::Ready(this.result(released)),
+                    None => return Poll::Pending,
+                }
+            }
+            let (id, mut spare) = (this.id, Spare::new(cx.waker().clone()));
+            let (now_us, next) = this
+                .client
+                .drive(|session, now_us| (now_us, session.poll_release(now_us, id, &mut spare)));
+            match next {
+                ReleaseNext::Send { request, .. } => this.send(request, now_us),
+                ReleaseNext::Answer | ReleaseNext::Wait => return Poll::Pending,
+                ReleaseNext::Done(released) => return Poll::Ready(this.result(released)),
+            }
+        }
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut rest = Self::new(&self.client, self.lock.clone(), self.id);
+        rest.call = self.call.take();
+        rest.trouble = self.trouble.take();
+        rest.unknown = self.unknown.take();
+        let rest = Orphan(rest);
+        self.client.spawn(async move {
+            let _ = rest.await;
+        });
+    }
+}
+
+/// A release that nobody waits for. A runtime that has ended drops it at once, and then nobody goes on with
+/// it: the lock ends with its lease.
+struct Orphan(Release);
+
+impl Future for Orphan {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        self.0.is_over = true;
+    }
+}
