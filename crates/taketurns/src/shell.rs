@@ -106,10 +106,16 @@ fn tell(event: Event) {
     match event {
         Event::Lost { hold, cause } => announce(&hold, cause),
         Event::ClockSet => tracing::warn!(
+            target: "taketurns::client",
             "the clock of the store was set forward; what is held there counts as lost"
         ),
         Event::Quarantined { lock, left_ms } => {
-            tracing::warn!(%lock, left_ms, "in quarantine: its store was restarted or failed over");
+            tracing::warn!(
+                target: "taketurns::waits",
+                %lock,
+                left_ms,
+                "in quarantine: its store was restarted or failed over"
+            );
         }
         Event::Queued { ahead } => meter::queued(ahead),
         Event::Rejoined { lock } => tracing::warn!(
