@@ -26,7 +26,7 @@ const ARRIVES_WITHIN_US: u64 = 10_000_000;
 /// What is wanted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// On what terms the lock is to be held.
+    /// The terms of the hold: lock, owner, lease.
     pub terms: Terms,
     /// What is asked for.
     pub ask: Ask,
@@ -132,7 +132,7 @@ impl Session {
             let Some(acquire) = self.acquires.get_mut(&owner) else {
                 return AcquireNext::Done(Acquired::Failed);
             };
-            let next = match acquire.decide(now_us, random) {
+            let next = match acquire.decide(now_us, random, &self.anchors) {
                 Move::TakeTurn => match self.take_turn(now_us, owner, spare) {
                     Some(granted) => return AcquireNext::Done(granted),
                     None => continue,
@@ -220,15 +220,16 @@ impl Session {
                 return;
             }
         };
-        let source = origin.source;
+        let offer = |grant| {
+            let (source, is_woken, is_confirmed) = (origin.source, false, !is_asking);
+            Stage::Granted(Offer { grant, source, anchor, is_woken, is_confirmed })
+        };
         acquire.stage = match reply {
-            Reply::Renewed(grant) if !is_asking => {
-                Stage::Granted { grant, source, anchor, is_confirmed: true }
-            }
+            Reply::Renewed(grant) if !is_asking => offer(grant),
             Reply::Revoked if !is_asking => Stage::Spent { give_back: true },
             // It is not held any more.
             _ if !is_asking => return acquire.pause(now_us, random),
-            Reply::Granted(grant) => Stage::Granted { grant, source, anchor, is_confirmed: false },
+            Reply::Granted(grant) => offer(grant),
             Reply::Queued(place) => {
                 acquire.backoff.reset();
                 acquire.stage = Stage::Waiting;

@@ -8,7 +8,7 @@ use super::acquire::{Patience, Wanted};
 use super::sight::Sight;
 use super::timers::Due;
 use super::turns::{Course, Turn};
-use super::{Anchor, Backoff, Hold};
+use super::{Anchor, Anchors, Backoff, Hold, Origin};
 use crate::{Acquire, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
 
 /// One acquire under way.
@@ -51,13 +51,8 @@ pub(super) enum Stage {
     Pausing {
         until_us: u64,
     },
-    /// The engine's answer was a grant. Nothing is gained by asking once more if it was confirmed.
-    Granted {
-        grant: Grant,
-        source: u64,
-        anchor: Anchor,
-        is_confirmed: bool,
-    },
+    /// The engine's answer was a grant.
+    Granted(Offer),
     /// The owner is nobody any more: the engine has buried it, or what it was granted is broken.
     Spent {
         give_back: bool,
@@ -77,8 +72,11 @@ pub(super) enum Over {
 /// What a waiting acquire is told.
 #[derive(Debug)]
 pub(super) enum Signal {
-    /// The lock was handed to it. Without an anchor it has to ask how long that is.
-    Granted { grant: Grant, source: u64, anchor: Option<Anchor> },
+    /// A wake-up granted it the lock. The anchor is what the grant was judged by when the wake-up came;
+    /// without one the acquire has to ask how long the grant is good for.
+    Granted { grant: Grant, origin: Origin, anchor: Option<Anchor> },
+    /// The answer to a refresh says that it holds the lock.
+    Held(Offer),
     /// It can't have what it asks for any more.
     Refused(Refusal),
     /// Its place may have lapsed: ask again.
@@ -113,12 +111,15 @@ impl Traffic {
     }
 }
 
-/// A grant that it was told of.
+/// A grant, and what it is judged by.
+#[derive(Debug)]
 pub(super) struct Offer {
     pub(super) grant: Grant,
     pub(super) source: u64,
     pub(super) anchor: Anchor,
+    /// It waited, and a wake-up or a refresh told it.
     pub(super) is_woken: bool,
+    /// A renewal was asked how long the grant is good for: asking again gains nothing.
     pub(super) is_confirmed: bool,
 }
 
@@ -174,7 +175,7 @@ impl Acquiring {
         [until_us, pause_us].into_iter().flatten().min()
     }
 
-    pub(super) fn decide(&mut self, now_us: u64, random: u64) -> Move {
+    pub(super) fn decide(&mut self, now_us: u64, random: u64, anchors: &Anchors) -> Move {
         // The end of the time given comes before a grant that arrives with it.
         if matches!(self.wanted.patience, Patience::Until(until_us) if now_us >= until_us) {
             return Move::TimeOut;
@@ -188,13 +189,16 @@ impl Acquiring {
                 Stage::Confirming => return Move::Answer,
                 Stage::Over(_) => return Move::End,
                 Stage::Spent { give_back } => return Move::StartOver { give_back: *give_back },
-                Stage::Granted { grant, source, anchor, is_confirmed } => {
-                    let (grant, source, anchor) = (grant.clone(), *source, *anchor);
-                    let (is_woken, is_confirmed) = (false, *is_confirmed);
-                    if self.is_revoked(&grant) {
-                        return Move::StartOver { give_back: true };
+                Stage::Granted(offer) if self.is_revoked(&offer.grant) => {
+                    return Move::StartOver { give_back: true };
+                }
+                Stage::Granted(_) => {
+                    // If it comes too late to be taken, the acquire has to ask.
+                    if let Stage::Granted(offer) =
+                        std::mem::replace(&mut self.stage, Stage::Confirm)
+                    {
+                        return Move::Take(offer);
                     }
-                    return Move::Take(Offer { grant, source, anchor, is_woken, is_confirmed });
                 }
                 Stage::Asking | Stage::Waiting | Stage::Pausing { .. } => {}
             }
@@ -202,14 +206,18 @@ impl Acquiring {
             match self.inbox.pop_front() {
                 // The wake-up came after the news that its grant was broken: only an answer tells whether
                 // this owner has that grant still, or a place by now.
-                Some(Signal::Granted { grant, .. }) if self.is_revoked(&grant) => {
+                Some(Signal::Granted { grant, .. } | Signal::Held(Offer { grant, .. }))
+                    if self.is_revoked(&grant) =>
+                {
                     self.stage = Stage::Ask;
                 }
-                Some(Signal::Granted { grant, source, anchor: Some(anchor) }) => {
-                    let (is_woken, is_confirmed) = (true, false);
-                    return Move::Take(Offer { grant, source, anchor, is_woken, is_confirmed });
+                Some(Signal::Granted { grant, origin, anchor }) => {
+                    match self.judge(grant, origin, anchor, anchors) {
+                        Some(offer) => return Move::Take(offer),
+                        None => self.stage = Stage::Confirm,
+                    }
                 }
-                Some(Signal::Granted { .. }) => self.stage = Stage::Confirm,
+                Some(Signal::Held(offer)) => return Move::Take(offer),
                 Some(Signal::Refused(Refusal::Cancelled)) => {
                     self.stage = Stage::Spent { give_back: false };
                 }
@@ -238,6 +246,23 @@ impl Acquiring {
         }
     }
 
+    /// Judges a wake-up's grant once more, by what is known of the engine's clock now: an answer that was
+    /// handled since may tell that the clock was set. The shorter result counts.
+    fn judge(
+        &self,
+        grant: Grant,
+        origin: Origin,
+        told: Option<Anchor>,
+        anchors: &Anchors,
+    ) -> Option<Offer> {
+        let newest = anchors.newest(origin.source);
+        let both = [told?, self.sight.anchor(origin, newest, grant.deadline_ms)?];
+        let anchor =
+            both.into_iter().min_by_key(|anchor| anchor.valid_until_us(grant.deadline_ms))?;
+        let (is_woken, is_confirmed) = (true, false);
+        Some(Offer { grant, source: origin.source, anchor, is_woken, is_confirmed })
+    }
+
     /// It asks: the answer is newer than what it was told before, but for which grants are broken.
     fn read_inbox(&mut self) {
         let revoked = &mut self.revoked;
@@ -247,7 +272,7 @@ impl Acquiring {
                 false
             }
             Signal::Revoked(None) => true,
-            Signal::Granted { .. } | Signal::Refused(_) | Signal::Rejoin => false,
+            Signal::Granted { .. } | Signal::Held(_) | Signal::Refused(_) | Signal::Rejoin => false,
         });
     }
 

@@ -283,7 +283,7 @@ impl Hold {
         self.since_us.store(now_us.max(1), Ordering::Release);
     }
 
-    /// Whoever has it lets go of it, or lost it. Returns since when it was held, the first time.
+    /// The holder lets go of the lock, or lost it. Returns when the hold began; `None` after the first call.
     pub fn end_turn(&self) -> Option<u64> {
         Some(self.since_us.swap(0, Ordering::AcqRel)).filter(|since_us| *since_us > 0)
     }

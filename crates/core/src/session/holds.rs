@@ -1,8 +1,8 @@
 //! All that a client holds: taking, renewing, losing and giving back.
 //!
 //! Invariant: each held lock has a timer, at the time at which it has to be renewed or is lost; while a
-//! renewal is under way, at the time at which it is lost. Whoever finds out first that a lock is lost reports
-//! it ([`super::Event::Lost`]), and nobody else does.
+//! renewal is under way, at the time at which it is lost. The first to notice a loss reports it
+//! ([`super::Event::Lost`]), and nobody else does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Grant, Owner, Reply, Token};
 
 /// Renewals due within this time go along with one that is due now.
 const SOON_US: u64 = 250_000;
-/// So many renewals at most in one write: those behind wait for the answers of those before.
+/// The most renewals in one write. A longer write would delay its own answers.
 const TOGETHER_MAX: usize = 256;
 
 /// A held lock to be renewed.
@@ -40,7 +40,8 @@ pub enum GuardEnd {
 }
 
 impl Session {
-    /// A handle's lock was renewed, and is to be kept; `token` is the handle's. `None` if it is over already.
+    /// Takes over the lock of a handle, which was just renewed; `token` is the handle's. Returns `None` if the
+    /// lease has run out meanwhile.
     pub fn adopt(
         &mut self,
         now_us: u64,

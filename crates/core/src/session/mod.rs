@@ -149,7 +149,7 @@ pub enum Event {
     },
     /// An acquire was given a place.
     Queued {
-        /// Behind so many.
+        /// How many wait ahead of it.
         ahead: u64,
     },
     /// A place had lapsed, and the acquire waits again at the tail.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::acquiring::{Acquiring, Signal};
+use super::acquiring::{Acquiring, Offer, Signal};
 use super::queue::Queue;
 use super::timers::Timer;
 use super::{Anchor, Answer, Event, Failure, Origin, Session, Transmit};
@@ -149,12 +149,13 @@ impl Session {
         let newest = self.anchors.newest(origin.source);
         let Some(acquire) = self.acquires.get_mut(&owner) else { return };
         let anchor = acquire.sight.anchor(origin, newest, grant.deadline_ms);
-        self.tell(owner, Signal::Granted { grant, source: origin.source, anchor });
+        self.tell(owner, Signal::Granted { grant, origin, anchor });
     }
 
     /// A refresh says that this owner holds.
     pub(super) fn handle_held(&mut self, owner: Owner, grant: Grant, source: u64, anchor: Anchor) {
-        self.tell(owner, Signal::Granted { grant, source, anchor: Some(anchor) });
+        let (is_woken, is_confirmed) = (true, false);
+        self.tell(owner, Signal::Held(Offer { grant, source, anchor, is_woken, is_confirmed }));
     }
 
     pub(super) fn handle_refused(&mut self, owner: Owner, refusal: Refusal) {
