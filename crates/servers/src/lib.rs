@@ -71,6 +71,7 @@ pub use error::Error;
 pub use flavor::{Flavor, NO_SERVERS, installed};
 pub use patience::{PATIENCE, eventually};
 pub use place::into_place;
+pub use ports::{Port, reserve};
 pub use proxy::Proxy;
 pub use replicated::{MASTER_NAME, Replicated, ReplicatedBuilder};
 pub use resp::{Connection, Reply};

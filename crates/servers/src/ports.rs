@@ -34,14 +34,15 @@ const REST: Duration = Duration::from_secs(30);
 
 /// A port that is ours until this is dropped, whether or not anything listens there.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     /// Closing it releases the lock. It is written whenever the port is given back.
     file: File,
 }
 
 impl Port {
-    pub(crate) fn number(&self) -> u16 {
+    /// Its number.
+    pub fn number(&self) -> u16 {
         self.number
     }
 }
@@ -54,7 +55,10 @@ impl Drop for Port {
 }
 
 /// A port where, and where its bus would be, nothing listens.
-pub(crate) fn reserve() -> io::Result<Port> {
+///
+/// # Errors
+/// If there is none, or if the files that stand for ports can't be written.
+pub fn reserve() -> io::Result<Port> {
     let folder =
         env::temp_dir().join(format!("taketurns-ports-{}", rustix::process::getuid().as_raw()));
     fs::create_dir_all(&folder)?;

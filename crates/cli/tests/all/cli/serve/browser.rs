@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use taketurns_servers::Port;
 use tempfile::TempDir;
 
 use super::http;
@@ -30,27 +31,35 @@ pub(super) struct Browser {
     at: String,
     session: String,
     _profile: TempDir,
+    _port: Port,
 }
 
 impl Browser {
     pub(super) fn open(url: &str) -> Self {
+        // Left to choose, the driver takes a port of IPv6 and ends if that of IPv4 is somebody else's.
+        let port = taketurns_servers::reserve().expect("a port");
         let mut command = Command::new("chromedriver");
-        command.arg("--port=0").stdout(Stdio::piped()).process_group(0);
+        command.arg(format!("--port={}", port.number()));
+        command.stdout(Stdio::piped()).process_group(0);
         let driver = command.spawn();
         let mut driver = driver.expect(
             "chromedriver is missing: `cargo xtask test` installs it on Debian, or install Chromium \
              with its driver",
         );
-        let lines = BufReader::new(driver.stdout.take().expect("a pipe")).lines();
-        let port = lines.map_while(Result::ok).find_map(|line| {
-            let port = line.split("started successfully on port ").nth(1)?;
-            Some(port.trim_end_matches('.').to_owned())
-        });
-        let at = format!("127.0.0.1:{}", port.expect("chromedriver listens"));
+        let mut said = String::new();
+        for line in BufReader::new(driver.stdout.take().expect("a pipe")).lines() {
+            said += &line.expect("text");
+            if said.contains("started successfully on port ") {
+                break;
+            }
+        }
+        assert!(said.contains("started successfully"), "chromedriver ended: {said}");
+        let at = format!("127.0.0.1:{}", port.number());
         let profile = TempDir::new().expect("a temporary directory");
         let folder = format!("--user-data-dir={}", profile.path().display());
         let flags: Vec<&str> = FLAGS.into_iter().chain([folder.as_str()]).collect();
-        let mut browser = Self { driver, at, session: String::new(), _profile: profile };
+        let mut browser =
+            Self { driver, at, session: String::new(), _profile: profile, _port: port };
         let wanted =
             json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": flags}}}});
         let made = browser.ask("POST", "/session", &wanted);
