@@ -24,6 +24,7 @@ pub(crate) struct Party {
     pub(crate) id: ClientId,
     lease_ms: u64,
     waiter_lease_ms: u64,
+    wakes: Wakes,
     woken: mpsc::UnboundedReceiver<Woken>,
 }
 
@@ -42,8 +43,8 @@ impl Party {
     pub(crate) async fn join(fixture: &dyn Fixture) -> Self {
         let id = ClientId::from_bits(owner().expose() as u64 ^ u64::from(std::process::id()) << 32);
         let (wakes, woken) = Wakes::channel();
-        let engine = fixture.open(id, wakes).await;
-        Self { engine, id, lease_ms: LEASE_MS, waiter_lease_ms: WAITER_LEASE_MS, woken }
+        let engine = fixture.open(id, wakes.clone()).await;
+        Self { engine, id, lease_ms: LEASE_MS, waiter_lease_ms: WAITER_LEASE_MS, wakes, woken }
     }
 
     /// With leases that the test waits for the end of.
@@ -61,7 +62,7 @@ impl Party {
 
     pub(crate) async fn ask(&self, lock: &str, request: Request) -> Answer {
         if let Request::Acquire(Acquire { owner, .. }) | Request::Renew { owner, .. } = &request {
-            self.engine.watch(&name(lock), *owner);
+            self.wakes.expect(&name(lock), *owner);
         }
         self.engine.call(&name(lock), request).await.expect("the engine answers")
     }

@@ -16,7 +16,7 @@ use crate::driver::Shared;
 use crate::meter::Waited;
 use crate::operation::{Pursuit, Taken};
 use crate::telling::Telling;
-use crate::{Error, Guard, Locks, random};
+use crate::{Error, Guard, Locks};
 
 /// Marks an [`Acquire`] that waits.
 #[derive(Debug)]
@@ -113,7 +113,8 @@ impl<M> Acquire<M> {
         let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
         let terms = Terms {
             lock: self.name?,
-            owner: Owner::from_bits(random::bits128()),
+            // It has none before it begins.
+            owner: Owner::from_bits(0),
             lease_ms: checked_lease(self.lease.unwrap_or(default), max_lease)?,
             max_hold_us,
             bury_until_ms: 0,
@@ -249,6 +250,13 @@ struct Running {
     shared: Arc<Shared>,
 }
 
+/// Dropped while it waits, it was cancelled.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.telling.over(Waited::Cancelled, self.pursuit.began_us());
+    }
+}
+
 impl<M> Acquiring<M> {
     fn poll_guard(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
         let Running { pursuit, telling, shared } = match &mut self.running {
@@ -259,10 +267,10 @@ impl<M> Acquiring<M> {
         match &taken {
             Ok(Some(Taken { hold, turn, since_us })) => {
                 let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
-                telling.granted(token, *since_us);
+                telling.granted(token, since_us.saturating_sub(pursuit.began_us()));
             }
-            Ok(None) => telling.over(Waited::Busy),
-            Err(error) => telling.over(Waited::of_error(error)),
+            Ok(None) => telling.over(Waited::Busy, pursuit.began_us()),
+            Err(error) => telling.over(Waited::of_error(error), pursuit.began_us()),
         }
         let guard = taken?.map(|Taken { hold, turn, .. }| Guard::new(hold, turn, shared.clone()));
         Poll::Ready(Ok(guard))

@@ -17,7 +17,7 @@ use taketurns_core::{ClientId, Label, Name, Owner, Request};
 use tokio::sync::mpsc;
 
 use crate::clock::local_us;
-use crate::engine::{Answer, Engine, EngineError, Stamp};
+use crate::engine::{Answer, Answering, Engine, EngineError, Stamp};
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
 use crate::shell::Shell;
@@ -78,21 +78,15 @@ impl Client {
     }
 
     /// Begins a request.
-    pub(crate) fn begin_call(
-        self: &Arc<Self>,
-        lock: &Name,
-        request: Request,
-        sent_us: u64,
-    ) -> Call {
-        let (client, lock, what) = (self.clone(), lock.clone(), meter::Call::of(&request));
-        let answer = Box::pin(async move { client.engine.call(&lock, request).await });
-        Call { answer, sent_us, what }
+    pub(crate) fn begin_call(&self, lock: &Name, request: Request, sent_us: u64) -> Call {
+        let what = meter::Call::of(&request);
+        Call { answer: self.engine.call(lock, request), sent: Sent { at_us: sent_us, what } }
     }
 
     /// Reads an answer, for the session. Notes why there is none.
     pub(crate) fn read(
         self: &Arc<Self>,
-        call: &Call,
+        sent: Sent,
         lock: &Name,
         answer: Result<Answer, EngineError>,
         trouble: &mut Option<EngineError>,
@@ -103,7 +97,7 @@ impl Client {
                 if answer.more {
                     self.go_on(lock.clone());
                 }
-                Ok(read(answer, call.sent_us))
+                Ok(read(answer, sent.at_us))
             }
             Err(error) => {
                 tracing::debug!(%lock, %error, "the store did not answer");
@@ -205,19 +199,31 @@ impl Client {
 
 /// A request under way.
 pub(crate) struct Call {
-    answer: Pin<Box<dyn Future<Output = Result<Answer, EngineError>> + Send>>,
-    sent_us: u64,
+    answer: Answering,
+    sent: Sent,
+}
+
+/// What was sent, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent {
+    at_us: u64,
     what: meter::Call,
 }
 
 impl Call {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, EngineError>> {
-        self.answer.as_mut().poll(cx)
+        Pin::new(&mut self.answer).poll(cx)
     }
 
+    pub(crate) fn sent(&self) -> Sent {
+        self.sent
+    }
+}
+
+impl Sent {
     /// It was answered, or failed.
-    pub(crate) fn took(&self, is_answered: bool, now_us: u64) {
-        self.what.took(is_answered, now_us.saturating_sub(self.sent_us));
+    pub(crate) fn took(self, is_answered: bool, now_us: u64) {
+        self.what.took(is_answered, now_us.saturating_sub(self.at_us));
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) fn local_us() -> u64 {
     if let Some(now_us) = crate::simulation::ask(|machine| machine.now_us()) {
         return now_us;
     }
+    #[cfg(feature = "simulation")]
+    crate::costs::count_clock();
     let time = clock_gettime(CLOCK);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
@@ -50,6 +52,8 @@ impl Clock {
     pub fn now(&self) -> Now {
         match self {
             Clock::System => {
+                #[cfg(feature = "simulation")]
+                crate::costs::count_clock();
                 let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Now { ms: local_us() / 1_000, wall_us: micros(wall) }
             }

@@ -133,13 +133,26 @@ impl Guard {
     /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`], [`Error::Unreachable`] or
     /// [`Error::NoQuorum`] if the store did not say: then it ends with its lease at the latest.
     pub fn release(mut self) -> Releasing {
-        self.is_over = true;
-        self.let_go(Ended::Released);
-        let turn = self.turn.take();
-        let (lost, release) = Release::of_guard(&self.shared.client, &self.hold, turn.as_ref());
+        let (lost, release) = self.end(Ended::Released);
         let lost = self.held_unless(lost).err();
-        let release = release.map(Release::started);
-        Releasing { release, lost, _shared: self.shared.clone() }
+        let mut releasing = Releasing { release, lost, _shared: self.shared.clone() };
+        if let Some(release) = &mut releasing.release {
+            release.begin();
+        }
+        releasing
+    }
+
+    /// Ends its turn: the lock is given back, unless another of this client has it now.
+    fn end(&mut self, how: Ended) -> (Option<LossCause>, Option<Release>) {
+        self.is_over = true;
+        let (token, turn, client) = (self.token(), self.turn.take(), &self.shared.client);
+        let (now_us, end) = client
+            .drive(|session, now_us| (now_us, session.release(now_us, &self.hold, turn.as_ref())));
+        if let Some(held_us) = end.held_us {
+            meter::hold_ended(held_us, how);
+            telling::released(self.name(), token, held_us, how);
+        }
+        (end.loss, Release::of_guard(client, self.hold.name(), end, now_us))
     }
 
     /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
@@ -153,11 +166,16 @@ impl Guard {
         self.renew().await?;
         let token = self.token();
         self.is_over = true;
-        self.let_go(Ended::Carried);
+        if self.is_held()
+            && let Some(since_us) = self.hold.end_turn()
+        {
+            let held_us = local_us().saturating_sub(since_us);
+            meter::hold_ended(held_us, Ended::Carried);
+            telling::released(self.name(), token, held_us, Ended::Carried);
+        }
         let client = &self.shared.client;
         let turn = self.turn.take();
         client.drive(|session, _| session.carry(&self.hold, turn.as_ref()));
-        client.engine.unwatch(self.hold.owner());
         Ok(Handle::new(self.hold.terms().clone(), token))
     }
 
@@ -175,18 +193,6 @@ impl Guard {
         client.drive(|session, now_us| session.handle_renewal(now_us, owner, answer));
         self.still_held()?;
         wrong.map_or(Ok(()), Err)
-    }
-
-    /// Before anybody else can have it: the next of this process may begin at once.
-    fn let_go(&self, how: Ended) {
-        // A lock that is lost by now was not held until now.
-        if self.loss().is_none()
-            && let Some(since_us) = self.hold.end_turn()
-        {
-            let held_us = local_us().saturating_sub(since_us);
-            meter::hold_ended(held_us, how);
-            telling::released(self.name(), self.token(), held_us, how);
-        }
     }
 }
 
@@ -211,11 +217,8 @@ impl Drop for Guard {
         if self.is_over {
             return;
         }
-        self.let_go(Ended::Dropped);
-        let turn = self.turn.take();
         // It ends with its lease at the latest, and nobody waits for the answer.
-        let (_, release) = Release::of_guard(&self.shared.client, &self.hold, turn.as_ref());
-        if let Some(release) = release {
+        if let (_, Some(release)) = self.end(Ended::Dropped) {
             release.start();
         }
     }

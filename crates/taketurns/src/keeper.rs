@@ -37,7 +37,7 @@ pub(crate) fn keep(
                 biased;
                 _ = stop.wait_for(|stop| *stop), if !is_stopped => is_stopped = true,
                 () = sleep_until_some(due_us) => {}
-                () = client.shell.look.notified() => {}
+                () = client.shell.is_due.notified() => {}
             }
         }
     }
@@ -53,12 +53,7 @@ impl Client {
             }
             Transmit::Refresh(refreshes) => self.spawn(refresh(self.clone(), refreshes)),
             // Whoever gave it up does not wait for it.
-            Transmit::Release { lock, id, owner, unwatch } => {
-                if unwatch {
-                    self.engine.unwatch(owner);
-                }
-                Release::new(self, lock, id).start();
-            }
+            Transmit::Release { lock, id, .. } => Release::new(self, lock, id).start(),
         }
     }
 }

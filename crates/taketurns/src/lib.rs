@@ -40,6 +40,8 @@ pub mod blocking;
 mod client;
 mod clock;
 mod connect;
+#[cfg(feature = "simulation")]
+pub mod costs;
 pub mod doctor;
 mod driver;
 mod election;

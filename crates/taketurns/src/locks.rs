@@ -128,7 +128,6 @@ impl Locks {
         let (grant, Answer { origin, anchor, .. }) =
             self.renew_handle(&terms, terms.lease_ms).await?;
         let client = &self.shared.client;
-        client.engine.watch(&terms.lock, terms.owner);
         let hold = client.drive(|session, now_us| {
             session.adopt(now_us, terms.clone(), handle.token(), grant, (origin, anchor))
         });
@@ -137,7 +136,6 @@ impl Locks {
             return Ok(Guard::new(hold, None, self.shared.clone()));
         }
         // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
-        client.engine.unwatch(terms.owner);
         self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock }))
     }
 

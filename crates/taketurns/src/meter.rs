@@ -16,7 +16,6 @@ mod tests;
 use taketurns_core::session::{Anchor, Answer, LossCause};
 use taketurns_core::{Kind, Reply, Request};
 
-use crate::clock::local_us;
 use crate::{Error, ErrorKind};
 
 pub(crate) use recorder::describe;
@@ -102,17 +101,16 @@ impl Waited {
 /// An acquire under way. However it ends, it does not wait any more.
 pub(crate) struct Wait {
     kind: Kind,
-    since_us: u64,
 }
 
 impl Wait {
     pub(crate) fn begin(kind: Kind) -> Self {
         shift(key!(WAITING), 1.0);
-        Self { kind, since_us: local_us() }
+        Self { kind }
     }
 
-    /// At a local time. Answers for how long it waited.
-    pub(crate) fn end(self, how: Waited, now_us: u64) -> u64 {
+    /// After so long.
+    pub(crate) fn end(self, how: Waited, waited_us: u64) {
         macro_rules! of {
             ($outcome:literal) => {
                 match self.kind {
@@ -133,9 +131,7 @@ impl Wait {
             Waited::Failed => of!("failed"),
             Waited::Cancelled => of!("cancelled"),
         };
-        let waited_us = now_us.saturating_sub(self.since_us);
         measure(key, waited_us as f64 * MICROS);
-        waited_us
     }
 }
 

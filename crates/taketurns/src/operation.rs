@@ -10,8 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use taketurns_core::session::{
-    AcquireNext, Acquired, GuardEnd, Hold, LossCause, ReleaseId, ReleaseNext, Released, Spare,
-    Turn, Wanted,
+    AcquireNext, Acquired, GuardEnd, Hold, ReleaseId, ReleaseNext, Released, Spare, Turn, Wanted,
 };
 use taketurns_core::{Name, Owner, Request};
 
@@ -24,12 +23,12 @@ use crate::{Error, meter, random};
 pub(crate) struct Pursuit {
     client: Arc<Client>,
     lock: Name,
-    /// By whom, until it is over.
+    /// By whom, from when it has begun until it is over.
     owner: Option<Owner>,
-    /// The engine is to push what concerns the owner.
-    is_watched: bool,
     /// What is wanted, until it has begun.
     wanted: Option<Wanted>,
+    /// When it began.
+    began_us: u64,
     call: Option<Call>,
     /// Why the last request was not answered.
     trouble: Option<EngineError>,
@@ -44,9 +43,13 @@ pub(crate) struct Taken {
 
 impl Pursuit {
     pub(crate) fn new(client: Arc<Client>, wanted: Wanted) -> Self {
-        let (lock, owner) = (wanted.terms.lock.clone(), Some(wanted.terms.owner));
-        let (call, trouble) = (None, None);
-        Self { client, lock, owner, is_watched: false, wanted: Some(wanted), call, trouble }
+        let (lock, wanted) = (wanted.terms.lock.clone(), Some(wanted));
+        Self { client, lock, owner: None, wanted, began_us: 0, call: None, trouble: None }
+    }
+
+    /// When it was first polled.
+    pub(crate) fn began_us(&self) -> u64 {
+        self.began_us
     }
 
     /// `Ok(None)` means that others hold the lock and it would not wait.
@@ -54,19 +57,20 @@ impl Pursuit {
         let mut is_sent = false;
         loop {
             // An answer comes before what the engine pushed after it.
-            let answered = match &mut self.call {
+            let answer = match &mut self.call {
                 Some(call) => match call.poll(cx) {
-                    Poll::Ready(answer) => self.call.take().map(|call| (call, answer)),
+                    Poll::Ready(answer) => Some(answer),
                     Poll::Pending if is_sent => return Poll::Pending,
                     Poll::Pending => None,
                 },
                 None => None,
             };
-            let Some(owner) = self.owner else { return Poll::Pending };
-            let (now_us, next) = self.step(owner, answered, cx.waker().clone());
+            if self.owner.is_none() && self.wanted.is_none() {
+                return Poll::Pending;
+            }
+            let (now_us, next) = self.step(answer, cx.waker().clone());
             match next {
                 AcquireNext::Send(request) => {
-                    self.watch(owner);
                     self.call = Some(self.client.begin_call(&self.lock, request, now_us));
                     is_sent = true;
                 }
@@ -77,7 +81,6 @@ impl Pursuit {
                 }
                 AcquireNext::Renamed(fresh) => {
                     self.call = None;
-                    self.unwatch(owner);
                     self.owner = Some(fresh);
                 }
                 AcquireNext::Done(acquired) => {
@@ -91,57 +94,44 @@ impl Pursuit {
     /// One step of the session: with the answer that came, to what comes next.
     fn step(
         &mut self,
-        owner: Owner,
-        answered: Option<(Call, Result<Answer, EngineError>)>,
+        answer: Option<Result<Answer, EngineError>>,
         waker: Waker,
     ) -> (u64, AcquireNext) {
-        let (wanted, mut spare) = (self.wanted.take(), Spare::new(waker));
+        let mut spare = Spare::new(waker);
         let source = self.client.engine.source(&self.lock);
-        let (call, answer) = match answered {
-            Some((call, answer)) => {
-                let answer = self.client.read(&call, &self.lock, answer, &mut self.trouble);
-                (Some(call), Some(answer))
-            }
-            None => (None, None),
-        };
+        let sent = self.call.as_ref().filter(|_| answer.is_some()).map(Call::sent);
+        let answer = sent
+            .zip(answer)
+            .map(|(sent, answer)| self.client.read(sent, &self.lock, answer, &mut self.trouble));
+        if sent.is_some() {
+            self.call = None;
+        }
         let is_answered = matches!(answer, Some(Ok(_)));
-        let (now_us, next) = self.client.drive(|session, now_us| {
-            if let Some(wanted) = wanted {
+        let Self { client, owner, wanted, began_us, .. } = self;
+        let mut next = AcquireNext::Wait;
+        let now_us = client.drive(|session, now_us| {
+            if let Some(mut wanted) = wanted.take() {
+                wanted.terms.owner = random::owner(now_us);
+                (*owner, *began_us) = (Some(wanted.terms.owner), now_us);
                 session.begin_acquire(wanted);
             }
+            let Some(owner) = *owner else { return now_us };
             if let Some(answer) = answer {
                 session.handle_acquire_answer(now_us, owner, answer);
             }
-            let mint = || Owner::from_bits(random::bits128());
-            (now_us, session.poll_acquire(now_us, owner, source, &mut spare, mint))
+            let mint = || random::owner(now_us);
+            next = session.poll_acquire(now_us, owner, source, &mut spare, mint);
+            now_us
         });
-        if let Some(call) = call {
-            call.took(is_answered, now_us);
+        if let Some(sent) = sent {
+            sent.took(is_answered, now_us);
         }
         (now_us, next)
     }
 
-    fn watch(&mut self, owner: Owner) {
-        if !std::mem::replace(&mut self.is_watched, true) {
-            self.client.engine.watch(&self.lock, owner);
-        }
-    }
-
-    fn unwatch(&mut self, owner: Owner) {
-        if std::mem::replace(&mut self.is_watched, false) {
-            self.client.engine.unwatch(owner);
-        }
-    }
-
     fn end(&mut self, now_us: u64, acquired: Acquired) -> Result<Option<Taken>, Error> {
+        self.owner = None;
         if let Acquired::Granted { hold, turn, woken } = acquired {
-            if let Some(owner) = self.owner.take() {
-                // As a holder from now on. A turn is of a lock that is watched already.
-                if owner == hold.owner() {
-                    self.client.engine.watch(&self.lock, owner);
-                }
-                self.unwatch(owner);
-            }
             if let Some((anchor, deadline_ms)) = woken
                 && self.client.engine.guarantees().event_driven
             {
@@ -150,9 +140,6 @@ impl Pursuit {
             }
             meter::hold_began();
             return Ok(Some(Taken { hold, turn, since_us: now_us }));
-        }
-        if let Some(owner) = self.owner.take() {
-            self.unwatch(owner);
         }
         let lock = &self.lock;
         Err(match acquired {
@@ -196,12 +183,11 @@ impl Pursuit {
 impl Drop for Pursuit {
     fn drop(&mut self) {
         // One that was never polled has not begun.
-        let Some(owner) = self.owner.take().filter(|_| self.wanted.is_none()) else { return };
+        let Some(owner) = self.owner.take() else { return };
         // First this: what was sent is of no interest any more.
         self.call = None;
         let mut spare = Spare::default();
         self.client.drive(|session, now_us| session.cancel_acquire(now_us, owner, &mut spare));
-        self.unwatch(owner);
     }
 }
 
@@ -235,22 +221,19 @@ impl Release {
         }
     }
 
-    /// A guard ends, or its turn. Returns the loss of its lock, if it was lost before, and the release
-    /// unless another of this client has the lock now.
+    /// Of what the end of a guard wants sent.
     pub(crate) fn of_guard(
         client: &Arc<Client>,
-        hold: &std::sync::Arc<Hold>,
-        turn: Option<&Turn>,
-    ) -> (Option<LossCause>, Option<Self>) {
-        let (now_us, (loss, end)) =
-            client.drive(|session, now_us| (now_us, session.release(now_us, hold, turn)));
-        let GuardEnd::Release(id, next) = end else { return (loss, None) };
-        client.engine.unwatch(hold.owner());
-        let mut release = Self::new(client, hold.name().clone(), id);
+        lock: &Name,
+        end: GuardEnd,
+        now_us: u64,
+    ) -> Option<Self> {
+        let (id, next) = end.release?;
+        let mut release = Self::new(client, lock.clone(), id);
         if let ReleaseNext::Send { request, .. } = next {
             release.send(request, now_us);
         }
-        (loss, Some(release))
+        Some(release)
     }
 
     fn send(&mut self, request: Request, now_us: u64) {
@@ -263,12 +246,11 @@ impl Release {
     }
 
     /// The same, for somebody who may wait for its end.
-    pub(crate) fn started(mut self) -> Self {
+    pub(crate) fn begin(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(output) = Pin::new(&mut self).poll(&mut context) {
+        if let Poll::Ready(output) = Pin::new(&mut *self).poll(&mut context) {
             self.output = Some(output);
         }
-        self
     }
 
     fn handle_answer(
@@ -276,13 +258,13 @@ impl Release {
         answer: Result<Answer, EngineError>,
         waker: Waker,
     ) -> Option<Released> {
-        let (id, call) = (self.id, self.call.take()?);
-        let answer = self.client.read(&call, &self.lock, answer, &mut self.trouble);
+        let (id, sent) = (self.id, self.call.take()?.sent());
+        let answer = self.client.read(sent, &self.lock, answer, &mut self.trouble);
         let (is_answered, mut spare) = (answer.is_ok(), Spare::new(waker));
         let (now_us, released) = self.client.drive(|session, now_us| {
             (now_us, session.handle_release_answer(now_us, id, answer, &mut spare))
         });
-        call.took(is_answered, now_us);
+        sent.took(is_answered, now_us);
         if released.is_none()
             && let Some(error @ (EngineError::Unknown(_) | EngineError::NoQuorum(_))) =
                 &self.trouble

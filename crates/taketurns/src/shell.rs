@@ -25,20 +25,21 @@ use crate::sync::{Mutex, MutexGuard, lock};
 pub(crate) struct Shell {
     session: Mutex<Session>,
     /// The keeper has to look at the timers.
-    pub(crate) look: Notify,
+    pub(crate) is_due: Notify,
 }
 
 impl Shell {
     pub(crate) fn new(client: ClientId) -> Self {
+        random::prepare();
         let session = Mutex::new(Session::new(client, random::bits64()));
-        Self { session, look: Notify::new() }
+        Self { session, is_due: Notify::new() }
     }
 
     /// Takes one step. What has to be sent is left to the keeper.
     pub(crate) fn drive<T>(&self, step: impl FnOnce(&mut Session, u64) -> T) -> T {
         let (output, has_transmits) = self.run(step, |session| session.has_transmits());
         if has_transmits {
-            self.look.notify_one();
+            self.is_due.notify_one();
         }
         output
     }
@@ -65,10 +66,15 @@ impl Shell {
             effects.wakers.into_iter().for_each(std::task::Waker::wake);
             effects.events.into_iter().for_each(tell);
             if effects.look {
-                self.look.notify_one();
+                self.is_due.notify_one();
             }
         }
         (output, sends)
+    }
+
+    /// Looks something up, which changes nothing that anybody has to be told of.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut Session) -> T) -> T {
+        at(&mut lock(&self.session))
     }
 
     /// The engine pushed something, on whichever thread that read it.

@@ -17,5 +17,7 @@ pub(crate) use std::thread;
 
 /// Locks. To be used where nothing can panic half-way under the mutex.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(feature = "simulation")]
+    crate::costs::count_mutex();
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,7 @@ use crate::clock::local_us;
 use crate::meter;
 use crate::meter::{Ended, Wait, Waited};
 
-/// One acquire: its span, and its wait that is measured. Dropped while it waits, it was cancelled.
+/// One acquire: its span, and its wait that is measured.
 pub(crate) struct Telling {
     lock: Name,
     kind: Kind,
@@ -47,9 +47,9 @@ impl Telling {
         span.in_scope(work)
     }
 
-    /// It has the lock, since a local time.
-    pub(crate) fn granted(&mut self, token: Option<Token>, now_us: u64) {
-        let waited_ms = self.end(Waited::Granted, now_us);
+    /// It has the lock, after so long.
+    pub(crate) fn granted(&mut self, token: Option<Token>, waited_us: u64) {
+        let waited_ms = self.end(Waited::Granted, waited_us);
         let (lock, token) = (&self.lock, token.map(Token::raw));
         let Some(span) = &self.span else { return };
         span.record("token", token);
@@ -64,26 +64,23 @@ impl Telling {
         );
     }
 
-    /// It does not have it.
-    pub(crate) fn over(&mut self, how: Waited) {
-        self.end(how, local_us());
+    /// It does not have it. Of no effect once it was told that it is over.
+    pub(crate) fn over(&mut self, how: Waited, began_us: u64) {
+        if self.wait.is_some() {
+            self.end(how, local_us().saturating_sub(began_us));
+        }
     }
 
-    fn end(&mut self, how: Waited, now_us: u64) -> u64 {
-        let waited_ms = self.wait.take().map_or(0, |wait| wait.end(how, now_us)) / 1_000;
+    fn end(&mut self, how: Waited, waited_us: u64) -> u64 {
+        if let Some(wait) = self.wait.take() {
+            wait.end(how, waited_us);
+        }
+        let waited_ms = waited_us / 1_000;
         if let Some(span) = &self.span {
             span.record("outcome", how.word());
             span.record("waited_ms", waited_ms);
         }
         waited_ms
-    }
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        if self.wait.is_some() {
-            self.end(Waited::Cancelled, local_us());
-        }
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request, Stamp, Survives,
-    Wakes, Woken,
+    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request,
+    Stamp, Survives, Wakes, Woken,
 };
 use taketurns::simulation::Machine;
 use taketurns::{ClientId, Name, View};
@@ -134,7 +134,7 @@ impl Open for Store {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         // Handled by the machine, and not while it stands still.
-        let (through, mut arriving) = Wakes::channel();
+        let (through, mut arriving) = wakes.aside();
         let arrive = async move {
             while let Some(woken) = arriving.recv().await {
                 wakes.push(woken);
@@ -162,23 +162,26 @@ impl Drop for Way {
     }
 }
 
-impl Way {
-    async fn ask(&self, question: Question) -> Result<Said, EngineError> {
-        let Store { net, host, node, .. } = &self.store;
-        let (answer, answered) = oneshot::channel();
-        let call = {
-            let mut state = lock(&net.state);
-            state.calls += 1;
-            let call = state.calls;
-            state.open.insert(call, answer);
-            state.outbox.push(Sent { call, host: *host, node: *node, question });
-            Waiting { net: net.clone(), call }
-        };
-        let timeout = sleep(net.timeout);
-        tokio::select! {
-            biased;
-            said = answered => said.unwrap_or_else(|_| Err(unknown())),
-            () = timeout => { drop(call); Err(unknown()) }
+impl Store {
+    /// Sent when it is first polled.
+    fn ask(&self, question: Question) -> impl Future<Output = Result<Said, EngineError>> + use<> {
+        let (net, host, node) = (self.net.clone(), self.host, self.node);
+        async move {
+            let (answer, answered) = oneshot::channel();
+            let call = {
+                let mut state = lock(&net.state);
+                state.calls += 1;
+                let call = state.calls;
+                state.open.insert(call, answer);
+                state.outbox.push(Sent { call, host, node, question });
+                Waiting { net: net.clone(), call }
+            };
+            let timeout = sleep(net.timeout);
+            tokio::select! {
+                biased;
+                said = answered => said.unwrap_or_else(|_| Err(unknown())),
+                () = timeout => { drop(call); Err(unknown()) }
+            }
         }
     }
 }
@@ -209,13 +212,10 @@ fn mismatch() -> EngineError {
 }
 
 impl Engine for Way {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
-            match self.ask(Question::Step(lock.clone(), request)).await? {
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let asked = self.store.ask(Question::Step(lock.clone(), request));
+        Answering::later(async move {
+            match asked.await? {
                 Said::Step(answer) => Ok(answer),
                 _ => Err(mismatch()),
             }
@@ -224,7 +224,7 @@ impl Engine for Way {
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
         Box::pin(async move {
-            match self.ask(Question::Ping).await? {
+            match self.store.ask(Question::Ping).await? {
                 Said::Ping(stamp) => Ok(stamp),
                 _ => Err(mismatch()),
             }
@@ -237,7 +237,7 @@ impl Engine for Way {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            match self.ask(Question::View(lock.clone(), waiters_max)).await? {
+            match self.store.ask(Question::View(lock.clone(), waiters_max)).await? {
                 Said::View(view) => Ok(*view),
                 _ => Err(mismatch()),
             }

@@ -114,6 +114,7 @@ impl Session {
             Some(course) => self.enter_line(course, owner),
             None => Stage::Ask,
         };
+        self.note_owner(owner);
         self.acquires.insert(owner, Acquiring::new(wanted, course, stage));
     }
 
@@ -272,11 +273,12 @@ impl Session {
             }
             return None;
         };
+        let id = acquire.id.take();
         let acquire = self.remove_acquire(owner, spare)?;
         let is_broken = acquire.is_broken_since(&hold);
         let seat = acquire.course.as_deref().map(|course| Seat::first(now_us, course, &hold));
         let turn = acquire.course.map(|course| Turn { token: hold.token(), course });
-        let hold = self.keep(now_us, hold, offer.source, seat);
+        let hold = self.keep(now_us, hold, offer.source, seat, id);
         if is_broken {
             self.lose(now_us, owner, LossCause::Revoked);
         }
@@ -289,7 +291,7 @@ impl Session {
         let offered = std::mem::replace(&mut acquire.stage, Stage::Ask);
         let Stage::Turn { hold, turn } = offered else { return None };
         if self.loss(now_us, &hold).is_some() {
-            self.give_back_offer(now_us, &hold);
+            self.give_back(now_us, &hold);
             return None;
         }
         hold.begin_turn(now_us);
@@ -314,6 +316,7 @@ impl Session {
         if !give_back {
             acquire.pause(now_us, random);
         }
+        self.note_owner(fresh);
         self.acquires.insert(fresh, acquire);
         fresh
     }
@@ -330,7 +333,7 @@ impl Session {
                 Stage::InLine { number } => self.leave_line(course, *number),
                 Stage::Turn { hold, .. } => {
                     if !self.pass_on(now_us, hold, course) {
-                        self.give_back_offer(now_us, hold);
+                        self.give_back(now_us, hold);
                     }
                 }
                 _ => self.lead_on(course),
@@ -348,6 +351,7 @@ impl Session {
         let mut acquire = self.acquires.remove(&owner)?;
         self.timers.set(&mut acquire.due, || Timer::Acquire(owner), None);
         spare.old = acquire.waker.take();
+        self.forget_id(acquire.id.take());
         if let Some(place) = acquire.place {
             let lock = &acquire.wanted.terms.lock;
             if let Some(queue) = self.queues.get_mut(lock) {
@@ -369,7 +373,7 @@ impl Session {
         let bury_until_ms = acquire.traffic.bury_until_ms();
         let id = self.begin_release(now_us, lock, *owner, bury_until_ms, None, for_us);
         let (lock, owner) = (lock.clone(), *owner);
-        self.transmits.push(Transmit::Release { lock, id, owner, unwatch: false });
+        self.transmits.push(Transmit::Release { lock, id, owner });
     }
 
     fn quarantine_left_us(&self, now_us: u64, owner: Owner) -> Option<u64> {

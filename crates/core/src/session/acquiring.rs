@@ -29,6 +29,8 @@ pub(super) struct Acquiring {
     pub(super) backoff: Backoff,
     pub(super) waker: Option<Waker>,
     pub(super) due: Due,
+    /// Its public id, once somebody asked for it.
+    pub(super) id: Option<String>,
 }
 
 #[derive(Debug)]
@@ -150,6 +152,7 @@ impl Acquiring {
             backoff: Backoff::default(),
             waker: None,
             due: Due::default(),
+            id: None,
         }
     }
 

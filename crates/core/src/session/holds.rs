@@ -30,13 +30,15 @@ pub struct Renewal {
     pub lease_ms: u64,
 }
 
-/// How a guard's end goes on.
+/// What becomes of a guard's lock at its end.
 #[derive(Debug)]
-pub enum GuardEnd {
-    /// Another of this client has the lock now.
-    HandedOn,
-    /// It has to be given back: this is what its release needs.
-    Release(ReleaseId, ReleaseNext),
+pub struct GuardEnd {
+    /// Why the lock was lost, if it was.
+    pub loss: Option<LossCause>,
+    /// For how long it was held; `None` if it was lost.
+    pub held_us: Option<u64>,
+    /// It has to be given back, and this is what its release needs. `None` if another of this client has it now.
+    pub release: Option<(ReleaseId, ReleaseNext)>,
 }
 
 impl Session {
@@ -51,7 +53,8 @@ impl Session {
         (origin, anchor): (Origin, Anchor),
     ) -> Option<Arc<Hold>> {
         let hold = Hold::new(now_us, terms, grant, anchor)?.adopted(token);
-        Some(self.keep(now_us, hold, origin.source, None))
+        self.note_owner(hold.owner());
+        Some(self.keep(now_us, hold, origin.source, None, None))
     }
 
     /// From now on it is renewed.
@@ -61,35 +64,39 @@ impl Session {
         hold: Hold,
         source: u64,
         seat: Option<Seat>,
+        id: Option<String>,
     ) -> Arc<Hold> {
         let (owner, hold) = (hold.owner(), Arc::new(hold));
         if self.is_unattended {
+            self.forget_id(id);
             self.report(&hold, hold.lose(now_us, LossCause::Unattended));
             return hold;
         }
         // Of a handle that was copied: the other guard is not renewed any more.
         self.forget(owner);
-        self.holds.insert(owner, Kept::new(now_us, hold.clone(), source, seat));
+        let mut kept = Kept::new(now_us, hold.clone(), source, seat);
+        kept.id = id;
+        self.holds.insert(owner, kept);
         self.plan(now_us, owner);
         hold
     }
 
-    /// A guard ends. Returns why its lock was lost, if it was, and how its end goes on.
-    pub fn release(
-        &mut self,
-        now_us: u64,
-        hold: &Arc<Hold>,
-        turn: Option<&Turn>,
-    ) -> (Option<LossCause>, GuardEnd) {
+    /// A guard ends.
+    pub fn release(&mut self, now_us: u64, hold: &Arc<Hold>, turn: Option<&Turn>) -> GuardEnd {
         let loss = self.loss(now_us, hold);
+        // Before anybody else can have it: the next of this process may begin at once.
+        let held_us = match loss {
+            None => hold.end_turn().map(|since_us| now_us.saturating_sub(since_us)),
+            Some(_) => None,
+        };
         if let Some(turn) = turn
             && self.pass_on(now_us, hold, &turn.course)
         {
-            return (loss, GuardEnd::HandedOn);
+            return GuardEnd { loss, held_us, release: None };
         }
         let id = self.begin_give_back(now_us, hold);
         let next = self.poll_release(now_us, id, &mut Spare::default());
-        (loss, GuardEnd::Release(id, next))
+        GuardEnd { loss, held_us, release: Some((id, next)) }
     }
 
     /// A guard becomes a handle: nobody renews its lock any more, and nobody here gives it back.
@@ -104,13 +111,7 @@ impl Session {
     /// Gives a held lock back in the background.
     pub(super) fn give_back(&mut self, now_us: u64, hold: &Arc<Hold>) {
         let (lock, id) = (hold.name().clone(), self.begin_give_back(now_us, hold));
-        self.transmits.push(Transmit::Release { lock, id, owner: hold.owner(), unwatch: false });
-    }
-
-    /// The same of one that nobody has a guard of: it was offered to another of this client.
-    pub(super) fn give_back_offer(&mut self, now_us: u64, hold: &Arc<Hold>) {
-        let (lock, id) = (hold.name().clone(), self.begin_give_back(now_us, hold));
-        self.transmits.push(Transmit::Release { lock, id, owner: hold.owner(), unwatch: true });
+        self.transmits.push(Transmit::Release { lock, id, owner: hold.owner() });
     }
 
     fn begin_give_back(&mut self, now_us: u64, hold: &Arc<Hold>) -> ReleaseId {
@@ -128,6 +129,7 @@ impl Session {
     pub(super) fn forget(&mut self, owner: Owner) -> Option<Kept> {
         let mut kept = self.holds.remove(&owner)?;
         self.timers.set(&mut kept.due, || Timer::Hold(owner), None);
+        self.forget_id(kept.id.take());
         Some(kept)
     }
 

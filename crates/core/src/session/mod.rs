@@ -27,6 +27,7 @@ mod anchor;
 mod backoff;
 mod hold;
 mod holds;
+mod ids;
 mod places;
 mod queue;
 mod release;
@@ -52,6 +53,7 @@ pub use turns::Turn;
 use crate::limits;
 use crate::{ClientId, Name, Owner, Reply, Token, WakeEvent};
 use acquiring::Acquiring;
+use ids::Ids;
 use queue::Queue;
 use release::Release;
 use renewals::Kept;
@@ -68,6 +70,7 @@ pub struct Session {
     releases: BTreeMap<ReleaseId, Release>,
     releases_ever: u64,
     holds: ByOwner<Kept>,
+    ids: Ids,
     /// Of the locks that somebody waits for. Invariant: it has exactly the places that acquires have.
     queues: BTreeMap<Name, Queue>,
     lines: BTreeMap<Arc<Course>, Line>,
@@ -174,8 +177,6 @@ pub enum Transmit {
         id: ReleaseId,
         /// Whose.
         owner: Owner,
-        /// It held the lock, and nobody has a guard: nobody is to be woken for it any more.
-        unwatch: bool,
     },
 }
 
@@ -211,6 +212,7 @@ impl Session {
             releases: BTreeMap::new(),
             releases_ever: 0,
             holds: HashMap::default(),
+            ids: Ids::default(),
             queues: BTreeMap::new(),
             lines: BTreeMap::new(),
             timers: Timers::default(),

@@ -18,7 +18,7 @@ pub struct ReleaseId(pub(super) u64);
 #[derive(Debug)]
 pub(super) struct Release {
     lock: Name,
-    owner: Owner,
+    pub(super) owner: Owner,
     bury_until_ms: u64,
     last_used: Option<Token>,
     started_us: u64,

@@ -23,6 +23,8 @@ pub(super) struct Kept {
     /// Which server it is on.
     pub(super) source: u64,
     pub(super) due: Due,
+    /// The public id of its owner, once somebody asked for it.
+    pub(super) id: Option<String>,
     /// If the lock is handed on inside this process.
     pub(super) seat: Option<Seat>,
     renew_at_us: u64,
@@ -47,6 +49,7 @@ impl Kept {
             hold,
             source,
             due: Due::default(),
+            id: None,
             seat,
             renew_at_us: 0,
             is_renewing: false,

@@ -46,7 +46,7 @@ const VALUES: [u8; 256] = {
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Writes decimal digits, two at a time.
-pub(super) fn push_number(text: &mut Vec<u8>, mut number: u64) {
+pub fn push_number(text: &mut Vec<u8>, mut number: u64) {
     let (mut digits, mut at) = ([0; 20], 20);
     while number >= 100 {
         at -= 2;

@@ -16,12 +16,12 @@ mod reply;
 mod request;
 mod wake;
 
-use digits::{hex, push_hex, push_number};
+use digits::{hex, push_hex};
 
-pub use digits::number;
+pub use digits::{number, push_number};
 pub use head::Head;
 pub use reply::{Answered, decode, encode, encode_to};
-pub use request::{Verb, decode_request, encode_request};
+pub use request::{Args, Verb, decode_request, encode_request, encode_request_to};
 pub use wake::{Sealed, seal};
 
 use crate::{Ask, ClientId, Grant, Kind, Member, Owner, Refusal, Token, Vote};
@@ -55,11 +55,7 @@ fn owner_word(owner: Owner) -> Vec<u8> {
 
 /// A client as all name it.
 pub fn client_text(client: ClientId) -> String {
-    into_text(client_word(client))
-}
-
-fn client_word(client: ClientId) -> Vec<u8> {
-    hex_of(&client.bits().to_be_bytes())
+    into_text(hex_of(&client.bits().to_be_bytes()))
 }
 
 /// Reads what [`owner_text`] wrote.
@@ -121,15 +117,26 @@ pub fn ask(text: &str) -> Option<Ask> {
     })
 }
 
-fn ask_text(ask: &Ask) -> String {
+fn push_ask(text: &mut Vec<u8>, ask: &Ask) {
     match ask {
-        Ask::Mutex => "m".into(),
-        Ask::Turns { tokens } => format!("m{tokens}"),
-        Ask::Read => "r".into(),
-        Ask::Write => "w".into(),
-        Ask::Permits { take, of } => format!("s{take}/{of}"),
-        Ask::Any => "a".into(),
-        Ask::Member(member) => format!("n{member}"),
+        Ask::Mutex => text.push(b'm'),
+        Ask::Turns { tokens } => {
+            text.push(b'm');
+            push_number(text, (*tokens).into());
+        }
+        Ask::Read => text.push(b'r'),
+        Ask::Write => text.push(b'w'),
+        Ask::Permits { take, of } => {
+            text.push(b's');
+            push_number(text, (*take).into());
+            text.push(b'/');
+            push_number(text, (*of).into());
+        }
+        Ask::Any => text.push(b'a'),
+        Ask::Member(member) => {
+            text.push(b'n');
+            text.extend_from_slice(member.as_str().as_bytes());
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Requests as a verb and its arguments.
 
 use super::{
-    Words, ask, ask_text, client_word, hex, maybe, owner_word, push_maybe, push_numbers, read_owner,
+    Words, ask, hex, maybe, push_ask, push_hex, push_maybe, push_number, push_numbers, read_owner,
 };
-use crate::{Acquire, Ballot, ClientId, Label, Member, Request, Token, WriteBack};
+use crate::{Acquire, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack};
 
 /// What is to be done: a kind of request, or a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,22 @@ impl Verb {
         Verb::View,
     ];
 
+    /// The verb of a request.
+    pub const fn of(request: &Request) -> Self {
+        match request {
+            Request::Acquire(_) => Verb::Acquire,
+            Request::Refresh { .. } => Verb::Refresh,
+            Request::Renew { .. } => Verb::Renew,
+            Request::Release { .. } => Verb::Release,
+            Request::Break { .. } => Verb::Break,
+            Request::ClientGone { .. } => Verb::ClientGone,
+            Request::Resize { .. } => Verb::Resize,
+            Request::PoolAdd { .. } => Verb::PoolAdd,
+            Request::PoolRemove { .. } => Verb::PoolRemove,
+            Request::Tick => Verb::Tick,
+        }
+    }
+
     /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,68 +77,133 @@ impl Verb {
     }
 }
 
-/// How a request is sent.
-pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
-    match request {
-        Request::Acquire(acquire) => (Verb::Acquire, encode_acquire(acquire)),
-        Request::Refresh { client, waiter_lease_ms } => {
-            (Verb::Refresh, vec![client_word(*client), number_word(*waiter_lease_ms)])
-        }
-        Request::Renew { owner, client, lease_ms, write_back } => {
-            let mut args = vec![owner_word(*owner), client_word(*client), number_word(*lease_ms)];
-            args.extend(
-                write_back.map(|WriteBack { number, token }| numbers_word(number, &[Some(token)])),
-            );
-            (Verb::Renew, args)
-        }
-        Request::Release { owner, bury_until_ms, last_used } => {
-            let mut args = vec![owner_word(*owner), number_word(*bury_until_ms)];
-            args.extend(last_used.map(|token| number_word(token.raw())));
-            (Verb::Release, args)
-        }
-        Request::Break { token, at_once } => {
-            let token = maybe_word(token.map(Token::raw));
-            (Verb::Break, vec![token, number_word((*at_once).into())])
-        }
-        Request::ClientGone { client } => (Verb::ClientGone, vec![client_word(*client)]),
-        Request::Resize { permits } => (Verb::Resize, vec![number_word((*permits).into())]),
-        Request::PoolAdd { member } => (Verb::PoolAdd, vec![member.as_str().into()]),
-        Request::PoolRemove { member } => (Verb::PoolRemove, vec![member.as_str().into()]),
-        Request::Tick => (Verb::Tick, Vec::new()),
+/// Arguments one behind the other, in one piece of memory.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Args {
+    /// Forgets them, and keeps their room.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All of them, with this byte between two.
+    pub fn joined(&self, by: u8) -> impl Iterator<Item = u8> + '_ {
+        self.iter().enumerate().flat_map(move |(at, arg)| {
+            let between = (at > 0).then_some(by);
+            between.into_iter().chain(arg.iter().copied())
+        })
+    }
+
+    /// How long [`Self::joined`] is.
+    pub fn joined_len(&self) -> usize {
+        self.bytes.len() + self.ends.len().saturating_sub(1)
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    /// One more.
+    pub fn push(&mut self, arg: &[u8]) {
+        self.write(|bytes| bytes.extend_from_slice(arg));
+    }
+
+    /// One more, a number.
+    pub fn push_number(&mut self, number: u64) {
+        self.write(|bytes| push_number(bytes, number));
+    }
+
+    fn push_maybe(&mut self, number: Option<u64>) {
+        self.write(|bytes| push_maybe(bytes, number));
+    }
+
+    fn push_numbers(&mut self, first: u64, rest: &[Option<u64>]) {
+        self.write(|bytes| {
+            push_number(bytes, first);
+            push_numbers(bytes, rest);
+        });
+    }
+
+    fn push_owner(&mut self, owner: Owner) {
+        self.write(|bytes| push_hex(bytes, &owner.expose().to_be_bytes()));
+    }
+
+    fn push_client(&mut self, client: ClientId) {
+        self.write(|bytes| push_hex(bytes, &client.bits().to_be_bytes()));
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        self.ends.push(self.bytes.len());
     }
 }
 
-fn encode_acquire(acquire: &Acquire) -> Vec<Vec<u8>> {
-    let mut args = Vec::with_capacity(8);
-    args.extend([
-        owner_word(acquire.owner),
-        client_word(acquire.client),
-        ask_text(&acquire.ask).into_bytes(),
-        number_word(acquire.lease_ms),
-        maybe_word(acquire.waiter_lease_ms),
-        number_word(acquire.not_after_ms),
-        acquire.label.lines().into(),
-    ]);
-    args.extend(
-        acquire.ballot.map(|Ballot { hint, ticket, yields }| numbers_word(hint, &[ticket, yields])),
-    );
-    args
+/// How a request is sent.
+pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
+    let mut args = Args::default();
+    encode_request_to(&mut args, request);
+    (Verb::of(request), args.iter().map(<[u8]>::to_vec).collect())
 }
 
-fn number_word(number: u64) -> Vec<u8> {
-    maybe_word(Some(number))
+/// Writes the arguments of a request, behind those that are there.
+pub fn encode_request_to(args: &mut Args, request: &Request) {
+    match request {
+        Request::Acquire(acquire) => encode_acquire(args, acquire),
+        Request::Refresh { client, waiter_lease_ms } => {
+            args.push_client(*client);
+            args.push_number(*waiter_lease_ms);
+        }
+        Request::Renew { owner, client, lease_ms, write_back } => {
+            args.push_owner(*owner);
+            args.push_client(*client);
+            args.push_number(*lease_ms);
+            if let Some(WriteBack { number, token }) = write_back {
+                args.push_numbers(*number, &[Some(*token)]);
+            }
+        }
+        Request::Release { owner, bury_until_ms, last_used } => {
+            args.push_owner(*owner);
+            args.push_number(*bury_until_ms);
+            if let Some(token) = last_used {
+                args.push_number(token.raw());
+            }
+        }
+        Request::Break { token, at_once } => {
+            args.push_maybe(token.map(Token::raw));
+            args.push_number((*at_once).into());
+        }
+        Request::ClientGone { client } => args.push_client(*client),
+        Request::Resize { permits } => args.push_number((*permits).into()),
+        Request::PoolAdd { member } | Request::PoolRemove { member } => {
+            args.push(member.as_str().as_bytes());
+        }
+        Request::Tick => {}
+    }
 }
 
-fn maybe_word(number: Option<u64>) -> Vec<u8> {
-    let mut word = Vec::with_capacity(20);
-    push_maybe(&mut word, number);
-    word
-}
-
-fn numbers_word(first: u64, rest: &[Option<u64>]) -> Vec<u8> {
-    let mut word = number_word(first);
-    push_numbers(&mut word, rest);
-    word
+fn encode_acquire(args: &mut Args, acquire: &Acquire) {
+    args.push_owner(acquire.owner);
+    args.push_client(acquire.client);
+    args.write(|bytes| push_ask(bytes, &acquire.ask));
+    args.push_number(acquire.lease_ms);
+    args.push_maybe(acquire.waiter_lease_ms);
+    args.push_number(acquire.not_after_ms);
+    args.push(acquire.label.lines().as_bytes());
+    if let Some(Ballot { hint, ticket, yields }) = acquire.ballot {
+        args.push_numbers(hint, &[ticket, yields]);
+    }
 }
 
 /// Reads a request. `None` if it makes no sense, or is no request but a look.

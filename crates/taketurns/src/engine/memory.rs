@@ -10,8 +10,8 @@ use std::time::Duration;
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, View, limits};
 
 use super::{
-    Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp, Survives,
-    Wake, Wakes, Woken,
+    Answer, Answering, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp,
+    Survives, Wake, Wakes, Woken,
 };
 use crate::doctor::{Report, Subject};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -122,20 +122,13 @@ pub struct MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
-            let now = self.store.clock.now();
-            let (answer, wakes) = self.store.state().step(now, lock, &request);
-            for (to, wake) in wakes {
-                let origin = Origin::default();
-                to.push(Woken::Wake { lock: lock.clone(), wake, origin });
-            }
-            Ok(answer)
-        })
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let now = self.store.clock.now();
+        let (answer, wakes) = self.store.state().step(now, lock, &request);
+        for (to, wake) in wakes {
+            to.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
+        }
+        Answering::now(Ok(answer))
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {

@@ -22,10 +22,13 @@ mod redis;
 #[cfg(feature = "redis")]
 mod redlock;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use taketurns_core::wire::public_id;
 use taketurns_core::{ClientId, Name, View, limits};
 use tokio::sync::mpsc;
 
@@ -33,7 +36,7 @@ pub use crate::clock::{Clock, Manual};
 use crate::doctor::Report;
 use crate::runtime::together;
 use crate::shell::Shell;
-use crate::sync::Arc;
+use crate::sync::{self, Arc, Mutex};
 #[cfg(feature = "file")]
 pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
@@ -46,6 +49,40 @@ pub use taketurns_core::{
 /// A future that an engine answers with. It must not need a runtime to be polled: the caller's may
 /// be any, or none.
 pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The answer to a request: at hand, or on its way. To be polled like an [`EngineFuture`].
+#[must_use = "an answer may be on its way until it is polled"]
+pub enum Answering {
+    /// The engine could answer at once. `None` once that was taken.
+    Now(Option<Result<Answer, EngineError>>),
+    /// It has to be waited for. May be dropped, and the request goes on or does not.
+    Later(EngineFuture<'static, Result<Answer, EngineError>>),
+}
+
+impl Answering {
+    /// One that is at hand.
+    pub fn now(answer: Result<Answer, EngineError>) -> Self {
+        Self::Now(Some(answer))
+    }
+
+    /// One to be waited for.
+    pub fn later(
+        answer: impl Future<Output = Result<Answer, EngineError>> + Send + 'static,
+    ) -> Self {
+        Self::Later(Box::pin(answer))
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Answer, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Now(answer) => answer.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Later(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
 
 /// The engine could not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,8 +132,8 @@ pub struct Stamp {
     pub now_ms: u64,
     /// Whose clock it is.
     pub origin: Origin,
-    /// When the request was sent, in µs on the client's clock, if the engine knows: connecting may
-    /// take long, and is no time that the request was under way.
+    /// When the request was sent, in µs on the client's clock, if the engine has looked: connecting may take
+    /// long, and is no time that the request was under way. Else it was sent no sooner than the engine was called.
     pub sent_us: Option<u64>,
 }
 
@@ -153,12 +190,9 @@ impl Guarantees {
 /// Every method may be called from any thread, and its future polled by any executor. It answers or
 /// fails in bounded time. A future that is dropped need not stop its request, but must not hurt it.
 pub trait Engine: Send + Sync + 'static {
-    /// Carries out one request in one atomic step.
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>>;
+    /// Carries out one request in one atomic step. An engine that never waits for anybody has done so when
+    /// this returns.
+    fn call(&self, lock: &Name, request: Request) -> Answering;
 
     /// Carries out several, each a step of its own, in one round trip where the engine can.
     /// By default all at once, each by itself.
@@ -167,17 +201,10 @@ pub trait Engine: Send + Sync + 'static {
         calls: Vec<(Name, Request)>,
     ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
         let call = |(lock, request): (Name, Request)| -> EngineFuture<'a, _> {
-            Box::pin(async move { self.call(&lock, request).await })
+            Box::pin(self.call(&lock, request))
         };
         Box::pin(together(calls.into_iter().map(call).collect()))
     }
-
-    /// From now on wake-ups for this owner are to be pushed. A client says so before it asks for
-    /// the lock, and once more for as long as it holds it; the engine counts.
-    fn watch(&self, _lock: &Name, _owner: Owner) {}
-
-    /// The counterpart of [`Engine::watch`].
-    fn unwatch(&self, _owner: Owner) {}
 
     /// Which of the engine's servers, as in [`Origin::source`], this lock is kept on. 0 if there is
     /// just one.
@@ -236,15 +263,28 @@ pub trait Open: Send + 'static {
     }
 }
 
-/// Where an engine pushes what others' steps did to this client. What is pushed is handled on the
-/// pushing thread, so an engine must not hold a mutex of its own meanwhile that a call would need.
+/// Where an engine pushes what others' steps did to this client, and learns whom a message is for. What is
+/// pushed is handled on the pushing thread, so an engine must not hold a mutex of its own meanwhile that a call
+/// would need.
 #[derive(Clone)]
-pub struct Wakes(Sink);
+pub struct Wakes {
+    sink: Sink,
+    owners: Owners,
+}
 
 #[derive(Clone)]
 enum Sink {
     Channel(mpsc::UnboundedSender<Woken>),
     Shell(Arc<Shell>),
+}
+
+/// Who acquires or holds.
+#[derive(Clone)]
+enum Owners {
+    /// The session knows.
+    Shell(Arc<Shell>),
+    /// Those who were named, by their public id.
+    Named(Arc<Mutex<HashMap<String, (Owner, Name)>>>),
 }
 
 /// What an engine pushed.
@@ -277,19 +317,65 @@ impl Wakes {
     /// A sender and what it is read from. For engines' own tests; a client makes its own.
     pub fn channel() -> (Self, mpsc::UnboundedReceiver<Woken>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Self(Sink::Channel(sender)), receiver)
+        (Self { sink: Sink::Channel(sender), owners: Owners::Named(Arc::default()) }, receiver)
+    }
+
+    /// A sender for the same owners, whose news somebody reads before they are passed on.
+    pub fn aside(&self) -> (Self, mpsc::UnboundedReceiver<Woken>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self { sink: Sink::Channel(sender), owners: self.owners.clone() }, receiver)
     }
 
     /// Straight into a client's session.
     pub(crate) fn of(shell: Arc<Shell>) -> Self {
-        Self(Sink::Shell(shell))
+        Self { sink: Sink::Shell(shell.clone()), owners: Owners::Shell(shell) }
     }
 
     /// Pushes. It does not matter if nobody listens any more.
     pub fn push(&self, woken: Woken) {
-        match &self.0 {
+        match &self.sink {
             Sink::Channel(sender) => drop(sender.send(woken)),
             Sink::Shell(shell) => shell.handle_woken(woken),
+        }
+    }
+
+    /// Names an owner where there is no client that knows. Of no effect on one that a client made.
+    pub fn expect(&self, lock: &Name, owner: Owner) {
+        if let Owners::Named(named) = &self.owners {
+            sync::lock(named).insert(public_id(owner), (owner, lock.clone()));
+        }
+    }
+
+    /// Whose public id that is, and which lock it wants or holds: what is for nobody is not pushed.
+    pub fn owner_of(&self, id: &str) -> Option<(Owner, Name)> {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.owner_of(id)),
+            Owners::Named(named) => sync::lock(named).get(id).cloned(),
+        }
+    }
+
+    /// Does this owner want or hold a lock, or is it about to be released?
+    pub fn knows(&self, owner: Owner) -> bool {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.knows(owner)),
+            Owners::Named(named) => sync::lock(named).values().any(|(named, _)| *named == owner),
+        }
+    }
+
+    /// Does this owner want a lock that it does not hold yet?
+    #[cfg(feature = "redis")]
+    pub(crate) fn waits(&self, owner: Owner) -> bool {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.acquires(owner)),
+            Owners::Named(_) => self.knows(owner),
+        }
+    }
+
+    /// How many want or hold one.
+    pub fn owners(&self) -> usize {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.owners()),
+            Owners::Named(named) => sync::lock(named).len(),
         }
     }
 }

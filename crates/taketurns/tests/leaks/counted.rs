@@ -1,47 +1,33 @@
-//! A store whose engine counts what its clients have of it. A client watches an owner for as long as an
-//! acquire of it is registered, and once more for as long as its guard is: what is watched is what the
-//! client's own tables hold.
+//! A store whose engine counts what its clients have of it: the calls under way, and the owners that the clients'
+//! own tables know.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Owner, Pattern, Request, Stamp,
-    Wakes,
+    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request,
+    Stamp, Wakes,
 };
 use taketurns::{ClientId, Name, View};
 
 /// What all clients of one store have.
 #[derive(Default)]
 pub(crate) struct Counts {
-    watched: Mutex<HashMap<Owner, i64>>,
+    clients: Mutex<Vec<Wakes>>,
     /// Calls whose future is neither done nor dropped.
     calls: AtomicUsize,
 }
 
 impl Counts {
-    pub(crate) fn watched(&self) -> usize {
-        self.owners().len()
+    /// How many owners acquire or hold.
+    pub(crate) fn owners(&self) -> usize {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.iter().map(Wakes::owners).sum()
     }
 
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
-    }
-
-    /// Counted in whichever order: an owner is gone when it was watched as often as not.
-    fn count(&self, owner: Owner, by: i64) {
-        let mut owners = self.owners();
-        let count = owners.entry(owner).or_default();
-        *count += by;
-        if *count == 0 {
-            owners.remove(&owner);
-        }
-    }
-
-    fn owners(&self) -> MutexGuard<'_, HashMap<Owner, i64>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,6 +60,7 @@ impl Open for Counted {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
+            self.counts.clients.lock().expect("no panic").push(wakes.clone());
             let engine = taketurns::engine::open(&self.url, client, wakes).await;
             let engine = engine.map_err(|error| EngineError::Broken(error.to_string()))?;
             Ok(Box::new(Counting { engine, counts: self.counts }) as Box<dyn Engine>)
@@ -87,14 +74,10 @@ struct Counting {
 }
 
 impl Engine for Counting {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        let call = Call::start(&self.counts);
-        Box::pin(async move {
-            let answer = self.engine.call(lock, request).await;
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let (call, answer) = (Call::start(&self.counts), self.engine.call(lock, request));
+        Answering::later(async move {
+            let answer = answer.await;
             drop(call);
             answer
         })
@@ -110,16 +93,6 @@ impl Engine for Counting {
             drop(call);
             answers
         })
-    }
-
-    fn watch(&self, lock: &Name, owner: Owner) {
-        self.counts.count(owner, 1);
-        self.engine.watch(lock, owner);
-    }
-
-    fn unwatch(&self, owner: Owner) {
-        self.engine.unwatch(owner);
-        self.counts.count(owner, -1);
     }
 
     fn source(&self, lock: &Name) -> u64 {

@@ -142,14 +142,14 @@ impl Party {
 
     /// All uses are over: the clients have nothing of them, and no more tasks than at the start.
     fn is_idle(&self, tasks: usize) -> bool {
-        self.counts.watched() == 0 && self.counts.calls() == 0 && self.tasks() <= tasks
+        self.counts.owners() == 0 && self.counts.calls() == 0 && self.tasks() <= tasks
     }
 
     fn idle(&self, tasks: usize) -> usize {
         let idle = || self.is_idle(tasks).then(bytes::live);
         eventually("the clients are idle", idle).unwrap_or_else(|error| {
-            let (watched, calls) = (self.counts.watched(), self.counts.calls());
-            panic!("{error}: {watched} watched, {calls} calls, {} tasks of {tasks}", self.tasks())
+            let (owners, calls) = (self.counts.owners(), self.counts.calls());
+            panic!("{error}: {owners} owners, {calls} calls, {} tasks of {tasks}", self.tasks())
         })
     }
 

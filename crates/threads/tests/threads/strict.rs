@@ -2,11 +2,12 @@
 //! whatever it gives back.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Owner,
+    Answering, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open,
     Pattern, Request, Stamp, Wakes,
 };
 use taketurns::{ClientId, Name, View};
@@ -31,12 +32,17 @@ impl Open for Strict {
         Box::pin(async move {
             let engine = self.store.engine(client, wakes);
             let ended = AtomicBool::new(false);
-            Ok(Box::new(StrictEngine { engine, ended, _open: Counted::new() }) as Box<dyn Engine>)
+            let inner = Arc::new(Inner { engine, ended, _open: Counted::new() });
+            Ok(Box::new(StrictEngine { inner }) as Box<dyn Engine>)
         })
     }
 }
 
 struct StrictEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     engine: MemoryEngine,
     ended: AtomicBool,
     /// The last to be dropped.
@@ -73,34 +79,20 @@ pub(crate) fn all_are_gone() {
 }
 
 impl Engine for StrictEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let (inner, lock) = (self.inner.clone(), lock.clone());
+        Answering::later(async move {
             // A request goes some way, and so does its answer.
             shuttle::future::yield_now().await;
-            assert!(!self.ended.load(Ordering::SeqCst), "after its end it asked {request:?}");
-            let answer = self.engine.call(lock, request).await;
+            assert!(!inner.ended.load(Ordering::SeqCst), "after its end it asked {request:?}");
+            let answer = inner.engine.call(&lock, request).await;
             shuttle::future::yield_now().await;
             answer
         })
     }
 
-    /// An engine does something then, if only to note it.
-    fn watch(&self, lock: &Name, owner: Owner) {
-        shuttle::thread::yield_now();
-        self.engine.watch(lock, owner);
-    }
-
-    fn unwatch(&self, owner: Owner) {
-        shuttle::thread::yield_now();
-        self.engine.unwatch(owner);
-    }
-
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        self.engine.ping()
+        self.inner.engine.ping()
     }
 
     fn view<'a>(
@@ -108,7 +100,7 @@ impl Engine for StrictEngine {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        self.engine.view(lock, waiters_max)
+        self.inner.engine.view(lock, waiters_max)
     }
 
     fn list<'a>(
@@ -118,19 +110,19 @@ impl Engine for StrictEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        self.engine.list(pattern, after, max, waiters_max)
+        self.inner.engine.list(pattern, after, max, waiters_max)
     }
 
     fn max_lease(&self) -> Duration {
-        self.engine.max_lease()
+        self.inner.engine.max_lease()
     }
 
     fn guarantees(&self) -> Guarantees {
-        self.engine.guarantees()
+        self.inner.engine.guarantees()
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
-        self.ended.store(true, Ordering::SeqCst);
-        self.engine.close()
+        self.inner.ended.store(true, Ordering::SeqCst);
+        self.inner.engine.close()
     }
 }

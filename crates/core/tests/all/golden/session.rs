@@ -36,8 +36,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
 use taketurns_core::session::{
-    AcquireNext, Acquired, Anchor, GuardEnd, Hold, Refresh, ReleaseId, ReleaseNext, Session, Spare,
-    Turn,
+    AcquireNext, Acquired, Anchor, Hold, Refresh, ReleaseId, ReleaseNext, Session, Spare, Turn,
 };
 use taketurns_core::{ClientId, Name, Owner};
 
@@ -265,13 +264,13 @@ impl World {
             self.poll_release(owner);
             return Ok(());
         };
-        let (loss, end) = self.session.release(self.now_us, &hold, turn.as_ref());
-        if let Some(cause) = loss {
+        let end = self.session.release(self.now_us, &hold, turn.as_ref());
+        if let Some(cause) = end.loss {
             self.out.say(format!("was lost: {cause}"));
         }
-        match end {
-            GuardEnd::HandedOn => self.out.say("handed on"),
-            GuardEnd::Release(id, next) => {
+        match end.release {
+            None => self.out.say("handed on"),
+            Some((id, next)) => {
                 self.releases.insert(hold.owner(), id);
                 self.wakers.insert((Subject::Release, hold.owner()), Arc::default());
                 self.release_next(hold.owner(), next);

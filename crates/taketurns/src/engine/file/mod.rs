@@ -35,7 +35,7 @@ use taketurns_core::{ClientId, Name, Pattern, Request, View, limits};
 use tokio::sync::oneshot;
 
 use super::{
-    Answer, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
+    Answering, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
 };
 pub(crate) use exam::examine;
 use store::Store;
@@ -132,10 +132,12 @@ impl FileEngine {
         Ok(Self { jobs, hears, _alive: alive })
     }
 
-    async fn job<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Store) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<T, EngineError> {
+    /// Begun at once, and not first when it is polled.
+    fn job<T, W>(&self, work: W) -> impl Future<Output = Result<T, EngineError>> + Send + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut Store) -> Result<T, EngineError> + Send + 'static,
+    {
         let (done, result) = oneshot::channel();
         let job = move |store: &mut Store| {
             // If nobody waits for it any more it is not started, so that what waits for a busy
@@ -144,8 +146,11 @@ impl FileEngine {
                 let _ = done.send(work(store));
             }
         };
-        self.jobs.send(Box::new(job)).map_err(|_| EngineError::Broken(ENDED.into()))?;
-        result.await.map_err(|_| EngineError::Unknown(ENDED.into()))?
+        let sent = self.jobs.send(Box::new(job)).map_err(|_| EngineError::Broken(ENDED.into()));
+        async move {
+            sent?;
+            result.await.map_err(|_| EngineError::Unknown(ENDED.into()))?
+        }
     }
 }
 
@@ -172,13 +177,9 @@ impl Poll {
 }
 
 impl Engine for FileEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
+    fn call(&self, lock: &Name, request: Request) -> Answering {
         let lock = lock.clone();
-        Box::pin(self.job(move |store| store.step(&lock, &request)))
+        Answering::later(self.job(move |store| store.step(&lock, &request)))
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use taketurns_core::{Acquire, Ask, ClientId, Name, Owner, Pattern, View, limits};
 
-use super::super::{Answer, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp};
+use super::super::{
+    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp,
+};
 use super::{Driver, Links, Members, Nodes, refuse_other_kinds, stamp};
 
 /// What decides who holds a lock on a majority of nodes.
@@ -62,27 +64,30 @@ impl<D: Decides> Majority<D> {
         self.driver.nodes()
     }
 
-    async fn carry_out(&self, name: &Name, request: Request) -> Result<Reply, EngineError> {
+    async fn carry_out(
+        driver: &Arc<D>,
+        name: &Name,
+        request: Request,
+    ) -> Result<Reply, EngineError> {
+        let nodes = driver.nodes();
         match request {
             Request::Acquire(acquire) => {
                 refuse_other_kinds(&acquire.ask)?;
-                self.driver.acquire(name, acquire).await
+                driver.acquire(name, acquire).await
             }
-            Request::Release { owner, .. } => self.driver.release(name, owner).await,
+            Request::Release { owner, .. } => driver.release(name, owner).await,
             Request::Renew { owner, lease_ms, .. } => {
                 // Whoever has a handle may ask from anywhere, also when the runtime that would answer
                 // has ended.
-                let (driver, name) = (self.driver.clone(), name.clone());
+                let (driver, name) = (driver.clone(), name.clone());
                 let renew = async move { driver.renew(&name, owner, lease_ms).await };
-                let renewed = self.nodes().runtime.spawn(renew).await;
+                let renewed = nodes.runtime.spawn(renew).await;
                 renewed.unwrap_or_else(|| Err(EngineError::Unknown("it has ended".into())))
             }
-            Request::Refresh { waiter_lease_ms, .. } => {
-                Ok(self.driver.refresh(name, waiter_lease_ms))
-            }
-            Request::Break { .. } => self.nodes().break_all(name, request).await,
+            Request::Refresh { waiter_lease_ms, .. } => Ok(driver.refresh(name, waiter_lease_ms)),
+            Request::Break { .. } => nodes.break_all(name, request).await,
             Request::ClientGone { .. } | Request::Tick => {
-                self.nodes().broadcast(name, request).await.map(|_| Reply::Done)
+                nodes.broadcast(name, request).await.map(|_| Reply::Done)
             }
             Request::Resize { permits } => {
                 refuse_other_kinds(&Ask::Permits { take: 1, of: permits }).map(|()| Reply::Done)
@@ -95,23 +100,12 @@ impl<D: Decides> Majority<D> {
 }
 
 impl<D: Decides> Engine for Majority<D> {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
-            let reply = self.carry_out(lock, request).await?;
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let (driver, lock) = (self.driver.clone(), lock.clone());
+        Answering::later(async move {
+            let reply = Self::carry_out(&driver, &lock, request).await?;
             Ok(Answer { reply, stamp: stamp(), more: false })
         })
-    }
-
-    fn watch(&self, name: &Name, owner: Owner) {
-        self.nodes().watch(name, owner);
-    }
-
-    fn unwatch(&self, owner: Owner) {
-        self.nodes().unwatch(owner);
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {

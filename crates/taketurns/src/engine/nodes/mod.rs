@@ -24,7 +24,7 @@ use taketurns_core::quorum::majority;
 use taketurns_core::{Ask, ClientId, Name, Owner};
 use tokio::sync::mpsc;
 
-use super::{EngineError, Origin, Reply, Request, Stamp, Woken};
+use super::{EngineError, Origin, Reply, Request, Stamp, Wakes, Woken};
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
 use crate::runtime::Runtime;
@@ -43,6 +43,9 @@ pub(crate) const ARRIVES_WITHIN_MS: u64 = 10_000;
 pub(crate) trait Driver: Send + Sync + 'static {
     fn nodes(&self) -> &Arc<Nodes>;
 
+    /// The client's.
+    fn wakes(&self) -> &Wakes;
+
     /// The clock of a node was set forward: what it granted may have ended before its time.
     fn handle_clock_set(self: &Arc<Self>, node: usize);
 
@@ -55,8 +58,6 @@ pub(crate) struct Nodes {
     pub(crate) all: Vec<Node>,
     pub(crate) client: ClientId,
     pub(crate) runtime: Runtime,
-    /// What wake-ups are wanted for, and how often that was said.
-    watched: Mutex<BTreeMap<Owner, (Name, u32)>>,
     /// Owners that are being released, and what the nodes say to it.
     releasing: Mutex<BTreeMap<Owner, Arc<Tally>>>,
     /// Each release under way has a clone.
@@ -70,31 +71,6 @@ impl Nodes {
 
     pub(crate) fn majority(&self) -> usize {
         majority(self.all.len())
-    }
-
-    pub(crate) fn watch(&self, name: &Name, owner: Owner) {
-        let mut watched = lock(&self.watched);
-        watched.entry(owner).or_insert_with(|| (name.clone(), 0)).1 += 1;
-        for engine in self.all.iter().filter_map(Node::engine) {
-            engine.watch(name, owner);
-        }
-    }
-
-    pub(crate) fn unwatch(&self, owner: Owner) {
-        let mut watched = lock(&self.watched);
-        if let Some((_, count)) = watched.get_mut(&owner) {
-            *count -= 1;
-            if *count == 0 {
-                watched.remove(&owner);
-            }
-        }
-        for engine in self.all.iter().filter_map(Node::engine) {
-            engine.unwatch(owner);
-        }
-    }
-
-    pub(crate) fn is_watched(&self, owner: Owner) -> bool {
-        lock(&self.watched).contains_key(&owner)
     }
 
     /// Sends one request to all nodes, and waits for a majority of answers.

@@ -49,7 +49,6 @@ impl Links {
             all: urls.iter().map(|url| Node::new(url.place.clone())).collect(),
             client,
             runtime: Runtime::current(),
-            watched: Mutex::default(),
             releasing: Mutex::default(),
             busy: Mutex::new(Some(busy)),
         });
@@ -199,7 +198,7 @@ impl<D: Driver> Link<D> {
     }
 
     async fn open(&self, trust: Trust) -> Result<mpsc::UnboundedReceiver<Woken>, EngineError> {
-        let (wakes, woken) = Wakes::channel();
+        let (wakes, woken) = self.driver.wakes().aside();
         let nodes = self.driver.nodes();
         let engine = match self.url.opener().map_err(EngineError::Broken)? {
             Opener::Memory(store) => Box::new(store.engine(nodes.client, wakes)) as Box<dyn Engine>,
@@ -222,10 +221,6 @@ impl<D: Driver> Link<D> {
         }
         let asked_us = crate::clock::local_us();
         node.observe(asked_us, engine.ping().await?);
-        let watched = lock(&nodes.watched);
-        for (owner, (name, count)) in watched.iter() {
-            (0..*count).for_each(|_| engine.watch(name, *owner));
-        }
         node.install(engine);
         Ok(woken)
     }

@@ -84,7 +84,7 @@ impl Quorum {
             verdict,
             Verdict::Open | Verdict::Waiting { .. } | Verdict::Held { .. } | Verdict::Revoked
         );
-        !goes_on && !self.nodes.is_watched(owner)
+        !goes_on && !self.wakes.knows(owner)
     }
 
     /// What is over, and nobody here cares for, is forgotten: others may have it renewed since.

@@ -27,6 +27,10 @@ impl Driver for Quorum {
         &self.nodes
     }
 
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
+    }
+
     fn handle_clock_set(self: &Arc<Self>, node: usize) {
         let owners: Vec<Owner> = lock(&self.runs).keys().copied().collect();
         for owner in owners {

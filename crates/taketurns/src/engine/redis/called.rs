@@ -12,7 +12,7 @@
 //! is never kept: a step that leaves the lock free pushes it again, and so does the listener if no step follows.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use taketurns_core::session::Backoff;
@@ -21,11 +21,12 @@ use taketurns_core::{Name, Owner};
 
 use tokio::time::Instant;
 
-use super::net::line::{Task, lock};
+use super::net::line::Task;
 use super::net::pops::Pops;
 use super::net::topology::Net;
 use crate::engine::{EngineError, Wakes, Woken};
 use crate::random;
+use crate::sync::lock;
 
 /// For how long one command listens. Then it is found out whether anybody still waits, and whether that
 /// is still the server to ask.
@@ -73,12 +74,19 @@ struct Shared {
 
 #[derive(Default)]
 struct Waiting {
-    /// By id: its number and its lock.
-    ids: HashMap<String, (u64, Name)>,
+    ids: HashMap<String, Waiter>,
     next: u64,
     is_heard: bool,
     /// Lists that are left to foreign clients until then.
     resting: HashMap<String, Instant>,
+}
+
+/// One who asked for a place. By now it may wait no more: the session knows.
+struct Waiter {
+    owner: Owner,
+    /// In the order in which they asked.
+    number: u64,
+    lock: Name,
 }
 
 impl Called {
@@ -93,7 +101,8 @@ impl Called {
         let mut waiting = lock(&shared.waiting);
         let number = waiting.next;
         waiting.next += 1;
-        waiting.ids.entry(id(owner)).or_insert_with(|| (number, name.clone()));
+        let waiter = || Waiter { owner, number, lock: name.clone() };
+        waiting.ids.entry(id(owner)).or_insert_with(waiter);
     }
 
     /// It waits no more.
@@ -159,21 +168,28 @@ impl Shared {
         Err(EngineError::Unreachable("another server is asked by now".into()))
     }
 
+    /// Those who wait still: a grant may have come by a wake-up, or by the answer to a refresh.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        let mut waiting = lock(&self.waiting);
+        waiting.ids.retain(|_, waiter| self.wakes.waits(waiter.owner));
+        waiting
+    }
+
     /// Does nobody wait? Then whoever comes next has to begin anew.
     fn is_idle(&self) -> bool {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting();
         waiting.is_heard = !waiting.ids.is_empty();
         !waiting.is_heard
     }
 
     /// What to listen to, and for how long: our own list, and those of the waiters that have waited for longest.
     fn lists(&self, now: Instant) -> (Vec<String>, Duration) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting();
         waiting.resting.retain(|_, until| *until > now);
         let mut lists: Vec<(u64, String)> = waiting
             .ids
             .iter()
-            .map(|(id, (number, lock))| (*number, self.calls.list(id, lock)))
+            .map(|(id, waiter)| (waiter.number, self.calls.list(id, &waiter.lock)))
             .collect();
         lists.sort_unstable();
         let mut known = HashSet::new();
@@ -189,7 +205,7 @@ impl Shared {
         match self.calls {
             Calls::PerWaiter(prefix) => {
                 let id = list.strip_prefix(prefix).unwrap_or_default();
-                let lock = lock(&self.waiting).ids.get(id).map(|(_, lock)| lock.clone());
+                let lock = self.waiting().ids.get(id).map(|waiter| waiter.lock.clone());
                 if let Some(lock) = lock {
                     self.wakes.push(Woken::Stirred { lock });
                 }
@@ -210,8 +226,8 @@ impl Shared {
 
     /// Does somebody of ours wait for this lock? Then its list rests for a moment.
     fn is_waited_for(&self, name: &Name, list: &str) -> bool {
-        let mut waiting = lock(&self.waiting);
-        let is_waited_for = waiting.ids.values().any(|(_, lock)| lock == name);
+        let mut waiting = self.waiting();
+        let is_waited_for = waiting.ids.values().any(|waiter| waiter.lock == *name);
         if is_waited_for {
             waiting.resting.insert(list.to_owned(), Instant::now() + REST);
         }

@@ -19,10 +19,11 @@ use taketurns_core::Name;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::net::line::{Task, lock};
+use super::net::line::Task;
 use super::net::link::Link;
 use super::net::topology::Net;
 use crate::engine::{Wakes, Woken};
+use crate::sync::lock;
 
 /// Between two times that somebody is told.
 const REST: Duration = Duration::from_millis(20);

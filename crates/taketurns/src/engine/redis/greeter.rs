@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
-use taketurns_core::wire::{Verb, sha1_hex};
+use taketurns_core::wire::{Args, Verb, sha1_hex};
 
 use super::marker::{FORM, Look, Marker, Reason, Remembered, judge};
 use super::module::{self, Binder, Module};
@@ -16,6 +16,7 @@ use super::net::failure::Failure;
 use super::net::link::Link;
 use super::net::session::Greet;
 use super::net::url::{Config, Failover, Servers};
+use super::net::words::Out;
 use super::node::Seen;
 use super::protocol::Wire;
 use super::scripts::{Binding, TimeFrom, text};
@@ -92,27 +93,24 @@ impl Bound {
         self.module.is_bound()
     }
 
-    /// A step of the lock under this key.
-    pub(super) fn command(&self, way: Way, verb: Verb, keys: &Keys, args: &[Vec<u8>]) -> Cmd {
+    /// Writes a step of the lock under these keys.
+    pub(super) fn write(&self, way: Way, verb: Verb, keys: &Keys, args: &Args, out: &mut Out) {
         match (way, &self.module) {
-            (Way::Module, Module::Bound(id)) => module::step(id, verb, &keys.lock, args),
-            _ => self.script(verb, keys, args),
+            (Way::Module, Module::Bound(id)) => module::write_step(id, verb, &keys.lock, args, out),
+            _ => self.write_script(verb, keys, args, out),
         }
     }
 
     /// The lock's key comes first, then that of the marker, then those of the gate.
-    fn script(&self, verb: Verb, keys: &Keys, args: &[Vec<u8>]) -> Cmd {
-        let mut command = cmd("EVALSHA");
-        let before = [Some(&keys.lock), self.marker_key.as_ref()];
-        let keys: Vec<_> = before.into_iter().flatten().chain(&keys.gate).collect();
-        command.arg(&self.shas[verb as usize]).arg(keys.len());
-        keys.into_iter().for_each(|key| {
-            command.arg(key.as_slice());
-        });
-        args.iter().for_each(|arg| {
-            command.arg(arg.as_slice());
-        });
-        command
+    fn write_script(&self, verb: Verb, keys: &Keys, args: &Args, out: &mut Out) {
+        let count = 1 + usize::from(self.marker_key.is_some()) + keys.gate.len();
+        out.begin(3 + count + args.count());
+        out.word(b"EVALSHA");
+        out.word(self.shas[verb as usize].as_bytes());
+        out.number(count);
+        let keys = std::iter::once(&keys.lock).chain(&self.marker_key).chain(&keys.gate);
+        keys.for_each(|key| out.word(key));
+        args.iter().for_each(|arg| out.word(arg));
     }
 }
 
@@ -320,7 +318,7 @@ fn log(link: &Link, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
 async fn look(link: &Link, key: &[u8]) -> Result<(u64, String), Failure> {
     let mut get = cmd("GET");
     get.arg(key);
-    let mut answers = link.send_all(vec![cmd("TIME"), get]).await.into_iter();
+    let mut answers = link.send_all(&[cmd("TIME"), get]).await.into_iter();
     let mut next = || answers.next().unwrap_or_else(|| Err(strange(link)));
     let now_ms = now_ms(&next()?).ok_or_else(|| strange(link))?;
     let found = match next() {
@@ -388,7 +386,7 @@ impl Greet for Greeter {
             let load = |script| load_script(&text(script, &bound.binding, TimeFrom::Server));
             let mut loads: Vec<Cmd> = Verb::ALL.into_iter().map(load).collect();
             loads.push(load_script(&witness(link, &home_key)));
-            link.send_all(loads).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+            link.send_all(&loads).await.into_iter().collect::<Result<Vec<_>, _>>()?;
             Ok(bound)
         })
     }

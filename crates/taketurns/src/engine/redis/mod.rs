@@ -4,7 +4,7 @@
 //! ```text
 //!   call ──► wire: which words ──► net: which server ──► ways: module or script ──► one run of it
 //!   reply ◄── wire ◄─────────────────────┘                                             │
-//!   Wakes ◄── watched: whose is it, is the seal right? ◄── PUBLISH ────────────────────┘ by a step
+//!   Wakes ◄── sealed: whose is it, is the seal right? ◄── PUBLISH ────────────────────┘ by a step
 //! ```
 //!
 //! A server is greeted before it is asked anything: [`greeter`] compares its run with the marker
@@ -26,24 +26,24 @@ mod net;
 mod node;
 mod protocol;
 mod scripts;
+mod sealed;
 mod spoken;
 mod view;
-mod watched;
 mod ways;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use redis::cmd;
-use taketurns_core::wire::{self, Answered, Verb};
-use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
+use taketurns_core::wire::{self, Answered};
+use taketurns_core::{ClientId, Name, Pattern, Request, View};
 
 pub(crate) use exam::{Against, ExaminedNode, examine};
 pub(crate) use node::Seen;
 
 use super::{
-    Acquire, Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply, Stamp,
-    Wakes,
+    Acquire, Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply,
+    Stamp, Wakes,
 };
 use greeter::Greeter;
 use listing::Listing;
@@ -53,8 +53,7 @@ use net::session::Session;
 use net::topology::{Net, Told};
 use net::url::Config;
 use spoken::{Speech, Spoken};
-use watched::Watched;
-use ways::{Step, Ways};
+use ways::{Question, Step, Ways};
 
 /// A store URL that was understood.
 pub(crate) struct OpenRedis {
@@ -85,15 +84,20 @@ impl Open for OpenRedis {
     }
 }
 
-/// Locks in Redis or Valkey, as one client sees them.
+/// Locks in Redis or Valkey, as one client sees them. An answer on its way outlives what asked for it.
 struct RedisEngine {
-    net: Arc<Net>,
-    watched: Arc<Watched>,
-    ways: Arc<Ways>,
-    spoken: Spoken,
+    speaker: Arc<Speaker>,
     prefix: String,
     max_lease: Duration,
     listing: Listing,
+}
+
+/// Asks, and reads the answers.
+struct Speaker {
+    net: Arc<Net>,
+    wakes: Wakes,
+    ways: Ways,
+    spoken: Spoken,
 }
 
 impl RedisEngine {
@@ -102,10 +106,9 @@ impl RedisEngine {
         let channel = format!("{channels}{client}");
         let speech = Speech::new(&config, client, &channels, &wakes);
         let greeter = Arc::new(Greeter::new(&config, channels));
-        let watched = Arc::new(Watched::new(client));
         let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
         let hear = {
-            let (watched, wakes, net_of) = (watched.clone(), wakes.clone(), net_of.clone());
+            let (wakes, net_of) = (wakes.clone(), net_of.clone());
             let ears = speech.ears();
             Arc::new(move |message: &[u8]| {
                 let net = net_of.get().and_then(Weak::upgrade);
@@ -113,7 +116,7 @@ impl RedisEngine {
                 if ears.hear(message, &wakes) {
                     return;
                 }
-                match watched.open(message, origin) {
+                match sealed::open(message, client, &wakes, origin) {
                     Some(woken) => wakes.push(ears.told(woken)),
                     None => ears.hear_strangers(message, &wakes),
                 }
@@ -123,24 +126,10 @@ impl RedisEngine {
         let channels = [channel].into_iter().chain(speech.ear.clone()).collect();
         let net = Net::open(Arc::new(config), channels, hear, wakes.clone(), greeter).await?;
         let _ = net_of.set(Arc::downgrade(&net));
-        let spoken = speech.begin(&net, wakes);
+        let spoken = speech.begin(&net, wakes.clone());
         let listing = Listing::new(spoken.keys_are_tagged());
-        Ok(Self { net, watched, ways: Arc::default(), spoken, prefix, max_lease, listing })
-    }
-
-    fn step(&self, lock: &Name, verb: Verb, args: Vec<Vec<u8>>) -> (Vec<u8>, Box<dyn Errand>) {
-        let keys = self.spoken.keys(lock);
-        let key = keys.lock.clone();
-        (key, Box::new(Step { ways: self.ways.clone(), keys, verb, args }))
-    }
-
-    fn request(&self, lock: &Name, request: &Request) -> (Vec<u8>, Box<dyn Errand>) {
-        let (verb, args) = wire::encode_request(request);
-        self.step(lock, verb, args)
-    }
-
-    fn show(&self, lock: &Name, waiters_max: usize) -> (Vec<u8>, Box<dyn Errand>) {
-        self.step(lock, Verb::View, vec![waiters_max.to_string().into_bytes()])
+        let speaker = Arc::new(Speaker { net, wakes, ways: Ways::default(), spoken });
+        Ok(Self { speaker, prefix, max_lease, listing })
     }
 }
 
@@ -148,7 +137,20 @@ impl RedisEngine {
 /// then given back, then asked for again; and more often only if the node loses its state anew.
 const TRIES: usize = 5;
 
-impl RedisEngine {
+impl Speaker {
+    fn step<'a>(&'a self, lock: &Name, question: Question<'a>) -> Step<'a> {
+        Step { ways: &self.ways, keys: self.spoken.keys(lock), question }
+    }
+
+    fn errand<'a>(
+        &'a self,
+        lock: &Name,
+        question: Question<'a>,
+    ) -> (Vec<u8>, Box<dyn Errand + 'a>) {
+        let step = self.step(lock, question);
+        (step.keys.lock.clone(), Box::new(step))
+    }
+
     fn seen(&self, told: Told) -> Result<Option<View>, EngineError> {
         let Told { value, session, .. } = told;
         let view = view::read(&value);
@@ -157,14 +159,14 @@ impl RedisEngine {
     }
 
     async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
-        let (key, step) = self.request(lock, request);
-        self.answer(self.net.call(&key, &*step).await?)
+        let step = self.step(lock, Question::Step(request));
+        self.answer(self.net.call(&step.keys.lock, &step).await?)
     }
 
     fn answer(&self, told: Told) -> Result<Answer, EngineError> {
         let Told { value, session, sent_us } = told;
         let text: Option<String> = redis::from_redis_value(value).ok();
-        let owner_of = |id: &str| self.watched.owner_of(id);
+        let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
         let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let Answered { now_ms, more, reply } =
             answered.ok_or_else(|| strange(&session, "a request"))?;
@@ -175,7 +177,16 @@ impl RedisEngine {
     async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
         self.spoken.refuse(request)?;
         match request {
-            Request::Acquire(acquire) => self.acquire(lock, request, acquire).await,
+            Request::Acquire(acquire) => {
+                self.spoken.expect(lock, acquire);
+                let answer = self.acquire(lock, request, acquire).await;
+                self.spoken.answered(acquire.owner, answer.as_ref().ok());
+                answer
+            }
+            Request::Release { owner, .. } => {
+                self.spoken.answered(*owner, None);
+                self.once(lock, request).await
+            }
             _ => self.once(lock, request).await,
         }
     }
@@ -190,12 +201,11 @@ impl RedisEngine {
         request: &Request,
         &Acquire { owner, waiter_lease_ms, .. }: &Acquire,
     ) -> Result<Answer, EngineError> {
-        self.spoken.expect(lock, owner);
         // What was asked the first time is carried out, whatever becomes of the rest.
         let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
         for attempt in 0..TRIES {
-            let (key, step) = self.request(lock, request);
-            let looked = self.net.call_and_look(&key, &*step).await;
+            let step = self.step(lock, Question::Step(request));
+            let looked = self.net.call_and_look(&step.keys.lock, &step).await;
             let (answered, as_greeted) =
                 if attempt == 0 { looked? } else { looked.map_err(unknown)? };
             let session = answered.session.clone();
@@ -226,17 +236,14 @@ fn strange(session: &Session, what: &str) -> EngineError {
     EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
 }
 
-fn stamp(now_ms: u64, session: &Session, sent_us: u64) -> Stamp {
-    Stamp { now_ms, origin: session.link.origin(), sent_us: Some(sent_us) }
+fn stamp(now_ms: u64, session: &Session, sent_us: Option<u64>) -> Stamp {
+    Stamp { now_ms, origin: session.link.origin(), sent_us }
 }
 
 impl Engine for RedisEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move { self.carry_out(lock, &request).await })
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let (speaker, lock) = (self.speaker.clone(), lock.clone());
+        Answering::later(async move { speaker.carry_out(&lock, &request).await })
     }
 
     fn call_all<'a>(
@@ -248,43 +255,37 @@ impl Engine for RedisEngine {
             if calls.iter().any(looks) {
                 let mut answers = Vec::with_capacity(calls.len());
                 for (lock, request) in &calls {
-                    answers.push(self.carry_out(lock, request).await);
+                    answers.push(self.speaker.carry_out(lock, request).await);
                 }
                 return answers;
             }
-            let sent: Vec<_> =
-                calls.iter().map(|(lock, request)| self.request(lock, request)).collect();
-            let answers = self.net.call_all(&sent).await;
+            let speaker = &self.speaker;
+            let sent: Vec<_> = calls
+                .iter()
+                .map(|(lock, request)| speaker.errand(lock, Question::Step(request)))
+                .collect();
+            let answers = speaker.net.call_all(&sent).await;
             let answers = answers.into_iter().zip(&calls).map(|(told, (lock, request))| {
                 let told = told?;
                 if let Request::Refresh { waiter_lease_ms, .. } = request {
-                    self.spoken.listen(&self.net, lock, &told.session, *waiter_lease_ms);
+                    speaker.spoken.listen(&speaker.net, lock, &told.session, *waiter_lease_ms);
                 }
-                self.answer(told)
+                speaker.answer(told)
             });
             answers.collect()
         })
     }
 
-    fn watch(&self, lock: &Name, owner: Owner) {
-        self.watched.add(lock, owner);
-    }
-
-    fn unwatch(&self, owner: Owner) {
-        self.watched.remove(owner);
-        self.spoken.forget(owner);
-    }
-
     fn source(&self, lock: &Name) -> u64 {
-        match self.net.has_one_server() {
+        match self.speaker.net.has_one_server() {
             true => 0,
-            false => self.net.source(&self.spoken.keys(lock).lock),
+            false => self.speaker.net.source(&self.speaker.spoken.keys(lock).lock),
         }
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
         Box::pin(async move {
-            let told = self.net.call(b"", &|_: &Session| cmd("TIME")).await?;
+            let told = self.speaker.net.call(b"", &|_: &Session| cmd("TIME")).await?;
             let Told { value, session, sent_us } = told;
             let now_ms = ask::now_ms(&value).ok_or_else(|| strange(&session, "TIME"))?;
             Ok(stamp(now_ms, &session, sent_us))
@@ -297,8 +298,9 @@ impl Engine for RedisEngine {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            let (key, step) = self.show(lock, waiters_max);
-            self.seen(self.net.call(&key, &*step).await?)
+            let speaker = &self.speaker;
+            let step = speaker.step(lock, Question::View(waiters_max));
+            speaker.seen(speaker.net.call(&step.keys.lock, &step).await?)
         })
     }
 
@@ -310,14 +312,16 @@ impl Engine for RedisEngine {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
         Box::pin(async move {
-            let names = self.listing.names(&self.net, &self.prefix, pattern, after).await?;
+            let speaker = &self.speaker;
+            let names = self.listing.names(&speaker.net, &self.prefix, pattern, after).await?;
             let mut views = Vec::new();
             for page in names.chunks(listing::LOOK) {
-                let calls: Vec<_> = page.iter().map(|lock| self.show(lock, waiters_max)).collect();
-                let answers = self.net.call_all(&calls).await;
+                let show = |lock| speaker.errand(lock, Question::View(waiters_max));
+                let calls: Vec<_> = page.iter().map(show).collect();
+                let answers = speaker.net.call_all(&calls).await;
                 for (lock, answered) in page.iter().zip(answers) {
                     // One that was forgotten meanwhile is not there.
-                    let view = answered.and_then(|told| self.seen(told))?;
+                    let view = answered.and_then(|told| speaker.seen(told))?;
                     if let Some(view) = view.filter(|view| !view.is_blank()) {
                         views.push((lock.clone(), view));
                     }
@@ -337,12 +341,12 @@ impl Engine for RedisEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        self.spoken.guarantees()
+        self.speaker.spoken.guarantees()
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
-        self.spoken.close();
-        Box::pin(self.net.close())
+        self.speaker.spoken.close();
+        Box::pin(self.speaker.net.close())
     }
 }
 

@@ -9,16 +9,20 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 use redis::{Cmd, cmd};
-use taketurns_core::wire::Verb;
+use taketurns_core::wire::{Args, Verb};
 
 use super::net::failure::Failure;
-use super::net::line::lock;
 use super::net::link::Link;
 use super::net::url::{Address, Native};
+use super::net::words::Out;
 use super::scripts::Binding;
+use crate::sync::lock;
 
 /// The type of the keys that it keeps.
 pub(super) const KEY_TYPE: &str = "fencelock";
+
+/// The command of a step: key, id, verb and arguments follow.
+pub(super) const DO: &str = "FENCELOCK.DO";
 
 /// The module as one run of a server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,13 +119,15 @@ pub(super) fn bind(binding: &Binding, marker_key: Option<&[u8]>) -> Cmd {
     command
 }
 
-/// One step of the lock under this key, or a look at it.
-pub(super) fn step(id: &str, verb: Verb, key: &[u8], args: &[Vec<u8>]) -> Cmd {
-    let mut command = cmd("FENCELOCK.DO");
-    command.arg(key).arg(id).arg(verb.name());
+/// Writes one step of the lock under this key, or a look at it.
+pub(super) fn write_step(id: &str, verb: Verb, key: &[u8], args: &Args, out: &mut Out) {
+    out.begin(4 + usize::from(args.count() > 0));
+    out.word(DO.as_bytes());
+    out.word(key);
+    out.word(id.as_bytes());
+    out.word(verb.name().as_bytes());
     // All in one word, for each costs the server something. No argument has a tab in it.
-    if !args.is_empty() {
-        command.arg(args.join(&b'\t'));
+    if args.count() > 0 {
+        out.joined(args);
     }
-    command
 }

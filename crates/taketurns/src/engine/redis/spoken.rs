@@ -12,7 +12,7 @@ use super::net::session::Session;
 use super::net::topology::Net;
 use super::net::url::{Config, Servers};
 use super::protocol::{self, Protocol, Tokens, Wire};
-use crate::engine::{EngineError, Guarantees, Survives, Wakes, Woken};
+use crate::engine::{Acquire, Answer, EngineError, Guarantees, Survives, Wakes, Woken};
 
 /// The wire that is spoken, if any.
 pub(super) struct Spoken {
@@ -121,7 +121,7 @@ impl Spoken {
         let prefix = &self.prefix;
         let key = match self.keys_are_tagged {
             true => format!("{prefix}{}", protocol::beside(lock)),
-            false => format!("{prefix}{lock}"),
+            false => [prefix, lock.as_str()].concat(),
         };
         let gate = self.wire().map_or(Vec::new(), |wire| (wire.form().keys)(lock));
         Keys { lock: key.into_bytes(), gate }
@@ -156,8 +156,17 @@ impl Spoken {
     }
 
     /// To be said before an acquire is sent.
-    pub(super) fn expect(&self, lock: &Name, owner: Owner) {
-        self.called.expect(lock, owner);
+    pub(super) fn expect(&self, lock: &Name, acquire: &Acquire) {
+        if acquire.waiter_lease_ms.is_some() {
+            self.called.expect(lock, acquire.owner);
+        }
+    }
+
+    /// An acquire was answered, or was not: unless it waits, nobody calls it.
+    pub(super) fn answered(&self, owner: Owner, answer: Option<&Answer>) {
+        if !matches!(answer, Some(Answer { reply: Reply::Queued(_), .. })) {
+            self.called.forget(owner);
+        }
     }
 
     /// This lock is waited for, and for so long at least: what strangers do to it is of interest.
@@ -166,10 +175,6 @@ impl Spoken {
         if let Some(events) = &self.events {
             events.want(lock, &session.link, lease_ms);
         }
-    }
-
-    pub(super) fn forget(&self, owner: Owner) {
-        self.called.forget(owner);
     }
 
     pub(super) fn close(&self) {

@@ -12,17 +12,19 @@
 //! what the scripts have left idle; so whoever wants a lock anew tries the module again now and then.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::Cmd;
-use taketurns_core::wire::Verb;
+use taketurns_core::Request;
+use taketurns_core::wire::{Args, Verb, encode_request_to};
 
 use super::greeter::Keys;
 use super::module::Module;
 use super::net::errand::{Errand, Turn, Way};
-use super::net::line::lock;
 use super::net::session::Session;
+use super::net::words::Out;
+use crate::sync::lock;
 
 /// An acquire tries the module again after so long: one round trip more for somebody.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -33,13 +35,22 @@ const KEYS_MAX: usize = 16_384;
 #[derive(Default)]
 pub(super) struct Ways {
     on_scripts: Mutex<HashMap<Vec<u8>, Instant>>,
+    /// There was such a lock at some time: most clients never see one.
+    has_any: AtomicBool,
 }
 
 impl Ways {
-    fn way(&self, key: &[u8], verb: Verb, module: &Module, now: Instant) -> Way {
+    fn way(&self, key: &[u8], verb: Verb, module: &Module) -> Way {
         if !module.is_bound() {
             return Way::Scripts;
         }
+        if !self.has_any.load(Ordering::Relaxed) {
+            return Way::Module;
+        }
+        self.way_at(key, verb, Instant::now())
+    }
+
+    fn way_at(&self, key: &[u8], verb: Verb, now: Instant) -> Way {
         let stays = |said: &Instant| {
             verb != Verb::Acquire || now.saturating_duration_since(*said) < TRY_AGAIN_AFTER
         };
@@ -55,6 +66,7 @@ impl Ways {
                     on_scripts.clear();
                 }
                 on_scripts.insert(key.to_vec(), now);
+                self.has_any.store(true, Ordering::Relaxed);
                 Turn::Over
             }
             (Way::Scripts, Module::Bound(_)) => {
@@ -70,21 +82,48 @@ impl Ways {
     }
 }
 
-/// One request about one lock.
-pub(super) struct Step {
-    pub(super) ways: Arc<Ways>,
-    pub(super) keys: Keys,
-    pub(super) verb: Verb,
-    pub(super) args: Vec<Vec<u8>>,
+/// What is asked about one lock.
+#[derive(Clone, Copy)]
+pub(super) enum Question<'a> {
+    Step(&'a Request),
+    /// What it looks like, with so many waiters.
+    View(usize),
 }
 
-impl Errand for Step {
-    fn way(&self, session: &Session) -> Way {
-        self.ways.way(&self.keys.lock, self.verb, &session.bound.module, Instant::now())
+impl Question<'_> {
+    fn verb(self) -> Verb {
+        match self {
+            Self::Step(request) => Verb::of(request),
+            Self::View(_) => Verb::View,
+        }
     }
 
-    fn command(&self, session: &Session, way: Way) -> Cmd {
-        session.bound.command(way, self.verb, &self.keys, &self.args)
+    fn encode(self, args: &mut Args) {
+        match self {
+            Self::Step(request) => encode_request_to(args, request),
+            Self::View(waiters_max) => args.push_number(waiters_max as u64),
+        }
+    }
+}
+
+/// One question about one lock.
+pub(super) struct Step<'a> {
+    pub(super) ways: &'a Ways,
+    pub(super) keys: Keys,
+    pub(super) question: Question<'a>,
+}
+
+impl Errand for Step<'_> {
+    fn way(&self, session: &Session) -> Way {
+        self.ways.way(&self.keys.lock, self.question.verb(), &session.bound.module)
+    }
+
+    fn write(&self, session: &Session, way: Way, out: &mut Out) {
+        let (bound, verb) = (&session.bound, self.question.verb());
+        out.with_args(
+            |args| self.question.encode(args),
+            |out, args| bound.write(way, verb, &self.keys, args, out),
+        );
     }
 
     fn turn(&self, session: &Session, way: Way) -> Turn {
@@ -102,10 +141,10 @@ mod tests {
 
     #[test]
     fn the_module_is_used_where_there_is_one() {
-        let (ways, now) = (Ways::default(), Instant::now());
-        assert_eq!(ways.way(b"k", Verb::Renew, &bound(), now), Way::Module);
+        let ways = Ways::default();
+        assert_eq!(ways.way(b"k", Verb::Renew, &bound()), Way::Module);
         for module in [Module::Missing, Module::Off, Module::Denied("no".to_owned())] {
-            assert_eq!(ways.way(b"k", Verb::Renew, &module, now), Way::Scripts);
+            assert_eq!(ways.way(b"k", Verb::Renew, &module), Way::Scripts);
         }
     }
 
@@ -116,11 +155,11 @@ mod tests {
         // Whoever was sent before that was known hears the same again.
         assert_eq!(ways.turn(b"k", Way::Module, &bound(), now), Turn::Over);
         for verb in [Verb::Acquire, Verb::Renew, Verb::View] {
-            assert_eq!(ways.way(b"k", verb, &bound(), now), Way::Scripts);
+            assert_eq!(ways.way_at(b"k", verb, now), Way::Scripts);
         }
-        assert_eq!(ways.way(b"other", Verb::Renew, &bound(), now), Way::Module);
+        assert_eq!(ways.way_at(b"other", Verb::Renew, now), Way::Module);
         assert_eq!(ways.turn(b"k", Way::Scripts, &bound(), now), Turn::Over);
-        assert_eq!(ways.way(b"k", Verb::Renew, &bound(), now), Way::Module);
+        assert_eq!(ways.way_at(b"k", Verb::Renew, now), Way::Module);
     }
 
     #[test]
@@ -128,12 +167,12 @@ mod tests {
         let (ways, now) = (Ways::default(), Instant::now());
         ways.turn(b"k", Way::Module, &bound(), now);
         let later = now + TRY_AGAIN_AFTER;
-        assert_eq!(ways.way(b"k", Verb::Acquire, &bound(), later), Way::Module);
+        assert_eq!(ways.way_at(b"k", Verb::Acquire, later), Way::Module);
         for verb in Verb::ALL.into_iter().filter(|verb| *verb != Verb::Acquire) {
-            assert_eq!(ways.way(b"k", verb, &bound(), later), Way::Scripts);
+            assert_eq!(ways.way_at(b"k", verb, later), Way::Scripts);
         }
         ways.turn(b"k", Way::Module, &bound(), later);
-        assert_eq!(ways.way(b"k", Verb::Acquire, &bound(), later), Way::Scripts, "not at once");
+        assert_eq!(ways.way_at(b"k", Verb::Acquire, later), Way::Scripts, "not at once");
     }
 
     #[test]

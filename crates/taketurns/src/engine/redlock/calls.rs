@@ -128,7 +128,7 @@ impl Redlock {
 
     /// Is it over, and does nobody here care? It was carried elsewhere then, and not released here.
     fn is_left(&self, owner: Owner, run: &mut Run) -> bool {
-        run.contender.verdict(local_us()) == Verdict::Lost && !self.nodes.is_watched(owner)
+        run.contender.verdict(local_us()) == Verdict::Lost && !self.wakes.knows(owner)
     }
 
     pub(super) async fn renew(
@@ -214,7 +214,7 @@ impl Redlock {
     fn forget_stranger(&self, owner: Owner) {
         let mut state = lock(&self.state);
         if state.runs.get(&owner).is_some_and(|run| run.acquire.is_none())
-            && !self.nodes.is_watched(owner)
+            && !self.wakes.knows(owner)
         {
             state.runs.remove(&owner);
         }

@@ -56,7 +56,7 @@ impl Open for OpenRedlock {
             let Self { members, unfenced } = *self;
             // What a round decides is told under its mutex, and whom it wakes may come back: so a task
             // passes it on.
-            let (told, mut news) = Wakes::channel();
+            let (told, mut news) = wakes.aside();
             Runtime::current().spawn(async move {
                 while let Some(woken) = news.recv().await {
                     wakes.push(woken);
@@ -91,6 +91,10 @@ struct State {
 impl Driver for Redlock {
     fn nodes(&self) -> &Arc<Nodes> {
         &self.nodes
+    }
+
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
     }
 
     fn handle_clock_set(self: &Arc<Self>, node: usize) {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open, Origin,
-    Owner, Pattern, Request, Stamp, Wake, WakeEvent, Wakes, Woken,
+    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore,
+    Open, Origin, Owner, Pattern, Request, Stamp, Wake, WakeEvent, Wakes, Woken,
 };
 use taketurns::{ClientId, Name, NoQuorum, NodeTrouble, View};
 use taketurns_servers::fuzz::Dice;
@@ -180,6 +180,7 @@ pub(crate) struct Faulty {
     pub(crate) faults: Arc<Faults>,
 }
 
+#[derive(Clone)]
 struct FaultyEngine {
     inner: Arc<MemoryEngine>,
     faults: Arc<Faults>,
@@ -315,12 +316,9 @@ fn takes_one(counter: &AtomicU32) -> bool {
 }
 
 impl Engine for FaultyEngine {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(self.through(lock, request))
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let (engine, lock) = (self.clone(), lock.clone());
+        Answering::later(async move { engine.through(&lock, request).await })
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {

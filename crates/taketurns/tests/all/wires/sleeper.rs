@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use taketurns::engine::{
-    Answer, Engine, EngineError, EngineFuture, Guarantees, Open, Owner, Pattern, Reply, Request,
-    Stamp, Wakes, Woken,
+    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Reply,
+    Request, Stamp, Wakes, Woken,
 };
 use taketurns::{ClientId, Name, View};
 
@@ -43,7 +43,7 @@ struct OpenSleeping {
 }
 
 struct Sleeping {
-    engine: Box<dyn Engine>,
+    engine: Arc<dyn Engine>,
     looks: Looks,
     reasons: Arc<Mutex<Reasons>>,
 }
@@ -64,9 +64,10 @@ impl Open for OpenSleeping {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
-            let (inner, mut woken) = Wakes::channel();
+            let (inner, mut woken) = wakes.aside();
             let engine = taketurns::engine::open(&self.url, client, inner).await;
             let engine = engine.map_err(|error| EngineError::Broken(error.to_string()))?;
+            let engine: Arc<dyn Engine> = engine.into();
             let reasons = Arc::<Mutex<Reasons>>::default();
             let heard = reasons.clone();
             tokio::spawn(async move {
@@ -114,37 +115,27 @@ impl Reasons {
 }
 
 impl Engine for Sleeping {
-    fn call<'a>(
-        &'a self,
-        lock: &'a Name,
-        request: Request,
-    ) -> EngineFuture<'a, Result<Answer, EngineError>> {
-        Box::pin(async move {
+    fn call(&self, lock: &Name, request: Request) -> Answering {
+        let (engine, reasons) = (self.engine.clone(), self.reasons.clone());
+        let (looks, lock) = (self.looks, lock.clone());
+        Answering::later(async move {
             let is_refresh = matches!(request, Request::Refresh { .. });
-            let may_ask = with(&self.reasons, |reasons| {
+            let may_ask = with(&reasons, |reasons| {
                 reasons.known.insert(lock.clone());
-                !is_refresh || reasons.take(lock, self.looks)
+                !is_refresh || reasons.take(&lock, looks)
             });
             if !may_ask {
                 return Err(EngineError::Unreachable("it sleeps".to_owned()));
             }
             // As several, which is how a client refreshes: then it listens anew where that is needed.
             let mut answers = match is_refresh {
-                true => self.engine.call_all(vec![(lock.clone(), request)]).await,
-                false => vec![self.engine.call(lock, request).await],
+                true => engine.call_all(vec![(lock.clone(), request)]).await,
+                false => vec![engine.call(&lock, request).await],
             };
             let answer = answers.pop().expect("one answer")?;
-            with(&self.reasons, |reasons| reasons.answered(lock, &answer));
+            with(&reasons, |reasons| reasons.answered(&lock, &answer));
             Ok(answer)
         })
-    }
-
-    fn watch(&self, lock: &Name, owner: Owner) {
-        self.engine.watch(lock, owner);
-    }
-
-    fn unwatch(&self, owner: Owner) {
-        self.engine.unwatch(owner);
     }
 
     fn source(&self, lock: &Name) -> u64 {

@@ -109,9 +109,8 @@ pub(super) fn transmit(transmit: &Transmit) -> String {
             let lock = |Refresh { lock, .. }: &Refresh| lock.to_string();
             format!("refresh {}", refreshes.iter().map(lock).collect::<Vec<_>>().join(", "))
         }
-        Transmit::Release { lock, owner, unwatch, .. } => {
-            let unwatch = if *unwatch { ", which nobody watches any more" } else { "" };
-            format!("release {} of {lock}{unwatch}", name(*owner))
+        Transmit::Release { lock, owner, .. } => {
+            format!("release {} of {lock}", name(*owner))
         }
     }
 }

@@ -203,7 +203,7 @@ impl Asking<'_> {
         });
         let mut commands: Vec<Cmd> = commands.collect();
         commands.push(cmd("TIME"));
-        let mut answers = send_all(self.line, self.address, commands).await;
+        let mut answers = send_all(self.line, self.address, &commands).await;
         let time = answers.pop().and_then(Result::ok).and_then(|time| now_ms(&time));
         let sections: Result<Vec<_>, _> =
             answers.into_iter().map(|answer| answer.map(|info| text(&info))).collect();

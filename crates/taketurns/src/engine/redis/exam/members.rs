@@ -36,7 +36,9 @@ pub(super) async fn read(
         Err(Failure::WrongType(_)) => {
             let id = asking.one(&module::bind(&binding, None)).await.ok()?;
             let id: String = redis::from_redis_value(id).ok()?;
-            asking.one(&module::step(&id, Verb::View, key, &[b"0".to_vec()])).await
+            let mut view = cmd(module::DO);
+            view.arg(key).arg(id).arg(Verb::View.name()).arg(0);
+            asking.one(&view).await
         }
         answer => answer,
     };

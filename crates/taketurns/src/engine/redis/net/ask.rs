@@ -36,7 +36,7 @@ pub(crate) async fn ask_facts(
         settings.arg("GET").arg("min-replicas-to-write").arg("min-replicas-max-lag");
         commands.push(settings);
     }
-    let mut answers = send_all(line, address, commands).await;
+    let mut answers = send_all(line, address, &commands).await;
     // Many may not ask for settings; all else has to be answered.
     let settings = if guarded { answers.pop().and_then(Result::ok) } else { None };
     let lag = settings.and_then(|reply| lag(&reply));

@@ -14,9 +14,9 @@ use tokio::time::sleep;
 
 use super::check::refusal;
 use super::door::{Door, Opening};
-use super::errand::Errand;
+use super::errand::{Errand, To};
 use super::failure::Failure;
-use super::line::{Task, lock};
+use super::line::Task;
 use super::link::Link;
 use super::look::{self, Look, Seen};
 use super::nodes::{Map, Node};
@@ -26,6 +26,7 @@ use super::slots::{self, Range};
 use super::topology::Told;
 use super::url::Address;
 use crate::clock::local_us;
+use crate::sync::lock;
 
 const REDIRECTS_MAX: usize = 5;
 /// A key that is being moved is back in a moment.
@@ -154,8 +155,8 @@ impl Cluster {
         loop {
             let session = self.session(&node).await?;
             let way = errand.way(&session);
-            let (command, sent_us) = (errand.command(&session, way), local_us());
-            let failure = match look::send(&session, command, asking, look).await {
+            let (words, sent_us) = (To { errand, session: &session, way }, Some(local_us()));
+            let failure = match look::send(&session, &words, asking, look).await {
                 Ok((value, seen)) => {
                     if seen == Seen::Elsewhere {
                         self.refresh();

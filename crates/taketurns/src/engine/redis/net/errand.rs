@@ -4,6 +4,7 @@
 use redis::Cmd;
 
 use super::session::Session;
+use super::words::{Out, Words};
 
 /// How a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,8 @@ pub(crate) trait Errand: Send + Sync {
         Way::Scripts
     }
 
-    fn command(&self, session: &Session, way: Way) -> Cmd;
+    /// Writes the command for this server.
+    fn write(&self, session: &Session, way: Way, out: &mut Out);
 
     /// That way led to a key of another type.
     fn turn(&self, _session: &Session, _way: Way) -> Turn {
@@ -40,7 +42,20 @@ pub(crate) trait Errand: Send + Sync {
 
 /// What is the same in every way.
 impl<F: Fn(&Session) -> Cmd + Send + Sync> Errand for F {
-    fn command(&self, session: &Session, _way: Way) -> Cmd {
-        self(session)
+    fn write(&self, session: &Session, _way: Way, out: &mut Out) {
+        self(session).write(out);
+    }
+}
+
+/// An errand to one server, in one way.
+pub(crate) struct To<'a> {
+    pub(crate) errand: &'a dyn Errand,
+    pub(crate) session: &'a Session,
+    pub(crate) way: Way,
+}
+
+impl Words for To<'_> {
+    fn write(&self, out: &mut Out) {
+        self.errand.write(self.session, self.way, out);
     }
 }

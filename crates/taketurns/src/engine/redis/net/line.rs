@@ -6,11 +6,13 @@
 //!   no answer in time ─┘
 //! ```
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::AbortHandle;
 
 use super::mux::Mux;
+use crate::sync::{Mutex, lock};
 
 /// A task that ends when this is dropped.
 #[derive(Debug)]
@@ -26,38 +28,32 @@ pub(crate) type Died = Arc<dyn Fn() + Send + Sync>;
 
 /// A connection and the tasks that drive it.
 pub(crate) struct Line {
-    alive: Mutex<Option<Alive>>,
-    died: Died,
-}
-
-struct Alive {
     mux: Mux,
-    tasks: Vec<Task>,
-}
-
-/// Nothing can panic under these mutexes.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    is_alive: AtomicBool,
+    /// `None` once it is dead.
+    tasks: Mutex<Option<Vec<Task>>>,
+    died: Died,
 }
 
 impl Line {
     pub(crate) fn new(mux: Mux, died: Died) -> Self {
-        Self { alive: Mutex::new(Some(Alive { mux, tasks: Vec::new() })), died }
+        let (is_alive, tasks) = (AtomicBool::new(true), Mutex::new(Some(Vec::new())));
+        Self { mux, is_alive, tasks, died }
     }
 
     /// Ties a task to this line. On a dead one it ends at once.
     pub(crate) fn keep(&self, task: Task) {
-        if let Some(alive) = lock(&self.alive).as_mut() {
-            alive.tasks.push(task);
+        if let Some(tasks) = lock(&self.tasks).as_mut() {
+            tasks.push(task);
         }
     }
 
-    pub(crate) fn mux(&self) -> Option<Mux> {
-        lock(&self.alive).as_ref().map(|alive| alive.mux.clone())
+    pub(crate) fn mux(&self) -> Option<&Mux> {
+        self.is_alive().then_some(&self.mux)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        lock(&self.alive).is_some()
+        self.is_alive.load(Ordering::Acquire)
     }
 
     /// The connection is lost or not wanted any more, and somebody has to know.
@@ -69,9 +65,14 @@ impl Line {
 
     /// Ends it without a word. Says whether it was alive.
     pub(crate) fn end(&self) -> bool {
+        if !self.is_alive.swap(false, Ordering::AcqRel) {
+            return false;
+        }
         // Dropped after the mutex is let go of: a task's end may come back here.
-        let alive = lock(&self.alive).take();
+        let tasks = lock(&self.tasks).take();
+        drop(tasks);
         // Some may still wait for an answer.
-        alive.inspect(|alive| alive.mux.end()).is_some()
+        self.mux.end();
+        true
     }
 }

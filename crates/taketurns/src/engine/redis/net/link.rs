@@ -25,6 +25,7 @@ use super::mux::{Answer, Lost, Mux};
 use super::opener::{Hear, Opener};
 use super::secret::{Credentials, Login};
 use super::url::Address;
+use super::words::Words;
 use crate::engine::Origin;
 
 pub(crate) struct Link {
@@ -84,13 +85,13 @@ impl Link {
     }
 
     /// Sends one command.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
-        send(&self.line, &self.address, command).await
+    pub(crate) async fn send(&self, words: &dyn Words) -> Result<Value, Failure> {
+        send(&self.line, &self.address, words).await
     }
 
     /// Sends several in one write. Each has its own answer or error.
-    pub(crate) async fn send_all(&self, commands: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
-        send_all(&self.line, &self.address, commands).await
+    pub(crate) async fn send_all(&self, all: &[impl Words]) -> Vec<Result<Value, Failure>> {
+        send_all(&self.line, &self.address, all).await
     }
 
     /// Subscribes to another channel than the client's. Says whether that was possible; nothing else
@@ -290,21 +291,25 @@ pub(crate) async fn subscribe(
     Ok(())
 }
 
-pub(crate) async fn send(line: &Line, address: &Address, command: &Cmd) -> Result<Value, Failure> {
+pub(crate) async fn send(
+    line: &Line,
+    address: &Address,
+    words: &dyn Words,
+) -> Result<Value, Failure> {
     let mux = line.mux().ok_or_else(|| Failure::gone(address))?;
-    answered(line, address, mux.ask(command)).await
+    answered(line, address, mux.ask(words)).await
 }
 
 pub(crate) async fn send_all(
     line: &Line,
     address: &Address,
-    commands: Vec<Cmd>,
+    all: &[impl Words],
 ) -> Vec<Result<Value, Failure>> {
     let Some(mux) = line.mux() else {
-        return vec![Err(Failure::gone(address)); commands.len()];
+        return vec![Err(Failure::gone(address)); all.len()];
     };
-    let mut answers = Vec::with_capacity(commands.len());
-    for answer in mux.ask_all(&commands) {
+    let mut answers = Vec::with_capacity(all.len());
+    for answer in mux.ask_all(all) {
         answers.push(answered(line, address, answer).await);
     }
     answers

@@ -1,10 +1,11 @@
 //! A command to a node of a Cluster, and right behind it, in the same write, a look at the marker of
 //! the node: whatever was lost before the command was carried out is seen, at no further round trip.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
 use super::failure::Failure;
 use super::session::Session;
+use super::words::Words;
 
 /// Is the marker to be looked at?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,25 +27,25 @@ pub(crate) enum Seen {
 
 pub(crate) async fn send(
     session: &Session,
-    command: Cmd,
+    command: &dyn Words,
     asking: bool,
     look: Look,
 ) -> Result<(Value, Seen), Failure> {
     let marker = session.bound.to_confirm.as_ref().filter(|_| look == Look::Behind);
     if !asking && marker.is_none() {
-        return Ok((session.link.send(&command).await?, Seen::Same));
+        return Ok((session.link.send(command).await?, Seen::Same));
     }
-    let mut commands = Vec::with_capacity(3);
+    let (first, mut get) = (cmd("ASKING"), cmd("GET"));
+    get.arg(session.home_key.as_slice());
+    let mut words: Vec<&dyn Words> = Vec::with_capacity(3);
     if asking {
-        commands.push(cmd("ASKING"));
+        words.push(&first);
     }
-    commands.push(command);
+    words.push(command);
     if marker.is_some() {
-        let mut get = cmd("GET");
-        get.arg(session.home_key.as_slice());
-        commands.push(get);
+        words.push(&get);
     }
-    let mut answers = session.link.send_all(commands).await;
+    let mut answers = session.link.send_all(&words).await;
     let nothing = || Err(Failure::Unknown(format!("{} did not answer", session.link.address)));
     let looked = marker.map(|marker| (marker, answers.pop().unwrap_or_else(nothing)));
     // If it was not carried out, it does not matter what was seen.

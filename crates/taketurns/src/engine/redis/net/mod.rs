@@ -35,6 +35,7 @@ mod solo;
 pub(super) mod topology;
 pub(super) mod url;
 mod url_options;
+pub(super) mod words;
 
 #[cfg(test)]
 mod tests;

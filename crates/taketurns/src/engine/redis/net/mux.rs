@@ -17,9 +17,9 @@
 //! answer. That is no later than they could matter, since a server answers in order; and if no answer
 //! comes, the connection ends for all, and what was left was never sent.
 //!
-//! **An answer in time.** There is one timer for all who wait, and it is set for the one that has waited
-//! for longest. Once it has run out with nobody waiting it is not set again until somebody asks. The
-//! first answer that is overdue ends the connection for all, as does the first error.
+//! **An answer in time.** While somebody waits, one timer ticks for all, eight times in the time that an answer
+//! may take; so asking reads no clock. A question that has seen nine ticks is overdue, and ends the connection
+//! for all, as does the first error. A tick with nobody waiting is the last until somebody asks.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,15 +27,16 @@ use std::mem::{swap, take};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redis::{Cmd, PushKind, Value};
+use redis::{PushKind, Value};
 use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 
 use super::dial::{Stream, WriteHalf};
-use super::line::lock;
 use super::mux_driver::Driver;
+use super::words::{Out, Words};
+use crate::sync::lock;
 
 /// With so many writes that are not answered yet, bytes wait for an answer.
 pub(super) const UNANSWERED_MAX: usize = 2;
@@ -73,7 +74,8 @@ impl Mux {
         let (reader, writer) = stream.parted();
         let state = State {
             waiting: VecDeque::new(),
-            out: Vec::new(),
+            out: Out::default(),
+            ticks: 0,
             taken: 0,
             unanswered: VecDeque::new(),
             writer: Some(Writer { half: writer, bytes: Vec::new(), at: 0, is_flushed: true }),
@@ -89,21 +91,19 @@ impl Mux {
     }
 
     /// Sends a command, now. What is given back may be dropped: nobody hears the answer then.
-    pub(crate) fn ask(&self, command: &Cmd) -> Answer {
-        self.put(|state| state.push(command, Wanted::Reply))
+    pub(crate) fn ask(&self, words: &dyn Words) -> Answer {
+        self.put(|state| state.push(words, Wanted::Reply))
     }
 
     /// Sends several in one write.
-    pub(crate) fn ask_all(&self, commands: &[Cmd]) -> Vec<Answer> {
-        self.put(|state| {
-            commands.iter().map(|command| state.push(command, Wanted::Reply)).collect()
-        })
+    pub(crate) fn ask_all(&self, all: &[impl Words]) -> Vec<Answer> {
+        self.put(|state| all.iter().map(|words| state.push(words, Wanted::Reply)).collect())
     }
 
     /// Sends what RESP3 confirms so many times by a push of this kind, and answers otherwise only to
     /// refuse it.
-    pub(crate) fn ask_confirmed(&self, command: &Cmd, kind: PushKind, times: usize) -> Answer {
-        self.put(|state| state.push(command, Wanted::Pushes { kind, lacking: times }))
+    pub(crate) fn ask_confirmed(&self, words: &dyn Words, kind: PushKind, times: usize) -> Answer {
+        self.put(|state| state.push(words, Wanted::Pushes { kind, lacking: times }))
     }
 
     fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
@@ -144,7 +144,9 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) waiting: VecDeque<Waiting>,
     /// What nobody has begun to write.
-    out: Vec<u8>,
+    out: Out,
+    /// How often the driver's timer has run out.
+    pub(super) ticks: u64,
     /// How many bytes somebody has begun to write.
     taken: u64,
     /// Where in all that was ever sent the writes end that are not answered yet.
@@ -154,7 +156,7 @@ pub(super) struct State {
     /// The socket takes no more: only the driver may try, since its waker is the one to keep.
     is_stuck: bool,
     /// Writing failed. What came before that may still be read.
-    pub(super) is_broken: bool,
+    is_broken: bool,
     driver: Option<Waker>,
     /// The driver will look at all this after now.
     is_told: bool,
@@ -165,7 +167,8 @@ pub(super) struct State {
 
 /// Somebody who waits.
 pub(super) struct Waiting {
-    pub(super) since: Instant,
+    /// After which tick it began to wait.
+    pub(super) since: u64,
     /// Where in all that was ever sent its bytes begin.
     start: u64,
     pub(super) wanted: Wanted,
@@ -179,14 +182,14 @@ pub(super) enum Wanted {
 }
 
 impl State {
-    fn push(&mut self, command: &Cmd, wanted: Wanted) -> Answer {
+    fn push(&mut self, words: &dyn Words, wanted: Wanted) -> Answer {
         let (to, answer) = oneshot::channel();
         if self.has_ended {
             let _ = to.send(Err(Lost::Unsent));
         } else {
-            let start = self.taken + self.out.len() as u64;
-            command.write_packed_command(&mut self.out);
-            self.waiting.push_back(Waiting { since: Instant::now(), start, wanted, to });
+            let start = self.taken + self.out.bytes.len() as u64;
+            words.write(&mut self.out);
+            self.waiting.push_back(Waiting { since: self.ticks, start, wanted, to });
         }
         Answer(answer)
     }
@@ -204,8 +207,14 @@ impl State {
         let is_crowd = self.unanswered.len() >= UNANSWERED_MAX;
         self.writer
             .as_ref()
-            .is_some_and(|writer| !writer.is_done() || !self.out.is_empty() && !is_crowd)
+            .is_some_and(|writer| !writer.is_done() || !self.out.bytes.is_empty() && !is_crowd)
     }
+}
+
+/// What the driver finds when it has written.
+pub(super) struct Flushed {
+    pub(super) is_broken: bool,
+    pub(super) is_guarded: bool,
 }
 
 impl Shared {
@@ -230,7 +239,7 @@ impl Shared {
     }
 
     /// Writes all that there is, by the driver. The waker is called when there is more to be done.
-    pub(super) fn flush(&self, context: &mut Context<'_>) {
+    pub(super) fn flush(&self, context: &mut Context<'_>) -> Flushed {
         let mut state = lock(&self.state);
         if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(context.waker())) {
             state.driver = Some(context.waker().clone());
@@ -239,9 +248,10 @@ impl Shared {
         while state.has_bytes() {
             state = self.write(state, context);
             if state.is_stuck {
-                return;
+                break;
             }
         }
+        Flushed { is_broken: state.is_broken, is_guarded: state.is_guarded }
     }
 
     /// Writes once, unless somebody does, without keeping others from asking.
@@ -252,7 +262,7 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         let Some(mut writer) = state.writer.take() else { return state };
         if writer.bytes.is_empty() {
-            swap(&mut writer.bytes, &mut state.out);
+            swap(&mut writer.bytes, &mut state.out.bytes);
             state.taken += writer.bytes.len() as u64;
             let end = state.taken;
             state.unanswered.push_back(end);
@@ -278,7 +288,7 @@ impl Shared {
             return;
         }
         let (waiting, writer, taken) = (take(&mut state.waiting), state.writer.take(), state.taken);
-        state.out = Vec::new();
+        state.out = Out::default();
         let driver = state.driver.take();
         drop(state);
         drop((writer, driver));

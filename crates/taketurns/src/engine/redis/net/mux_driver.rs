@@ -4,17 +4,20 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use redis::{PushKind, Value};
 use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep};
 
 use super::dial::ReadHalf;
 use super::frames::{Frames, Garbled};
-use super::line::lock;
 use super::mux::{Answered, Heard, Lost, Shared, Waiting, Wanted};
+use crate::sync::lock;
+
+/// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
+/// so that it is overdue with the one after these.
+const TICKS: u32 = 8;
 
 /// To be run, on tokio. The connection ends with it.
 pub(crate) struct Driver {
@@ -61,11 +64,11 @@ impl Driver {
                 return Poll::Ready(lost);
             }
         }
-        self.shared.flush(context);
-        if lock(&self.shared.state).is_broken {
+        let flushed = self.shared.flush(context);
+        if flushed.is_broken {
             return Poll::Ready(Lost::Ended);
         }
-        self.watch(context)
+        self.watch(context, flushed.is_guarded)
     }
 
     /// Reads once, and passes on all that is whole.
@@ -136,34 +139,23 @@ impl Driver {
     }
 
     /// Is the oldest question overdue?
-    fn watch(&mut self, context: &mut Context<'_>) -> Poll<Lost> {
-        loop {
-            let timer = match &mut self.timer {
-                Some(timer) => timer,
-                None if !lock(&self.shared.state).is_guarded => return Poll::Pending,
-                None => {
-                    let due = self.due().unwrap_or_else(|| Instant::now() + self.shared.within);
-                    self.timer.insert(Box::pin(sleep_until(due.into())))
-                }
-            };
+    fn watch(&mut self, context: &mut Context<'_>, mut is_guarded: bool) -> Poll<Lost> {
+        while self.timer.is_some() || is_guarded {
+            let tick = self.shared.within / TICKS;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(tick)));
             std::task::ready!(timer.as_mut().poll(context));
+            self.timer = None;
             let mut state = lock(&self.shared.state);
-            let Some(oldest) = state.waiting.front() else {
-                state.is_guarded = false;
-                self.timer = None;
-                return Poll::Pending;
-            };
-            let due = oldest.since + self.shared.within;
-            if due <= Instant::now() {
-                return Poll::Ready(Lost::Late);
+            state.ticks += 1;
+            match state.waiting.front() {
+                Some(oldest) if state.ticks > oldest.since + u64::from(TICKS) => {
+                    return Poll::Ready(Lost::Late);
+                }
+                Some(_) => {}
+                None => state.is_guarded = false,
             }
-            timer.as_mut().reset(due.into());
+            is_guarded = state.is_guarded;
         }
-    }
-
-    /// When the answer to the oldest question is.
-    fn due(&self) -> Option<Instant> {
-        let state = lock(&self.shared.state);
-        state.waiting.front().map(|oldest| oldest.since + self.shared.within)
+        Poll::Pending
     }
 }

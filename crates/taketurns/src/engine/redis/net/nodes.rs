@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::door::Door;
-use super::line::lock;
 use super::slots::{self, Range, SLOTS};
 use super::url::Address;
+use crate::sync::lock;
 
 /// A node keeps its number for as long as the client lives, also if it has no slots for a while.
 pub(crate) struct Node {

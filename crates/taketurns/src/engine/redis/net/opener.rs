@@ -16,12 +16,13 @@ use tokio::sync::mpsc;
 use super::check::{Placement, Seen, Warning, refusal, warnings};
 use super::dial::Dialer;
 use super::failure::Failure;
-use super::line::{Died, Task, lock};
+use super::line::{Died, Task};
 use super::link::Link;
 use super::replicas::lacking;
 use super::session::{Again, Greet, Session};
 use super::url::{Address, Config};
 use crate::engine::{Wakes, Woken};
+use crate::sync::lock;
 
 /// Called with each message on the client's channels; of any other, with its name, a space, and the
 /// message. It must not block.

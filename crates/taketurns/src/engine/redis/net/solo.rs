@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use super::door::{Door, Opening};
 use super::failure::Failure;
-use super::line::{Task, lock};
+use super::line::Task;
 use super::opener::{Opener, Wanted};
 use super::sentinel::Sentinels;
 use super::session::{Again, Session};
 use super::url::Address;
+use crate::sync::lock;
 
 /// Where the server is found.
 #[derive(Clone)]

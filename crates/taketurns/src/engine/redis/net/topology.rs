@@ -20,9 +20,9 @@ use tokio::time::timeout;
 
 use super::check::Placement;
 use super::cluster::Cluster;
-use super::errand::{Errand, Way};
+use super::errand::{Errand, To, Way};
 use super::failure::Failure;
-use super::line::{Task, lock};
+use super::line::Task;
 use super::look::Look;
 use super::opener::{Hear, Opener};
 use super::pops::Pops;
@@ -33,6 +33,7 @@ use super::url::{Config, Servers};
 use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
 use crate::runtime::{entered, together};
+use crate::sync::lock;
 
 /// Tasks that were told to end do so at their next turn.
 pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -41,8 +42,8 @@ pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Told {
     pub(crate) value: Value,
     pub(crate) session: Arc<Session>,
-    /// When it was asked for on that session.
-    pub(crate) sent_us: u64,
+    /// When it was asked for on that session, if anybody has looked. Else no sooner than the net was called.
+    pub(crate) sent_us: Option<u64>,
 }
 
 type Answered = Result<Told, Failure>;
@@ -133,11 +134,14 @@ impl Net {
             Topology::Solo(solo) => solo,
         };
         let mut patience = Patience::default();
-        let mut session = solo.session().await?;
+        let (mut session, mut sent_us) = match solo.current() {
+            Some(session) => (session, None),
+            None => (solo.session().await?, Some(local_us())),
+        };
         loop {
             let way = errand.way(&session);
-            let (command, sent_us) = (errand.command(&session, way), local_us());
-            let failure = match session.link.send(&command).await {
+            let sent = session.link.send(&To { errand, session: &session, way }).await;
+            let failure = match sent {
                 Ok(value) => return Ok(Told { value, session, sent_us }),
                 Err(failure) => failure,
             };
@@ -149,20 +153,21 @@ impl Net {
                     return Err(failure);
                 }
             }
+            sent_us = Some(local_us());
         }
     }
 
     /// Runs several, each on the server of its key: one write per server, answers in order.
     pub(crate) async fn call_all(
         &self,
-        calls: &[(Vec<u8>, Box<dyn Errand>)],
+        calls: &[(Vec<u8>, Box<dyn Errand + '_>)],
     ) -> Vec<Result<Told, EngineError>> {
         entered(&self.opener.runtime, self.call_each(calls)).await
     }
 
     async fn call_each(
         &self,
-        calls: &[(Vec<u8>, Box<dyn Errand>)],
+        calls: &[(Vec<u8>, Box<dyn Errand + '_>)],
     ) -> Vec<Result<Told, EngineError>> {
         let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, (key, _)) in calls.iter().enumerate() {
@@ -181,7 +186,7 @@ impl Net {
     /// others follow in one write: there may be a thousand, each with a lease that runs.
     async fn call_group(
         &self,
-        calls: &[(Vec<u8>, Box<dyn Errand>)],
+        calls: &[(Vec<u8>, Box<dyn Errand + '_>)],
         group: Vec<usize>,
     ) -> BTreeMap<usize, Answered> {
         let mut answers = self.send_group(calls, group).await;
@@ -214,7 +219,7 @@ impl Net {
 
     async fn send_group(
         &self,
-        calls: &[(Vec<u8>, Box<dyn Errand>)],
+        calls: &[(Vec<u8>, Box<dyn Errand + '_>)],
         group: Vec<usize>,
     ) -> BTreeMap<usize, Answered> {
         let Some(first) = group.first() else { return BTreeMap::new() };
@@ -229,10 +234,13 @@ impl Net {
             }
         };
         let ways: Vec<Way> = group.iter().map(|index| calls[*index].1.way(&session)).collect();
-        let commands = group.iter().zip(&ways);
-        let commands = commands.map(|(index, way)| calls[*index].1.command(&session, *way));
-        let (commands, sent_us) = (commands.collect(), local_us());
-        let answers = session.link.send_all(commands).await;
+        let words = group.iter().zip(&ways).map(|(index, way)| {
+            let (errand, session) = (&*calls[*index].1, &*session);
+            To { errand, session, way: *way }
+        });
+        let (words, sent_us) = (words.collect::<Vec<_>>(), Some(local_us()));
+        let answers = session.link.send_all(&words).await;
+        drop(words);
         let answered = group.into_iter().zip(ways).zip(answers).map(|((index, way), answer)| {
             match (&answer, &self.topology) {
                 (Err(Failure::WrongType(_)), _) => {

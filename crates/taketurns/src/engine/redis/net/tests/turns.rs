@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis::Cmd;
 use taketurns_servers::{Cluster, Flavor, Server};
 
 use super::super::errand::{Errand, Turn, Way};
 use super::super::session::Session;
+use super::super::words::{Out, Words};
 use super::party::{Party, assert_broken, command, text};
 use super::server::{ask, redis};
 
@@ -31,11 +31,12 @@ impl Errand for Read {
         if self.is_hash.load(Ordering::SeqCst) { Way::Module } else { Way::Scripts }
     }
 
-    fn command(&self, _session: &Session, way: Way) -> Cmd {
-        match way {
+    fn write(&self, _session: &Session, way: Way, out: &mut Out) {
+        let command = match way {
             Way::Scripts => command(&["GET", &self.key]),
             Way::Module => command(&["HGET", &self.key, "f"]),
-        }
+        };
+        command.write(out);
     }
 
     fn turn(&self, _session: &Session, way: Way) -> Turn {

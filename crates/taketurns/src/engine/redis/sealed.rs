@@ -1,0 +1,64 @@
+//! Messages that servers send to this client: which owner one is for, and whether it is genuine.
+//!
+//! A wake-up names its owner by a hash and is sealed with the owner's secret, so that nobody who may
+//! publish can make one up. What is for nobody is dropped.
+
+use taketurns_core::wire::Sealed;
+use taketurns_core::{ClientId, Wake};
+
+use super::UNKNOWN;
+use crate::engine::{Origin, Wakes, Woken};
+
+/// What a message says, if it is genuine and for somebody.
+pub(super) fn open(
+    message: &[u8],
+    client: ClientId,
+    wakes: &Wakes,
+    origin_of_run: impl Fn(&str) -> Option<Origin>,
+) -> Option<Woken> {
+    let sealed = Sealed::parse(message)?;
+    let (owner, lock) = wakes.owner_of(sealed.id)?;
+    let Some(event) = sealed.open(owner) else {
+        tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");
+        return None;
+    };
+    let wake = Wake { client, owner, event };
+    Some(Woken::Wake { lock, wake, origin: origin_of_run(sealed.run).unwrap_or(UNKNOWN) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taketurns_core::wire::{owner_text, public_id, sha1_hex};
+    use taketurns_core::{Name, Owner, Token, WakeEvent};
+
+    fn message(owner: Owner, sealed_by: Owner, event: &str) -> Vec<u8> {
+        let body = format!("{} 0123456789abcdef {event}", public_id(owner));
+        format!("{} {body}", sha1_hex(owner_text(sealed_by) + &body)).into_bytes()
+    }
+
+    #[test]
+    fn only_a_genuine_message_for_somebody_counts() {
+        let (owner, stranger) = (Owner::from_bits(7), Owner::from_bits(8));
+        let (wakes, _woken) = Wakes::channel();
+        let lock = Name::new("l").unwrap();
+        let open = |message: &[u8]| super::open(message, ClientId::from_bits(1), &wakes, |_| None);
+        let genuine = message(owner, owner, "V 12");
+        assert_eq!(open(&genuine), None, "for nobody");
+        wakes.expect(&lock, owner);
+        let revoked = |token: Option<u64>| {
+            let event = WakeEvent::Revoked { token: token.map(Token::from_raw) };
+            let wake = Wake { client: ClientId::from_bits(1), owner, event };
+            Some(Woken::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
+        };
+        assert_eq!(open(&genuine), revoked(Some(12)));
+        assert_eq!(open(&message(owner, owner, "V")), revoked(None), "by scripts of before");
+        assert_eq!(open(&message(owner, owner, "V x")), None, "of no token");
+        assert_eq!(open(&message(owner, stranger, "V 12")), None, "forged");
+        assert_eq!(open(&message(stranger, stranger, "V 12")), None, "somebody else's");
+        assert_eq!(open(&message(owner, owner, "?")), None, "unheard of");
+        for junk in [&b""[..], b"x", b"a b c", b"\xff\xfe \xff"] {
+            assert_eq!(open(junk), None);
+        }
+    }
+}
