@@ -59,8 +59,9 @@ fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) ->
             What::Minted { token, member, .. } => {
                 let queue = queues.entry(of.lock).or_default();
                 queue.leave(of);
-                // Who asks again is told again what it was granted.
-                if queue.minted.insert(of.op, *token) == Some(*token) {
+                // Who asks again is told again what it was granted, and by a stale replica what it was granted
+                // before its last grant.
+                if !queue.minted.insert((of.op, *token)) {
                     continue;
                 }
                 let overtaken = queue.before(of, member.as_deref());
@@ -93,8 +94,8 @@ struct Queue<'a> {
     waiting: BTreeMap<Line<'a>, BTreeMap<u64, u64>>,
     /// The last place of each operation.
     numbers: BTreeMap<u64, u64>,
-    /// What each was granted last.
-    minted: BTreeMap<u64, u64>,
+    /// What each operation was ever granted, by token.
+    minted: BTreeSet<(u64, u64)>,
     /// Those of which the keeper may remember an earlier place than the one that was seen.
     unsure: BTreeSet<u64>,
 }
