@@ -171,7 +171,7 @@ pub enum Transmit {
     Refresh(Vec<Refresh>),
     /// A release that the session began by itself, to be polled to its end.
     Release {
-        /// Of which lock.
+        /// The lock.
         lock: Name,
         /// Which.
         id: ReleaseId,

@@ -8,7 +8,7 @@ use super::timers::Timer;
 use super::{Anchor, Answer, Event, Failure, Origin, Session, Transmit};
 use crate::{Grant, Name, Owner, Place, Refusal, Reply, Token};
 
-/// A lock whose places are to be refreshed.
+/// A lock. This client's places in its queue have to be refreshed.
 #[derive(Clone, Debug)]
 pub struct Refresh {
     /// Which.
@@ -190,7 +190,7 @@ impl Session {
         }
     }
 
-    /// The locks of acquires that may have a place of which nobody knows yet.
+    /// The locks of acquires that were sent and have no place that is known here: they may have one.
     pub(super) fn locks_without_place(&self) -> impl Iterator<Item = &Name> {
         let is_unsure = |acquire: &&Acquiring| acquire.traffic.sent > 0 && acquire.place.is_none();
         self.acquires.values().filter(is_unsure).map(|acquire| &acquire.wanted.terms.lock)

@@ -24,7 +24,7 @@ pub(super) struct Release {
     started_us: u64,
     until_us: u64,
     backoff: Backoff,
-    /// A try of which nobody knows what became.
+    /// A request was sent, and no answer told whether it was carried out.
     is_unknown: bool,
     stage: Stage,
     waker: Option<Waker>,

@@ -292,7 +292,7 @@ enum Owners {
 pub enum Woken {
     /// A wake-up for one owner of this client, with the origin of the answers it belongs to.
     Wake {
-        /// Of which lock.
+        /// The lock.
         lock: Name,
         /// What happened to whom.
         wake: Wake,

@@ -86,7 +86,7 @@ impl Ways {
 #[derive(Clone, Copy)]
 pub(super) enum Question<'a> {
     Step(&'a Request),
-    /// What it looks like, with so many waiters.
+    /// What people see of it, with at most this many waiters.
     View(usize),
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Door {
 
 #[derive(Default)]
 struct Inside {
-    /// The session that is open. Whoever finds one here needs no mutex. Written under the mutex alone.
+    /// The session that is open. It is read without the mutex, and changed only under it.
     open: ArcSwapOption<Session>,
     state: Mutex<State>,
 }

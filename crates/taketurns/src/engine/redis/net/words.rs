@@ -29,7 +29,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Begins a command of so many words.
+    /// Begins a command that has this number of words, its name included.
     pub(crate) fn begin(&mut self, words: usize) {
         self.head(b'*', words);
     }
