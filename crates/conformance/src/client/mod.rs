@@ -133,8 +133,7 @@ async fn is_renewed(locks: &Locks, lock: &str) {
     .await;
 }
 
-/// Waits until so many wait for the lock.
-/// Until all stores know somebody who says this of itself, as a holder or a waiter.
+/// Waits until every store has a holder or waiter with this label.
 async fn is_known(stores: &[Locks], lock: &str, why: &str) {
     for store in stores {
         soon("it is known", async {
@@ -153,6 +152,7 @@ async fn is_known(stores: &[Locks], lock: &str, why: &str) {
     }
 }
 
+/// Waits until the lock has this number of waiters.
 async fn has_waiters(locks: &Locks, lock: &str, waiting: usize) {
     soon("the waiters queue up", async {
         loop {
