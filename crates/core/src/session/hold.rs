@@ -224,19 +224,23 @@ impl Hold {
         }
     }
 
-    /// It was renewed until a local time. False if it is lost: then the renewal came too late.
-    pub(super) fn extend(&self, now_us: u64, valid_until_us: u64) -> bool {
+    /// It was renewed until a local time. Returns the loss if the renewal came too late.
+    pub(super) fn extend(&self, now_us: u64, valid_until_us: u64) -> Option<Loss> {
         loop {
-            if self.loss(now_us).is_some() {
-                return false;
+            if let Some(loss) = self.loss(now_us) {
+                return Some(loss);
             }
             let word = self.word.load(Ordering::Acquire);
-            let Word::Until(until_us) = Word::read(word) else { return false };
+            let until_us = match Word::read(word) {
+                Word::Until(until_us) => until_us,
+                Word::Lost(_) => continue,
+                Word::Ended => return None,
+            };
             // The answer to an older renewal says less than what is known.
             let until_us = valid_until_us.max(until_us).min(self.end_us);
             if self.replace(word, Word::of_time(until_us)).is_ok() {
                 self.span_us.store(until_us.saturating_sub(now_us), Ordering::Relaxed);
-                return true;
+                return None;
             }
         }
     }

@@ -223,15 +223,16 @@ impl Session {
         }
         let random = self.jitter.next();
         let Some(kept) = self.holds.get_mut(&owner) else { return false };
-        let hold = kept.hold.clone();
-        if let Some(loss) = hold.loss(now_us) {
-            self.handle_loss(now_us, &hold, loss);
-            return false;
-        }
         let is_renewed = match answer {
             Ok(Answer { reply: Reply::Renewed(grant), origin, anchor }) => {
                 kept.source = origin.source;
-                kept.handle_renewed(now_us, anchor.valid_until_us(grant.deadline_ms))
+                let until_us = anchor.valid_until_us(grant.deadline_ms);
+                if let Some(loss) = kept.handle_renewed(now_us, until_us) {
+                    let hold = kept.hold.clone();
+                    self.handle_loss(now_us, &hold, loss);
+                    return false;
+                }
+                true
             }
             Ok(Answer { reply: Reply::Revoked, .. }) => {
                 self.lose(now_us, owner, LossCause::Revoked);

@@ -88,15 +88,15 @@ impl Kept {
         self.is_renewing = true;
     }
 
-    /// A renewal was granted. False if it came too late: the lock is lost already, and has to be released.
-    pub(super) fn handle_renewed(&mut self, now_us: u64, valid_until_us: u64) -> bool {
+    /// A renewal was granted. Returns the loss if it came too late: then the lock has to be released.
+    pub(super) fn handle_renewed(&mut self, now_us: u64, valid_until_us: u64) -> Option<Loss> {
         self.is_renewing = false;
-        let is_held = self.hold.extend(now_us, valid_until_us);
-        if is_held {
+        let loss = self.hold.extend(now_us, valid_until_us);
+        if loss.is_none() {
             self.backoff.reset();
             self.plan(now_us);
         }
-        is_held
+        loss
     }
 
     /// A renewal could not be sent, or its outcome is unknown: again after a pause.

@@ -33,7 +33,7 @@ impl Tested {
     }
 
     fn renewed(&mut self, now_us: u64, anchor: Anchor, deadline_ms: u64) -> bool {
-        self.0.handle_renewed(now_us, anchor.valid_until_us(deadline_ms))
+        self.0.handle_renewed(now_us, anchor.valid_until_us(deadline_ms)).is_none()
     }
 }
 
