@@ -13,6 +13,7 @@ use super::{
     Answer, Answering, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp,
     Survives, Wake, Wakes, Woken,
 };
+use crate::clock::local_us;
 use crate::doctor::{Report, Subject};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
@@ -20,24 +21,65 @@ use crate::sync::{Arc, Mutex, MutexGuard, lock};
 const FORGET_PER_STEP: usize = 4;
 
 /// Locks in this process. Clones are the same store; each client opens its own [`MemoryEngine`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
     clock: Clock,
+    /// How far the wall clock was ahead of the local one when the store began.
+    wall_ahead_us: u64,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(Clock::System)
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    locks: BTreeMap<Name, Lock>,
-    /// When each lock may be forgotten: exactly one entry per lock that may.
-    forget: BTreeSet<(u64, Name)>,
+    locks: BTreeMap<Name, Entry>,
+    /// When to see whether a lock may be forgotten. Invariant: it has what the locks note in `look_at_ms`.
+    looks: BTreeSet<(u64, Name)>,
     clients: HashMap<ClientId, Wakes>,
+}
+
+/// A lock, and when to see whether it may be forgotten.
+#[derive(Debug, Default)]
+struct Entry {
+    lock: Lock,
+    /// No later than the lock may be forgotten, so that most steps leave it as it is; `None` if it never may.
+    look_at_ms: Option<u64>,
+}
+
+impl Entry {
+    /// Notes when to look, before `looks` is told. Returns what goes from there and what comes.
+    fn plan(&mut self) -> (Option<u64>, Option<u64>) {
+        let at_ms = if self.lock.is_blank() { None } else { self.lock.forget_at_ms() };
+        match (self.look_at_ms, at_ms) {
+            (Some(before_ms), Some(at_ms)) if before_ms <= at_ms => (None, None),
+            _ => (std::mem::replace(&mut self.look_at_ms, at_ms), at_ms),
+        }
+    }
 }
 
 impl MemoryStore {
     /// A new store that nobody else sees.
     pub fn new(clock: Clock) -> Self {
-        Self { state: Arc::default(), clock }
+        let now = clock.now();
+        let wall_ahead_us = now.wall_us.saturating_sub(now.ms * 1_000);
+        Self { state: Arc::default(), clock, wall_ahead_us }
+    }
+
+    /// The wall clock was read once, and goes on with the local one. Half the readings, and a wall clock that is
+    /// set back makes no token smaller.
+    fn now(&self) -> Now {
+        match &self.clock {
+            Clock::System => {
+                let now_us = local_us();
+                Now { ms: now_us / 1_000, wall_us: now_us.saturating_add(self.wall_ahead_us) }
+            }
+            manual @ Clock::Manual(_) => manual.now(),
+        }
     }
 
     /// The store of that name in this process, which lives as long as the process does; a new one
@@ -79,16 +121,18 @@ impl State {
     /// may come back at once.
     fn step(&mut self, now: Now, name: &Name, request: &Request) -> (Answer, Vec<(Wakes, Wake)>) {
         self.forget(now);
-        let lock = self.locks.entry(name.clone()).or_default();
-        if let Some(at_ms) = lock.forget_at_ms() {
-            self.forget.remove(&(at_ms, name.clone()));
-        }
-        let step = lock.apply(now, request);
-        if lock.is_blank() {
-            // Asking about a lock that nobody has used leaves no trace of it.
+        let entry = self.locks.entry(name.clone()).or_default();
+        let step = entry.lock.apply(now, request);
+        let (goes, comes) = entry.plan();
+        // Asking about a lock that nobody has used leaves no trace of it.
+        if entry.lock.is_blank() {
             self.locks.remove(name);
-        } else if let Some(at_ms) = lock.forget_at_ms() {
-            self.forget.insert((at_ms, name.clone()));
+        }
+        if let Some(at_ms) = goes {
+            self.looks.remove(&(at_ms, name.clone()));
+        }
+        if let Some(at_ms) = comes {
+            self.looks.insert((at_ms, name.clone()));
         }
         let to = |wake: Wake| Some((self.clients.get(&wake.client)?.clone(), wake));
         let wakes = step.wakes.into_iter().filter_map(to).collect();
@@ -97,13 +141,17 @@ impl State {
 
     fn forget(&mut self, now: Now) {
         for _ in 0..FORGET_PER_STEP {
-            match self.forget.first() {
-                Some((at_ms, _)) if *at_ms <= now.ms => {
-                    if let Some((_, name)) = self.forget.pop_first() {
-                        self.locks.remove(&name);
-                    }
-                }
+            match self.looks.first() {
+                Some((at_ms, _)) if *at_ms <= now.ms => {}
                 _ => break,
+            }
+            let Some((_, name)) = self.looks.pop_first() else { break };
+            let Some(entry) = self.locks.get_mut(&name) else { continue };
+            entry.look_at_ms = entry.lock.forget_at_ms();
+            match entry.look_at_ms {
+                Some(at_ms) if at_ms <= now.ms => drop(self.locks.remove(&name)),
+                Some(at_ms) => drop(self.looks.insert((at_ms, name))),
+                None => {}
             }
         }
     }
@@ -123,8 +171,11 @@ pub struct MemoryEngine {
 
 impl Engine for MemoryEngine {
     fn call(&self, lock: &Name, request: Request) -> Answering {
-        let now = self.store.clock.now();
-        let (answer, wakes) = self.store.state().step(now, lock, &request);
+        let mut state = self.store.state();
+        // Read under the mutex, so that the time of a step is never before that of the last one.
+        let now = self.store.now();
+        let (answer, wakes) = state.step(now, lock, &request);
+        drop(state);
         for (to, wake) in wakes {
             to.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
         }
@@ -132,7 +183,7 @@ impl Engine for MemoryEngine {
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(async move { Ok(stamp(self.store.clock.now())) })
+        Box::pin(async move { Ok(stamp(self.store.now())) })
     }
 
     fn view<'a>(
@@ -141,8 +192,8 @@ impl Engine for MemoryEngine {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            let now = self.store.clock.now();
-            Ok(self.store.state().locks.get(lock).map(|lock| lock.view(now, waiters_max)))
+            let now = self.store.now();
+            Ok(self.store.state().locks.get(lock).map(|entry| entry.lock.view(now, waiters_max)))
         })
     }
 
@@ -155,14 +206,14 @@ impl Engine for MemoryEngine {
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
         Box::pin(async move {
             use std::ops::Bound::{Excluded, Unbounded};
-            let now = self.store.clock.now();
+            let now = self.store.now();
             let state = self.store.state();
             let from = after.map_or(Unbounded, Excluded);
             let views = state
                 .locks
                 .range::<Name, _>((from, Unbounded))
                 .filter(|(name, _)| pattern.matches(name.as_str()))
-                .map(|(name, lock)| (name.clone(), lock.view(now, waiters_max)))
+                .map(|(name, entry)| (name.clone(), entry.lock.view(now, waiters_max)))
                 // All that is known of it may be who was cancelled.
                 .filter(|(_, view)| !view.is_blank())
                 .take(max)
