@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use tokio::time::sleep;
 
 use super::check::refusal;
 use super::door::{Door, Opening};
@@ -26,6 +25,7 @@ use super::slots::{self, Range};
 use super::topology::Told;
 use super::url::Address;
 use crate::clock::local_us;
+use crate::runtime::{entered, sleep};
 use crate::sync::lock;
 
 const REDIRECTS_MAX: usize = 5;
@@ -177,7 +177,7 @@ impl Cluster {
                     redirects += 1;
                 }
                 Failure::TryAgain(_) => match pauses.next() {
-                    Some(pause) => sleep(*pause).await,
+                    Some(pause) => entered(&self.opener.runtime, sleep(*pause)).await,
                     None => return Err(failure),
                 },
                 _ => match patience.again(failure, || errand.turn(&session, way)) {

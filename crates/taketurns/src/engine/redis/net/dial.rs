@@ -18,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::failure::Failure;
+use super::socket::MovableSocket;
 use super::url::{Address, Tls};
 
 /// A connection that only listens sends nothing that could time out: the kernel has to ask whether
@@ -30,21 +31,33 @@ const KEEP_PROBES: u32 = 3;
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
     /// As two halves, each for a thread of its own.
     fn parted(self: Box<Self>) -> (ReadHalf, WriteHalf);
+
+    /// What moves it to another runtime, if it can be moved.
+    fn movable(&self) -> Option<MovableSocket> {
+        None
+    }
 }
 
 /// Neither has to wait for the other.
-impl Socket for TcpStream {
+impl Socket for MovableSocket {
     fn parted(self: Box<Self>) -> (ReadHalf, WriteHalf) {
-        let (reader, writer) = self.into_split();
-        (Box::new(reader), Box::new(writer))
+        (Box::new(MovableSocket::clone(&self)), self)
+    }
+
+    fn movable(&self) -> Option<MovableSocket> {
+        Some(self.clone())
     }
 }
 
 /// They have to: what is read and what is written is sealed by one state.
-impl Socket for TlsStream<TcpStream> {
+impl Socket for TlsStream<MovableSocket> {
     fn parted(self: Box<Self>) -> (ReadHalf, WriteHalf) {
         let (reader, writer) = tokio::io::split(*self);
         (Box::new(reader), Box::new(writer))
+    }
+
+    fn movable(&self) -> Option<MovableSocket> {
+        Some(self.get_ref().0.clone())
     }
 }
 
@@ -76,6 +89,7 @@ impl Dialer {
         // Small requests that somebody waits for.
         stream.set_nodelay(true).map_err(|error| failed(&error))?;
         keep_alive(&stream).map_err(|error| failed(&error))?;
+        let stream = MovableSocket::new(stream).map_err(|error| failed(&error))?;
         match &self.tls {
             None => Ok(Box::new(stream)),
             Some(tls) => {
@@ -88,7 +102,11 @@ impl Dialer {
     }
 }
 
-async fn seal(tls: &TlsConnector, address: &Address, stream: TcpStream) -> Result<Stream, Failure> {
+async fn seal(
+    tls: &TlsConnector,
+    address: &Address,
+    stream: MovableSocket,
+) -> Result<Stream, Failure> {
     let name = ServerName::try_from(address.host.clone())
         .map_err(|_| Failure::Broken(format!("{address}: no certificate can have this name")))?;
     match tls.connect(name, stream).await {

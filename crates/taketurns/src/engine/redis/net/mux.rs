@@ -1,19 +1,21 @@
-//! One socket for the commands of many tasks: whoever asks writes, and one task reads.
+//! One socket for the commands of many tasks: the task that asks writes, and one task reads for all.
 //!
 //! ```text
 //!   ask ─► who waits, and the bytes ─┬─ one write is unanswered, or none ─► written at once, by whoever asks
 //!                                    └─ two are ──────────────────────────► left until one is answered
 //!
-//!   driver: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
+//!   reader: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
 //! ```
+//!
+//! Where the reader runs, on our own thread or on the caller's runtime, is for [`super::reader_slot`] to say.
 //!
 //! Asking needs no runtime, and works on any thread: a task that is alone with its connection has its
 //! bytes in the kernel when `ask` returns. In a crowd a system call for each would cost more than all
 //! else; there the bytes of many go out in one write: while the server has one write to read and another to
 //! answer, nothing is gained by a third.
 //!
-//! **No byte stays behind.** Bytes that are appended are written by whoever appended them, or the driver
-//! is told; or two writes are unanswered, and the driver writes them when it has handed out the next
+//! **No byte stays behind.** Bytes that are appended are written by the task that appended them, or the reader
+//! is told; or two writes are unanswered, and the reader writes them when it has handed out the next
 //! answer. That is no later than they could matter, since a server answers in order; and if no answer
 //! comes, the connection ends for all, and what was left was never sent.
 //!
@@ -35,11 +37,15 @@ use tokio::sync::oneshot;
 
 use super::dial::{Stream, WriteHalf};
 use super::mux_driver::Driver;
+use super::reader::Reader;
+use super::reader_slot::ReaderSlot;
 use super::words::{Out, Words};
 use crate::sync::lock;
 
 /// With so many writes that are not answered yet, bytes wait for an answer.
 pub(super) const UNANSWERED_MAX: usize = 2;
+/// How often a caller's runtime that reads is looked after.
+const CALLER_TICK: Duration = Duration::from_millis(20);
 /// A burst does not keep its room.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
@@ -69,8 +75,19 @@ pub(crate) struct Mux {
 }
 
 impl Mux {
-    /// With what has to run for as long as it lives. `heard` is called there.
+    /// With what has to run for as long as it lives. `heard` is called by whichever task reads.
     pub(crate) fn new(stream: Stream, within: Duration, heard: Heard) -> (Self, Driver) {
+        Self::with_tick(stream, within, CALLER_TICK, heard)
+    }
+
+    /// The same with a caller's runtime that is looked after as often as this.
+    pub(super) fn with_tick(
+        stream: Stream,
+        within: Duration,
+        caller_tick: Duration,
+        heard: Heard,
+    ) -> (Self, Driver) {
+        let socket = stream.movable();
         let (reader, writer) = stream.parted();
         let state = State {
             waiting: VecDeque::new(),
@@ -81,13 +98,15 @@ impl Mux {
             writer: Some(Writer { half: writer, bytes: Vec::new(), at: 0, is_flushed: true }),
             is_stuck: false,
             is_broken: false,
-            driver: None,
+            reader: None,
+            keeper: None,
             is_told: false,
             is_guarded: false,
             has_ended: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), within });
-        (Self { shared: shared.clone() }, Driver::new(shared, reader, heard))
+        let slot = ReaderSlot::new(Reader::new(reader, socket, heard));
+        let shared = Arc::new(Shared { state: Mutex::new(state), slot, within });
+        (Self { shared: shared.clone() }, Driver::new(shared, caller_tick))
     }
 
     /// Sends a command, now. What is given back may be dropped: nobody hears the answer then.
@@ -110,8 +129,12 @@ impl Mux {
         let mut state = lock(&self.shared.state);
         let crowd = state.unanswered.len() >= UNANSWERED_MAX;
         let answers = push(&mut state);
+        let is_alone = state.waiting.len() == 1;
         if !state.has_ended {
             self.shared.send(state, crowd);
+            if is_alone {
+                self.shared.move_to_caller();
+            }
         }
         answers
     }
@@ -137,6 +160,7 @@ impl Future for Answer {
 /// What both ends have in common.
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
+    pub(super) slot: ReaderSlot,
     /// In what time an answer has to come.
     pub(super) within: Duration,
 }
@@ -153,13 +177,16 @@ pub(super) struct State {
     unanswered: VecDeque<u64>,
     /// `None` while somebody writes, and when nobody can any more.
     writer: Option<Writer>,
-    /// The socket takes no more: only the driver may try, since its waker is the one to keep.
+    /// The socket takes no more: only the reader may try, since its waker is the one to keep.
     is_stuck: bool,
     /// Writing failed. What came before that may still be read.
-    is_broken: bool,
-    driver: Option<Waker>,
-    /// The driver will look at all this after now.
-    is_told: bool,
+    pub(super) is_broken: bool,
+    /// Wakes the task that reads. `None` before its first turn, when it looks anyway.
+    pub(super) reader: Option<Waker>,
+    /// Wakes the driver, which has the timer.
+    pub(super) keeper: Option<Waker>,
+    /// The reader will look at all this after now.
+    pub(super) is_told: bool,
     /// The driver has a timer, or will have.
     pub(super) is_guarded: bool,
     pub(super) has_ended: bool,
@@ -211,39 +238,30 @@ impl State {
     }
 }
 
-/// What the driver finds when it has written.
-pub(super) struct Flushed {
-    pub(super) is_broken: bool,
-    pub(super) is_guarded: bool,
-}
-
 impl Shared {
     /// Sees to it that the bytes get out.
     fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, crowd: bool) {
         if !crowd && !state.is_stuck {
             state = self.write(state, &mut Context::from_waker(Waker::noop()));
         }
-        // If somebody else writes, he tells the driver of what is left by then.
-        let is_left = state.has_bytes();
-        let tell = is_left || state.is_broken || !state.is_guarded;
-        state.is_guarded = true;
-        if !tell || std::mem::replace(&mut state.is_told, true) {
-            return;
-        }
-        let driver = state.driver.clone();
+        // If somebody else writes, he tells the reader of what is left by then.
+        let is_left = state.has_bytes() || state.is_broken;
+        let reader = if is_left && !std::mem::replace(&mut state.is_told, true) {
+            state.reader.clone()
+        } else {
+            None
+        };
+        let is_guarded = std::mem::replace(&mut state.is_guarded, true);
+        let keeper = if is_guarded { None } else { state.keeper.clone() };
         drop(state);
-        // None before its first turn, when it looks anyway.
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        [reader, keeper].into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// Writes all that there is, by the driver. The waker is called when there is more to be done.
-    pub(super) fn flush(&self, context: &mut Context<'_>) -> Flushed {
+    /// Writes all that there is, by the reader. The waker is called when there is more to be done. False if the
+    /// connection is over.
+    pub(super) fn flush(&self, context: &mut Context<'_>) -> bool {
         let mut state = lock(&self.state);
-        if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(context.waker())) {
-            state.driver = Some(context.waker().clone());
-        }
+        keep_waker(&mut state.reader, context);
         state.is_told = false;
         while state.has_bytes() {
             state = self.write(state, context);
@@ -251,7 +269,7 @@ impl Shared {
                 break;
             }
         }
-        Flushed { is_broken: state.is_broken, is_guarded: state.is_guarded }
+        !state.is_broken && !state.has_ended
     }
 
     /// Writes once, unless somebody does, without keeping others from asking.
@@ -289,13 +307,21 @@ impl Shared {
         }
         let (waiting, writer, taken) = (take(&mut state.waiting), state.writer.take(), state.taken);
         state.out = Out::default();
-        let driver = state.driver.take();
+        let wakers = [state.reader.take(), state.keeper.take()];
         drop(state);
-        drop((writer, driver));
+        drop(writer);
+        self.slot.clear();
+        wakers.into_iter().flatten().for_each(Waker::wake);
         for Waiting { start, to, .. } in waiting {
             let lost = if start >= taken { Lost::Unsent } else { lost };
             let _ = to.send(Err(lost));
         }
+    }
+}
+
+pub(super) fn keep_waker(kept: &mut Option<Waker>, context: &Context<'_>) {
+    if !kept.as_ref().is_some_and(|kept| kept.will_wake(context.waker())) {
+        *kept = Some(context.waker().clone());
     }
 }
 

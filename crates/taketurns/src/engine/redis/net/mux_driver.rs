@@ -1,18 +1,15 @@
-//! The task that reads for all who ask on one connection, writes what they left, and has the timer.
+//! The task on our own thread, the keeper: it has the timers, and reads unless a caller's runtime does.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use redis::{PushKind, Value};
-use tokio::io::AsyncReadExt;
-use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use super::dial::ReadHalf;
-use super::frames::{Frames, Garbled};
-use super::mux::{Answered, Heard, Lost, Shared, Waiting, Wanted};
+use super::mux::{Lost, Shared, keep_waker};
+use super::reader_slot::{KEEPER, Stop};
 use crate::sync::lock;
 
 /// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
@@ -22,20 +19,11 @@ const TICKS: u32 = 8;
 /// To be run, on tokio. The connection ends with it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    reader: ReadHalf,
-    frames: Frames,
-    heard: Heard,
-    timer: Option<Pin<Box<Sleep>>>,
-    /// What came in one read, and who is told. Kept for their room alone.
-    values: Vec<Value>,
-    news: Vec<News>,
-}
-
-/// What somebody is told.
-enum News {
-    Answer(oneshot::Sender<Answered>, Value),
-    /// Channel and message.
-    Message(Vec<Value>),
+    late: Option<Pin<Box<Sleep>>>,
+    caller: Option<Pin<Box<Sleep>>>,
+    caller_tick: Duration,
+    /// How often callers had read at the last tick.
+    turns: u64,
 }
 
 /// Also if the task, or the whole runtime, is ended from outside.
@@ -46,9 +34,8 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, reader: ReadHalf, heard: Heard) -> Self {
-        let (values, news) = (Vec::new(), Vec::new());
-        Self { shared, reader, frames: Frames::default(), heard, timer: None, values, news }
+    pub(super) fn new(shared: Arc<Shared>, caller_tick: Duration) -> Self {
+        Self { shared, late: None, caller: None, caller_tick, turns: 0 }
     }
 
     /// Until the connection is lost.
@@ -59,92 +46,51 @@ impl Driver {
 
     fn turn(&mut self, context: &mut Context<'_>) -> Poll<Lost> {
         // First of all, so that an answer that is here is neither late nor lost with a broken socket.
-        while let Poll::Ready(lost) = self.read(context) {
-            if let Err(lost) = lost {
-                return Poll::Ready(lost);
+        while let Poll::Ready(stop) = self.shared.turn(KEEPER, context) {
+            match stop {
+                Stop::Lost(lost) => return Poll::Ready(lost),
+                Stop::Moved if self.attend(context).is_ready() => {}
+                Stop::Moved => break,
             }
         }
-        let flushed = self.shared.flush(context);
-        if flushed.is_broken {
-            return Poll::Ready(Lost::Ended);
-        }
-        self.watch(context, flushed.is_guarded)
+        self.watch(context)
     }
 
-    /// Reads once, and passes on all that is whole.
-    fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Lost>> {
-        let read = pin!(self.reader.read_buf(self.frames.room())).poll(context);
-        match std::task::ready!(read) {
-            Ok(0) | Err(_) => return Poll::Ready(Err(Lost::Ended)),
-            Ok(_) => {}
-        }
-        let cut = self.cut();
-        let handed_out = self.hand_out();
-        Poll::Ready(cut.and(handed_out).map_err(|Garbled| Lost::Garbled))
-    }
-
-    fn cut(&mut self) -> Result<(), Garbled> {
-        while let Some(value) = self.frames.next()? {
-            self.values.push(value);
-        }
-        Ok(())
-    }
-
-    /// Whoever is told runs at once, perhaps on this very core: so all are found first. Answers and
-    /// messages are told in the order in which they came: what an answer says is older than what a
-    /// message behind it does.
-    fn hand_out(&mut self) -> Result<(), Garbled> {
-        let mut state = lock(&self.shared.state);
-        let mut handed_out = Ok(());
-        for value in self.values.drain(..) {
-            if let Value::Push { kind: PushKind::Message, data } = value {
-                self.news.push(News::Message(data));
-                continue;
-            }
-            if let Value::Push { kind, .. } = &value {
-                // Of other kinds, or if nobody waits for one, it is news of no use to us.
-                let Some(Waiting { wanted: Wanted::Pushes { kind: wanted, lacking }, .. }) =
-                    state.waiting.front_mut()
-                else {
-                    continue;
-                };
-                if wanted != kind {
-                    continue;
-                }
-                *lacking -= 1;
-                if *lacking > 0 {
+    /// Looks after a caller's runtime that reads. Ready when the reader is back.
+    fn attend(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if !self.shared.is_abandoned() {
+                let tick = self.caller_tick;
+                let timer = self.caller.get_or_insert_with(|| Box::pin(sleep(tick)));
+                ready!(timer.as_mut().poll(context));
+                self.caller = None;
+                if !self.shared.is_keepers(&mut self.turns) {
                     continue;
                 }
             }
-            match state.waiting.pop_front() {
-                Some(waiting) => self.news.push(News::Answer(waiting.to, value)),
-                // Nobody asked.
-                None if !state.has_ended => handed_out = Err(Garbled),
-                None => {}
+            if self.shared.move_to_keeper() {
+                self.caller = None;
+                return Poll::Ready(());
             }
         }
-        state.note_answered();
-        drop(state);
-        for news in self.news.drain(..) {
-            match news {
-                News::Answer(to, value) => drop(to.send(Ok(value))),
-                News::Message(data) => {
-                    if let [Value::BulkString(channel), Value::BulkString(message)] = &data[..] {
-                        (self.heard)(channel, message);
-                    }
-                }
-            }
-        }
-        handed_out
     }
 
     /// Is the oldest question overdue?
-    fn watch(&mut self, context: &mut Context<'_>, mut is_guarded: bool) -> Poll<Lost> {
-        while self.timer.is_some() || is_guarded {
+    fn watch(&mut self, context: &mut Context<'_>) -> Poll<Lost> {
+        loop {
+            let mut state = lock(&self.shared.state);
+            keep_waker(&mut state.keeper, context);
+            if state.has_ended {
+                return Poll::Ready(Lost::Ended);
+            }
+            if self.late.is_none() && !state.is_guarded {
+                return Poll::Pending;
+            }
+            drop(state);
             let tick = self.shared.within / TICKS;
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(tick)));
-            std::task::ready!(timer.as_mut().poll(context));
-            self.timer = None;
+            let timer = self.late.get_or_insert_with(|| Box::pin(sleep(tick)));
+            ready!(timer.as_mut().poll(context));
+            self.late = None;
             let mut state = lock(&self.shared.state);
             state.ticks += 1;
             match state.waiting.front() {
@@ -154,8 +100,6 @@ impl Driver {
                 Some(_) => {}
                 None => state.is_guarded = false,
             }
-            is_guarded = state.is_guarded;
         }
-        Poll::Pending
     }
 }

@@ -106,7 +106,7 @@ impl Net {
 
     /// Runs one command on the server of the key. `errand` is asked anew for each try.
     pub(crate) async fn call(&self, key: &[u8], errand: &dyn Errand) -> Result<Told, EngineError> {
-        Ok(entered(&self.opener.runtime, self.call_once(key, errand)).await?)
+        Ok(self.call_once(key, errand).await?)
     }
 
     /// The same, and whether the server was as it was greeted when the command had been carried out.
@@ -116,13 +116,10 @@ impl Net {
         key: &[u8],
         errand: &dyn Errand,
     ) -> Result<(Told, bool), EngineError> {
-        let looking = async {
-            match &self.topology {
-                Topology::Cluster(cluster) => cluster.call(key, errand, Look::Behind).await,
-                Topology::Solo(_) => Ok((self.call_once(key, errand).await?, true)),
-            }
-        };
-        Ok(entered(&self.opener.runtime, looking).await?)
+        match &self.topology {
+            Topology::Cluster(cluster) => Ok(cluster.call(key, errand, Look::Behind).await?),
+            Topology::Solo(_) => Ok((self.call_once(key, errand).await?, true)),
+        }
     }
 
     async fn call_once(&self, key: &[u8], errand: &dyn Errand) -> Answered {
@@ -159,13 +156,6 @@ impl Net {
 
     /// Runs several, each on the server of its key: one write per server, answers in order.
     pub(crate) async fn call_all(
-        &self,
-        calls: &[(Vec<u8>, Box<dyn Errand + '_>)],
-    ) -> Vec<Result<Told, EngineError>> {
-        entered(&self.opener.runtime, self.call_each(calls)).await
-    }
-
-    async fn call_each(
         &self,
         calls: &[(Vec<u8>, Box<dyn Errand + '_>)],
     ) -> Vec<Result<Told, EngineError>> {
@@ -257,13 +247,10 @@ impl Net {
 
     /// A session with every master; of a single server just the one.
     pub(crate) async fn masters(&self) -> Result<Vec<Arc<Session>>, EngineError> {
-        let masters = async {
-            match &self.topology {
-                Topology::Solo(solo) => Ok(vec![solo.session().await?]),
-                Topology::Cluster(cluster) => cluster.masters().await,
-            }
-        };
-        Ok(entered(&self.opener.runtime, masters).await?)
+        match &self.topology {
+            Topology::Solo(solo) => Ok(vec![solo.session().await?]),
+            Topology::Cluster(cluster) => Ok(cluster.masters().await?),
+        }
     }
 
     /// A connection that pops from lists, to the one server that there is.
@@ -276,13 +263,11 @@ impl Net {
 
     /// Has a server greeted again that is not as it was when it was greeted.
     pub(crate) async fn greet_again(&self, session: &Arc<Session>) -> Result<(), EngineError> {
-        let again = async {
-            match &self.topology {
-                Topology::Solo(solo) => solo.again(session, Again::Greet).await.map(|_| ()),
-                Topology::Cluster(cluster) => cluster.greet_again(session).await,
-            }
-        };
-        Ok(entered(&self.opener.runtime, again).await?)
+        match &self.topology {
+            Topology::Solo(solo) => solo.again(session, Again::Greet).await.map(|_| ())?,
+            Topology::Cluster(cluster) => cluster.greet_again(session).await?,
+        }
+        Ok(())
     }
 
     /// One command on just this session.
@@ -291,7 +276,7 @@ impl Net {
         session: &Session,
         command: &Cmd,
     ) -> Result<Value, EngineError> {
-        Ok(entered(&self.opener.runtime, session.link.send(command)).await?)
+        Ok(session.link.send(command).await?)
     }
 
     /// Whose time it is on the session that is open now with the run whose id begins like this.

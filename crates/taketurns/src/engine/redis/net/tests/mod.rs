@@ -5,6 +5,7 @@ mod fuzz;
 mod fuzz_urls;
 mod login;
 mod lost;
+mod moving;
 mod mux;
 mod party;
 mod scripts;

@@ -14,9 +14,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::super::dial::{ReadHalf, Socket, WriteHalf};
+use super::super::dial::{ReadHalf, Socket, Stream, WriteHalf};
 use super::super::mux::{Answer, Answered, Lost, Mux, UNANSWERED_MAX};
 use super::super::mux_driver::Driver;
+use super::super::socket::MovableSocket;
 use super::server::serve;
 
 /// A socket that counts how often it is written to.
@@ -74,7 +75,7 @@ impl Pair {
         let (ours, (peer, _)) = (ours.expect("connected"), peer.expect("accepted"));
         let (hear, heard) = channel();
         let told = move |_: &[u8], message: &[u8]| drop(hear.send(message.to_vec()));
-        let (mux, driver) = Mux::new(Box::new(ours), within, Box::new(told));
+        let (mux, driver) = Mux::new(movable(ours), within, Box::new(told));
         Self { mux, driver: Some(driver), heard, peer }
     }
 
@@ -99,6 +100,10 @@ impl Pair {
         soon(self.peer.read_exact(&mut bytes)).await.expect("connected");
         assert!(bytes == wanted, "{:?}", String::from_utf8_lossy(&bytes));
     }
+}
+
+fn movable(stream: TcpStream) -> Stream {
+    Box::new(MovableSocket::new(stream).expect("registered"))
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -332,7 +337,7 @@ async fn an_answer_is_told_before_a_message_that_came_behind_it() {
         let polled = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop()));
         let _ = tell.send(polled);
     };
-    let (mux, driver) = Mux::new(Box::new(ours), PATIENCE, Box::new(heard));
+    let (mux, driver) = Mux::new(movable(ours), PATIENCE, Box::new(heard));
     *asked.lock().expect("no panic") = Some(mux.ask(&echo(1)));
     // Both are there when the driver reads for the first time.
     peer.write_all(b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n")

@@ -1,0 +1,328 @@
+//! A reader that moves between our thread and the runtimes of callers: where it reads, and that no answer is lost
+//! whatever becomes of a runtime.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+use taketurns_servers::PATIENCE;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+use super::super::mux::{Answer, Answered, Lost, Mux};
+use super::super::socket::MovableSocket;
+
+/// No timer takes the reader back.
+const NEVER: Duration = PATIENCE;
+/// Long enough to be seen with the reader, on a machine that is not too busy.
+const SOON: Duration = Duration::from_millis(20);
+const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
+
+/// A connection with a keeper on a thread of its own, and the other end.
+struct Connection {
+    mux: Mux,
+    keeper: ThreadId,
+    /// On which thread each message was heard.
+    heard: Receiver<ThreadId>,
+    peer: std::net::TcpStream,
+    /// The keeper ends with it.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Connection {
+    fn new(caller_tick: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (hear, heard) = channel();
+        let (made, making) = channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        thread::spawn(move || {
+            Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(
+                async {
+                    let stream = TcpStream::connect(address).await.expect("connected");
+                    let socket = MovableSocket::new(stream).expect("registered");
+                    let heard = move |_: &[u8], _: &[u8]| {
+                        let _ = hear.send(thread::current().id());
+                    };
+                    let (mux, driver) =
+                        Mux::with_tick(Box::new(socket), PATIENCE, caller_tick, Box::new(heard));
+                    made.send((mux, thread::current().id())).expect("the test waits");
+                    tokio::select! {
+                        () = driver.run() => {}
+                        _ = stopped => {}
+                    }
+                },
+            );
+        });
+        let (peer, _) = listener.accept().expect("accepted");
+        peer.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        peer.set_nodelay(true).expect("no delay");
+        let (mux, keeper) = making.recv_timeout(PATIENCE).expect("it hangs");
+        Self { mux, keeper, heard, peer, _stop: stop }
+    }
+
+    fn says(&mut self, bytes: &[u8]) {
+        self.peer.write_all(bytes).expect("connected");
+    }
+
+    /// The other end reads a command.
+    fn reads(&mut self, command: &Cmd) {
+        let wanted = command.get_packed_command();
+        let mut bytes = vec![0; wanted.len()];
+        self.peer.read_exact(&mut bytes).expect("the command");
+        assert!(bytes == wanted, "{:?}", String::from_utf8_lossy(&bytes));
+    }
+
+    /// A task of the runtime asks. The answer is awaited elsewhere.
+    fn asked_on(&mut self, runtime: &Runtime, number: i64) -> Answer {
+        let (mux, (tell, told)) = (self.mux.clone(), channel());
+        runtime.spawn(async move { tell.send(mux.ask(&echo(number))) });
+        let answer = told.recv_timeout(PATIENCE).expect("it hangs");
+        self.reads(&echo(number));
+        answer
+    }
+
+    /// The runtime has the reader. It can't take it while the keeper reads, as it does when it begins.
+    fn is_read_on(&mut self, runtime: &Runtime, worker: ThreadId) {
+        let start = std::time::Instant::now();
+        while self.thread_of_a_message() != worker {
+            assert!(start.elapsed() < PATIENCE, "it hangs");
+            self.exchange_on(runtime, 0);
+        }
+    }
+
+    /// A task of the runtime asks and is answered.
+    fn exchange_on(&mut self, runtime: &Runtime, number: i64) {
+        let answer = self.asked_on(runtime, number);
+        self.says(format!(":{number}\r\n").as_bytes());
+        assert_eq!(awaited(answer), Ok(Value::Int(number)));
+    }
+
+    /// A thread without a runtime asks and is answered.
+    fn exchange(&mut self, number: i64) {
+        let answer = self.mux.ask(&echo(number));
+        self.reads(&echo(number));
+        self.says(format!(":{number}\r\n").as_bytes());
+        assert_eq!(awaited(answer), Ok(Value::Int(number)));
+    }
+
+    /// On which thread the next message is read.
+    fn thread_of_a_message(&mut self) -> ThreadId {
+        self.says(MESSAGE);
+        self.heard.recv_timeout(PATIENCE).expect("it hangs")
+    }
+
+    /// Messages come one after the other until the keeper reads them.
+    fn is_read_by_the_keeper(&mut self, pause: Duration) {
+        let start = std::time::Instant::now();
+        while self.thread_of_a_message() != self.keeper {
+            assert!(start.elapsed() < PATIENCE, "it hangs");
+            thread::sleep(pause);
+        }
+    }
+}
+
+/// Waits on a thread that has no runtime.
+fn awaited(answer: Answer) -> Answered {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let mut runtime = Builder::new_current_thread();
+        let _ = tell.send(runtime.build().expect("a runtime").block_on(answer));
+    });
+    told.recv_timeout(PATIENCE).expect("it hangs")
+}
+
+fn echo(number: i64) -> Cmd {
+    cmd("ECHO").arg(number).take()
+}
+
+/// A runtime with one thread, and that thread.
+fn runtime() -> (Runtime, ThreadId) {
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
+    let worker = runtime.block_on(runtime.spawn(async { thread::current().id() }));
+    (runtime, worker.expect("no panic"))
+}
+
+/// Says on which thread it was woken.
+struct Recorder(Waker, Arc<Mutex<Option<ThreadId>>>);
+
+impl Wake for Recorder {
+    fn wake(self: Arc<Self>) {
+        *self.1.lock().expect("no panic") = Some(thread::current().id());
+        self.0.wake_by_ref();
+    }
+}
+
+#[test]
+fn an_answer_and_a_message_change_no_thread() {
+    let mut connection = Connection::new(NEVER);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    for number in 0..3 {
+        let (mux, (tell, told)) = (connection.mux.clone(), channel());
+        let woken_on = Arc::new(Mutex::new(None));
+        let recorded = woken_on.clone();
+        let task = runtime.spawn(async move {
+            let mut answer = mux.ask(&echo(number));
+            std::future::poll_fn(move |context: &mut Context<'_>| {
+                let recorder = Arc::new(Recorder(context.waker().clone(), recorded.clone()));
+                let polled = std::pin::Pin::new(&mut answer)
+                    .poll(&mut Context::from_waker(&Waker::from(recorder)));
+                let _ = tell.send(());
+                polled
+            })
+            .await
+        });
+        connection.reads(&echo(number));
+        // It is polled, so it has to be woken.
+        told.recv_timeout(PATIENCE).expect("it hangs");
+        connection.says(format!(":{number}\r\n").as_bytes());
+        let answered = runtime.block_on(task).expect("no panic");
+        assert_eq!(answered, Ok(Value::Int(number)));
+        assert_eq!(*woken_on.lock().expect("no panic"), Some(worker));
+        assert_eq!(connection.thread_of_a_message(), worker);
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_gives_the_reader_back() {
+    let mut connection = Connection::new(NEVER);
+    for number in 0..20 {
+        let (runtime, worker) = runtime();
+        connection.is_read_on(&runtime, worker);
+        // It ends with a question that is not answered yet.
+        let answer = connection.asked_on(&runtime, 100 + number);
+        if number % 2 == 0 {
+            drop(runtime)
+        } else {
+            runtime.shutdown_background()
+        }
+        connection.says(format!(":{}\r\n", 100 + number).as_bytes());
+        assert_eq!(awaited(answer), Ok(Value::Int(100 + number)));
+        connection.exchange(200 + number);
+    }
+    assert_eq!(connection.thread_of_a_message(), connection.keeper);
+}
+
+#[test]
+fn a_runtime_that_blocks_loses_the_reader() {
+    let mut connection = Connection::new(SOON);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    let (unblock, blocked) = channel::<()>();
+    let (is_blocked, blocks) = channel();
+    let answer = connection.asked_on(&runtime, 2);
+    runtime.spawn(async move {
+        is_blocked.send(()).expect("the test waits");
+        let _ = blocked.recv();
+    });
+    blocks.recv_timeout(PATIENCE).expect("it hangs");
+    connection.says(b":2\r\n");
+    assert_eq!(awaited(answer), Ok(Value::Int(2)));
+    connection.exchange(3);
+    assert_eq!(connection.thread_of_a_message(), connection.keeper);
+    drop(unblock);
+    connection.exchange_on(&runtime, 4);
+}
+
+#[test]
+fn an_idle_connection_is_read_by_the_keeper() {
+    let mut connection = Connection::new(SOON);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    connection.is_read_by_the_keeper(3 * SOON);
+    connection.exchange_on(&runtime, 2);
+}
+
+#[test]
+fn a_crowd_is_read_by_the_keeper() {
+    let mut connection = Connection::new(SOON);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    let (mux, (tell, told)) = (connection.mux.clone(), channel());
+    let crowd = runtime.spawn(async move {
+        let answers: Vec<Answer> = (1..=9).map(|number| mux.ask(&echo(number))).collect();
+        let _ = tell.send(());
+        for answer in answers {
+            let _ = answer.await;
+        }
+    });
+    told.recv_timeout(PATIENCE).expect("it hangs");
+    // Without a pause: nobody could take the runtime for idle.
+    connection.is_read_by_the_keeper(Duration::ZERO);
+    connection.says(b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n");
+    runtime.block_on(crowd).expect("no panic");
+}
+
+#[test]
+fn a_runtime_that_can_not_read_is_not_asked_to() {
+    let mut connection = Connection::new(NEVER);
+    let current = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let entered = current.enter();
+    let answer = connection.mux.ask(&echo(1));
+    drop(entered);
+    connection.reads(&echo(1));
+    connection.says(b":1\r\n");
+    assert_eq!(awaited(answer), Ok(Value::Int(1)));
+    assert_eq!(connection.thread_of_a_message(), connection.keeper);
+    let mut without_io = Builder::new_multi_thread();
+    let without_io = without_io.worker_threads(1).enable_time().build().expect("a runtime");
+    for number in 2..4 {
+        connection.exchange_on(&without_io, number);
+        assert_eq!(connection.thread_of_a_message(), connection.keeper);
+    }
+}
+
+#[test]
+fn what_is_left_to_write_moves_with_the_reader() {
+    let mut connection = Connection::new(NEVER);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    // More than the kernel keeps for both ends.
+    let big = cmd("ECHO").arg("x".repeat(20 << 20)).take();
+    let (mux, command, (tell, told)) = (connection.mux.clone(), big.clone(), channel());
+    runtime.spawn(async move { tell.send(mux.ask(&command)) });
+    let answer = told.recv_timeout(PATIENCE).expect("it hangs");
+    drop(runtime);
+    connection.reads(&big);
+    connection.says(b":2\r\n");
+    assert_eq!(awaited(answer), Ok(Value::Int(2)));
+}
+
+#[test]
+fn a_connection_ends_wherever_it_is_read() {
+    let (runtime, worker) = runtime();
+    // From our side.
+    let mut connection = Connection::new(NEVER);
+    connection.is_read_on(&runtime, worker);
+    let answer = connection.asked_on(&runtime, 2);
+    connection.mux.end();
+    assert_eq!(awaited(answer), Err(Lost::Ended));
+    connection.peer.read_to_end(&mut Vec::new()).expect("the end");
+    // From the other.
+    let mut connection = Connection::new(NEVER);
+    connection.is_read_on(&runtime, worker);
+    let answer = connection.asked_on(&runtime, 3);
+    drop(connection.peer);
+    assert_eq!(awaited(answer), Err(Lost::Ended));
+    // From ours, while the runtime is blocked.
+    let mut connection = Connection::new(NEVER);
+    connection.is_read_on(&runtime, worker);
+    let (unblock, blocked) = channel::<()>();
+    let (is_blocked, blocks) = channel();
+    runtime.spawn(async move {
+        let _ = is_blocked.send(());
+        let _ = blocked.recv();
+    });
+    blocks.recv_timeout(PATIENCE).expect("it hangs");
+    drop(connection._stop);
+    connection.peer.read_to_end(&mut Vec::new()).expect("the end");
+    drop(unblock);
+}
