@@ -315,6 +315,8 @@ impl Register {
                     noted.push(What::Again { op });
                 }
                 match reply {
+                    // A late request of an owner that the client has given up: its release is under way.
+                    _ if self.is_given_up(acquire.owner) => {}
                     Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
                     Reply::Queued(place) => {
                         let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
@@ -335,9 +337,10 @@ impl Register {
             }
             Request::Release { owner, .. } => {
                 self.leave(name, *owner);
-                let op = self.ops.get(owner).copied();
-                // Who asked anew by then is not over.
-                if let Some(op) = op.filter(|op| self.owners.get(op) == Some(owner)) {
+                // An operation that has asked anew is not over.
+                if let Some(&op) = self.ops.get(owner)
+                    && !self.is_given_up(*owner)
+                {
                     noted.push(What::Freed { op });
                 }
             }
@@ -352,10 +355,18 @@ impl Register {
         for wake in wakes {
             if let WakeEvent::Granted(grant) = &wake.event {
                 self.leave(name, wake.owner);
-                self.minted(wake.owner, grant, noted);
+                if !self.is_given_up(wake.owner) {
+                    self.minted(wake.owner, grant, noted);
+                }
             }
         }
         in_order(noted);
+    }
+
+    /// Has its operation asked anew, as another owner?
+    fn is_given_up(&self, owner: Owner) -> bool {
+        let op = self.ops.get(&owner);
+        op.and_then(|op| self.owners.get(op)).is_some_and(|last| *last != owner)
     }
 
     fn leave(&mut self, name: &Name, owner: Owner) {
@@ -371,5 +382,47 @@ impl Register {
             let member = grant.member.as_ref().map(|member| member.as_str().to_owned());
             noted.push(What::Minted { op, token: token.raw(), member });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taketurns_core::{Ask, Label, Place};
+
+    use super::*;
+
+    /// The old owner's release is late, and so is one of its requests. (Seed 910060964.)
+    #[test]
+    fn a_late_request_of_an_owner_that_was_given_up_is_none_of_its_operation() {
+        let (name, mut register) = (Name::new("l").expect("a name"), Register::default());
+        let [old, fresh] = [1, 2].map(Owner::from_bits);
+        let mut note = |request: Request, reply: Reply| {
+            let mut noted = Vec::new();
+            register.note(&name, 0, &request, &reply, &[], &mut noted);
+            noted
+        };
+        let acquire = |owner| {
+            Request::Acquire(Acquire {
+                owner,
+                client: ClientId::from_bits(1),
+                ask: Ask::Mutex,
+                lease_ms: 1_000,
+                waiter_lease_ms: Some(1_000),
+                not_after_ms: 1_000,
+                ballot: None,
+                label: Label::new("sim", "3").expect("a label"),
+            })
+        };
+        let queued = |number| {
+            let (recheck_ms, quarantined_until_ms) = (None, None);
+            Reply::Queued(Place { number, front: 0, recheck_ms, quarantined_until_ms })
+        };
+        let placed = |number| What::Placed { op: 3, number, quarantined: false };
+        assert_eq!(note(acquire(old), queued(0)), [placed(0)]);
+        assert_eq!(note(acquire(fresh), queued(1)), [What::Again { op: 3 }, placed(1)]);
+        let release = |owner| Request::Release { owner, bury_until_ms: 0, last_used: None };
+        assert_eq!(note(release(fresh), Reply::Left), [What::Freed { op: 3 }]);
+        assert_eq!(note(acquire(old), queued(2)), []);
+        assert_eq!(note(release(old), Reply::Left), []);
     }
 }
