@@ -126,7 +126,7 @@ pub fn judge(events: &[Event], ops: &Ops<'_>) -> Verdict {
             Guarantee::G3 => order_judged = g3_order::check(events, ops, &mut findings),
             Guarantee::G4 => g4_progress::check(events, ops, &mut findings),
             Guarantee::G5 => g5_lost::check(events, ops, &mut findings),
-            Guarantee::G6 => g6_residue::check(events, &mut findings),
+            Guarantee::G6 => g6_residue::check(events, ops, &mut findings),
             Guarantee::G7 => g7_outcomes::check(events, ops, &mut findings),
             Guarantee::Fence => fence(events, ops, &mut findings),
         }
