@@ -32,7 +32,8 @@
 //! | [`doctor`] | is a store fit to hold locks? |
 //!
 //! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not
-//! cost its locks. [`connect_on`] uses the caller's runtime instead.
+//! cost its locks. A runtime with several threads reads the answers to its own requests, while it does so in
+//! time. [`connect_on`] uses the caller's runtime for everything.
 
 mod acquire;
 mod all;

@@ -23,6 +23,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use tokio::task::unconstrained;
+
 use crate::engine::Guarantees;
 use crate::{ClientId, Error, Handle, Name, View};
 
@@ -74,7 +76,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut cx = Context::from_waker(&waker);
-    let mut future = pin!(future);
+    // Inside a task, tokio has every future pause now and then, until the task is back at its runtime: it never would be.
+    let mut future = pin!(unconstrained(future));
     loop {
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(output) => return output,

@@ -29,6 +29,7 @@ mod redis_faults;
 mod redis_rights;
 mod redis_tls;
 mod redlock;
+mod runtimes;
 mod support;
 mod turns;
 mod wires;

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use redis::{PushKind, Value};
 use tokio::io::AsyncWrite;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 
 use super::dial::{Stream, WriteHalf};
@@ -44,6 +45,9 @@ use crate::sync::lock;
 
 /// With so many writes that are not answered yet, bytes wait for an answer.
 pub(super) const UNANSWERED_MAX: usize = 2;
+/// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
+/// so that it is overdue with the one after these.
+pub(super) const TICKS: u32 = 8;
 /// How often a caller's runtime that reads is looked after.
 const CALLER_TICK: Duration = Duration::from_millis(20);
 /// A burst does not keep its room.
@@ -77,7 +81,7 @@ pub(crate) struct Mux {
 impl Mux {
     /// With what has to run for as long as it lives. `heard` is called by whichever task reads.
     pub(crate) fn new(stream: Stream, within: Duration, heard: Heard) -> (Self, Driver) {
-        Self::with_tick(stream, within, CALLER_TICK, heard)
+        Self::with_tick(stream, within, CALLER_TICK.min(within / TICKS), heard)
     }
 
     /// The same with a caller's runtime that is looked after as often as this.
@@ -100,6 +104,8 @@ impl Mux {
             is_broken: false,
             reader: None,
             keeper: None,
+            caller: None,
+            has_others: false,
             is_told: false,
             is_guarded: false,
             has_ended: false,
@@ -111,32 +117,32 @@ impl Mux {
 
     /// Sends a command, now. What is given back may be dropped: nobody hears the answer then.
     pub(crate) fn ask(&self, words: &dyn Words) -> Answer {
-        self.put(|state| state.push(words, Wanted::Reply))
+        self.put_one(words, Wanted::Reply)
     }
 
     /// Sends several in one write.
     pub(crate) fn ask_all(&self, all: &[impl Words]) -> Vec<Answer> {
-        self.put(|state| all.iter().map(|words| state.push(words, Wanted::Reply)).collect())
+        let push = |words| Answer { receiver: words, alone: None };
+        let mut state = lock(&self.shared.state);
+        let crowd = state.is_crowd();
+        let answers = all.iter().map(|words| push(state.push(words, Wanted::Reply))).collect();
+        self.shared.send(state, crowd);
+        answers
     }
 
     /// Sends what RESP3 confirms so many times by a push of this kind, and answers otherwise only to
     /// refuse it.
     pub(crate) fn ask_confirmed(&self, words: &dyn Words, kind: PushKind, times: usize) -> Answer {
-        self.put(|state| state.push(words, Wanted::Pushes { kind, lacking: times }))
+        self.put_one(words, Wanted::Pushes { kind, lacking: times })
     }
 
-    fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
+    fn put_one(&self, words: &dyn Words, wanted: Wanted) -> Answer {
         let mut state = lock(&self.shared.state);
-        let crowd = state.unanswered.len() >= UNANSWERED_MAX;
-        let answers = push(&mut state);
-        let is_alone = state.waiting.len() == 1;
-        if !state.has_ended {
-            self.shared.send(state, crowd);
-            if is_alone {
-                self.shared.move_to_caller();
-            }
-        }
-        answers
+        let crowd = state.is_crowd();
+        let receiver = state.push(words, wanted);
+        let is_alone = state.waiting.len() == 1 && state.caller.is_none();
+        self.shared.send(state, crowd);
+        Answer { receiver, alone: is_alone.then(|| self.shared.clone()) }
     }
 
     /// Ends it, for all who wait.
@@ -146,14 +152,26 @@ impl Mux {
 }
 
 /// What an answer comes through.
-pub(crate) struct Answer(oneshot::Receiver<Answered>);
+pub(crate) struct Answer {
+    receiver: oneshot::Receiver<Answered>,
+    /// Nobody else waited when it was asked for, and the keeper read: the runtime that polls this may read instead.
+    alone: Option<Arc<Shared>>,
+}
 
 impl Future for Answer {
     type Output = Answered;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
-        let answered = ready!(Pin::new(&mut self.0).poll(context));
-        Poll::Ready(answered.unwrap_or(Err(Lost::Ended)))
+        match Pin::new(&mut self.receiver).poll(context) {
+            Poll::Ready(answered) => Poll::Ready(answered.unwrap_or(Err(Lost::Ended))),
+            Poll::Pending => {
+                // Here and not when it was asked for: only a task that waits lets its runtime go on.
+                if let Some(shared) = self.alone.take() {
+                    shared.move_to_caller(context);
+                }
+                Poll::Pending
+            }
+        }
     }
 }
 
@@ -185,6 +203,10 @@ pub(super) struct State {
     pub(super) reader: Option<Waker>,
     /// Wakes the driver, which has the timer.
     pub(super) keeper: Option<Waker>,
+    /// The runtime that reads, if it is not the keeper's.
+    pub(super) caller: Option<Id>,
+    /// Somebody has asked from elsewhere since the keeper last looked.
+    pub(super) has_others: bool,
     /// The reader will look at all this after now.
     pub(super) is_told: bool,
     /// The driver has a timer, or will have.
@@ -209,7 +231,7 @@ pub(super) enum Wanted {
 }
 
 impl State {
-    fn push(&mut self, words: &dyn Words, wanted: Wanted) -> Answer {
+    fn push(&mut self, words: &dyn Words, wanted: Wanted) -> oneshot::Receiver<Answered> {
         let (to, answer) = oneshot::channel();
         if self.has_ended {
             let _ = to.send(Err(Lost::Unsent));
@@ -218,7 +240,16 @@ impl State {
             words.write(&mut self.out);
             self.waiting.push_back(Waiting { since: self.ticks, start, wanted, to });
         }
-        Answer(answer)
+        if let Some(caller) = self.caller {
+            let asks = Handle::try_current().map(|asks| asks.id());
+            self.has_others |= asks.ok() != Some(caller);
+        }
+        answer
+    }
+
+    /// Do bytes wait for an answer?
+    fn is_crowd(&self) -> bool {
+        self.unanswered.len() >= UNANSWERED_MAX
     }
 
     /// Somebody was answered.
@@ -231,16 +262,18 @@ impl State {
 
     /// Is there something that does not have to wait for an answer?
     fn has_bytes(&self) -> bool {
-        let is_crowd = self.unanswered.len() >= UNANSWERED_MAX;
-        self.writer
-            .as_ref()
-            .is_some_and(|writer| !writer.is_done() || !self.out.bytes.is_empty() && !is_crowd)
+        self.writer.as_ref().is_some_and(|writer| {
+            !writer.is_done() || !self.out.bytes.is_empty() && !self.is_crowd()
+        })
     }
 }
 
 impl Shared {
     /// Sees to it that the bytes get out.
     fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, crowd: bool) {
+        if state.has_ended {
+            return;
+        }
         if !crowd && !state.is_stuck {
             state = self.write(state, &mut Context::from_waker(Waker::noop()));
         }

@@ -8,13 +8,9 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-use super::mux::{Lost, Shared, keep_waker};
-use super::reader_slot::{KEEPER, Stop};
+use super::mux::{Lost, Shared, TICKS, keep_waker};
+use super::reader_slot::{ABANDONED, Found, KEEPER, Stop};
 use crate::sync::lock;
-
-/// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
-/// so that it is overdue with the one after these.
-const TICKS: u32 = 8;
 
 /// To be run, on tokio. The connection ends with it.
 pub(crate) struct Driver {
@@ -22,8 +18,8 @@ pub(crate) struct Driver {
     late: Option<Pin<Box<Sleep>>>,
     caller: Option<Pin<Box<Sleep>>>,
     caller_tick: Duration,
-    /// How often callers had read at the last tick.
-    turns: u64,
+    /// The caller's task that is looked after, and how often it had read at the last tick.
+    attended: (u64, u64),
 }
 
 /// Also if the task, or the whole runtime, is ended from outside.
@@ -35,7 +31,7 @@ impl Drop for Driver {
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, caller_tick: Duration) -> Self {
-        Self { shared, late: None, caller: None, caller_tick, turns: 0 }
+        Self { shared, late: None, caller: None, caller_tick, attended: (KEEPER, 0) }
     }
 
     /// Until the connection is lost.
@@ -45,31 +41,42 @@ impl Driver {
     }
 
     fn turn(&mut self, context: &mut Context<'_>) -> Poll<Lost> {
-        // First of all, so that an answer that is here is neither late nor lost with a broken socket.
-        while let Poll::Ready(stop) = self.shared.turn(KEEPER, context) {
-            match stop {
-                Stop::Lost(lost) => return Poll::Ready(lost),
-                Stop::Moved if self.attend(context).is_ready() => {}
-                Stop::Moved => break,
+        loop {
+            // First of all, so that an answer that is here is neither late nor lost with a broken socket.
+            match self.shared.turn(KEEPER, context) {
+                Poll::Ready(Stop::Lost(lost)) => return Poll::Ready(lost),
+                Poll::Ready(Stop::Moved) if self.attend(context).is_ready() => continue,
+                Poll::Ready(Stop::Moved) | Poll::Pending => {}
             }
+            let lost = ready!(self.watch(context));
+            if lost != Lost::Late || self.shared.place() == KEEPER {
+                return Poll::Ready(lost);
+            }
+            // A caller may have left the answer unread. If it reads right now, the next tick tells.
+            self.shared.move_to_keeper();
         }
-        self.watch(context)
     }
 
     /// Looks after a caller's runtime that reads. Ready when the reader is back.
     fn attend(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            if !self.shared.is_abandoned() {
+            let place = self.shared.place();
+            if place != ABANDONED {
+                if self.attended.0 != place {
+                    self.attended = (place, 0);
+                    self.caller = None;
+                }
                 let tick = self.caller_tick;
                 let timer = self.caller.get_or_insert_with(|| Box::pin(sleep(tick)));
                 ready!(timer.as_mut().poll(context));
                 self.caller = None;
-                if !self.shared.is_keepers(&mut self.turns) {
-                    continue;
+                match self.shared.look_after(&mut self.attended.1) {
+                    Found::Reads => continue,
+                    Found::Idle => {}
+                    Found::Unfit => self.shared.rest(),
                 }
             }
             if self.shared.move_to_keeper() {
-                self.caller = None;
                 return Poll::Ready(());
             }
         }

@@ -1,9 +1,9 @@
 //! Where a connection is read: on our own thread, the keeper, or on the runtime of the caller.
 //!
 //! ```text
-//!   a task asks, and no other waits ─► its runtime reads ─┬─ has not turned for 20 ms ─┐
-//!                                                         ├─ many wait ────────────────┼─► the keeper reads
-//!                                                         └─ has ended ────────────────┘
+//!   a task waits, and no other ─► its runtime reads ─┬─ has not read for 20 ms ────┐
+//!                                                    ├─ many wait, or others do ───┼─► the keeper reads
+//!                                                    └─ has ended ─────────────────┘
 //! ```
 //!
 //! An answer that is read where it is awaited changes no thread, which saves a sixth of the time of a lone request
@@ -11,7 +11,9 @@
 //! keeper has all timers. It looks every 20 ms while a caller reads, and takes the reader back if nothing was read:
 //! so a client that is idle, waits or only holds locks is read by the keeper, which needs no timer for that.
 //!
-//! Many tasks at once are read by the keeper: there the answers of one read wake tasks on all cores.
+//! For many tasks at once the keeper reads: there the answers of one read wake tasks on all cores. It reads too if
+//! threads or runtimes besides the caller's ask: they must not wait for a runtime that is busy with something else.
+//! After either, and after a caller that did not get to read at all, it goes on for some requests.
 //!
 //! **One reads at a time.** A task that reads has the mutex of the reader, and `place` is its own number. Only a task
 //! that has the mutex changes `place`, but for [`CallerReader`], which gives up its own number when it is dropped.
@@ -21,9 +23,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::task::{Context, Poll, Waker};
+use std::{mem, process, ptr, thread};
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 
@@ -34,9 +37,11 @@ use crate::sync::lock;
 /// The place of the keeper. Those of callers' tasks count from 1.
 pub(super) const KEEPER: u64 = 0;
 /// The task of a caller had the reader, and was dropped.
-const ABANDONED: u64 = u64::MAX;
+pub(super) const ABANDONED: u64 = u64::MAX;
 /// With more requests than this unanswered at a tick, the keeper reads.
 const CROWD: usize = 8;
+/// How many lone requests the keeper reads after a caller turned out to be unfit.
+const REST: u32 = 256;
 
 pub(super) struct ReaderSlot {
     /// `None` once the connection is over.
@@ -44,11 +49,16 @@ pub(super) struct ReaderSlot {
     place: AtomicU64,
     /// How many tasks of callers have had the reader.
     callers: AtomicU64,
-    /// How often they have read.
+    /// How often the last of them has read.
     turns: AtomicU64,
+    /// How many lone requests are still read by the keeper.
+    resting: AtomicU32,
     keeper: Option<Id>,
-    /// A caller's runtime could not have it: no other is tried.
+    /// A forked child must not read what is its parent's.
+    process: u32,
+    /// A caller's runtime had no I/O: no other is tried.
     is_fixed: AtomicBool,
+    is_over: AtomicBool,
 }
 
 /// Why a task stops reading.
@@ -56,6 +66,15 @@ pub(super) enum Stop {
     Lost(Lost),
     /// Another one reads.
     Moved,
+}
+
+/// What the keeper finds when it looks after a caller.
+pub(super) enum Found {
+    Reads,
+    /// It has read nothing since.
+    Idle,
+    /// Its task was never polled, many wait, or others wait for what it reads.
+    Unfit,
 }
 
 impl ReaderSlot {
@@ -68,8 +87,11 @@ impl ReaderSlot {
             place: AtomicU64::new(KEEPER),
             callers: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            resting: AtomicU32::new(0),
             keeper: Handle::try_current().ok().map(|keeper| keeper.id()),
+            process: process::id(),
             is_fixed: AtomicBool::new(is_fixed),
+            is_over: AtomicBool::new(false),
         }
     }
 
@@ -82,31 +104,57 @@ impl ReaderSlot {
         }
     }
 
-    /// Closes the socket. A task that reads right now does it when it has read.
+    /// Closes the socket. If somebody has the mutex right now, it does so in [`Self::unlock`].
     pub(super) fn clear(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let reader = self.try_lock().and_then(|mut reader| reader.take());
         drop(reader);
     }
 
-    fn place(&self) -> u64 {
-        self.place.load(Ordering::Acquire)
+    /// Ends what `lock` or `try_lock` began.
+    fn unlock(&self, guard: MutexGuard<'_, Option<Reader>>) {
+        drop(guard);
+        fence(Ordering::SeqCst);
+        if self.is_over.load(Ordering::Relaxed) {
+            self.clear();
+        }
+    }
+
+    /// Can this runtime have the reader?
+    fn fits(&self, caller: &Handle) -> bool {
+        // On a current-thread runtime whatever blocks the caller would block the reader too.
+        caller.runtime_flavor() == RuntimeFlavor::MultiThread
+            && Some(caller.id()) != self.keeper
+            && process::id() == self.process
     }
 }
 
 impl Shared {
+    pub(super) fn place(&self) -> u64 {
+        self.slot.place.load(Ordering::Acquire)
+    }
+
     /// Reads and writes all that can be read and written now, if this place is the reader's.
     pub(super) fn turn(&self, place: u64, context: &mut Context<'_>) -> Poll<Stop> {
+        // Before the mutex too: the keeper's thread must not wait for a caller's.
+        if self.place() != place {
+            return Poll::Ready(Stop::Moved);
+        }
         let mut slot = lock(&self.slot.reader);
-        if self.slot.place() != place {
+        if self.place() != place {
             return Poll::Ready(Stop::Moved);
         }
         let Some(reader) = slot.as_mut() else { return Poll::Ready(Stop::Lost(Lost::Ended)) };
-        self.slot.turns.fetch_add(u64::from(place != KEEPER), Ordering::Relaxed);
+        self.slot.turns.fetch_add(1, Ordering::Relaxed);
         let lost = loop {
             match reader.read(self, context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(lost)) => break lost,
-                Poll::Pending if self.flush(context) => return Poll::Pending,
+                Poll::Pending if self.flush(context) => {
+                    self.slot.unlock(slot);
+                    return Poll::Pending;
+                }
                 Poll::Pending => break Lost::Ended,
             }
         };
@@ -116,65 +164,101 @@ impl Shared {
         Poll::Ready(Stop::Lost(lost))
     }
 
-    /// Has the runtime of the caller read, if the keeper does so far and that runtime can.
-    pub(super) fn move_to_caller(self: &Arc<Self>) {
+    /// A task waits for the answer to a lone request: has its runtime read, if the keeper does so far and that
+    /// runtime can.
+    pub(super) fn move_to_caller(self: &Arc<Self>, context: &Context<'_>) {
         let slot = &self.slot;
-        if slot.place() != KEEPER || slot.is_fixed.load(Ordering::Relaxed) {
+        if self.place() != KEEPER || slot.is_fixed.load(Ordering::Relaxed) {
             return;
         }
         let Ok(caller) = Handle::try_current() else { return };
-        // On a current-thread runtime whatever blocks the caller would block the reader too.
-        let has_threads = caller.runtime_flavor() == RuntimeFlavor::MultiThread;
-        if !has_threads || Some(caller.id()) == slot.keeper {
+        if !slot.fits(&caller) || !self.is_task(context) {
+            return;
+        }
+        let one_less = |resting: u32| resting.checked_sub(1);
+        if slot.resting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
             return;
         }
         let Some(guard) = slot.try_lock() else { return };
-        let Some(socket) = guard.as_ref().and_then(|reader| reader.socket.as_ref()) else { return };
-        if slot.place() != KEEPER {
-            return;
-        }
-        // It panics on a runtime without I/O, and there is no other way to find out.
-        let attached = catch_unwind(AssertUnwindSafe(|| socket.attach()));
-        if !matches!(attached, Ok(Ok(()))) {
-            slot.is_fixed.store(true, Ordering::Relaxed);
-            return;
-        }
-        let place = slot.callers.fetch_add(1, Ordering::Relaxed) + 1;
-        slot.place.store(place, Ordering::Release);
-        let mut state = lock(&self.state);
-        state.is_told = false;
-        let (old, keeper) = (state.reader.take(), state.keeper.clone());
-        drop(state);
-        drop(guard);
-        drop(old);
+        let keeper = self.leave_keeper(&guard, &caller);
+        slot.unlock(guard);
+        let Some((place, keeper)) = keeper else { return };
         drop(caller.spawn(CallerReader { shared: self.clone(), place }));
         // It has to look after the caller from now on.
         keeper.into_iter().for_each(Waker::wake);
     }
 
-    /// Was the task of a caller dropped?
-    pub(super) fn is_abandoned(&self) -> bool {
-        self.slot.place() == ABANDONED
+    /// Is this a task of a runtime, which goes on with other tasks while this one waits? All wakers of tokio's tasks
+    /// have one table of functions. A thread that blocks has another waker, and would keep its runtime from reading.
+    fn is_task(&self, context: &Context<'_>) -> bool {
+        let state = lock(&self.state);
+        let keeper = state.keeper.as_ref().filter(|_| !state.is_broken && !state.has_ended);
+        keeper.is_some_and(|keeper| ptr::eq(keeper.vtable(), context.waker().vtable()))
     }
 
-    /// Has no caller read since this was last asked, or do many wait? `turns` is what was found then.
-    pub(super) fn is_keepers(&self, turns: &mut u64) -> bool {
-        let before = std::mem::replace(turns, self.slot.turns.load(Ordering::Relaxed));
-        before == *turns || lock(&self.state).waiting.len() > CROWD
+    /// Gives the reader a new place on the caller's runtime, which is the current one. Returns it with the keeper's
+    /// waker.
+    fn leave_keeper(
+        &self,
+        reader: &Option<Reader>,
+        caller: &Handle,
+    ) -> Option<(u64, Option<Waker>)> {
+        let socket = reader.as_ref()?.socket.as_ref()?;
+        if self.place() != KEEPER {
+            return None;
+        }
+        // It panics on a runtime without I/O, and there is no other way to find out.
+        match catch_unwind(AssertUnwindSafe(|| socket.leave_home())) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return None,
+            Err(_) => {
+                self.slot.is_fixed.store(true, Ordering::Relaxed);
+                return None;
+            }
+        }
+        let place = self.slot.callers.fetch_add(1, Ordering::Relaxed) + 1;
+        self.slot.turns.store(0, Ordering::Relaxed);
+        self.slot.place.store(place, Ordering::Release);
+        let mut state = lock(&self.state);
+        (state.caller, state.has_others, state.is_told) = (Some(caller.id()), false, false);
+        let (old, keeper) = (state.reader.take(), state.keeper.clone());
+        drop(state);
+        drop(old);
+        Some((place, keeper))
+    }
+
+    /// Looks how a caller is doing. `turns` is how often it had read when it was last looked after.
+    pub(super) fn look_after(&self, turns: &mut u64) -> Found {
+        let mut state = lock(&self.state);
+        let is_crowd = state.waiting.len() > CROWD;
+        let has_others = mem::take(&mut state.has_others);
+        drop(state);
+        let before = mem::replace(turns, self.slot.turns.load(Ordering::Relaxed));
+        match *turns {
+            _ if is_crowd || has_others => Found::Unfit,
+            0 => Found::Unfit,
+            same if same == before => Found::Idle,
+            _ => Found::Reads,
+        }
+    }
+
+    /// The keeper reads for a while.
+    pub(super) fn rest(&self) {
+        self.slot.resting.store(REST, Ordering::Relaxed);
     }
 
     /// Has the current runtime read, which is the keeper's. False if a caller reads right now.
     pub(super) fn move_to_keeper(&self) -> bool {
         let Some(slot) = self.slot.try_lock() else { return false };
         let socket = slot.as_ref().and_then(|reader| reader.socket.as_ref());
-        let attached = socket.is_none_or(|socket| socket.attach().is_ok());
+        let is_home = socket.is_none_or(|socket| socket.go_home().is_ok());
         self.slot.place.store(KEEPER, Ordering::Release);
         let mut state = lock(&self.state);
-        state.is_told = false;
-        state.is_broken |= !attached;
+        (state.caller, state.is_told) = (None, false);
+        state.is_broken |= !is_home;
         let caller = state.reader.take();
         drop(state);
-        drop(slot);
+        self.slot.unlock(slot);
         // It ends.
         caller.into_iter().for_each(Waker::wake);
         true
@@ -204,9 +288,15 @@ impl Drop for CallerReader {
         let place = &self.shared.slot.place;
         let abandoned =
             place.compare_exchange(self.place, ABANDONED, Ordering::AcqRel, Ordering::Relaxed);
-        if abandoned.is_ok() {
-            let keeper = lock(&self.shared.state).keeper.clone();
-            keeper.into_iter().for_each(Waker::wake);
+        if abandoned.is_err() {
+            return;
         }
+        if thread::panicking() {
+            // Some of what was read may not have been told.
+            self.shared.end(Lost::Ended);
+            return;
+        }
+        let keeper = lock(&self.shared.state).keeper.clone();
+        keeper.into_iter().for_each(Waker::wake);
     }
 }

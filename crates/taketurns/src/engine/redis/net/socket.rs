@@ -1,10 +1,10 @@
 //! A TCP socket that any runtime can wait on, one at a time.
 //!
 //! The socket belongs to no runtime. A runtime only lends its readiness, through a duplicate of the descriptor
-//! that is registered there. [`MovableSocket::attach`] registers a new duplicate and closes the one before.
+//! that is registered there. The runtime that began is the socket's home: it can leave and come back.
 
 use std::io::ErrorKind::{Interrupted, WouldBlock};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -19,26 +19,51 @@ use crate::sync::lock;
 #[derive(Clone)]
 pub(crate) struct MovableSocket {
     socket: Arc<std::net::TcpStream>,
-    registered: Arc<Mutex<TcpStream>>,
+    registration: Arc<Mutex<Registration>>,
+}
+
+struct Registration {
+    /// A duplicate, at the runtime that waits.
+    stream: TcpStream,
+    /// The duplicate of the runtime that began, while another one waits. It is kept, so that a process that runs out
+    /// of descriptors can still go back.
+    home: Option<std::net::TcpStream>,
+    /// The runtime has not said yet whether there is something to read: only the kernel knows.
+    is_new: bool,
 }
 
 impl MovableSocket {
     /// Takes over a connected socket. The current runtime waits on it.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
-        let socket = stream.into_std()?;
-        let registered = TcpStream::from_std(socket.try_clone()?)?;
-        Ok(Self { socket: Arc::new(socket), registered: Arc::new(Mutex::new(registered)) })
+        let socket = Arc::new(stream.into_std()?);
+        let stream = TcpStream::from_std(socket.try_clone()?)?;
+        let registration = Registration { stream, home: None, is_new: true };
+        Ok(Self { socket, registration: Arc::new(Mutex::new(registration)) })
     }
 
-    /// From now on the current runtime waits on it, and no other. A task that waits is not woken any more: whoever
-    /// reads next has to poll.
+    /// From now on the current runtime waits, and no longer the one that began. A task that waits is not woken any
+    /// more: a task of the current runtime has to poll.
     ///
     /// # Panics
     /// If I/O is disabled in the current runtime.
-    pub(crate) fn attach(&self) -> io::Result<()> {
-        let registered = TcpStream::from_std(self.socket.try_clone()?)?;
-        let before = std::mem::replace(&mut *lock(&self.registered), registered);
-        drop(before);
+    pub(crate) fn leave_home(&self) -> io::Result<()> {
+        let stream = TcpStream::from_std(self.socket.try_clone()?)?;
+        let mut registration = lock(&self.registration);
+        let home = std::mem::replace(&mut registration.stream, stream);
+        registration.is_new = true;
+        registration.home = home.into_std().ok();
+        Ok(())
+    }
+
+    /// From now on the runtime that began waits again, which is the current one. A task of it has to poll. The
+    /// connection is of no use if this fails.
+    pub(crate) fn go_home(&self) -> io::Result<()> {
+        let mut registration = lock(&self.registration);
+        let home = registration.home.take().ok_or(io::ErrorKind::NotConnected)?;
+        let left = std::mem::replace(&mut registration.stream, TcpStream::from_std(home)?);
+        registration.is_new = true;
+        drop(registration);
+        drop(left);
         Ok(())
     }
 }
@@ -58,7 +83,20 @@ impl AsyncRead for MovableSocket {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        of_kernel(ready!(Pin::new(&mut *lock(&self.registered)).poll_read(context, into)))
+        let mut registration = lock(&self.registration);
+        if std::mem::take(&mut registration.is_new) {
+            match (&*self.socket).read(into.initialize_unfilled()) {
+                Ok(read) => {
+                    // There may be more.
+                    registration.is_new = true;
+                    into.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        of_kernel(ready!(Pin::new(&mut registration.stream).poll_read(context, into)))
     }
 }
 
@@ -73,7 +111,7 @@ impl AsyncWrite for MovableSocket {
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
             written => return Poll::Ready(written),
         }
-        of_kernel(ready!(Pin::new(&mut *lock(&self.registered)).poll_write(context, bytes)))
+        of_kernel(ready!(Pin::new(&mut lock(&self.registration).stream).poll_write(context, bytes)))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

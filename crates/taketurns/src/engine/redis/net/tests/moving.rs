@@ -1,13 +1,15 @@
 //! A reader that moves between our thread and the runtimes of callers: where it reads, and that no answer is lost
 //! whatever becomes of a runtime.
 
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value, cmd};
 use taketurns_servers::PATIENCE;
@@ -53,10 +55,9 @@ impl Connection {
                     let (mux, driver) =
                         Mux::with_tick(Box::new(socket), PATIENCE, caller_tick, Box::new(heard));
                     made.send((mux, thread::current().id())).expect("the test waits");
-                    tokio::select! {
-                        () = driver.run() => {}
-                        _ = stopped => {}
-                    }
+                    let driver = tokio::spawn(driver.run());
+                    let _ = stopped.await;
+                    driver.abort();
                 },
             );
         });
@@ -79,18 +80,30 @@ impl Connection {
         assert!(bytes == wanted, "{:?}", String::from_utf8_lossy(&bytes));
     }
 
-    /// A task of the runtime asks. The answer is awaited elsewhere.
-    fn asked_on(&mut self, runtime: &Runtime, number: i64) -> Answer {
+    /// A task of the runtime asks, and waits. The answer is awaited elsewhere.
+    fn sent_on(&mut self, runtime: &Runtime, command: Cmd) -> Answer {
         let (mux, (tell, told)) = (self.mux.clone(), channel());
-        runtime.spawn(async move { tell.send(mux.ask(&echo(number))) });
-        let answer = told.recv_timeout(PATIENCE).expect("it hangs");
+        runtime.spawn(async move {
+            let mut answer = mux.ask(&command);
+            poll_fn(|context| {
+                assert!(Pin::new(&mut answer).poll(context).is_pending(), "nobody has answered");
+                Poll::Ready(())
+            })
+            .await;
+            tell.send(answer)
+        });
+        told.recv_timeout(PATIENCE).expect("it hangs")
+    }
+
+    fn asked_on(&mut self, runtime: &Runtime, number: i64) -> Answer {
+        let answer = self.sent_on(runtime, echo(number));
         self.reads(&echo(number));
         answer
     }
 
     /// The runtime has the reader. It can't take it while the keeper reads, as it does when it begins.
     fn is_read_on(&mut self, runtime: &Runtime, worker: ThreadId) {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         while self.thread_of_a_message() != worker {
             assert!(start.elapsed() < PATIENCE, "it hangs");
             self.exchange_on(runtime, 0);
@@ -120,7 +133,7 @@ impl Connection {
 
     /// Messages come one after the other until the keeper reads them.
     fn is_read_by_the_keeper(&mut self, pause: Duration) {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         while self.thread_of_a_message() != self.keeper {
             assert!(start.elapsed() < PATIENCE, "it hangs");
             thread::sleep(pause);
@@ -150,6 +163,15 @@ fn runtime() -> (Runtime, ThreadId) {
     (runtime, worker.expect("no panic"))
 }
 
+/// Waits until no task is left on the runtime.
+fn is_without_tasks(runtime: &Runtime) {
+    let start = Instant::now();
+    while runtime.metrics().num_alive_tasks() > 0 {
+        assert!(start.elapsed() < PATIENCE, "a task is left behind");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Says on which thread it was woken.
 struct Recorder(Waker, Arc<Mutex<Option<ThreadId>>>);
 
@@ -171,10 +193,10 @@ fn an_answer_and_a_message_change_no_thread() {
         let recorded = woken_on.clone();
         let task = runtime.spawn(async move {
             let mut answer = mux.ask(&echo(number));
-            std::future::poll_fn(move |context: &mut Context<'_>| {
+            poll_fn(move |context| {
                 let recorder = Arc::new(Recorder(context.waker().clone(), recorded.clone()));
-                let polled = std::pin::Pin::new(&mut answer)
-                    .poll(&mut Context::from_waker(&Waker::from(recorder)));
+                let polled =
+                    Pin::new(&mut answer).poll(&mut Context::from_waker(&Waker::from(recorder)));
                 let _ = tell.send(());
                 polled
             })
@@ -262,15 +284,51 @@ fn a_crowd_is_read_by_the_keeper() {
 }
 
 #[test]
+fn threads_without_the_runtime_get_the_reader_back_to_the_keeper() {
+    let mut connection = Connection::new(SOON);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    let start = Instant::now();
+    // The runtime reads all the time, but not for itself.
+    while connection.thread_of_a_message() != connection.keeper {
+        assert!(start.elapsed() < PATIENCE, "it hangs");
+        connection.exchange(1);
+    }
+}
+
+/// Not even one that has nothing else to do could read for a thread that blocks it.
+#[test]
+fn a_task_that_blocks_is_read_for_by_the_keeper() {
+    let mut connection = Connection::new(NEVER);
+    let (runtime, _) = runtime();
+    let mux = connection.mux.clone();
+    // More than tokio lets a task do without a pause.
+    let numbers = 0..300;
+    let task = runtime.spawn(async move {
+        for number in numbers {
+            let answered = crate::blocking::block_on(mux.ask(&echo(number)));
+            assert_eq!(answered, Ok(Value::Int(number)));
+        }
+    });
+    for number in 0..300 {
+        connection.reads(&echo(number));
+        assert_eq!(connection.thread_of_a_message(), connection.keeper);
+        connection.says(format!(":{number}\r\n").as_bytes());
+    }
+    runtime.block_on(task).expect("no panic");
+}
+
+#[test]
 fn a_runtime_that_can_not_read_is_not_asked_to() {
     let mut connection = Connection::new(NEVER);
     let current = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let entered = current.enter();
-    let answer = connection.mux.ask(&echo(1));
-    drop(entered);
+    let mux = connection.mux.clone();
+    let task = current.spawn(async move { mux.ask(&echo(1)).await });
+    // Polled once, and not again before it is answered.
+    current.block_on(tokio::task::yield_now());
     connection.reads(&echo(1));
     connection.says(b":1\r\n");
-    assert_eq!(awaited(answer), Ok(Value::Int(1)));
+    assert_eq!(current.block_on(task).expect("no panic"), Ok(Value::Int(1)));
     assert_eq!(connection.thread_of_a_message(), connection.keeper);
     let mut without_io = Builder::new_multi_thread();
     let without_io = without_io.worker_threads(1).enable_time().build().expect("a runtime");
@@ -287,9 +345,7 @@ fn what_is_left_to_write_moves_with_the_reader() {
     connection.is_read_on(&runtime, worker);
     // More than the kernel keeps for both ends.
     let big = cmd("ECHO").arg("x".repeat(20 << 20)).take();
-    let (mux, command, (tell, told)) = (connection.mux.clone(), big.clone(), channel());
-    runtime.spawn(async move { tell.send(mux.ask(&command)) });
-    let answer = told.recv_timeout(PATIENCE).expect("it hangs");
+    let answer = connection.sent_on(&runtime, big.clone());
     drop(runtime);
     connection.reads(&big);
     connection.says(b":2\r\n");
@@ -306,12 +362,14 @@ fn a_connection_ends_wherever_it_is_read() {
     connection.mux.end();
     assert_eq!(awaited(answer), Err(Lost::Ended));
     connection.peer.read_to_end(&mut Vec::new()).expect("the end");
+    is_without_tasks(&runtime);
     // From the other.
     let mut connection = Connection::new(NEVER);
     connection.is_read_on(&runtime, worker);
     let answer = connection.asked_on(&runtime, 3);
     drop(connection.peer);
     assert_eq!(awaited(answer), Err(Lost::Ended));
+    is_without_tasks(&runtime);
     // From ours, while the runtime is blocked.
     let mut connection = Connection::new(NEVER);
     connection.is_read_on(&runtime, worker);
@@ -325,4 +383,5 @@ fn a_connection_ends_wherever_it_is_read() {
     drop(connection._stop);
     connection.peer.read_to_end(&mut Vec::new()).expect("the end");
     drop(unblock);
+    is_without_tasks(&runtime);
 }
