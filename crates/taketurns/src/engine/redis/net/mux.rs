@@ -117,32 +117,28 @@ impl Mux {
 
     /// Sends a command, now. What is given back may be dropped: nobody hears the answer then.
     pub(crate) fn ask(&self, words: &dyn Words) -> Answer {
-        self.put_one(words, Wanted::Reply)
+        self.put(|state| state.push(&self.shared, words, Wanted::Reply))
     }
 
     /// Sends several in one write.
     pub(crate) fn ask_all(&self, all: &[impl Words]) -> Vec<Answer> {
-        let push = |words| Answer { receiver: words, alone: None };
-        let mut state = lock(&self.shared.state);
-        let crowd = state.is_crowd();
-        let answers = all.iter().map(|words| push(state.push(words, Wanted::Reply))).collect();
-        self.shared.send(state, crowd);
-        answers
+        self.put(|state| {
+            all.iter().map(|words| state.push(&self.shared, words, Wanted::Reply)).collect()
+        })
     }
 
     /// Sends what RESP3 confirms so many times by a push of this kind, and answers otherwise only to
     /// refuse it.
     pub(crate) fn ask_confirmed(&self, words: &dyn Words, kind: PushKind, times: usize) -> Answer {
-        self.put_one(words, Wanted::Pushes { kind, lacking: times })
+        self.put(|state| state.push(&self.shared, words, Wanted::Pushes { kind, lacking: times }))
     }
 
-    fn put_one(&self, words: &dyn Words, wanted: Wanted) -> Answer {
+    fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.shared.state);
         let crowd = state.is_crowd();
-        let receiver = state.push(words, wanted);
-        let is_alone = state.waiting.len() == 1 && state.caller.is_none();
+        let answers = push(&mut state);
         self.shared.send(state, crowd);
-        Answer { receiver, alone: is_alone.then(|| self.shared.clone()) }
+        answers
     }
 
     /// Ends it, for all who wait.
@@ -231,20 +227,21 @@ pub(super) enum Wanted {
 }
 
 impl State {
-    fn push(&mut self, words: &dyn Words, wanted: Wanted) -> oneshot::Receiver<Answered> {
-        let (to, answer) = oneshot::channel();
+    fn push(&mut self, shared: &Arc<Shared>, words: &dyn Words, wanted: Wanted) -> Answer {
+        let (to, receiver) = oneshot::channel();
         if self.has_ended {
             let _ = to.send(Err(Lost::Unsent));
-        } else {
-            let start = self.taken + self.out.bytes.len() as u64;
-            words.write(&mut self.out);
-            self.waiting.push_back(Waiting { since: self.ticks, start, wanted, to });
+            return Answer { receiver, alone: None };
         }
+        let start = self.taken + self.out.bytes.len() as u64;
+        words.write(&mut self.out);
+        let is_alone = self.waiting.is_empty() && self.caller.is_none();
+        self.waiting.push_back(Waiting { since: self.ticks, start, wanted, to });
         if let Some(caller) = self.caller {
             let asks = Handle::try_current().map(|asks| asks.id());
             self.has_others |= asks.ok() != Some(caller);
         }
-        answer
+        Answer { receiver, alone: is_alone.then(|| shared.clone()) }
     }
 
     /// Do bytes wait for an answer?

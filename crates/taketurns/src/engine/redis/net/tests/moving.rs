@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
@@ -163,6 +163,18 @@ fn runtime() -> (Runtime, ThreadId) {
     (runtime, worker.expect("no panic"))
 }
 
+/// Its one thread does nothing else until what this returns is dropped.
+fn blocked(runtime: &Runtime) -> Sender<()> {
+    let (unblock, blocked) = channel();
+    let (is_blocked, blocks) = channel();
+    runtime.spawn(async move {
+        is_blocked.send(()).expect("the test waits");
+        let _ = blocked.recv();
+    });
+    blocks.recv_timeout(PATIENCE).expect("it hangs");
+    unblock
+}
+
 /// Waits until no task is left on the runtime.
 fn is_without_tasks(runtime: &Runtime) {
     let start = Instant::now();
@@ -238,14 +250,8 @@ fn a_runtime_that_blocks_loses_the_reader() {
     let mut connection = Connection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
-    let (unblock, blocked) = channel::<()>();
-    let (is_blocked, blocks) = channel();
     let answer = connection.asked_on(&runtime, 2);
-    runtime.spawn(async move {
-        is_blocked.send(()).expect("the test waits");
-        let _ = blocked.recv();
-    });
-    blocks.recv_timeout(PATIENCE).expect("it hangs");
+    let unblock = blocked(&runtime);
     connection.says(b":2\r\n");
     assert_eq!(awaited(answer), Ok(Value::Int(2)));
     connection.exchange(3);
@@ -373,13 +379,7 @@ fn a_connection_ends_wherever_it_is_read() {
     // From ours, while the runtime is blocked.
     let mut connection = Connection::new(NEVER);
     connection.is_read_on(&runtime, worker);
-    let (unblock, blocked) = channel::<()>();
-    let (is_blocked, blocks) = channel();
-    runtime.spawn(async move {
-        let _ = is_blocked.send(());
-        let _ = blocked.recv();
-    });
-    blocks.recv_timeout(PATIENCE).expect("it hangs");
+    let unblock = blocked(&runtime);
     drop(connection._stop);
     connection.peer.read_to_end(&mut Vec::new()).expect("the end");
     drop(unblock);
