@@ -128,8 +128,8 @@ impl World {
                 if !self.hosts[host].is_dead() {
                     self.hosts[host].die();
                     self.net.forget(host);
+                    // Never will it be aware of a clock that was set forward: what it claimed last stands.
                     self.note(What::Died { client: host as u32 });
-                    (0..self.nodes.len()).for_each(|node| self.is_aware(node, host));
                 }
             }
         }

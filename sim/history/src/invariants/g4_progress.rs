@@ -92,6 +92,8 @@ struct Told {
     holding: BTreeSet<u64>,
     waiting: BTreeSet<u64>,
     lapsed: BTreeSet<u64>,
+    /// A grant was given up, for another of the same operation. When it was released is not noted.
+    is_given_up: bool,
     /// Its keeper notes what it grants.
     is_noted: bool,
 }
@@ -106,13 +108,15 @@ fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
             locks.values_mut().for_each(|told| told.lapsed.clear());
         }
         let Some(of) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
-        let Told { holding, waiting, lapsed, is_noted } = locks.entry(of.lock).or_default();
+        let Told { holding, waiting, lapsed, is_given_up, is_noted } =
+            locks.entry(of.lock).or_default();
         let mut wrong = |what: String| findings.add(event.at_us, of.lock, what);
         match &event.what {
             What::Placed { quarantined, .. } => {
                 lapsed.remove(&of.op);
                 let is_new = waiting.insert(of.op);
-                let is_free = *is_noted && holding.is_empty() && !quarantined && !forgot;
+                let is_free =
+                    *is_noted && holding.is_empty() && !*is_given_up && !quarantined && !forgot;
                 if is_new && waiting.len() == 1 && is_free {
                     wrong(format!("operation {} has to wait, and nobody holds it", of.op));
                 }
@@ -134,6 +138,7 @@ fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                 lapsed.remove(&of.op);
                 waiting.insert(of.op);
             }
+            What::Again { .. } => *is_given_up |= holding.contains(&of.op),
             What::Freed { .. } => {
                 holding.remove(&of.op);
                 waiting.remove(&of.op);
@@ -174,6 +179,9 @@ mod tests {
         released[5].1 = placed(2, true);
         assert!(wrong(released.clone()).is_empty(), "nothing is granted in quarantine");
         released[5].1 = placed(2, false);
+        let mut twice = released.clone();
+        twice.insert(4, (4, What::Again { op: 1 }));
+        assert!(wrong(twice).is_empty(), "what it was granted first may not be released yet");
         released.insert(1, (1, What::Forgot));
         assert!(wrong(released).is_empty(), "it may remember a holder that was gone");
     }
