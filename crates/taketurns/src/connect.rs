@@ -31,8 +31,8 @@ use crate::{Error, Locks, random};
 /// A Redis server that is loading its data, as after a reboot, is waited for: see [`Connect::within`].
 ///
 /// A tokio runtime with several threads reads the answers of a Redis server itself. If it was built without
-/// `enable_io`, tokio's panic about that is caught once per connection, and the client's own thread goes on reading;
-/// the message of the panic is all that is seen of it.
+/// `enable_io`, tokio's panic about that is caught once per connection, and the client's own thread goes on reading.
+/// The application's panic hook sees it.
 ///
 /// # Errors
 /// [`Error::InvalidUrl`], [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].

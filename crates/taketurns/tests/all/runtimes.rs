@@ -102,12 +102,13 @@ on_both! {
                 _ => Builder::new_current_thread().enable_all().build().expect("a runtime"),
             };
             let mutex = locks.mutex("l");
-            let guard = runtime.block_on(soon("a turn", mutex.acquire())).expect("a turn");
+            let turn = runtime.spawn(async move { soon("a turn", mutex.acquire()).await });
+            let guard = runtime.block_on(turn).expect("no panic").expect("a turn");
             let token = guard.check().expect("held");
             assert!(last.replace(token) < Some(token), "tokens increase");
             // Some are given back by a drop, with the end of their runtime right behind it.
             if round % 2 == 0 {
-                runtime.block_on(guard.release()).expect("held");
+                runtime.block_on(runtime.spawn(guard.release())).expect("no panic").expect("held");
             } else {
                 drop(guard);
             }

@@ -150,8 +150,8 @@ impl Mux {
 /// What an answer comes through.
 pub(crate) struct Answer {
     receiver: oneshot::Receiver<Answered>,
-    /// Nobody else waited when it was asked for, and the keeper read: the runtime that polls this may read instead.
-    alone: Option<Arc<Shared>>,
+    /// Until a task has waited for it. `None` if that is of no matter to where the connection is read.
+    shared: Option<Arc<Shared>>,
 }
 
 impl Future for Answer {
@@ -161,9 +161,12 @@ impl Future for Answer {
         match Pin::new(&mut self.receiver).poll(context) {
             Poll::Ready(answered) => Poll::Ready(answered.unwrap_or(Err(Lost::Ended))),
             Poll::Pending => {
-                // Here and not when it was asked for: only a task that waits lets its runtime go on.
-                if let Some(shared) = self.alone.take() {
-                    shared.move_to_caller(context);
+                // Here and not when it was asked for: only a task that waits lets its runtime go on. Who polls
+                // without a waker does not wait yet.
+                if !context.waker().will_wake(Waker::noop())
+                    && let Some(shared) = self.shared.take()
+                {
+                    shared.handle_wait(context);
                 }
                 Poll::Pending
             }
@@ -201,7 +204,7 @@ pub(super) struct State {
     pub(super) keeper: Option<Waker>,
     /// The runtime that reads, if it is not the keeper's.
     pub(super) caller: Option<Id>,
-    /// Somebody has asked from elsewhere since the keeper last looked.
+    /// Somebody has asked from elsewhere, or waits in a way that blocks the caller's runtime.
     pub(super) has_others: bool,
     /// The reader will look at all this after now.
     pub(super) is_told: bool,
@@ -231,17 +234,18 @@ impl State {
         let (to, receiver) = oneshot::channel();
         if self.has_ended {
             let _ = to.send(Err(Lost::Unsent));
-            return Answer { receiver, alone: None };
+            return Answer { receiver, shared: None };
         }
         let start = self.taken + self.out.bytes.len() as u64;
         words.write(&mut self.out);
-        let is_alone = self.waiting.is_empty() && self.caller.is_none();
+        let is_alone = self.waiting.is_empty();
         self.waiting.push_back(Waiting { since: self.ticks, start, wanted, to });
         if let Some(caller) = self.caller {
             let asks = Handle::try_current().map(|asks| asks.id());
             self.has_others |= asks.ok() != Some(caller);
         }
-        Answer { receiver, alone: is_alone.then(|| shared.clone()) }
+        let matters = is_alone || self.caller.is_some();
+        Answer { receiver, shared: matters.then(|| shared.clone()) }
     }
 
     /// Do bytes wait for an answer?
@@ -282,7 +286,7 @@ impl Shared {
             None
         };
         let is_guarded = std::mem::replace(&mut state.is_guarded, true);
-        let keeper = if is_guarded { None } else { state.keeper.clone() };
+        let keeper = if is_guarded && !state.has_others { None } else { state.keeper.clone() };
         drop(state);
         [reader, keeper].into_iter().flatten().for_each(Waker::wake);
     }

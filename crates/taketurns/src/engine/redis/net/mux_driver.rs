@@ -12,6 +12,9 @@ use super::mux::{Lost, Shared, TICKS, keep_waker};
 use super::reader_slot::{ABANDONED, Found, KEEPER, Stop};
 use crate::sync::lock;
 
+/// Until a task that has the reader is tried again.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// To be run, on tokio. The connection ends with it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -61,20 +64,29 @@ impl Driver {
     fn attend(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let place = self.shared.place();
-            if place != ABANDONED {
-                if self.attended.0 != place {
-                    self.attended = (place, 0);
-                    self.caller = None;
-                }
-                let tick = self.caller_tick;
-                let timer = self.caller.get_or_insert_with(|| Box::pin(sleep(tick)));
-                ready!(timer.as_mut().poll(context));
+            if self.attended.0 != place {
+                self.attended = (place, 0);
                 self.caller = None;
-                match self.shared.look_after(&mut self.attended.1) {
-                    Found::Reads => continue,
-                    Found::Idle => {}
-                    Found::Unfit => self.shared.rest(),
+            }
+            let is_wanted = self.shared.has_others();
+            if is_wanted {
+                self.shared.rest();
+            }
+            if is_wanted || place == ABANDONED {
+                if self.shared.move_to_keeper() {
+                    return Poll::Ready(());
                 }
+                // It reads right now, for a moment.
+                self.caller = None;
+            }
+            let tick = if is_wanted || place == ABANDONED { MOMENT } else { self.caller_tick };
+            let timer = self.caller.get_or_insert_with(|| Box::pin(sleep(tick)));
+            ready!(timer.as_mut().poll(context));
+            self.caller = None;
+            match self.shared.look_after(&mut self.attended.1) {
+                Found::Reads => continue,
+                Found::Idle => {}
+                Found::Unfit => self.shared.rest(),
             }
             if self.shared.move_to_keeper() {
                 return Poll::Ready(());

@@ -13,7 +13,7 @@
 //!
 //! For many tasks at once the keeper reads: there the answers of one read wake tasks on all cores. It reads too if
 //! threads or runtimes besides the caller's ask: they must not wait for a runtime that is busy with something else.
-//! After either, and after a caller that did not get to read at all, it goes on for some requests.
+//! After either, and after a caller that left somebody waiting, it goes on for some requests.
 //!
 //! **One reads at a time.** A task that reads has the mutex of the reader, and `place` is its own number. Only a task
 //! that has the mutex changes `place`, but for [`CallerReader`], which gives up its own number when it is dropped.
@@ -71,9 +71,9 @@ pub(super) enum Stop {
 /// What the keeper finds when it looks after a caller.
 pub(super) enum Found {
     Reads,
-    /// It has read nothing since.
+    /// It has read nothing since, and nobody waits.
     Idle,
-    /// Its task was never polled, many wait, or others wait for what it reads.
+    /// It has read nothing since though somebody waits, or many wait.
     Unfit,
 }
 
@@ -143,6 +143,7 @@ impl Shared {
         }
         let mut slot = lock(&self.slot.reader);
         if self.place() != place {
+            self.slot.unlock(slot);
             return Poll::Ready(Stop::Moved);
         }
         let Some(reader) = slot.as_mut() else { return Poll::Ready(Stop::Lost(Lost::Ended)) };
@@ -164,11 +165,24 @@ impl Shared {
         Poll::Ready(Stop::Lost(lost))
     }
 
-    /// A task waits for the answer to a lone request: has its runtime read, if the keeper does so far and that
-    /// runtime can.
-    pub(super) fn move_to_caller(self: &Arc<Self>, context: &Context<'_>) {
+    /// Somebody waits for the answer to a request that was alone, or that was sent while a caller's runtime reads.
+    pub(super) fn handle_wait(self: &Arc<Self>, context: &Context<'_>) {
+        if self.place() == KEEPER {
+            self.move_to_caller(context);
+        } else if !self.is_task(context) {
+            // It may block the very runtime that reads.
+            let mut state = lock(&self.state);
+            state.has_others = true;
+            let keeper = state.keeper.clone();
+            drop(state);
+            keeper.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Has the runtime of a task that waits read, if it can.
+    fn move_to_caller(self: &Arc<Self>, context: &Context<'_>) {
         let slot = &self.slot;
-        if self.place() != KEEPER || slot.is_fixed.load(Ordering::Relaxed) {
+        if slot.is_fixed.load(Ordering::Relaxed) {
             return;
         }
         let Ok(caller) = Handle::try_current() else { return };
@@ -227,16 +241,19 @@ impl Shared {
         Some((place, keeper))
     }
 
+    /// Is the reader wanted by somebody for whom the caller's runtime should not read?
+    pub(super) fn has_others(&self) -> bool {
+        lock(&self.state).has_others
+    }
+
     /// Looks how a caller is doing. `turns` is how often it had read when it was last looked after.
     pub(super) fn look_after(&self, turns: &mut u64) -> Found {
-        let mut state = lock(&self.state);
-        let is_crowd = state.waiting.len() > CROWD;
-        let has_others = mem::take(&mut state.has_others);
-        drop(state);
+        let waiting = lock(&self.state).waiting.len();
         let before = mem::replace(turns, self.slot.turns.load(Ordering::Relaxed));
         match *turns {
-            _ if is_crowd || has_others => Found::Unfit,
-            0 => Found::Unfit,
+            _ if waiting > CROWD => Found::Unfit,
+            // Somebody waits, and perhaps for what lies unread.
+            same if same == before && waiting > 0 => Found::Unfit,
             same if same == before => Found::Idle,
             _ => Found::Reads,
         }
@@ -254,7 +271,7 @@ impl Shared {
         let is_home = socket.is_none_or(|socket| socket.go_home().is_ok());
         self.slot.place.store(KEEPER, Ordering::Release);
         let mut state = lock(&self.state);
-        (state.caller, state.is_told) = (None, false);
+        (state.caller, state.has_others, state.is_told) = (None, false, false);
         state.is_broken |= !is_home;
         let caller = state.reader.take();
         drop(state);

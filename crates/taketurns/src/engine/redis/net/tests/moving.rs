@@ -6,8 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ use super::super::socket::MovableSocket;
 /// No timer takes the reader back.
 const NEVER: Duration = PATIENCE;
 /// Long enough to be seen with the reader, on a machine that is not too busy.
-const SOON: Duration = Duration::from_millis(20);
+const SOON: Duration = Duration::from_millis(500);
 const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 
 /// A connection with a keeper on a thread of its own, and the other end.
@@ -184,44 +183,22 @@ fn is_without_tasks(runtime: &Runtime) {
     }
 }
 
-/// Says on which thread it was woken.
-struct Recorder(Waker, Arc<Mutex<Option<ThreadId>>>);
-
-impl Wake for Recorder {
-    fn wake(self: Arc<Self>) {
-        *self.1.lock().expect("no panic") = Some(thread::current().id());
-        self.0.wake_by_ref();
-    }
-}
-
 #[test]
 fn an_answer_and_a_message_change_no_thread() {
     let mut connection = Connection::new(NEVER);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     for number in 0..3 {
-        let (mux, (tell, told)) = (connection.mux.clone(), channel());
-        let woken_on = Arc::new(Mutex::new(None));
-        let recorded = woken_on.clone();
+        let mux = connection.mux.clone();
         let task = runtime.spawn(async move {
-            let mut answer = mux.ask(&echo(number));
-            poll_fn(move |context| {
-                let recorder = Arc::new(Recorder(context.waker().clone(), recorded.clone()));
-                let polled =
-                    Pin::new(&mut answer).poll(&mut Context::from_waker(&Waker::from(recorder)));
-                let _ = tell.send(());
-                polled
-            })
-            .await
+            let answered = mux.ask(&echo(number)).await;
+            (answered, thread::current().id())
         });
         connection.reads(&echo(number));
-        // It is polled, so it has to be woken.
-        told.recv_timeout(PATIENCE).expect("it hangs");
-        connection.says(format!(":{number}\r\n").as_bytes());
-        let answered = runtime.block_on(task).expect("no panic");
-        assert_eq!(answered, Ok(Value::Int(number)));
-        assert_eq!(*woken_on.lock().expect("no panic"), Some(worker));
-        assert_eq!(connection.thread_of_a_message(), worker);
+        // One write, so one task reads both.
+        connection.says(&[format!(":{number}\r\n").as_bytes(), MESSAGE].concat());
+        assert_eq!(connection.heard.recv_timeout(PATIENCE), Ok(worker));
+        assert_eq!(runtime.block_on(task).expect("no panic"), (Ok(Value::Int(number)), worker));
     }
 }
 
@@ -265,7 +242,7 @@ fn an_idle_connection_is_read_by_the_keeper() {
     let mut connection = Connection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
-    connection.is_read_by_the_keeper(3 * SOON);
+    connection.is_read_by_the_keeper(2 * SOON);
     connection.exchange_on(&runtime, 2);
 }
 
@@ -319,6 +296,26 @@ fn a_task_that_blocks_is_read_for_by_the_keeper() {
     for number in 0..300 {
         connection.reads(&echo(number));
         assert_eq!(connection.thread_of_a_message(), connection.keeper);
+        connection.says(format!(":{number}\r\n").as_bytes());
+    }
+    runtime.block_on(task).expect("no panic");
+}
+
+#[test]
+fn a_task_that_awaits_and_blocks_by_turns_is_never_stuck() {
+    let mut connection = Connection::new(NEVER);
+    let (runtime, _) = runtime();
+    let mux = connection.mux.clone();
+    let task = runtime.spawn(async move {
+        for number in 0..300 {
+            let asked = mux.ask(&echo(number));
+            let answered =
+                if number % 2 == 0 { asked.await } else { crate::blocking::block_on(asked) };
+            assert_eq!(answered, Ok(Value::Int(number)));
+        }
+    });
+    for number in 0..300 {
+        connection.reads(&echo(number));
         connection.says(format!(":{number}\r\n").as_bytes());
     }
     runtime.block_on(task).expect("no panic");
