@@ -181,7 +181,7 @@ fn leaves_nothing(store: &Store) {
     let mut had = users.block_on(party.use_it(all / 5, 1));
     let first = party.idle(tasks);
     had += users.block_on(party.use_it(all - all / 5, 2));
-    let may_be = first + store.slack_bytes() + (all - all / 5) as usize * LEAK_BYTES;
+    let may_be = first + SLACK_BYTES + (all - all / 5) as usize * LEAK_BYTES;
     party.idle(tasks);
     let grown = || Some(bytes::live()).filter(|live| *live <= may_be);
     let second = eventually("no memory is left", grown)

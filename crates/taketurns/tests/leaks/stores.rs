@@ -5,7 +5,7 @@ use std::fs;
 use taketurns_servers::{Cluster, Flavor, Replicated, Server, module_path, on_both};
 
 use crate::left::{nothing_on, nothing_on_sentinel};
-use crate::{SLACK_BYTES, alone, leaves_nothing};
+use crate::{alone, leaves_nothing};
 
 /// A store that nobody else uses.
 pub(crate) struct Store {
@@ -29,15 +29,6 @@ impl Store {
     fn new(name: &str, url: String, kept: Kept) -> Self {
         let mutexes_only = matches!(kept, Kept::Nodes(_));
         Self { name: name.to_owned(), url, mutexes_only, kept }
-    }
-
-    /// By how much what its clients remember may have grown.
-    pub(crate) fn slack_bytes(&self) -> usize {
-        match self.kept {
-            // They know of what they handed on until its lease is over, and of some of it for longer.
-            Kept::Nodes(_) => 1 << 20,
-            _ => SLACK_BYTES,
-        }
     }
 
     /// Nothing is left there of clients that are gone.

@@ -17,9 +17,6 @@ fn moment(dice: &mut Dice) -> Duration {
 /// Whatever is left behind is still there when a test gives up: it has to be taken back.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// A client of a quorum knows of a lock that it handed on until its lease is over.
-const HANDED_ON: Duration = Duration::from_secs(5);
-
 /// The pool that has members.
 pub(crate) const POOL: &str = "pool";
 pub(crate) const MEMBERS: [&str; 2] = ["a", "b"];
@@ -79,10 +76,6 @@ impl User {
         panic!("this hangs: {}, with {seen:#?}", self.doing)
     }
 
-    fn lease(&mut self) -> Duration {
-        if self.mutexes_only && self.dice.roll(4) == 0 { HANDED_ON } else { LEASE }
-    }
-
     fn name(&mut self) -> String {
         format!("l{}", self.dice.roll(LOCKS))
     }
@@ -102,7 +95,7 @@ impl User {
             }
             _ => self.locks.pool(POOL).any(),
         };
-        acquire.lease(self.lease()).await
+        acquire.lease(LEASE).await
     }
 
     /// One that may never be had.
@@ -118,7 +111,7 @@ impl User {
             7 => self.locks.pool(POOL).member(MEMBERS[0]),
             _ => self.locks.pool("nobody").member("never there"),
         };
-        acquire.lease(self.lease())
+        acquire.lease(LEASE)
     }
 
     fn trying(&mut self) -> Acquire<Trying> {
@@ -132,7 +125,7 @@ impl User {
             5 => self.locks.semaphore(format!("{name}/s"), 3).try_acquire(),
             _ => self.locks.pool(POOL).try_any(),
         };
-        acquire.lease(self.lease())
+        acquire.lease(LEASE)
     }
 
     /// Wherever it is by then. What it got and never told is given back too.
@@ -217,7 +210,6 @@ impl User {
                     expected(self.other.release(&handle).await);
                 }
             }
-            5 | 6 if self.mutexes_only && guard.span() > HANDED_ON => drop(guard),
             5 | 6 => self.hand_on(guard).await,
             7 => {
                 expected(self.break_it(&guard).await);

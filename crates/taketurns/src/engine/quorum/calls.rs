@@ -77,14 +77,9 @@ impl Quorum {
         Some(changed)
     }
 
-    /// Is it over, and does nobody here care? It was carried elsewhere then, and not released here.
+    /// Does nobody here need it any more?
     fn is_left(&self, owner: Owner, run: &mut Run) -> bool {
-        let verdict = run.candidate.verdict(local_us());
-        let goes_on = matches!(
-            verdict,
-            Verdict::Open | Verdict::Waiting { .. } | Verdict::Held { .. } | Verdict::Revoked
-        );
-        !goes_on && !self.wakes.knows(owner)
+        run.is_left(local_us()) && !self.wakes.knows(owner)
     }
 
     /// What is over, and nobody here cares for, is forgotten: others may have it renewed since.

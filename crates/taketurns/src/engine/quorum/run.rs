@@ -5,6 +5,11 @@ use taketurns_core::{Acquire, Ballot, Grant, Name, Place, Reply, Request, Token}
 use tokio::sync::watch;
 
 use super::super::nodes::ARRIVES_WITHIN_MS;
+use crate::clock::local_us;
+
+/// A run whose owner the session does not know is kept for this long after its last answer: an adoption that
+/// was just answered is about to be known. After that only a handle can name the owner, and its nodes know more.
+const LINGERS_US: u64 = 1_000_000;
 
 /// What the client was told, so that the next news is told once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +40,8 @@ pub(super) struct Run {
     /// Nothing new is asked for: what the owner has is to be found.
     finds: bool,
     told: Told,
+    /// When it was last answered, or made.
+    answered_us: u64,
     /// Something was heard.
     changed: watch::Sender<()>,
 }
@@ -54,6 +61,7 @@ impl Run {
             not_after_ms: vec![0; nodes],
             finds: false,
             told: Told::Nothing,
+            answered_us: local_us(),
             changed: watch::Sender::new(()),
         }
     }
@@ -72,6 +80,17 @@ impl Run {
     pub(super) fn lasts_ms(&self) -> u64 {
         let longest_ms = self.acquire.lease_ms.max(self.acquire.waiter_lease_ms.unwrap_or(0));
         longest_ms + ARRIVES_WITHIN_MS
+    }
+
+    /// Can it be forgotten, if the session does not know its owner? It is over, or its lock was carried elsewhere.
+    /// Leases can be long, so the end of a lock that others may have renewed or released is not waited for.
+    pub(super) fn is_left(&mut self, now_us: u64) -> bool {
+        let is_over = !matches!(
+            self.candidate.verdict(now_us),
+            Verdict::Open | Verdict::Waiting { .. } | Verdict::Held { .. } | Verdict::Revoked
+        );
+        let is_awaited = self.changed.receiver_count() > 0;
+        is_over || !is_awaited && now_us >= self.answered_us + LINGERS_US
     }
 
     pub(super) fn waiter_lease_ms(&self) -> Option<u64> {
@@ -130,6 +149,7 @@ impl Run {
 
     /// The answer to the acquire, once it can be given. What is told here is no news any more.
     pub(super) fn outcome(&mut self, now_us: u64) -> Option<Result<Reply, Failed>> {
+        self.answered_us = now_us;
         Some(match self.candidate.verdict(now_us) {
             Verdict::Open => return None,
             Verdict::Waiting { ticket } => {
@@ -168,7 +188,7 @@ impl Run {
     /// The answer to a renewal: from now on whoever asked is told if it holds no more.
     pub(super) fn renewed(&mut self, now_us: u64) -> Option<Grant> {
         let grant = self.held(now_us)?;
-        self.told = Told::Held;
+        (self.told, self.answered_us) = (Told::Held, now_us);
         Some(grant)
     }
 
@@ -263,6 +283,21 @@ mod tests {
         run.candidate.handle_clock_set(NOW_US, 1);
         assert_eq!(run.news(NOW_US), Some(News::Lost));
         assert_eq!(run.news(NOW_US), None);
+    }
+
+    #[test]
+    fn a_lock_carried_elsewhere_is_forgotten_before_its_lease_ends() {
+        let mut run = run();
+        run.candidate.ask();
+        (0..3).for_each(|node| granted(&mut run, node, 7));
+        let awaited = run.subscribe();
+        assert!(matches!(run.outcome(NOW_US), Some(Ok(Reply::Granted(_)))));
+        assert!(!run.is_left(NOW_US + LINGERS_US), "somebody waits for its outcome");
+        drop(awaited);
+        assert!(!run.is_left(NOW_US + LINGERS_US - 1), "an adoption may be about to be known");
+        assert!(run.is_left(NOW_US + LINGERS_US));
+        assert!(run.renewed(NOW_US + LINGERS_US).is_some(), "it is still held");
+        assert!(!run.is_left(NOW_US + LINGERS_US), "it was just answered");
     }
 
     #[test]
