@@ -48,7 +48,7 @@ usage: cargo xtask COMMAND
              lives so many lives of clients and stores on machines made up from seeds, 10000 if not
              said, and tells the smallest that breaks a promise
   sim --planted [--only NAME] [--seeds N] [--from S]
-             breaks the code on purpose in each way that sim/planted has, and says which check finds it
+             breaks the code on purpose in each way that proof/planted has, and says which check finds it
              after how many seeds
 ";
 

@@ -1,5 +1,5 @@
 //! Real clients on real servers while everything goes wrong. What is asked for is for the program to
-//! understand: `sim/torture`.
+//! understand: `proof/torture`.
 
 use taketurns_servers::Flavor;
 

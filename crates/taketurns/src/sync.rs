@@ -1,6 +1,6 @@
 //! What threads share: mutexes, as std has them.
 //!
-//! `crates/threads` builds the client once more with `cfg(shuttle)`. There they are shuttle's, as its tokio is,
+//! `proof/threads` builds the client once more with `cfg(shuttle)`. There they are shuttle's, as its tokio is,
 //! and whoever locks, sends or waits may have to let any other thread go first. So what several threads
 //! touch is taken from here and from tokio, and from nowhere else.
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::edit::{Edit, plant};
 
 /// What the build needs.
-const NEEDED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "bench", "crates", "sim", "xtask"];
+const NEEDED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "bench", "crates", "proof", "xtask"];
 
 /// Where the switch goes, and the module that is declared there.
 const CORE: &str = "crates/core/src/lib.rs";
@@ -88,7 +88,7 @@ mod tests {
         let [tree, copied] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let workspace = format!("{VERSION}0.1.0\"\nedition = \"2024\"\n");
         write(&tree.path().join(WORKSPACE), workspace.as_bytes()).expect("written");
-        for needed in ["Cargo.lock", CORE, "crates/core/src/a.rs", "sim/b.rs"] {
+        for needed in ["Cargo.lock", CORE, "crates/core/src/a.rs", "proof/b.rs"] {
             write(&tree.path().join(needed), b"fn one() -> u8 { 1 }").expect("written");
         }
         for needed in ["bench/c.rs", "xtask/d.rs"] {
@@ -98,7 +98,7 @@ mod tests {
         let edits = [Edit::parse("two", text).expect("an edit")];
         copy(tree.path(), &edits, copied.path()).expect("a copy");
         let copied = |file: &str| fs::read_to_string(copied.path().join(file)).expect(file);
-        assert_eq!(copied("sim/b.rs"), "fn one() -> u8 { 1 }");
+        assert_eq!(copied("proof/b.rs"), "fn one() -> u8 { 1 }");
         assert_eq!(copied(WORKSPACE), workspace.replace("0.1.0", "0.1.0+planted"));
         assert!(copied("crates/core/src/a.rs").contains("crate::planted::on(\"two\")"));
         assert!(copied(CORE).ends_with(DECLARED));

@@ -1,7 +1,7 @@
 //! Planted bugs: does the simulation find what is broken on purpose?
 //!
 //! ```text
-//!   sim/planted/*.edit ─► copy of the tree, all bugs in it, none switched on ─► one build
+//!   proof/planted/*.edit ─► copy of the tree, all bugs in it, none switched on ─► one build
 //!                                                                                 │
 //!                       table: which check found it, after how many seeds ◄─ run with each
 //! ```
@@ -23,7 +23,7 @@ use edit::Edit;
 
 /// The root of this repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const EDITS: &str = "sim/planted";
+const EDITS: &str = "proof/planted";
 
 /// What the simulation made of one bug.
 struct Found {

@@ -14,7 +14,7 @@
 //! must end up empty. `QUORUM_SEEDS` sets how many lives are tried and `QUORUM_FROM` the first; a
 //! failing one is made simpler, and told in words.
 //!
-//! `sim/world` has whole clients on a quorum as well, and is judged by what they saw. This one lives ten
+//! `proof/sim` has whole clients on a quorum as well, and is judged by what they saw. This one lives ten
 //! lives while that lives one, and sees tickets, ghosts, and locks that are lost though nothing went wrong.
 
 mod calls;

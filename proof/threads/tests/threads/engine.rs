@@ -2,7 +2,7 @@
 
 pub(crate) use taketurns::engine::EngineError;
 
-#[path = "../../../taketurns/src/engine/nodes"]
+#[path = "../../../../crates/taketurns/src/engine/nodes"]
 pub(crate) mod nodes {
     pub(crate) mod tally;
 }
