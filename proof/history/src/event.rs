@@ -153,6 +153,9 @@ pub enum What {
     Again {
         /// Which.
         op: u64,
+        /// It had been answered that the lock is granted. Otherwise it had no reason to leave a place.
+        #[serde(default)]
+        was_granted: bool,
     },
     /// The keeper forgot what it knew, or some of it. Only a simulation knows.
     Forgot,
@@ -264,7 +267,7 @@ impl What {
             | Self::Heard { op }
             | Self::Minted { op, .. }
             | Self::Freed { op }
-            | Self::Again { op } => Some(*op),
+            | Self::Again { op, .. } => Some(*op),
             _ => None,
         }
     }

@@ -109,6 +109,10 @@ impl Life {
 
     async fn take_turn(&self, locks: &Locks, dice: &mut Dice) {
         let kept = &self.plan.locks[dice.index(self.plan.locks.len())];
+        // It may break the grant of a waiter that has not heard of it yet.
+        if dice.chance(self.plan.breaks) {
+            self.break_lock(locks, &kept.name).await;
+        }
         let (acquire, ask) = asked(locks, kept, dice);
         let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
@@ -200,11 +204,7 @@ impl Life {
                 break;
             }
             if dice.chance(self.plan.breaks) {
-                let asked_us = self.host.time.now_us();
-                let broken = locks.break_lock(guard.name().as_str()).await;
-                if broken.is_ok_and(|broken| broken > 0) {
-                    self.log.note(What::Broken { lock: guard.name().to_string(), asked_us });
-                }
+                self.break_lock(locks, guard.name().as_str()).await;
             }
             if dice.chance(self.plan.breaks_now) {
                 // Noted by the node: the request may be long under way, and nobody hear of it.
@@ -229,6 +229,14 @@ impl Life {
         let released = guard.release().await;
         let error = released.err().map(|error| format!("{:?}", error.kind()));
         self.log.note(What::Released { op, error });
+    }
+
+    async fn break_lock(&self, locks: &Locks, lock: &str) {
+        let asked_us = self.host.time.now_us();
+        let broken = locks.break_lock(lock).await;
+        if broken.is_ok_and(|broken| broken > 0) {
+            self.log.note(What::Broken { lock: lock.to_owned(), asked_us });
+        }
     }
 
     /// Whoever lost the lock asks once more now and then, for lost is final.

@@ -4,7 +4,7 @@
 //! A node also notes what only it can know: who got a place, who was granted what in which order, of
 //! whom nothing was heard. It notes what it sees on the wire, and asks the lock for nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use taketurns::engine::{
     Acquire, Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent,
@@ -46,6 +46,8 @@ struct Register {
     ops: BTreeMap<Owner, u64>,
     /// As whom each operation last asked.
     owners: BTreeMap<u64, Owner>,
+    /// Owners whose acquire was ever answered with a grant.
+    answered: BTreeSet<Owner>,
     minted: BTreeMap<Owner, u64>,
     /// Of each lock, who has a place, and until when its client's word counts.
     places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
@@ -311,8 +313,12 @@ impl Register {
             Request::Acquire(acquire) => {
                 let op = acquire.label.why().parse().unwrap_or(0);
                 let is_new = self.ops.insert(acquire.owner, op).is_none();
-                if is_new && self.owners.insert(op, acquire.owner).is_some() {
-                    noted.push(What::Again { op });
+                if is_new && let Some(old) = self.owners.insert(op, acquire.owner) {
+                    let was_granted = self.answered.contains(&old);
+                    noted.push(What::Again { op, was_granted });
+                }
+                if let Reply::Granted(_) = reply {
+                    self.answered.insert(acquire.owner);
                 }
                 match reply {
                     // A late request of an owner that the client has given up: its release is under way.
@@ -419,7 +425,10 @@ mod tests {
         };
         let placed = |number| What::Placed { op: 3, number, quarantined: false };
         assert_eq!(note(acquire(old), queued(0)), [placed(0)]);
-        assert_eq!(note(acquire(fresh), queued(1)), [What::Again { op: 3 }, placed(1)]);
+        assert_eq!(
+            note(acquire(fresh), queued(1)),
+            [What::Again { op: 3, was_granted: false }, placed(1)]
+        );
         let release = |owner| Request::Release { owner, bury_until_ms: 0, last_used: None };
         assert_eq!(note(release(fresh), Reply::Left), [What::Freed { op: 3 }]);
         assert_eq!(note(acquire(old), queued(2)), []);

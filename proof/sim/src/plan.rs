@@ -138,7 +138,12 @@ impl Plan {
                     plan.crowd(&mut dice);
                 }
             }
-            _ => plan.storm(&mut dice),
+            _ => {
+                plan.storm(&mut dice);
+                if dice.chance(100) {
+                    plan.old_news(&mut dice);
+                }
+            }
         }
         if !matches!(keepers, Keepers::Quorum(_)) && dice.chance(400) {
             plan.local_turns = dice.between(2, 5) as u32;
@@ -215,6 +220,24 @@ impl Plan {
         if self.forgets > 0 && matches!(self.keepers, Keepers::Quorum(_)) {
             self.max_lease_ms += 3_500;
         }
+    }
+
+    /// News of breaks that comes late, to clients that wait again on a server that has forgotten the broken grant.
+    fn old_news(&mut self, dice: &mut Dice) {
+        match self.keepers {
+            Keepers::Single => self.forgets = dice.between(1, 4) as usize,
+            Keepers::Pair => self.failovers = dice.between(1, 5) as usize,
+            Keepers::Quorum(_) => return,
+        }
+        // As in every storm in which something is forgotten.
+        (self.jumps_back, self.jumps_forward, self.breaks_now) = (0, 0, 0);
+        self.offset_ms = self.offset_ms.min(5);
+        self.breaks = dice.between(100, 500);
+        self.slow = dice.between(200, 600);
+        self.tasks = dice.between(2, 4) as usize;
+        self.turns = dice.between(4, 10) as usize;
+        self.hold_ms_max = self.hold_ms_max.min(100);
+        self.gap_ms_max = self.gap_ms_max.min(50);
     }
 
     /// Plans like this one with less in them, the simplest first.

@@ -77,7 +77,8 @@ fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) ->
                     )),
                 }
             }
-            What::Lapsed { .. } | What::Freed { .. } => {
+            // An old request of the owner that it was then may have been given a place since.
+            What::Again { was_granted: true, .. } | What::Lapsed { .. } | What::Freed { .. } => {
                 if let Some(queue) = queues.get_mut(of.lock) {
                     queue.leave(of);
                 }
@@ -318,6 +319,26 @@ mod tests {
         assert_eq!(overtaken_on(Kind::Semaphore(3), Ask::Permits(1), gives_up()), 0);
         let holds = [(40, granted(1, 8))];
         assert_eq!(overtaken_on(Kind::Semaphore(3), Ask::Permits(1), holds), 1);
+    }
+
+    #[test]
+    fn who_gives_up_a_broken_grant_has_its_new_place_and_who_leaves_a_place_has_its_old_one() {
+        let overtaken_after = |was_granted| {
+            let asked = |op, client: u32| {
+                let lock = "till".to_owned();
+                What::Asked { op, client, lock, ask: Ask::Mutex, endless: true }
+            };
+            let placed = |op, number| What::Placed { op, number, quarantined: false };
+            let again = What::Again { op: 1, was_granted };
+            let minted = What::Minted { op: 2, token: 7, member: None };
+            let history =
+                [asked(1, 1), asked(2, 2), placed(1, 1), placed(2, 2), again, placed(1, 3), minted];
+            let event = |(at_us, what)| Event { at_us, what };
+            let history: Vec<Event> = (0..).zip(history).map(event).collect();
+            check(&history).iter().filter(|found| found.guarantee == Guarantee::G3).count()
+        };
+        assert_eq!(overtaken_after(true), 0);
+        assert_eq!(overtaken_after(false), 1);
     }
 
     fn granted(op: u64, token: u64) -> What {

@@ -180,7 +180,7 @@ mod tests {
         assert!(wrong(released.clone()).is_empty(), "nothing is granted in quarantine");
         released[5].1 = placed(2, false);
         let mut twice = released.clone();
-        twice.insert(4, (4, What::Again { op: 1 }));
+        twice.insert(4, (4, What::Again { op: 1, was_granted: true }));
         assert!(wrong(twice).is_empty(), "what it was granted first may not be released yet");
         released.insert(1, (1, What::Forgot));
         assert!(wrong(released).is_empty(), "it may remember a holder that was gone");
