@@ -6,7 +6,7 @@ use std::time::Duration;
 use taketurns_core::quorum::majority;
 use tokio::sync::mpsc;
 
-use super::super::redis::Seen;
+use super::super::redis::MarkerSighting;
 use super::node::next;
 use super::url::{NodeUrl, Opener};
 use crate::runtime::{Runtime, sleep};
@@ -51,9 +51,9 @@ pub(crate) async fn look_around(urls: &[NodeUrl]) -> Trust {
         sleep(PAUSE).await;
         found = look(urls).await;
     }
-    let max_lease = |seen: &Seen| match seen {
-        Seen::Marker { max_lease, .. } => *max_lease,
-        Seen::Nothing => Duration::ZERO,
+    let max_lease = |seen: &MarkerSighting| match seen {
+        MarkerSighting::Marker { max_lease, .. } => *max_lease,
+        MarkerSighting::Nothing => Duration::ZERO,
     };
     Trust {
         is_first_day: day(&found, urls.len()) == Day::First,
@@ -61,7 +61,7 @@ pub(crate) async fn look_around(urls: &[NodeUrl]) -> Trust {
     }
 }
 
-async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
+async fn look(urls: &[NodeUrl]) -> Vec<MarkerSighting> {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runtime = Runtime::current();
     for url in urls {
@@ -69,7 +69,7 @@ async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
         runtime.spawn(async move {
             let _ = sender.send(match url.opener() {
                 Ok(Opener::Redis(redis)) => redis.peek().await,
-                _ => Ok(Seen::Nothing),
+                _ => Ok(MarkerSighting::Nothing),
             });
         });
     }
@@ -89,15 +89,15 @@ async fn look(urls: &[NodeUrl]) -> Vec<Seen> {
     }
 }
 
-fn is_old(seen: &Seen) -> bool {
+fn is_old(seen: &MarkerSighting) -> bool {
     match seen {
-        Seen::Marker { age, in_quarantine, .. } => *in_quarantine || *age > FIRST_DAY,
-        Seen::Nothing => false,
+        MarkerSighting::Marker { age, in_quarantine, .. } => *in_quarantine || *age > FIRST_DAY,
+        MarkerSighting::Nothing => false,
     }
 }
 
-fn day(found: &[Seen], nodes: usize) -> Day {
-    let blank = found.iter().filter(|seen| **seen == Seen::Nothing).count();
+fn day(found: &[MarkerSighting], nodes: usize) -> Day {
+    let blank = found.iter().filter(|seen| **seen == MarkerSighting::Nothing).count();
     match blank {
         _ if found.len() < nodes => Day::Later,
         _ if found.iter().any(is_old) => Day::Later,
@@ -111,19 +111,22 @@ fn day(found: &[Seen], nodes: usize) -> Day {
 mod tests {
     use super::*;
 
-    fn marker(age_s: u64, in_quarantine: bool) -> Seen {
+    fn marker(age_s: u64, in_quarantine: bool) -> MarkerSighting {
         let age = Duration::from_secs(age_s);
-        Seen::Marker { age, in_quarantine, max_lease: age }
+        MarkerSighting::Marker { age, in_quarantine, max_lease: age }
     }
 
     #[test]
     fn it_is_the_first_day_if_all_were_seen_and_none_was_used() {
-        assert_eq!(day(&[Seen::Nothing; 3], 3), Day::First);
-        assert_eq!(day(&[Seen::Nothing; 2], 3), Day::Later, "the others may be old");
+        assert_eq!(day(&[MarkerSighting::Nothing; 3], 3), Day::First);
+        assert_eq!(day(&[MarkerSighting::Nothing; 2], 3), Day::Later, "the others may be old");
         let (young, old) = (marker(9, false), marker(11, false));
-        assert_eq!(day(&[Seen::Nothing, Seen::Nothing, young], 3), Day::Beginning);
-        assert_eq!(day(&[Seen::Nothing, young, old], 3), Day::Later);
-        assert_eq!(day(&[Seen::Nothing, young, marker(1, true)], 3), Day::Later);
+        assert_eq!(
+            day(&[MarkerSighting::Nothing, MarkerSighting::Nothing, young], 3),
+            Day::Beginning
+        );
+        assert_eq!(day(&[MarkerSighting::Nothing, young, old], 3), Day::Later);
+        assert_eq!(day(&[MarkerSighting::Nothing, young, marker(1, true)], 3), Day::Later);
         assert_eq!(day(&[young; 3], 3), Day::Later, "none that one could be wrong about");
     }
 }

@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redis::{Value, cmd};
 use taketurns_core::{Name, Pattern};
 
-use super::module;
-use super::net::session::Session;
-use super::net::topology::Net;
-use super::protocol::name_beside;
+use super::foreign::protocol::name_beside;
+use super::handshake::module;
+use super::handshake::session::ServerSession;
+use super::router::Router;
 use crate::engine::EngineError;
 
 /// How many keys are asked for at a time: replies of more than 32 MB would cost a connection that
@@ -39,7 +39,7 @@ impl Listing {
     /// The names after this one that match, in order.
     pub(super) async fn names(
         &self,
-        net: &Net,
+        router: &Router,
         prefix: &str,
         pattern: &Pattern,
         after: Option<&Name>,
@@ -52,7 +52,7 @@ impl Listing {
         }
         let all = Pattern::new("*");
         let asked = if self.are_tagged { &all } else { pattern };
-        let mut names = scan(net, prefix, asked).await?;
+        let mut names = scan(router, prefix, asked).await?;
         names.retain(|name| pattern.matches(name.as_str()));
         let following = following(&names, after);
         *self.kept() = Some((pattern.clone(), names));
@@ -76,21 +76,20 @@ fn following(names: &[Name], after: Option<&Name>) -> Vec<Name> {
 
 /// Each name once, though SCAN may give one twice, and two nodes may while a slot moves, and the module
 /// may take a lock over while we look.
-async fn scan(net: &Net, prefix: &str, pattern: &Pattern) -> Result<Vec<Name>, EngineError> {
+async fn scan(router: &Router, prefix: &str, pattern: &Pattern) -> Result<Vec<Name>, EngineError> {
     let mut names = BTreeSet::new();
-    for session in net.masters().await? {
+    for session in router.masters().await? {
         // What the module takes over meanwhile is found by the second.
-        let native = session.bound.has_module().then_some(module::KEY_TYPE);
+        let native = session.backend.has_module().then_some(module::KEY_TYPE);
         for key_type in [Some("hash"), native].into_iter().flatten() {
-            scan_one(net, &session, key_type, (prefix, pattern), &mut names).await?;
+            scan_one(&session, key_type, (prefix, pattern), &mut names).await?;
         }
     }
     Ok(names.into_iter().collect())
 }
 
 async fn scan_one(
-    net: &Net,
-    session: &Session,
+    session: &ServerSession,
     key_type: &str,
     (prefix, pattern): (&str, &Pattern),
     names: &mut BTreeSet<Name>,
@@ -101,7 +100,7 @@ async fn scan_one(
         let mut command = cmd("SCAN");
         command.arg(&cursor).arg("MATCH").arg(&matching).arg("COUNT").arg(PAGE);
         command.arg("TYPE").arg(key_type);
-        let reply = net.send(session, &command).await?;
+        let reply = session.connection().send(&command).await?;
         let (next, keys) = page(session, reply)?;
         names.extend(keys.iter().filter_map(|key| {
             let name = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
@@ -114,8 +113,8 @@ async fn scan_one(
     }
 }
 
-fn page(session: &Session, reply: Value) -> Result<(String, Vec<Vec<u8>>), EngineError> {
-    redis::from_redis_value(reply).map_err(|_| super::strange(session, "SCAN"))
+fn page(session: &ServerSession, reply: Value) -> Result<(String, Vec<Vec<u8>>), EngineError> {
+    redis::from_redis_value(reply).map_err(|_| super::malformed(session, "SCAN"))
 }
 
 /// What the server is to look for: the prefix and as much of the pattern as is plain. A `?` of ours

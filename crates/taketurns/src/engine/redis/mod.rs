@@ -2,67 +2,69 @@
 //! where the server has it.
 //!
 //! ```text
-//!   call ──► wire: which words ──► net: which server ──► ways: module or script ──► one run of it
-//!   reply ◄── wire ◄─────────────────────┘                                             │
-//!   Wakes ◄── sealed: whose is it, is the seal right? ◄── PUBLISH ────────────────────┘ by a step
+//!   call ──► backend: what is said ──► router: which server ──► connection: bytes ──► one run of a server
+//!   answer ◄─ decoded ◄────────────────────┘                                             │
+//!   Wakes ◄── wake_up: whose is it, is the seal right? ◄── PUBLISH ─────────────────────┘ by a step
 //! ```
 //!
-//! A server is greeted before it is asked anything: [`greeter`] compares its run with the marker
-//! there, and binds the scripts to it. So a server that may have forgotten who holds what grants
-//! nothing until that can't matter any more ([`marker`]).
+//! | layer | question | may use |
+//! |---|---|---|
+//! | [`connection`] | how do bytes get there and back? | [`url`] |
+//! | [`backend`] | what is said: scripts or module? | connection, [`scripts`] |
+//! | [`handshake`] | who is this server, and did it forget anything? | backend, connection |
+//! | [`router`] | which server: single, Sentinel, Cluster? | handshake, backend, connection |
+//! | this file | the engine | all of these |
+//! | [`foreign`] | how do foreign clients and ours exclude each other? | put in when the URL asks for it |
 
-mod called;
+mod backend;
+mod connection;
 #[cfg(test)]
 mod differential;
-mod events;
 mod exam;
+mod foreign;
 #[cfg(test)]
 mod fuzz;
-mod greeter;
+mod handshake;
 mod listing;
-mod marker;
-mod module;
-mod net;
 mod node;
-mod protocol;
+mod router;
 mod scripts;
-mod sealed;
-mod spoken;
+mod url;
 mod view;
-mod ways;
+mod wake_up;
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::cmd;
 use taketurns_core::wire::{self, Answered};
-use taketurns_core::{ClientId, Name, Pattern, Request, View};
+use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
 pub(crate) use exam::{Against, ExaminedNode, examine};
-pub(crate) use node::Seen;
+pub(crate) use handshake::marker::MarkerSighting;
 
 use super::{
-    Acquire, Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply,
-    Stamp, Wakes,
+    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Stamp, Survives,
+    Wakes,
 };
-use greeter::Greeter;
+use backend::{Backend, DialectMemory, LockQuery, LockStep, RoutedCommand, StepKeys};
+use foreign::ForeignEngine;
+use handshake::query::now_ms;
+use handshake::session::ServerSession;
+use handshake::verifier::Verifier;
 use listing::Listing;
-use net::ask;
-use net::errand::Errand;
-use net::session::Session;
-use net::topology::{Net, Told};
-use net::url::Config;
-use spoken::{Speech, Spoken};
-use ways::{Question, Step, Ways};
+use router::{Router, ServerReply};
+use url::RedisConfig;
+use wake_up::WakeUpReader;
 
 /// A store URL that was understood.
 pub(crate) struct OpenRedis {
-    config: Config,
+    config: RedisConfig,
 }
 
 impl OpenRedis {
     pub(crate) fn new(url: &str) -> Result<Self, crate::Error> {
-        let config = Config::parse(url).map_err(crate::Error::InvalidUrl)?;
+        let config = RedisConfig::parse(url).map_err(crate::Error::InvalidUrl)?;
         Ok(Self { config })
     }
 }
@@ -74,8 +76,13 @@ impl Open for OpenRedis {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
-            let engine = RedisEngine::open(self.config, client, wakes).await?;
-            Ok(Box::new(engine) as Box<dyn Engine>)
+            let mut config = self.config;
+            Ok(match config.protocol.take() {
+                None => Box::new(RedisEngine::open(config, client, wakes).await?) as _,
+                Some(protocol) => {
+                    Box::new(ForeignEngine::open(config, protocol, client, wakes).await?) as _
+                }
+            })
         })
     }
 
@@ -84,166 +91,42 @@ impl Open for OpenRedis {
     }
 }
 
-/// Locks in Redis or Valkey, as one client sees them. An answer on its way outlives what asked for it.
+/// Locks in Redis or Valkey, as one client sees them.
 struct RedisEngine {
-    speaker: Arc<Speaker>,
+    executor: Arc<Executor>,
     prefix: String,
     max_lease: Duration,
     listing: Listing,
 }
 
-/// Asks, and reads the answers.
-struct Speaker {
-    net: Arc<Net>,
-    wakes: Wakes,
-    ways: Ways,
-    spoken: Spoken,
-}
-
 impl RedisEngine {
-    async fn open(config: Config, client: ClientId, wakes: Wakes) -> Result<Self, EngineError> {
-        let channels = format!("{}wake:", config.prefix);
-        let channel = format!("{channels}{client}");
-        let speech = Speech::new(&config, client, &channels, &wakes);
-        let greeter = Arc::new(Greeter::new(&config, channels));
-        let net_of: Arc<OnceLock<Weak<Net>>> = Arc::default();
-        let hear = {
-            let (wakes, net_of) = (wakes.clone(), net_of.clone());
-            let ears = speech.ears();
-            Arc::new(move |message: &[u8]| {
-                let net = net_of.get().and_then(Weak::upgrade);
-                let origin = |run: &str| net.as_ref().and_then(|net| net.origin_of_run(run));
-                if ears.hear(message, &wakes) {
-                    return;
-                }
-                match sealed::open(message, client, &wakes, origin) {
-                    Some(woken) => wakes.push(ears.told(woken)),
-                    None => ears.hear_strangers(message, &wakes),
-                }
-            })
-        };
+    async fn open(
+        config: RedisConfig,
+        client: ClientId,
+        wakes: Wakes,
+    ) -> Result<Self, EngineError> {
         let (prefix, max_lease) = (config.prefix.clone(), config.max_lease);
-        let channels = [channel].into_iter().chain(speech.ear.clone()).collect();
-        let net = Net::open(Arc::new(config), channels, hear, wakes.clone(), greeter).await?;
-        let _ = net_of.set(Arc::downgrade(&net));
-        let spoken = speech.begin(&net, wakes.clone());
-        let listing = Listing::new(spoken.keys_are_tagged());
-        let speaker = Arc::new(Speaker { net, wakes, ways: Ways::default(), spoken });
-        Ok(Self { speaker, prefix, max_lease, listing })
-    }
-}
-
-/// How often an acquire is carried out on a node that turns out to have lost its state: it is seen,
-/// then given back, then asked for again; and more often only if the node loses its state anew.
-const TRIES: usize = 5;
-
-impl Speaker {
-    fn step<'a>(&'a self, lock: &Name, question: Question<'a>) -> Step<'a> {
-        Step { ways: &self.ways, keys: self.spoken.keys(lock), question }
+        let channel = format!("{}{client}", config.channels());
+        let verifier = Verifier::new(&config, None);
+        let wake_ups = Arc::new(WakeUpReader::new(client, wakes));
+        let on_message = |reader: &WakeUpReader, message: &[u8]| {
+            reader.read(message).into_iter().for_each(|woken| reader.wakes.push(woken));
+        };
+        let executor =
+            Executor::open(config, vec![channel], verifier, wake_ups, on_message).await?;
+        let executor = Arc::new(executor);
+        Ok(Self { executor, prefix, max_lease, listing: Listing::new(false) })
     }
 
-    fn errand<'a>(
-        &'a self,
-        lock: &Name,
-        question: Question<'a>,
-    ) -> (Vec<u8>, Box<dyn Errand + 'a>) {
-        let step = self.step(lock, question);
-        (step.keys.lock.clone(), Box::new(step))
+    fn keys(&self, lock: &Name) -> StepKeys {
+        StepKeys { lock: [&self.prefix, lock.as_str()].concat().into_bytes(), foreign: Vec::new() }
     }
-
-    fn seen(&self, told: Told) -> Result<Option<View>, EngineError> {
-        let Told { value, session, .. } = told;
-        let view = view::read(&value);
-        let view = view.ok_or_else(|| strange(&session, "what a lock looks like"))?;
-        Ok(self.spoken.view(view))
-    }
-
-    async fn once(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
-        let step = self.step(lock, Question::Step(request));
-        self.answer(self.net.call(&step.keys.lock, &step).await?)
-    }
-
-    fn answer(&self, told: Told) -> Result<Answer, EngineError> {
-        let Told { value, session, sent_us } = told;
-        let text: Option<String> = redis::from_redis_value(value).ok();
-        let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
-        let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
-        let Answered { now_ms, more, reply } =
-            answered.ok_or_else(|| strange(&session, "a request"))?;
-        let reply = self.spoken.reply(reply);
-        Ok(Answer { reply, stamp: stamp(now_ms, &session, sent_us), more })
-    }
-
-    async fn carry_out(&self, lock: &Name, request: &Request) -> Result<Answer, EngineError> {
-        self.spoken.refuse(request)?;
-        match request {
-            Request::Acquire(acquire) => {
-                self.spoken.expect(lock, acquire);
-                let answer = self.acquire(lock, request, acquire).await;
-                self.spoken.answered(acquire.owner, answer.as_ref().ok());
-                answer
-            }
-            Request::Release { owner, .. } => {
-                self.spoken.answered(*owner, None);
-                self.once(lock, request).await
-            }
-            _ => self.once(lock, request).await,
-        }
-    }
-
-    /// The steps in a Cluster can't see the marker: what they grant may be something that the node
-    /// has forgotten. So the marker is read right behind each acquire, and sees whatever was lost
-    /// before it. Then the node is greeted again and asked again, which puts the lock in quarantine
-    /// for all, also for those who have not noticed yet. Nobody is handed it before: we hold it.
-    async fn acquire(
-        &self,
-        lock: &Name,
-        request: &Request,
-        &Acquire { owner, waiter_lease_ms, .. }: &Acquire,
-    ) -> Result<Answer, EngineError> {
-        // What was asked the first time is carried out, whatever becomes of the rest.
-        let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
-        for attempt in 0..TRIES {
-            let step = self.step(lock, Question::Step(request));
-            let looked = self.net.call_and_look(&step.keys.lock, &step).await;
-            let (answered, as_greeted) =
-                if attempt == 0 { looked? } else { looked.map_err(unknown)? };
-            let session = answered.session.clone();
-            let answer = self.answer(answered)?;
-            if !as_greeted {
-                self.net.greet_again(&session).await.map_err(unknown)?;
-            } else if matches!(answer.reply, Reply::Granted(_))
-                && session.bound.is_in_quarantine(answer.stamp.now_ms)
-            {
-                // It was granted before the quarantine, and its answer not heard. Perhaps not before
-                // the loss.
-                let release = Request::Release { owner, bury_until_ms: 0, last_used: None };
-                self.once(lock, &release).await.map_err(unknown)?;
-            } else {
-                if let (Reply::Queued(_), Some(lease_ms)) = (&answer.reply, waiter_lease_ms) {
-                    self.spoken.listen(&self.net, lock, &session, lease_ms);
-                }
-                return Ok(answer);
-            }
-        }
-        Err(EngineError::Unknown("the server loses its state again and again".into()))
-    }
-}
-
-/// What only a server that is not ours would say.
-fn strange(session: &Session, what: &str) -> EngineError {
-    let server = &session.link.address;
-    EngineError::Broken(format!("{server} answered {what} in words that are not ours"))
-}
-
-fn stamp(now_ms: u64, session: &Session, sent_us: Option<u64>) -> Stamp {
-    Stamp { now_ms, origin: session.link.origin(), sent_us }
 }
 
 impl Engine for RedisEngine {
     fn call(&self, lock: &Name, request: Request) -> Answering {
-        let (speaker, lock) = (self.speaker.clone(), lock.clone());
-        Answering::later(async move { speaker.carry_out(&lock, &request).await })
+        let (executor, keys) = (self.executor.clone(), self.keys(lock));
+        Answering::later(async move { Ok(executor.carry_out(keys, &request).await?.0) })
     }
 
     fn call_all<'a>(
@@ -251,45 +134,21 @@ impl Engine for RedisEngine {
         calls: Vec<(Name, Request)>,
     ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
         Box::pin(async move {
-            let looks = |(_, request): &(Name, Request)| matches!(request, Request::Acquire(_));
-            if calls.iter().any(looks) {
-                let mut answers = Vec::with_capacity(calls.len());
-                for (lock, request) in &calls {
-                    answers.push(self.speaker.carry_out(lock, request).await);
-                }
-                return answers;
-            }
-            let speaker = &self.speaker;
-            let sent: Vec<_> = calls
-                .iter()
-                .map(|(lock, request)| speaker.errand(lock, Question::Step(request)))
-                .collect();
-            let answers = speaker.net.call_all(&sent).await;
-            let answers = answers.into_iter().zip(&calls).map(|(told, (lock, request))| {
-                let told = told?;
-                if let Request::Refresh { waiter_lease_ms, .. } = request {
-                    speaker.spoken.listen(&speaker.net, lock, &told.session, *waiter_lease_ms);
-                }
-                speaker.answer(told)
-            });
-            answers.collect()
+            let steps = calls.iter().map(|(lock, request)| (self.keys(lock), request)).collect();
+            let answers = self.executor.carry_out_all(steps).await;
+            answers.into_iter().map(|answer| answer.map(|(answer, _)| answer)).collect()
         })
     }
 
     fn source(&self, lock: &Name) -> u64 {
-        match self.speaker.net.has_one_server() {
+        match self.executor.router.has_one_server() {
             true => 0,
-            false => self.speaker.net.source(&self.speaker.spoken.keys(lock).lock),
+            false => self.executor.router.source(&self.keys(lock).lock),
         }
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(async move {
-            let told = self.speaker.net.call(b"", &|_: &Session| cmd("TIME")).await?;
-            let Told { value, session, sent_us } = told;
-            let now_ms = ask::now_ms(&value).ok_or_else(|| strange(&session, "TIME"))?;
-            Ok(stamp(now_ms, &session, sent_us))
-        })
+        Box::pin(self.executor.ping())
     }
 
     fn view<'a>(
@@ -297,11 +156,7 @@ impl Engine for RedisEngine {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(async move {
-            let speaker = &self.speaker;
-            let step = speaker.step(lock, Question::View(waiters_max));
-            speaker.seen(speaker.net.call(&step.keys.lock, &step).await?)
-        })
+        Box::pin(self.executor.view(self.keys(lock), waiters_max))
     }
 
     fn list<'a>(
@@ -312,27 +167,14 @@ impl Engine for RedisEngine {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
         Box::pin(async move {
-            let speaker = &self.speaker;
-            let names = self.listing.names(&speaker.net, &self.prefix, pattern, after).await?;
-            let mut views = Vec::new();
-            for page in names.chunks(listing::LOOK) {
-                let show = |lock| speaker.errand(lock, Question::View(waiters_max));
-                let calls: Vec<_> = page.iter().map(show).collect();
-                let answers = speaker.net.call_all(&calls).await;
-                for (lock, answered) in page.iter().zip(answers) {
-                    // One that was forgotten meanwhile is not there.
-                    let view = answered.and_then(|told| speaker.seen(told))?;
-                    if let Some(view) = view.filter(|view| !view.is_blank()) {
-                        views.push((lock.clone(), view));
-                    }
-                }
-                if views.len() >= max {
-                    views.truncate(max);
-                    return Ok(views);
-                }
+            let router = &self.executor.router;
+            let names = self.listing.names(router, &self.prefix, pattern, after).await?;
+            let keys = |name: &Name| self.keys(name);
+            let page = self.executor.view_all(names, keys, max, waiters_max).await?;
+            if page.len() < max {
+                self.listing.forget();
             }
-            self.listing.forget();
-            Ok(views)
+            Ok(page)
         })
     }
 
@@ -341,14 +183,179 @@ impl Engine for RedisEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        self.speaker.spoken.guarantees()
+        Guarantees::full(Survives::AnyClient)
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
-        self.speaker.spoken.close();
-        Box::pin(self.speaker.net.close())
+        Box::pin(self.executor.router.close())
     }
 }
 
-/// A time that no answer ever had: what came with it can't be relied on without asking.
-const UNKNOWN: Origin = Origin { source: 0, epoch: u64::MAX };
+/// How often an acquire is carried out on a node that turns out to have lost its state: it is seen,
+/// then given back, then asked for again; and more often only if the node loses its state anew.
+const TRIES: usize = 5;
+
+/// Carries out steps, and reads the answers. A call under way outlives the engine that began it.
+struct Executor {
+    router: Arc<Router>,
+    wakes: Wakes,
+    dialects: DialectMemory,
+}
+
+/// An answer, and the session that it came by.
+type SessionAnswer = (Answer, Arc<ServerSession>);
+
+impl Executor {
+    /// Connects, and listens to these channels.
+    async fn open(
+        config: RedisConfig,
+        channels: Vec<String>,
+        verifier: Verifier,
+        wake_ups: Arc<WakeUpReader>,
+        on_message: impl Fn(&WakeUpReader, &[u8]) + Send + Sync + 'static,
+    ) -> Result<Self, EngineError> {
+        let (reader, wakes) = (wake_ups.clone(), wake_ups.wakes.clone());
+        let on_message = Arc::new(move |message: &[u8]| on_message(&reader, message));
+        let (config, verifier) = (Arc::new(config), Arc::new(verifier));
+        let router = Router::open(config, channels, on_message, wakes.clone(), verifier).await?;
+        wake_ups.set_router(&router);
+        Ok(Self { router, wakes, dialects: DialectMemory::default() })
+    }
+
+    fn step<'a>(&'a self, keys: StepKeys, query: LockQuery<'a>) -> LockStep<'a> {
+        LockStep { dialects: &self.dialects, keys, query }
+    }
+
+    async fn carry_out(
+        &self,
+        keys: StepKeys,
+        request: &Request,
+    ) -> Result<SessionAnswer, EngineError> {
+        let step = self.step(keys, LockQuery::Step(request));
+        match request {
+            Request::Acquire(acquire) => self.acquire(&step, acquire.owner).await,
+            _ => self.once(&step).await,
+        }
+    }
+
+    async fn once(&self, step: &LockStep<'_>) -> Result<SessionAnswer, EngineError> {
+        self.decode(self.router.call(&step.keys.lock, step).await?)
+    }
+
+    /// The steps in a Cluster can't see the marker: what they grant may be something that the node
+    /// has forgotten. So the marker is read right behind each acquire, and shows whatever was lost
+    /// before it. Then the node is verified again and asked again, which puts the lock in quarantine
+    /// for all, also for clients that have not noticed yet. Nobody is handed it before: we hold it.
+    async fn acquire(
+        &self,
+        step: &LockStep<'_>,
+        owner: Owner,
+    ) -> Result<SessionAnswer, EngineError> {
+        // The first try is carried out, whatever becomes of the rest.
+        let unknown = |error: EngineError| EngineError::Unknown(error.to_string());
+        for attempt in 0..TRIES {
+            let checked = self.router.call_and_check(&step.keys.lock, step).await;
+            let (reply, is_as_verified) =
+                if attempt == 0 { checked? } else { checked.map_err(unknown)? };
+            let (answer, session) = self.decode(reply)?;
+            if !is_as_verified {
+                self.router.verify_again(&session).await.map_err(unknown)?;
+            } else if matches!(answer.reply, Reply::Granted(_))
+                && session.backend.is_in_quarantine(answer.stamp.now_ms)
+            {
+                // It was granted before the quarantine, and its answer not heard. Perhaps not before
+                // the loss.
+                let release = Request::Release { owner, bury_until_ms: 0, last_used: None };
+                let release = self.step(step.keys.clone(), LockQuery::Step(&release));
+                self.once(&release).await.map_err(unknown)?;
+            } else {
+                return Ok((answer, session));
+            }
+        }
+        Err(EngineError::Unknown("the server loses its state again and again".into()))
+    }
+
+    fn decode(&self, reply: ServerReply) -> Result<SessionAnswer, EngineError> {
+        let ServerReply { value, session, sent_us } = reply;
+        let text: Option<String> = redis::from_redis_value(value).ok();
+        let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
+        let decoded = text.as_deref().and_then(|text| wire::decode(text, owner_of));
+        let Answered { now_ms, more, reply } =
+            decoded.ok_or_else(|| malformed(&session, "a request"))?;
+        Ok((Answer { reply, stamp: stamp(now_ms, &session, sent_us), more }, session))
+    }
+
+    async fn carry_out_all(
+        &self,
+        steps: Vec<(StepKeys, &Request)>,
+    ) -> Vec<Result<SessionAnswer, EngineError>> {
+        if steps.iter().any(|(_, request)| matches!(request, Request::Acquire(_))) {
+            let mut answers = Vec::with_capacity(steps.len());
+            for (keys, request) in steps {
+                answers.push(self.carry_out(keys, request).await);
+            }
+            return answers;
+        }
+        let calls = steps.into_iter().map(|(keys, request)| {
+            let key = keys.lock.clone();
+            (key, Box::new(self.step(keys, LockQuery::Step(request))) as Box<dyn RoutedCommand>)
+        });
+        let replies = self.router.call_all(&calls.collect::<Vec<_>>()).await;
+        replies.into_iter().map(|reply| self.decode(reply?)).collect()
+    }
+
+    async fn ping(&self) -> Result<Stamp, EngineError> {
+        let reply = self.router.call(b"", &|_: &Backend| cmd("TIME")).await?;
+        let ServerReply { value, session, sent_us } = reply;
+        let now_ms = now_ms(&value).ok_or_else(|| malformed(&session, "TIME"))?;
+        Ok(stamp(now_ms, &session, sent_us))
+    }
+
+    async fn view(&self, keys: StepKeys, waiters_max: usize) -> Result<Option<View>, EngineError> {
+        let step = self.step(keys, LockQuery::View(waiters_max));
+        read_view(self.router.call(&step.keys.lock, &step).await?)
+    }
+
+    /// The first `max` of these locks that there is something to see of.
+    async fn view_all(
+        &self,
+        names: Vec<Name>,
+        keys: impl Fn(&Name) -> StepKeys,
+        max: usize,
+        waiters_max: usize,
+    ) -> Result<Vec<(Name, View)>, EngineError> {
+        let mut views = Vec::new();
+        for page in names.chunks(listing::LOOK) {
+            let calls = page.iter().map(|name| {
+                let step = self.step(keys(name), LockQuery::View(waiters_max));
+                (step.keys.lock.clone(), Box::new(step) as Box<dyn RoutedCommand>)
+            });
+            let replies = self.router.call_all(&calls.collect::<Vec<_>>()).await;
+            for (name, reply) in page.iter().zip(replies) {
+                // A lock that was forgotten meanwhile is not there.
+                if let Some(view) = read_view(reply?)?.filter(|view| !view.is_blank()) {
+                    views.push((name.clone(), view));
+                }
+            }
+            if views.len() >= max {
+                views.truncate(max);
+                break;
+            }
+        }
+        Ok(views)
+    }
+}
+
+fn read_view(reply: ServerReply) -> Result<Option<View>, EngineError> {
+    view::read(&reply.value).ok_or_else(|| malformed(&reply.session, "a look at a lock"))
+}
+
+/// What only a server that does not run our scripts would say.
+fn malformed(session: &ServerSession, what: &str) -> EngineError {
+    let server = &session.connection().address;
+    EngineError::Broken(format!("{server} sent a malformed reply to {what}"))
+}
+
+fn stamp(now_ms: u64, session: &ServerSession, sent_us: Option<u64>) -> Stamp {
+    Stamp { now_ms, origin: session.connection().origin, sent_us }
+}

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use taketurns_core::limits;
 use taketurns_core::wire::{self, Verb};
 
-use super::protocol::{self, Wire};
+use super::foreign::protocol::{self, Wire};
 
 fn body(verb: Verb) -> &'static str {
     match verb {
@@ -90,7 +90,7 @@ const GATED: &str = "gate.";
 
 /// What scripts are bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Binding {
+pub(super) struct ScriptBinding {
     /// The server's run.
     pub(super) run: String,
     /// Runs that this server is known to have had before, in one text.
@@ -117,7 +117,7 @@ pub(super) enum TimeFrom {
 }
 
 /// The whole text of a script.
-pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
+pub(super) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> String {
     let mut text = format!("#!lua{}\n", flags(verb));
     for (name, value) in [
         ("RUN", &binding.run),

@@ -9,7 +9,7 @@ use taketurns_servers::fuzz::Dice;
 
 use super::ballots::Ballots;
 use super::sight::{ALL, Sight};
-use super::{Binding, CHANNEL, Tried};
+use super::{CHANNEL, ScriptBinding, Tried};
 
 /// In the year 2112, at the edge of what floors tokens; and far enough ahead that the server, whose
 /// clock is the real one, does not think that everything has expired.
@@ -22,7 +22,7 @@ pub(super) struct Life {
     now_us: u64,
     /// What is stored, and under which run it was last written.
     stored: Option<(Lock, String)>,
-    binding: Binding,
+    binding: ScriptBinding,
     runs: u32,
     owners: u64,
     /// Those that hold, and those that wait.
@@ -47,7 +47,7 @@ impl Life {
             _ => (Kind::Mutex, dice.one_of(&[50, 90])),
         };
         let now_us = BEGIN_US + if is_calm { 0 } else { dice.roll(120_000_000) };
-        let binding = Binding {
+        let binding = ScriptBinding {
             wire: None,
             run: format!("{:040x}", 1),
             known: String::new(),

@@ -19,7 +19,7 @@ use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent};
 use taketurns_servers::resp::{self, Connection};
 use taketurns_servers::{Flavor, Server};
 
-use super::scripts::{Binding, EXPIRY_SLACK_MS, TimeFrom, text};
+use super::scripts::{EXPIRY_SLACK_MS, ScriptBinding, TimeFrom, text};
 use life::Life;
 use sight::Sight;
 
@@ -34,7 +34,7 @@ const LOOK: usize = 4;
 /// One request, what core did with it, and the state after it.
 struct Tried {
     now: Now,
-    binding: Binding,
+    binding: ScriptBinding,
     request: Request,
     reply: Reply,
     more: bool,
@@ -137,7 +137,7 @@ impl Rig {
         Self { connection, ear, loaded: BTreeMap::new() }
     }
 
-    fn sha(&mut self, verb: Verb, binding: &Binding) -> String {
+    fn sha(&mut self, verb: Verb, binding: &ScriptBinding) -> String {
         let key = (format!("{binding:?}"), verb as u8);
         if let Some(sha) = self.loaded.get(&key) {
             return sha.clone();
@@ -195,7 +195,7 @@ impl Rig {
     }
 
     /// The reply to one request.
-    fn reply(&mut self, request: &Request, binding: &Binding, now: Now) -> Reply {
+    fn reply(&mut self, request: &Request, binding: &ScriptBinding, now: Now) -> Reply {
         let (verb, args) = wire::encode_request(request);
         let sha = self.sha(verb, binding);
         self.connection.send(&words(sha, args, now)).expect("sent");

@@ -7,18 +7,17 @@ use std::time::Duration;
 use redis::cmd;
 use tokio::time::timeout;
 
-use super::super::net::ask::text;
-use super::super::net::facts::field;
-use super::super::net::failure::Failure;
-use super::super::net::link::{connect, send};
-use super::super::net::nodes::marker_key;
-use super::super::net::opener::Opener;
-use super::super::net::slots::{self, Range, SLOTS};
-use super::super::net::url::Address;
 use super::gather::{Keys, Part, Server};
 use super::judge::{Against, judge};
 use super::{followed, look_at_all, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
+use crate::engine::redis::connection::connector::Connector;
+use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::facts::field;
+use crate::engine::redis::handshake::query::text;
+use crate::engine::redis::router::slot_map::marker_key_in;
+use crate::engine::redis::router::slots::{self, Range, SLOTS};
+use crate::engine::redis::url::Address;
 use crate::runtime::together;
 
 /// For all questions to one seed together.
@@ -32,12 +31,12 @@ struct Map {
 }
 
 /// Gives the checks, and whether any of it answers.
-pub(super) async fn examine(opener: &Opener, seeds: &[Address]) -> (Vec<Check>, bool) {
+pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Check>, bool) {
     let ask = |seed: &Address| {
         let seed = seed.clone();
         let asking = async move {
             let late = || Err(Failure::Unreachable(format!("{seed} does not answer in time")));
-            timeout(opener.config.timeouts.stretch(WITHIN), map(opener, &seed))
+            timeout(connector.config.timeouts.stretch(WITHIN), map(connector, &seed))
                 .await
                 .unwrap_or_else(|_| late())
         };
@@ -46,11 +45,11 @@ pub(super) async fn examine(opener: &Opener, seeds: &[Address]) -> (Vec<Check>, 
     let maps = together(seeds.iter().map(ask).collect()).await;
     let map = maps.into_iter().flatten().find(|map| !map.ranges.is_empty());
     let masters = map.as_ref().map(|map| masters(&map.ranges)).unwrap_or_default();
-    let prefix = &opener.config.prefix;
+    let prefix = &connector.config.prefix;
     let mut wanted: Vec<_> = masters
         .iter()
         .map(|(address, lowest)| {
-            let keys = Keys { marker: Some(marker_key(prefix, *lowest)), registry: None };
+            let keys = Keys { marker: Some(marker_key_in(prefix, *lowest)), registry: None };
             (address.clone(), Part::Master, keys)
         })
         .collect();
@@ -58,19 +57,19 @@ pub(super) async fn examine(opener: &Opener, seeds: &[Address]) -> (Vec<Check>, 
         // There is no Cluster to see: what the seeds are instead, they say themselves.
         wanted = seeds.iter().map(|seed| (seed.clone(), Part::Alone, Keys::default())).collect();
     }
-    let servers = look_at_all(opener, wanted).await;
-    let replicas = look_at_replicas(opener, &servers).await;
+    let servers = look_at_all(connector, wanted).await;
+    let replicas = look_at_replicas(connector, &servers).await;
     let all = || servers.iter().chain(&replicas);
     let mut checks: Vec<Check> =
-        all().flat_map(|server| judge(&opener.config, server, Against::Ours)).collect();
+        all().flat_map(|server| judge(&connector.config, server, Against::Ours)).collect();
     let others = seeds.iter().filter(|seed| !all().any(|server| server.address == **seed));
     let others = others.map(|seed| (seed.clone(), Part::Replica, Keys::default())).collect();
-    let others: Vec<Server> = look_at_all(opener, others).await;
+    let others: Vec<Server> = look_at_all(connector, others).await;
     checks.extend(
         others
             .iter()
             .filter(|seed| seed.answers.is_err())
-            .flat_map(|seed| judge(&opener.config, seed, Against::Ours)),
+            .flat_map(|seed| judge(&connector.config, seed, Against::Ours)),
     );
     if let Some(map) = &map {
         let alone = "CLUSTER REPLICATE a server to it: without one its slots are lost with it";
@@ -81,15 +80,15 @@ pub(super) async fn examine(opener: &Opener, seeds: &[Address]) -> (Vec<Check>, 
     (checks, reached)
 }
 
-async fn map(opener: &Opener, seed: &Address) -> Result<Map, Failure> {
-    let login = opener.config.credentials.read().map_err(Failure::Broken)?;
-    let (line, _) = connect(opener, seed, login.as_ref()).await?;
-    let reply = send(&line, seed, cmd("CLUSTER").arg("SLOTS")).await?;
+async fn map(connector: &Connector, seed: &Address) -> Result<Map, Failure> {
+    let login = connector.config.credentials.read().map_err(Failure::Broken)?;
+    let connection = connector.log_in(seed, 0, login.as_ref()).await?;
+    let reply = connection.send(cmd("CLUSTER").arg("SLOTS")).await?;
     let ranges = slots::parse(&reply, &seed.host).unwrap_or_default();
-    let info = send(&line, seed, cmd("CLUSTER").arg("INFO")).await.ok();
+    let info = connection.send(cmd("CLUSTER").arg("INFO")).await.ok();
     let state = info.and_then(|info| text(&info));
     let state = state.and_then(|info| Some(field(&info, "cluster_state")?.to_owned()));
-    line.end();
+    connection.close();
     Ok(Map { ranges, state })
 }
 

@@ -2,22 +2,20 @@
 //! not answered keeps none of the others from being asked. Nothing is written.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value, cmd};
 use tokio::time::timeout;
 
-use super::super::net::ask::{lag, now_ms, text};
-use super::super::net::facts::{SECTIONS, ServerFacts};
-use super::super::net::failure::Failure;
-use super::super::net::line::Line;
-use super::super::net::link::{connect, connect_plain, send, send_all, subscribe, wall_ms};
-use super::super::net::opener::Opener;
-use super::super::net::secret::{Credentials, Source};
-use super::super::net::url::{Address, Config};
 use super::members;
 use super::rights::{self, Rights};
+use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::connector::Connector;
+use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::facts::{SECTIONS, ServerFacts};
+use crate::engine::redis::handshake::query::{lag, now_ms, text, wall_ms};
+use crate::engine::redis::url::secret::{Credentials, Source};
+use crate::engine::redis::url::{Address, RedisConfig};
 
 /// For all questions to one server together.
 const NODE_WITHIN: Duration = Duration::from_secs(15);
@@ -71,7 +69,7 @@ pub(super) struct Answers {
     pub(super) facts: Option<ServerFacts>,
     /// `None` if this user may not ask for them.
     pub(super) settings: Option<HashMap<String, String>>,
-    /// As [`super::super::net::link::Link::lag`].
+    /// As [`crate::engine::redis::handshake::session::Peer::lag`].
     pub(super) lag: Option<Duration>,
     /// Who we are to it, if it says.
     pub(super) user: Option<String>,
@@ -104,33 +102,38 @@ pub(super) struct Keys {
 }
 
 /// Looks at one server.
-pub(super) async fn look_at(opener: &Opener, address: &Address, part: Part, keys: Keys) -> Server {
-    let asked = timeout(opener.config.timeouts.stretch(NODE_WITHIN), async {
-        let answers = ask(opener, address, keys).await;
-        let is_open = answers.is_ok() && is_open(opener, address).await;
+pub(super) async fn look_at(
+    connector: &Connector,
+    address: &Address,
+    part: Part,
+    keys: Keys,
+) -> Server {
+    let asked = timeout(connector.config.timeouts.stretch(NODE_WITHIN), async {
+        let answers = ask(connector, address, keys).await;
+        let is_open = answers.is_ok() && is_open(connector, address).await;
         (answers, is_open)
     });
     let late = || Failure::Unreachable(format!("{address} does not answer in time"));
     let (answers, is_open) = asked.await.unwrap_or_else(|_| (Err(late()), false));
-    let login = opener.config.credentials.read().ok().flatten();
+    let login = connector.config.credentials.read().ok().flatten();
     let login = login.map(|login| login.user.unwrap_or_else(|| "default".to_owned()));
     Server { address: address.clone(), part, login, is_open, answers }
 }
 
 /// Who is not let in is told so whatever is asked.
-async fn is_open(opener: &Opener, address: &Address) -> bool {
+async fn is_open(connector: &Connector, address: &Address) -> bool {
     let nobody = Credentials { user: None, password: Source::Nothing };
-    let Ok(line) = connect_plain(opener, address, &nobody).await else { return false };
-    let answer = send(&line, address, &cmd("TIME")).await;
-    line.end();
+    let Ok(connection) = connector.connect_plain(address, &nobody).await else { return false };
+    let answer = connection.send(&cmd("TIME")).await;
+    connection.close();
     answer.is_ok()
 }
 
-async fn ask(opener: &Opener, address: &Address, keys: Keys) -> Result<Answers, Failure> {
-    let config = &opener.config;
+async fn ask(connector: &Connector, address: &Address, keys: Keys) -> Result<Answers, Failure> {
+    let config = &connector.config;
     let login = config.credentials.read().map_err(Failure::Broken)?;
-    let (line, resp3) = connect(opener, address, login.as_ref()).await?;
-    let asking = Asking { line: &line, address };
+    let connection = connector.log_in(address, 0, login.as_ref()).await?;
+    let asking = Asking { connection: &connection, address };
     // Who is not let in says so at the first question: else each would be refused for that reason.
     if let Err(failure @ Failure::Broken(_)) = asking.one(&cmd("TIME")).await
         && !failure.is_right_missing()
@@ -163,9 +166,9 @@ async fn ask(opener: &Opener, address: &Address, keys: Keys) -> Result<Answers, 
     };
     let trips = asking.trips().await;
     // Last, since nothing else can be asked of a subscribed connection of RESP2.
-    let subscribes = subscribe(opener, &line, address, resp3).await;
+    let subscribes = connector.subscribe(&connection).await;
     let answers = Answers {
-        resp3,
+        resp3: connection.resp3,
         database,
         info,
         facts,
@@ -178,19 +181,19 @@ async fn ask(opener: &Opener, address: &Address, keys: Keys) -> Result<Answers, 
         marker,
         members,
     };
-    line.end();
+    connection.close();
     Ok(answers)
 }
 
 /// A connection that is asked.
 pub(super) struct Asking<'a> {
-    line: &'a Arc<Line>,
+    connection: &'a Connection,
     address: &'a Address,
 }
 
 impl Asking<'_> {
     pub(super) async fn one(&self, command: &Cmd) -> Result<Value, Failure> {
-        send(self.line, self.address, command).await
+        self.connection.send(command).await
     }
 
     /// What it says of itself. An error only if it is no server at all that locks could be on.
@@ -203,7 +206,7 @@ impl Asking<'_> {
         });
         let mut commands: Vec<Cmd> = commands.collect();
         commands.push(cmd("TIME"));
-        let mut answers = send_all(self.line, self.address, &commands).await;
+        let mut answers = self.connection.send_all(&commands).await;
         let time = answers.pop().and_then(Result::ok).and_then(|time| now_ms(&time));
         let sections: Result<Vec<_>, _> =
             answers.into_iter().map(|answer| answer.map(|info| text(&info))).collect();
@@ -231,13 +234,13 @@ impl Asking<'_> {
         Ok(text(&found).unwrap_or_default())
     }
 
-    async fn rights(&self, config: &Config) -> Result<Rights, Failure> {
+    async fn rights(&self, config: &RedisConfig) -> Result<Rights, Failure> {
         let mut question = cmd("EVAL");
         question.arg(rights::ASK).arg(0).arg(rights::question(config));
         let answers = self.one(&question).await?;
         let answers: Option<Vec<i64>> = redis::from_redis_value(answers).ok();
         answers.and_then(|answers| rights::read(config, &answers)).ok_or_else(|| {
-            Failure::Broken(format!("{} answers EVAL in a strange way", self.address))
+            Failure::Broken(format!("{} sent a malformed reply to EVAL", self.address))
         })
     }
 

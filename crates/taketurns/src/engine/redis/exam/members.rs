@@ -4,23 +4,24 @@
 use redis::cmd;
 use taketurns_core::wire::Verb;
 
-use super::super::module;
-use super::super::net::facts::ServerFacts;
-use super::super::net::failure::Failure;
-use super::super::net::url::Config;
-use super::super::scripts::{Binding, TimeFrom, text};
+use super::super::scripts::{ScriptBinding, TimeFrom, text};
 use super::super::view;
 use super::gather::Asking;
 use crate::clock::millis;
+use crate::engine::redis::backend;
+use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::facts::ServerFacts;
+use crate::engine::redis::handshake::module;
+use crate::engine::redis::url::RedisConfig;
 
 /// `None` if it can't be read. The pool is our own lock whatever wire the node speaks.
 pub(super) async fn read(
     asking: &Asking<'_>,
-    config: &Config,
+    config: &RedisConfig,
     facts: &ServerFacts,
     key: &[u8],
 ) -> Option<Vec<String>> {
-    let binding = Binding {
+    let binding = ScriptBinding {
         run: facts.run.clone(),
         known: String::new(),
         mark: String::new(),
@@ -36,7 +37,7 @@ pub(super) async fn read(
         Err(Failure::WrongType(_)) => {
             let id = asking.one(&module::bind(&binding, None)).await.ok()?;
             let id: String = redis::from_redis_value(id).ok()?;
-            let mut view = cmd(module::DO);
+            let mut view = cmd(backend::DO);
             view.arg(key).arg(id).arg(Verb::View.name()).arg(0);
             asking.one(&view).await
         }

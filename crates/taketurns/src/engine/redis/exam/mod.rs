@@ -19,12 +19,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::OpenRedis;
-use super::net::check::Warning;
-use super::net::facts::field;
-use super::net::failure::Failure;
-use super::net::opener::Opener;
-use super::net::url::{Address, Config, Servers};
+use super::connection::connector::Connector;
+use super::connection::failure::Failure;
+use super::handshake::facts::field;
+use super::handshake::requirements::Warning;
 use super::node::Visitor;
+use super::url::{Address, RedisConfig, Servers};
 use crate::Error;
 use crate::doctor::{ALL, Check, Report, Subject, list};
 use crate::runtime::together;
@@ -47,19 +47,19 @@ pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
     let (mut checks, reached) = match &config.servers {
         Servers::One(address) => {
             let keys = Keys { marker: Some(config.marker_key()), registry: None };
-            let server = look_at(&visitor.opener, address, Part::Alone, keys).await;
+            let server = look_at(&visitor.handshake.connector, address, Part::Alone, keys).await;
             let mut checks = judge(&config, &server, Against::Ours);
             if has_module(&server) == Some(true) {
                 let alone = std::slice::from_ref(&server);
-                let replicas = look_at_replicas(&visitor.opener, alone).await;
+                let replicas = look_at_replicas(&visitor.handshake.connector, alone).await;
                 checks.extend(lacking(&server, &replicas));
             }
             (checks, server.answers.is_ok())
         }
         Servers::Sentinel { sentinels, master, credentials } => {
-            sentinels::examine(&visitor.opener, sentinels, master, credentials).await
+            sentinels::examine(&visitor.handshake.connector, sentinels, master, credentials).await
         }
-        Servers::Cluster(seeds) => cluster::examine(&visitor.opener, seeds).await,
+        Servers::Cluster(seeds) => cluster::examine(&visitor.handshake.connector, seeds).await,
     };
     checks.extend(wire(&config));
     visitor.leave().await;
@@ -68,7 +68,7 @@ pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
 
 /// A server as a node of a quorum, as it was found.
 pub(crate) struct ExaminedNode {
-    config: Config,
+    config: RedisConfig,
     server: Server,
 }
 
@@ -82,7 +82,7 @@ impl OpenRedis {
         let visitor = Visitor::new(&config).map_err(Failure::said)?;
         let registry = format!("{}{registry}", config.prefix).into_bytes();
         let keys = Keys { marker: Some(config.marker_key()), registry: Some(registry) };
-        let server = look_at(&visitor.opener, address, Part::Node, keys).await;
+        let server = look_at(&visitor.handshake.connector, address, Part::Node, keys).await;
         visitor.leave().await;
         Ok(ExaminedNode { config, server })
     }
@@ -123,19 +123,19 @@ impl ExaminedNode {
 }
 
 /// Looks at several at once.
-async fn look_at_all(opener: &Opener, wanted: Vec<(Address, Part, Keys)>) -> Vec<Server> {
+async fn look_at_all(connector: &Connector, wanted: Vec<(Address, Part, Keys)>) -> Vec<Server> {
     let look = |(address, part, keys): (Address, Part, Keys)| {
-        let looking = async move { look_at(opener, &address, part, keys).await };
+        let looking = async move { look_at(connector, &address, part, keys).await };
         Box::pin(looking) as Pin<Box<dyn Future<Output = Server> + Send + '_>>
     };
     together(wanted.into_iter().map(look).collect()).await
 }
 
 /// Looks at those that follow a master, by its own word.
-async fn look_at_replicas(opener: &Opener, masters: &[Server]) -> Vec<Server> {
+async fn look_at_replicas(connector: &Connector, masters: &[Server]) -> Vec<Server> {
     let replicas = masters.iter().flat_map(replicas_of);
     let wanted = replicas.map(|replica| (replica, Part::Replica, Keys::default()));
-    look_at_all(opener, wanted.collect()).await
+    look_at_all(connector, wanted.collect()).await
 }
 
 fn replicas_of(master: &Server) -> Vec<Address> {
@@ -179,7 +179,7 @@ fn lacking(master: &Server, replicas: &[Server]) -> Option<Check> {
 }
 
 /// What the wire of others can't give.
-fn wire(config: &Config) -> Option<Check> {
+fn wire(config: &RedisConfig) -> Option<Check> {
     let protocol = config.protocol.as_ref()?;
     let form = protocol.wire.form();
     let (name, given) = (form.name, form.guarantees);
@@ -201,7 +201,7 @@ fn wire(config: &Config) -> Option<Check> {
 }
 
 /// The URL without user, password and options.
-fn place(config: &Config) -> String {
+fn place(config: &RedisConfig) -> String {
     let tls = if config.tls.is_some() { "s" } else { "" };
     let (kind, hosts, master) = match &config.servers {
         Servers::One(address) => ("", address.to_string(), None),
@@ -225,8 +225,8 @@ mod tests {
     use super::*;
     use crate::doctor::Level;
 
-    fn config(url: &str) -> Config {
-        Config::parse(url).expect("a URL")
+    fn config(url: &str) -> RedisConfig {
+        RedisConfig::parse(url).expect("a URL")
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! The server itself is asked, by a script that tries nothing and needs no right but `eval`: so it is known
 //! also of a user that may not look at its own rules, and what the user may do besides is known too.
 
-use super::super::net::check::Placement;
-use super::super::net::url::Config;
+use crate::engine::redis::handshake::requirements::Placement;
+use crate::engine::redis::url::RedisConfig;
 
 /// Answers for each command in ARGV, which are parted by empty words: 1 if this user may run it with these
 /// arguments, 0 if not, -1 if the server has none of that name.
@@ -90,7 +90,7 @@ pub(super) struct Rights {
 }
 
 /// Those that this store needs on every server.
-fn needed(config: &Config) -> Vec<Right> {
+fn needed(config: &RedisConfig) -> Vec<Right> {
     let mut needed = NEEDED.to_vec();
     if config.db != 0 {
         needed.extend(OF_DATABASE);
@@ -102,7 +102,7 @@ fn needed(config: &Config) -> Vec<Right> {
 }
 
 /// The words of the question, for [`read`] to understand the answer.
-pub(super) fn question(config: &Config) -> Vec<String> {
+pub(super) fn question(config: &RedisConfig) -> Vec<String> {
     let word = |word: &&str| match *word {
         KEY => format!("{}x", config.prefix),
         CHANNEL => format!("{}wake:x", config.prefix),
@@ -121,7 +121,7 @@ fn strange(prefix: &str) -> &'static str {
 }
 
 /// `None` if that is no answer to the question.
-pub(super) fn read(config: &Config, answers: &[i64]) -> Option<Rights> {
+pub(super) fn read(config: &RedisConfig, answers: &[i64]) -> Option<Rights> {
     let needed = needed(config);
     let (own, rest) = answers.split_at_checked(needed.len())?;
     let (module, rest) = rest.split_at_checked(OF_MODULE.len())?;
@@ -141,7 +141,7 @@ pub(super) fn read(config: &Config, answers: &[i64]) -> Option<Rights> {
 }
 
 /// What is missing, for people: where all that is about keys is, it is the keys.
-pub(super) fn told(config: &Config, missing: &[&'static str]) -> Vec<String> {
+pub(super) fn told(config: &RedisConfig, missing: &[&'static str]) -> Vec<String> {
     let about = |word: &str| -> Vec<&'static str> {
         let about = needed(config).into_iter().filter(|(_, command)| command.contains(&word));
         about.map(|(right, _)| right).collect()
@@ -162,7 +162,7 @@ pub(super) fn told(config: &Config, missing: &[&'static str]) -> Vec<String> {
 }
 
 /// The rule for a user that has what is needed, and nothing else.
-pub(super) fn line(config: &Config, user: &str, has_module: bool) -> String {
+pub(super) fn line(config: &RedisConfig, user: &str, has_module: bool) -> String {
     let prefix = pattern(&config.prefix);
     let mut rights: Vec<&str> = NEEDED.iter().map(|(right, _)| *right).collect();
     if has_module {
@@ -195,8 +195,8 @@ fn pattern(prefix: &str) -> String {
 mod tests {
     use super::*;
 
-    fn config(url: &str) -> Config {
-        Config::parse(url).expect("a URL")
+    fn config(url: &str) -> RedisConfig {
+        RedisConfig::parse(url).expect("a URL")
     }
 
     #[test]

@@ -7,18 +7,17 @@ use std::time::Duration;
 use redis::{Value, cmd};
 use tokio::time::timeout;
 
-use super::super::net::ask::text;
-use super::super::net::check::Warning;
-use super::super::net::failure::Failure;
-use super::super::net::link::{connect_plain, send};
-use super::super::net::opener::Opener;
-use super::super::net::secret::Credentials;
-use super::super::net::sentinel::Sentinels;
-use super::super::net::url::Address;
 use super::gather::{Keys, Part, Server, look_at};
 use super::judge::{Against, judge};
 use super::{followed, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
+use crate::engine::redis::connection::connector::Connector;
+use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::query::text;
+use crate::engine::redis::handshake::requirements::Warning;
+use crate::engine::redis::router::sentinel::Sentinels;
+use crate::engine::redis::url::Address;
+use crate::engine::redis::url::secret::Credentials;
 use crate::runtime::together;
 
 /// For all questions to one of them together.
@@ -43,7 +42,7 @@ struct Word {
 
 /// Gives the checks, and whether any of it answers.
 pub(super) async fn examine(
-    opener: &Opener,
+    connector: &Connector,
     addresses: &[Address],
     master: &str,
     credentials: &Credentials,
@@ -53,8 +52,8 @@ pub(super) async fn examine(
         let (all, address) = (&all, address.clone());
         let asking = async move {
             let late = || Err(Failure::Unreachable(format!("{address} does not answer in time")));
-            let limit = opener.config.timeouts.stretch(WITHIN);
-            let asked = timeout(limit, word(opener, all, &address, master, credentials));
+            let limit = connector.config.timeouts.stretch(WITHIN);
+            let asked = timeout(limit, word(connector, all, &address, master, credentials));
             let answer = asked.await.unwrap_or_else(|_| late());
             Sentinel { address, answer }
         };
@@ -64,12 +63,12 @@ pub(super) async fn examine(
     let mut reached = found.iter().any(|sentinel| sentinel.answer.is_ok());
     let mut checks = judge_sentinels(&found);
     if let Some(master) = master_of(&found) {
-        let keys = Keys { marker: Some(opener.config.marker_key()), registry: None };
-        let master = look_at(opener, &master, Part::Master, keys).await;
+        let keys = Keys { marker: Some(connector.config.marker_key()), registry: None };
+        let master = look_at(connector, &master, Part::Master, keys).await;
         reached |= master.answers.is_ok();
-        let replicas = look_at_replicas(opener, std::slice::from_ref(&master)).await;
+        let replicas = look_at_replicas(connector, std::slice::from_ref(&master)).await;
         for server in std::iter::once(&master).chain(&replicas) {
-            checks.extend(judge(&opener.config, server, Against::Ours));
+            checks.extend(judge(&connector.config, server, Against::Ours));
             checks.extend(guarded(server));
         }
         checks.extend(followed(
@@ -82,17 +81,17 @@ pub(super) async fn examine(
 }
 
 async fn word(
-    opener: &Opener,
+    connector: &Connector,
     all: &Sentinels,
     address: &Address,
     master: &str,
     credentials: &Credentials,
 ) -> Result<Word, Failure> {
-    let line = connect_plain(opener, address, credentials).await?;
-    let named = all.ask(&line, address).await?;
+    let connection = connector.connect_plain(address, credentials).await?;
+    let named = all.ask(&connection).await?;
     let ask = |what: &str| cmd("SENTINEL").arg(what).arg(master).take();
-    let known = send(&line, address, &ask("MASTER")).await.ok();
-    let quorum = send(&line, address, &ask("CKQUORUM")).await;
+    let known = connection.send(&ask("MASTER")).await.ok();
+    let quorum = connection.send(&ask("CKQUORUM")).await;
     let no_quorum = match quorum {
         Err(Failure::Broken(why)) if why.contains("NOQUORUM") => Some(why),
         _ => None,

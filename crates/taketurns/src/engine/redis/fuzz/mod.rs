@@ -1,13 +1,14 @@
 //! What a server says may be anything: nothing that reads it panics, and what is read makes sense. The
-//! words of the wire are core's, and those of connections and URLs are in `net/tests`.
+//! words of the wire are core's, and those of URLs are in `url/tests`.
 
+mod servers;
 mod strangers;
 
 use redis::Value;
 use taketurns_servers::fuzz::{self, Dice};
 
-use super::marker::{Look, Marker, judge};
-use super::net::url::Failover;
+use super::handshake::marker::{Marker, MarkerContext, judge};
+use super::url::Failover;
 use super::view;
 
 pub(super) fn text(text: impl AsRef<[u8]>) -> Value {
@@ -44,7 +45,7 @@ fn a_marker_that_is_read_is_written_as_it_was_and_judged_without_harm() {
         let damaged = dice.damaged_text(&genuine);
         let Some(marker) = Marker::parse(&damaged) else { return false };
         assert_eq!(Marker::parse(&marker.to_string()).as_ref(), Some(&marker), "{damaged:?}");
-        let look = Look {
+        let look = MarkerContext {
             run: dice.pick(&["ab12", "cd"]),
             now_ms: *dice.pick(&[&0, &1_700_000_000_000, &u64::MAX]),
             uptime_ms: dice.any(),

@@ -12,34 +12,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::time::timeout;
-
 use super::OpenRedis;
-use super::greeter::Greeter;
-use super::net::check::Placement;
-use super::net::failure::Failure;
-use super::net::opener::Opener;
-use super::net::topology::CLOSE_WITHIN;
-use super::net::url::{Address, Config, Failover, Servers};
-use super::protocol::Wire;
+use super::connection::failure::Failure;
+use super::foreign::protocol::Wire;
+use super::handshake::Handshake;
+use super::handshake::marker::MarkerSighting;
+use super::handshake::verifier::Verifier;
+use super::url::{Address, Failover, RedisConfig, Servers};
 use crate::engine::{EngineError, EngineFuture, Wakes};
-
-/// What a server looks like to one who has not used it yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// Nobody has used it with this prefix, or it has forgotten that.
-    Nothing,
-    /// It is in use.
-    Marker {
-        /// For how long, on its own clock.
-        age: Duration,
-        /// It grants nothing now, or won't as soon as anybody greets it.
-        in_quarantine: bool,
-        /// The longest lease that any client of it allows.
-        max_lease: Duration,
-    },
-}
 
 impl OpenRedis {
     /// The longest lease that the URL allows.
@@ -89,7 +69,7 @@ impl OpenRedis {
 
     /// Looks at the marker, and leaves everything as it is. To be polled on the runtime that is to
     /// drive the connection, and bounded in time as any connect is.
-    pub(crate) fn peek(&self) -> EngineFuture<'_, Result<Seen, EngineError>> {
+    pub(crate) fn peek(&self) -> EngineFuture<'_, Result<MarkerSighting, EngineError>> {
         Box::pin(async move {
             let address = node(&self.config).map_err(EngineError::Unsupported)?;
             let visitor = Visitor::new(&self.config)?;
@@ -102,7 +82,7 @@ impl OpenRedis {
 }
 
 /// Where it is, if a quorum can have it.
-fn node(config: &Config) -> Result<&Address, String> {
+fn node(config: &RedisConfig) -> Result<&Address, String> {
     let Servers::One(address) = &config.servers else {
         return Err(
             "a node of a quorum is a server of its own, with a redis:// or rediss:// URL: \
@@ -120,34 +100,32 @@ fn node(config: &Config) -> Result<&Address, String> {
     Ok(address)
 }
 
-/// One who looks and goes.
+/// Looks at a server once, without using it.
 pub(super) struct Visitor {
-    greeter: Arc<Greeter>,
-    pub(super) opener: Opener,
-    idle: mpsc::Receiver<()>,
+    verifier: Arc<Verifier>,
+    pub(super) handshake: Handshake,
 }
 
 impl Visitor {
-    pub(super) fn new(config: &Config) -> Result<Self, Failure> {
-        let config = Arc::new(config.clone());
+    pub(super) fn new(config: &RedisConfig) -> Result<Self, Failure> {
         // Nobody listens there, and nobody is told.
-        let channel = format!("{}wake:", config.prefix);
-        let (hear, (wakes, _)) = (Arc::new(|_: &[u8]| ()), Wakes::channel());
-        let greeter = Arc::new(Greeter::new(&config, channel.clone()));
-        let placement = Placement::of(&config.servers);
-        let (opener, idle) =
-            Opener::new(config, placement, vec![channel], hear, wakes, greeter.clone())?;
-        Ok(Self { greeter, opener, idle })
+        let (channel, (wakes, _)) = (config.channels(), Wakes::channel());
+        let wire = config.protocol.as_ref().map(|protocol| protocol.wire);
+        let verifier = Arc::new(Verifier::new(config, wire));
+        let config = Arc::new(config.clone());
+        let on_message = Arc::new(|_: &[u8]| ());
+        let handshake = Handshake::new(config, vec![channel], on_message, wakes, verifier.clone())?;
+        Ok(Self { verifier, handshake })
     }
 
-    async fn peek(&self, address: &Address) -> Result<Seen, Failure> {
-        let link = self.opener.visit(address).await?;
-        self.greeter.peek(&link, &self.opener.config.marker_key()).await
+    async fn peek(&self, address: &Address) -> Result<MarkerSighting, Failure> {
+        let peer = self.handshake.visit(address).await?;
+        self.verifier.peek(&peer, &self.handshake.config().marker_key()).await
     }
 
-    /// The links are gone, and their tasks end with them.
-    pub(super) async fn leave(mut self) {
-        self.opener.finish();
-        let _ = timeout(CLOSE_WITHIN, self.idle.recv()).await;
+    /// The connections are gone, and their tasks end with them.
+    pub(super) async fn leave(self) {
+        self.handshake.connector.finish();
+        self.handshake.connector.finished().await;
     }
 }

@@ -7,9 +7,9 @@ use taketurns_core::{Acquire, Ask, ClientId, Label, Name, Owner, Reply, Request}
 use taketurns_servers::{Flavor, PATIENCE, Server, eventually, on_both};
 use tokio::time::timeout;
 
-use super::super::marker::Marker;
-use super::super::net::session::Greet;
-use super::{OpenRedis, Seen, Visitor, node};
+use super::{MarkerSighting, OpenRedis, Visitor, node};
+use crate::engine::redis::handshake::marker::Marker;
+use crate::engine::redis::handshake::session::Verify;
 use crate::engine::{Engine, EngineError, Open, Wakes};
 
 /// Long enough that nothing of it passes during a test.
@@ -136,8 +136,8 @@ on_both! {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             let node = distrusting(long(&server));
-            assert_eq!(node.peek().await, Ok(Seen::Nothing));
-            assert_eq!(node.peek().await, Ok(Seen::Nothing));
+            assert_eq!(node.peek().await, Ok(MarkerSighting::Nothing));
+            assert_eq!(node.peek().await, Ok(MarkerSighting::Nothing));
             assert_eq!(server.cli(&["DBSIZE"]).int(), Some(0));
             let gone = || (clients(&server) == 0).then_some(());
             eventually("the connections are closed", gone).expect("they are");
@@ -154,7 +154,7 @@ on_both! {
             let before_ms = now_ms(&server);
             let seen = long(&server).peek().await.expect("a server");
             let after_ms = now_ms(&server);
-            let Seen::Marker { age, in_quarantine, .. } = seen else { panic!("{seen:?}") };
+            let MarkerSighting::Marker { age, in_quarantine, .. } = seen else { panic!("{seen:?}") };
             assert!(!in_quarantine);
             let ages = before_ms - old.born_ms..=after_ms - old.born_ms;
             assert!(ages.contains(&(age.as_millis() as u64)), "{age:?}, not {ages:?}");
@@ -166,7 +166,7 @@ on_both! {
     fn a_look_says_that_a_server_grants_nothing(flavor: Flavor) {
         on_runtime(async {
             let quarantined = async |server: &Server| match long(server).peek().await {
-                Ok(Seen::Marker { in_quarantine, .. }) => in_quarantine,
+                Ok(MarkerSighting::Marker { in_quarantine, .. }) => in_quarantine,
                 other => panic!("{other:?}"),
             };
             let server = Server::start(flavor).expect("a server");
@@ -190,7 +190,7 @@ on_both! {
             let address = server.addr().to_string();
             let url = format!("redis://:wrong-one@{address}");
             is_unusable(node_of(&url), &format!("{address} does not accept the user")).await;
-            assert_eq!(node_of(&url.replace("wrong-one", "right")).peek().await, Ok(Seen::Nothing));
+            assert_eq!(node_of(&url.replace("wrong-one", "right")).peek().await, Ok(MarkerSighting::Nothing));
             server.kill();
             let error = node_of(&url).peek().await.expect_err("it is down");
             assert!(matches!(&error, EngineError::Unreachable(why) if why.contains(&address)));
@@ -258,8 +258,8 @@ on_both! {
             let server = Server::start(flavor).expect("a server");
             let config = distrusting(long(&server)).config;
             let visitor = Visitor::new(&config).expect("a visitor");
-            let link = visitor.opener.visit(node(&config).expect("a node")).await.expect("a link");
-            let mut greeting = visitor.greeter.greet(&link, config.marker_key());
+            let link = visitor.handshake.visit(node(&config).expect("a node")).await.expect("a link");
+            let mut greeting = visitor.verifier.verify(&link, config.marker_key());
             // It asks for the marker, and is left alone until another has made one.
             assert!(greeting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             let looked = async {

@@ -3,7 +3,7 @@
 use super::Case;
 use crate::doctor::{Check, Subject};
 use crate::engine::redis::exam::gather::Part;
-use crate::engine::redis::net::facts::{ServerFacts, field};
+use crate::engine::redis::handshake::facts::{ServerFacts, field};
 
 /// From here on a server is about to refuse writes.
 const MEMORY_PERCENT_MAX: u64 = 90;

@@ -6,26 +6,28 @@ mod safety;
 mod tests;
 mod time;
 
-use super::super::net::check::{Placement, Warning, following, misplaced, too_old};
-use super::super::net::facts::{Flavor, Role, ServerFacts, field};
-use super::super::net::failure::Failure;
-use super::super::net::url::{Config, Native};
 use super::gather::{Answers, Part, Server};
 use crate::doctor::{Check, Subject};
+use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::facts::{Role, ServerFacts, ServerFlavor, field};
+use crate::engine::redis::handshake::requirements::{
+    Placement, Warning, following, misplaced, too_old,
+};
+use crate::engine::redis::url::{ModuleUse, RedisConfig};
 
 pub(crate) use time::Against;
 pub(super) use time::ahead_ms;
 
 /// One server of a store, and what was seen of it.
 struct Case<'a> {
-    config: &'a Config,
+    config: &'a RedisConfig,
     server: &'a Server,
     answers: &'a Answers,
     node: String,
 }
 
 /// All that there is to say of a server.
-pub(super) fn judge(config: &Config, server: &Server, against: Against) -> Vec<Check> {
+pub(super) fn judge(config: &RedisConfig, server: &Server, against: Against) -> Vec<Check> {
     let node = server.address.to_string();
     let answers = match &server.answers {
         Ok(answers) => answers,
@@ -42,7 +44,7 @@ pub(super) fn judge(config: &Config, server: &Server, against: Against) -> Vec<C
         }
         (Ok(_), None) => checks.push(Subject::Info.fail(
             &case.node,
-            "it answers INFO in a strange way",
+            "it sent a malformed reply to INFO",
             "is it Redis or Valkey, and no proxy in front of one?",
         )),
         (Ok(info), Some(facts)) => {
@@ -86,8 +88,8 @@ impl Case<'_> {
         let node = &self.node;
         let (major, minor, patch) = facts.version;
         let flavor = match facts.flavor {
-            Flavor::Redis => "Redis",
-            Flavor::Valkey => "Valkey",
+            ServerFlavor::Redis => "Redis",
+            ServerFlavor::Valkey => "Valkey",
         };
         let version = match too_old(facts) {
             None => Subject::Version.ok(node, format!("{flavor} {major}.{minor}.{patch}")),
@@ -168,7 +170,7 @@ impl Case<'_> {
         let (node, native) = (&self.node, self.config.native);
         let Some(failover) = field(info, "fencelock_failover") else {
             return match native {
-                Native::Required => Subject::Module.fail(
+                ModuleUse::Required => Subject::Module.fail(
                     node,
                     "it is not loaded, and the URL says module=required",
                     "MODULE LOAD it, on replicas first; or leave module=required out",
@@ -191,13 +193,15 @@ impl Case<'_> {
             Err(_) => &[],
         };
         match (native, missing) {
-            (Native::Off, _) => Subject::Module.ok(node, format!("{found}; not used (module=off)")),
+            (ModuleUse::Off, _) => {
+                Subject::Module.ok(node, format!("{found}; not used (module=off)"))
+            }
             (_, []) => Subject::Module.ok(node, found),
             (native, missing) => {
                 let found = format!("{found}; this user may not use it");
                 let advice = format!("allow it: +{}", missing.join(" +"));
                 match native {
-                    Native::Required => Subject::Module.fail(node, found, advice),
+                    ModuleUse::Required => Subject::Module.fail(node, found, advice),
                     _ => Subject::Module.warn(node, found, advice),
                 }
             }

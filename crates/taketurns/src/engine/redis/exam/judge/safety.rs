@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::Case;
 use crate::doctor::{Check, Subject, list};
 use crate::engine::redis::exam::rights;
-use crate::engine::redis::net::facts::field;
+use crate::engine::redis::handshake::facts::field;
 
 /// Whom to make a user for, where there is none yet.
 const USER: &str = "taketurns";

@@ -7,9 +7,9 @@ use super::super::gather::{Answers, Part, Server, Trip};
 use super::super::rights::Rights;
 use super::{Against, judge};
 use crate::doctor::{Check, Level};
-use crate::engine::redis::net::facts::ServerFacts;
-use crate::engine::redis::net::failure::Failure;
-use crate::engine::redis::net::url::{Address, Config};
+use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::facts::ServerFacts;
+use crate::engine::redis::url::{Address, RedisConfig};
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
@@ -80,7 +80,7 @@ fn with_setting(name: &str, value: &str) -> Server {
 }
 
 fn judged(url: &str, server: &Server) -> Vec<Check> {
-    judge(&Config::parse(url).expect("a URL"), server, Against::Ours)
+    judge(&RedisConfig::parse(url).expect("a URL"), server, Against::Ours)
 }
 
 /// The one thing that is not as it should be.
@@ -168,7 +168,7 @@ fn without_info_little_can_be_told_and_that_is_said() {
         answers.facts = None;
     });
     is(&blind, "info", Level::Fail, "+info");
-    is(&with(|answers| answers.facts = None), "info", Level::Fail, "strange");
+    is(&with(|answers| answers.facts = None), "info", Level::Fail, "malformed");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_clock_is_off_only_as_far_as_that_is_sure() {
     // A slow answer says little, and the quickest counts.
     is_well("redis://h", &with_trips(&[trip(2_090, 198)]), "clock", "give or take 100 ms");
     is_well("redis://h", &with_trips(&[trip(9_000, 190), trip(1, 2)]), "clock", "0.001 s");
-    let config = Config::parse("redis://h").expect("a URL");
+    let config = RedisConfig::parse("redis://h").expect("a URL");
     let level = |ahead_ms, median_ms| {
         let checks = judge(&config, &with_trips(&[trip(ahead_ms, 2)]), Against::Median(median_ms));
         checks.into_iter().find(|check| check.name == "clock").expect("a clock").level

@@ -6,9 +6,9 @@ use super::Case;
 use crate::clock::millis;
 use crate::doctor::{Check, Subject};
 use crate::engine::redis::exam::gather::Trip;
-use crate::engine::redis::marker::{self, Look, Marker};
-use crate::engine::redis::net::facts::ServerFacts;
-use crate::engine::redis::net::url::Failover;
+use crate::engine::redis::handshake::facts::ServerFacts;
+use crate::engine::redis::handshake::marker::{self, Marker, MarkerContext};
+use crate::engine::redis::url::Failover;
 
 /// Tokens are floored by the server's clock, so what was lost is outdone only as far as that is right. One
 /// that NTP keeps is right by some milliseconds.
@@ -118,7 +118,7 @@ impl Case<'_> {
                 "choose another prefix= in the URL",
             ));
         };
-        let look = Look {
+        let look = MarkerContext {
             run: &facts.run,
             now_ms: facts.now_ms,
             uptime_ms: facts.uptime_s.saturating_mul(1_000),

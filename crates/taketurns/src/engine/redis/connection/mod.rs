@@ -1,0 +1,171 @@
+//! Bytes: one connection to one server, shared by all tasks that ask it something.
+//!
+//! ```text
+//!   send(command) ─► Multiplexer ─► socket      the calling task writes
+//!   reply, message ◄─ Reader ◄───── socket      on the caller's runtime, or on the client's own thread
+//! ```
+//!
+//! A [`Connection`] is alive, and then dead for good: once, and everything of it together. The first I/O error or
+//! missing reply ends it for all who wait. Nothing is ever sent twice here, and nothing here knows of locks.
+//!
+//! ```text
+//!   driver task ended ────┐
+//!   subscriber task ended ┼─► kill() ─► socket closed, tasks ended, `on_death` called: each once
+//!   no reply in time ─────┘
+//! ```
+
+pub(crate) mod command;
+pub(crate) mod connector;
+mod dial;
+mod driver;
+pub(crate) mod failure;
+mod frames;
+mod multiplexer;
+mod reader;
+mod reader_slot;
+mod socket;
+pub(crate) mod subscriber;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::{PushKind, Value, cmd};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::url::Address;
+use crate::engine::Origin;
+use crate::sync::{Mutex, lock};
+use command::WriteCommand;
+use failure::Failure;
+use multiplexer::{Multiplexer, PendingReply};
+
+/// Called when a connection is lost.
+type OnDeath = Arc<dyn Fn() + Send + Sync>;
+
+/// One connection to one server, and the tasks that drive it.
+pub(crate) struct Connection {
+    pub(crate) address: Address,
+    /// Whose clock its replies are on.
+    pub(crate) origin: Origin,
+    pub(crate) resp3: bool,
+    multiplexer: Multiplexer,
+    is_alive: AtomicBool,
+    is_subscribed: AtomicBool,
+    /// `None` once it is dead.
+    tasks: Mutex<Option<Vec<AbortOnDropHandle<()>>>>,
+    on_death: OnDeath,
+}
+
+impl Connection {
+    fn new(
+        address: &Address,
+        origin: Origin,
+        resp3: bool,
+        multiplexer: Multiplexer,
+        on_death: OnDeath,
+    ) -> Self {
+        Self {
+            address: address.clone(),
+            origin,
+            resp3,
+            multiplexer,
+            is_alive: AtomicBool::new(true),
+            is_subscribed: AtomicBool::new(false),
+            tasks: Mutex::new(Some(Vec::new())),
+            on_death,
+        }
+    }
+
+    /// Sends one command.
+    pub(crate) async fn send(&self, command: &dyn WriteCommand) -> Result<Value, Failure> {
+        if !self.is_alive() {
+            return Err(Failure::gone(&self.address));
+        }
+        self.reply(self.multiplexer.ask(command)).await
+    }
+
+    /// Sends several in one write. Each has its own reply or error.
+    pub(crate) async fn send_all(
+        &self,
+        commands: &[impl WriteCommand],
+    ) -> Vec<Result<Value, Failure>> {
+        if !self.is_alive() {
+            return vec![Err(Failure::gone(&self.address)); commands.len()];
+        }
+        let mut replies = Vec::with_capacity(commands.len());
+        for reply in self.multiplexer.ask_all(commands) {
+            replies.push(self.reply(reply).await);
+        }
+        replies
+    }
+
+    async fn reply(&self, reply: PendingReply) -> Result<Value, Failure> {
+        match reply.await {
+            Ok(Value::ServerError(error)) => Err(Failure::of_reply(&self.address, &error)),
+            Ok(value) => Ok(value),
+            Err(why) => {
+                self.kill();
+                Err(Failure::of_connection(&self.address, why))
+            }
+        }
+    }
+
+    /// Subscribes to another channel than the client's. False if that is not possible.
+    pub(crate) async fn subscribe_to(&self, channel: &str) -> bool {
+        match self.ask_confirmed("SUBSCRIBE", PushKind::Subscribe, channel) {
+            Some(reply) => matches!(reply.await, Ok(Value::Push { .. })),
+            None => false,
+        }
+    }
+
+    pub(crate) async fn unsubscribe_from(&self, channel: &str) {
+        if let Some(reply) = self.ask_confirmed("UNSUBSCRIBE", PushKind::Unsubscribe, channel) {
+            let _ = reply.await;
+        }
+    }
+
+    /// `None` where there are no pushes.
+    fn ask_confirmed(&self, name: &str, kind: PushKind, channel: &str) -> Option<PendingReply> {
+        let has_pushes = self.resp3 && self.is_alive();
+        has_pushes.then(|| self.multiplexer.ask_confirmed(cmd(name).arg(channel), kind, 1))
+    }
+
+    /// Ties a task to this connection. On a dead one it ends at once.
+    pub(crate) fn attach(&self, task: AbortOnDropHandle<()>) {
+        if let Some(tasks) = lock(&self.tasks).as_mut() {
+            tasks.push(task);
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.is_alive.load(Ordering::Acquire)
+    }
+
+    /// The connection is lost or must not be used any more. Whoever relies on its messages is told.
+    pub(crate) fn kill(&self) {
+        if self.end() {
+            (self.on_death)();
+        }
+    }
+
+    /// Ends it, and tells nobody: the client is closed.
+    pub(crate) fn close(&self) {
+        self.end();
+    }
+
+    /// True if it was alive.
+    fn end(&self) -> bool {
+        if !self.is_alive.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        // Dropped after the mutex is released: a task's end may come back here.
+        let tasks = lock(&self.tasks).take();
+        drop(tasks);
+        // Some may still wait for a reply.
+        self.multiplexer.end();
+        true
+    }
+}

@@ -1,0 +1,404 @@
+//! One socket for the commands of many tasks: the task that asks writes, and one task reads for all.
+//!
+//! ```text
+//!   ask ─► who waits, and the bytes ─┬─ one write is unanswered, or none ─► written at once, by whoever asks
+//!                                    └─ two are ──────────────────────────► left until one is answered
+//!
+//!   reader: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
+//! ```
+//!
+//! Where the reader runs, on our own thread or on the caller's runtime, is for [`super::reader_slot`] to say.
+//!
+//! Asking needs no runtime, and works on any thread: a task that is alone with its connection has its
+//! bytes in the kernel when `ask` returns. In a crowd a system call for each would cost more than all
+//! else; there the bytes of many go out in one write: while the server has one write to read and another to
+//! answer, nothing is gained by a third.
+//!
+//! **No byte stays behind.** Bytes that are appended are written by the task that appended them, or the reader
+//! is told; or two writes are unanswered, and the reader writes them when it has handed out the next
+//! answer. That is no later than they could matter, since a server answers in order; and if no answer
+//! comes, the connection ends for all, and what was left was never sent.
+//!
+//! **An answer in time.** While somebody waits, one timer ticks for all, eight times in the time that an answer
+//! may take; so asking reads no clock. A question that has seen nine ticks is overdue, and ends the connection
+//! for all, as does the first error. A tick with nobody waiting is the last until somebody asks.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::{swap, take};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use redis::{PushKind, Value};
+use tokio::io::AsyncWrite;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
+
+use super::command::{CommandBuffer, WriteCommand};
+use super::dial::{Stream, WriteHalf};
+use super::driver::ConnectionDriver;
+use super::reader::Reader;
+use super::reader_slot::ReaderSlot;
+use crate::sync::lock;
+
+/// With so many writes that are not answered yet, bytes wait for an answer.
+pub(super) const UNANSWERED_MAX: usize = 2;
+/// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
+/// so that it is overdue with the one after these.
+pub(super) const TICKS: u32 = 8;
+/// How often a caller's runtime that reads is looked after.
+const CALLER_TICK: Duration = Duration::from_millis(20);
+/// A burst does not keep its room.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoReply {
+    /// None came in time.
+    Late,
+    /// The connection ended.
+    Ended,
+    /// Something came that is none.
+    Malformed,
+    /// The question was never sent.
+    Unsent,
+}
+
+/// What comes of a question, an error of the server included.
+pub(crate) type ReplyResult = Result<Value, NoReply>;
+
+/// Called with channel and message. It must not block.
+pub(crate) type OnPush = Box<dyn Fn(&[u8], &[u8]) + Send>;
+
+/// One end of a connection. The other one is its driver.
+#[derive(Clone)]
+pub(crate) struct Multiplexer {
+    shared: Arc<Shared>,
+}
+
+impl Multiplexer {
+    /// With what has to run for as long as it lives. `heard` is called by whichever task reads.
+    pub(crate) fn new(stream: Stream, within: Duration, heard: OnPush) -> (Self, ConnectionDriver) {
+        Self::with_tick(stream, within, CALLER_TICK.min(within / TICKS), heard)
+    }
+
+    /// The same with a caller's runtime that is looked after as often as this.
+    pub(super) fn with_tick(
+        stream: Stream,
+        within: Duration,
+        caller_tick: Duration,
+        heard: OnPush,
+    ) -> (Self, ConnectionDriver) {
+        let socket = stream.movable();
+        let (reader, writer) = stream.parted();
+        let state = State {
+            waiting: VecDeque::new(),
+            out: CommandBuffer::default(),
+            ticks: 0,
+            taken: 0,
+            unanswered: VecDeque::new(),
+            writer: Some(Writer { half: writer, bytes: Vec::new(), at: 0, is_flushed: true }),
+            is_stuck: false,
+            is_broken: false,
+            reader: None,
+            keeper: None,
+            caller: None,
+            has_others: false,
+            is_told: false,
+            is_guarded: false,
+            has_ended: false,
+        };
+        let slot = ReaderSlot::new(Reader::new(reader, socket, heard));
+        let shared = Arc::new(Shared { state: Mutex::new(state), slot, within });
+        (Self { shared: shared.clone() }, ConnectionDriver::new(shared, caller_tick))
+    }
+
+    /// Sends a command, now. What is given back may be dropped: nobody hears the answer then.
+    pub(crate) fn ask(&self, words: &dyn WriteCommand) -> PendingReply {
+        self.put(|state| state.push(&self.shared, words, ExpectedReply::Reply))
+    }
+
+    /// Sends several in one write.
+    pub(crate) fn ask_all(&self, all: &[impl WriteCommand]) -> Vec<PendingReply> {
+        self.put(|state| {
+            all.iter().map(|words| state.push(&self.shared, words, ExpectedReply::Reply)).collect()
+        })
+    }
+
+    /// Sends what RESP3 confirms so many times by a push of this kind, and answers otherwise only to
+    /// refuse it.
+    pub(crate) fn ask_confirmed(
+        &self,
+        words: &dyn WriteCommand,
+        kind: PushKind,
+        times: usize,
+    ) -> PendingReply {
+        self.put(|state| {
+            state.push(&self.shared, words, ExpectedReply::Pushes { kind, lacking: times })
+        })
+    }
+
+    fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = lock(&self.shared.state);
+        let crowd = state.is_crowd();
+        let answers = push(&mut state);
+        self.shared.send(state, crowd);
+        answers
+    }
+
+    /// Ends it, for all who wait.
+    pub(crate) fn end(&self) {
+        self.shared.end(NoReply::Ended);
+    }
+}
+
+/// What an answer comes through.
+pub(crate) struct PendingReply {
+    receiver: oneshot::Receiver<ReplyResult>,
+    /// Until a task has waited for it. `None` if that is of no matter to where the connection is read.
+    shared: Option<Arc<Shared>>,
+}
+
+impl Future for PendingReply {
+    type Output = ReplyResult;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReplyResult> {
+        match Pin::new(&mut self.receiver).poll(context) {
+            Poll::Ready(answered) => Poll::Ready(answered.unwrap_or(Err(NoReply::Ended))),
+            Poll::Pending => {
+                // Here and not when it was asked for: only a task that waits lets its runtime go on. Who polls
+                // without a waker does not wait yet.
+                if !context.waker().will_wake(Waker::noop())
+                    && let Some(shared) = self.shared.take()
+                {
+                    shared.handle_wait(context);
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What both ends have in common.
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    pub(super) slot: ReaderSlot,
+    /// In what time an answer has to come.
+    pub(super) within: Duration,
+}
+
+pub(super) struct State {
+    pub(super) waiting: VecDeque<PendingRequest>,
+    /// What nobody has begun to write.
+    out: CommandBuffer,
+    /// How often the driver's timer has run out.
+    pub(super) ticks: u64,
+    /// How many bytes somebody has begun to write.
+    taken: u64,
+    /// Where in all that was ever sent the writes end that are not answered yet.
+    unanswered: VecDeque<u64>,
+    /// `None` while somebody writes, and when nobody can any more.
+    writer: Option<Writer>,
+    /// The socket takes no more: only the reader may try, since its waker is the one to keep.
+    is_stuck: bool,
+    /// Writing failed. What came before that may still be read.
+    pub(super) is_broken: bool,
+    /// Wakes the task that reads. `None` before its first turn, when it looks anyway.
+    pub(super) reader: Option<Waker>,
+    /// Wakes the driver, which has the timer.
+    pub(super) keeper: Option<Waker>,
+    /// The runtime that reads, if it is not the keeper's.
+    pub(super) caller: Option<Id>,
+    /// Somebody has asked from elsewhere, or waits in a way that blocks the caller's runtime.
+    pub(super) has_others: bool,
+    /// The reader will look at all this after now.
+    pub(super) is_told: bool,
+    /// The driver has a timer, or will have.
+    pub(super) is_guarded: bool,
+    pub(super) has_ended: bool,
+}
+
+/// Somebody who waits.
+pub(super) struct PendingRequest {
+    /// After which tick it began to wait.
+    pub(super) since: u64,
+    /// Where in all that was ever sent its bytes begin.
+    start: u64,
+    pub(super) wanted: ExpectedReply,
+    pub(super) to: oneshot::Sender<ReplyResult>,
+}
+
+/// What answers a command.
+pub(super) enum ExpectedReply {
+    Reply,
+    Pushes { kind: PushKind, lacking: usize },
+}
+
+impl State {
+    fn push(
+        &mut self,
+        shared: &Arc<Shared>,
+        words: &dyn WriteCommand,
+        wanted: ExpectedReply,
+    ) -> PendingReply {
+        let (to, receiver) = oneshot::channel();
+        if self.has_ended {
+            let _ = to.send(Err(NoReply::Unsent));
+            return PendingReply { receiver, shared: None };
+        }
+        let start = self.taken + self.out.bytes.len() as u64;
+        words.write(&mut self.out);
+        let is_alone = self.waiting.is_empty();
+        self.waiting.push_back(PendingRequest { since: self.ticks, start, wanted, to });
+        if let Some(caller) = self.caller {
+            let asks = Handle::try_current().map(|asks| asks.id());
+            self.has_others |= asks.ok() != Some(caller);
+        }
+        let matters = is_alone || self.caller.is_some();
+        PendingReply { receiver, shared: matters.then(|| shared.clone()) }
+    }
+
+    /// Do bytes wait for an answer?
+    fn is_crowd(&self) -> bool {
+        self.unanswered.len() >= UNANSWERED_MAX
+    }
+
+    /// Somebody was answered.
+    pub(super) fn note_answered(&mut self) {
+        let next = self.waiting.front().map_or(u64::MAX, |waiting| waiting.start);
+        while self.unanswered.front().is_some_and(|end| *end <= next) {
+            self.unanswered.pop_front();
+        }
+    }
+
+    /// Is there something that does not have to wait for an answer?
+    fn has_bytes(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| {
+            !writer.is_done() || !self.out.bytes.is_empty() && !self.is_crowd()
+        })
+    }
+}
+
+impl Shared {
+    /// Sees to it that the bytes get out.
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, crowd: bool) {
+        if state.has_ended {
+            return;
+        }
+        if !crowd && !state.is_stuck {
+            state = self.write(state, &mut Context::from_waker(Waker::noop()));
+        }
+        // If somebody else writes, he tells the reader of what is left by then.
+        let is_left = state.has_bytes() || state.is_broken;
+        let reader = if is_left && !std::mem::replace(&mut state.is_told, true) {
+            state.reader.clone()
+        } else {
+            None
+        };
+        let is_guarded = std::mem::replace(&mut state.is_guarded, true);
+        let keeper = if is_guarded && !state.has_others { None } else { state.keeper.clone() };
+        drop(state);
+        [reader, keeper].into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Writes all that there is, by the reader. The waker is called when there is more to be done. False if the
+    /// connection is over.
+    pub(super) fn flush(&self, context: &mut Context<'_>) -> bool {
+        let mut state = lock(&self.state);
+        keep_waker(&mut state.reader, context);
+        state.is_told = false;
+        while state.has_bytes() {
+            state = self.write(state, context);
+            if state.is_stuck {
+                break;
+            }
+        }
+        !state.is_broken && !state.has_ended
+    }
+
+    /// Writes once, unless somebody does, without keeping others from asking.
+    fn write<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        context: &mut Context<'_>,
+    ) -> MutexGuard<'a, State> {
+        let Some(mut writer) = state.writer.take() else { return state };
+        if writer.bytes.is_empty() {
+            swap(&mut writer.bytes, &mut state.out.bytes);
+            state.taken += writer.bytes.len() as u64;
+            let end = state.taken;
+            state.unanswered.push_back(end);
+        }
+        drop(state);
+        let wrote = writer.write(context);
+        let mut state = lock(&self.state);
+        if state.has_ended {
+            return state;
+        }
+        state.is_stuck = wrote.is_pending();
+        match wrote {
+            Poll::Ready(Err(_)) => state.is_broken = true,
+            _ => state.writer = Some(writer),
+        }
+        state
+    }
+
+    /// Ends it for all who wait, and for good.
+    pub(super) fn end(&self, lost: NoReply) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.has_ended, true) {
+            return;
+        }
+        let (waiting, writer, taken) = (take(&mut state.waiting), state.writer.take(), state.taken);
+        state.out = CommandBuffer::default();
+        let wakers = [state.reader.take(), state.keeper.take()];
+        drop(state);
+        drop(writer);
+        self.slot.clear();
+        wakers.into_iter().flatten().for_each(Waker::wake);
+        for PendingRequest { start, to, .. } in waiting {
+            let lost = if start >= taken { NoReply::Unsent } else { lost };
+            let _ = to.send(Err(lost));
+        }
+    }
+}
+
+pub(super) fn keep_waker(kept: &mut Option<Waker>, context: &Context<'_>) {
+    if !kept.as_ref().is_some_and(|kept| kept.will_wake(context.waker())) {
+        *kept = Some(context.waker().clone());
+    }
+}
+
+/// The half of the socket that is written to, and what is being written.
+struct Writer {
+    half: WriteHalf,
+    bytes: Vec<u8>,
+    at: usize,
+    /// TLS keeps some for itself.
+    is_flushed: bool,
+}
+
+impl Writer {
+    fn is_done(&self) -> bool {
+        self.bytes.is_empty() && self.is_flushed
+    }
+
+    fn write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.at < self.bytes.len() {
+            self.is_flushed = false;
+            let rest = &self.bytes[self.at..];
+            match ready!(Pin::new(&mut self.half).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                wrote => self.at += wrote,
+            }
+        }
+        self.at = 0;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
+        ready!(pin!(&mut self.half).poll_flush(context))?;
+        self.is_flushed = true;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,321 @@
+//! Where a connection is read: on our own thread, the keeper, or on the runtime of the caller.
+//!
+//! ```text
+//!   a task waits, and no other ─► its runtime reads ─┬─ has not read for 20 ms ────┐
+//!                                                    ├─ many wait, or others do ───┼─► the keeper reads
+//!                                                    └─ has ended ─────────────────┘
+//! ```
+//!
+//! An answer that is read where it is awaited changes no thread, which saves a sixth of the time of a lone request
+//! and nearly half of its CPU time. But a runtime may block or end, so it has the reader only while it turns. The
+//! keeper has all timers. It looks every 20 ms while a caller reads, and takes the reader back if nothing was read:
+//! so a client that is idle, waits or only holds locks is read by the keeper, which needs no timer for that.
+//!
+//! For many tasks at once the keeper reads: there the answers of one read wake tasks on all cores. It reads too if
+//! threads or runtimes besides the caller's ask: they must not wait for a runtime that is busy with something else.
+//! After either, and after a caller that left somebody waiting, it goes on for some requests.
+//!
+//! **One reads at a time.** A task that reads has the mutex of the reader, and `place` is its own number. Only a task
+//! that has the mutex changes `place`, but for [`CallerReader`], which gives up its own number when it is dropped.
+//!
+//! **No byte stays unread.** A new place polls at once: the keeper after it took the reader, a caller's task since it
+//! is new. If that task never runs or is dropped, the keeper finds out, by the timer or by `place`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::task::{Context, Poll, Waker};
+use std::{mem, process, ptr, thread};
+
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
+
+use super::multiplexer::{NoReply, Shared};
+use super::reader::Reader;
+use crate::sync::lock;
+
+/// The place of the keeper. Those of callers' tasks count from 1.
+pub(super) const KEEPER: u64 = 0;
+/// The task of a caller had the reader, and was dropped.
+pub(super) const ABANDONED: u64 = u64::MAX;
+/// With more requests than this unanswered at a tick, the keeper reads.
+const CROWD: usize = 8;
+/// How many lone requests the keeper reads after a caller turned out to be unfit.
+const REST: u32 = 256;
+
+pub(super) struct ReaderSlot {
+    /// `None` once the connection is over.
+    reader: Mutex<Option<Reader>>,
+    place: AtomicU64,
+    /// How many tasks of callers have had the reader.
+    callers: AtomicU64,
+    /// How often the last of them has read.
+    turns: AtomicU64,
+    /// How many lone requests are still read by the keeper.
+    resting: AtomicU32,
+    keeper: Option<Id>,
+    /// A forked child must not read what is its parent's.
+    process: u32,
+    /// A caller's runtime had no I/O: no other is tried.
+    is_fixed: AtomicBool,
+    is_over: AtomicBool,
+}
+
+/// Why a task stops reading.
+pub(super) enum ReadStop {
+    NoReply(NoReply),
+    /// Another one reads.
+    Moved,
+}
+
+/// What the keeper finds when it looks after a caller.
+pub(super) enum CallerHealth {
+    Reads,
+    /// It has read nothing since, and nobody waits.
+    Idle,
+    /// It has read nothing since though somebody waits, or many wait.
+    Unfit,
+}
+
+impl ReaderSlot {
+    /// For a keeper on the current runtime.
+    pub(super) fn new(reader: Reader) -> Self {
+        // With `panic = "abort"` a runtime without I/O could not be survived: see `move_to_caller`.
+        let is_fixed = reader.socket.is_none() || cfg!(panic = "abort");
+        Self {
+            reader: Mutex::new(Some(reader)),
+            place: AtomicU64::new(KEEPER),
+            callers: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            resting: AtomicU32::new(0),
+            keeper: Handle::try_current().ok().map(|keeper| keeper.id()),
+            process: process::id(),
+            is_fixed: AtomicBool::new(is_fixed),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// `None` while a task reads.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Reader>>> {
+        match self.reader.try_lock() {
+            Ok(reader) => Some(reader),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Closes the socket. If somebody has the mutex right now, it does so in [`Self::unlock`].
+    pub(super) fn clear(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let reader = self.try_lock().and_then(|mut reader| reader.take());
+        drop(reader);
+    }
+
+    /// Ends what `lock` or `try_lock` began.
+    fn unlock(&self, guard: MutexGuard<'_, Option<Reader>>) {
+        drop(guard);
+        fence(Ordering::SeqCst);
+        if self.is_over.load(Ordering::Relaxed) {
+            self.clear();
+        }
+    }
+
+    /// Can this runtime have the reader?
+    fn fits(&self, caller: &Handle) -> bool {
+        // On a current-thread runtime whatever blocks the caller would block the reader too.
+        caller.runtime_flavor() == RuntimeFlavor::MultiThread
+            && Some(caller.id()) != self.keeper
+            && process::id() == self.process
+    }
+}
+
+impl Shared {
+    pub(super) fn place(&self) -> u64 {
+        self.slot.place.load(Ordering::Acquire)
+    }
+
+    /// Reads and writes all that can be read and written now, if this place is the reader's.
+    pub(super) fn turn(&self, place: u64, context: &mut Context<'_>) -> Poll<ReadStop> {
+        // Before the mutex too: the keeper's thread must not wait for a caller's.
+        if self.place() != place {
+            return Poll::Ready(ReadStop::Moved);
+        }
+        let mut slot = lock(&self.slot.reader);
+        if self.place() != place {
+            self.slot.unlock(slot);
+            return Poll::Ready(ReadStop::Moved);
+        }
+        let Some(reader) = slot.as_mut() else {
+            return Poll::Ready(ReadStop::NoReply(NoReply::Ended));
+        };
+        self.slot.turns.fetch_add(1, Ordering::Relaxed);
+        let lost = loop {
+            match reader.read(self, context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(lost)) => break lost,
+                Poll::Pending if self.flush(context) => {
+                    self.slot.unlock(slot);
+                    return Poll::Pending;
+                }
+                Poll::Pending => break NoReply::Ended,
+            }
+        };
+        let reader = slot.take();
+        drop(slot);
+        drop(reader);
+        Poll::Ready(ReadStop::NoReply(lost))
+    }
+
+    /// Somebody waits for the answer to a request that was alone, or that was sent while a caller's runtime reads.
+    pub(super) fn handle_wait(self: &Arc<Self>, context: &Context<'_>) {
+        if self.place() == KEEPER {
+            self.move_to_caller(context);
+        } else if !self.is_task(context) {
+            // It may block the very runtime that reads.
+            let mut state = lock(&self.state);
+            state.has_others = true;
+            let keeper = state.keeper.clone();
+            drop(state);
+            keeper.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Has the runtime of a task that waits read, if it can.
+    fn move_to_caller(self: &Arc<Self>, context: &Context<'_>) {
+        let slot = &self.slot;
+        if slot.is_fixed.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(caller) = Handle::try_current() else { return };
+        if !slot.fits(&caller) || !self.is_task(context) {
+            return;
+        }
+        let one_less = |resting: u32| resting.checked_sub(1);
+        if slot.resting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+            return;
+        }
+        let Some(guard) = slot.try_lock() else { return };
+        let keeper = self.leave_keeper(&guard, &caller);
+        slot.unlock(guard);
+        let Some((place, keeper)) = keeper else { return };
+        drop(caller.spawn(CallerReader { shared: self.clone(), place }));
+        // It has to look after the caller from now on.
+        keeper.into_iter().for_each(Waker::wake);
+    }
+
+    /// Is this a task of a runtime, which goes on with other tasks while this one waits? All wakers of tokio's tasks
+    /// have one table of functions. A thread that blocks has another waker, and would keep its runtime from reading.
+    fn is_task(&self, context: &Context<'_>) -> bool {
+        let state = lock(&self.state);
+        let keeper = state.keeper.as_ref().filter(|_| !state.is_broken && !state.has_ended);
+        keeper.is_some_and(|keeper| ptr::eq(keeper.vtable(), context.waker().vtable()))
+    }
+
+    /// Gives the reader a new place on the caller's runtime, which is the current one. Returns it with the keeper's
+    /// waker.
+    fn leave_keeper(
+        &self,
+        reader: &Option<Reader>,
+        caller: &Handle,
+    ) -> Option<(u64, Option<Waker>)> {
+        let socket = reader.as_ref()?.socket.as_ref()?;
+        if self.place() != KEEPER {
+            return None;
+        }
+        // It panics on a runtime without I/O, and there is no other way to find out.
+        match catch_unwind(AssertUnwindSafe(|| socket.leave_home())) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return None,
+            Err(_) => {
+                self.slot.is_fixed.store(true, Ordering::Relaxed);
+                return None;
+            }
+        }
+        let place = self.slot.callers.fetch_add(1, Ordering::Relaxed) + 1;
+        self.slot.turns.store(0, Ordering::Relaxed);
+        self.slot.place.store(place, Ordering::Release);
+        let mut state = lock(&self.state);
+        (state.caller, state.has_others, state.is_told) = (Some(caller.id()), false, false);
+        let (old, keeper) = (state.reader.take(), state.keeper.clone());
+        drop(state);
+        drop(old);
+        Some((place, keeper))
+    }
+
+    /// Is the reader wanted by somebody for whom the caller's runtime should not read?
+    pub(super) fn has_others(&self) -> bool {
+        lock(&self.state).has_others
+    }
+
+    /// Looks how a caller is doing. `turns` is how often it had read when it was last looked after.
+    pub(super) fn look_after(&self, turns: &mut u64) -> CallerHealth {
+        let waiting = lock(&self.state).waiting.len();
+        let before = mem::replace(turns, self.slot.turns.load(Ordering::Relaxed));
+        match *turns {
+            _ if waiting > CROWD => CallerHealth::Unfit,
+            // Somebody waits, and perhaps for what lies unread.
+            same if same == before && waiting > 0 => CallerHealth::Unfit,
+            same if same == before => CallerHealth::Idle,
+            _ => CallerHealth::Reads,
+        }
+    }
+
+    /// The keeper reads for a while.
+    pub(super) fn rest(&self) {
+        self.slot.resting.store(REST, Ordering::Relaxed);
+    }
+
+    /// Has the current runtime read, which is the keeper's. False if a caller reads right now.
+    pub(super) fn move_to_keeper(&self) -> bool {
+        let Some(slot) = self.slot.try_lock() else { return false };
+        let socket = slot.as_ref().and_then(|reader| reader.socket.as_ref());
+        let is_home = socket.is_none_or(|socket| socket.go_home().is_ok());
+        self.slot.place.store(KEEPER, Ordering::Release);
+        let mut state = lock(&self.state);
+        (state.caller, state.has_others, state.is_told) = (None, false, false);
+        state.is_broken |= !is_home;
+        let caller = state.reader.take();
+        drop(state);
+        self.slot.unlock(slot);
+        // It ends.
+        caller.into_iter().for_each(Waker::wake);
+        true
+    }
+}
+
+/// Reads on the runtime of a caller, for as long as the reader has this place.
+struct CallerReader {
+    shared: Arc<Shared>,
+    place: u64,
+}
+
+impl Future for CallerReader {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.shared.turn(self.place, context).map(|stop| match stop {
+            ReadStop::NoReply(lost) => self.shared.end(lost),
+            ReadStop::Moved => {}
+        })
+    }
+}
+
+/// Also if its runtime ends, before or after it was first polled.
+impl Drop for CallerReader {
+    fn drop(&mut self) {
+        let place = &self.shared.slot.place;
+        let abandoned =
+            place.compare_exchange(self.place, ABANDONED, Ordering::AcqRel, Ordering::Relaxed);
+        if abandoned.is_err() {
+            return;
+        }
+        if thread::panicking() {
+            // Some of what was read may not have been told.
+            self.shared.end(NoReply::Ended);
+            return;
+        }
+        let keeper = lock(&self.shared.state).keeper.clone();
+        keeper.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,4 @@
+//! Connections to peers that the tests play themselves.
+
+mod moving;
+mod multiplexer;

@@ -1,0 +1,237 @@
+//! The wires of others, so that their clients and ours exclude each other.
+//!
+//! ```text
+//!   our queue:   holder ◄─ next ◄─ …          the same hash, scripts and wake-ups as ever
+//!                  │
+//!   the gate:    the wire's own keys          what strangers take, keep and give back
+//! ```
+//!
+//! A wire is a gate in front of our own lock: whoever is next in our queue has to pass it as well, in the
+//! same atomic step. So all that our lock does (leases, cancelling, quarantine, seeing who waits) is there
+//! on every wire; and clients that speak a wire exclude those that speak none, which use the same hash.
+//! The gates are in `lua/gates/`, and what is said of each in a file here.
+
+mod fairqueue;
+mod plain;
+mod python_redis_lock;
+mod redturn;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod zmutex;
+
+use std::time::Duration;
+
+use taketurns_core::{Ask, Kind, Name, limits};
+
+use crate::clock::millis;
+use crate::engine::redis::router::slots::{slot, tag, tag_of};
+use crate::engine::{EngineError, Guarantees};
+
+pub(crate) use tokens::Tokens;
+
+/// The parts that all gates have.
+pub(crate) const GATE: &str = concat!(
+    include_str!("../../lua/gates/unreadable.lua"),
+    include_str!("../../lua/gates/gate.lua")
+);
+const MUTEX: &str = include_str!("../../lua/gates/mutex.lua");
+const VIEW: &str = concat!(
+    include_str!("../../lua/gates/unreadable.lua"),
+    include_str!("../../lua/gates/view.lua")
+);
+
+/// What a URL says of the wire to be spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Protocol {
+    pub(crate) wire: Wire,
+    /// It is known that there are no tokens.
+    pub(crate) unfenced: bool,
+}
+
+/// Whose keys and commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Plain,
+    PythonRedisLock,
+    FairQueue,
+    Redturn,
+    Zmutex {
+        /// How old a score is that nobody holds any more.
+        timeout: Duration,
+        /// What is given back leaves the set.
+        removes: bool,
+    },
+}
+
+/// What there is to know of a wire.
+pub(crate) struct Form {
+    /// As in a URL.
+    pub(crate) name: &'static str,
+    /// The kind of lock that it is.
+    pub(crate) kind: Kind,
+    /// The keys that strangers know, in the order in which its gate wants them.
+    pub(crate) keys: fn(&Name) -> Vec<Vec<u8>>,
+    /// What the scripts of a step have behind the parts that all share, and [`GATE`].
+    pub(crate) gate: &'static [&'static str],
+    /// What the script that only looks has before it.
+    pub(crate) view: &'static [&'static str],
+    pub(crate) guarantees: Guarantees,
+    /// Why it can't be spoken to a Cluster, if so.
+    pub(crate) no_cluster: Option<&'static str>,
+}
+
+impl Wire {
+    pub(crate) fn form(self) -> &'static Form {
+        match self {
+            Self::Plain => &plain::FORM,
+            Self::PythonRedisLock => &python_redis_lock::FORM,
+            Self::FairQueue => &fairqueue::FORM,
+            Self::Redturn => &redturn::FORM,
+            Self::Zmutex { .. } => &zmutex::FORM,
+        }
+    }
+
+    /// What its scripts have to know besides, by name.
+    pub(crate) fn settings(self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Plain => vec![("SIGNALS", 0)],
+            Self::PythonRedisLock => vec![("SIGNALS", 1)],
+            Self::FairQueue | Self::Redturn => Vec::new(),
+            Self::Zmutex { timeout, removes } => vec![
+                ("TIMEOUT_US", millis(timeout) * 1_000),
+                ("REMOVES", removes.into()),
+                ("NAME_MAX", limits::NAME_BYTES_MAX as u64),
+            ],
+        }
+    }
+
+    /// The lists that foreign clients push to when one of ours may have its turn.
+    pub(crate) fn calls(self) -> Option<Calls> {
+        match self {
+            Self::FairQueue => Some(Calls::PerWaiter(fairqueue::CALLS)),
+            Self::PythonRedisLock => Some(Calls::PerLock(python_redis_lock::SIGNALS)),
+            Self::Plain | Self::Redturn | Self::Zmutex { .. } => None,
+        }
+    }
+
+    /// Where a client with this channel of its own hears strangers, if they say anything.
+    pub(crate) fn channel(self, channel: &str) -> Option<String> {
+        (self == Self::Redturn).then(|| redturn::channel(channel))
+    }
+
+    /// Which locks a stranger's message may be about.
+    pub(crate) fn locks_in(self, message: &[u8]) -> Vec<Name> {
+        if self == Self::Redturn { redturn::locks_in(message) } else { Vec::new() }
+    }
+
+    /// Is it the lock's name behind this prefix that one of its keys is?
+    pub(crate) fn has_keys_like(self, prefix: &str) -> bool {
+        let name = Name::new("x").expect("a name");
+        let own = format!("{prefix}{name}").into_bytes();
+        (self.form().keys)(&name).contains(&own)
+    }
+
+    /// The longest lease, where it is the wire that says.
+    pub(crate) fn max_lease(self) -> Option<Duration> {
+        match self {
+            Self::Zmutex { timeout, .. } => Some(timeout),
+            _ => None,
+        }
+    }
+
+    /// Does the server tell of changes to its key, if it tells of any?
+    pub(crate) fn has_events(self) -> bool {
+        matches!(self, Self::Zmutex { .. })
+    }
+
+    /// Refuses what it has no form for.
+    pub(crate) fn refuse(self, kind: Kind) -> Result<(), EngineError> {
+        let form = self.form();
+        if kind == form.kind {
+            return Ok(());
+        }
+        let (name, is) = (form.name, form.kind);
+        Err(EngineError::Unsupported(format!(
+            "protocol={name} knows no {kind}: its locks are each a {is}"
+        )))
+    }
+
+    /// # Errors
+    /// Says why it can't be spoken to a Cluster.
+    pub(crate) fn in_a_cluster(self) -> Result<(), String> {
+        match self.form().no_cluster {
+            None => Ok(()),
+            Some(why) => Err(format!("protocol={} has no Cluster: {why}", self.form().name)),
+        }
+    }
+}
+
+impl Protocol {
+    pub(crate) fn refuse(&self, ask: &Ask) -> Result<(), EngineError> {
+        self.wire.refuse(ask.kind())?;
+        if matches!(ask, Ask::Turns { .. }) {
+            let name = self.wire.form().name;
+            let why = format!("protocol={name} has no local turns: leave out local_turns");
+            return Err(EngineError::Unsupported(why));
+        }
+        if self.unfenced || self.wire.form().guarantees.fenced {
+            Ok(())
+        } else {
+            Err(EngineError::Unfenced)
+        }
+    }
+}
+
+/// Which lists foreign clients push to, by their prefix.
+#[derive(Clone, Copy)]
+pub(crate) enum Calls {
+    /// A list for each waiter: its id follows.
+    PerWaiter(&'static str),
+    /// A list for each lock, which all its waiters block on: the lock's name follows.
+    PerLock(&'static str),
+}
+
+impl Calls {
+    pub(crate) fn list(self, id: &str, lock: &Name) -> String {
+        match self {
+            Self::PerWaiter(prefix) => format!("{prefix}{id}"),
+            Self::PerLock(prefix) => format!("{prefix}{lock}"),
+        }
+    }
+}
+
+/// No name has such a character.
+const TAGGED: char = '\x02';
+
+/// What follows the prefix in the key of our own state: on a Cluster it has to be in the slot of the
+/// wire's own key, which has the lock's name.
+pub(crate) fn tagged_name(lock: &Name) -> String {
+    let name = lock.as_str();
+    if tag(name.as_bytes()).is_some() {
+        name.to_owned()
+    } else if name.contains('}') {
+        format!("{TAGGED}{{{}}}{name}", tag_of(slot(name.as_bytes())))
+    } else {
+        format!("{TAGGED}{{{name}}}")
+    }
+}
+
+/// Which lock it is that our scripts say has changed, if that is what the message says. Anybody may say
+/// so: it does no more than that we ask.
+pub(crate) fn changed_lock(message: &[u8], prefix: &str) -> Option<Name> {
+    let key = std::str::from_utf8(message).ok()?.strip_prefix("stirred ")?;
+    Name::new(name_beside(key.strip_prefix(prefix)?)).ok()
+}
+
+/// Which lock that is the state of.
+pub(crate) fn name_beside(key: &str) -> &str {
+    let Some(tagged) = key.strip_prefix(TAGGED).and_then(|key| key.strip_prefix('{')) else {
+        return key;
+    };
+    match tagged.split_once('}') {
+        Some((name, "")) => name,
+        Some((_, name)) => name,
+        None => key,
+    }
+}

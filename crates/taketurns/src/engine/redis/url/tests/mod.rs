@@ -1,0 +1,4 @@
+//! What URLs are read as.
+
+mod fuzz_urls;
+mod urls;
