@@ -1,18 +1,50 @@
-//! The scripts: one per verb, each a head with what it is bound to, the parts that all
-//! share, and the file of its verb.
+//! The scripts: one per request. A script is its parts, one after the other, and nothing else.
 //!
-//! The head names the server's run, which makes a script's hash valid in that run alone: after a
-//! restart or a fail-over EVALSHA answers NOSCRIPT, and the client has to verify before it loads
-//! anything (see [`super::marker`]).
+//! ```text
+//!   a native acquire         with protocol=plain
+//!
+//!   constants                constants                 limits, and what the client is bound to
+//!   layout.lua               layout.lua                how a lock is stored
+//!   head.lua                 head.lua                  reads the time and the lock's head
+//!   calm.lua                                         ┐
+//!   acquire.quick.lua                                ├ the short cut: the most frequent cases
+//!   quick.lua                                        ┘
+//!   state.lua … steps.lua    state.lua … steps.lua     functions that all steps share
+//!                            adapter.lua … plain.lua   redefines some of them, see below
+//!   acquire.lua              acquire.lua               the request, which calls them
+//! ```
+//!
+//! A step without a short cut is the same without it. A view is no step: it has `view.parts.lua` in place of all from
+//! `head.lua` to `steps.lua`.
+//!
+//! A native script contains nothing for foreign protocols. Their adapter follows the functions of the native parts
+//! and redefines those that it has to. These are local variables of the script, so the native parts call the new
+//! ones from then on:
+//!
+//! ```lua
+//! function grant(...)                  -- in place of the native one
+//!   local h = native.grant(...)        -- which is still to be had
+//!   take(h)
+//!   return h
+//! end
+//! ```
+//!
+//! A short cut creates no functions, since that takes longer than most steps. So there is nothing to redefine in it,
+//! and a script with an adapter has none.
+//!
+//! The constants name the server's run, which makes a script's hash valid in that run alone: after a restart
+//! or a failover EVALSHA answers NOSCRIPT, and the client has to verify before it loads anything (see
+//! [`super::marker`]).
 
 use std::fmt::Write as _;
 
 use taketurns_core::limits;
 use taketurns_core::wire::{self, Verb};
 
-use super::protocol::{self, Wire};
+use super::protocol::Wire;
 
-fn body(verb: Verb) -> &'static str {
+/// The part that is the request itself.
+fn request(verb: Verb) -> &'static str {
     match verb {
         Verb::Acquire => include_str!("lua/acquire.lua"),
         Verb::Refresh => include_str!("lua/refresh.lua"),
@@ -38,8 +70,8 @@ fn flags(verb: Verb) -> &'static str {
     }
 }
 
-/// The short cut of a verb, if it has one: what comes most often, without all that [`PARTS`] makes.
-fn quick(verb: Verb) -> Option<&'static str> {
+/// The short cut of a request, if it has one.
+fn short_cut(verb: Verb) -> Option<&'static str> {
     match verb {
         Verb::Acquire => Some(include_str!("lua/acquire.quick.lua")),
         Verb::Renew => Some(include_str!("lua/renew.quick.lua")),
@@ -48,8 +80,8 @@ fn quick(verb: Verb) -> Option<&'static str> {
     }
 }
 
-/// What all steps share.
-const PARTS: [&str; 6] = [
+/// The functions that all steps share.
+const STEP: [&str; 6] = [
     include_str!("lua/state.lua"),
     include_str!("lua/lists.lua"),
     include_str!("lua/members.lua"),
@@ -58,35 +90,26 @@ const PARTS: [&str; 6] = [
     include_str!("lua/steps.lua"),
 ];
 
-/// The parts of a script, in order.
+/// The parts of a script that follow its constants.
 fn parts(verb: Verb, wire: Option<Wire>) -> Vec<&'static str> {
     let mut parts = vec![include_str!("lua/layout.lua")];
     if verb == Verb::View {
-        parts.extend(wire.map_or(&[][..], |wire| wire.form().view));
+        parts.push(include_str!("lua/view.parts.lua"));
     } else {
         parts.push(include_str!("lua/head.lua"));
-        // A short cut knows no gate.
-        if let Some(quick) = quick(verb).filter(|_| wire.is_none()) {
-            parts.extend([include_str!("lua/calm.lua"), quick, include_str!("lua/quick.lua")]);
+        if let (Some(short_cut), None) = (short_cut(verb), wire) {
+            parts.extend([include_str!("lua/calm.lua"), short_cut, include_str!("lua/quick.lua")]);
         }
-        parts.extend(PARTS);
-        if let Some(wire) = wire {
-            // In a block of its own: Lua has room for 200 local variables at a time.
-            parts.extend([protocol::GATE, "do"]);
-            parts.extend(wire.form().gate);
-            parts.push("end");
-        }
+        parts.extend(STEP);
     }
-    parts.push(body(verb));
+    parts.extend(wire.map(|wire| wire.adapter(verb)).unwrap_or_default());
+    parts.push(request(verb));
     parts
 }
 
 /// By how much a key may outlive what has to be remembered. Its end is moved once in so long, and not in
 /// every step.
 pub(super) const EXPIRY_SLACK_MS: u64 = 600_000;
-
-/// A line with this in it is for wires alone.
-const GATED: &str = "gate.";
 
 /// What scripts are bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,16 +188,8 @@ pub(super) fn text(verb: Verb, binding: &Binding, time: TimeFrom) -> String {
         for (name, value) in wire.settings() {
             let _ = writeln!(text, "local {name} = {value}");
         }
-        if verb != Verb::View {
-            text.push_str("local gate = {}\n");
-        }
     }
-    for line in parts(verb, binding.wire).into_iter().flat_map(str::lines) {
-        if binding.wire.is_some() || !line.contains(GATED) {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
+    parts(verb, binding.wire).into_iter().for_each(|part| text.push_str(part));
     text
 }
 

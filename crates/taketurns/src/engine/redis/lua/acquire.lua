@@ -1,4 +1,4 @@
--- Hold the lock, or wait for it. The same answer however often it is sent.
+-- An acquire: holds the lock, or waits for it. To send it again does no harm.
 -- ARGV: owner, client, what is asked for, lease, waiter lease or -, not after, label; and, if a majority
 -- of nodes decides, a ballot: "hint ticket yields", with - for none
 
@@ -25,11 +25,60 @@ local function is_possible()
   return take >= 1 and take <= of and of <= PERMITS_MAX
 end
 
+-- One more place of this client.
+local function count_in(id, waiter_lease)
+  local client = client_of(id)
+  if not client then
+    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {}, at = {}, open = 0 }
+    clients[id] = client
+  end
+  client.waiting = client.waiting + 1
+  keep_alive(id, waiter_lease)
+end
+
+-- Stands a waiter at its ticket, which is sought from the tail.
+local function stand_at(ticket, w)
+  local front, behind = queue.tail, nil
+  while front and precedes(ticket, w.owner, front) do
+    front, behind = before(queue, front), front
+  end
+  return stand(front, ticket .. '.' .. w.owner, behind, w)
+end
+
+-- The same, sought from the head.
+local function stand_near_the_head(ticket, w)
+  local front, behind = nil, queue.head
+  while behind and not precedes(ticket, w.owner, behind) do
+    front, behind = behind, after(queue, behind)
+  end
+  return stand(front, ticket .. '.' .. w.owner, behind, w)
+end
+
+-- Moves a waiter to another ticket.
+local function move_to(place, ticket)
+  if number_of(place) == ticket then return place end
+  local w = waiter(place)
+  take_out(place, w)
+  return stand_at(ticket, w)
+end
+
+-- Looks at the next few places in turn and drops those of the dead, so that they can't pile up
+-- behind the living.
+local function sweep()
+  for _ = 1, SWEEP do
+    local place = queue.sweep or queue.head
+    if not place then return end
+    queue.sweep = after(queue, place)
+    local w = waiter(place)
+    if not is_live(w.client) then leave(place, w) end
+  end
+end
+
 local function queued(place)
   return 'Q ' .. number_of(place) .. ' ' .. front() .. ' ' .. recheck() .. ' ' .. quarantined()
 end
 
--- Tells the holder, if whoever has just come to stand here comes before it.
+-- Tells the holder, if the waiter that has just come to stand here comes before it.
 local function inquire(place)
   -- Only a mutex has votes, and that has one holder.
   if kind ~= 'm' or queue.head ~= place or holders.count == 0 then return end
@@ -38,9 +87,10 @@ local function inquire(place)
 end
 
 local function enter(w)
+  count_in(client, waiter_lease)
   local place
   if hint then
-    -- Behind all of whom the node knows.
+    -- Behind all that this node knows.
     local free = higher(queue.next, digits(last_token + 1))
     local h = holders.count > 0 and holder(1)
     if h and h.number then free = higher(free, successor(h.ticket)) end
@@ -48,14 +98,12 @@ local function enter(w)
   else
     place = stand(queue.tail, queue.next, nil, w)
   end
-  count_in(client, waiter_lease)
-  gate.stand(w)
   inquire(place)
   return place
 end
 
--- Asked again by its holder, with a ballot: takes over the ticket, and gives up the vote if that is
--- what is meant. Whoever is first in line then is handed it, and be it the same one.
+-- The holder asks again with a ballot: takes over the ticket, and gives up the vote if that is asked. The vote
+-- is handed to the first in line then, which may be the same owner.
 local function vote_again(h)
   h.ticket = ticket or h.ticket
   local waits = waiter_lease and is_lease(waiter_lease) and queue.count < QUEUE_MAX
@@ -64,20 +112,12 @@ local function vote_again(h)
     return granted('G', h)
   end
   drop_holder(h)
-  -- What it is given next is to have a larger number than what it gave up, also if this node has
-  -- forgotten since how large that was.
+  -- Its next vote must have a larger number than this one, also if this node has forgotten it since.
   last_token = math.max(last_token, within_reach(hint))
   h.client = client
   local place = stand_near_the_head(h.ticket, h)
   count_in(client, waiter_lease)
   return queued(place)
-end
-
--- Has a newcomer nobody before it, and nobody in its way?
-local function may_enter(w)
-  if queue.count > 0 or not fits(ask) then return false end
-  if gate.blocked(w) then return false end
-  return true
 end
 
 local function newcomer()
@@ -89,12 +129,11 @@ local function newcomer()
   if not in_use() then kind = kind_of_ask() end
   local w = { owner = owner, client = client, ask = ask, lease = lease, since = now,
     label = ARGV[7] }
-  w.comes_by_wire = true -- gate.
   if now >= quarantine then
     if kind == 'p' then
       local member = open_member(string.match(ask, '^n(.*)$'))
       if member then return granted('G', grant(w, member, lease, false)) end
-    elseif may_enter(w) then
+    elseif queue.count == 0 and fits(w) then
       return granted('G', grant(w, nil, lease, false, hint, ticket))
     end
   end
@@ -103,7 +142,7 @@ local function newcomer()
   end
   if now >= quarantine then sweep() end
   if queue.count >= QUEUE_MAX then return 'X full' end
-  -- Free members were passed by, though nobody stands before the newcomer.
+  -- Free members were passed by in the quarantine, though no waiter was before the newcomer.
   if now < quarantine then members.offer = members.head end
   return queued(enter(w))
 end

@@ -1,5 +1,5 @@
--- The short cut of an acquire: granted at once if nobody holds or waits, queued if a mutex is held. Not
--- if a majority of nodes decides: then there is a ballot.
+-- The short cut of an acquire: a grant if the lock is idle, a place if it is a mutex that is held. Not with
+-- a ballot, by which a majority of nodes decides.
 
 local owner, client, ask = ARGV[1], ARGV[2], ARGV[3]
 local lease, waiter_lease = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -34,10 +34,10 @@ elseif is_sound and waiter_lease and count == 1 and kind == 'm' and ask == 'm' a
   local era = string.match(found[2] or '0', '^%d+')
   local deadline, longest, places, its_era, handed =
     string.match(found[4] or '0 0 0 ' .. era, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
-  -- Somebody else holds it, and without a vote about which to inquire; this one does not wait already.
+  -- Another owner holds it, without a vote to inquire about, and this one does not wait yet.
   local is_fine = string.sub(holder1, 3, 2 + #owner) ~= owner and string.find(holder1, '^%x+\n\n')
     and not found[3] and its_era == era and #place < 15
-  -- Those whose turn it is to be looked at are alive.
+  -- The places that are swept now are of clients that are alive.
   for _ = 1, SWEEP do
     local at = sweep ~= '-' and sweep or front
     if at == '-' or not is_fine then break end

@@ -1,5 +1,5 @@
--- Revoke: no renewal from now on. At once, or when the lease ends.
--- ARGV: the token of the one to revoke, or - for all; 1 for at once
+-- A break: takes the lock from its holders, at once or, since they can't renew any more, when their leases end.
+-- ARGV: the token of the holder, or - for all; 1 for at once
 
 return step({}, function()
   local broken = {}
@@ -18,8 +18,5 @@ return step({}, function()
     end
     wake_revoked(it)
   end
-  local count = #broken
-  if ARGV[1] == '-' and gate.is_strange() and ARGV[2] ~= '1' then return gate.cannot_be_told() end
-  if ARGV[1] == '-' and gate.is_strange() then count = count + gate.evict() end
-  return 'K ' .. count
+  return 'K ' .. #broken
 end)

@@ -1,4 +1,4 @@
--- A client is known to have died: its places are dead, and what was just handed to it passes on.
+-- A client that is known to have died: its places are dead, and what was just handed to it passes on.
 -- ARGV: client
 
 local id = ARGV[1]

@@ -1,9 +1,9 @@
--- What every step begins with: the time, what is stored, and whether this script may still speak for
--- the server. No function is made here, nor in the short cuts that follow (*.quick.lua): to make all
--- that the other parts consist of takes longer than most steps.
+-- The beginning of every step: reads the time and the head of the lock, and checks the marker. Neither this
+-- part nor a short cut (*.quick.lua) creates a function: creating those of the other parts takes longer than
+-- most steps.
 
 local key = KEYS[1]
--- Read once: it moves on during a script. `clock` is the text of it, in microseconds.
+-- Read once, since time moves on during a script. `clock` is its text, in microseconds.
 local now_us = tonumber(clock)
 local now = (now_us - now_us % 1000) / 1000
 
@@ -21,10 +21,10 @@ else
     struct.unpack(HEAD, head)
 end
 if is_foreign then return redis.error_reply('WRONGTYPE this hash is no lock') end
--- If the marker is not the one that this script was made for, the state may have been lost (FLUSHALL, a
--- master that was a replica meanwhile), or somebody knows of a longer lease or a quarantine that we
--- don't, and the client has to look again. Not only for locks that are new here: one that is there may
--- be old. If it can't be read, the client is the one to say why.
+-- If the marker is not the one that this script was made for, state may have been lost (FLUSHALL, a master
+-- that was a replica meanwhile), or there is a longer lease or a quarantine that this client does not know.
+-- It has to look again, also for a lock that is stored here: that may be old. If the marker can't be read,
+-- the client says why.
 if MARK ~= '' and redis.pcall('GET', KEYS[2]) ~= MARK then
   return redis.error_reply('TTVERIFY the marker is not what it was')
 end

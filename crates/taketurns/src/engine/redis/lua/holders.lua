@@ -1,4 +1,4 @@
--- Who holds the lock: in slots without gaps, so that all can be looked at.
+-- The holders of a lock: in slots without gaps, so that all can be listed.
 
 local function holder(slot)
   local handed, revoked, owner, vote, client, token, ask, lease, deadline, since, member, label =
@@ -18,7 +18,7 @@ local function save_holder(h)
     .. h.label)
 end
 
--- Saves it in this slot. The one in the first needs no index: it is always at hand.
+-- Saves a holder in this slot. That in the first is read by every step, and needs no index.
 local function move_to_slot(h, slot)
   h.slot = slot
   save_holder(h)
@@ -44,8 +44,9 @@ local function capacity()
   return tonumber(string.match(kind, '^s(%d+)$')) or HOLDERS_MAX
 end
 
-local function fits(ask)
-  return holders.weight + weight_of(ask) <= capacity() and holders.count < HOLDERS_MAX
+-- Is there room for one more holder, with what this waiter asks for?
+local function fits(w)
+  return holders.weight + weight_of(w.ask) <= capacity() and holders.count < HOLDERS_MAX
 end
 
 -- Bounds when leases end. A look at all makes them exact.
@@ -75,7 +76,6 @@ local function look_at_all()
 end
 
 local function drop_holder(h)
-  gate.drop(h)
   if h.slot ~= holders.count then move_to_slot(holder(holders.count), h.slot) end
   del('h' .. holders.count)
   del('o' .. h.owner)
@@ -85,14 +85,12 @@ local function drop_holder(h)
   if h.member ~= '' then give_back(h.member) end
 end
 
--- Stretches a lease, never shortens it: one that was long under way must not end what a later one
--- was promised.
+-- Extends a lease, never shortens it: a renewal that was delayed must not undo a later one.
 local function renew(h, client, lease)
   local kept_by = h.client
   h.client, h.handed = client, false
   h.lease = math.max(h.lease, lease)
   h.deadline = math.max(h.deadline, now + lease)
-  gate.keep(h)
   save_holder(h)
   widen(h.deadline)
   answered(kept_by, h.owner)
@@ -103,8 +101,8 @@ local function within_reach(hint)
   return math.min(hint, math.min(now_us, TOKEN_CLOCK_MAX) + HINT_AHEAD)
 end
 
--- The next token: more than the last, and at least the clock. The nodes of a quorum would never agree
--- on a clock, so they follow the hint of whoever asks, and their own only where they know of no token.
+-- The next token: more than the last, and at least the clock. The nodes of a quorum have different clocks, so
+-- they follow the client's hint, and their own clock only where they know no token.
 local function mint(hint)
   local floor = math.min(now_us, TOKEN_CLOCK_MAX)
   if hint and last_token == 0 then
@@ -116,14 +114,13 @@ local function mint(hint)
   return digits(last_token)
 end
 
--- How many tokens in a row somebody asked for, or has: those after the first are its client's, to hand on
--- turns by itself. Nothing if it is not about turns.
+-- How many tokens in a row a request for turns asks for, or has: its client passes on the turns itself.
 local function tokens_of(ask)
   return tonumber(string.match(ask, '^m(%d+)$'))
 end
 
--- Reserves the tokens that follow the last one, as many as are asked for and not too far ahead of the
--- clock. Answers what was asked for, with as many as there are.
+-- Reserves the tokens after the last, as many as are asked for and not too far ahead of the clock. Answers the
+-- request with the number that it got.
 local function reserve(ask)
   local tokens = tokens_of(ask)
   if not tokens then return ask end
@@ -133,16 +130,7 @@ local function reserve(ask)
   return 'm' .. more + 1
 end
 
--- Gives the tokens back that were reserved and are not used.
-local function unreserve(h, last_used)
-  local token = tonumber(h.token)
-  local last = token + (tokens_of(h.ask) or 1) - 1
-  if last_used and last == last_token and token <= last_used and last_used <= last then
-    last_token = last_used
-  end
-end
-
--- Mints the token and takes the holder in. One with a ballot has a hint, and maybe a ticket.
+-- Mints a token and adds the holder. A request with a ballot has a hint, and maybe a ticket.
 local function grant(w, member, lease, handed, hint, ticket)
   local number = mint(hint)
   local ask = reserve(w.ask)
@@ -151,14 +139,12 @@ local function grant(w, member, lease, handed, hint, ticket)
   local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = ask,
     member = member or '', lease = w.lease, deadline = now + lease, since = now, handed = handed,
     revoked = false, number = hint and number, ticket = ticket or number, label = w.label }
-  gate.take(h)
   move_to_slot(h, h.slot)
   widen(h.deadline)
   return h
 end
 
--- Does somebody wait with a lower ticket than this holder's? It may be dead by now: whoever gives way
--- finds out.
+-- Has a waiter a lower ticket than this holder? It may be dead by now, which the holder finds out if it yields.
 local function is_inquired(h)
   return h.number and queue.head and not precedes(h.ticket, h.owner, queue.head)
 end

@@ -1,8 +1,8 @@
--- How a lock is stored. Everything is in one hash, so it has one slot and migrates whole; and what every
--- step changes is in one field of it, since each takes time to write.
+-- How a lock is stored: the fields of its hash. One key has one slot, and migrates whole. What every step
+-- changes is in one field, since each takes time to write.
 --
---   s        the head, see HEAD below: numbers as they are in memory, since to print and to read one takes
---            a tenth of a step. After it comes the holder in slot 1, if there is one.
+--   s        the head, see HEAD below: in binary, since to print and parse numbers takes a tenth of a step.
+--            After it comes the holder in slot 1, if there is one.
 --   e        era: "number began"     a clock set back begins a new one
 --   h<slot>  a holder, from the second slot on. Its first line has two flags (handed, revoked) and the
 --            owner; its second is empty or, if it is a vote of a quorum's node, "number ticket"
@@ -16,13 +16,13 @@
 --   m<name>  a member: f<number> free, h held, l held and leaving
 --   f<number> which member that is
 --   d        tombs: "first next"     t<number>  its owner       b<owner>  until when
---   g…       what a gate needs to remember: see gates/
+--   g…       what the adapter of a foreign protocol remembers, see there
 --   >q<n> <q<n> >l<n> <l<n> >f<n> <f<n>          links of the lists: all places, lines, free members
 --
 -- Names and labels have no control characters, so a newline parts the values of holders and waiters.
 
--- The head: the time of the last step, the last token, when the key goes (0 if it stays), until when
--- nobody is granted (quarantine), how many hold and what they weigh, bounds of when their leases end, how
--- many wait, how many are buried; then the kind (m mutex, r read-write lock, s<permits> semaphore, p pool)
--- and the server's run at the last step, each with a zero behind it.
+-- The head: the time of the last step, the last token, when the key expires (0: never), until when nothing
+-- is granted (quarantine), the number of holders and their weight, bounds of when their leases end, how many
+-- wait, how many are buried; then the kind (m mutex, r read-write lock, s<permits> semaphore, p pool) and the
+-- server's run_id at the last step, each ended by a zero.
 local HEAD, HEAD_MIN = '>ddddddddddss', 82

@@ -1,5 +1,4 @@
--- Lists: append at the end, insert and unlink anywhere, each in a few fields. What is in them is text,
--- and stays as it was stored.
+-- Linked lists: append, insert and unlink in a few fields each. Entries are text, as it is stored.
 
 local function after(list, at)
   if at ~= list.tail then return get('>' .. list.p .. at) or nil end
@@ -9,7 +8,7 @@ local function before(list, at)
   if at ~= list.head then return get('<' .. list.p .. at) or nil end
 end
 
--- Puts `at` between two that are neighbours, or at an end if there is none on that side.
+-- Puts `at` between two neighbours, or at an end if there is none on that side.
 local function link(list, front, at, behind)
   local p = list.p
   if front then

@@ -1,5 +1,5 @@
--- The members of a pool. Those that are free are in a list, the one free for longest at its head;
--- from `offer` on they have yet to be offered to who waits.
+-- The members of a pool. The free ones are in a list, the one free for longest at its head; from `offer` on
+-- they have yet to be offered to waiters.
 
 local function free_again(member)
   local number = members.next
@@ -42,11 +42,9 @@ end
 local function open_member(wanted)
   if wanted then
     local number = string.match(get('m' .. wanted) or '', '^f(%d+)$')
-    if number and gate.is_closed(wanted) then return nil end
     if number and was_offered(number) then return wanted end
   else
     local number = members.head
-    number = gate.first_open()
     if number and was_offered(number) then return get('f' .. number) end
   end
 end

@@ -1,4 +1,4 @@
--- Remove a member from a pool; one that is held goes at its release.
+-- Removes a member from a pool; one that is held leaves at its release.
 -- ARGV: member
 
 local member = ARGV[1]
@@ -7,7 +7,6 @@ return step({ 'm' .. member }, function()
   local state = get('m' .. member)
   if in_use() and kind ~= 'p' then return kind_mismatch() end
   if not state or state == 'l' then return 'C 0' end
-  do local reply = gate.remove(member) if reply then return reply end end
   if take_free(member) then
     del('m' .. member)
     members.count = members.count - 1

@@ -1,5 +1,5 @@
--- The queue, and the clients that keep its places alive. A pool has a line per member, and one for
--- those who take any; all others stand in one line.
+-- The queue, and the clients that keep its places alive. In a pool's queue there is a line for each member, and
+-- one for waiters that take any.
 
 local clients, changed, lines = {}, {}, {}
 
@@ -8,8 +8,7 @@ local function hand_to(client, owner)
   client.at[owner], client.open = #client.handed, client.open + 1
 end
 
--- What is known of a client that waits, or was handed the lock and has not answered; false if
--- nothing is.
+-- The record of a client that waits, or was handed the lock and has not answered; else false.
 local function client_of(id)
   local client = clients[id]
   if client == nil then
@@ -27,7 +26,7 @@ local function client_of(id)
   return client
 end
 
--- Written when the step ends: a thousand hand-overs of one client would be written a thousand times.
+-- Written when the step ends, since that may be a thousand hand-overs of one client.
 local function save_client(id, client)
   if client.waiting == 0 and client.open == 0 then
     clients[id] = false
@@ -36,7 +35,7 @@ local function save_client(id, client)
   changed[id] = true
 end
 
--- What was handed to a client and has not been answered, in the order in which it was.
+-- The owners of a client that were handed the lock and have not answered, in that order.
 local function handed_to(client)
   local owners = {}
   for i = 1, #client.handed do
@@ -57,8 +56,7 @@ function write_clients()
   end
 end
 
--- A sign of life: places last longer by it and never shorter. Who a client is is no secret, and
--- anybody may say so.
+-- A sign of life: it makes places last longer, never shorter, since a client's id is no secret.
 local function keep_alive(id, lease)
   local client = client_of(id)
   if client then
@@ -69,7 +67,7 @@ local function keep_alive(id, lease)
   end
 end
 
--- A deadline of an earlier era was meant for a clock that was set back since.
+-- A deadline of an earlier era is of a clock that was set back since.
 local function is_live(id)
   local client = client_of(id)
   if not client then return false end
@@ -123,7 +121,7 @@ local function is_ballot(place)
   return string.find(place, '.', 1, true) ~= nil
 end
 
--- Numbers as text: there is no end to places, but one to what Lua counts without gaps.
+-- Numbers are compared as text: places may exceed what Lua counts exactly.
 local function is_lower(number, other)
   if #number ~= #other then return #number < #other end
   return number < other
@@ -162,35 +160,6 @@ local function stand(front, place, behind, w)
   return place
 end
 
--- Stands a waiter at its ticket, which is sought from the tail.
-local function stand_at(ticket, w)
-  local front, behind = queue.tail, nil
-  while front and precedes(ticket, w.owner, front) do
-    front, behind = before(queue, front), front
-  end
-  return stand(front, ticket .. '.' .. w.owner, behind, w)
-end
-
--- The same, sought from the head.
-local function stand_near_the_head(ticket, w)
-  local front, behind = nil, queue.head
-  while behind and not precedes(ticket, w.owner, behind) do
-    front, behind = behind, after(queue, behind)
-  end
-  return stand(front, ticket .. '.' .. w.owner, behind, w)
-end
-
--- One more place of this client.
-local function count_in(id, waiter_lease)
-  local client = client_of(id)
-  if not client then
-    client = { deadline = 0, lease = 0, waiting = 0, era = 0, handed = {}, at = {}, open = 0 }
-    clients[id] = client
-  end
-  client.waiting = client.waiting + 1
-  keep_alive(id, waiter_lease)
-end
-
 -- Takes a waiter out of all but what is known of its client.
 local function take_out(place, w)
   if queue.sweep == place then queue.sweep = after(queue, place) end
@@ -205,6 +174,7 @@ local function take_out(place, w)
   del('o' .. w.owner)
 end
 
+-- Gives up a place without a grant.
 local function leave(place, w)
   take_out(place, w)
   local client = client_of(w.client)
@@ -212,30 +182,7 @@ local function leave(place, w)
   save_client(w.client, client)
 end
 
--- Moves a waiter to another ticket.
-local function move_to(place, ticket)
-  if number_of(place) == ticket then return place end
-  local w = waiter(place)
-  take_out(place, w)
-  return stand_at(ticket, w)
-end
-
 -- Where an owner waits, if it does.
 local function place_of(owner)
   return string.match(get('o' .. owner) or '', '^w(.+)$')
-end
-
--- Looks at the next few places in turn and drops those of the dead, so that they can't pile up
--- behind the living.
-local function sweep()
-  for _ = 1, SWEEP do
-    local place = queue.sweep or queue.head
-    if not place then return end
-    queue.sweep = after(queue, place)
-    local w = waiter(place)
-    if not is_live(w.client) then
-      leave(place, w)
-      gate.leave(w)
-    end
-  end
 end

@@ -1,5 +1,4 @@
--- The end of a short cut: writes what it found, and answers. Without an answer all that follows does
--- the step.
+-- The end of a short cut: writes, wakes and answers. Without an answer the parts below do the step.
 
 if answer then
   local needed, kept = waiting > 0 and now + LEASE_MAX or now, expires
@@ -14,7 +13,7 @@ if answer then
   end
   if gone_fields then redis.call('HDEL', key, unpack(gone_fields)) end
   if expires ~= kept then redis.call('PEXPIREAT', key, expires) end
-  -- The step is done, whoever hears of it.
+  -- An error here must not fail the step.
   if wake_channel then redis.pcall('PUBLISH', wake_channel, wake_text) end
   return now_text .. ' 0 ' .. answer
 end

@@ -1,6 +1,6 @@
--- Keep all places of one client alive, and say which of them hold the lock by now. They are not
--- renewed by this: the client may know nothing of one any more (it comes from a state that was
--- restored), and then nobody would give it back.
+-- A refresh: keeps all places of one client alive, and says which of them hold the lock by now. Their leases
+-- are not renewed: the client may not know one any more (it comes from a state that was restored), and would
+-- never release it.
 -- ARGV: client, waiter lease
 
 local id, lease = ARGV[1], tonumber(ARGV[2])

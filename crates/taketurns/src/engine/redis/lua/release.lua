@@ -1,6 +1,6 @@
--- Give up the lock, or the place in the queue: whichever the owner has.
--- ARGV: owner, until when an acquire by it that is still under way is refused; and, if tokens were
--- reserved for turns, the last one used
+-- A release: gives up the lock, or the place in the queue, whichever the owner has.
+-- ARGV: owner, until when a delayed acquire of this owner is refused; and, if tokens were reserved for turns,
+-- the last one used
 
 local owner = ARGV[1]
 
@@ -11,6 +11,15 @@ local function bury(until_ms)
   end
   set('b' .. owner, until_ms)
   if tombs.next - tombs.first > TOMBS_MAX then drop_tomb() end
+end
+
+-- Gives back the tokens that were reserved and not used.
+local function unreserve(h, last_used)
+  local token = tonumber(h.token)
+  local last = token + (tokens_of(h.ask) or 1) - 1
+  if last_used and last == last_token and token <= last_used and last_used <= last then
+    last_token = last_used
+  end
 end
 
 return step({ 'o' .. owner, 'b' .. owner }, function()
@@ -24,8 +33,6 @@ return step({ 'o' .. owner, 'b' .. owner }, function()
   end
   local place = place_of(owner)
   if not place then return 'H' end
-  local w = waiter(place)
-  leave(place, w)
-  gate.leave(w)
+  leave(place, waiter(place))
   return 'L'
 end)

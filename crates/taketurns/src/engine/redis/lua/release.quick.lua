@@ -1,10 +1,10 @@
--- The short cut of a release: by the only holder, if nobody waits, or if the next in line for a mutex is
--- alive and is handed it.
+-- The short cut of a release: by the only holder, if the queue is empty, or if the next in line for a mutex
+-- is alive and is handed it.
 
 local owner = ARGV[1]
 local is_held = is_calm and count == 1 and ARGV[2] == '0'
   and string.find(head, owner, head_end, true) == head_end + 2
--- The last token, without those that were reserved for turns and are not used.
+-- The last token, without those that were reserved for turns and not used.
 local kept = last_token
 if is_held and ARGV[3] then
   local token, tokens = string.match(head, '^%x+\n[^\n]*\n%x+\n(%d+)\nm(%d*)\n', head_end)
@@ -25,10 +25,10 @@ elseif is_held and waiting > 0 and kind == 'm' then
   local place, tail, next, sweep = string.match(found[1], '^%d+ (%S+) (%S+) (%d+) (%S+)$')
   local front = redis.call('HMGET', key, 'w' .. place, '>q' .. place)
   local to, client, lease, label = string.match(front[1], '^(%x+)\n(%x+)\nm\n(%d+)\n%d+\n(.*)$')
-  -- Who was handed a mutex, and has not answered, is the only one of its client. It has answered now.
+  -- A release answers the hand-over, and a mutex has one at a time.
   local given = found[3]
   if was_handed then given = string.match(given, '^(.*) ' .. owner .. '$') end
-  -- One that wants tokens for several turns is left to the parts below.
+  -- A waiter that wants tokens for several turns is left to the parts below.
   local taken = client and (client == from and given or redis.call('HGET', key, 'c' .. client))
   local deadline, longest, places, era = string.match(taken or '', '^(%d+) (%d+) (%d+) (%d+)$')
   -- It is alive, has no ballot, and the clock is its token.

@@ -1,4 +1,4 @@
--- Stretch a held lease. One that ran out is gone, and is never recreated.
+-- A renewal: extends the lease of a holder. A lease that has ended is never recreated.
 -- ARGV: owner, client, lease; and, if a majority of nodes decides, "number token": the grant that is
 -- meant, and the token that is agreed on
 
@@ -12,7 +12,7 @@ return step({ 'o' .. owner, 'c' .. ARGV[2] }, function()
   if number and number ~= h.number then return 'H' end
   if h.revoked then return 'V' end
   if number then
-    -- While it holds, nobody else is given a token: so the last one is its own.
+    -- While it holds, no other token is minted: so the last one is its own.
     last_token = math.max(last_token, token_of(agreed))
     h.token = digits(math.max(tonumber(h.token), token_of(agreed)))
   end

@@ -1,5 +1,5 @@
 -- The short cut of a renewal: by the only holder, which has answered since it was handed the lock, has no
--- vote and was not revoked. Nobody who waits for a mutex is the nearer to it.
+-- vote and was not revoked. A renewal brings the waiters of a mutex no nearer.
 
 local owner, lease = ARGV[1], tonumber(ARGV[3])
 if is_calm and count == 1 and (kind == 'm' or waiting == 0)

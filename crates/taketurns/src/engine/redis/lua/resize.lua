@@ -1,4 +1,4 @@
--- Give a semaphore another number of permits.
+-- A resize: gives a semaphore another number of permits.
 -- ARGV: permits
 
 local permits = tonumber(ARGV[1])

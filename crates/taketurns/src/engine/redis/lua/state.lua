@@ -1,9 +1,7 @@
--- The state of one lock, read at the beginning of a step and written at its end.
---
--- Nothing is written before the step knows all that it will write: an error on the way leaves the lock
--- as it was.
+-- The state of a lock: read at the beginning of a step, written at its end. So an error on the way leaves the
+-- lock as it was.
 
--- What was read or is to be written, by field; false means absent.
+-- The fields that were read or will be written; false means absent.
 local cache, dirty = {}, {}
 
 local function fetch(fields)
@@ -49,15 +47,15 @@ local queue = { p = 'q', count = 0, next = '0' }
 local members = { p = 'f', count = 0, next = '0' }
 local tombs = { first = 0, next = 0 }
 
--- What a step may still skip or grant, whether there was more, and whom it has to wake.
+-- How many waiters a step may still skip or grant, whether there are more, and whom it wakes.
 local left, more, wakes = STEP_MAX, 0, {}
 
 -- A list in one field: "count head tail next extra", with - for none.
 local function unpack_list(list, text, extra)
   local count, head, tail, next, last = string.match(text, '^(%d+) (%S+) (%S+) (%d+) (%S+)$')
-  local function entry(word) return word ~= '-' and word or nil end
   list.count, list.next = tonumber(count), next
-  list.head, list.tail, list[extra] = entry(head), entry(tail), entry(last)
+  if head ~= '-' then list.head, list.tail = head, tail end
+  if last ~= '-' then list[extra] = last end
 end
 
 local function pack_list(list, extra)
@@ -69,7 +67,7 @@ end
 local function load(fields)
   cache.h1 = count > 0 and string.sub(head, head_end)
   fetch({ 'q', 'e', 'm', 'd', unpack(fields) })
-  -- Of a clock that was set back since: no quarantine is that long.
+  -- No quarantine is that long: the clock was set back since.
   if quarantine > now + QUARANTINE_MAX then quarantine = now + MAX_LEASE end
   if cache.e then
     local number, began = string.match(cache.e, '^(%d+) (%d+)$')
@@ -81,13 +79,11 @@ local function load(fields)
     local first, next = string.match(cache.d, '^(%d+) (%d+)$')
     tombs.first, tombs.next = tonumber(first), tonumber(next)
   end
-  -- Last written in a run of which this server knows nothing: it was moved here, and what it says
-  -- may be old.
+  -- Last written on a server that this one knows nothing of: it was moved here, and may be old.
   if run ~= RUN and not string.find(KNOWN, run, 1, true) then
     quarantine = math.max(quarantine, now + MAX_LEASE)
   end
   if now < UNTIL then quarantine = math.max(quarantine, UNTIL) end
-  do return gate.load() end
 end
 
 local function in_use()
@@ -102,15 +98,15 @@ local function put(field, value, absent)
   end
 end
 
--- When the lock may be forgotten if nobody touches it until then.
+-- When the lock may be forgotten if there is no step until then.
 local function forget_at()
   local waited_until = now
   if queue.count > 0 then waited_until = now + LEASE_MAX end
   return math.max(holders.last, waited_until) + RETENTION
 end
 
--- When the key goes: never, while a pool has members. It is moved only if it comes too early, or much too
--- late, since that takes as long as to write.
+-- When the key expires: never, while a pool has members. That is changed only if it is too early or much too
+-- late, since it takes as long as a write.
 local function expires_at()
   if members.count > 0 then return 0 end
   local needed = forget_at()
@@ -118,13 +114,11 @@ local function expires_at()
   return needed + EXPIRY_SLACK
 end
 
--- Writes what the queue knows of clients; set there.
+-- Writes the records of clients; see queue.lua.
 local write_clients
 
 local function write()
   write_clients()
-  put('gp', in_use() and get('gp') or nil) -- gate.
-  if gate.rewind then gate.rewind() end
   local kept = expires
   expires = expires_at()
   dirty.h1 = nil
@@ -143,7 +137,7 @@ local function write()
       values[#values + 1] = cache[field]
     end
   end
-  -- In pieces, since Lua has room for some 8000 arguments.
+  -- In pieces: Lua takes some 8000 arguments.
   for i = 1, #values, 4000 do
     redis.call('HSET', key, unpack(values, i, math.min(i + 3999, #values)))
   end
@@ -154,20 +148,20 @@ local function write()
   if expires == 0 then redis.call('PERSIST', key) else redis.call('PEXPIREAT', key, expires) end
 end
 
+-- Is there nothing to remember? Then the lock leaves no trace.
+local function is_blank()
+  return last_token == 0 and not in_use() and tombs.first == tombs.next
+end
+
 -- Ends a step: writes, wakes, and answers, with 1 if there is more to do.
--- A lock with nothing to remember leaves no trace.
 local function finish(reply)
-  gate.write()
-  local is_blank = last_token == 0 and not in_use() and tombs.first == tombs.next
-  if gate.remembers() then is_blank = false end
-  if is_blank then
-    if head then redis.call('DEL', key) end
-  else
+  if not is_blank() then
     write()
+  elseif head then
+    redis.call('DEL', key)
   end
-  gate.finish()
   for _, wake in ipairs(wakes) do
-    -- The step is done, whoever hears of it.
+    -- An error here must not fail the step.
     redis.pcall('PUBLISH', wake[1], wake[2])
   end
   return now .. ' ' .. more .. ' ' .. reply

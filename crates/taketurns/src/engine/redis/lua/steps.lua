@@ -1,17 +1,17 @@
--- What every step does before and after its request: catch up with time, hand over what is free.
+-- What every step does before and after its request: it catches up with time, and hands over what is free.
 
--- By what an owner is named to all but itself: it is a secret.
+-- The name of an owner that others may know. The owner itself is a secret.
 local function public_id(owner)
   return string.sub(redis.sha1hex(owner), 1, 16)
 end
 
--- To one owner of one client. Sealed with the owner's secret, so that nobody else can make one up.
+-- Wakes one owner of one client. Sealed with the owner, so that no other client can forge it.
 local function wake(client, owner, event)
   local body = public_id(owner) .. ' ' .. string.sub(RUN, 1, 16) .. ' ' .. event
   wakes[#wakes + 1] = { CHANNEL .. client, redis.sha1hex(owner .. body) .. ' ' .. body }
 end
 
--- To a holder whose grant is broken: says which, by the token as it was minted.
+-- Tells a holder that its grant is broken: which one, by the token as it was minted.
 local function wake_revoked(h)
   wake(h.client, h.owner, 'V ' .. (h.number or h.token))
 end
@@ -30,7 +30,7 @@ end
 
 local function catch_up()
   if now < seen then
-    -- The clock was set back: nobody holds, or is taken for alive, for longer than its lease.
+    -- The clock was set back: no lease, and no waiter lease, lasts longer for that.
     era.number, era.began = era.number + 1, now
     for _, h in ipairs(all_holders()) do
       local lease, client = h.lease, client_of(h.client)
@@ -58,42 +58,44 @@ local function catch_up()
     for _, h in ipairs(due) do drop_holder(holder_of(h.owner)) end
     look_at_all()
   end
-  gate.catch_up()
 end
 
--- Who is next? What to do with the place at the head, the place, its waiter, and a pool's member.
+-- Who is next? Answers what to do with a place, the place, its waiter, and in a pool the member.
 local function next_in_line()
   if holders.weight >= capacity() or not queue.head then return nil end
   local w = waiter(queue.head)
   if not is_live(w.client) then return 'skip', queue.head, w end
   if weight_of(w.ask) > capacity() then return 'refuse', queue.head, w end
-  if gate.blocked(w) then return nil end
-  if fits(w.ask) then return 'grant', queue.head, w end
+  if fits(w) then return 'grant', queue.head, w end
 end
 
--- Offers each freed member to the foremost of those who want it: by name, or any.
+-- The first place that wants this member: by name, or any.
+local function foremost_for(member)
+  local by_name, any = line('l' .. member).head, line('l').head
+  if by_name and any and is_lower(any, by_name) then return any end
+  return by_name or any
+end
+
+-- Offers each freed member to the first waiter that wants it.
 local function next_for_a_member()
   while members.offer do
     local member = get('f' .. members.offer)
-    local by_name, any = line('l' .. member).head, line('l').head
-    local place = by_name or any
-    if by_name and any and is_lower(any, by_name) then place = any end
-    if place and gate.is_closed(member) then place = nil end
+    local place = foremost_for(member)
     if place then
       local w = waiter(place)
       return is_live(w.client) and 'grant' or 'skip', place, w, member
     end
     members.offer = after(members, members.offer)
   end
-  -- Without members nobody can be granted, but the dead must not keep the lock in use.
+  -- Without members nothing can be granted, but the dead must not keep the lock in use.
   if members.count == 0 and queue.head then
     local w = waiter(queue.head)
     if not is_live(w.client) then return 'skip', queue.head, w end
   end
 end
 
--- What a holder is told of its grant. A token with which others are reserved is followed by how many. A
--- vote's token is followed by its number and ticket, with a mark if it is inquired about.
+-- What a holder is told of its grant. A token is followed by how many are reserved with it; that of a vote by
+-- its number and ticket, with a mark if it is inquired about.
 local function granted(letter, h)
   local vote, tokens = '', tokens_of(h.ask)
   if tokens and tokens > 1 then vote = '+' .. tokens - 1 end
@@ -117,18 +119,18 @@ local function settle()
     end
     left = left - 1
     if what == 'grant' then
-      -- It may have died since its last refresh, so it gets no more than a waiter lease until it
-      -- answers.
+      -- It may have died since its last refresh: it gets no more than a waiter lease until it answers.
       local client = client_of(w.client)
       local lease = math.min(w.lease, client.lease)
       hand_to(client, w.owner)
-      leave(place, w)
+      client.waiting = client.waiting - 1
+      save_client(w.client, client)
+      take_out(place, w)
       local hint = is_ballot(place) and 0 or nil
       local h = grant(w, member, lease, true, hint, number_of(place))
       wake(w.client, w.owner, granted('G', h))
     else
       leave(place, w)
-      gate.leave(w)
       if what == 'refuse' then wake(w.client, w.owner, kind_mismatch()) end
     end
   end
@@ -136,7 +138,6 @@ end
 
 local function recheck()
   if now < quarantine then return quarantine end
-  if gate.recheck then return math.min(gate.recheck, holders.count > 0 and holders.first or gate.recheck) end
   return holders.count > 0 and holders.first or '-'
 end
 
@@ -144,21 +145,17 @@ local function quarantined()
   return now < quarantine and quarantine or '-'
 end
 
--- Where the queue begins, or will.
+-- The number of the first place, or of the next if the queue is empty.
 local function front()
   return queue.head and number_of(queue.head) or queue.next
 end
 
--- One step, from what it reads to its answer. `request` is what this script is about; everything else
--- is the same for all.
+-- A whole step, from the fields that it reads to its answer. All but `request` is the same in every script.
 local function step(fields, request)
-  local failed = load(fields)
-  if failed then return failed end
+  load(fields)
   catch_up()
   settle()
-  if gate.is_alien() then return gate.alien() end
   local reply = request()
-  if type(reply) == 'table' then return reply end -- gate.
   settle()
   return finish(reply)
 end

@@ -1,3 +1,3 @@
--- Nothing but what time has brought: expiry, and hand-over that a step before left undone.
+-- A tick: only catches up with time, and does the hand-overs that an earlier step left undone.
 
 return step({}, function() return 'D' end)

@@ -1,17 +1,19 @@
+-- What a view shows with protocol=fairqueue: the foreign client that holds, and all that wait in line.
+
 local lock_key, queue_key = KEYS[#KEYS - 1], KEYS[#KEYS]
 
--- Not any other field that a stranger's token may happen to name.
+-- Not any other field that a foreign token may happen to name.
 local function is_waiter_of_ours(id)
-  return #id == 40 and redis.call('HGET', KEYS[1], 'g' .. id)
+  return #id == 40 and get('g' .. id)
 end
 
-function find_strangers(meta)
+function find_holders()
   local value, waiting = redis.pcall('GET', lock_key), redis.pcall('LLEN', queue_key)
   if type(value) == 'table' then return unreadable('a string', value) end
   if type(waiting) == 'table' then return unreadable('a list', waiting) end
-  if not value or is_ours(meta, value) or is_waiter_of_ours(value) then return end
+  if not value or is_ours(value) or is_waiter_of_ours(value) then return end
   local left = redis.call('PTTL', lock_key)
-  stranger(redis.sha1hex(value), left >= 0 and left)
+  note_holder(redis.sha1hex(value), left >= 0 and left)
 end
 
 function find_waiters(max)

@@ -7,61 +7,65 @@ local lock_key, signal_key = KEYS[#KEYS], KEYS[#KEYS - 1]
 local SIGNAL_MS = 1000
 local value
 
--- A step that leaves the lock free pushes a signal: after a release, while the lock is left to foreign clients,
--- and during a quarantine. So a signal that one of our clients took and could not use is never lost to them.
-function wire.write()
-  if SIGNALS == 1 and not value and holders.count == 0 then push_to(signal_key, SIGNAL_MS) end
-end
-
-function wire.load()
+function foreign.load()
   value = redis.pcall('GET', lock_key)
   if type(value) == 'table' then return unreadable('a string', value) end
 end
 
-function wire.holds(owner)
-  return value == wire_id(owner)
+-- A step that leaves the lock free pushes a signal: after a release, while the lock is left to foreign
+-- clients, and during a quarantine. So a signal that a client of ours took and could not use is never lost
+-- to them.
+function foreign.write()
+  if SIGNALS == 1 and not value and holders.count == 0 then push_to(signal_key, SIGNAL_MS) end
 end
 
-function wire.blocked()
+function foreign.holds(owner)
+  return value == public_owner(owner)
+end
+
+function foreign.blocks()
   if value then
-    stranger_came()
+    courtesy.was_used()
     local since = seen_since(redis.sha1hex(value))
     if SIGNALS == 1 then look_at_its_end(lock_key) else look_again(since) end
     return true
   end
-  return is_left_to_others()
+  return courtesy.is_on()
 end
 
--- May one of ours pass that holds already?
-function wire.is_open()
+function foreign.is_open()
   return not value
 end
 
-function wire.take(owner, deadline)
-  value = wire_id(owner)
-  redis.call('SET', lock_key, value, 'PXAT', deadline)
+function foreign.take(h)
+  value = public_owner(h.owner)
+  redis.call('SET', lock_key, value, 'PXAT', h.deadline)
 end
 
-function wire.keep(_, deadline)
-  redis.call('PEXPIREAT', lock_key, deadline)
+function foreign.keep(h)
+  redis.call('PEXPIREAT', lock_key, h.deadline)
 end
 
-function wire.drop(owner)
-  if not wire.holds(owner) then return end
+local function delete()
   redis.call('DEL', lock_key)
   value = false
-  leave_room()
 end
 
-function wire.stand(_, _, client)
-  if SIGNALS == 1 then listen_to_more(client) end
+function foreign.drop(owner)
+  if not foreign.holds(owner) then return end
+  delete()
+  courtesy.leave_room()
 end
 
-function wire.is_strange()
+function foreign.stand(w)
+  if SIGNALS == 1 then listen_to_more(w.client) end
+end
+
+function foreign.is_held()
   return value ~= false
 end
 
-function wire.evict()
-  redis.call('DEL', lock_key)
-  value = false
+function foreign.evict()
+  delete()
+  return 1
 end

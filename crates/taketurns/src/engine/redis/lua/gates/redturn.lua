@@ -1,24 +1,24 @@
--- protocol=redturn: a list of `id:channel:timeout`. Its head holds the lock until somebody pops it: the
--- holder, or anybody who has seen it there for its timeout.
+-- protocol=redturn: a list of `id:channel:timeout`. Its head holds the lock until a client pops it: the
+-- holder, or any client that has seen it there for its timeout.
 --
---   gh   the head by which one of ours holds
---   gu   the stranger at the head that was told so, and that nobody heard
---   gt<place>  for how long what waits there may be the head and not take its turn
+--   gh   the head by which a client of ours holds
+--   gu   the foreign head that was told its turn while no client heard it
+--   gt<place>  for how long the waiter at this place may be the head without taking its turn
 --
--- What stands there for one of ours that waits has its place in its id, so that it is known again. It
--- is no hold, even at the head: with the grant, and with each renewal, it is replaced by one with an id
--- that nobody can have timed yet. So no lease of ours ends before its time.
+-- The entry of a waiter of ours has its place in its id, so that it is known again. It is no hold, even at
+-- the head: the grant, and each renewal, replace it by one with an id that no client can have timed yet. So
+-- no lease of ours ends early.
 
 local list = KEYS[#KEYS]
--- Where a client of ours hears strangers. They part what stands in the list at every colon.
+-- Where a client of ours hears foreign clients. They split the entries of the list at every colon.
 local EAR = string.gsub(CHANNEL, ':', '.')
--- How long a stranger that heard nothing may take to come back.
+-- How long a foreign client that heard nothing may take to come back.
 local GRACE = 1000
 -- For a head that does not say how long it holds, however short our own leases are.
 local UNREADABLE = math.max(MAX_LEASE, 60000)
 local head, gave_back
 
-function wire.load()
+function foreign.load()
   head = redis.pcall('LINDEX', list, 0)
   if type(head) == 'table' then return unreadable('a list', head) end
 end
@@ -29,10 +29,10 @@ end
 
 local function entry_of(w)
   local timeout = get('gt' .. w.place) or w.lease
-  return entry(w.place .. 'x' .. string.sub(wire_id(w.owner), 1, 16), w.client, timeout)
+  return entry(w.place .. 'x' .. string.sub(public_owner(w.owner), 1, 16), w.client, timeout)
 end
 
--- Which of our places it stands for, be it still taken or not.
+-- The place of ours that this entry stands for, whether it is still taken or not.
 local function place_in(value)
   local place, channel = string.match(value, '^(%d+)x%x+:([^:]*%.)%x+:%d+$')
   return channel == EAR and place
@@ -59,18 +59,18 @@ local function is_alone()
 end
 
 -- What a client is told when it is the head: `list:id` by the document, `id:list` by redturn.ts, whose ids
--- are milliseconds and a counter. Each is told in its own words alone: redturn.ts takes any message for an
--- id and a list, releases what it does not wait for, and raises an error if there is no such list.
+-- are milliseconds and a counter. Each gets its own form only: redturn.ts takes any message for an id and a
+-- list, releases what it does not wait for, and raises an error if there is no such list.
 local function message_to(id)
   if string.find(id, '^%d+%.%d+$') then return id .. ':' .. list end
   return list .. ':' .. id
 end
 
--- Tells the stranger at the head that it is. From then on its time counts. Might it have heard?
+-- Tells the foreign client at the head that it holds, from when on its timeout counts. May it have heard?
 local function tell()
   local id, channel = string.match(head, '^([^:]*):([^:]*)')
   local count = id and redis.pcall('PUBLISH', channel, message_to(id))
-  -- We may have no right to: then others have to find out.
+  -- We may have no right to publish: then other clients have to find out.
   local heard = type(count) ~= 'number' or count > 0 or not is_alone()
   local it = redis.sha1hex(head)
   set('gs', now .. ' ' .. it)
@@ -78,18 +78,18 @@ local function tell()
   return heard
 end
 
--- Is the time of the stranger at the head over? If not, notes when to ask again.
+-- Is the timeout of the foreign head over? If not, notes when to ask again.
 local function is_over()
   local it = redis.sha1hex(head)
   local since = seen_since(it)
   if get('gu') == it then
-    gate.recheck = since + GRACE
-    if now < gate.recheck then return false end
+    ask_again_at = since + GRACE
+    if now < ask_again_at then return false end
     if not tell() then return true end
     since = now
   end
-  gate.recheck = since + timeout_of(head)
-  return now >= gate.recheck
+  ask_again_at = since + timeout_of(head)
+  return now >= ask_again_at
 end
 
 local function pop()
@@ -97,24 +97,24 @@ local function pop()
   head = redis.call('LINDEX', list, 0)
 end
 
-local function forget_stranger()
+local function forget_foreign_head()
   if get('gs') then del('gs') end
   if get('gu') then del('gu') end
 end
 
--- Pops what is over, until the head is a stranger in its time, or one of ours, which is then the
--- answer. A head that is new is told.
+-- Pops heads that are over, until the head is a foreign client within its timeout, or a waiter of ours, which
+-- is the answer then. A new head is told.
 local function advance(is_new)
   for _ = 1, STEP_MAX do
     local w = head and waiter_in(head)
     if w or not head then
-      gate.recheck = nil
-      forget_stranger()
+      ask_again_at = nil
+      forget_foreign_head()
       return w
     end
     local place = place_in(head)
     if place then
-      -- Left behind by one that gave up its place where no gate is known.
+      -- Left behind by a waiter that gave up its place on a native client.
       del('gt' .. place)
     else
       if is_new then tell() end
@@ -123,11 +123,11 @@ local function advance(is_new)
     pop()
     is_new = true
   end
-  gate.recheck = now
+  ask_again_at = now
 end
 
--- The order in the list is ours, unless one of ours was popped. Then who is first takes the turn of
--- whoever of ours is at the head, and gives it its own, or one at the end.
+-- The list has our order, unless a waiter of ours was popped. Then our first waiter takes the turn of the
+-- waiter of ours at the head, and gives it its own, or one at the end.
 local function change_turns(w, first)
   local own = redis.call('LPOS', list, entry_of(w))
   if own then
@@ -139,10 +139,10 @@ local function change_turns(w, first)
   redis.call('LSET', list, 0, head)
 end
 
-function wire.blocked(_, w)
+function foreign.blocks(w)
   local first = advance(false)
   if not head then
-    -- What it stood there with was taken away.
+    -- Its entry was taken away.
     if w.place then del('gt' .. w.place) end
     return false
   end
@@ -156,8 +156,8 @@ function wire.blocked(_, w)
   return true
 end
 
--- May one of ours pass that holds already? Then it comes before those who wait.
-function wire.is_open()
+-- A client that holds already comes before those that wait.
+function foreign.is_open()
   local first = advance(false)
   if first then
     redis.call('LPUSH', list, '')
@@ -166,27 +166,27 @@ function wire.is_open()
   return first or not head
 end
 
-function wire.holds()
+function foreign.holds()
   return head and head == get('gh')
 end
 
--- The head that was there, if any, is the one that this turn came with.
-function wire.take(owner, deadline, h)
+-- The head, if there is one, is the entry whose turn it is.
+function foreign.take(h)
   local place = head and place_in(head)
   if place then del('gt' .. place) end
-  local id = string.sub(redis.sha1hex(owner .. digits(now_us) .. (get('gh') or '')), 1, 24)
-  local value = entry(id, h.client, deadline - now)
+  local id = string.sub(redis.sha1hex(h.owner .. digits(now_us) .. (get('gh') or '')), 1, 24)
+  local value = entry(id, h.client, h.deadline - now)
   if head then redis.call('LSET', list, 0, value) else redis.call('RPUSH', list, value) end
   head = value
   set('gh', value)
 end
 
-function wire.keep(owner, deadline, h)
-  if wire.holds() then wire.take(owner, deadline, h) end
+function foreign.keep(h)
+  if foreign.holds() then foreign.take(h) end
 end
 
-function wire.drop()
-  local held = wire.holds()
+function foreign.drop()
+  local held = foreign.holds()
   del('gh')
   if not held then return end
   gave_back = true
@@ -194,19 +194,18 @@ function wire.drop()
   advance(true)
 end
 
-function wire.stand(owner)
-  local w = waiter(place_of(owner))
-  -- Nobody is known to live for longer than its waiter lease. Where only strangers are left to look, it
-  -- is they who see the dead out, one by one.
+function foreign.stand(w)
+  -- No client is known to live for longer than its waiter lease. If only foreign clients are left, it is they
+  -- that pop the dead, one by one.
   set('gt' .. w.place, math.min(w.lease, client_of(w.client).lease))
   local value = entry_of(w)
   redis.call('RPUSH', list, value)
   head = head or value
 end
 
-function wire.leave(_, w)
-  if not w then
-    -- A native client handed it the lock: where it stood nobody knows any more, until it is the head.
+function foreign.leave(w)
+  if not w.place then
+    -- A native client handed it the lock: its entry is not known again until it is the head.
     advance(false)
     return
   end
@@ -219,17 +218,18 @@ function wire.leave(_, w)
   del('gt' .. w.place)
 end
 
--- Whoever came to be the head by this very step is not meant.
-function wire.is_strange()
+-- A client that came to be the head by this very step is not meant.
+function foreign.is_held()
   return head and not gave_back and not place_in(head)
 end
 
-function wire.evict()
+function foreign.evict()
   pop()
   advance(true)
+  return 1
 end
 
--- Those who only try would never see a stranger out.
-function wire.remembers()
+-- Clients that never wait would start the timeout of a foreign head anew each time.
+function foreign.remembers()
   return get('gs')
 end

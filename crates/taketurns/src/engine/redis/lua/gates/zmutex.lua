@@ -1,13 +1,13 @@
--- protocol=zmutex: a pool whose members are those of a sorted set. A member's score is the time at
--- which it was last taken or kept, in microseconds; who takes it looks whether that is longer ago than
--- the timeout, and 0 always is.
+-- protocol=zmutex: a pool whose members are those of a sorted set. A member's score is the time at which it
+-- was last taken or renewed, in microseconds. A client may take a member whose score is older than the
+-- timeout; 0 always is.
 --
---   gz<name> a member that was seen in the set: "score owner" while one of ours has it there, x if it is
---            to leave when a stranger's time is over, else -
---   gl       the member that is left to strangers for a while
---   go       a free member was passed by, since a stranger was in the way
+--   gz<name> a member that was seen in the set: "score owner" while a client of ours has it there, x if it
+--            leaves when the time of a foreign client is over, else -
+--   gl       the member that is left to foreign clients for a while
+--   go       a free member was passed by, since a foreign client was in the way
 --
--- A member without gz was added by a native client, and one that has nothing else was removed by one.
+-- A member without gz was added by a native client; one with gz and nothing else was removed by one.
 
 local set_key = KEYS[#KEYS]
 -- Names in the order of their scores, the one that is free for longest first; and the scores.
@@ -17,7 +17,7 @@ local size
 -- The old score of each member whose score changed in this step and is not written yet.
 local unwritten = {}
 
-function wire.load()
+function foreign.load()
   local rows = redis.pcall('ZRANGE', set_key, 0, MEMBERS_MAX, 'WITHSCORES')
   if rows.err then return unreadable('a sorted set', rows) end
   if #rows > 2 * MEMBERS_MAX then
@@ -38,15 +38,18 @@ local function write_score(name, score)
   scores[name] = score
 end
 
--- Writes each score once, when the step is done: of a member that passed from one of ours to the next nobody
--- has to hear that it was free. One that is free is written by ZADD, since strangers listen for `zadd`. One
--- that is taken or kept is written by ZINCRBY, whose event `zincr` they ignore, and by which ours know that
--- it was one of us.
-function wire.write()
+-- Writes each score once, when the step is done: no client has to hear that a member was free which one of
+-- ours handed to the next. A free member is written by ZADD, since foreign clients listen for `zadd`. One that
+-- is held is written by ZINCRBY, whose event `zincr` they ignore, and by which our clients know each other.
+function foreign.write()
+  -- A member that is closed now was passed by. A native client, to whom it is free, would never offer it again.
+  if queue.count > 0 then members.offer = members.head end
   for name, had in pairs(unwritten) do
     local score = scores[name]
     local sum
-    if score > 0 and had < math.huge then sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - had), name) end
+    if score > 0 and had < math.huge then
+      sum = redis.call('ZINCRBY', set_key, string.format('%.17g', score - had), name)
+    end
     -- Next to a score that is no time, a time may be lost in rounding.
     if not sum or tonumber(sum) ~= score then redis.call('ZADD', set_key, digits(score), name) end
   end
@@ -63,12 +66,17 @@ local function add_to_set(name)
   set('gz' .. name, '-')
 end
 
--- Has somebody taken or kept it within the timeout?
+-- Was it taken or renewed within the timeout?
 local function is_fresh(name)
   return scores[name] and scores[name] >= now_us - TIMEOUT_US
 end
 
--- Which score one of ours gave the member, and who.
+-- Has no client of ours the member?
+local function is_free(name)
+  return string.sub(get('m' .. name) or '', 1, 1) == 'f'
+end
+
+-- The score that a client of ours gave the member, and its owner.
 local function taken_by(name)
   local score, owner = string.match(get('gz' .. name) or '', '^(%d+) (%x+)$')
   return tonumber(score), owner
@@ -80,7 +88,7 @@ local function is_ours(name)
   return score and score == scores[name]
 end
 
--- Nobody of ours has it in the set any more. Answers whether one had till now.
+-- No client of ours has it in the set any more. Answers whether one had till now.
 local function give_up(name)
   local is_leaving, had = get('m' .. name) == 'l', is_ours(name)
   if had and (is_leaving or REMOVES == 1) then
@@ -88,7 +96,7 @@ local function give_up(name)
   elseif had then
     write_score(name, 0)
   elseif is_leaving and scores[name] then
-    -- It leaves when the time of the stranger is over that has it now.
+    -- It leaves when the time of the foreign client is over that has it now.
     set('m' .. name, 'h')
     set('gz' .. name, 'x')
     return false
@@ -97,49 +105,57 @@ local function give_up(name)
   return had
 end
 
-function gate.blocked()
-  return is_alien
+function fits(w)
+  return not is_other_protocol and native.fits(w)
 end
 
-function gate.take(h)
+local function take(h)
   if h.member == '' then return end
   set('gp', PROTOCOL)
   write_score(h.member, now_us)
   set('gz' .. h.member, digits(now_us) .. ' ' .. h.owner)
 end
 
-function gate.keep(h)
-  if is_alien then return end
-  local _, owner = taken_by(h.member)
-  -- A native client handed it over, and knew no gate. From now on strangers are kept out.
-  local is_open = scores[h.member] and get('gz' .. h.member) == '-' and not is_fresh(h.member)
-  if owner == h.owner or is_open then gate.take(h) end
+function grant(...)
+  local h = native.grant(...)
+  take(h)
+  return h
 end
 
--- Leaves a member to strangers for a while, if that is due and one of ours would have it else.
+function renew(h, client, lease)
+  native.renew(h, client, lease)
+  local _, owner = taken_by(h.member)
+  -- A native client handed it over. From now on foreign clients are kept out.
+  local is_open = scores[h.member] and get('gz' .. h.member) == '-' and not is_fresh(h.member)
+  if owner == h.owner or is_open then take(h) end
+end
+
+-- Leaves a member to foreign clients for a while, if that is due and a client of ours would have it otherwise.
 local function leave_to_others(name)
-  local is_wanted = line('l' .. name).head or line('l').head
-  if get('gl') and courtesy() > now or not is_wanted and queue.count > 0 then return end
-  leave_room()
-  if courtesy() > now then
+  local is_wanted = native.foremost_for(name)
+  if get('gl') and courtesy.read() > now or not is_wanted and queue.count > 0 then return end
+  courtesy.leave_room()
+  if courtesy.read() > now then
     set('gl', name)
     gave_up = true
   end
 end
 
-function gate.drop(h)
-  -- Or the one of ours had it from whom a native client took it over.
-  if is_alien or not taken_by(h.member) then return end
-  local had = give_up(h.member)
-  if not scores[h.member] then
-    -- It leaves the pool with its holder.
-    set('m' .. h.member, 'l')
-  elseif had then
-    leave_to_others(h.member)
+function drop_holder(h)
+  -- The owner in the set may be another, from which a native client took it over.
+  if not is_other_protocol and taken_by(h.member) then
+    local had = give_up(h.member)
+    if not scores[h.member] then
+      -- It leaves the pool with its holder.
+      set('m' .. h.member, 'l')
+    elseif had then
+      leave_to_others(h.member)
+    end
   end
+  native.drop_holder(h)
 end
 
--- Takes a member out of the pool: at once, or when the native client lets go that has it.
+-- Takes a member out of the pool: at once, or when the native client that holds it releases it.
 local function forget(name)
   del('gz' .. name)
   if take_free(name) then
@@ -150,7 +166,7 @@ local function forget(name)
   end
 end
 
--- One that is in the set is one of ours, unless a native client removed it.
+-- Takes a member of the set into the pool, unless a native client removed it.
 local function find(name)
   local state, known = get('m' .. name), get('gz' .. name)
   if not state and known then
@@ -171,12 +187,12 @@ local function find(name)
   end
 end
 
--- What one of ours has taken is still so in the set, or it has lost it.
+-- Does the holder have the member still in the set? Otherwise it has lost it.
 local function compare(name)
   local score, owner = taken_by(name)
   if not score then return end
-  local is_free = string.sub(get('m' .. name) or '', 1, 1) == 'f'
-  if score ~= scores[name] and not is_free then
+  local free = is_free(name)
+  if score ~= scores[name] and not free then
     local h = holder_of(owner)
     if h and h.member == name then
       wake_revoked(h)
@@ -184,20 +200,20 @@ local function compare(name)
       return
     end
   end
-  -- Or it was given back, or is held, by one who knows no gate.
-  if is_free or score ~= scores[name] then give_up(name) end
-  if is_free and not scores[name] then forget(name) end
+  -- Or a native client has released it, or holds it.
+  if free or score ~= scores[name] then give_up(name) end
+  if free and not scores[name] then forget(name) end
 end
 
--- Could we not read the set any more with another one in it?
-function gate.is_full()
+-- Would the set be too large to be read with one more member?
+local function is_full()
   return size >= MEMBERS_MAX
 end
 
--- One of ours that is not in the set was removed there, unless a native client added it.
+-- A member that is not in the set was removed there, unless a native client added it.
 local function miss(name)
   if get('gz' .. name) then return true end
-  if not gate.is_full() then add_to_set(name) end
+  if not is_full() then add_to_set(name) end
 end
 
 local function find_missing()
@@ -220,20 +236,21 @@ local function find_missing()
   end
 end
 
--- Strangers tell nobody that they have created what the first in line waits for.
+-- Foreign clients tell nobody that they have created what the first in line waits for.
 local function look_for(w)
   local name = string.match(w.ask, '^n(.*)$')
   if members.count == 0 or name and not get('m' .. name) then look_again(w.since) end
 end
 
 -- Makes the pool what the set is.
-function gate.catch_up()
-  if is_alien or in_use() and kind ~= 'p' then return end
+function catch_up()
+  native.catch_up()
+  if is_other_protocol or in_use() and kind ~= 'p' then return end
   local fields, there = {}, 0
   for i, name in ipairs(names) do fields[2 * i - 1], fields[2 * i] = 'm' .. name, 'gz' .. name end
   if #fields > 0 then fetch(fields) end
   for i, name in ipairs(names) do
-    -- Most of many are as they were, and nobody's.
+    -- Most are as they were, and free.
     if not cache[fields[2 * i - 1]] or cache[fields[2 * i]] ~= '-' then
       find(name)
       compare(name)
@@ -243,7 +260,7 @@ function gate.catch_up()
   if there < members.count then find_missing() end
   if not queue.head then return end
   if get('go') then
-    -- What was passed by comes to be free by time, and by strangers.
+    -- Time, or a foreign client, may have freed what was passed by.
     members.offer = members.head
     del('go')
   end
@@ -251,100 +268,75 @@ function gate.catch_up()
   if first then look_for(first) end
 end
 
--- What is closed now was passed by. A native client, to whom it is free, would never offer it again.
-function gate.rewind()
-  if queue.count > 0 then members.offer = members.head end
-end
-
-function gate.stand(w)
+function stand(front, place, behind, w)
+  native.stand(front, place, behind, w)
   set('gp', PROTOCOL)
   look_for(w)
+  return place
 end
 
-function gate.leave()
+function leave(place, w)
+  native.leave(place, w)
   gave_up = true
 end
 
--- When it is worth looking at a stranger's member again: it may be given back at any time, and is free
--- in the end.
-local function look_at_stranger(name)
+-- Looks again at a member that a foreign client holds: it may be released at any time, and expires in the end.
+local function look_at_held(name)
   local since = math.floor(scores[name] / 1000)
   local free_at = since + TIMEOUT_US / 1000 + 1
   if since > now then since = queue.head and waiter(queue.head).since or now end
   look_again(since)
-  gate.recheck = math.min(gate.recheck, free_at)
+  look_in(free_at - now)
 end
 
--- Is a stranger in the way of who would take this member, which nobody of ours has?
+-- Is a foreign client in the way of one of ours that would take this free member?
 local function is_in_the_way(name)
-  if is_alien or not scores[name] or get('gz' .. name) == 'x' then return true end
+  if is_other_protocol or not scores[name] or get('gz' .. name) == 'x' then return true end
   local is_left = get('gl') == name
   if is_fresh(name) then
     if is_left then
-      stranger_came()
+      courtesy.was_used()
       del('gl')
     end
-    look_at_stranger(name)
+    look_at_held(name)
     return true
   end
-  if is_left and is_left_to_others() then return true end
+  if is_left and courtesy.is_on() then return true end
   if is_left then del('gl') end
   return false
 end
 
--- The same of one that somebody wants: if so, it has to be offered again.
-function gate.is_closed(name)
-  local is_closed = is_in_the_way(name)
-  if is_closed and not get('go') then set('go', '1') end
-  return is_closed
+-- The same of a member that a client wants: if so, it has to be offered again.
+local function is_closed(name)
+  local closed = is_in_the_way(name)
+  if closed and not get('go') then set('go', '1') end
+  return closed
 end
 
--- The first of the free members that may be taken.
-function gate.first_open()
-  local number = members.head
-  while number and gate.is_closed(get('f' .. number)) do number = after(members, number) end
-  return number
+function foremost_for(member)
+  local place = native.foremost_for(member)
+  if place and not is_closed(member) then return place end
 end
 
-function gate.add(name)
-  set('gp', PROTOCOL)
-  add_to_set(name)
-end
-
--- One that was to leave stays.
-function gate.add_again(name)
-  if get('gz' .. name) ~= 'x' then return false end
-  set('gz' .. name, '-')
-  return true
-end
-
--- What a stranger has leaves when its time is over. Answers whether that is so.
-function gate.remove(name)
-  local known = get('gz' .. name)
-  if string.sub(get('m' .. name), 1, 1) ~= 'f' then return nil end
-  if known ~= 'x' and is_fresh(name) then
-    set('gz' .. name, 'x')
-    return 'C 1'
-  elseif known == 'x' then
-    return 'C 0'
+function open_member(wanted)
+  if wanted then
+    if is_free(wanted) and is_closed(wanted) then return nil end
+    return native.open_member(wanted)
   end
-  remove_from_set(name)
-  del('gz' .. name)
+  local number = members.head
+  while number and is_closed(get('f' .. number)) do number = after(members, number) end
+  if number and was_offered(number) then return get('f' .. number) end
 end
 
--- Does somebody hold, of those who are to be broken, who can't be told?
-function gate.is_strange()
-  if is_alien or ARGV[2] ~= '1' and holders.count > 0 then return false end
+function foreign.is_held()
   for _, name in ipairs(names) do
     if is_fresh(name) and not is_ours(name) then return true end
   end
   return false
 end
 
--- Takes from strangers all that they have.
-function gate.evict()
+function foreign.evict()
   local count = 0
-  if is_alien then return count end
   for _, name in ipairs(names) do
     if is_fresh(name) and not is_ours(name) then
       write_score(name, 0)

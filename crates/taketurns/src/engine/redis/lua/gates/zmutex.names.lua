@@ -1,4 +1,6 @@
--- Others may have put anything in the set. What is no name to us is left alone.
+-- Which members of a sorted set are names. Foreign clients may have put anything there, and what is no name is
+-- left alone.
+
 local function is_name(text)
   if #text > NAME_MAX then return false end
   if string.find(text, '^[ -~]+$') then return true end
