@@ -301,7 +301,7 @@ on_both! {
             assert_eq!((view.holders.len(), view.waiting), (1, 3));
             assert_eq!(view.holders[0].label.why(), "protocol=fairqueue");
             assert!((300_000..=600_000).contains(&view.holders[0].left_ms));
-            let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a stranger").collect();
+            let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a foreign client").collect();
             assert_eq!(who, [true, false, true], "in the order of the queue");
             let error = soon("a break", ours.break_lock("orders")).await.expect_err("it can't be told");
             assert!(error.to_string().contains("at once"), "{error}");
@@ -326,7 +326,7 @@ on_both! {
             let waiting = begins_to_wait(&server, &ours);
             server.cli(&["RPUSH", QUEUE, "p"]);
             let view = ours.inspect("orders").await.expect("a server").expect("a lock");
-            let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a stranger").collect();
+            let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a foreign client").collect();
             assert_eq!(who, [false, true]);
             waiting.abort();
             drop(guard);

@@ -2,15 +2,16 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, MUTEX, VIEW};
+use super::{COURTESY, Form, MUTEX};
 use crate::engine::{Guarantees, Survives};
 
 pub(crate) const FORM: Form = Form {
     name: "fairqueue",
     kind: Kind::Mutex,
     keys: |lock: &Name| ["lock:", "lock-queue:"].map(|key| format!("{key}{lock}").into()).into(),
-    gate: &[MUTEX, include_str!("../../lua/gates/fairqueue.lua")],
-    view: &[VIEW, include_str!("../../lua/gates/fairqueue.view.lua")],
+    adapter: &[COURTESY, MUTEX, include_str!("../lua/fairqueue.lua")],
+    adapter_of: &[],
+    adapter_of_view: &[include_str!("../lua/fairqueue.view.lua")],
     guarantees: Guarantees {
         fair: true,
         fenced: false,

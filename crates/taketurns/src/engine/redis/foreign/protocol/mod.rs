@@ -1,15 +1,16 @@
-//! The wires of others, so that their clients and ours exclude each other.
+//! The foreign protocols: the keys and commands of other lock libraries, so that their clients and ours
+//! exclude each other.
 //!
 //! ```text
-//!   our queue:   holder ◄─ next ◄─ …          the same hash, scripts and wake-ups as ever
-//!                  │
-//!   the gate:    the wire's own keys          what strangers take, keep and give back
+//!   our queue:      holder ◄─ next ◄─ …       the same hash, scripts and wake-ups as without
+//!                     │
+//!   the adapter:    the foreign keys          what foreign clients take, renew and release
 //! ```
 //!
-//! A wire is a gate in front of our own lock: whoever is next in our queue has to pass it as well, in the
-//! same atomic step. So all that our lock does (leases, cancelling, quarantine, seeing who waits) is there
-//! on every wire; and clients that speak a wire exclude those that speak none, which use the same hash.
-//! The gates are in `lua/gates/`, and what is said of each in a file here.
+//! A client of ours that is granted the lock takes the foreign keys as well, in the same atomic step. So all
+//! that our lock does (leases, cancelling, quarantine, seeing who waits) is there with every protocol; and
+//! clients with a protocol exclude native clients, which use the same hash. What the scripts do for it is in
+//! `foreign/lua/`; there is a file here for each protocol.
 
 mod fairqueue;
 mod plain;
@@ -22,6 +23,7 @@ mod zmutex;
 
 use std::time::Duration;
 
+use taketurns_core::wire::Verb;
 use taketurns_core::{Ask, Kind, Name, limits};
 
 use crate::clock::millis;
@@ -30,16 +32,10 @@ use crate::engine::{EngineError, Guarantees};
 
 pub(crate) use tokens::Tokens;
 
-/// The parts that all gates have.
-pub(crate) const GATE: &str = concat!(
-    include_str!("../../lua/gates/unreadable.lua"),
-    include_str!("../../lua/gates/gate.lua")
-);
-const MUTEX: &str = include_str!("../../lua/gates/mutex.lua");
-const VIEW: &str = concat!(
-    include_str!("../../lua/gates/unreadable.lua"),
-    include_str!("../../lua/gates/view.lua")
-);
+/// What adapters have that leave the lock free now and then for clients that poll.
+const COURTESY: &str = include_str!("../lua/courtesy.lua");
+/// What the adapters of all mutexes share.
+const MUTEX: &str = include_str!("../lua/mutex.lua");
 
 /// What a URL says of the wire to be spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,12 +66,14 @@ pub(crate) struct Form {
     pub(crate) name: &'static str,
     /// The kind of lock that it is.
     pub(crate) kind: Kind,
-    /// The keys that strangers know, in the order in which its gate wants them.
+    /// The keys that foreign clients know, in the order in which its adapter wants them.
     pub(crate) keys: fn(&Name) -> Vec<Vec<u8>>,
-    /// What the scripts of a step have behind the parts that all share, and [`GATE`].
-    pub(crate) gate: &'static [&'static str],
-    /// What the script that only looks has before it.
-    pub(crate) view: &'static [&'static str],
+    /// Its parts of the adapter, in Lua.
+    adapter: &'static [&'static str],
+    /// What it does otherwise in single requests.
+    adapter_of: &'static [(Verb, &'static str)],
+    /// Its parts of the adapter of a view, which is no step.
+    adapter_of_view: &'static [&'static str],
     pub(crate) guarantees: Guarantees,
     /// Why it can't be spoken to a Cluster, if so.
     pub(crate) no_cluster: Option<&'static str>,
@@ -90,6 +88,28 @@ impl Wire {
             Self::Redturn => &redturn::FORM,
             Self::Zmutex { .. } => &zmutex::FORM,
         }
+    }
+
+    /// The parts of its adapter in the script of a request: they follow the native parts, and redefine
+    /// functions of those.
+    pub(crate) fn adapter(self, verb: Verb) -> Vec<&'static str> {
+        let (form, mut parts) = (self.form(), vec![include_str!("../lua/unreadable.lua")]);
+        if verb == Verb::View {
+            parts.push(include_str!("../lua/adapter.view.lua"));
+            parts.extend(form.adapter_of_view);
+            parts.push(include_str!("../lua/view.lua"));
+            return parts;
+        }
+        parts.push(include_str!("../lua/adapter.lua"));
+        parts.extend(form.adapter);
+        if verb == Verb::Break {
+            parts.push(include_str!("../lua/break.lua"));
+        }
+        parts.extend(form.adapter_of.iter().filter(|(of, _)| *of == verb).map(|(_, part)| part));
+        // In a block: Lua has room for 200 local variables at a time, and those of an adapter end with it.
+        parts.insert(0, "do\n");
+        parts.push("end\n");
+        parts
     }
 
     /// What its scripts have to know besides, by name.

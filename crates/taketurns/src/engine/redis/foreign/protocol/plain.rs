@@ -3,15 +3,16 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, MUTEX, VIEW};
+use super::{COURTESY, Form, MUTEX};
 use crate::engine::{Guarantees, Survives};
 
 pub(crate) const FORM: Form = Form {
     name: "plain",
     kind: Kind::Mutex,
     keys: |lock: &Name| vec![lock.as_str().into()],
-    gate: &[MUTEX, include_str!("../../lua/gates/plain.lua")],
-    view: &[VIEW, include_str!("../../lua/gates/plain.view.lua")],
+    adapter: &[COURTESY, MUTEX, include_str!("../lua/plain.lua")],
+    adapter_of: &[],
+    adapter_of_view: &[include_str!("../lua/plain.view.lua")],
     // Strangers come and go as they like, and tell nobody.
     guarantees: Guarantees {
         fair: false,

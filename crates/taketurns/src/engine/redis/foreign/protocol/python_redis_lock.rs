@@ -10,8 +10,9 @@ pub(crate) const FORM: Form = Form {
     name: "python-redis-lock",
     kind: Kind::Mutex,
     keys: |lock: &Name| [SIGNALS, "lock:"].map(|key| format!("{key}{lock}").into()).into(),
-    gate: plain::FORM.gate,
-    view: plain::FORM.view,
+    adapter: plain::FORM.adapter,
+    adapter_of: plain::FORM.adapter_of,
+    adapter_of_view: plain::FORM.adapter_of_view,
     // The server wakes those who block in order, but any newcomer may come before them.
     guarantees: Guarantees {
         fair: false,

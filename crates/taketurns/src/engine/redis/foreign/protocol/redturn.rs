@@ -3,15 +3,16 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, MUTEX, VIEW};
+use super::{Form, MUTEX};
 use crate::engine::{Guarantees, Survives};
 
 pub(crate) const FORM: Form = Form {
     name: "redturn",
     kind: Kind::Mutex,
     keys: |lock: &Name| vec![lock.as_str().into()],
-    gate: &[MUTEX, include_str!("../../lua/gates/redturn.lua")],
-    view: &[VIEW, include_str!("../../lua/gates/redturn.view.lua")],
+    adapter: &[MUTEX, include_str!("../lua/redturn.lua")],
+    adapter_of: &[],
+    adapter_of_view: &[include_str!("../lua/redturn.view.lua")],
     // Strangers stand in the same line, and tell ours.
     guarantees: Guarantees {
         fair: true,
@@ -22,8 +23,8 @@ pub(crate) const FORM: Form = Form {
     no_cluster: None,
 };
 
-/// The channel of a client, as it can stand in the list: that is parted at each colon. The gate has the
-/// same rule.
+/// The channel of a client, as it can stand in the list: that is parted at each colon. The adapter has
+/// the same rule.
 pub(crate) fn channel(channel: &str) -> String {
     channel.replace(':', ".")
 }

@@ -1,20 +1,25 @@
 //! A pool in one sorted set: its members are mutexes, and a member's score is the time at which it was last
 //! taken or kept.
 
+use taketurns_core::wire::Verb;
 use taketurns_core::{Kind, Name};
 
-use super::{Form, VIEW};
+use super::{COURTESY, Form};
 use crate::engine::{Guarantees, Survives};
 
 /// Which members of the set are names.
-const NAMES: &str = include_str!("../../lua/gates/zmutex.names.lua");
+const NAMES: &str = include_str!("../lua/zmutex.names.lua");
 
 pub(crate) const FORM: Form = Form {
     name: "zmutex",
     kind: Kind::Pool,
     keys: |lock: &Name| vec![lock.as_str().into()],
-    gate: &[NAMES, include_str!("../../lua/gates/zmutex.lua")],
-    view: &[VIEW, NAMES, include_str!("../../lua/gates/zmutex.view.lua")],
+    adapter: &[COURTESY, NAMES, include_str!("../lua/zmutex.lua")],
+    adapter_of: &[
+        (Verb::PoolAdd, include_str!("../lua/zmutex.pool_add.lua")),
+        (Verb::PoolRemove, include_str!("../lua/zmutex.pool_remove.lua")),
+    ],
+    adapter_of_view: &[NAMES, include_str!("../lua/zmutex.view.lua")],
     // Events are of use where the server has them on, and nothing depends on them.
     guarantees: Guarantees {
         fair: false,

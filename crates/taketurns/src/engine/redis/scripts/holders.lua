@@ -1,0 +1,154 @@
+-- The holders of a lock: in slots without gaps, so that all can be listed.
+
+local function holder(slot)
+  local handed, revoked, owner, vote, client, token, ask, lease, deadline, since, member, label =
+    string.match(get('h' .. slot), '^(%d)(%d)(%x+)\n([^\n]*)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n'
+      .. '([^\n]*)\n(.*)$')
+  local number, ticket = string.match(vote, '^(%d+) (%d+)$')
+  return { slot = slot, owner = owner, client = client, token = token, ask = ask,
+    lease = tonumber(lease), deadline = tonumber(deadline), since = tonumber(since),
+    handed = handed == '1', revoked = revoked == '1', number = number, ticket = ticket,
+    member = member, label = label }
+end
+
+local function save_holder(h)
+  set('h' .. h.slot, (h.handed and '1' or '0') .. (h.revoked and '1' or '0') .. h.owner .. '\n'
+    .. (h.number and h.number .. ' ' .. h.ticket or '') .. '\n' .. h.client .. '\n' .. h.token .. '\n'
+    .. h.ask .. '\n' .. h.lease .. '\n' .. h.deadline .. '\n' .. h.since .. '\n' .. h.member .. '\n'
+    .. h.label)
+end
+
+-- Saves a holder in this slot. That in the first is read by every step, and needs no index.
+local function move_to_slot(h, slot)
+  h.slot = slot
+  save_holder(h)
+  if slot == 1 then del('o' .. h.owner) else set('o' .. h.owner, 'h' .. slot) end
+end
+
+local function holder_of(owner)
+  if holders.count > 0 and string.find(get('h1'), '^%d%d' .. owner .. '\n') then return holder(1) end
+  local slot = string.match(get('o' .. owner) or '', '^h(%d+)$')
+  return slot and holder(tonumber(slot))
+end
+
+-- How much of the lock's capacity a request takes.
+local function weight_of(ask)
+  local letter = string.sub(ask, 1, 1)
+  if letter == 'w' then return HOLDERS_MAX end
+  if letter == 's' then return tonumber(string.match(ask, '^s(%d+)')) end
+  return 1
+end
+
+local function capacity()
+  if kind == 'm' then return 1 end
+  return tonumber(string.match(kind, '^s(%d+)$')) or HOLDERS_MAX
+end
+
+-- Is there room for one more holder, with what this waiter asks for?
+local function fits(w)
+  return holders.weight + weight_of(w.ask) <= capacity() and holders.count < HOLDERS_MAX
+end
+
+-- Bounds when leases end. A look at all makes them exact.
+local function widen(deadline)
+  if holders.count == 1 then
+    holders.first, holders.last = deadline, deadline
+  else
+    holders.first = math.min(holders.first, deadline)
+    holders.last = math.max(holders.last, deadline)
+  end
+end
+
+local function all_holders()
+  local fields, all = {}, {}
+  for slot = 1, holders.count do fields[slot] = 'h' .. slot end
+  if #fields > 0 then fetch(fields) end
+  for slot = 1, holders.count do all[slot] = holder(slot) end
+  return all
+end
+
+local function look_at_all()
+  local first, last
+  for _, h in ipairs(all_holders()) do
+    first, last = math.min(first or h.deadline, h.deadline), math.max(last or 0, h.deadline)
+  end
+  holders.first, holders.last = first or 0, last or 0
+end
+
+local function drop_holder(h)
+  if h.slot ~= holders.count then move_to_slot(holder(holders.count), h.slot) end
+  del('h' .. holders.count)
+  del('o' .. h.owner)
+  holders.count, holders.weight = holders.count - 1, holders.weight - weight_of(h.ask)
+  if holders.count == 0 then holders.first, holders.last = 0, 0 end
+  if h.handed then answered(h.client, h.owner) end
+  if h.member ~= '' then give_back(h.member) end
+end
+
+-- Extends a lease, never shortens it: a renewal that was delayed must not undo a later one.
+local function renew(h, client, lease)
+  local kept_by = h.client
+  h.client, h.handed = client, false
+  h.lease = math.max(h.lease, lease)
+  h.deadline = math.max(h.deadline, now + lease)
+  save_holder(h)
+  widen(h.deadline)
+  answered(kept_by, h.owner)
+end
+
+-- A hint, as far as it is not too far ahead of our own clock.
+local function within_reach(hint)
+  return math.min(hint, math.min(now_us, TOKEN_CLOCK_MAX) + HINT_AHEAD)
+end
+
+-- The next token: more than the last, and at least the clock. The nodes of a quorum have different clocks, so
+-- they follow the client's hint, and their own clock only where they know no token.
+local function mint(hint)
+  local floor = math.min(now_us, TOKEN_CLOCK_MAX)
+  if hint and last_token == 0 then
+    floor = math.max(within_reach(hint), floor)
+  elseif hint then
+    floor = within_reach(hint)
+  end
+  last_token = math.max(last_token + 1, floor)
+  return digits(last_token)
+end
+
+-- How many tokens in a row a request for turns asks for, or has: its client passes on the turns itself.
+local function tokens_of(ask)
+  return tonumber(string.match(ask, '^m(%d+)$'))
+end
+
+-- Reserves the tokens after the last, as many as are asked for and not too far ahead of the clock. Answers the
+-- request with the number that it got.
+local function reserve(ask)
+  local tokens = tokens_of(ask)
+  if not tokens then return ask end
+  local room = math.min(now_us, TOKEN_CLOCK_MAX) + TOKENS_AHEAD - last_token
+  local more = math.max(0, math.min(tokens - 1, room))
+  last_token = last_token + more
+  return 'm' .. more + 1
+end
+
+-- Mints a token and adds the holder. A request with a ballot has a hint, and maybe a ticket.
+local function grant(w, member, lease, handed, hint, ticket)
+  local number = mint(hint)
+  local ask = reserve(w.ask)
+  if member then hold_member(member) end
+  holders.count, holders.weight = holders.count + 1, holders.weight + weight_of(w.ask)
+  local h = { slot = holders.count, owner = w.owner, client = w.client, token = number, ask = ask,
+    member = member or '', lease = w.lease, deadline = now + lease, since = now, handed = handed,
+    revoked = false, number = hint and number, ticket = ticket or number, label = w.label }
+  move_to_slot(h, h.slot)
+  widen(h.deadline)
+  return h
+end
+
+-- Has a waiter a lower ticket than this holder? It may be dead by now, which the holder finds out if it yields.
+local function is_inquired(h)
+  return h.number and queue.head and not precedes(h.ticket, h.owner, queue.head)
+end
+
+local function is_lease(lease)
+  return lease >= LEASE_MIN and lease <= LEASE_MAX
+end

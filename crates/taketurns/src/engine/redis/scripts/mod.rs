@@ -1,0 +1,223 @@
+//! The scripts: one per request. A script is its parts, one after the other, and nothing else.
+//!
+//! ```text
+//!   a native acquire         with protocol=plain
+//!
+//!   constants                constants                 limits, and what the client is bound to
+//!   layout.lua               layout.lua                how a lock is stored
+//!   head.lua                 head.lua                  reads the time and the lock's head
+//!   calm.lua                                         ┐
+//!   acquire.quick.lua                                ├ the short cut: the most frequent cases
+//!   quick.lua                                        ┘
+//!   state.lua … steps.lua    state.lua … steps.lua     functions that all steps share
+//!                            adapter.lua … plain.lua   redefines some of them, see below
+//!   acquire.lua              acquire.lua               the request, which calls them
+//! ```
+//!
+//! A step without a short cut is the same without it. A view is no step: it has `view.parts.lua` in place of all from
+//! `head.lua` to `steps.lua`.
+//!
+//! A native script contains nothing for foreign protocols. Their adapter follows the functions of the native parts
+//! and redefines those that it has to. These are local variables of the script, so the native parts call the new
+//! ones from then on:
+//!
+//! ```lua
+//! function grant(...)                  -- in place of the native one
+//!   local h = native.grant(...)        -- which is still to be had
+//!   take(h)
+//!   return h
+//! end
+//! ```
+//!
+//! A short cut creates no functions, since that takes longer than most steps. So there is nothing to redefine in it,
+//! and a script with an adapter has none.
+//!
+//! The constants name the server's run, which makes a script's hash valid in that run alone: after a restart
+//! or a failover EVALSHA answers NOSCRIPT, and the client has to verify before it loads anything (see
+//! [`super::handshake`]).
+
+use std::fmt::Write as _;
+
+use taketurns_core::limits;
+use taketurns_core::wire::{self, Verb};
+
+use super::foreign::protocol::Wire;
+
+/// The part that is the request itself.
+fn request(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Acquire => include_str!("acquire.lua"),
+        Verb::Refresh => include_str!("refresh.lua"),
+        Verb::Renew => include_str!("renew.lua"),
+        Verb::Release => include_str!("release.lua"),
+        Verb::Break => include_str!("break.lua"),
+        Verb::ClientGone => include_str!("client_gone.lua"),
+        Verb::Resize => include_str!("resize.lua"),
+        Verb::PoolAdd => include_str!("pool_add.lua"),
+        Verb::PoolRemove => include_str!("pool_remove.lua"),
+        Verb::Tick => include_str!("tick.lua"),
+        Verb::View => include_str!("view.lua"),
+    }
+}
+
+/// What the server may let it do. A server that is out of memory still has to take back what was
+/// given out; and that frees memory.
+fn flags(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Acquire | Verb::PoolAdd => "",
+        Verb::View => " flags=no-writes",
+        _ => " flags=allow-oom",
+    }
+}
+
+/// The short cut of a request, if it has one.
+fn short_cut(verb: Verb) -> Option<&'static str> {
+    match verb {
+        Verb::Acquire => Some(include_str!("acquire.quick.lua")),
+        Verb::Renew => Some(include_str!("renew.quick.lua")),
+        Verb::Release => Some(include_str!("release.quick.lua")),
+        _ => None,
+    }
+}
+
+/// The functions that all steps share.
+const STEP: [&str; 6] = [
+    include_str!("state.lua"),
+    include_str!("lists.lua"),
+    include_str!("members.lua"),
+    include_str!("queue.lua"),
+    include_str!("holders.lua"),
+    include_str!("steps.lua"),
+];
+
+/// The parts of a script that follow its constants.
+fn parts(verb: Verb, wire: Option<Wire>) -> Vec<&'static str> {
+    let mut parts = vec![include_str!("layout.lua")];
+    if verb == Verb::View {
+        parts.push(include_str!("view.parts.lua"));
+    } else {
+        parts.push(include_str!("head.lua"));
+        if let (Some(short_cut), None) = (short_cut(verb), wire) {
+            parts.extend([include_str!("calm.lua"), short_cut, include_str!("quick.lua")]);
+        }
+        parts.extend(STEP);
+    }
+    parts.extend(wire.map(|wire| wire.adapter(verb)).unwrap_or_default());
+    parts.push(request(verb));
+    parts
+}
+
+/// By how much a key may outlive what has to be remembered. Its end is moved once in so long, and not in
+/// every step.
+pub(crate) const EXPIRY_SLACK_MS: u64 = 600_000;
+
+/// What scripts are bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptBinding {
+    /// The server's run.
+    pub(crate) run: String,
+    /// Runs that this server is known to have had before, in one text.
+    pub(crate) known: String,
+    /// What the marker must say; empty where no script can look at it.
+    pub(crate) mark: String,
+    /// Until when this server grants nothing.
+    pub(crate) until_ms: u64,
+    /// How long a lock that comes from elsewhere grants nothing.
+    pub(crate) max_lease_ms: u64,
+    /// What the channels of clients begin with.
+    pub(crate) channel: String,
+    /// The wire of others that is spoken, if any.
+    pub(crate) wire: Option<Wire>,
+}
+
+/// Where a script has the time from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeFrom {
+    Server,
+    /// The last key, in microseconds: so that tests can choose it.
+    #[cfg(test)]
+    Key,
+}
+
+/// The whole text of a script.
+pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> String {
+    let mut text = format!("#!lua{}\n", flags(verb));
+    for (name, value) in [
+        ("RUN", &binding.run),
+        ("KNOWN", &binding.known),
+        ("MARK", &binding.mark),
+        ("CHANNEL", &binding.channel),
+    ] {
+        let _ = writeln!(text, "local {name} = {}", literal(value));
+    }
+    for (name, value) in [
+        ("UNTIL", binding.until_ms),
+        ("MAX_LEASE", binding.max_lease_ms),
+        ("QUARANTINE_MAX", limits::quarantine_ms_max(binding.max_lease_ms)),
+        ("STEP_MAX", limits::STEP_MAX.into()),
+        ("SWEEP", limits::SWEEP_PER_ENQUEUE.into()),
+        ("HOLDERS_MAX", limits::HOLDERS_MAX as u64),
+        ("MEMBERS_MAX", limits::MEMBERS_MAX as u64),
+        ("QUEUE_MAX", limits::QUEUE_MAX as u64),
+        ("TOMBS_MAX", limits::TOMBS_MAX as u64),
+        ("PERMITS_MAX", limits::PERMITS_MAX.into()),
+        ("LOCAL_TURNS_MAX", limits::LOCAL_TURNS_MAX.into()),
+        ("TOKENS_AHEAD", limits::TOKENS_AHEAD_US),
+        ("LEASE_MIN", limits::LEASE_MS_MIN),
+        ("LEASE_MAX", limits::LEASE_MS_MAX),
+        ("RETENTION", limits::RETENTION_MS),
+        ("EXPIRY_SLACK", EXPIRY_SLACK_MS),
+        ("AGREED_MAX", limits::AGREED_MAX),
+        ("TOKEN_CLOCK_MAX", limits::TOKEN_CLOCK_MAX),
+        ("HINT_AHEAD", limits::HINT_AHEAD_US),
+    ] {
+        let _ = writeln!(text, "local {name} = {value}");
+    }
+    text.push_str(match time {
+        TimeFrom::Server => {
+            "local time = redis.call('TIME')\n\
+             local clock = time[1] .. string.sub('00000' .. time[2], -6)\n"
+        }
+        #[cfg(test)]
+        TimeFrom::Key => "local clock = KEYS[#KEYS]\n",
+    });
+    if let Some(wire) = binding.wire {
+        let form = wire.form();
+        let _ = writeln!(text, "local PROTOCOL = {}", literal(form.name));
+        let _ = writeln!(text, "local KIND = {}", literal(&wire::kind_text(form.kind)));
+        for (name, value) in wire.settings() {
+            let _ = writeln!(text, "local {name} = {value}");
+        }
+    }
+    parts(verb, binding.wire).into_iter().for_each(|part| text.push_str(part));
+    text
+}
+
+/// A Lua string literal, whatever is in it.
+fn literal(text: &str) -> String {
+    let mut literal = String::from("'");
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b' ' | b':' | b'-' | b'_' | b'/' | b'.' => {
+                literal.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(literal, "\\{byte:03}");
+            }
+        }
+    }
+    literal.push('\'');
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_into_a_script_as_text_stays_text() {
+        assert_eq!(literal("tt:wake:"), "'tt:wake:'");
+        assert_eq!(literal("'x\n]]\\"), "'\\039x\\010\\093\\093\\092'");
+        assert_eq!(literal("ü"), "'\\195\\188'");
+    }
+}

@@ -1,0 +1,21 @@
+-- A renewal: extends the lease of a holder. A lease that has ended is never recreated.
+-- ARGV: owner, client, lease; and, if a majority of nodes decides, "number token": the grant that is
+-- meant, and the token that is agreed on
+
+local owner, lease = ARGV[1], tonumber(ARGV[3])
+local number, agreed = string.match(ARGV[4] or '', '^(%d+) (%d+)$')
+
+return step({ 'o' .. owner, 'c' .. ARGV[2] }, function()
+  if not is_lease(lease) then return 'X lease' end
+  local h = holder_of(owner)
+  if not h then return 'H' end
+  if number and number ~= h.number then return 'H' end
+  if h.revoked then return 'V' end
+  if number then
+    -- While it holds, no other token is minted: so the last one is its own.
+    last_token = math.max(last_token, token_of(agreed))
+    h.token = digits(math.max(tonumber(h.token), token_of(agreed)))
+  end
+  renew(h, ARGV[2], lease)
+  return granted('N', h)
+end)
