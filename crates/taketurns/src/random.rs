@@ -37,8 +37,13 @@ fn keyed(now_us: u64) -> Option<u128> {
 }
 
 #[cfg(target_os = "linux")]
-static KEY: std::sync::LazyLock<Option<wiped::Key>> =
-    std::sync::LazyLock::new(|| wiped::Key::new(bits128()));
+static KEY: std::sync::LazyLock<Option<wiped::Key>> = std::sync::LazyLock::new(|| {
+    // Also on a simulated machine: it is the whole process's, and the first life in it would have drawn more
+    // numbers than the same life later.
+    let mut bytes = [0; 16];
+    fill_from_system(&mut bytes);
+    wiped::Key::new(u128::from_ne_bytes(bytes))
+});
 
 /// Makes the key. To be called when a client begins: in a process that is forked meanwhile, nobody could ever
 /// make one.
@@ -74,6 +79,10 @@ fn fill(bytes: &mut [u8]) {
         }
         return;
     }
+    fill_from_system(bytes);
+}
+
+fn fill_from_system(bytes: &mut [u8]) {
     // It fails only where the system has no source of randomness at all. A guessable owner would be
     // worse than no lock.
     getrandom::fill(bytes).expect("the operating system gives no random bits");

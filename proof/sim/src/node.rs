@@ -46,7 +46,7 @@ struct Register {
     ops: BTreeMap<Owner, u64>,
     /// As whom each operation last asked.
     owners: BTreeMap<u64, Owner>,
-    /// Owners whose acquire was ever answered with a grant.
+    /// Owners whose client was ever answered, to an acquire or a refresh, that they are granted.
     answered: BTreeSet<Owner>,
     minted: BTreeMap<Owner, u64>,
     /// Of each lock, who has a place, and until when its client's word counts.
@@ -189,10 +189,7 @@ impl Node {
     pub(crate) fn forget(&mut self, true_us: u64, max_lease_ms: u64) {
         self.locks.clear();
         self.copies.clear();
-        let Register { ops, owners, minted, waiter_lease_ms, excuses, .. } =
-            std::mem::take(&mut self.register);
-        self.register =
-            Register { ops, owners, minted, waiter_lease_ms, excuses, ..Register::default() };
+        self.register = std::mem::take(&mut self.register).without_places();
         self.restart(true_us, max_lease_ms);
     }
 
@@ -254,6 +251,12 @@ fn in_order(noted: &mut [What]) {
 }
 
 impl Register {
+    /// What stays known of the clients when a node forgets its locks.
+    fn without_places(self) -> Self {
+        let Self { ops, owners, answered, minted, waiter_lease_ms, excuses, .. } = self;
+        Self { ops, owners, answered, minted, waiter_lease_ms, excuses, ..Self::default() }
+    }
+
     /// Of whom nothing was heard for a waiter lease has no place any more.
     fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<What>) {
         let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
@@ -340,6 +343,9 @@ impl Register {
             Request::Refresh { client, waiter_lease_ms } => {
                 let word = Word::until(now_ms + waiter_lease_ms);
                 self.heard.insert((name.clone(), *client), word);
+                if let Reply::Refreshed { granted, .. } = reply {
+                    self.answered.extend(granted.iter().map(|(owner, _)| *owner));
+                }
             }
             Request::Release { owner, .. } => {
                 self.leave(name, *owner);
@@ -397,33 +403,40 @@ mod tests {
 
     use super::*;
 
+    fn acquire(owner: Owner) -> Request {
+        Request::Acquire(Acquire {
+            owner,
+            client: ClientId::from_bits(1),
+            ask: Ask::Mutex,
+            lease_ms: 1_000,
+            waiter_lease_ms: Some(1_000),
+            not_after_ms: 1_000,
+            ballot: None,
+            label: Label::new("sim", "3").expect("a label"),
+        })
+    }
+
+    fn queued(number: u64) -> Reply {
+        let (recheck_ms, quarantined_until_ms) = (None, None);
+        Reply::Queued(Place { number, front: 0, recheck_ms, quarantined_until_ms })
+    }
+
+    fn placed(number: u64) -> What {
+        What::Placed { op: 3, number, quarantined: false }
+    }
+
+    fn note(register: &mut Register, request: Request, reply: Reply) -> Vec<What> {
+        let (name, mut noted) = (Name::new("l").expect("a name"), Vec::new());
+        register.note(&name, 0, &request, &reply, &[], &mut noted);
+        noted
+    }
+
     /// The old owner's release is late, and so is one of its requests. (Seed 910060964.)
     #[test]
     fn a_late_request_of_an_owner_that_was_given_up_is_none_of_its_operation() {
-        let (name, mut register) = (Name::new("l").expect("a name"), Register::default());
+        let mut register = Register::default();
         let [old, fresh] = [1, 2].map(Owner::from_bits);
-        let mut note = |request: Request, reply: Reply| {
-            let mut noted = Vec::new();
-            register.note(&name, 0, &request, &reply, &[], &mut noted);
-            noted
-        };
-        let acquire = |owner| {
-            Request::Acquire(Acquire {
-                owner,
-                client: ClientId::from_bits(1),
-                ask: Ask::Mutex,
-                lease_ms: 1_000,
-                waiter_lease_ms: Some(1_000),
-                not_after_ms: 1_000,
-                ballot: None,
-                label: Label::new("sim", "3").expect("a label"),
-            })
-        };
-        let queued = |number| {
-            let (recheck_ms, quarantined_until_ms) = (None, None);
-            Reply::Queued(Place { number, front: 0, recheck_ms, quarantined_until_ms })
-        };
-        let placed = |number| What::Placed { op: 3, number, quarantined: false };
+        let mut note = |request, reply| note(&mut register, request, reply);
         assert_eq!(note(acquire(old), queued(0)), [placed(0)]);
         assert_eq!(
             note(acquire(fresh), queued(1)),
@@ -433,5 +446,38 @@ mod tests {
         assert_eq!(note(release(fresh), Reply::Left), [What::Freed { op: 3 }]);
         assert_eq!(note(acquire(old), queued(2)), []);
         assert_eq!(note(release(old), Reply::Left), []);
+    }
+
+    /// A client that was granted the lock may give it up although the node has forgotten the grant since and
+    /// given a late request of the old owner a place. (Seed 6100010432.)
+    #[test]
+    fn that_a_client_was_told_of_its_grant_is_not_forgotten_with_the_locks() {
+        let [old, fresh] = [1, 2].map(Owner::from_bits);
+        let grant = Grant {
+            token: Some(Token::from_raw(5)),
+            tokens: 1,
+            deadline_ms: 1_000,
+            member: None,
+            vote: None,
+        };
+        let refresh = Request::Refresh { client: ClientId::from_bits(1), waiter_lease_ms: 1_000 };
+        let refreshed = Reply::Refreshed {
+            waiting: 0,
+            front: 0,
+            recheck_ms: None,
+            quarantined_until_ms: None,
+            granted: vec![(old, grant.clone())],
+        };
+        for told in [(acquire(old), Reply::Granted(grant)), (refresh, refreshed)] {
+            let mut register = Register::default();
+            note(&mut register, acquire(old), queued(0));
+            note(&mut register, told.0, told.1);
+            let mut register = register.without_places();
+            assert_eq!(note(&mut register, acquire(old), queued(0)), [placed(0)]);
+            assert_eq!(
+                note(&mut register, acquire(fresh), queued(1)),
+                [What::Again { op: 3, was_granted: true }, placed(1)]
+            );
+        }
     }
 }

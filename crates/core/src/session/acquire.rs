@@ -222,15 +222,18 @@ impl Session {
             }
         };
         let offer = |grant| {
-            let (source, is_woken, is_confirmed) = (origin.source, false, !is_asking);
-            Stage::Granted(Offer { grant, source, anchor, is_woken, is_confirmed })
+            let (is_woken, is_confirmed) = (false, !is_asking);
+            Stage::Granted(Offer { grant, origin, anchor, is_woken, is_confirmed })
         };
         acquire.stage = match reply {
             Reply::Renewed(grant) if !is_asking => offer(grant),
             Reply::Revoked if !is_asking => Stage::Spent { give_back: true },
             // It is not held any more.
             _ if !is_asking => return acquire.pause(now_us, random),
-            Reply::Granted(grant) => offer(grant),
+            Reply::Granted(grant) => {
+                acquire.sight.handle_answered(origin);
+                offer(grant)
+            }
             Reply::Queued(place) => {
                 acquire.backoff.reset();
                 acquire.stage = Stage::Waiting;
@@ -278,7 +281,7 @@ impl Session {
         let is_broken = acquire.is_broken_since(&hold);
         let seat = acquire.course.as_deref().map(|course| Seat::first(now_us, course, &hold));
         let turn = acquire.course.map(|course| Turn { token: hold.token(), course });
-        let hold = self.keep(now_us, hold, offer.source, seat, id);
+        let hold = self.keep(now_us, hold, offer.origin.source, seat, id);
         if is_broken {
             self.lose(now_us, owner, LossCause::Revoked);
         }

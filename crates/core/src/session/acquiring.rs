@@ -117,7 +117,7 @@ impl Traffic {
 #[derive(Debug)]
 pub(super) struct Offer {
     pub(super) grant: Grant,
-    pub(super) source: u64,
+    pub(super) origin: Origin,
     pub(super) anchor: Anchor,
     /// It waited, and a wake-up or a refresh told it.
     pub(super) is_woken: bool,
@@ -192,7 +192,9 @@ impl Acquiring {
                 Stage::Confirming => return Move::Answer,
                 Stage::Over(_) => return Move::End,
                 Stage::Spent { give_back } => return Move::StartOver { give_back: *give_back },
-                Stage::Granted(offer) if self.is_revoked(&offer.grant) => {
+                Stage::Granted(offer)
+                    if self.is_revoked(&offer.grant) || self.is_over_elsewhere(now_us, offer) =>
+                {
                     return Move::StartOver { give_back: true };
                 }
                 Stage::Granted(_) => {
@@ -200,7 +202,7 @@ impl Acquiring {
                     if let Stage::Granted(offer) =
                         std::mem::replace(&mut self.stage, Stage::Confirm)
                     {
-                        return Move::Take(offer);
+                        return Move::Take(self.shorten(offer));
                     }
                 }
                 Stage::Asking | Stage::Waiting | Stage::Pausing { .. } => {}
@@ -220,7 +222,10 @@ impl Acquiring {
                         None => self.stage = Stage::Confirm,
                     }
                 }
-                Some(Signal::Held(offer)) => return Move::Take(offer),
+                Some(Signal::Held(offer)) if self.is_over_elsewhere(now_us, &offer) => {
+                    return Move::StartOver { give_back: true };
+                }
+                Some(Signal::Held(offer)) => return Move::Take(self.shorten(offer)),
                 Some(Signal::Refused(Refusal::Cancelled)) => {
                     self.stage = Stage::Spent { give_back: false };
                 }
@@ -263,7 +268,27 @@ impl Acquiring {
         let anchor =
             both.into_iter().min_by_key(|anchor| anchor.valid_until_us(grant.deadline_ms))?;
         let (is_woken, is_confirmed) = (true, false);
-        Some(Offer { grant, source: origin.source, anchor, is_woken, is_confirmed })
+        Some(Offer { grant, origin, anchor, is_woken, is_confirmed })
+    }
+
+    /// Was it perhaps granted by a server that has ended the grant by its own clock, and that another server has
+    /// replaced since? A renewal does not tell: it may have brought back what was over.
+    fn is_over_elsewhere(&self, now_us: u64, offer: &Offer) -> bool {
+        let Offer { ref grant, origin, anchor, is_confirmed, .. } = *offer;
+        if is_confirmed {
+            return self.sight.is_from_elsewhere(origin);
+        }
+        let is_over = |anchor: Anchor| anchor.valid_until_us(grant.deadline_ms) <= now_us;
+        !is_over(anchor) && is_over(self.sight.shortest(origin, anchor, grant.deadline_ms))
+    }
+
+    /// Judges a grant that an answer told of by the clocks of earlier servers too.
+    fn shorten(&self, offer: Offer) -> Offer {
+        if offer.is_confirmed {
+            return offer;
+        }
+        let anchor = self.sight.shortest(offer.origin, offer.anchor, offer.grant.deadline_ms);
+        Offer { anchor, ..offer }
     }
 
     /// It asks: the answer is newer than what it was told before, but for which grants are broken.

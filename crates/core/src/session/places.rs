@@ -121,7 +121,7 @@ impl Session {
             // To whom it is news. One that is held renews itself; one that is neither held nor waited
             // for here is being given up, or comes from a state that the engine was restored to: then
             // it ends by itself, after a waiter lease.
-            self.handle_held(owner, grant, origin.source, anchor);
+            self.handle_held(owner, grant, origin, anchor);
         }
         let lock = &refresh.lock;
         let Some(queue) = self.queues.get_mut(lock) else { return };
@@ -148,14 +148,21 @@ impl Session {
     pub(super) fn handle_granted(&mut self, owner: Owner, grant: Grant, origin: Origin) {
         let newest = self.anchors.newest(origin.source);
         let Some(acquire) = self.acquires.get_mut(&owner) else { return };
+        acquire.sight.handle_wake(origin);
         let anchor = acquire.sight.anchor(origin, newest, grant.deadline_ms);
         self.tell(owner, Signal::Granted { grant, origin, anchor });
     }
 
     /// A refresh says that this owner holds.
-    pub(super) fn handle_held(&mut self, owner: Owner, grant: Grant, source: u64, anchor: Anchor) {
+    pub(super) fn handle_held(
+        &mut self,
+        owner: Owner,
+        grant: Grant,
+        origin: Origin,
+        anchor: Anchor,
+    ) {
         let (is_woken, is_confirmed) = (true, false);
-        self.tell(owner, Signal::Held(Offer { grant, source, anchor, is_woken, is_confirmed }));
+        self.tell(owner, Signal::Held(Offer { grant, origin, anchor, is_woken, is_confirmed }));
     }
 
     pub(super) fn handle_refused(&mut self, owner: Owner, refusal: Refusal) {

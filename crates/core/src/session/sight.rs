@@ -5,8 +5,15 @@
 //! a later anchor would then make the grant too long, and two would hold. An anchor older than the grant
 //! can only make it shorter then; but it would make it too long if the clock was set forward before the
 //! grant, where the newest anchor makes it shorter. So both are used, and the shorter result counts.
+//!
+//! An answer needs none of this, unless it tells of a grant that was made elsewhere: by the server that a
+//! replica has replaced, with another clock. That server may have ended the grant by its own clock and granted
+//! the lock to another, and the replica have missed it. So the clocks of the servers before count too.
 
 use super::{Anchor, Origin};
+
+/// How many earlier servers and connections an acquire remembers the clocks of.
+const EARLIER_MAX: usize = 8;
 
 /// What one acquire has seen of the engine's clock before it can have been granted.
 #[derive(Clone, Debug, Default)]
@@ -15,12 +22,22 @@ pub(super) struct Sight {
     asked: bool,
     /// Asked more than once: it may have been granted before, unheard, and waits anew.
     again: bool,
+    /// The last origin that is known not to have found it granted already: whatever it is granted there was
+    /// granted there.
+    home: Option<Origin>,
+    /// The last origin at which it asked or waited, and the newest anchor there.
+    latest: Option<(Origin, Anchor)>,
+    /// The same of origins before it. Most acquires know one, and need no memory for this.
+    earlier: Vec<(Origin, Anchor)>,
 }
 
 impl Sight {
     /// It is about to ask. What is known of the engine's clock by then is older than any grant, but only
     /// the first time.
     pub(super) fn handle_asking(&mut self, known: Option<(Origin, Anchor)>) {
+        if let Some((origin, anchor)) = known {
+            self.note_clock(origin, anchor);
+        }
         if self.asked {
             (self.again, self.seen) = (true, None);
         } else {
@@ -30,8 +47,61 @@ impl Sight {
 
     /// The engine said that it waits: it was not granted before that.
     pub(super) fn handle_waiting(&mut self, origin: Origin, anchor: Anchor) {
+        self.note_clock(origin, anchor);
+        self.home = Some(origin);
         if !self.again {
             self.seen = Some((origin, anchor));
+        }
+    }
+
+    /// A wake-up granted it the lock: it is sent when the grant is made.
+    pub(super) fn handle_wake(&mut self, origin: Origin) {
+        let is_old = |home: Origin| home.source == origin.source && home.epoch > origin.epoch;
+        if !self.home.is_some_and(is_old) {
+            self.home = Some(origin);
+        }
+    }
+
+    /// An acquire was answered that it is granted. The first one that was sent can't have been before.
+    pub(super) fn handle_answered(&mut self, origin: Origin) {
+        if !self.again {
+            self.home = Some(origin);
+        }
+    }
+
+    /// May a grant that this origin tells of have been made by another, which has perhaps ended it since?
+    pub(super) fn is_from_elsewhere(&self, origin: Origin) -> bool {
+        self.home != Some(origin) && self.elsewhere(origin).next().is_some()
+    }
+
+    /// What a grant until `deadline_ms` has to be judged by, if an answer of that origin told of it: `told` is
+    /// that answer's own anchor.
+    pub(super) fn shortest(&self, origin: Origin, told: Anchor, deadline_ms: u64) -> Anchor {
+        let elsewhere = self.elsewhere(origin).filter(|_| self.is_from_elsewhere(origin));
+        elsewhere.fold(told, |shortest, anchor| {
+            let [one, other] = [shortest, anchor].map(|anchor| anchor.valid_until_us(deadline_ms));
+            if other < one { anchor } else { shortest }
+        })
+    }
+
+    fn elsewhere(&self, origin: Origin) -> impl Iterator<Item = Anchor> {
+        let clocks = self.latest.iter().chain(&self.earlier);
+        clocks.filter(move |(of, _)| *of != origin).map(|(_, anchor)| *anchor)
+    }
+
+    fn note_clock(&mut self, origin: Origin, anchor: Anchor) {
+        let mut clocks = self.latest.iter_mut().chain(&mut self.earlier);
+        if let Some((_, newest)) = clocks.find(|(of, _)| *of == origin) {
+            if newest.sent_us < anchor.sent_us {
+                *newest = anchor;
+            }
+            return;
+        }
+        if let Some(latest) = self.latest.replace((origin, anchor)) {
+            if self.earlier.len() == EARLIER_MAX {
+                self.earlier.remove(0);
+            }
+            self.earlier.push(latest);
         }
     }
 
@@ -112,5 +182,48 @@ mod tests {
         assert_eq!(judged_by(&sight, at(4, 4)), None);
         sight.handle_waiting(HERE, at(4, 4));
         assert_eq!(judged_by(&sight, at(4, 4)), None, "an old wake-up may still be under way");
+    }
+
+    const REPLICA: Origin = Origin { epoch: 2, ..HERE };
+
+    #[test]
+    fn a_grant_of_the_server_before_is_judged_by_its_clock_too() {
+        let mut sight = waiting_since(1_000_000, 2_000);
+        // The replica's clock shows a second less.
+        let told = at(3_000_000, 3_000);
+        assert!(sight.is_from_elsewhere(REPLICA));
+        assert_eq!(sight.shortest(REPLICA, told, 5_000), at(1_000_000, 2_000));
+        assert_eq!(sight.shortest(HERE, told, 5_000), told, "what it was granted here");
+        sight.handle_waiting(REPLICA, told);
+        assert!(!sight.is_from_elsewhere(REPLICA));
+        assert_eq!(sight.shortest(REPLICA, told, 5_000), told, "it waited there first");
+        let next = Origin { epoch: 3, ..HERE };
+        let told = at(4_000_000, 3_500);
+        assert_eq!(sight.shortest(next, told, 5_000), at(1_000_000, 2_000), "the shortest of all");
+    }
+
+    #[test]
+    fn what_the_first_request_or_a_wake_up_is_granted_is_granted_there() {
+        let mut sight = Sight::default();
+        sight.handle_asking(Some((HERE, at(1, 1))));
+        sight.handle_answered(REPLICA);
+        assert!(!sight.is_from_elsewhere(REPLICA));
+        let mut sight = waiting_since(1, 1);
+        sight.handle_asking(None);
+        sight.handle_answered(REPLICA);
+        assert!(sight.is_from_elsewhere(REPLICA), "the second may have been granted before");
+        sight.handle_wake(REPLICA);
+        sight.handle_wake(HERE);
+        assert!(!sight.is_from_elsewhere(REPLICA), "an old wake-up changes nothing");
+    }
+
+    #[test]
+    fn only_so_many_servers_are_remembered() {
+        let mut sight = waiting_since(0, 0);
+        for epoch in 2..100 {
+            sight.handle_waiting(Origin { epoch, ..HERE }, at(epoch, epoch));
+        }
+        assert_eq!(sight.earlier.len(), EARLIER_MAX);
+        assert_eq!(sight.latest.map(|(origin, _)| origin.epoch), Some(99));
     }
 }
