@@ -9,6 +9,7 @@
 mod bench;
 mod fuzz;
 mod install;
+mod names;
 mod planted;
 mod proof;
 mod servers;
@@ -35,6 +36,7 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
              parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
+  names      lists the names that several types have
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes
   bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),
         "sim" => sim::run(std::env::args().skip(2)),
+        "names" => names::run(std::env::args().skip(2)),
         "proof" => proof::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
