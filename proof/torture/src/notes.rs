@@ -1,7 +1,7 @@
 //! What one process notes of the history, in a file of its own.
 //!
 //! Every event is one write to the file, so a process that is killed loses no line that it has written,
-//! and no other process has to mend one that it has not. [`Gathering`] reads what all have noted.
+//! and no other process has to mend one that it has not. [`HistoryReader`] reads what all have noted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use taketurns_servers::turns::now_us;
 
 /// Where one process notes what happens.
 #[derive(Debug)]
-pub(crate) struct Notes(Mutex<File>);
+pub(crate) struct HistoryWriter(Mutex<File>);
 
-impl Notes {
+impl HistoryWriter {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(Mutex::new(File::options().create(true).append(true).open(path)?)))
     }
@@ -39,14 +39,14 @@ impl Notes {
 
 /// What all processes have noted so far.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct HistoryReader {
     /// In the order in which they were read.
     pub(crate) events: Vec<Event>,
     /// How far each file was read.
     read: BTreeMap<PathBuf, u64>,
 }
 
-impl Gathering {
+impl HistoryReader {
     /// Reads what is new in the files of a folder. A line that is not whole yet is left for later.
     pub(crate) fn read(&mut self, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
@@ -81,11 +81,11 @@ mod tests {
     fn half_a_line_is_read_when_it_is_whole() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("one.jsonl");
-        let notes = Notes::open(&path).expect("a file");
+        let notes = HistoryWriter::open(&path).expect("a file");
         notes.note_at(2, What::Calm);
         let whole = fs::read(&path).expect("a file");
         fs::write(folder.path().join("two.jsonl"), &whole[..whole.len() / 2]).expect("written");
-        let mut gathering = Gathering::default();
+        let mut gathering = HistoryReader::default();
         gathering.read(folder.path()).expect("readable");
         assert_eq!(gathering.events.len(), 1);
         fs::write(folder.path().join("two.jsonl"), &whole).expect("written");

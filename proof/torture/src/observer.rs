@@ -11,8 +11,8 @@ use taketurns_history::{Kind, Lock, What};
 use taketurns_servers::turns::now_us;
 use tokio::time::{sleep, timeout};
 
-use crate::nemesis::Quiet;
-use crate::notes::Notes;
+use crate::nemesis::QuietPeriod;
+use crate::notes::HistoryWriter;
 use crate::plan::MEMBERS;
 
 /// Between two looks at all locks.
@@ -24,7 +24,7 @@ const LATE: Duration = Duration::from_millis(200);
 
 /// What it looks at.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct ObserverConfig {
     pub(crate) url: String,
     pub(crate) locks: Vec<Lock>,
     /// For how long somebody has waited when its place is final.
@@ -32,13 +32,17 @@ pub(crate) struct Look {
 }
 
 /// It looks on until it is told to end.
-pub(crate) struct Observer {
+pub(crate) struct QueueObserver {
     ends: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Observer {
-    pub(crate) fn start(look: Look, notes: Arc<Notes>, quiet: Arc<Quiet>) -> Self {
+impl QueueObserver {
+    pub(crate) fn start(
+        look: ObserverConfig,
+        notes: Arc<HistoryWriter>,
+        quiet: Arc<QuietPeriod>,
+    ) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let ended = ends.clone();
         let thread = thread::spawn(move || {
@@ -55,7 +59,12 @@ impl Observer {
     }
 }
 
-async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bool) {
+async fn watch(
+    look: &ObserverConfig,
+    notes: &HistoryWriter,
+    quiet: &QuietPeriod,
+    ended: impl Fn() -> bool,
+) {
     let store = loop {
         match Connect::new(&look.url).who("observer").open().await {
             Ok(store) => break store,
@@ -87,7 +96,7 @@ async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bo
 
 /// Whoever waits can't refresh its place in a store that does not answer, whatever the reason: a client
 /// that is stopped within a step on a file stops all others.
-fn held_up(notes: &Notes, from_us: u64) {
+fn held_up(notes: &HistoryWriter, from_us: u64) {
     if now_us() - from_us > LATE.as_micros() as u64 {
         let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());
         let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };

@@ -5,12 +5,12 @@ use std::time::Duration;
 use taketurns::{Acquire, Locks};
 use taketurns_history::{Ask, Kind, Lock};
 
-use crate::dice::Dice;
+use crate::dice::RunDice;
 use crate::plan::{LEASE, MAX_LEASE, MEMBERS};
 
 /// How long a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum WaitLimit {
     /// As long as it takes.
     Endless,
     /// So long, or not at all.
@@ -21,10 +21,10 @@ pub(super) enum Patience {
 
 /// One acquire and what is done under it.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct AcquirePlan {
     pub(super) lock: String,
     pub(super) ask: Ask,
-    pub(super) patience: Patience,
+    pub(super) limit: WaitLimit,
     pub(super) lease: Duration,
     /// For how long it is held.
     pub(super) hold: Duration,
@@ -35,8 +35,8 @@ pub(super) struct Wish {
     permits: u32,
 }
 
-impl Wish {
-    pub(super) fn new(locks: &[Lock], dice: &mut Dice) -> Self {
+impl AcquirePlan {
+    pub(super) fn new(locks: &[Lock], dice: &mut RunDice) -> Self {
         let lock = dice.pick(locks);
         let ask = match lock.kind {
             Kind::Mutex => Ask::Mutex,
@@ -46,11 +46,11 @@ impl Wish {
             Kind::Pool if dice.once_in(3) => Ask::Member((*dice.pick(&MEMBERS)).to_owned()),
             Kind::Pool => Ask::Any,
         };
-        let patience = match dice.between(1, 10) {
-            1..=5 => Patience::Endless,
-            6..=7 => Patience::Within(dice.time(50, 2_000)),
-            8 => Patience::Within(Duration::ZERO),
-            _ => Patience::Dropped(dice.time(0, 500)),
+        let limit = match dice.between(1, 10) {
+            1..=5 => WaitLimit::Endless,
+            6..=7 => WaitLimit::Within(dice.time(50, 2_000)),
+            8 => WaitLimit::Within(Duration::ZERO),
+            _ => WaitLimit::Dropped(dice.time(0, 500)),
         };
         // Most are short, so that much happens; some outlive their lease, and have to renew it.
         let hold = match dice.between(1, 100) {
@@ -63,7 +63,7 @@ impl Wish {
         let permits = if let Kind::Semaphore(permits) = lock.kind { permits } else { 0 };
         let dropped = dice.once_in(8);
         let lock = lock.name.clone();
-        Self { lock, ask, patience, lease, hold, slow, dropped, permits }
+        Self { lock, ask, limit, lease, hold, slow, dropped, permits }
     }
 
     /// The acquire. What people see of it is its number, by which an observer knows it.
@@ -78,9 +78,9 @@ impl Wish {
             Ask::Member(member) => locks.pool(name).member(member),
         };
         let acquire = acquire.lease(self.lease).why(op.to_string());
-        match self.patience {
-            Patience::Within(within) => acquire.within(within),
-            Patience::Endless | Patience::Dropped(_) => acquire,
+        match self.limit {
+            WaitLimit::Within(within) => acquire.within(within),
+            WaitLimit::Endless | WaitLimit::Dropped(_) => acquire,
         }
     }
 
