@@ -18,7 +18,7 @@ pub struct Builder {
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) password: Option<String>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) sentinel: bool,
     /// A command for what can't be said in the file.
     pub(crate) at_start: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Builder {
 
 /// How a server speaks TLS.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tls {
+pub(crate) struct ServerTls {
     /// No port without TLS.
     pub(crate) only: bool,
     auth_clients: bool,

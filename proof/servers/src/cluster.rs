@@ -122,7 +122,7 @@ impl Cluster {
     /// [`Error::NoneAnswers`] if none says so.
     pub fn owner_of(&self, slot: u16) -> Result<usize, Error> {
         let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
-            let own = View::of(node)?.own()?;
+            let own = ClusterView::of(node)?.own()?;
             own.has(slot).then_some((own.epoch, index))
         });
         claims.max().map(|(_, index)| index).ok_or(Error::NoneAnswers("owner of the slot"))
@@ -224,7 +224,7 @@ impl Cluster {
             replica.must(&["CLUSTER", "REPLICATE", &self.id_of(index - MASTERS)?])?;
         }
         self.all_agree("all know who is who", |view| {
-            let slots: u16 = view.0.iter().map(Node::count).sum();
+            let slots: u16 = view.0.iter().map(ClusterNode::count).sum();
             let masters = view.0.iter().filter(|node| node.master).count();
             slots == SLOTS && masters == count - replicas
         })?;
@@ -248,10 +248,10 @@ impl Cluster {
     }
 
     /// Waits until what every node that runs sees of the cluster is as it should be.
-    fn all_agree(&self, what: &str, is_so: impl Fn(&View) -> bool) -> Result<(), Error> {
+    fn all_agree(&self, what: &str, is_so: impl Fn(&ClusterView) -> bool) -> Result<(), Error> {
         for node in self.nodes.iter().filter(|node| node.is_running()) {
             settled(what, || {
-                let view = View::of(node).ok_or("a node does not answer")?;
+                let view = ClusterView::of(node).ok_or("a node does not answer")?;
                 if is_so(&view) { Ok(()) } else { Err(format!("a node sees {view:?}")) }
             })?;
         }
@@ -261,11 +261,11 @@ impl Cluster {
 
 /// The cluster as one node sees it.
 #[derive(Debug)]
-struct View(Vec<Node>);
+struct ClusterView(Vec<ClusterNode>);
 
 /// A line of `CLUSTER NODES`.
 #[derive(Debug)]
-struct Node {
+struct ClusterNode {
     id: String,
     myself: bool,
     master: bool,
@@ -274,19 +274,19 @@ struct Node {
     ranges: Vec<(u16, u16)>,
 }
 
-impl View {
+impl ClusterView {
     fn of(node: &Server) -> Option<Self> {
         // A paused one takes the question and never answers.
         let reply = node.is_running().then(|| node.try_cli(&["CLUSTER", "NODES"]))?.ok()?;
-        Some(Self(reply.text()?.lines().filter_map(Node::parse).collect()))
+        Some(Self(reply.text()?.lines().filter_map(ClusterNode::parse).collect()))
     }
 
-    fn own(self) -> Option<Node> {
+    fn own(self) -> Option<ClusterNode> {
         self.0.into_iter().find(|node| node.myself)
     }
 }
 
-impl Node {
+impl ClusterNode {
     /// `id address flags master ping pong epoch link slot...`; a slot on its way is in brackets.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();

@@ -3,7 +3,7 @@
 //! How long that takes must not depend on the machine. So the server is told to take minutes, and told
 //! to hurry when the test has seen enough.
 
-use crate::server::Ready;
+use crate::server::Readiness;
 use crate::{Error, Server, eventually};
 
 /// The settings under which a server takes minutes to load [`BALLAST_KEYS`], and answers in between: 20 ms
@@ -27,7 +27,7 @@ impl Server {
         self.must(&["CONFIG", "SET", "rdbcompression", "no"])?;
         self.must(&["DEBUG", "POPULATE", BALLAST_KEYS, "ballast", "1100"])?;
         self.must(&["SAVE"])?;
-        self.start_again(Ready::Answering, &SLOW_LOAD)?;
+        self.start_again(Readiness::Answering, &SLOW_LOAD)?;
         eventually("the server is loading its data", || self.is_loading().then_some(()))
     }
 

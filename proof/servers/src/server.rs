@@ -39,7 +39,7 @@ enum Start {
 
 /// When a start is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ready {
+pub(crate) enum Readiness {
     /// The server has loaded its data and serves every command.
     Serving,
     /// The server answers, if only that it is loading its data.
@@ -82,7 +82,7 @@ impl Server {
             }
             let builder = builder.clone();
             let server = Self { builder, port, tls_port, process: Mutex::new(None), folder };
-            if let Start::Up(process) = server.spawn(Ready::Serving, &[])? {
+            if let Start::Up(process) = server.spawn(Readiness::Serving, &[])? {
                 *server.process() = Some(process);
                 return Ok(server);
             }
@@ -179,11 +179,11 @@ impl Server {
     ///
     /// [`Error::Ended`] if it does not like the files, for instance.
     pub fn restart(&self) -> Result<(), Error> {
-        self.start_again(Ready::Serving, &[])
+        self.start_again(Readiness::Serving, &[])
     }
 
     /// Kills it if it runs, and starts it with more arguments, for this once.
-    pub(crate) fn start_again(&self, ready: Ready, more: &[&str]) -> Result<(), Error> {
+    pub(crate) fn start_again(&self, ready: Readiness, more: &[&str]) -> Result<(), Error> {
         let mut process = self.process();
         drop(process.take());
         let deadline = Instant::now() + PATIENCE;
@@ -292,7 +292,7 @@ impl Server {
         self.dir().join("server.log")
     }
 
-    fn spawn(&self, ready: Ready, more: &[&str]) -> Result<Start, Error> {
+    fn spawn(&self, ready: Readiness, more: &[&str]) -> Result<Start, Error> {
         let program = self.builder.flavor.program();
         let mut command = Command::new(program);
         command.arg(self.dir().join("server.conf"));
@@ -331,7 +331,7 @@ impl Server {
     }
 
     /// Is this process ready at our port? `Some(false)` if another one answers there.
-    fn answers(&self, pid: u32, log_before: usize, ready: Ready) -> Option<bool> {
+    fn answers(&self, pid: u32, log_before: usize, ready: Readiness) -> Option<bool> {
         if self.builder.tls.as_ref().is_some_and(|tls| tls.only) {
             let log = self.log();
             return log.get(log_before..)?.contains("Ready to accept connections").then_some(true);
@@ -349,7 +349,7 @@ impl Server {
         }
         let loads = matches!(&pong, Reply::Error(why) if why.starts_with("LOADING"))
             || info("persistence")?.get("loading").is_some_and(|loading| loading != "0");
-        (ready == Ready::Answering || !loads).then_some(true)
+        (ready == Readiness::Answering || !loads).then_some(true)
     }
 }
 
