@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   workloads ──► rounds ──► results ──► goals      what is to be reached, and was
-//!     │                     └──────► report     a table, JSON, docs/benchmarks.md with plots
+//!     │                         └──────► report     a table, JSON, docs/benchmarks.md with plots
 //!     └ contestants: floor, ours on the servers of setup; peers as processes of their own
 //! ```
 
