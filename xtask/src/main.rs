@@ -55,16 +55,16 @@ usage: cargo xtask COMMAND
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
-struct Task {
+struct CargoTask {
     name: &'static str,
     args: &'static [&'static str],
 }
 
-const fn task(name: &'static str, args: &'static [&'static str]) -> Task {
-    Task { name, args }
+const fn task(name: &'static str, args: &'static [&'static str]) -> CargoTask {
+    CargoTask { name, args }
 }
 
-const FIX: &[Task] = &[
+const FIX: &[CargoTask] = &[
     task(
         "clippy",
         &[
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     let done = match command.as_str() {
         "test" => test::run(std::env::args().skip(2)),
         "fix" => test::need_tools()
-            .and_then(|()| install::missing(&[install::Need::Libclang]))
+            .and_then(|()| install::missing(&[install::Dependency::Libclang]))
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_all(tasks: &[Task]) -> Result<(), String> {
+fn run_all(tasks: &[CargoTask]) -> Result<(), String> {
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
         let status = cargo(task.args).status();

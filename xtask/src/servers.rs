@@ -8,7 +8,7 @@ use taketurns_servers::{
     Builder, Cluster, Error, Flavor, Replicated, Server, module_in, target_dir,
 };
 
-use crate::install::{self, Need};
+use crate::install::{self, Dependency};
 use crate::{run_all, task};
 
 /// As docs/redis.md would have a set with Sentinel; without it, every command would warn.
@@ -59,14 +59,14 @@ impl Options {
 
 /// Builds the module as it is to be used, and says where it is.
 fn build() -> Result<PathBuf, String> {
-    install::missing(&[Need::Libclang])?;
+    install::missing(&[Dependency::Libclang])?;
     run_all(&[task("module", &["build", "--release", "--package", "taketurns-module"])])?;
     Ok(module_in(&target_dir().join("release")))
 }
 
-type Started = (Server, Replicated, Cluster, Vec<Server>);
+type ServerSet = (Server, Replicated, Cluster, Vec<Server>);
 
-fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<Started, Error> {
+fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<ServerSet, Error> {
     let mut server = Server::builder(flavor);
     let mut replicated = Replicated::builder(flavor).args(GUARDED);
     let mut cluster = Cluster::builder(flavor).replicas(true);

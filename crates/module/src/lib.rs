@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Invariant: between two commands nobody who could be granted waits, but for what a timer that is
-//! armed will do. [`open_lock`] upholds it after each step, [`chores`] after whatever else happens.
+//! armed will do. `open_lock` upholds it after each step, `chores` after whatever else happens.
 
 mod binding;
 mod blocked;
