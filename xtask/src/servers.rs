@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use taketurns_servers::{
-    Builder, Cluster, Error, Flavor, Replicated, Server, module_in, target_dir,
+    Builder, Cluster, Flavor, Replicated, Server, SetupError, module_in, target_dir,
 };
 
 use crate::install::{self, Dependency};
@@ -66,7 +66,7 @@ fn build() -> Result<PathBuf, String> {
 
 type ServerSet = (Server, Replicated, Cluster, Vec<Server>);
 
-fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<ServerSet, Error> {
+fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<ServerSet, SetupError> {
     let mut server = Server::builder(flavor);
     let mut replicated = Replicated::builder(flavor).args(GUARDED);
     let mut cluster = Cluster::builder(flavor).replicas(true);
@@ -91,7 +91,7 @@ fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<ServerSet, Error> {
     ))
 }
 
-fn nodes_of(node: &Builder) -> Result<Vec<Server>, Error> {
+fn nodes_of(node: &Builder) -> Result<Vec<Server>, SetupError> {
     (0..3).map(|_| node.clone().start()).collect()
 }
 

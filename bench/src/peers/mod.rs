@@ -143,7 +143,7 @@ pub(crate) fn all(target: &Path) -> Vec<Peer> {
 }
 
 fn missing(program: &'static str) -> String {
-    taketurns_servers::Error::NotInstalled(program).to_string()
+    taketurns_servers::SetupError::NotInstalled(program).to_string()
 }
 
 #[cfg(test)]

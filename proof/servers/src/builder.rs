@@ -8,7 +8,7 @@ use std::path::Path;
 #[cfg(feature = "tls")]
 use crate::Certificates;
 use crate::module::Module;
-use crate::{Error, Flavor, Server};
+use crate::{Flavor, Server, SetupError};
 
 /// Builds a [`Server`]. Unless told otherwise it keeps nothing on disk, asks for no password, and
 /// knows `DEBUG SLEEP`.
@@ -158,9 +158,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if it is not installed, [`Error::Ended`] if it does not like how it was
+    /// [`SetupError::Missing`] if it is not installed, [`SetupError::Ended`] if it does not like how it was
     /// configured.
-    pub fn start(self) -> Result<Server, Error> {
+    pub fn start(self) -> Result<Server, SetupError> {
         Server::launch(self)
     }
 

@@ -10,7 +10,7 @@ mod libraries;
 use std::process::{Command, Stdio};
 
 use taketurns_servers::others::{Etcd, Postgres};
-use taketurns_servers::{Error, Flavor, installed};
+use taketurns_servers::{Flavor, SetupError, installed};
 
 /// Something that is not Rust's, and comes in packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Dependency {
     /// The one line for who has to install it.
     fn what_to_do(self) -> String {
         let (what, wanted) = match self {
-            Self::Server(flavor) => return Error::Missing(flavor).to_string(),
+            Self::Server(flavor) => return SetupError::Missing(flavor).to_string(),
             Self::Libclang => (
                 "libclang",
                 "libclang with its headers, and set LIBCLANG_PATH if it is in an unusual place",

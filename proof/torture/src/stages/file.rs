@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
-use taketurns_servers::Clock;
+use taketurns_servers::ServerClock;
 
 use super::TortureStage;
 use crate::dice::RunDice;
@@ -22,12 +22,12 @@ pub(super) struct FileStage {
     /// What fills the disk, if that is one of our own.
     filling: Option<PathBuf>,
     /// The wall clock of each client.
-    clocks: Vec<Clock>,
+    clocks: Vec<ServerClock>,
 }
 
 impl FileStage {
     pub(super) fn start(folder: &Path) -> Fallible<Self> {
-        let clocks = (0..CLIENTS).map(|_| Clock::ahead(0)).collect::<Result<_, _>>()?;
+        let clocks = (0..CLIENTS).map(|_| ServerClock::ahead(0)).collect::<Result<_, _>>()?;
         let folder = folder.canonicalize()?.join("store");
         fs::create_dir(&folder)?;
         let filling = mounts::small_disk(&folder)?.then(|| folder.join("filling"));

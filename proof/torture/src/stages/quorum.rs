@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use taketurns_history::Guarantee::{G1, G5};
-use taketurns_servers::{Builder, Clock, Flavor, Proxy, Server, module_path};
+use taketurns_servers::{Builder, Flavor, Proxy, Server, ServerClock, module_path};
 
 use super::TortureStage;
 use super::servers::{kill_clients, left_at, say};
@@ -22,7 +22,7 @@ const FORGOTTEN: Duration = MAX_LEASE.saturating_add(Duration::from_secs(1));
 struct QuorumServer {
     server: Server,
     proxy: Proxy,
-    clock: Clock,
+    clock: ServerClock,
     /// Is its clock a second behind?
     behind: AtomicBool,
 }
@@ -43,7 +43,7 @@ impl QuorumStage {
             redis.clone(),
         ];
         let start = |builder: Builder| -> Fallible<QuorumServer> {
-            let clock = Clock::ahead(0)?;
+            let clock = ServerClock::ahead(0)?;
             let server = builder.clock(&clock).start()?;
             let proxy = Proxy::start(server.port())?;
             Ok(QuorumServer { server, proxy, clock, behind: AtomicBool::new(false) })

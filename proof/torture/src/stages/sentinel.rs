@@ -1,7 +1,7 @@
 //! A master with two replicas, and three sentinels that choose another when it is gone. A master takes no
 //! writes while no replica follows, as docs/redis.md asks for.
 
-use taketurns_servers::{Flavor, MASTER_NAME, Replicated, Reply, Server, eventually};
+use taketurns_servers::{Flavor, MASTER_NAME, Replicated, Server, ServerReply, eventually};
 
 use super::TortureStage;
 use super::servers::{kill_clients, left_at, options, say};
@@ -138,7 +138,7 @@ impl SentinelStage {
 /// A sentinel that takes the master for dead goes on with its fail-over, also if that is back by then.
 fn is_content(sentinel: &Server) -> bool {
     let master = sentinel.try_cli(&["SENTINEL", "MASTER", MASTER_NAME]);
-    master.is_ok_and(|it| it.field("flags").and_then(Reply::text) == Some("master"))
+    master.is_ok_and(|it| it.field("flags").and_then(ServerReply::text) == Some("master"))
 }
 
 impl TortureStage for SentinelStage {

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 
-use taketurns_servers::{Reply, Server};
+use taketurns_servers::{Server, ServerReply};
 
 use crate::faults::StepResult;
 use crate::plan::MAX_LEASE;
@@ -18,7 +18,7 @@ pub(super) fn options() -> String {
 /// One command that has to work.
 pub(super) fn say(server: &Server, words: &[&str]) -> StepResult {
     match server.try_cli(words)? {
-        Reply::Error(error) => Err(format!("{}: {error}", words.join(" ")).into()),
+        ServerReply::Error(error) => Err(format!("{}: {error}", words.join(" ")).into()),
         _ => Ok(()),
     }
 }

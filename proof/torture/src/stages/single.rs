@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use taketurns_history::Guarantee::{G1, G5};
-use taketurns_servers::{Clock, Flavor, Proxy, Server, module_path};
+use taketurns_servers::{Flavor, Proxy, Server, ServerClock, module_path};
 
 use super::TortureStage;
 use super::servers::{cut_log, empty, fill, forget, kill_clients, left_at, options, say};
@@ -17,7 +17,7 @@ const SERVER: &str = "the server";
 pub(super) struct SingleServerStage {
     server: Server,
     proxy: Proxy,
-    clock: Clock,
+    clock: ServerClock,
     /// How far the clock is ahead.
     ahead_s: AtomicI64,
     module: bool,
@@ -25,7 +25,7 @@ pub(super) struct SingleServerStage {
 
 impl SingleServerStage {
     pub(super) fn start(flavor: Flavor, module: bool) -> Fallible<Self> {
-        let clock = Clock::ahead(0)?;
+        let clock = ServerClock::ahead(0)?;
         let mut builder = Server::builder(flavor).appendonly(true).clock(&clock);
         if module {
             builder = builder.module(&module_path()?, &[]);

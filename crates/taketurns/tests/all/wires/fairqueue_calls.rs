@@ -1,6 +1,6 @@
 //! `protocol=fairqueue`: the connection on which calls are heard, and the rights that all of it needs.
 
-use taketurns_servers::{Connection, Flavor, Replicated, Reply, on_both};
+use taketurns_servers::{Connection, Flavor, Replicated, ServerReply, on_both};
 
 use super::rights::rights;
 use super::*;
@@ -13,7 +13,7 @@ fn opens(server: &Server, db: &str) -> Connection {
 }
 
 /// A command of a stranger, on a connection of its own: after a fail-over Sentinel ends those that there are.
-fn asks(server: &Server, db: &str, words: &[&str]) -> Option<Reply> {
+fn asks(server: &Server, db: &str, words: &[&str]) -> Option<ServerReply> {
     let mut connection = server.connect().ok()?;
     connection.command(&["SELECT", db]).ok()?;
     connection.command(words).ok()
