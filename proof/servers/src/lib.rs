@@ -24,13 +24,13 @@
 //!
 //! ```
 //! # if !taketurns_servers::installed(taketurns_servers::Flavor::Redis) { return Ok(()); }
-//! use taketurns_servers::{Flavor, Reply, Server};
+//! use taketurns_servers::{Flavor, Server, ServerReply};
 //!
 //! let server = Server::start(Flavor::Redis)?;
-//! assert_eq!(server.cli(&["SET", "a", "1"]), Reply::Simple("OK".to_owned()));
+//! assert_eq!(server.cli(&["SET", "a", "1"]), ServerReply::Simple("OK".to_owned()));
 //! server.kill();
 //! server.restart()?;
-//! assert_eq!(server.cli(&["GET", "a"]), Reply::Nil, "nothing was asked to be kept");
+//! assert_eq!(server.cli(&["GET", "a"]), ServerReply::Nil, "nothing was asked to be kept");
 //! # Ok::<(), taketurns_servers::SetupError>(())
 //! ```
 
