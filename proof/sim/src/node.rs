@@ -11,7 +11,7 @@ use taketurns::engine::{
 };
 use taketurns::{ClientId, Name, Token, View};
 use taketurns_core::{Grant, Lock, limits};
-use taketurns_history::{Guarantee, What};
+use taketurns_history::{EventKind, Guarantee};
 
 use crate::machine::drifted;
 use crate::plan::{Keepers, Plan};
@@ -80,7 +80,7 @@ impl Word {
 pub(crate) struct Done {
     pub(crate) answer: Answer,
     pub(crate) wakes: Vec<Wake>,
-    pub(crate) noted: Vec<What>,
+    pub(crate) noted: Vec<EventKind>,
 }
 
 impl Node {
@@ -238,24 +238,24 @@ impl Node {
 
 /// The notes of one step in the order in which things came: who asked may have been granted the lock
 /// along with others and after them, and who was released may have been granted it just before.
-fn in_order(noted: &mut [What]) {
+fn in_order(noted: &mut [EventKind]) {
     let minted: BTreeMap<u64, u64> = noted
         .iter()
         .filter_map(|what| match what {
-            What::Minted { op, token, .. } => Some((*op, *token)),
+            EventKind::Minted { op, token, .. } => Some((*op, *token)),
             _ => None,
         })
         .collect();
     noted.sort_by_key(|what| match what {
-        What::Minted { token, .. } => (*token, false),
-        What::Freed { op } => (minted.get(op).copied().unwrap_or(0), true),
+        EventKind::Minted { token, .. } => (*token, false),
+        EventKind::Freed { op } => (minted.get(op).copied().unwrap_or(0), true),
         _ => (0, false),
     });
 }
 
 impl Register {
     /// Of whom nothing was heard for a waiter lease has no place any more.
-    fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<What>) {
+    fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<EventKind>) {
         let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
         if now_ms < seen_ms {
             self.heard_again(name, |_| true, noted);
@@ -273,7 +273,7 @@ impl Register {
             let is_gone = heard.is_none_or(|word| word.until_ms <= now_ms);
             if is_gone && let Some(&op) = self.ops.get(owner) {
                 self.lapsed.entry(name.clone()).or_default().push((*owner, *client));
-                noted.push(What::Lapsed { op });
+                noted.push(EventKind::Lapsed { op });
             }
             !is_gone
         });
@@ -284,13 +284,13 @@ impl Register {
         &mut self,
         name: &Name,
         whose: impl Fn(ClientId) -> bool,
-        noted: &mut Vec<What>,
+        noted: &mut Vec<EventKind>,
     ) {
         let Some(lapsed) = self.lapsed.get_mut(name) else { return };
         lapsed.retain(|(owner, client)| {
             let is_heard = whose(*client);
             if is_heard && let Some(&op) = self.ops.get(owner) {
-                noted.push(What::Heard { op });
+                noted.push(EventKind::Heard { op });
             }
             !is_heard
         });
@@ -303,7 +303,7 @@ impl Register {
         request: &Request,
         reply: &Reply,
         wakes: &[Wake],
-        noted: &mut Vec<What>,
+        noted: &mut Vec<EventKind>,
     ) {
         if let Request::Acquire(Acquire { client, .. }) | Request::Refresh { client, .. } = request
         {
@@ -315,7 +315,7 @@ impl Register {
                 let is_new = self.ops.insert(acquire.owner, op).is_none();
                 if is_new && let Some(old) = self.owners.insert(op, acquire.owner) {
                     let was_granted = self.answered.contains(&old);
-                    noted.push(What::Again { op, was_granted });
+                    noted.push(EventKind::Again { op, was_granted });
                 }
                 if let Reply::Granted(_) = reply {
                     self.answered.insert(acquire.owner);
@@ -332,7 +332,7 @@ impl Register {
                             places.push((acquire.owner, acquire.client));
                         }
                         let quarantined = place.quarantined_until_ms.is_some();
-                        noted.push(What::Placed { op, number: place.number, quarantined });
+                        noted.push(EventKind::Placed { op, number: place.number, quarantined });
                     }
                     _ => {}
                 }
@@ -347,14 +347,14 @@ impl Register {
                 if let Some(&op) = self.ops.get(owner)
                     && !self.is_given_up(*owner)
                 {
-                    noted.push(What::Freed { op });
+                    noted.push(EventKind::Freed { op });
                 }
             }
             Request::Break { at_once: true, .. } if matches!(reply, Reply::Broken(1..)) => {
                 let (kind, on) = ("break --now".to_owned(), name.to_string());
                 let excuses = self.excuses.clone();
-                noted.push(What::Fault { kind: kind.clone(), on: on.clone(), excuses });
-                noted.push(What::Mended { kind, on });
+                noted.push(EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses });
+                noted.push(EventKind::Mended { kind, on });
             }
             _ => {}
         }
@@ -382,11 +382,11 @@ impl Register {
     }
 
     /// A grant that is told again is none.
-    fn minted(&mut self, owner: Owner, grant: &Grant, noted: &mut Vec<What>) {
+    fn minted(&mut self, owner: Owner, grant: &Grant, noted: &mut Vec<EventKind>) {
         let (Some(&op), Some(token)) = (self.ops.get(&owner), grant.token) else { return };
         if self.minted.insert(owner, token.raw()) != Some(token.raw()) {
             let member = grant.member.as_ref().map(|member| member.as_str().to_owned());
-            noted.push(What::Minted { op, token: token.raw(), member });
+            noted.push(EventKind::Minted { op, token: token.raw(), member });
         }
     }
 }
@@ -423,14 +423,14 @@ mod tests {
             let (recheck_ms, quarantined_until_ms) = (None, None);
             Reply::Queued(Place { number, front: 0, recheck_ms, quarantined_until_ms })
         };
-        let placed = |number| What::Placed { op: 3, number, quarantined: false };
+        let placed = |number| EventKind::Placed { op: 3, number, quarantined: false };
         assert_eq!(note(acquire(old), queued(0)), [placed(0)]);
         assert_eq!(
             note(acquire(fresh), queued(1)),
-            [What::Again { op: 3, was_granted: false }, placed(1)]
+            [EventKind::Again { op: 3, was_granted: false }, placed(1)]
         );
         let release = |owner| Request::Release { owner, bury_until_ms: 0, last_used: None };
-        assert_eq!(note(release(fresh), Reply::Left), [What::Freed { op: 3 }]);
+        assert_eq!(note(release(fresh), Reply::Left), [EventKind::Freed { op: 3 }]);
         assert_eq!(note(acquire(old), queued(2)), []);
         assert_eq!(note(release(old), Reply::Left), []);
     }

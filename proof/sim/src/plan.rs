@@ -1,6 +1,6 @@
 //! What a seed means: who there is, what they do, and what goes wrong.
 
-use taketurns_history::{Guarantee, Kind, Lock};
+use taketurns_history::{Guarantee, HistoryLock, LockKind};
 
 use crate::dice::Dice;
 
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) hosts: usize,
     pub(crate) tasks: usize,
     pub(crate) turns: usize,
-    pub(crate) locks: Vec<Lock>,
+    pub(crate) locks: Vec<HistoryLock>,
     pub(crate) max_lease_ms: u64,
     pub(crate) waiter_lease_ms: u64,
     pub(crate) hold_ms_max: u64,
@@ -288,15 +288,16 @@ impl Plan {
     }
 }
 
-fn locks(keepers: Keepers, dice: &mut Dice) -> Vec<Lock> {
-    let mut kinds = vec![Kind::Mutex];
+fn locks(keepers: Keepers, dice: &mut Dice) -> Vec<HistoryLock> {
+    let mut kinds = vec![LockKind::Mutex];
     if matches!(keepers, Keepers::Quorum(_)) {
         if dice.chance(300) {
-            kinds.push(Kind::Mutex);
+            kinds.push(LockKind::Mutex);
         }
     } else {
         let permits = dice.between(1, 4) as u32;
-        let others = [Kind::Mutex, Kind::Rwlock, Kind::Semaphore(permits), Kind::Pool];
+        let others =
+            [LockKind::Mutex, LockKind::Rwlock, LockKind::Semaphore(permits), LockKind::Pool];
         if dice.chance(600) {
             kinds[0] = others[dice.index(others.len())];
         }
@@ -304,6 +305,6 @@ fn locks(keepers: Keepers, dice: &mut Dice) -> Vec<Lock> {
             kinds.push(others[dice.index(others.len())]);
         }
     }
-    let name = |(index, kind)| Lock { name: format!("lock{index}"), kind };
+    let name = |(index, kind)| HistoryLock { name: format!("lock{index}"), kind };
     kinds.into_iter().enumerate().map(name).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use taketurns::Token;
 use taketurns::fence::{Fence, Stale};
-use taketurns_history::What;
+use taketurns_history::EventKind;
 use tokio::sync::oneshot;
 
 use crate::dice::Dice;
@@ -69,15 +69,15 @@ impl Resource {
     }
 
     /// It arrives: what became of it at each of the two.
-    pub(crate) fn arrives(&self, write: Write) -> [What; 2] {
+    pub(crate) fn arrives(&self, write: Write) -> [EventKind; 2] {
         let Write { op, resource, token, read, .. } = write;
         let mut versions = lock(&self.versions);
         let now = versions.entry(resource.clone()).or_default();
         let stale = now.unfenced != read.unfenced;
         now.unfenced += 1;
-        let unfenced = What::Wrote { op, fenced: false, accepted: true, stale };
+        let unfenced = EventKind::Wrote { op, fenced: false, accepted: true, stale };
         let stale = now.fenced != read.fenced;
         let accepted = self.fence.write(&resource, token, || now.fenced += 1).is_ok();
-        [unfenced, What::Wrote { op, fenced: true, accepted, stale }]
+        [unfenced, EventKind::Wrote { op, fenced: true, accepted, stale }]
     }
 }

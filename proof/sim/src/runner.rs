@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use taketurns_history::{Event, Guarantee, What, check};
+use taketurns_history::{EventKind, Guarantee, HistoryEvent, check};
 
 use crate::machine::lock;
 use crate::plan::{Keepers, Plan};
@@ -72,14 +72,14 @@ impl Sum {
         let mut fault = |kind: &str| *sum.faults.entry(kind.to_owned()).or_default() += 1;
         for event in &outcome.events {
             match &event.what {
-                What::Asked { .. } => sum.acquires += 1,
-                What::Granted { .. } => sum.grants += 1,
-                What::Fault { kind, .. } => fault(kind),
-                What::Paused { .. } => fault("client paused"),
-                What::Died { .. } => fault("client died"),
-                What::Cancelled { .. } => fault("acquire dropped"),
-                What::Wrote { fenced: false, stale: true, .. } => sum.hurt += 1,
-                What::Wrote { fenced: true, accepted: false, .. } => sum.refused += 1,
+                EventKind::Asked { .. } => sum.acquires += 1,
+                EventKind::Granted { .. } => sum.grants += 1,
+                EventKind::Fault { kind, .. } => fault(kind),
+                EventKind::Paused { .. } => fault("client paused"),
+                EventKind::Died { .. } => fault("client died"),
+                EventKind::Cancelled { .. } => fault("acquire dropped"),
+                EventKind::Wrote { fenced: false, stale: true, .. } => sum.hurt += 1,
+                EventKind::Wrote { fenced: true, accepted: false, .. } => sum.refused += 1,
                 _ => {}
             }
         }
@@ -124,7 +124,7 @@ impl Failure {
 }
 
 /// What happened in the life of one seed.
-pub fn history(seed: u64) -> Vec<Event> {
+pub fn history(seed: u64) -> Vec<HistoryEvent> {
     World::new(Plan::new(seed), false).live().events
 }
 

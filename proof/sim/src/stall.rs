@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use taketurns_history::{Event, What};
+use taketurns_history::{EventKind, HistoryEvent};
 
 /// A time in which a lock was free and somebody waited.
 #[derive(Clone, Debug)]
@@ -39,12 +39,12 @@ struct Use {
 }
 
 /// The longest of all.
-pub(crate) fn longest(events: &[Event]) -> Option<Stall> {
+pub(crate) fn longest(events: &[HistoryEvent]) -> Option<Stall> {
     let mut lock_of: BTreeMap<u64, &str> = BTreeMap::new();
     let mut uses: BTreeMap<&str, Use> = BTreeMap::new();
     let mut longest: Option<Stall> = None;
-    for Event { at_us, what } in events {
-        if let What::Asked { op, lock, .. } = what {
+    for HistoryEvent { at_us, what } in events {
+        if let EventKind::Asked { op, lock, .. } = what {
             lock_of.insert(*op, lock);
         }
         let Some((op, lock)) = what.op().and_then(|op| Some((op, *lock_of.get(&op)?))) else {
@@ -62,17 +62,17 @@ pub(crate) fn longest(events: &[Event]) -> Option<Stall> {
         }
         let was_free = in_use.holding.is_empty() && in_use.waiting.is_empty();
         match what {
-            What::Asked { .. } => in_use.waiting.push(op),
-            What::Granted { .. } => {
+            EventKind::Asked { .. } => in_use.waiting.push(op),
+            EventKind::Granted { .. } => {
                 in_use.waiting.retain(|waiting| *waiting != op);
                 in_use.holding.push(op);
             }
-            What::Failed { .. } | What::Cancelled { .. } => {
+            EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
                 in_use.waiting.retain(|waiting| *waiting != op);
             }
             // What was broken passes on when its holder lets go.
-            What::Lost { cause, .. } if cause == "Revoked" => {}
-            What::Releases { .. } | What::Lost { .. } => {
+            EventKind::Lost { cause, .. } if cause == "Revoked" => {}
+            EventKind::Releases { .. } | EventKind::Lost { .. } => {
                 let held = in_use.holding.len();
                 in_use.holding.retain(|holding| *holding != op);
                 if in_use.holding.is_empty() && held > 0 {

@@ -2,7 +2,7 @@
 
 use taketurns::engine::{EngineError, Request};
 use taketurns::{Member, Name};
-use taketurns_history::{Guarantee, Kind, What};
+use taketurns_history::{EventKind, Guarantee, LockKind};
 
 use crate::life::MEMBERS;
 
@@ -120,7 +120,7 @@ impl World {
             Fault::Pause { host, for_us } => {
                 if !self.hosts[host].is_dead() {
                     self.hosts[host].pause(now_us + for_us);
-                    self.note(What::Paused { client: host as u32 });
+                    self.note(EventKind::Paused { client: host as u32 });
                     self.after(for_us, Happening::Resumes { host });
                 }
             }
@@ -129,7 +129,7 @@ impl World {
                     self.hosts[host].die();
                     self.net.forget(host);
                     // Never will it be aware of a clock that was set forward: what it claimed last stands.
-                    self.note(What::Died { client: host as u32 });
+                    self.note(EventKind::Died { client: host as u32 });
                 }
             }
         }
@@ -141,12 +141,15 @@ impl World {
         if self.unaware.remove(&(node, host))
             && self.unaware.range((node, 0)..(node + 1, 0)).next().is_none()
         {
-            self.note(What::Mended { kind: SET_FORWARD.to_owned(), on: format!("node {node}") });
+            self.note(EventKind::Mended {
+                kind: SET_FORWARD.to_owned(),
+                on: format!("node {node}"),
+            });
         }
     }
 
     fn fault(&mut self, kind: &str, on: String, excuses: Vec<Guarantee>) {
-        self.note(What::Fault { kind: kind.to_owned(), on, excuses });
+        self.note(EventKind::Fault { kind: kind.to_owned(), on, excuses });
     }
 
     pub(crate) fn up(&mut self, node: usize, how: Down) {
@@ -161,10 +164,10 @@ impl World {
             }
         }
         if matches!(how, Down::Forget | Down::FailOver { .. }) && self.nodes.len() == 1 {
-            self.note(What::Forgot);
+            self.note(EventKind::Forgot);
             self.add_members();
         }
-        self.note(What::Mended { kind: kind_of(how).to_owned(), on: format!("node {node}") });
+        self.note(EventKind::Mended { kind: kind_of(how).to_owned(), on: format!("node {node}") });
         self.tell(|| format!("node {node} is up after {how:?}"));
         if how != Down::Freeze {
             for host in 0..self.hosts.len() {
@@ -176,7 +179,7 @@ impl World {
     /// What members a pool has is for people to say, again if it was forgotten.
     fn add_members(&mut self) {
         let now_us = self.now_us();
-        for pool in self.plan.locks.iter().filter(|lock| lock.kind == Kind::Pool) {
+        for pool in self.plan.locks.iter().filter(|lock| lock.kind == LockKind::Pool) {
             for member in MEMBERS {
                 let member = Member::new(member).expect("a member");
                 let name = Name::new(&pool.name).expect("a name");
@@ -190,12 +193,12 @@ impl World {
     pub(crate) fn joined(&mut self, host: usize, node: usize) {
         *self.connections.entry((host, node)).or_default() += 1;
         self.net.doubt(host, node);
-        self.note(What::Mended { kind: "cut".to_owned(), on: way(host, node) });
+        self.note(EventKind::Mended { kind: "cut".to_owned(), on: way(host, node) });
     }
 
     pub(crate) fn resumes(&mut self, host: usize) {
         if self.hosts[host].paused_until_us() <= self.now_us() && !self.hosts[host].is_dead() {
-            self.note(What::Resumed { client: host as u32 });
+            self.note(EventKind::Resumed { client: host as u32 });
         }
     }
 
@@ -204,7 +207,7 @@ impl World {
         self.time.set(self.plan.faults_until_us.max(self.now_us()));
         self.is_calm = true;
         self.hosts.iter().for_each(|host| host.calm());
-        self.note(What::Calm);
+        self.note(EventKind::Calm);
         self.tell(|| "calm".to_owned());
     }
 
@@ -274,7 +277,7 @@ impl World {
                     && let Some(op) = self.tickets.answered(node, acquire, &reply)
                 {
                     // Where messages are lost, so may be the refreshes that keep a place.
-                    self.note(What::Line { lock: name.to_string(), ops: vec![op] });
+                    self.note(EventKind::Line { lock: name.to_string(), ops: vec![op] });
                 }
                 for wake in done.wakes {
                     self.wake(node, name.clone(), wake);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use taketurns::ClientId;
 use taketurns::engine::{EngineError, Woken};
 use taketurns::simulation::Machine;
-use taketurns_history::{Event, What};
+use taketurns_history::{EventKind, HistoryEvent};
 
 use crate::dice::Dice;
 use crate::life::{Life, Log};
@@ -78,7 +78,7 @@ pub(crate) enum Down {
 
 /// What came of one life.
 pub(crate) struct Outcome {
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<HistoryEvent>,
     pub(crate) requests: u64,
     /// A lock that contradicts itself, or clients that go round in circles.
     pub(crate) broken: Option<String>,
@@ -151,7 +151,7 @@ impl World {
 
     /// The whole life: faults, then calm until everybody has had its turn and is gone.
     pub(crate) fn live(mut self) -> Outcome {
-        self.note(What::Begins {
+        self.note(EventKind::Begins {
             title: format!("seed {}", self.plan.seed),
             locks: self.plan.locks.clone(),
             waiter_lease_us: self.plan.waiter_lease_ms * 1_000,
@@ -211,7 +211,7 @@ impl World {
         self.time.now_us()
     }
 
-    pub(crate) fn note(&self, what: What) {
+    pub(crate) fn note(&self, what: EventKind) {
         self.log.note(what);
     }
 
@@ -340,7 +340,7 @@ impl World {
         for host in &self.hosts {
             if !host.is_dead() && host.tasks() > 0 {
                 let (tasks, number) = (host.tasks(), host.number);
-                self.note(What::Left { thing: format!("{tasks} tasks of client {number}") });
+                self.note(EventKind::Left { thing: format!("{tasks} tasks of client {number}") });
             }
         }
         for (node, host) in self.unaware.clone() {
@@ -359,7 +359,7 @@ impl World {
         let now_us = self.now_us();
         for node in 0..self.nodes.len() {
             for left in self.nodes[node].left(now_us) {
-                self.note(What::Left { thing: format!("{left} on node {node}") });
+                self.note(EventKind::Left { thing: format!("{left} on node {node}") });
             }
         }
     }

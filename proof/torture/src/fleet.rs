@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use taketurns_history::What;
+use taketurns_history::EventKind;
 
 use crate::notes::HistoryWriter;
 use crate::plan::{CLIENTS, Orders};
@@ -74,7 +74,7 @@ impl<'a> Fleet<'a> {
         let client = &mut self.clients[slot];
         // Stopped first: from here on it does nothing, and nobody can know yet that it is gone.
         client.stop()?;
-        self.notes.note(What::Died { client: client.number });
+        self.notes.note(EventKind::Died { client: client.number });
         client.child.kill()?;
         client.child.wait()?;
         self.killed += 1;
@@ -86,14 +86,14 @@ impl<'a> Fleet<'a> {
     pub(crate) fn pause(&self, slots: &[usize], time: Duration) -> io::Result<()> {
         for &slot in slots {
             let client = &self.clients[slot];
-            self.notes.note(What::Paused { client: client.number });
+            self.notes.note(EventKind::Paused { client: client.number });
             client.stop()?;
         }
         sleep(time);
         for &slot in slots {
             let client = &self.clients[slot];
             client.signal(Signal::CONT)?;
-            self.notes.note(What::Resumed { client: client.number });
+            self.notes.note(EventKind::Resumed { client: client.number });
         }
         Ok(())
     }

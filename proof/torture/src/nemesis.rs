@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use taketurns_history::What;
+use taketurns_history::EventKind;
 use taketurns_servers::turns::now_us;
 
 use crate::dice::RunDice;
@@ -74,12 +74,12 @@ pub(crate) fn inject_store_faults(
             let (kind, on) = (fault.kind.to_owned(), injection.on);
             quiet.ends();
             let (begun, excuses) = ((kind.clone(), on.clone()), fault.excuses.clone());
-            notes.note(What::Fault { kind: begun.0, on: begun.1, excuses });
+            notes.note(EventKind::Fault { kind: begun.0, on: begun.1, excuses });
             (injection.begin)().map_err(|error| format!("{kind} on {on}: {error}"))?;
             // Also if the time is over: what has begun is to last.
             sleep(injection.lasts);
             (injection.end)().map_err(|error| format!("{kind} on {on}, to mend it: {error}"))?;
-            notes.note(What::Mended { kind, on });
+            notes.note(EventKind::Mended { kind, on });
             quiet.begins();
         }
         wait(dice.time(3_000, 5_000));

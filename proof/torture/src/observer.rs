@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use taketurns::{Connect, Locks, View, WaiterView};
-use taketurns_history::{Kind, Lock, What};
+use taketurns_history::{EventKind, HistoryLock, LockKind};
 use taketurns_servers::turns::now_us;
 use tokio::time::{sleep, timeout};
 
@@ -26,7 +26,7 @@ const LATE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct ObserverConfig {
     pub(crate) url: String,
-    pub(crate) locks: Vec<Lock>,
+    pub(crate) locks: Vec<HistoryLock>,
     /// For how long somebody has waited when its place is final.
     pub(crate) placed_after: Duration,
 }
@@ -75,7 +75,7 @@ async fn watch(
     while !ended() {
         for lock in &look.locks {
             let at_us = now_us();
-            if lock.kind == Kind::Pool {
+            if lock.kind == LockKind::Pool {
                 put_back(&store, &lock.name).await;
             }
             let view = timeout(ANSWER, store.inspect(&lock.name)).await;
@@ -84,7 +84,7 @@ async fn watch(
             {
                 let ops = line(view, look.placed_after);
                 if ops.len() > 1 {
-                    notes.note(What::Line { lock: lock.name.clone(), ops });
+                    notes.note(EventKind::Line { lock: lock.name.clone(), ops });
                 }
             }
             held_up(notes, at_us);
@@ -99,9 +99,9 @@ async fn watch(
 fn held_up(notes: &HistoryWriter, from_us: u64) {
     if now_us() - from_us > LATE.as_micros() as u64 {
         let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());
-        let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
+        let fault = EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
         notes.note_at(from_us, fault);
-        notes.note(What::Mended { kind, on });
+        notes.note(EventKind::Mended { kind, on });
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-use taketurns_history::Event;
+use taketurns_history::HistoryEvent;
 use taketurns_history::summary::Summary;
 use taketurns_history::timeline::{self, Zoom};
 
@@ -22,7 +22,7 @@ pub(crate) struct RoundReport {
 
 impl RoundReport {
     /// Judges a history, in the order of time, and puts all there is to see into the folder.
-    pub(crate) fn write(events: &[Event], folder: &Path) -> io::Result<Self> {
+    pub(crate) fn write(events: &[HistoryEvent], folder: &Path) -> io::Result<Self> {
         let file = BufWriter::new(File::create(folder.join("history.jsonl"))?);
         taketurns_history::write(file, events)?;
         let summary = Summary::of(events);

@@ -20,7 +20,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use taketurns::Token;
 use taketurns::fence::Fence;
-use taketurns_history::What;
+use taketurns_history::EventKind;
 
 use crate::notes::HistoryWriter;
 
@@ -116,7 +116,7 @@ impl GuardedResources {
             if accepted {
                 now[index] += 1;
             }
-            self.notes.note(What::Wrote { op: of.op, fenced, accepted, stale });
+            self.notes.note(EventKind::Wrote { op: of.op, fenced, accepted, stale });
         }
     }
 }
@@ -146,9 +146,9 @@ mod tests {
         say(2, 20, true);
         say(1, 10, true);
         let events = taketurns_history::read(BufReader::new(fs::File::open(path).expect("notes")));
-        let whats: Vec<What> =
+        let whats: Vec<EventKind> =
             events.expect("events").into_iter().map(|event| event.what).collect();
-        let wrote = |op, fenced, accepted, stale| What::Wrote { op, fenced, accepted, stale };
+        let wrote = |op, fenced, accepted, stale| EventKind::Wrote { op, fenced, accepted, stale };
         assert_eq!(
             whats,
             [

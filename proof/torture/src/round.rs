@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use taketurns::{Connect, View};
-use taketurns_history::{Event, What, check};
+use taketurns_history::{EventKind, HistoryEvent, check};
 use taketurns_servers::{PATIENCE, turns::now_us};
 
 use crate::faults::Fallible;
@@ -45,7 +45,7 @@ pub(crate) fn run(
     let stage = engine.stage(folder)?;
     let locks = plan::locks(stage.only_mutexes());
     let title = format!("{}, {} s, seed {seed}", engine.name(), time.as_secs());
-    notes.note(What::Begins {
+    notes.note(EventKind::Begins {
         title: title.clone(),
         locks: locks.clone(),
         waiter_lease_us: WAITER_LEASE.as_micros() as u64,
@@ -90,12 +90,12 @@ pub(crate) fn run(
         store.and(clients)?;
         Ok(told?)
     })?;
-    notes.note(What::Calm);
+    notes.note(EventKind::Calm);
     eprintln!("{title}: calm, everybody finishes");
     let killed = fleet.finish()?;
     observer.end();
     for thing in left_behind(&*stage, killed)? {
-        notes.note(What::Left { thing });
+        notes.note(EventKind::Left { thing });
     }
     drop(resources);
     progress.gathering.read(&parts)?;
@@ -111,9 +111,10 @@ fn feel_pulse(notes: &HistoryWriter, over: &AtomicBool) {
         thread::sleep(BEAT);
         if let Some((from_us, until_us)) = pulse.beat() {
             let (kind, on) = ("machine too busy".to_owned(), "everybody".to_owned());
-            let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
+            let fault =
+                EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
             notes.note_at(from_us, fault);
-            notes.note_at(until_us, What::Mended { kind, on });
+            notes.note_at(until_us, EventKind::Mended { kind, on });
         }
     }
 }
@@ -163,7 +164,7 @@ impl RoundProgress {
     /// Waits for the first turn: a server of which nothing is known grants nothing at first.
     fn somebody_holds(&mut self) -> Fallible<()> {
         let deadline = Instant::now() + PATIENCE;
-        let granted = |event: &Event| matches!(event.what, What::Granted { .. });
+        let granted = |event: &HistoryEvent| matches!(event.what, EventKind::Granted { .. });
         while !self.gathering.events.iter().any(granted) {
             if Instant::now() >= deadline {
                 return Err("nobody has had a turn yet".into());
@@ -179,12 +180,15 @@ impl RoundProgress {
         while !over.load(Ordering::SeqCst) {
             self.gathering.read(&self.parts)?;
             self.look();
-            let count = |is: fn(&What) -> bool| {
+            let count = |is: fn(&EventKind) -> bool| {
                 self.gathering.events.iter().filter(|event| is(&event.what)).count()
             };
-            let operations = count(|what| matches!(what, What::Asked { .. }));
+            let operations = count(|what| matches!(what, EventKind::Asked { .. }));
             let faults = count(|what| {
-                matches!(what, What::Fault { .. } | What::Died { .. } | What::Paused { .. })
+                matches!(
+                    what,
+                    EventKind::Fault { .. } | EventKind::Died { .. } | EventKind::Paused { .. }
+                )
             });
             let left = until.saturating_duration_since(Instant::now()).as_secs();
             let (title, violations) = (&self.title, self.violations);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taketurns::{Acquire, Locks};
-use taketurns_history::{Ask, Kind, Lock};
+use taketurns_history::{HistoryAsk, HistoryLock, LockKind};
 
 use crate::dice::RunDice;
 use crate::plan::{LEASE, MAX_LEASE, MEMBERS};
@@ -23,7 +23,7 @@ pub(super) enum WaitLimit {
 #[derive(Clone, Debug)]
 pub(super) struct AcquirePlan {
     pub(super) lock: String,
-    pub(super) ask: Ask,
+    pub(super) ask: HistoryAsk,
     pub(super) limit: WaitLimit,
     pub(super) lease: Duration,
     /// For how long it is held.
@@ -36,15 +36,19 @@ pub(super) struct AcquirePlan {
 }
 
 impl AcquirePlan {
-    pub(super) fn new(locks: &[Lock], dice: &mut RunDice) -> Self {
+    pub(super) fn new(locks: &[HistoryLock], dice: &mut RunDice) -> Self {
         let lock = dice.pick(locks);
         let ask = match lock.kind {
-            Kind::Mutex => Ask::Mutex,
-            Kind::Rwlock if dice.once_in(3) => Ask::Write,
-            Kind::Rwlock => Ask::Read,
-            Kind::Semaphore(permits) => Ask::Permits(dice.between(1, u64::from(permits)) as u32),
-            Kind::Pool if dice.once_in(3) => Ask::Member((*dice.pick(&MEMBERS)).to_owned()),
-            Kind::Pool => Ask::Any,
+            LockKind::Mutex => HistoryAsk::Mutex,
+            LockKind::Rwlock if dice.once_in(3) => HistoryAsk::Write,
+            LockKind::Rwlock => HistoryAsk::Read,
+            LockKind::Semaphore(permits) => {
+                HistoryAsk::Permits(dice.between(1, u64::from(permits)) as u32)
+            }
+            LockKind::Pool if dice.once_in(3) => {
+                HistoryAsk::Member((*dice.pick(&MEMBERS)).to_owned())
+            }
+            LockKind::Pool => HistoryAsk::Any,
         };
         let limit = match dice.between(1, 10) {
             1..=5 => WaitLimit::Endless,
@@ -60,7 +64,7 @@ impl AcquirePlan {
         };
         let lease = if dice.once_in(4) { dice.time(1_000, 3_000) } else { LEASE }.min(MAX_LEASE);
         let slow = if dice.once_in(3) { dice.time(0, 60) } else { Duration::ZERO };
-        let permits = if let Kind::Semaphore(permits) = lock.kind { permits } else { 0 };
+        let permits = if let LockKind::Semaphore(permits) = lock.kind { permits } else { 0 };
         let dropped = dice.once_in(8);
         let lock = lock.name.clone();
         Self { lock, ask, limit, lease, hold, slow, dropped, permits }
@@ -70,12 +74,14 @@ impl AcquirePlan {
     pub(super) fn acquire(&self, locks: &Locks, op: u64) -> Acquire {
         let name = &self.lock;
         let acquire = match &self.ask {
-            Ask::Mutex => locks.mutex(name).acquire(),
-            Ask::Read => locks.rwlock(name).read(),
-            Ask::Write => locks.rwlock(name).write(),
-            Ask::Permits(take) => locks.semaphore(name, self.permits).acquire().permits(*take),
-            Ask::Any => locks.pool(name).any(),
-            Ask::Member(member) => locks.pool(name).member(member),
+            HistoryAsk::Mutex => locks.mutex(name).acquire(),
+            HistoryAsk::Read => locks.rwlock(name).read(),
+            HistoryAsk::Write => locks.rwlock(name).write(),
+            HistoryAsk::Permits(take) => {
+                locks.semaphore(name, self.permits).acquire().permits(*take)
+            }
+            HistoryAsk::Any => locks.pool(name).any(),
+            HistoryAsk::Member(member) => locks.pool(name).member(member),
         };
         let acquire = acquire.lease(self.lease).why(op.to_string());
         match self.limit {
@@ -86,6 +92,6 @@ impl AcquirePlan {
 
     /// May it change what the lock guards? Who shares a lock may not.
     pub(super) fn writes(&self) -> bool {
-        !matches!(self.ask, Ask::Read | Ask::Permits(_))
+        !matches!(self.ask, HistoryAsk::Read | HistoryAsk::Permits(_))
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use taketurns::{Connect, Locks};
-use taketurns_history::What;
+use taketurns_history::EventKind;
 use tokio::sync::watch;
 
 use crate::dice::RunDice;
@@ -77,8 +77,8 @@ async fn feel_pulse(client: u32, notes: Arc<HistoryWriter>) {
     loop {
         tokio::time::sleep(BEAT).await;
         if let Some((from_us, until_us)) = pulse.beat() {
-            notes.note_at(from_us, What::Paused { client });
-            notes.note_at(until_us, What::Resumed { client });
+            notes.note_at(from_us, EventKind::Paused { client });
+            notes.note_at(until_us, EventKind::Resumed { client });
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taketurns::{Error, ErrorKind, Guard, Locks};
-use taketurns_history::{Lock, What};
+use taketurns_history::{EventKind, HistoryLock};
 use taketurns_servers::turns::now_us;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct TortureTask {
     pub(super) client: u32,
     pub(super) locks: Locks,
-    pub(super) kinds: Vec<Lock>,
+    pub(super) kinds: Vec<HistoryLock>,
     pub(super) notes: Arc<HistoryWriter>,
     /// The number of the client's latest operation.
     pub(super) ops: Arc<AtomicU64>,
@@ -51,7 +51,7 @@ impl TortureTask {
     }
 
     async fn ask(&self, plan: &AcquirePlan, op: u64) -> Option<Guard> {
-        let asked_us = self.notes.note(What::Asked {
+        let asked_us = self.notes.note(EventKind::Asked {
             op,
             client: self.client,
             lock: plan.lock.clone(),
@@ -64,7 +64,7 @@ impl TortureTask {
             WaitLimit::Dropped(after) => tokio::select! {
                 got = &mut acquiring => got,
                 () = sleep(after) => {
-                    self.notes.note(What::Cancelled { op });
+                    self.notes.note(EventKind::Cancelled { op });
                     return None;
                 }
             },
@@ -87,7 +87,7 @@ impl TortureTask {
             _ => u64::MAX,
         };
         let error = format!("{:?}", error.kind());
-        self.notes.note_at(now_us().min(over_us), What::Failed { op, error });
+        self.notes.note_at(now_us().min(over_us), EventKind::Failed { op, error });
     }
 
     async fn hold(&mut self, plan: &AcquirePlan, op: u64, guard: Guard) {
@@ -95,7 +95,8 @@ impl TortureTask {
         let until_us = at_us + micros(guard.left());
         let member = guard.member().map(ToString::to_string);
         let token = guard.token().map(taketurns::Token::raw);
-        self.notes.note_at(at_us, What::Granted { op, token, member: member.clone(), until_us });
+        self.notes
+            .note_at(at_us, EventKind::Granted { op, token, member: member.clone(), until_us });
         let key = member.map_or_else(|| plan.lock.clone(), |it| format!("{}/{it}", plan.lock));
         let of = token.filter(|_| plan.writes());
         let of = of.map(|token| ResourceAccess { op, key, token, write: false });
@@ -109,12 +110,12 @@ impl TortureTask {
             let write = ResourceAccess { write: true, ..read };
             self.resources.uses(&write).await.expect("the resources are there");
         }
-        self.notes.note(What::Releases { op });
+        self.notes.note(EventKind::Releases { op });
         if plan.dropped {
             return;
         }
         let error = guard.release().await.err().map(|error| format!("{:?}", error.kind()));
-        self.notes.note(What::Released { op, error });
+        self.notes.note(EventKind::Released { op, error });
     }
 
     /// Holds it for as long as it wants to, and says whether it still did in the end.
@@ -125,13 +126,13 @@ impl TortureTask {
             let at_us = now_us();
             let held = guard.check().is_ok();
             let until_us = held.then(|| at_us + micros(guard.left()));
-            self.notes.note_at(at_us, What::Checked { op, until_us });
+            self.notes.note_at(at_us, EventKind::Checked { op, until_us });
             if !held || Instant::now() >= end {
                 return held;
             }
             tokio::select! {
                 cause = &mut lost => {
-                    self.notes.note(What::Lost { op, cause: cause.to_string() });
+                    self.notes.note(EventKind::Lost { op, cause: cause.to_string() });
                     return false;
                 }
                 () = sleep(LOOK.min(end - Instant::now())) => {}
