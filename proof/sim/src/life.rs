@@ -11,22 +11,22 @@ use taketurns::{Acquire, Connect, Error, Guard, Handle, Locks};
 use taketurns_history::{EventKind, HistoryAsk, HistoryEvent, HistoryLock, LockKind};
 use tokio::sync::oneshot;
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 use crate::machine::{Host, Time, lock};
-use crate::plan::{Keepers, Plan};
+use crate::plan::{Keepers, SimPlan};
 use crate::resource::Resource;
 
 /// Members that every pool has.
 pub(crate) const MEMBERS: [&str; 2] = ["a", "b"];
 
 /// What everybody notes.
-pub(crate) struct Log {
+pub(crate) struct SimLog {
     time: Arc<Time>,
     events: Mutex<Vec<HistoryEvent>>,
     ops: AtomicU64,
 }
 
-impl Log {
+impl SimLog {
     pub(crate) fn new(time: Arc<Time>) -> Arc<Self> {
         Arc::new(Self { time, events: Mutex::default(), ops: AtomicU64::new(0) })
     }
@@ -43,16 +43,16 @@ impl Log {
 
 /// One client.
 #[derive(Clone)]
-pub(crate) struct Life {
+pub(crate) struct SimClient {
     pub(crate) host: Arc<Host>,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) plan: Arc<SimPlan>,
+    pub(crate) log: Arc<SimLog>,
     pub(crate) resource: Arc<Resource>,
 }
 
-impl Life {
+impl SimClient {
     /// All of it, from connecting to closing.
-    pub(crate) async fn live(self, mut dice: Dice) {
+    pub(crate) async fn live(self, mut dice: SimDice) {
         let locks = self.connect().await;
         let (ended, mut all) = tokio::sync::mpsc::unbounded_channel::<()>();
         for _ in 0..self.plan.tasks {
@@ -100,14 +100,14 @@ impl Life {
         Ok(())
     }
 
-    async fn take_turns(&self, locks: Locks, mut dice: Dice) {
+    async fn take_turns(&self, locks: Locks, mut dice: SimDice) {
         for _ in 0..self.plan.turns {
             sleep(Duration::from_micros(dice.between(0, 1_000 * self.plan.gap_ms_max))).await;
             self.take_turn(&locks, &mut dice).await;
         }
     }
 
-    async fn take_turn(&self, locks: &Locks, dice: &mut Dice) {
+    async fn take_turn(&self, locks: &Locks, dice: &mut SimDice) {
         let kept = &self.plan.locks[dice.index(self.plan.locks.len())];
         // It may break the grant of a waiter that has not heard of it yet.
         if dice.chance(self.plan.breaks) {
@@ -169,7 +169,14 @@ impl Life {
         self.host.true_us(self.host.now_us() + guard.left().as_micros() as u64)
     }
 
-    async fn hold(&self, locks: &Locks, op: u64, ask: &HistoryAsk, guard: Guard, dice: &mut Dice) {
+    async fn hold(
+        &self,
+        locks: &Locks,
+        op: u64,
+        ask: &HistoryAsk,
+        guard: Guard,
+        dice: &mut SimDice,
+    ) {
         let mut told = self.watch(op, &guard);
         let mut guard = guard;
         if dice.chance(self.plan.handles) {
@@ -240,7 +247,7 @@ impl Life {
     }
 
     /// Whoever lost the lock asks once more now and then, for lost is final.
-    async fn ask_again(&self, op: u64, guard: &Guard, dice: &mut Dice) {
+    async fn ask_again(&self, op: u64, guard: &Guard, dice: &mut SimDice) {
         if guard.is_held() || dice.chance(500) {
             return;
         }
@@ -278,7 +285,7 @@ impl Life {
     }
 }
 
-fn asked(locks: &Locks, kept: &HistoryLock, dice: &mut Dice) -> (Acquire, HistoryAsk) {
+fn asked(locks: &Locks, kept: &HistoryLock, dice: &mut SimDice) -> (Acquire, HistoryAsk) {
     let HistoryLock { name, kind } = kept;
     match kind {
         LockKind::Mutex => (locks.mutex(name).acquire(), HistoryAsk::Mutex),

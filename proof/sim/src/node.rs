@@ -14,7 +14,7 @@ use taketurns_core::{Grant, Lock, limits};
 use taketurns_history::{EventKind, Guarantee};
 
 use crate::machine::drifted;
-use crate::plan::{Keepers, Plan};
+use crate::plan::{Keepers, SimPlan};
 
 /// When the clocks of all nodes would show the same if none were off.
 const EPOCH_US: u64 = 1_790_000_000_000_000;
@@ -22,7 +22,7 @@ const EPOCH_US: u64 = 1_790_000_000_000_000;
 /// How many earlier states of itself a replica may be asked for.
 const COPIES: usize = 12;
 
-pub(crate) struct Node {
+pub(crate) struct SimNode {
     locks: BTreeMap<Name, Lock>,
     /// Counts its starts.
     pub(crate) run: u64,
@@ -53,7 +53,7 @@ struct Register {
     places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
     /// Who had one, until its client was not heard of for too long.
     lapsed: BTreeMap<Name, Vec<(Owner, ClientId)>>,
-    heard: BTreeMap<(Name, ClientId), Word>,
+    heard: BTreeMap<(Name, ClientId), LifeSign>,
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
     waiter_lease_ms: u64,
@@ -63,28 +63,28 @@ struct Register {
 
 /// A client's word that it is alive.
 #[derive(Clone, Copy)]
-struct Word {
+struct LifeSign {
     /// Until when it was meant to count.
     promised_ms: u64,
     /// Until when it counts, if the clock was set back since.
     until_ms: u64,
 }
 
-impl Word {
+impl LifeSign {
     fn until(until_ms: u64) -> Self {
         Self { promised_ms: until_ms, until_ms }
     }
 }
 
 /// What came of one request.
-pub(crate) struct Done {
+pub(crate) struct StepOutcome {
     pub(crate) answer: Answer,
     pub(crate) wakes: Vec<Wake>,
     pub(crate) noted: Vec<EventKind>,
 }
 
-impl Node {
-    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, plan: &Plan) -> Self {
+impl SimNode {
+    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, plan: &SimPlan) -> Self {
         Self {
             locks: BTreeMap::new(),
             run: 1,
@@ -134,7 +134,7 @@ impl Node {
         connection: u64,
         name: &Name,
         request: &Request,
-    ) -> Result<Done, String> {
+    ) -> Result<StepOutcome, String> {
         let now = self.now(true_us);
         self.steps += 1;
         let mut noted = Vec::new();
@@ -163,7 +163,7 @@ impl Node {
         }
         let stamp = self.stamp(true_us, connection);
         let answer = Answer { reply: step.reply, stamp, more: step.more };
-        Ok(Done { answer, wakes: step.wakes, noted })
+        Ok(StepOutcome { answer, wakes: step.wakes, noted })
     }
 
     /// A token that runs ahead of the clock would be larger than those after the lock was forgotten. Each
@@ -326,7 +326,8 @@ impl Register {
                     Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
                     Reply::Queued(place) => {
                         let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
-                        self.heard.insert((name.clone(), acquire.client), Word::until(until_ms));
+                        self.heard
+                            .insert((name.clone(), acquire.client), LifeSign::until(until_ms));
                         let places = self.places.entry(name.clone()).or_default();
                         if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
                             places.push((acquire.owner, acquire.client));
@@ -338,7 +339,7 @@ impl Register {
                 }
             }
             Request::Refresh { client, waiter_lease_ms } => {
-                let word = Word::until(now_ms + waiter_lease_ms);
+                let word = LifeSign::until(now_ms + waiter_lease_ms);
                 self.heard.insert((name.clone(), *client), word);
             }
             Request::Release { owner, .. } => {

@@ -7,20 +7,20 @@ use taketurns_history::{EventKind, HistoryEvent};
 
 /// A time in which a lock was free and somebody waited.
 #[derive(Clone, Debug)]
-pub(crate) struct Stall {
+pub(crate) struct SimStall {
     lock: String,
     from_us: u64,
     until_us: u64,
     waiting: u64,
 }
 
-impl Stall {
+impl SimStall {
     pub(crate) fn us(&self) -> u64 {
         self.until_us - self.from_us
     }
 }
 
-impl fmt::Display for Stall {
+impl fmt::Display for SimStall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lock, from_us, until_us, waiting } = self;
         let for_us = until_us - from_us;
@@ -32,17 +32,17 @@ impl fmt::Display for Stall {
 }
 
 #[derive(Default)]
-struct Use {
+struct LockUse {
     waiting: Vec<u64>,
     holding: Vec<u64>,
     free_since_us: u64,
 }
 
 /// The longest of all.
-pub(crate) fn longest(events: &[HistoryEvent]) -> Option<Stall> {
+pub(crate) fn longest(events: &[HistoryEvent]) -> Option<SimStall> {
     let mut lock_of: BTreeMap<u64, &str> = BTreeMap::new();
-    let mut uses: BTreeMap<&str, Use> = BTreeMap::new();
-    let mut longest: Option<Stall> = None;
+    let mut uses: BTreeMap<&str, LockUse> = BTreeMap::new();
+    let mut longest: Option<SimStall> = None;
     for HistoryEvent { at_us, what } in events {
         if let EventKind::Asked { op, lock, .. } = what {
             lock_of.insert(*op, lock);
@@ -55,7 +55,7 @@ pub(crate) fn longest(events: &[HistoryEvent]) -> Option<Stall> {
             && let Some(&waiting) = in_use.waiting.first()
         {
             let (from_us, until_us) = (in_use.free_since_us, *at_us);
-            let stall = Stall { lock: lock.to_owned(), from_us, until_us, waiting };
+            let stall = SimStall { lock: lock.to_owned(), from_us, until_us, waiting };
             if longest.as_ref().is_none_or(|longest| longest.us() < stall.us()) {
                 longest = Some(stall);
             }
