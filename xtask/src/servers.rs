@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use taketurns_servers::{
-    Builder, Cluster, Flavor, Replicated, Server, SetupError, module_in, target_dir,
+    Builder, Cluster, Flavor, ReplicaSet, Server, SetupError, module_in, target_dir,
 };
 
 use crate::install::{self, Dependency};
@@ -64,11 +64,11 @@ fn build() -> Result<PathBuf, String> {
     Ok(module_in(&target_dir().join("release")))
 }
 
-type ServerSet = (Server, Replicated, Cluster, Vec<Server>);
+type ServerSet = (Server, ReplicaSet, Cluster, Vec<Server>);
 
 fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<ServerSet, SetupError> {
     let mut server = Server::builder(flavor);
-    let mut replicated = Replicated::builder(flavor).args(GUARDED);
+    let mut replicated = ReplicaSet::builder(flavor).args(GUARDED);
     let mut cluster = Cluster::builder(flavor).replicas(true);
     if let Some(path) = module {
         server = server.module(&path, &[]);

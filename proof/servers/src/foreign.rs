@@ -3,9 +3,9 @@
 //! turns on the same locks and note them, or one that does what it is told.
 //!
 //! ```text
-//!   Foreign  ──Config──▶ python3, node ──▶ servers      n clients for some seconds
-//!      └── turns() ◀── one Turn per line
-//!   Puppet   ──order──▶ python3, node ──▶ servers       one client, one order at a time
+//!   ForeignClients ──ForeignConfig──▶ python3, node ──▶ servers      n clients for some seconds
+//!      └── turns() ◀── one TurnRecord per line
+//!   Puppet ──order──▶ python3, node ──▶ servers                      one client, one order at a time
 //!      └── answer ◀──
 //! ```
 //!
@@ -174,14 +174,14 @@ impl ForeignConfig {
 
 /// Clients that take turns for a while. Dropping it kills them.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct ForeignClients {
     kind: ForeignKind,
     seconds: f64,
     process: Process,
     folder: TempDir,
 }
 
-impl Foreign {
+impl ForeignClients {
     /// Starts them.
     ///
     /// # Errors

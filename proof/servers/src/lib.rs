@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   Server       one server; also what the sets below are made of
-//!   Replicated   a master, its replicas and three sentinels
+//!   ReplicaSet   a master, its replicas and three sentinels
 //!   Cluster      three masters that share the slots, with a replica each if asked
 //!   Proxy        between a client and a server: cuts, holds, delays, drops messages
 //!   ServerClock  the wall clock of one server, or of another process
@@ -53,7 +53,7 @@ mod place;
 mod ports;
 mod process;
 mod proxy;
-mod replicated;
+mod replica_set;
 pub mod resp;
 mod server;
 mod slots;
@@ -73,7 +73,7 @@ pub use patience::{PATIENCE, eventually};
 pub use place::into_place;
 pub use ports::{Port, reserve};
 pub use proxy::Proxy;
-pub use replicated::{MASTER_NAME, Replicated, ReplicatedBuilder};
+pub use replica_set::{MASTER_NAME, ReplicaSet, ReplicaSetBuilder};
 pub use resp::{Connection, ServerReply};
 pub use server::Server;
 pub use slots::slot_of;

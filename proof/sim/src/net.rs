@@ -21,7 +21,7 @@ use crate::machine::{Host, lock};
 
 /// What is asked of a node.
 #[derive(Clone, Debug)]
-pub(crate) enum NodeQuestion {
+pub(crate) enum SimQuestion {
     Step(Name, Request),
     View(Name, usize),
     Ping,
@@ -29,7 +29,7 @@ pub(crate) enum NodeQuestion {
 
 /// What it says.
 #[derive(Clone, Debug)]
-pub(crate) enum NodeAnswer {
+pub(crate) enum SimAnswer {
     Step(Answer),
     View(Box<Option<View>>),
     Ping(Stamp),
@@ -41,7 +41,7 @@ pub(crate) struct SentRequest {
     pub(crate) call: u64,
     pub(crate) host: usize,
     pub(crate) node: usize,
-    pub(crate) question: NodeQuestion,
+    pub(crate) question: SimQuestion,
 }
 
 /// Who waits for which answer, and who is to be woken where.
@@ -55,7 +55,7 @@ pub(crate) struct SimNetwork {
 struct State {
     calls: u64,
     outbox: Vec<SentRequest>,
-    open: BTreeMap<u64, oneshot::Sender<Result<NodeAnswer, EngineError>>>,
+    open: BTreeMap<u64, oneshot::Sender<Result<SimAnswer, EngineError>>>,
     answered: BTreeSet<u64>,
     clients: BTreeMap<(usize, ClientId), (usize, Wakes)>,
 }
@@ -81,7 +81,7 @@ impl SimNetwork {
         lock(&self.state).answered.contains(&call)
     }
 
-    pub(crate) fn answer(&self, call: u64, said: Result<NodeAnswer, EngineError>) {
+    pub(crate) fn answer(&self, call: u64, said: Result<SimAnswer, EngineError>) {
         let mut state = lock(&self.state);
         if let Some(open) = state.open.remove(&call) {
             state.answered.insert(call);
@@ -166,8 +166,8 @@ impl SimStore {
     /// Sent when it is first polled.
     fn ask(
         &self,
-        question: NodeQuestion,
-    ) -> impl Future<Output = Result<NodeAnswer, EngineError>> + use<> {
+        question: SimQuestion,
+    ) -> impl Future<Output = Result<SimAnswer, EngineError>> + use<> {
         let (net, host, node) = (self.net.clone(), self.host, self.node);
         async move {
             let (answer, answered) = oneshot::channel();
@@ -216,10 +216,10 @@ fn mismatch() -> EngineError {
 
 impl Engine for SimEngine {
     fn call(&self, lock: &Name, request: Request) -> Answering {
-        let asked = self.store.ask(NodeQuestion::Step(lock.clone(), request));
+        let asked = self.store.ask(SimQuestion::Step(lock.clone(), request));
         Answering::later(async move {
             match asked.await? {
-                NodeAnswer::Step(answer) => Ok(answer),
+                SimAnswer::Step(answer) => Ok(answer),
                 _ => Err(mismatch()),
             }
         })
@@ -227,8 +227,8 @@ impl Engine for SimEngine {
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
         Box::pin(async move {
-            match self.store.ask(NodeQuestion::Ping).await? {
-                NodeAnswer::Ping(stamp) => Ok(stamp),
+            match self.store.ask(SimQuestion::Ping).await? {
+                SimAnswer::Ping(stamp) => Ok(stamp),
                 _ => Err(mismatch()),
             }
         })
@@ -240,8 +240,8 @@ impl Engine for SimEngine {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            match self.store.ask(NodeQuestion::View(lock.clone(), waiters_max)).await? {
-                NodeAnswer::View(view) => Ok(*view),
+            match self.store.ask(SimQuestion::View(lock.clone(), waiters_max)).await? {
+                SimAnswer::View(view) => Ok(*view),
                 _ => Err(mismatch()),
             }
         })

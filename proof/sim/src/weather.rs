@@ -6,7 +6,7 @@ use taketurns_history::{EventKind, Guarantee, LockKind};
 
 use crate::life::MEMBERS;
 
-use crate::net::{NodeAnswer, NodeQuestion, SentRequest};
+use crate::net::{SentRequest, SimAnswer, SimQuestion};
 use crate::world::{Happening, Outage, SimFault, SimWorld};
 
 /// No message takes longer once nothing goes wrong any more: then the shortest lease can be renewed
@@ -262,11 +262,11 @@ impl SimWorld {
         let now_us = self.now_us();
         let kept = &mut self.nodes[node];
         let said = match &sent.question {
-            NodeQuestion::Ping => NodeAnswer::Ping(kept.stamp(now_us, connection)),
-            NodeQuestion::View(name, waiters_max) => {
-                NodeAnswer::View(Box::new(kept.view(now_us, name, *waiters_max)))
+            SimQuestion::Ping => SimAnswer::Ping(kept.stamp(now_us, connection)),
+            SimQuestion::View(name, waiters_max) => {
+                SimAnswer::View(Box::new(kept.view(now_us, name, *waiters_max)))
             }
-            NodeQuestion::Step(name, request) => {
+            SimQuestion::Step(name, request) => {
                 let done = kept.step(now_us, connection, name, request)?;
                 let reply = done.answer.reply.clone();
                 self.tell(|| format!("    node {node}, {name}: {request:?} -> {reply:?}"));
@@ -282,7 +282,7 @@ impl SimWorld {
                 for wake in done.wakes {
                     self.wake(node, name.clone(), wake);
                 }
-                NodeAnswer::Step(done.answer)
+                SimAnswer::Step(done.answer)
             }
         };
         let is_cut = self.cuts.get(&(sent.host, node)).is_some_and(|&until_us| until_us > now_us);

@@ -13,7 +13,7 @@ use taketurns_history::{EventKind, HistoryEvent};
 use crate::dice::SimDice;
 use crate::life::{SimClient, SimLog};
 use crate::machine::{Host, RunEnd, Time};
-use crate::net::{NodeAnswer, SentRequest, SimNetwork};
+use crate::net::{SentRequest, SimAnswer, SimNetwork};
 use crate::node::SimNode;
 use crate::plan::{Keepers, SimPlan};
 use crate::resource::{PendingWrite, Resource};
@@ -27,7 +27,7 @@ pub(crate) enum Happening {
     },
     Answered {
         call: u64,
-        said: Result<NodeAnswer, EngineError>,
+        said: Result<SimAnswer, EngineError>,
         /// By it a machine learns what time it is at a node.
         tells: Option<(usize, usize)>,
     },

@@ -1,7 +1,7 @@
 //! Foreign clients among themselves: they take turns, and each does what it is told.
 
 use serde_json::{Value, json};
-use taketurns_servers::foreign::{Foreign, ForeignConfig, ForeignKind, Puppet};
+use taketurns_servers::foreign::{ForeignClients, ForeignConfig, ForeignKind, Puppet};
 use taketurns_servers::turns::{check, least_turns};
 use taketurns_servers::{Flavor, PATIENCE, Server, ServerReply, SetupError, eventually};
 
@@ -15,12 +15,12 @@ fn config(who: &str, servers: &[Server]) -> ForeignConfig {
 
 /// They come to an end by themselves, or go on until each has had turns. Never two hold one lock.
 fn take_turns(kind: ForeignKind, config: &ForeignConfig) {
-    let turns = Foreign::start(kind, config).expect("clients").turns().expect("turns");
+    let turns = ForeignClients::start(kind, config).expect("clients").turns().expect("turns");
     assert!(!turns.is_empty() && turns.iter().all(|turn| config.locks.contains(&turn.lock)));
     check(&turns);
 
     let config = ForeignConfig { seconds: 2.0 * PATIENCE.as_secs_f64(), ..config.clone() };
-    let clients = Foreign::start(kind, &config).expect("clients");
+    let clients = ForeignClients::start(kind, &config).expect("clients");
     let turns = eventually("turns for everyone", || {
         let turns = clients.so_far().expect("turns");
         (least_turns(&turns, config.everyone()).1 >= 2).then_some(turns)
@@ -107,7 +107,7 @@ fn mutexes_of_a_sorted_set_are_taken_in_turns() {
 fn who_loses_a_lock_before_its_time_fails() {
     let servers = servers(1);
     let config = ForeignConfig { hold_ms: 200, seconds: 20.0, ..config("robbed", &servers) };
-    let clients = Foreign::start(ForeignKind::Plain, &config).expect("clients");
+    let clients = ForeignClients::start(ForeignKind::Plain, &config).expect("clients");
     eventually("a turn", || (!clients.so_far().expect("turns").is_empty()).then_some(()))
         .expect("a turn");
     eventually("somebody holds", || {

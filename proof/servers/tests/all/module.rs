@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use taketurns_servers::{
-    Cluster, Flavor, Replicated, Server, ServerReply, SetupError, eventually, on_both,
+    Cluster, Flavor, ReplicaSet, Server, ServerReply, SetupError, eventually, on_both,
 };
 use tempfile::TempDir;
 
@@ -57,7 +57,7 @@ on_both! {
 
     fn every_server_of_a_set_has_it_also_after_a_fail_over(flavor: Flavor) {
         let built = Built::new();
-        let set = Replicated::builder(flavor).replicas(1).module(&built.path(), &ARGS).start();
+        let set = ReplicaSet::builder(flavor).replicas(1).module(&built.path(), &ARGS).start();
         let set = set.expect("a set");
         let old = set.master().expect("a master");
         old.kill();

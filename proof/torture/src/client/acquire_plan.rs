@@ -10,7 +10,7 @@ use crate::plan::{LEASE, MAX_LEASE, MEMBERS};
 
 /// How long a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WaitLimit {
+pub(super) enum WaitChoice {
     /// As long as it takes.
     Endless,
     /// So long, or not at all.
@@ -24,7 +24,7 @@ pub(super) enum WaitLimit {
 pub(super) struct AcquirePlan {
     pub(super) lock: String,
     pub(super) ask: HistoryAsk,
-    pub(super) limit: WaitLimit,
+    pub(super) limit: WaitChoice,
     pub(super) lease: Duration,
     /// For how long it is held.
     pub(super) hold: Duration,
@@ -51,10 +51,10 @@ impl AcquirePlan {
             LockKind::Pool => HistoryAsk::Any,
         };
         let limit = match dice.between(1, 10) {
-            1..=5 => WaitLimit::Endless,
-            6..=7 => WaitLimit::Within(dice.time(50, 2_000)),
-            8 => WaitLimit::Within(Duration::ZERO),
-            _ => WaitLimit::Dropped(dice.time(0, 500)),
+            1..=5 => WaitChoice::Endless,
+            6..=7 => WaitChoice::Within(dice.time(50, 2_000)),
+            8 => WaitChoice::Within(Duration::ZERO),
+            _ => WaitChoice::Dropped(dice.time(0, 500)),
         };
         // Most are short, so that much happens; some outlive their lease, and have to renew it.
         let hold = match dice.between(1, 100) {
@@ -85,8 +85,8 @@ impl AcquirePlan {
         };
         let acquire = acquire.lease(self.lease).why(op.to_string());
         match self.limit {
-            WaitLimit::Within(within) => acquire.within(within),
-            WaitLimit::Endless | WaitLimit::Dropped(_) => acquire,
+            WaitChoice::Within(within) => acquire.within(within),
+            WaitChoice::Endless | WaitChoice::Dropped(_) => acquire,
         }
     }
 

@@ -14,7 +14,7 @@ use taketurns_servers::turns::now_us;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::acquire_plan::{AcquirePlan, WaitLimit};
+use super::acquire_plan::{AcquirePlan, WaitChoice};
 use super::resources::ResourceClient;
 use crate::dice::RunDice;
 use crate::notes::HistoryWriter;
@@ -56,12 +56,12 @@ impl TortureTask {
             client: self.client,
             lock: plan.lock.clone(),
             ask: plan.ask.clone(),
-            endless: plan.limit == WaitLimit::Endless,
+            endless: plan.limit == WaitChoice::Endless,
         });
         let mut acquiring = plan.acquire(&self.locks, op).into_future();
         let got = match plan.limit {
-            WaitLimit::Endless | WaitLimit::Within(_) => acquiring.await,
-            WaitLimit::Dropped(after) => tokio::select! {
+            WaitChoice::Endless | WaitChoice::Within(_) => acquiring.await,
+            WaitChoice::Dropped(after) => tokio::select! {
                 got = &mut acquiring => got,
                 () = sleep(after) => {
                     self.notes.note(EventKind::Cancelled { op });
@@ -78,10 +78,10 @@ impl TortureTask {
         }
     }
 
-    fn failed(&self, op: u64, asked_us: u64, limit: WaitLimit, error: &Error) {
+    fn failed(&self, op: u64, asked_us: u64, limit: WaitChoice, error: &Error) {
         // Who waited for as long as it wanted gave up its place then, and hears of it later.
         let over_us = match (limit, error.kind()) {
-            (WaitLimit::Within(within), ErrorKind::Timeout | ErrorKind::Quarantined) => {
+            (WaitChoice::Within(within), ErrorKind::Timeout | ErrorKind::Quarantined) => {
                 asked_us + micros(within)
             }
             _ => u64::MAX,

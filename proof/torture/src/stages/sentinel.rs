@@ -1,7 +1,7 @@
 //! A master with two replicas, and three sentinels that choose another when it is gone. A master takes no
 //! writes while no replica follows, as docs/redis.md asks for.
 
-use taketurns_servers::{Flavor, MASTER_NAME, Replicated, Server, ServerReply, eventually};
+use taketurns_servers::{Flavor, MASTER_NAME, ReplicaSet, Server, ServerReply, eventually};
 
 use super::TortureStage;
 use super::servers::{kill_clients, left_at, options, say};
@@ -11,11 +11,11 @@ use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 const MASTER: &str = "the master";
 
 /// The stage.
-pub(super) struct SentinelStage(Replicated);
+pub(super) struct SentinelStage(ReplicaSet);
 
 impl SentinelStage {
     pub(super) fn start(flavor: Flavor) -> Fallible<Self> {
-        Ok(Self(Replicated::builder(flavor).min_replicas(true).start()?))
+        Ok(Self(ReplicaSet::builder(flavor).min_replicas(true).start()?))
     }
 
     /// Waits until there is a master that all replicas follow.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use taketurns_servers::{Builder, Flavor, Replicated, Server, ServerClock, on_both};
+use taketurns_servers::{Builder, Flavor, ReplicaSet, Server, ServerClock, on_both};
 
 use crate::cli::helper::{Done, Running, Store, in_vain, until};
 
@@ -155,7 +155,7 @@ on_both! {
     }
 
     fn a_fail_over_by_sentinel_is_shown_as_a_quarantine_too(flavor: Flavor) {
-        let set = Replicated::builder(flavor).min_replicas(true).start().expect("a set");
+        let set = ReplicaSet::builder(flavor).min_replicas(true).start().expect("a set");
         let store = Store::at(set.url());
         store.run(&["run", "door", "--", "true"]).quiet();
         let master = set.master().expect("a master");

@@ -3,7 +3,7 @@
 
 use taketurns_core::Ask;
 use taketurns_servers::{
-    Flavor, Replicated, Server, ServerClock, ServerReply, eventually, module_path, on_both,
+    Flavor, ReplicaSet, Server, ServerClock, ServerReply, eventually, module_path, on_both,
 };
 
 use crate::persistence::program::{Program, run_of};
@@ -91,7 +91,7 @@ on_both! {
 
     fn a_fail_over_by_sentinels_goes_on(flavor: Flavor) {
         let module = module_path().expect("the module was built");
-        let set_up = Replicated::builder(flavor).replicas(1).module(&module, &[]);
+        let set_up = ReplicaSet::builder(flavor).replicas(1).module(&module, &[]);
         let set_up = set_up.start().expect("a set");
         let old = set_up.master().expect("a master");
         let scene = set(old);

@@ -1,6 +1,6 @@
 //! `protocol=fairqueue`: the connection on which calls are heard, and the rights that all of it needs.
 
-use taketurns_servers::{Connection, Flavor, Replicated, ServerReply, on_both};
+use taketurns_servers::{Connection, Flavor, ReplicaSet, ServerReply, on_both};
 
 use super::rights::rights;
 use super::*;
@@ -62,7 +62,7 @@ on_both! {
     }
 
     fn after_a_fail_over_calls_are_heard_on_the_new_master(flavor: Flavor) {
-        let set = Replicated::start(flavor).expect("a set");
+        let set = ReplicaSet::start(flavor).expect("a set");
         block_on(async {
             let ours = opens_ours(&set.url()).await;
             let old = set.master().expect("a master");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use taketurns_servers::foreign::{Foreign, ForeignConfig, ForeignKind};
+use taketurns_servers::foreign::{ForeignClients, ForeignConfig, ForeignKind};
 use taketurns_servers::turns::{TurnLog, TurnRecord, check};
 use taketurns_servers::{Flavor, on_both};
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ fn take_turns(
 on_both! {
     fn strangers_who_time_ours_do_not_end_a_turn_that_is_longer_than_its_lease(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let foreign = Foreign::start(ForeignKind::Redturn, &theirs(&server)).expect("a program");
+        let foreign = ForeignClients::start(ForeignKind::Redturn, &theirs(&server)).expect("a program");
         let lease = Duration::from_secs(6);
         let mut turns = take_turns(&server, LOCKS.len(), Duration::ZERO, lease, lease + lease / 3);
         turns.extend(foreign.turns().expect("each was told"));
@@ -78,7 +78,7 @@ on_both! {
     fn ours_go_on_when_all_strangers_are_killed(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let config = ForeignConfig { ttl_ms: 2_000, seconds: 600.0, ..theirs(&server) };
-        let foreign = Foreign::start(ForeignKind::Redturn, &config).expect("a program");
+        let foreign = ForeignClients::start(ForeignKind::Redturn, &config).expect("a program");
         taketurns_servers::eventually("they take turns", || {
             (foreign.so_far().expect("turns").len() > 20).then_some(())
         }).expect("turns");

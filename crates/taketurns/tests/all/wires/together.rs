@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use taketurns_servers::foreign::{Foreign, ForeignConfig, ForeignKind};
+use taketurns_servers::foreign::{ForeignClients, ForeignConfig, ForeignKind};
 use taketurns_servers::turns::{TurnLog, TurnRecord, check, least_turns};
 use taketurns_servers::{Flavor, Server, on_both};
 
@@ -140,8 +140,8 @@ pub(crate) fn any_member(locks: &Locks, name: &str) -> Acquire {
 }
 
 /// Strangers who take turns already: those who would rather look at a free lock have seen one.
-pub(crate) fn strangers(kind: ForeignKind, config: &ForeignConfig) -> Foreign {
-    let foreign = Foreign::start(kind, config).expect("a program");
+pub(crate) fn strangers(kind: ForeignKind, config: &ForeignConfig) -> ForeignClients {
+    let foreign = ForeignClients::start(kind, config).expect("a program");
     let begun = || foreign.so_far().ok().filter(|turns| !turns.is_empty());
     eventually("strangers take turns", begun).expect("a turn");
     foreign

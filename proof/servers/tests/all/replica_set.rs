@@ -1,10 +1,10 @@
 //! A master, replicas and sentinels: fail-over, and what a stale replica does not know.
 
-use taketurns_servers::{Flavor, Replicated, ServerReply, eventually, on_both};
+use taketurns_servers::{Flavor, ReplicaSet, ServerReply, eventually, on_both};
 
 on_both! {
     fn a_stale_replica_becomes_the_master(flavor: Flavor) {
-        let set = Replicated::start(flavor).expect("a set");
+        let set = ReplicaSet::start(flavor).expect("a set");
         let ports: Vec<String> =
             set.sentinels.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
         assert_eq!(set.url(), format!("redis+sentinel://{}/turns", ports.join(",")));
@@ -38,7 +38,7 @@ on_both! {
     }
 
     fn a_master_without_replicas_refuses_writes_if_told_to(flavor: Flavor) {
-        let set = Replicated::builder(flavor).replicas(1).min_replicas(true).start();
+        let set = ReplicaSet::builder(flavor).replicas(1).min_replicas(true).start();
         let set = set.expect("a set");
         let master = set.master().expect("a master");
         for server in &set.servers {

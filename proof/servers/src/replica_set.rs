@@ -27,15 +27,15 @@ const REPLICATION_USER: &str = "follower on >follow +psync +replconf +ping";
 const SENTINEL_SETTINGS: [&str; 2] =
     ["down-after-milliseconds turns 500", "failover-timeout turns 3000"];
 
-/// Builds a [`Replicated`] set.
+/// Builds a [`ReplicaSet`] set.
 #[derive(Clone, Debug)]
-pub struct ReplicatedBuilder {
+pub struct ReplicaSetBuilder {
     server: Builder,
     replicas: usize,
     min_replicas: bool,
 }
 
-impl ReplicatedBuilder {
+impl ReplicaSetBuilder {
     /// How many replicas the master has. Default: 2.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
@@ -67,14 +67,14 @@ impl ReplicatedBuilder {
     /// # Errors
     ///
     /// [`SetupError::Missing`] if the server is not installed.
-    pub fn start(self) -> Result<Replicated, SetupError> {
+    pub fn start(self) -> Result<ReplicaSet, SetupError> {
         let master = self.server().start()?;
         let mut servers = vec![master];
         for _ in 0..self.replicas {
             servers.push(self.server().replica_of(servers[0].port()).start()?);
         }
         let port = servers[0].port();
-        let mut set = Replicated { servers, sentinels: Vec::new() };
+        let mut set = ReplicaSet { servers, sentinels: Vec::new() };
         // A sentinel asks only every ten seconds who the replicas are: let it find them at once.
         for replica in &set.servers[1..] {
             set.follows(replica, port)?;
@@ -117,14 +117,14 @@ fn sentinel(flavor: Flavor, master: u16) -> Result<Server, SetupError> {
 
 /// A running set. Dropping it ends all of it.
 #[derive(Debug)]
-pub struct Replicated {
-    /// The first was started as the master; who it is now, [`Replicated::master`] knows.
+pub struct ReplicaSet {
+    /// The first was started as the master; who it is now, [`ReplicaSet::master`] knows.
     pub servers: Vec<Server>,
     /// Three of them.
     pub sentinels: Vec<Server>,
 }
 
-impl Replicated {
+impl ReplicaSet {
     /// Starts a master with two replicas.
     ///
     /// # Errors
@@ -135,9 +135,9 @@ impl Replicated {
     }
 
     /// Builds one to measure.
-    pub fn builder(flavor: Flavor) -> ReplicatedBuilder {
+    pub fn builder(flavor: Flavor) -> ReplicaSetBuilder {
         let server = Server::builder(flavor);
-        ReplicatedBuilder { server, replicas: 2, min_replicas: false }
+        ReplicaSetBuilder { server, replicas: 2, min_replicas: false }
     }
 
     /// `redis+sentinel://` with the addresses of the sentinels and the master's name.
@@ -160,7 +160,7 @@ impl Replicated {
             .ok_or(SetupError::NoneAnswers("sentinel"))
     }
 
-    /// Who follows the master or should, in the order of [`Replicated::servers`].
+    /// Who follows the master or should, in the order of [`ReplicaSet::servers`].
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Replicated {
     }
 
     /// Cuts the replicas off from the master, with all that is written from now on. They stay stale
-    /// until [`Replicated::mend_replication`], or until one of them becomes the master.
+    /// until [`ReplicaSet::mend_replication`], or until one of them becomes the master.
     ///
     /// Sentinel promotes no replica that was cut off for five seconds more than the master is down:
     /// to see a fail-over, kill the master soon.
