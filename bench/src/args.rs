@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::works::LETTERS;
+use crate::workloads::LETTERS;
 
 const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]";
@@ -13,7 +13,7 @@ pub(crate) struct Options {
     /// Ends within 3 minutes.
     pub(crate) quick: bool,
     pub(crate) json: Option<PathBuf>,
-    /// Letters of works. None: all.
+    /// Letters of workloads. None: all.
     pub(crate) only: Vec<String>,
     pub(crate) peers: bool,
     rounds: Option<usize>,

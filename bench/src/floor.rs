@@ -7,7 +7,7 @@ use redis::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::stage::{Why, said};
+use crate::setup::{BenchError, said};
 
 const LEASE_MS: u64 = 30_000;
 
@@ -23,7 +23,7 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    pub(crate) async fn open(url: &str) -> Result<Self, Why> {
+    pub(crate) async fn open(url: &str) -> Result<Self, BenchError> {
         let mut connection = connect(url, AsyncConnectionConfig::new()).await?;
         let mut load = redis::cmd("SCRIPT");
         let load = load.arg("LOAD").arg(RELEASE);
@@ -31,7 +31,7 @@ impl Floor {
         Ok(Self { connection, release })
     }
 
-    pub(crate) async fn pair(&mut self, name: &str) -> Result<(), Why> {
+    pub(crate) async fn pair(&mut self, name: &str) -> Result<(), BenchError> {
         let mut owner = [0_u8; 16];
         getrandom::fill(&mut owner).map_err(said)?;
         if !self.acquire(name, &owner).await? {
@@ -45,7 +45,7 @@ impl Floor {
         }
     }
 
-    pub(crate) async fn acquire(&mut self, name: &str, owner: &[u8]) -> Result<bool, Why> {
+    pub(crate) async fn acquire(&mut self, name: &str, owner: &[u8]) -> Result<bool, BenchError> {
         let mut set = redis::cmd("SET");
         set.arg(name).arg(owner).arg("NX").arg("PX").arg(LEASE_MS);
         set.query_async(&mut self.connection).await.map_err(said)
@@ -61,7 +61,7 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    pub(crate) async fn open(url: &str, channel: String) -> Result<Self, Why> {
+    pub(crate) async fn open(url: &str, channel: String) -> Result<Self, BenchError> {
         let speaker = connect(url, AsyncConnectionConfig::new()).await?;
         let (tell, heard) = unbounded_channel();
         let config =
@@ -75,38 +75,44 @@ impl Hop {
     }
 
     /// The two ends, to be used by two tasks.
-    pub(crate) fn split(self) -> (Speaker, Hearer) {
+    pub(crate) fn split(self) -> (HopPublisher, HopSubscriber) {
         let Self { speaker, _hearer, heard, channel } = self;
-        (Speaker { connection: speaker, channel }, Hearer { _connection: _hearer, heard })
+        (
+            HopPublisher { connection: speaker, channel },
+            HopSubscriber { _connection: _hearer, heard },
+        )
     }
 }
 
-pub(crate) struct Speaker {
+pub(crate) struct HopPublisher {
     connection: MultiplexedConnection,
     channel: String,
 }
 
-impl Speaker {
-    pub(crate) async fn say(&mut self) -> Result<(), Why> {
+impl HopPublisher {
+    pub(crate) async fn say(&mut self) -> Result<(), BenchError> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(&self.channel).arg("x");
         publish.query_async(&mut self.connection).await.map_err(said)
     }
 }
 
-pub(crate) struct Hearer {
+pub(crate) struct HopSubscriber {
     _connection: MultiplexedConnection,
     heard: UnboundedReceiver<()>,
 }
 
-impl Hearer {
-    pub(crate) async fn hear(&mut self) -> Result<(), Why> {
+impl HopSubscriber {
+    pub(crate) async fn hear(&mut self) -> Result<(), BenchError> {
         self.heard.recv().await.ok_or_else(|| "the connection ended".to_owned())
     }
 }
 
 /// As the engine connects: RESP3, and nothing held back.
-async fn connect(url: &str, config: AsyncConnectionConfig) -> Result<MultiplexedConnection, Why> {
+async fn connect(
+    url: &str,
+    config: AsyncConnectionConfig,
+) -> Result<MultiplexedConnection, BenchError> {
     let info = url.into_connection_info().map_err(said)?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let info = info

@@ -1,20 +1,20 @@
 //! What is to be reached, one entry per cell of the table, and whether it was.
 
-use Against::{BestLibrary, Itself, One, Over};
+use GoalReference::{BestLibrary, Itself, One, Over};
 
-use crate::results::{Done, Results};
-use crate::stage::Way;
+use crate::results::{Results, WorkloadResult};
+use crate::setup::BenchBackend;
 use crate::stats::{Rounds, Spread, present, ratios};
-use crate::works::Party;
+use crate::workloads::ContestantGroup;
 
 /// A row of the table. `{}` stands for the way, `scripts` or `module`, if there is a goal for each.
 #[derive(Clone, Copy, Debug)]
 struct Goal {
     name: &'static str,
-    work: &'static str,
+    workload: &'static str,
     measure: &'static str,
     of: &'static str,
-    against: Against,
+    against: GoalReference,
     /// For the scripts and the module, or one for both.
     goals: &'static [f64],
     at_least: bool,
@@ -22,7 +22,7 @@ struct Goal {
 
 /// What it is divided by, in the same round.
 #[derive(Clone, Copy, Debug)]
-enum Against {
+enum GoalReference {
     /// Another contestant.
     One(&'static str),
     /// The largest of all other libraries on Redis.
@@ -130,17 +130,17 @@ const GOALS: &[Goal] = &[
 
 const fn at_least(
     name: &'static str,
-    [work, measure, of]: [&'static str; 3],
-    against: Against,
+    [workload, measure, of]: [&'static str; 3],
+    against: GoalReference,
     goals: &'static [f64],
 ) -> Goal {
-    Goal { name, work, measure, of, against, goals, at_least: true }
+    Goal { name, workload, measure, of, against, goals, at_least: true }
 }
 
 const fn at_most(
     name: &'static str,
     place: [&'static str; 3],
-    against: Against,
+    against: GoalReference,
     goals: &'static [f64],
 ) -> Goal {
     Goal { at_least: false, ..at_least(name, place, against, goals) }
@@ -148,7 +148,7 @@ const fn at_most(
 
 /// A goal, and what came of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Reached {
+pub(crate) struct GoalResult {
     pub(crate) name: String,
     pub(crate) goal: f64,
     /// Or at most.
@@ -157,7 +157,7 @@ pub(crate) struct Reached {
     pub(crate) ratio: Option<Spread>,
 }
 
-impl Reached {
+impl GoalResult {
     /// By the median, as it is shown: to two digits after the point.
     pub(crate) fn met(&self) -> Option<bool> {
         let median = (self.ratio?.median * 100.0).round() / 100.0;
@@ -165,36 +165,36 @@ impl Reached {
     }
 }
 
-/// The goals of the works that were run.
-pub(crate) fn reached(results: &Results) -> Vec<Reached> {
-    let judged = GOALS.iter().filter_map(|goal| Some(goal.judge(results.work(goal.work)?)));
+/// The goals of the workloads that were run.
+pub(crate) fn reached(results: &Results) -> Vec<GoalResult> {
+    let judged = GOALS.iter().filter_map(|goal| Some(goal.judge(results.workload(goal.workload)?)));
     judged.flatten().collect()
 }
 
 impl Goal {
     /// One for each way, or the only one.
-    fn judge(&self, work: &Done) -> Vec<Reached> {
-        let ways = Way::BOTH.map(Way::name);
+    fn judge(&self, workload: &WorkloadResult) -> Vec<GoalResult> {
+        let ways = BenchBackend::BOTH.map(BenchBackend::name);
         let cells = self.goals.iter().zip(ways);
-        let reached = |(&goal, way): (&f64, &str)| {
+        let reached = |(&goal, backend): (&f64, &str)| {
             let name = match self.goals {
                 [_] => self.name.to_owned(),
-                _ => format!("{}, {way}", self.name),
+                _ => format!("{}, {backend}", self.name),
             };
-            Reached { name, goal, at_least: self.at_least, ratio: self.ratio(work, way) }
+            GoalResult { name, goal, at_least: self.at_least, ratio: self.ratio(workload, backend) }
         };
         cells.map(reached).collect()
     }
 
-    fn ratio(&self, work: &Done, way: &str) -> Option<Spread> {
+    fn ratio(&self, workload: &WorkloadResult, backend: &str) -> Option<Spread> {
         let rounds = |name: &str| {
-            let row = work.row(&name.replace("{}", way))?;
+            let row = workload.row(&name.replace("{}", backend))?;
             Some(row.rounds(self.measure))
         };
         let ours = rounds(self.of)?;
         let values = match self.against {
             One(name) => ratios(ours, rounds(name)?),
-            BestLibrary => ratios(ours, &self.best_library(work)),
+            BestLibrary => ratios(ours, &self.best_library(workload)),
             Itself => present(ours),
             Over(name) => {
                 let both = ours.iter().zip(rounds(name)?);
@@ -204,8 +204,8 @@ impl Goal {
         Spread::of(&values)
     }
 
-    fn best_library(&self, work: &Done) -> Rounds {
-        let libraries = work.rows.iter().filter(|row| row.party == Party::Library);
+    fn best_library(&self, workload: &WorkloadResult) -> Rounds {
+        let libraries = workload.rows.iter().filter(|row| row.party == ContestantGroup::Library);
         let libraries: Vec<&[Option<f64>]> =
             libraries.map(|row| row.rounds(self.measure)).collect();
         let rounds = libraries.iter().map(|rounds| rounds.len()).max().unwrap_or(0);
@@ -222,17 +222,17 @@ mod tests {
     use super::*;
     use crate::results::tests::done;
 
-    fn spread_of(against: Against) -> Option<Spread> {
-        let work = done(
+    fn spread_of(against: GoalReference) -> Option<Spread> {
+        let workload = done(
             "a",
             &[
-                ("ours", Party::Ours, &[10.0, 20.0, 30.0]),
-                ("one", Party::Library, &[5.0, 1.0, 1.0]),
-                ("two", Party::Library, &[1.0, 2.0, 1.0]),
-                ("etcd", Party::Other, &[100.0, 100.0, 100.0]),
+                ("ours", ContestantGroup::Ours, &[10.0, 20.0, 30.0]),
+                ("one", ContestantGroup::Library, &[5.0, 1.0, 1.0]),
+                ("two", ContestantGroup::Library, &[1.0, 2.0, 1.0]),
+                ("etcd", ContestantGroup::Other, &[100.0, 100.0, 100.0]),
             ],
         );
-        at_least("", ["a", "rate", "ours"], against, &[1.0]).ratio(&work, "scripts")
+        at_least("", ["a", "rate", "ours"], against, &[1.0]).ratio(&workload, "scripts")
     }
 
     #[test]
@@ -249,19 +249,20 @@ mod tests {
     fn a_goal_is_met_from_its_own_side() {
         let met = |median: f64, goal: f64, at_least: bool| {
             let ratio = Some(Spread { median, min: 0.0, max: 9.0 });
-            Reached { name: String::new(), goal, at_least, ratio }.met()
+            GoalResult { name: String::new(), goal, at_least, ratio }.met()
         };
         assert_eq!((met(0.95, 0.95, true), met(0.94, 0.95, true)), (Some(true), Some(false)));
         assert_eq!((met(1.2, 1.2, false), met(1.21, 1.2, false)), (Some(true), Some(false)));
         assert_eq!(met(2.004, 2.0, false), Some(true), "as it is shown");
-        let none = Reached { name: String::new(), goal: 1.0, at_least: true, ratio: None };
+        let none = GoalResult { name: String::new(), goal: 1.0, at_least: true, ratio: None };
         assert_eq!(none.met(), None, "what was not run is neither");
     }
 
     #[test]
     fn only_works_that_were_run_have_goals() {
-        let rows: [(&str, Party, &[f64]); 1] = [("floor", Party::Floor, &[1.0])];
-        let results = Results { works: vec![done("a", &rows)] };
+        let rows: [(&str, ContestantGroup, &[f64]); 1] =
+            [("floor", ContestantGroup::Floor, &[1.0])];
+        let results = Results { workloads: vec![done("a", &rows)] };
         let names: Vec<String> = reached(&results).into_iter().map(|goal| goal.name).collect();
         assert_eq!(
             names,

@@ -1,9 +1,9 @@
 //! How fast: ours, the floor and other locks, in one run on the same servers: `cargo xtask bench`.
 //!
 //! ```text
-//!   works ──► rounds ──► results ──► goals      what is to be reached, and was
-//!     │                     └──────► report     a table, JSON, docs/benchmarks.md with plots
-//!     └ contestants: floor, ours on stage's servers; peers as processes of their own
+//!   workloads ──► rounds ──► results ──► goals      what is to be reached, and was
+//!     │                         └──────► report     a table, JSON, docs/benchmarks.md with plots
+//!     └ contestants: floor, ours on the servers of setup; peers as processes of their own
 //! ```
 
 mod args;
@@ -15,20 +15,20 @@ mod report;
 mod results;
 mod rivals;
 mod round;
-mod stage;
+mod setup;
 mod stats;
 mod turns;
-mod works;
+mod workloads;
 
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use args::Options;
-use report::{Machine, Run};
+use report::{BenchRun, MachineFacts};
 use results::Results;
 use rivals::{Rival, Rivals};
-use round::Progress;
-use stage::{Stage, Why};
+use round::BenchProgress;
+use setup::{BenchError, BenchSetup};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,20 +43,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<(), Why> {
-    let stage = Rc::new(Stage::set(options.quick)?);
-    let machine = Machine::look(&stage.plain);
+fn run(options: &Options) -> Result<(), BenchError> {
+    let setup = Rc::new(BenchSetup::start(options.quick)?);
+    let machine = MachineFacts::look(&setup.plain);
     let rivals = if options.peers { Rivals::gather() } else { Rivals::default() };
-    let mut works = works::all(&stage, &rivals.all);
-    works.retain(|work| options.wants(work.letter));
+    let mut workloads = workloads::all(&setup, &rivals.all);
+    workloads.retain(|workload| options.wants(workload.letter));
     let rounds = options.rounds();
-    let mut progress = Progress::new(&works, rounds);
-    let run_one = |work| round::run(work, rounds, &mut progress);
-    let results = Results { works: works.into_iter().map(run_one).collect() };
+    let mut progress = BenchProgress::new(&workloads, rounds);
+    let run_one = |workload| round::run(workload, rounds, &mut progress);
+    let results = Results { workloads: workloads.into_iter().map(run_one).collect() };
     let goals = goals::reached(&results);
     let about = |rival: &Rc<Rival>| (rival.name.clone(), rival.about.clone());
     let rivals = rivals.all.iter().map(about).collect();
-    let run = Run { results, goals, machine, rounds, quick: options.quick, rivals };
+    let run = BenchRun { results, goals, machine, rounds, quick: options.quick, rivals };
     report::print(&run);
     if let Some(path) = &options.json {
         report::write_json(&run, path)?;

@@ -1,4 +1,4 @@
-//! Parts of works that have to be processes of their own: this program, started again by itself.
+//! Parts of workloads that have to be processes of their own: this program, started again by itself.
 //!
 //! Each says on its output when it is ready, and ends when its input does or when it is killed.
 
@@ -11,12 +11,12 @@ use rustix::fs::{FlockOperation, flock};
 use taketurns::{Connect, blocking};
 use taketurns_servers::Connection;
 
-use crate::stage::{Why, said};
-use crate::turns::{Turn, now_us};
-use crate::works::hold_all;
+use crate::setup::{BenchError, said};
+use crate::turns::{LoggedTurn, now_us};
+use crate::workloads::hold_all;
 
 /// Runs the part of that name, if it is one.
-pub(crate) fn run(part: &str, args: &[String]) -> Option<Result<(), Why>> {
+pub(crate) fn run(part: &str, args: &[String]) -> Option<Result<(), BenchError>> {
     let arg = |place: usize| args.get(place).map_or("", String::as_str);
     Some(match part {
         "hold-many" => hold_many(arg(0)),
@@ -29,7 +29,7 @@ pub(crate) fn run(part: &str, args: &[String]) -> Option<Result<(), Why>> {
 }
 
 /// Holds 10 000 locks.
-fn hold_many(url: &str) -> Result<(), Why> {
+fn hold_many(url: &str) -> Result<(), BenchError> {
     let runtime = tokio::runtime::Runtime::new().map_err(said)?;
     let _guards = runtime.block_on(async {
         let locks = Connect::new(url).open().await.map_err(said)?;
@@ -39,7 +39,7 @@ fn hold_many(url: &str) -> Result<(), Why> {
 }
 
 /// Holds one lock, by a lease of so many milliseconds.
-fn hold_one(url: &str, lock: &str, lease_ms: &str) -> Result<(), Why> {
+fn hold_one(url: &str, lock: &str, lease_ms: &str) -> Result<(), BenchError> {
     let lease = Duration::from_millis(lease_ms.parse().map_err(said)?);
     let locks = blocking::connect(url).map_err(said)?;
     let _guard = locks.mutex(lock).acquire().lease(lease).wait().map_err(said)?;
@@ -47,7 +47,7 @@ fn hold_one(url: &str, lock: &str, lease_ms: &str) -> Result<(), Why> {
 }
 
 /// Holds one lock that is bound to a raw connection.
-fn hold_bound(port: &str, key: &str, lease_ms: &str) -> Result<(), Why> {
+fn hold_bound(port: &str, key: &str, lease_ms: &str) -> Result<(), BenchError> {
     let mut connection = Connection::open(port.parse().map_err(said)?).map_err(said)?;
     let acquire = ["FENCELOCK.ACQUIRE", key, lease_ms, "MS", "BOUND"];
     let reply = connection.command(&acquire).map_err(said)?;
@@ -61,7 +61,7 @@ fn hold_bound(port: &str, key: &str, lease_ms: &str) -> Result<(), Why> {
 const HOLD: Duration = Duration::from_millis(1);
 
 /// Takes turns on a lock of the file engine, and prints them.
-fn turns_of_file(path: &str, client: &str, seconds: &str) -> Result<(), Why> {
+fn turns_of_file(path: &str, client: &str, seconds: &str) -> Result<(), BenchError> {
     let locks = blocking::connect(&format!("file:{path}")).map_err(said)?;
     let mutex = locks.mutex("turns");
     take_turns(
@@ -73,7 +73,7 @@ fn turns_of_file(path: &str, client: &str, seconds: &str) -> Result<(), Why> {
 }
 
 /// Takes turns by flock(2), and prints them.
-fn turns_of_flock(path: &str, client: &str, seconds: &str) -> Result<(), Why> {
+fn turns_of_flock(path: &str, client: &str, seconds: &str) -> Result<(), BenchError> {
     let file = File::options().create(true).append(true).open(Path::new(path)).map_err(said)?;
     let change = |operation| flock(&file, operation).map_err(said);
     let exclusive = || change(FlockOperation::LockExclusive);
@@ -83,9 +83,9 @@ fn turns_of_flock(path: &str, client: &str, seconds: &str) -> Result<(), Why> {
 fn take_turns<G>(
     client: &str,
     seconds: &str,
-    acquire: impl Fn() -> Result<G, Why>,
-    release: impl Fn(G) -> Result<(), Why>,
-) -> Result<(), Why> {
+    acquire: impl Fn() -> Result<G, BenchError>,
+    release: impl Fn(G) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     let client = client.parse().map_err(said)?;
     let time = Duration::from_secs_f64(seconds.parse().map_err(said)?);
     let begun = Instant::now();
@@ -97,7 +97,7 @@ fn take_turns<G>(
         std::thread::sleep(HOLD);
         let released_us = now_us();
         release(guard)?;
-        turns.push(Turn { client, asked_us, got_us, released_us });
+        turns.push(LoggedTurn { client, asked_us, got_us, released_us });
         // flock(2) would give it to whoever comes first, and that is the one that just had it.
         std::thread::sleep(HOLD / 2);
     }
@@ -105,7 +105,7 @@ fn take_turns<G>(
     std::io::stdout().write_all(lines.as_bytes()).map_err(said)
 }
 
-fn ready_until_the_end(word: &str) -> Result<(), Why> {
+fn ready_until_the_end(word: &str) -> Result<(), BenchError> {
     println!("{word}");
     std::io::stdout().flush().map_err(said)?;
     let mut rest = Vec::new();

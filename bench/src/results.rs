@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::stage::Why;
+use crate::setup::BenchError;
 use crate::stats::{Rounds, Spread, present, ratios};
-use crate::works::{Measure, Party, Plot, Work};
+use crate::workloads::{ContestantGroup, Measure, Plot, Workload};
 
-/// Of all works that were run.
+/// Of all workloads that were run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
-    pub(crate) works: Vec<Done>,
+    pub(crate) workloads: Vec<WorkloadResult>,
 }
 
-/// Of one work.
+/// of one workload.
 #[derive(Clone, Debug)]
-pub(crate) struct Done {
+pub(crate) struct WorkloadResult {
     pub(crate) letter: &'static str,
     pub(crate) title: &'static str,
     pub(crate) about: &'static str,
@@ -27,16 +27,16 @@ pub(crate) struct Done {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) party: Party,
+    pub(crate) party: ContestantGroup,
     pub(crate) reference: Option<&'static str>,
     /// By measure.
     pub(crate) values: BTreeMap<&'static str, Rounds>,
-    pub(crate) not_run: Option<Why>,
+    pub(crate) not_run: Option<BenchError>,
 }
 
-impl Done {
-    pub(crate) fn of(work: &Work, rows: Vec<Row>) -> Self {
-        let &Work { letter, title, about, measures, plot, .. } = work;
+impl WorkloadResult {
+    pub(crate) fn of(workload: &Workload, rows: Vec<Row>) -> Self {
+        let &Workload { letter, title, about, measures, plot, .. } = workload;
         Self { letter, title, about, measures, plot, rows }
     }
 
@@ -64,8 +64,8 @@ impl Row {
 }
 
 impl Results {
-    pub(crate) fn work(&self, letter: &str) -> Option<&Done> {
-        self.works.iter().find(|work| work.letter == letter)
+    pub(crate) fn workload(&self, letter: &str) -> Option<&WorkloadResult> {
+        self.workloads.iter().find(|workload| workload.letter == letter)
     }
 }
 
@@ -73,8 +73,11 @@ impl Results {
 pub(crate) mod tests {
     use super::*;
 
-    /// A work with one measure, `rate`, of contestants with these rounds.
-    pub(crate) fn done(letter: &'static str, rows: &[(&str, Party, &[f64])]) -> Done {
+    /// A workload with one measure, `rate`, of contestants with these rounds.
+    pub(crate) fn done(
+        letter: &'static str,
+        rows: &[(&str, ContestantGroup, &[f64])],
+    ) -> WorkloadResult {
         const MEASURES: &[Measure] = &[Measure { name: "rate", unit: "1/s" }];
         let rows = rows.iter().map(|&(name, party, rounds)| Row {
             name: name.to_owned(),
@@ -85,15 +88,17 @@ pub(crate) mod tests {
         });
         let rows = rows.collect();
         let (title, about) = ("A work", "It is done.");
-        Done { letter, title, about, measures: MEASURES, plot: Plot::Bars, rows }
+        WorkloadResult { letter, title, about, measures: MEASURES, plot: Plot::Bars, rows }
     }
 
     #[test]
     fn a_row_is_compared_with_its_reference_round_by_round() {
-        let rows: [(&str, Party, &[f64]); 2] =
-            [("floor", Party::Floor, &[1.0, 2.0, 4.0]), ("ours", Party::Ours, &[2.0, 2.0, 2.0])];
-        let work = done("a", &rows);
-        let (name, spread) = work.against(&work.rows[1]).expect("both ran");
+        let rows: [(&str, ContestantGroup, &[f64]); 2] = [
+            ("floor", ContestantGroup::Floor, &[1.0, 2.0, 4.0]),
+            ("ours", ContestantGroup::Ours, &[2.0, 2.0, 2.0]),
+        ];
+        let workload = done("a", &rows);
+        let (name, spread) = workload.against(&workload.rows[1]).expect("both ran");
         assert_eq!((name, spread), ("floor", Spread { median: 1.0, min: 0.5, max: 2.0 }));
     }
 }

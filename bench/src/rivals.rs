@@ -13,9 +13,9 @@ use taketurns_servers::others::{Etcd, Postgres};
 use taketurns_servers::target_dir;
 
 use crate::peers::{self, Peer};
-use crate::stage::{Why, said};
-use crate::turns::Turn;
-use crate::works::Party;
+use crate::setup::{BenchError, said};
+use crate::turns::LoggedTurn;
+use crate::workloads::ContestantGroup;
 
 /// The other locks, and the servers that some of them need.
 #[derive(Default)]
@@ -31,12 +31,12 @@ pub(crate) struct Rival {
     /// What it is written in, and how it waits.
     pub(crate) about: String,
     /// The program and its first arguments, or why there is none.
-    command: Result<Vec<String>, Why>,
-    store: Store,
+    command: Result<Vec<String>, BenchError>,
+    store: RivalStore,
 }
 
 /// Where it keeps its locks.
-enum Store {
+enum RivalStore {
     /// In the Redis that all share.
     Redis,
     /// At this URL.
@@ -48,17 +48,19 @@ impl Rivals {
     pub(crate) fn gather() -> Self {
         let (etcd, postgres) = (Etcd::start(), Postgres::start());
         let url_of = |store| match store {
-            peers::Store::Redis => Ok(Store::Redis),
-            peers::Store::Etcd => etcd.as_ref().map(|etcd| Store::Other(etcd.url())).map_err(said),
-            peers::Store::Postgres => {
-                postgres.as_ref().map(|postgres| Store::Other(postgres.url())).map_err(said)
+            peers::PeerStore::Redis => Ok(RivalStore::Redis),
+            peers::PeerStore::Etcd => {
+                etcd.as_ref().map(|etcd| RivalStore::Other(etcd.url())).map_err(said)
+            }
+            peers::PeerStore::Postgres => {
+                postgres.as_ref().map(|postgres| RivalStore::Other(postgres.url())).map_err(said)
             }
         };
         let rival = |peer: Peer| {
             // Without its server it is no less of another store.
             let (store, command) = match url_of(peer.store) {
                 Ok(store) => (store, peer.command),
-                Err(why) => (Store::Other(String::new()), Err(why)),
+                Err(why) => (RivalStore::Other(String::new()), Err(why)),
             };
             let about = format!("{:?}: {}", peer.language, peer.note);
             Rc::new(Rival { name: peer.name.to_owned(), about, command, store })
@@ -69,15 +71,20 @@ impl Rivals {
 }
 
 impl Rival {
-    pub(crate) const fn party(&self) -> Party {
+    pub(crate) const fn party(&self) -> ContestantGroup {
         match self.store {
-            Store::Redis => Party::Library,
-            Store::Other(_) => Party::Other,
+            RivalStore::Redis => ContestantGroup::Library,
+            RivalStore::Other(_) => ContestantGroup::Other,
         }
     }
 
     /// How many pairs of acquire and release so many tasks did in a second.
-    pub(crate) fn pairs(&self, redis: String, tasks: usize, time: Duration) -> Result<f64, Why> {
+    pub(crate) fn pairs(
+        &self,
+        redis: String,
+        tasks: usize,
+        time: Duration,
+    ) -> Result<f64, BenchError> {
         let said = self.run("pairs", redis, &["--tasks", &tasks.to_string()], time)?;
         let told: serde_json::Value = serde_json::from_str(said.trim())
             .map_err(|error| format!("it said {:?}: {error}", said.trim()))?;
@@ -95,18 +102,24 @@ impl Rival {
         clients: u32,
         hold: Duration,
         time: Duration,
-    ) -> Result<Vec<Turn>, Why> {
+    ) -> Result<Vec<LoggedTurn>, BenchError> {
         let (clients, hold_ms) = (clients.to_string(), hold.as_millis().to_string());
         let args = ["--clients", &clients, "--hold-ms", &hold_ms];
-        self.run("crowd", redis, &args, time)?.lines().map(Turn::parse).collect()
+        self.run("crowd", redis, &args, time)?.lines().map(LoggedTurn::parse).collect()
     }
 
-    fn run(&self, load: &str, redis: String, args: &[&str], time: Duration) -> Result<String, Why> {
+    fn run(
+        &self,
+        load: &str,
+        redis: String,
+        args: &[&str],
+        time: Duration,
+    ) -> Result<String, BenchError> {
         let words = self.command.as_ref().map_err(Clone::clone)?;
         let (program, first) = words.split_first().ok_or("it has no program")?;
         let url = match &self.store {
-            Store::Redis => redis,
-            Store::Other(url) => url.clone(),
+            RivalStore::Redis => redis,
+            RivalStore::Other(url) => url.clone(),
         };
         let mut command = Command::new(program);
         command.args(first).args([load, "--url", &url]).args(args);
@@ -129,7 +142,7 @@ mod tests {
     fn peer(script: &str) -> Rival {
         let command = ["sh", "-c", script, "peer"].map(str::to_owned).to_vec();
         let [name, about] = ["a shell", "it does as it is told"].map(str::to_owned);
-        Rival { name, about, command: Ok(command), store: Store::Redis }
+        Rival { name, about, command: Ok(command), store: RivalStore::Redis }
     }
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -142,10 +155,13 @@ mod tests {
         );
         assert_eq!(told.pairs("redis://x".to_owned(), 64, SECOND), Ok(5.0));
         let mut other = peer(r#"test "$3 $5 $7 $9" = "http://y 16 1 0.5" && echo turn 3 1 2 3"#);
-        other.store = Store::Other("http://y".to_owned());
+        other.store = RivalStore::Other("http://y".to_owned());
         let (hold, time) = (Duration::from_millis(1), Duration::from_millis(500));
         let turns = other.crowd("redis://x".to_owned(), 16, hold, time);
-        assert_eq!(turns, Ok(vec![Turn { client: 3, asked_us: 1, got_us: 2, released_us: 3 }]));
+        assert_eq!(
+            turns,
+            Ok(vec![LoggedTurn { client: 3, asked_us: 1, got_us: 2, released_us: 3 }])
+        );
     }
 
     #[test]

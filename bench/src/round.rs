@@ -2,29 +2,29 @@
 
 use std::time::Instant;
 
-use crate::results::{Done, Row};
-use crate::works::{Contestant, Work};
+use crate::results::{Row, WorkloadResult};
+use crate::workloads::{Contestant, Workload};
 
 /// How far it is, by how long things take on the whole.
-pub(crate) struct Progress {
+pub(crate) struct BenchProgress {
     begun: Instant,
     seconds_done: f64,
     seconds_all: f64,
 }
 
-impl Progress {
-    pub(crate) fn new(works: &[Work], rounds: usize) -> Self {
-        let of_work = |work: &Work| -> f64 {
-            let rounds = |one: &Contestant| rounds.min(work.rounds_max).min(one.rounds_max);
-            work.contestants.iter().map(|one| one.seconds * rounds(one) as f64).sum()
+impl BenchProgress {
+    pub(crate) fn new(workloads: &[Workload], rounds: usize) -> Self {
+        let of_work = |workload: &Workload| -> f64 {
+            let rounds = |one: &Contestant| rounds.min(workload.rounds_max).min(one.rounds_max);
+            workload.contestants.iter().map(|one| one.seconds * rounds(one) as f64).sum()
         };
-        let seconds_all = works.iter().map(of_work).sum();
+        let seconds_all = workloads.iter().map(of_work).sum();
         Self { begun: Instant::now(), seconds_done: 0.0, seconds_all }
     }
 
-    fn show(&self, work: &Work, contestant: &Contestant, round: usize, rounds: usize) {
+    fn show(&self, workload: &Workload, contestant: &Contestant, round: usize, rounds: usize) {
         let left = self.seconds_left();
-        let (letter, title, name) = (work.letter, work.title, &contestant.name);
+        let (letter, title, name) = (workload.letter, workload.title, &contestant.name);
         eprintln!(
             "==> {letter}. {title}: {name}, round {} of {rounds}, about {left:.0} s left",
             round + 1
@@ -42,23 +42,31 @@ impl Progress {
     }
 }
 
-/// All rounds of a work. A contestant that fails does not run again.
-pub(crate) fn run(mut work: Work, rounds: usize, progress: &mut Progress) -> Done {
-    let rounds = rounds.min(work.rounds_max);
+/// All rounds of a workload. A contestant that fails does not run again.
+pub(crate) fn run(
+    mut workload: Workload,
+    rounds: usize,
+    progress: &mut BenchProgress,
+) -> WorkloadResult {
+    let rounds = rounds.min(workload.rounds_max);
     let row = |contestant: &Contestant| Row {
         name: contestant.name.clone(),
         party: contestant.party,
         reference: contestant.reference,
-        values: work.measures.iter().map(|measure| (measure.name, vec![None; rounds])).collect(),
+        values: workload
+            .measures
+            .iter()
+            .map(|measure| (measure.name, vec![None; rounds]))
+            .collect(),
         not_run: None,
     };
-    let mut rows: Vec<Row> = work.contestants.iter().map(row).collect();
-    let count = work.contestants.len();
+    let mut rows: Vec<Row> = workload.contestants.iter().map(row).collect();
+    let count = workload.contestants.len();
     for round in 0..rounds {
         for place in 0..count {
             let index = (place + round) % count;
             let row = &mut rows[index];
-            let contestant = &work.contestants[index];
+            let contestant = &workload.contestants[index];
             if round >= contestant.rounds_max {
                 continue;
             }
@@ -67,8 +75,8 @@ pub(crate) fn run(mut work: Work, rounds: usize, progress: &mut Progress) -> Don
                 progress.seconds_done += seconds;
                 continue;
             }
-            progress.show(&work, contestant, round, rounds);
-            match (work.contestants[index].run)() {
+            progress.show(&workload, contestant, round, rounds);
+            match (workload.contestants[index].run)() {
                 Ok(values) => {
                     for (measure, value) in values {
                         row.values.entry(measure).or_insert_with(|| vec![None; rounds])[round] =
@@ -83,5 +91,5 @@ pub(crate) fn run(mut work: Work, rounds: usize, progress: &mut Progress) -> Don
             progress.seconds_done += seconds;
         }
     }
-    Done::of(&work, rows)
+    WorkloadResult::of(&workload, rows)
 }

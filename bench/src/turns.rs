@@ -15,7 +15,7 @@ use crate::stats::{median, percentile};
 
 /// One turn of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct LoggedTurn {
     pub(crate) client: u32,
     pub(crate) asked_us: u64,
     pub(crate) got_us: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Turn {
 
 /// What a log says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Judged {
+pub(crate) struct TurnStatistics {
     /// Turns that did not follow a turn of the same client, per second.
     pub(crate) hand_overs_per_s: f64,
     /// From a release to the next grant to another client; the median, in µs.
@@ -44,7 +44,7 @@ pub(crate) fn now_us() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-impl Turn {
+impl LoggedTurn {
     /// Reads a line of the log.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let fields = || {
@@ -59,7 +59,7 @@ impl Turn {
     }
 }
 
-impl fmt::Display for Turn {
+impl fmt::Display for LoggedTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, asked_us, got_us, released_us } = self;
         write!(f, "turn {client} {asked_us} {got_us} {released_us}")
@@ -68,7 +68,7 @@ impl fmt::Display for Turn {
 
 /// Judges a log of so many clients, in any order. An error if it is too short to say anything, or if
 /// two held the lock at once: then it was no lock.
-pub(crate) fn judge(log: &[Turn], clients: u32) -> Result<Judged, String> {
+pub(crate) fn judge(log: &[LoggedTurn], clients: u32) -> Result<TurnStatistics, String> {
     let mut turns = log.to_vec();
     turns.sort_by_key(|turn| turn.got_us);
     let (Some(first), Some(last)) = (turns.first(), turns.last()) else {
@@ -89,7 +89,7 @@ pub(crate) fn judge(log: &[Turn], clients: u32) -> Result<Judged, String> {
     let waits_us: Vec<f64> = turns.iter().map(|turn| turn.waited_us()).collect();
     let wait_max_us = waits_us.iter().copied().fold(0.0, f64::max);
     let share_us = span_us / (turns.len() - 1) as f64 * f64::from(clients);
-    Ok(Judged {
+    Ok(TurnStatistics {
         hand_overs_per_s: gaps_us.len() as f64 / span_us * 1e6,
         gap_us: median(&gaps_us).unwrap_or(0.0),
         wait_p50_us: percentile(&waits_us, 0.5).unwrap_or(0.0),
@@ -103,7 +103,7 @@ pub(crate) fn judge(log: &[Turn], clients: u32) -> Result<Judged, String> {
 /// How much two clocks of one machine may differ between processors.
 const SLACK_US: u64 = 5;
 
-impl Turn {
+impl LoggedTurn {
     fn waited_us(&self) -> f64 {
         self.got_us.saturating_sub(self.asked_us) as f64
     }
@@ -112,7 +112,7 @@ impl Turn {
 /// How many turns were taken while somebody waited who had asked before. The turns are in the order
 /// of their grants, so those are the turns after which an earlier asker comes. Two who asked within
 /// the time that a request takes are in no order that the store could know of.
-fn overtaking(turns: &[Turn]) -> usize {
+fn overtaking(turns: &[LoggedTurn]) -> usize {
     let mut earliest_later_us = u64::MAX;
     let mut overtaking = 0;
     for turn in turns.iter().rev() {
@@ -136,23 +136,23 @@ pub(crate) async fn hold(time: std::time::Duration) {
 mod tests {
     use super::*;
 
-    const fn turn(client: u32, asked_us: u64, got_us: u64, released_us: u64) -> Turn {
-        Turn { client, asked_us, got_us, released_us }
+    const fn turn(client: u32, asked_us: u64, got_us: u64, released_us: u64) -> LoggedTurn {
+        LoggedTurn { client, asked_us, got_us, released_us }
     }
 
     #[test]
     fn a_line_is_read_as_it_was_written() {
         let one = turn(3, 10, 20, 30);
-        assert_eq!(Turn::parse(&one.to_string()), Ok(one));
+        assert_eq!(LoggedTurn::parse(&one.to_string()), Ok(one));
         for wrong in ["", "turn 1 2 3", "turn 1 2 3 x", "turn 1 2 3 4 5", "1 2 3 4"] {
-            assert!(Turn::parse(wrong).is_err(), "{wrong:?}");
+            assert!(LoggedTurn::parse(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn two_in_turn_have_gaps_waits_and_nobody_overtaken() {
         // Each holds for 900 µs, and the next has it 100 µs later.
-        let log: Vec<Turn> = (0..=1_000_u64)
+        let log: Vec<LoggedTurn> = (0..=1_000_u64)
             .map(|n| {
                 turn((n % 2) as u32, (n * 1_000).saturating_sub(950), n * 1_000, n * 1_000 + 900)
             })

@@ -3,14 +3,14 @@
 use taketurns_servers::Flavor;
 
 use crate::cargo;
-use crate::install::{self, Need};
+use crate::install::{self, Dependency};
 
 /// Builds it with all that it needs as users would have it, runs it, and shows how it goes.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<String> = args.collect();
-    install::missing(&[Need::Server(Flavor::Redis), Need::Libclang])?;
+    install::missing(&[Dependency::Server(Flavor::Redis), Dependency::Libclang])?;
     if !args.iter().any(|arg| arg == "--no-peers") {
-        install::if_possible(&[Need::Python, Need::Node]);
+        install::if_possible(&[Dependency::Python, Dependency::Node]);
         install::if_possible(&install::PEERS);
     }
     let release = ["--release", "--package", "taketurns-bench", "--package"];

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use taketurns_servers::Flavor;
 
 use crate::cargo;
-use crate::install::{self, Need};
+use crate::install::{self, Dependency};
 
 const USAGE: &str = "usage: cargo xtask fuzz [--minutes N] [--seed S]";
 const MINUTES: u64 = 10;
@@ -46,8 +46,8 @@ struct Options {
 /// Runs them, and shows how it goes. What one finds does not keep the others from looking.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let options = Options::parse(args)?;
-    let [redis, valkey] = Flavor::ALL.map(Need::Server);
-    install::missing(&[redis, valkey, Need::Libclang])?;
+    let [redis, valkey] = Flavor::ALL.map(Dependency::Server);
+    install::missing(&[redis, valkey, Dependency::Libclang])?;
     let mut found = Vec::new();
     for groups in [&PARSERS[..], &SERVERS] {
         let tests = groups.iter().map(Group::count).collect::<Result<Vec<_>, _>>()?;

@@ -9,6 +9,7 @@
 mod bench;
 mod fuzz;
 mod install;
+mod names;
 mod planted;
 mod proof;
 mod servers;
@@ -35,6 +36,7 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
              parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
+  names      lists the names that several types have
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes
   bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]
@@ -53,16 +55,16 @@ usage: cargo xtask COMMAND
 ";
 
 /// One thing to run: what it is called, and cargo's arguments.
-struct Task {
+struct CargoTask {
     name: &'static str,
     args: &'static [&'static str],
 }
 
-const fn task(name: &'static str, args: &'static [&'static str]) -> Task {
-    Task { name, args }
+const fn task(name: &'static str, args: &'static [&'static str]) -> CargoTask {
+    CargoTask { name, args }
 }
 
-const FIX: &[Task] = &[
+const FIX: &[CargoTask] = &[
     task(
         "clippy",
         &[
@@ -84,13 +86,14 @@ fn main() -> ExitCode {
     let done = match command.as_str() {
         "test" => test::run(std::env::args().skip(2)),
         "fix" => test::need_tools()
-            .and_then(|()| install::missing(&[install::Need::Libclang]))
+            .and_then(|()| install::missing(&[install::Dependency::Libclang]))
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
         "bench" => bench::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),
         "sim" => sim::run(std::env::args().skip(2)),
+        "names" => names::run(std::env::args().skip(2)),
         "proof" => proof::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
@@ -113,7 +116,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_all(tasks: &[Task]) -> Result<(), String> {
+fn run_all(tasks: &[CargoTask]) -> Result<(), String> {
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
         let status = cargo(task.args).status();

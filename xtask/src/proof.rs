@@ -8,7 +8,7 @@ use crate::cargo;
 const USAGE: &str = "usage: cargo xtask proof";
 
 /// What is run: its name, cargo's arguments, and how much of it.
-struct Part {
+struct ProofPart {
     name: &'static str,
     args: &'static [&'static str],
     env: &'static [(&'static str, &'static str)],
@@ -17,8 +17,8 @@ struct Part {
 /// Quick to build, and as quick as it need be.
 const PROFILE: [&str; 3] = ["--quiet", "--profile", "sim"];
 
-const PARTS: [Part; 7] = [
-    Part {
+const PARTS: [ProofPart; 7] = [
+    ProofPart {
         name: "lints of the model and the threads",
         args: &[
             "clippy",
@@ -33,32 +33,32 @@ const PARTS: [Part; 7] = [
         ],
         env: &[],
     },
-    Part {
+    ProofPart {
         name: "docs of the model",
         args: &["doc", "--package", "taketurns-model", "--no-deps", "--document-private-items"],
         env: &[("RUSTDOCFLAGS", "--deny warnings")],
     },
-    Part {
+    ProofPart {
         name: "the model's own tests",
         args: &["test", "--package", "taketurns-model"],
         env: &[],
     },
-    Part {
+    ProofPart {
         name: "the model: every state, random runs, every broken variant",
         args: &["run", "--package", "taketurns-model", "--", "--small", "--runs", "2000000"],
         env: &[],
     },
-    Part {
+    ProofPart {
         name: "threads: 20000 orders of each test",
         args: &["test", "--package", "taketurns-threads"],
         env: &[("THREADS_SCHEDULES", "20000")],
     },
-    Part {
+    ProofPart {
         name: "simulation: 20000 lives",
         args: &["run", "--package", "taketurns-sim", "--", "--seeds", "20000"],
         env: &[],
     },
-    Part {
+    ProofPart {
         name: "core: 20000 lives of each kind of lock, 100000 of a quorum",
         args: &[
             "test",
@@ -80,7 +80,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
         return Err(USAGE.to_owned());
     }
     let mut found = Vec::new();
-    for Part { name, args, env } in &PARTS {
+    for ProofPart { name, args, env } in &PARTS {
         let started = Instant::now();
         let mut command = cargo(&args[..1]);
         command.args(PROFILE).args(&args[1..]).envs(env.iter().copied());

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::thread;
 
 use taketurns_servers::{
-    Builder, Cluster, Error, Flavor, Replicated, Server, module_in, target_dir,
+    Builder, Cluster, Flavor, ReplicaSet, Server, SetupError, module_in, target_dir,
 };
 
-use crate::install::{self, Need};
+use crate::install::{self, Dependency};
 use crate::{run_all, task};
 
 /// As docs/redis.md would have a set with Sentinel; without it, every command would warn.
@@ -59,16 +59,16 @@ impl Options {
 
 /// Builds the module as it is to be used, and says where it is.
 fn build() -> Result<PathBuf, String> {
-    install::missing(&[Need::Libclang])?;
+    install::missing(&[Dependency::Libclang])?;
     run_all(&[task("module", &["build", "--release", "--package", "taketurns-module"])])?;
     Ok(module_in(&target_dir().join("release")))
 }
 
-type Started = (Server, Replicated, Cluster, Vec<Server>);
+type ServerSet = (Server, ReplicaSet, Cluster, Vec<Server>);
 
-fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<Started, Error> {
+fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<ServerSet, SetupError> {
     let mut server = Server::builder(flavor);
-    let mut replicated = Replicated::builder(flavor).args(GUARDED);
+    let mut replicated = ReplicaSet::builder(flavor).args(GUARDED);
     let mut cluster = Cluster::builder(flavor).replicas(true);
     if let Some(path) = module {
         server = server.module(&path, &[]);
@@ -91,7 +91,7 @@ fn start(flavor: Flavor, module: Option<PathBuf>) -> Result<Started, Error> {
     ))
 }
 
-fn nodes_of(node: &Builder) -> Result<Vec<Server>, Error> {
+fn nodes_of(node: &Builder) -> Result<Vec<Server>, SetupError> {
     (0..3).map(|_| node.clone().start()).collect()
 }
 

@@ -4,12 +4,12 @@
 use taketurns_servers::Flavor;
 
 use crate::cargo;
-use crate::install::{self, Need};
+use crate::install::{self, Dependency};
 
 /// Builds it with all that it needs, runs it, and shows how it goes.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
-    let [redis, valkey] = Flavor::ALL.map(Need::Server);
-    install::missing(&[redis, valkey, Need::Libclang])?;
+    let [redis, valkey] = Flavor::ALL.map(Dependency::Server);
+    install::missing(&[redis, valkey, Dependency::Libclang])?;
     let mut torture = cargo(&["run", "--quiet", "--package", "taketurns-torture", "--"]);
     let status = torture.args(args).status();
     let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;

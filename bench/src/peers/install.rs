@@ -15,20 +15,20 @@ type Program = Result<Vec<String>, String>;
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
 /// The program in Rust.
-pub(super) struct Rust {
+pub(super) struct RustPeers {
     /// For etcd, whose client takes more to build.
     pub(super) etcd: Program,
     /// For all others.
     pub(super) others: Program,
 }
 
-pub(super) fn rust(folder: &Path) -> Rust {
+pub(super) fn rust(folder: &Path) -> RustPeers {
     let folder = folder.join("rust");
     let program = vec![folder.join("release/rust-peers").display().to_string()];
     eprintln!("==> building the peers in Rust");
     match build(&folder, &["--features", "etcd"]) {
-        Ok(()) => Rust { etcd: Ok(program.clone()), others: Ok(program) },
-        Err(why) => Rust { etcd: Err(why), others: build(&folder, &[]).map(|()| program) },
+        Ok(()) => RustPeers { etcd: Ok(program.clone()), others: Ok(program) },
+        Err(why) => RustPeers { etcd: Err(why), others: build(&folder, &[]).map(|()| program) },
     }
 }
 

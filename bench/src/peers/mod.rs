@@ -24,7 +24,7 @@ pub(crate) struct Peer {
     /// The program and its first arguments, or in one line why it is not run.
     pub(crate) command: Result<Vec<String>, String>,
     /// Where it keeps its locks.
-    pub(crate) store: Store,
+    pub(crate) store: PeerStore,
     /// How it waits, and what is not at its default.
     pub(crate) note: &'static str,
 }
@@ -39,7 +39,7 @@ pub(crate) enum Language {
 
 /// The server that a peer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Store {
+pub(crate) enum PeerStore {
     /// The Redis that all share.
     Redis,
     /// An [`Etcd`].
@@ -49,64 +49,64 @@ pub(crate) enum Store {
 }
 
 /// A row of the list: its name, its language, its store and its note.
-type Row = (&'static str, Language, Store, &'static str);
+type Row = (&'static str, Language, PeerStore, &'static str);
 
 const ROWS: [Row; 12] = [
     (
         "rslock",
         Language::Rust,
-        Store::Redis,
+        PeerStore::Redis,
         "polls: three attempts up to 200 ms apart, and again; a lease of 30 s, since it wants one",
     ),
-    ("rlock", Language::Rust, Store::Redis, "polls every 100 ms"),
+    ("rlock", Language::Rust, PeerStore::Redis, "polls every 100 ms"),
     (
         "async-redis-lock",
         Language::Rust,
-        Store::Redis,
+        PeerStore::Redis,
         "polls every 100 ms; told not to give up after 1 s",
     ),
     (
         "distributed-lock",
         Language::Rust,
-        Store::Redis,
+        PeerStore::Redis,
         "never waits on one server, and has no option to; our loop around it polls every 100 ms",
     ),
-    ("redis-py", Language::Python, Store::Redis, "polls every 100 ms; no lease by default"),
+    ("redis-py", Language::Python, PeerStore::Redis, "polls every 100 ms; no lease by default"),
     (
         "python-redis-lock",
         Language::Python,
-        Store::Redis,
+        PeerStore::Redis,
         "BLPOP: one waiter is woken, and tries beside whoever comes; no lease by default",
     ),
-    ("pottery", Language::Python, Store::Redis, "polls, up to 200 ms apart"),
+    ("pottery", Language::Python, PeerStore::Redis, "polls, up to 200 ms apart"),
     (
         "redlock-py",
         Language::Python,
-        Store::Redis,
+        PeerStore::Redis,
         "polls every 200 ms; told not to give up after three times; a lease of 30 s, since it wants one",
     ),
     (
         "redlock",
         Language::Node,
-        Store::Redis,
+        PeerStore::Redis,
         "polls, 100 to 300 ms apart; told not to give up after ten times; a lease of 30 s, since it wants one",
     ),
     (
         "redis-semaphore",
         Language::Node,
-        Store::Redis,
+        PeerStore::Redis,
         "its Mutex; polls every 10 ms; told not to give up after 10 s",
     ),
     (
         "etcd",
         Language::Rust,
-        Store::Etcd,
+        PeerStore::Etcd,
         "the server's own lock, which wakes the next in line; one node, which writes to disk before it answers",
     ),
     (
         "postgres",
         Language::Rust,
-        Store::Postgres,
+        PeerStore::Postgres,
         "advisory locks, which wake the next in line; no lease: held for as long as the session lives",
     ),
 ];
@@ -120,9 +120,9 @@ pub(crate) fn all(target: &Path) -> Vec<Peer> {
     let node = install::node(&folder);
     let command = |(name, language, store, _): Row| {
         let program = match (language, store) {
-            (_, Store::Etcd) if !Etcd::is_installed() => Err(missing("etcd")),
-            (_, Store::Postgres) if !Postgres::is_installed() => Err(missing("postgres")),
-            (_, Store::Etcd) => rust.etcd.clone(),
+            (_, PeerStore::Etcd) if !Etcd::is_installed() => Err(missing("etcd")),
+            (_, PeerStore::Postgres) if !Postgres::is_installed() => Err(missing("postgres")),
+            (_, PeerStore::Etcd) => rust.etcd.clone(),
             (Language::Rust, _) => rust.others.clone(),
             (Language::Python, _) => python.clone(),
             (Language::Node, _) => node.clone(),
@@ -143,7 +143,7 @@ pub(crate) fn all(target: &Path) -> Vec<Peer> {
 }
 
 fn missing(program: &'static str) -> String {
-    taketurns_servers::Error::NotInstalled(program).to_string()
+    taketurns_servers::SetupError::NotInstalled(program).to_string()
 }
 
 #[cfg(test)]

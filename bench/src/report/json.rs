@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Run;
-use crate::results::{Done, Row};
+use super::BenchRun;
+use crate::results::{Row, WorkloadResult};
 use crate::stats::Spread;
 
-pub(super) fn text(run: &Run) -> String {
+pub(super) fn text(run: &BenchRun) -> String {
     let goals = run.goals.iter().map(|goal| {
         json!({
             "name": goal.name,
@@ -21,7 +21,7 @@ pub(super) fn text(run: &Run) -> String {
         "machine": run.machine.facts().into_iter().collect::<serde_json::Map<_, _>>(),
         "rounds": run.rounds,
         "quick": run.quick,
-        "works": run.results.works.iter().map(work).collect::<Vec<Value>>(),
+        "works": run.results.workloads.iter().map(workload).collect::<Vec<Value>>(),
         "goals": goals.collect::<Vec<Value>>(),
     });
     format!("{all:#}\n")
@@ -31,16 +31,16 @@ fn ends(Spread { min, max, .. }: Spread) -> [f64; 2] {
     [min, max]
 }
 
-fn work(work: &Done) -> Value {
+fn workload(workload: &WorkloadResult) -> Value {
     json!({
-        "work": work.letter,
-        "title": work.title,
-        "contestants": work.rows.iter().map(|row| contestant(work, row)).collect::<Vec<Value>>(),
+        "work": workload.letter,
+        "title": workload.title,
+        "contestants": workload.rows.iter().map(|row| contestant(workload, row)).collect::<Vec<Value>>(),
     })
 }
 
-fn contestant(work: &Done, row: &Row) -> Value {
-    let measures = work.measures.iter().filter_map(|measure| {
+fn contestant(workload: &WorkloadResult, row: &Row) -> Value {
+    let measures = workload.measures.iter().filter_map(|measure| {
         let spread = row.spread(measure.name)?;
         let value = json!({
             "unit": measure.unit,
@@ -50,7 +50,7 @@ fn contestant(work: &Done, row: &Row) -> Value {
         });
         Some((measure.name.to_owned(), value))
     });
-    let against = work.against(row).map(|(reference, spread)| {
+    let against = workload.against(row).map(|(reference, spread)| {
         json!({ "reference": reference, "ratio": spread.median, "spread": ends(spread) })
     });
     json!({
@@ -65,19 +65,21 @@ fn contestant(work: &Done, row: &Row) -> Value {
 mod tests {
     use super::*;
     use crate::goals::reached;
-    use crate::report::Machine;
+    use crate::report::MachineFacts;
     use crate::results::Results;
     use crate::results::tests::done;
-    use crate::works::Party;
+    use crate::workloads::ContestantGroup;
 
     #[test]
     fn goals_and_every_round_are_in_it() {
-        let rows: [(&str, Party, &[f64]); 2] =
-            [("floor", Party::Floor, &[1.0, 2.0]), ("scripts", Party::Ours, &[1.0, 1.0])];
-        let results = Results { works: vec![done("a", &rows)] };
+        let rows: [(&str, ContestantGroup, &[f64]); 2] = [
+            ("floor", ContestantGroup::Floor, &[1.0, 2.0]),
+            ("scripts", ContestantGroup::Ours, &[1.0, 1.0]),
+        ];
+        let results = Results { workloads: vec![done("a", &rows)] };
         let goals = reached(&results);
-        let machine = Machine::default();
-        let run = Run { results, goals, machine, rounds: 2, quick: true, rivals: Vec::new() };
+        let machine = MachineFacts::default();
+        let run = BenchRun { results, goals, machine, rounds: 2, quick: true, rivals: Vec::new() };
         let read: Value = serde_json::from_str(&text(&run)).expect("it is JSON");
         let scripts = &read["works"][0]["contestants"][1];
         assert_eq!(scripts["measures"]["rate"]["rounds"], json!([1.0, 1.0]));

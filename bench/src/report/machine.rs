@@ -7,14 +7,14 @@ use taketurns_servers::Server;
 
 /// What there is to know of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Machine {
+pub(crate) struct MachineFacts {
     cores: usize,
     processor: String,
     kernel: String,
     server: String,
 }
 
-impl Machine {
+impl MachineFacts {
     pub(crate) fn look(server: &Server) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model =

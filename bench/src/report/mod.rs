@@ -10,39 +10,39 @@ mod table;
 use std::fs;
 use std::path::Path;
 
-use crate::goals::Reached;
+use crate::goals::GoalResult;
 use crate::results::Results;
-use crate::stage::{Why, said};
+use crate::setup::{BenchError, said};
 
-pub(crate) use machine::Machine;
+pub(crate) use machine::MachineFacts;
 pub(crate) use table::print;
 
 /// The root of this repository.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// A run, with where and how.
-pub(crate) struct Run {
+pub(crate) struct BenchRun {
     pub(crate) results: Results,
-    pub(crate) goals: Vec<Reached>,
-    pub(crate) machine: Machine,
+    pub(crate) goals: Vec<GoalResult>,
+    pub(crate) machine: MachineFacts,
     pub(crate) rounds: usize,
     pub(crate) quick: bool,
     /// Names, and how each waits.
     pub(crate) rivals: Vec<(String, String)>,
 }
 
-pub(crate) fn write_json(run: &Run, path: &Path) -> Result<(), Why> {
+pub(crate) fn write_json(run: &BenchRun, path: &Path) -> Result<(), BenchError> {
     fs::write(path, json::text(run)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Writes `docs/benchmarks.md` and its pictures.
-pub(crate) fn write_docs(run: &Run) -> Result<(), Why> {
+pub(crate) fn write_docs(run: &BenchRun) -> Result<(), BenchError> {
     let docs = Path::new(WORKSPACE).join("docs");
     let pictures = docs.join("benchmarks");
     fs::create_dir_all(&pictures).map_err(said)?;
-    for work in &run.results.works {
-        if let Some(picture) = plot::of(work) {
-            fs::write(pictures.join(format!("{}.svg", work.letter)), picture).map_err(said)?;
+    for workload in &run.results.workloads {
+        if let Some(picture) = plot::of(workload) {
+            fs::write(pictures.join(format!("{}.svg", workload.letter)), picture).map_err(said)?;
         }
     }
     fs::write(docs.join("benchmarks.md"), page::text(run)).map_err(said)

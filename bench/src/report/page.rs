@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 
 use super::table::{goals, rows};
-use super::{Run, plot};
+use super::{BenchRun, plot};
 
 /// What can't be generated.
 const NOTES: &str = include_str!("../../notes.md");
 
-pub(super) fn text(run: &Run) -> String {
+pub(super) fn text(run: &BenchRun) -> String {
     let mut page = format!(
         "# Benchmarks\n\n\
          `cargo xtask bench` measures ours, the floor and other locks in one run on the same servers, \
-         and writes this page. `--quick` ends within 3 minutes, `--only a,c` runs some works, `--json \
+         and writes this page. `--quick` ends within 3 minutes, `--only a,c` runs some workloads, `--json \
          FILE` writes all figures.\n\n\
          Everybody runs in each of {} rounds, in an order that is rotated from round to round. A ratio \
          is of the same round; shown is the median of the ratios, with the smallest and the largest. \
@@ -24,12 +24,13 @@ pub(super) fn text(run: &Run) -> String {
     );
     page += &table(&goals(run));
     page += &others(&run.rivals);
-    for work in &run.results.works {
-        let _ = write!(page, "\n## {}. {}\n\n{}\n\n", work.letter, work.title, work.about);
-        if plot::of(work).is_some() {
-            let _ = write!(page, "![{}](benchmarks/{}.svg)\n\n", work.title, work.letter);
+    for workload in &run.results.workloads {
+        let _ =
+            write!(page, "\n## {}. {}\n\n{}\n\n", workload.letter, workload.title, workload.about);
+        if plot::of(workload).is_some() {
+            let _ = write!(page, "![{}](benchmarks/{}.svg)\n\n", workload.title, workload.letter);
         }
-        page += &table(&rows(work));
+        page += &table(&rows(workload));
     }
     page + "\n" + NOTES
 }
@@ -60,19 +61,26 @@ fn table(lines: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
     use crate::goals::reached;
-    use crate::report::Machine;
+    use crate::report::MachineFacts;
     use crate::results::Results;
     use crate::results::tests::done;
-    use crate::works::Party;
+    use crate::workloads::ContestantGroup;
 
     #[test]
     fn the_page_has_goals_a_table_per_work_and_the_notes() {
-        let rows: [(&str, Party, &[f64]); 1] = [("floor", Party::Floor, &[1.0])];
-        let results = Results { works: vec![done("a", &rows)] };
+        let rows: [(&str, ContestantGroup, &[f64]); 1] =
+            [("floor", ContestantGroup::Floor, &[1.0])];
+        let results = Results { workloads: vec![done("a", &rows)] };
         let goals = reached(&results);
-        let machine = Machine::default();
-        let page =
-            text(&Run { results, goals, machine, rounds: 1, quick: false, rivals: Vec::new() });
+        let machine = MachineFacts::default();
+        let page = text(&BenchRun {
+            results,
+            goals,
+            machine,
+            rounds: 1,
+            quick: false,
+            rivals: Vec::new(),
+        });
         assert!(page.contains("| a. pairs/s against the floor, scripts | ≥ 0.95 |  | not run |"));
         assert!(page.contains("## a. A work\n\nIt is done.\n\n![A work](benchmarks/a.svg)\n\n"));
         assert!(page.contains("|  | ratio | rate, 1/s |\n|---|---|---|\n| floor | 1 | 1.00 |"));

@@ -1,55 +1,55 @@
-//! The first measure of a work as a picture: bars, or lines over the number in the names.
+//! The first measure of a workload as a picture: bars, or lines over the number in the names.
 
 use super::figure;
 use super::svg::Svg;
-use crate::results::{Done, Row};
+use crate::results::{Row, WorkloadResult};
 use crate::stats::Spread;
-use crate::works::{Party, Plot};
+use crate::workloads::{ContestantGroup, Plot};
 
 const WIDTH: f64 = 760.0;
 const TOP: f64 = 60.0;
 
 /// Nothing if there is nothing to be seen.
-pub(super) fn of(work: &Done) -> Option<String> {
-    match work.plot {
-        Plot::Bars => bars(work),
-        Plot::Lines => lines(work),
+pub(super) fn of(workload: &WorkloadResult) -> Option<String> {
+    match workload.plot {
+        Plot::Bars => bars(workload),
+        Plot::Lines => lines(workload),
     }
 }
 
 /// The middle of a contestant's rounds, and how far they are apart.
-fn values(work: &Done) -> Vec<(&Row, Spread)> {
-    let Some(measure) = work.measures.first() else { return Vec::new() };
+fn values(workload: &WorkloadResult) -> Vec<(&Row, Spread)> {
+    let Some(measure) = workload.measures.first() else { return Vec::new() };
     let value = |row| Some((row, Row::spread(row, measure.name)?));
-    work.rows.iter().filter_map(value).collect()
+    workload.rows.iter().filter_map(value).collect()
 }
 
-fn words(work: &Done) -> String {
-    let measure = work.measures.first();
+fn words(workload: &WorkloadResult) -> String {
+    let measure = workload.measures.first();
     measure.map_or(String::new(), |measure| format!("{}, {}", measure.name, measure.unit))
 }
 
-const fn class(party: Party) -> &'static str {
+const fn class(party: ContestantGroup) -> &'static str {
     match party {
-        Party::Ours => "c0",
-        Party::Floor => "c1",
-        Party::Library => "c2",
-        Party::Other => "c3",
+        ContestantGroup::Ours => "c0",
+        ContestantGroup::Floor => "c1",
+        ContestantGroup::Library => "c2",
+        ContestantGroup::Other => "c3",
     }
 }
 
 /// A bar for each, with a thin line over all of its rounds.
-fn bars(work: &Done) -> Option<String> {
+fn bars(workload: &WorkloadResult) -> Option<String> {
     const LEFT: f64 = 230.0;
     const RIGHT: f64 = 90.0;
     const ROW: f64 = 24.0;
-    let values = values(work);
+    let values = values(workload);
     let most = values.iter().map(|(_, spread)| spread.max).fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
     }
     let height = TOP + ROW * values.len() as f64 + 16.0;
-    let mut svg = Svg::new(WIDTH, height, work.title, &words(work));
+    let mut svg = Svg::new(WIDTH, height, workload.title, &words(workload));
     let scale = (svg.width() - LEFT - RIGHT) / most;
     for (place, (row, Spread { median, min, max })) in values.into_iter().enumerate() {
         let y = TOP + ROW * place as f64;
@@ -64,13 +64,13 @@ fn bars(work: &Done) -> Option<String> {
 }
 
 /// `name, 256` is the point 256 of the line `name`. Who has no number is a level over all.
-fn lines(work: &Done) -> Option<String> {
+fn lines(workload: &WorkloadResult) -> Option<String> {
     const LEFT: f64 = 60.0;
     const RIGHT: f64 = 190.0;
     const HEIGHT: f64 = 300.0;
     let mut series: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
     let mut levels = Vec::new();
-    for (row, spread) in values(work) {
+    for (row, spread) in values(workload) {
         match row.name.rsplit_once(", ").and_then(|(name, at)| Some((name, at.parse().ok()?))) {
             Some((name, at)) => match series.iter_mut().find(|(of, _)| *of == name) {
                 Some((_, points)) => points.push((at, spread.median)),
@@ -86,7 +86,7 @@ fn lines(work: &Done) -> Option<String> {
         points().map(|point| point.0).reduce(f64::min)?,
         points().map(|point| point.0).reduce(f64::max)?,
     ];
-    let mut svg = Svg::new(WIDTH, HEIGHT, work.title, &words(work));
+    let mut svg = Svg::new(WIDTH, HEIGHT, workload.title, &words(workload));
     let (right, bottom) = (svg.width() - RIGHT, HEIGHT - 32.0);
     // Ten times as many are as far away everywhere.
     let x = |at: f64| LEFT + (right - LEFT) * (at / from).ln() / (to / from).max(1.001).ln();
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn bars_are_of_all_who_ran() {
-        let rows: [(&str, Party, &[f64]); 3] = [
-            ("floor & co", Party::Floor, &[1.0, 2.0]),
-            ("<ours>", Party::Ours, &[4.0]),
-            ("peer", Party::Library, &[]),
+        let rows: [(&str, ContestantGroup, &[f64]); 3] = [
+            ("floor & co", ContestantGroup::Floor, &[1.0, 2.0]),
+            ("<ours>", ContestantGroup::Ours, &[4.0]),
+            ("peer", ContestantGroup::Library, &[]),
         ];
         let text = of(&done("a", &rows)).expect("two bars");
         assert!(is_well_formed(&text), "{text}");
@@ -165,14 +165,14 @@ mod tests {
 
     #[test]
     fn lines_go_over_the_numbers_in_the_names() {
-        let rows: [(&str, Party, &[f64]); 4] = [
-            ("hop", Party::Floor, &[50.0]),
-            ("scripts, 2", Party::Ours, &[60.0]),
-            ("scripts, 256", Party::Ours, &[61.0]),
-            ("module, 2", Party::Ours, &[55.0]),
+        let rows: [(&str, ContestantGroup, &[f64]); 4] = [
+            ("hop", ContestantGroup::Floor, &[50.0]),
+            ("scripts, 2", ContestantGroup::Ours, &[60.0]),
+            ("scripts, 256", ContestantGroup::Ours, &[61.0]),
+            ("module, 2", ContestantGroup::Ours, &[55.0]),
         ];
-        let work = Done { plot: Plot::Lines, ..done("c", &rows) };
-        let text = of(&work).expect("lines");
+        let workload = WorkloadResult { plot: Plot::Lines, ..done("c", &rows) };
+        let text = of(&workload).expect("lines");
         assert!(is_well_formed(&text), "{text}");
         assert_eq!(text.matches("<path").count(), 3, "two lines and a level");
         assert_eq!(text.matches("<circle").count(), 2 + 3);

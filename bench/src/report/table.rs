@@ -1,13 +1,13 @@
 //! For who watches: aligned text.
 
-use super::{Run, figure};
-use crate::results::{Done, Row};
+use super::{BenchRun, figure};
+use crate::results::{Row, WorkloadResult};
 use crate::stats::Spread;
 
-pub(crate) fn print(run: &Run) {
-    for work in &run.results.works {
-        println!("\n{}. {}", work.letter, work.title);
-        for line in aligned(&rows(work)) {
+pub(crate) fn print(run: &BenchRun) {
+    for workload in &run.results.workloads {
+        println!("\n{}. {}", workload.letter, workload.title);
+        for line in aligned(&rows(workload)) {
             println!("  {line}");
         }
     }
@@ -18,17 +18,17 @@ pub(crate) fn print(run: &Run) {
 }
 
 /// A heading, and a line for each contestant.
-pub(super) fn rows(work: &Done) -> Vec<Vec<String>> {
-    let head = |measure: &crate::works::Measure| format!("{}, {}", measure.name, measure.unit);
-    let compared = work.rows.iter().any(|row| row.reference.is_some());
+pub(super) fn rows(workload: &WorkloadResult) -> Vec<Vec<String>> {
+    let head = |measure: &crate::workloads::Measure| format!("{}, {}", measure.name, measure.unit);
+    let compared = workload.rows.iter().any(|row| row.reference.is_some());
     let mut heading = vec![String::new()];
     heading.extend(compared.then(|| "ratio".to_owned()));
-    heading.extend(work.measures.iter().map(head));
+    heading.extend(workload.measures.iter().map(head));
     let mut lines = vec![heading];
-    for row in &work.rows {
+    for row in &workload.rows {
         let mut line = vec![row.name.clone()];
-        line.extend(compared.then(|| ratio(work, row)));
-        line.extend(work.measures.iter().map(|measure| {
+        line.extend(compared.then(|| ratio(workload, row)));
+        line.extend(workload.measures.iter().map(|measure| {
             row.spread(measure.name).map_or(String::new(), |spread| figure(spread.median))
         }));
         lines.push(line);
@@ -36,11 +36,11 @@ pub(super) fn rows(work: &Done) -> Vec<Vec<String>> {
     lines
 }
 
-fn ratio(work: &Done, row: &Row) -> String {
+fn ratio(workload: &WorkloadResult, row: &Row) -> String {
     if let Some(why) = &row.not_run {
         return format!("not run: {why}");
     }
-    match work.against(row) {
+    match workload.against(row) {
         Some((reference, _)) if reference == row.name => "1".to_owned(),
         Some((_, spread)) => with_spread(spread, "×"),
         None => String::new(),
@@ -52,7 +52,7 @@ pub(super) fn with_spread(Spread { median, min, max }: Spread, unit: &str) -> St
     format!("{median:.2}{unit} ({min:.2}–{max:.2})")
 }
 
-pub(super) fn goals(run: &Run) -> Vec<Vec<String>> {
+pub(super) fn goals(run: &BenchRun) -> Vec<Vec<String>> {
     let mut lines = vec![["", "goal", "reached", ""].map(str::to_owned).to_vec()];
     for goal in &run.goals {
         let sign = if goal.at_least { "≥" } else { "≤" };
@@ -91,20 +91,22 @@ fn aligned(lines: &[Vec<String>]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::results::tests::done;
-    use crate::works::Party;
+    use crate::workloads::ContestantGroup;
 
     #[test]
     fn a_contestant_that_was_not_run_says_why_in_its_line() {
-        let rounds: [(&str, Party, &[f64]); 2] =
-            [("floor", Party::Floor, &[100.0, 200.0]), ("peer", Party::Library, &[50.0, 40.0])];
-        let mut work = done("a", &rounds);
-        let cell = |work: &Done, line: usize| rows(work)[line].clone();
-        assert_eq!(cell(&work, 0), ["", "ratio", "rate, 1/s"]);
-        assert_eq!(cell(&work, 1), ["floor", "1", "150"]);
-        assert_eq!(cell(&work, 2), ["peer", "0.35 × (0.20–0.50)", "45.0"]);
-        work.rows[1].not_run = Some("it is not installed".to_owned());
-        assert_eq!(cell(&work, 2)[1], "not run: it is not installed");
-        let text = aligned(&rows(&work));
+        let rounds: [(&str, ContestantGroup, &[f64]); 2] = [
+            ("floor", ContestantGroup::Floor, &[100.0, 200.0]),
+            ("peer", ContestantGroup::Library, &[50.0, 40.0]),
+        ];
+        let mut workload = done("a", &rounds);
+        let cell = |workload: &WorkloadResult, line: usize| rows(workload)[line].clone();
+        assert_eq!(cell(&workload, 0), ["", "ratio", "rate, 1/s"]);
+        assert_eq!(cell(&workload, 1), ["floor", "1", "150"]);
+        assert_eq!(cell(&workload, 2), ["peer", "0.35 × (0.20–0.50)", "45.0"]);
+        workload.rows[1].not_run = Some("it is not installed".to_owned());
+        assert_eq!(cell(&workload, 2)[1], "not run: it is not installed");
+        let text = aligned(&rows(&workload));
         assert_eq!(text[1], "floor  1      150", "a long reason widens no column");
     }
 }

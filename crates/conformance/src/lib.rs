@@ -14,7 +14,7 @@
 
 pub mod client;
 pub mod engine;
-mod party;
+mod engine_client;
 
 /// The behaviours of [`client`] that have to do with other locks than mutexes, or with several tokens at a
 /// time: not every store has those.
@@ -27,6 +27,15 @@ pub mod kinds {
         local_turns_are_had_in_order_with_tokens_that_increase, local_turns_have_limits,
         others_have_their_turn_after_so_many_local_ones,
         tokens_of_local_turns_that_nobody_had_go_back,
+    };
+}
+
+/// The behaviours of [`client`] that need the store to keep a queue: not every store knows who waits.
+pub mod queue {
+    pub use crate::client::{
+        a_handle_made_after_a_hand_over_has_a_full_lease, a_released_lock_goes_to_the_next_client,
+        a_revoked_guard_is_lost_before_the_next_one_holds,
+        all_is_not_had_if_one_was_lost_meanwhile, tasks_of_one_client_take_turns_in_order,
     };
 }
 

@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use taketurns_servers::{Connection, Flavor, Reply, Server};
+use taketurns_servers::{Connection, Flavor, Server, ServerReply};
 
 /// Names that are locked and released again and again.
 const NAMES: usize = 10_000;
@@ -46,7 +46,7 @@ fn cost(
     server: &Server,
     client: &mut Connection,
     commands: &[Vec<String>],
-) -> Outcome<(Vec<Reply>, f64)> {
+) -> Outcome<(Vec<ServerReply>, f64)> {
     let before = spent_us(server);
     let mut replies = Vec::with_capacity(commands.len());
     for batch in commands.chunks(PIPELINE) {
@@ -76,7 +76,7 @@ fn pairs(server: &Server) -> Outcome<()> {
     for _ in 0..ROUNDS {
         let (replies, spent) =
             cost(server, &mut client, &each(&|n| format!("SET raw:{n} me NX PX 30000")))?;
-        assert!(replies.iter().all(Reply::is_ok), "each was free");
+        assert!(replies.iter().all(ServerReply::is_ok), "each was free");
         set.push(spent);
         del.push(cost(server, &mut client, &each(&|n| format!("DEL raw:{n}")))?.1);
         let (replies, spent) =
@@ -88,7 +88,7 @@ fn pairs(server: &Server) -> Outcome<()> {
             .collect::<Result<_, _>>()?;
         let releases = each(&|n| format!("FENCELOCK.RELEASE lk:{n} {}", secrets[n]));
         let (replies, spent) = cost(server, &mut client, &releases)?;
-        assert!(replies.iter().all(Reply::is_ok), "each was held");
+        assert!(replies.iter().all(ServerReply::is_ok), "each was held");
         release.push(spent);
     }
     let [set, del, acquire, release] = [set, del, acquire, release].map(median);

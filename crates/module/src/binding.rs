@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use taketurns_core::wire::sha1_hex;
 
-use crate::sys::Word;
+use crate::sys::ModuleString;
 
 /// How many are remembered. One that was dropped is bound again by whoever needs it.
 const MAX: usize = 1_024;
 
 /// What a program has verified.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
+pub(crate) struct ProgramBinding {
     pub(crate) run: Arc<str>,
     /// Runs that this server is known to have had before, in one text.
     known: String,
@@ -31,7 +31,7 @@ pub(crate) struct Binding {
     pub(crate) channel: Arc<str>,
 }
 
-impl Binding {
+impl ProgramBinding {
     /// From the arguments of `FENCELOCK.BIND`. `None` if they make no sense.
     pub(crate) fn parse(args: &[&[u8]]) -> Option<Self> {
         let &[run, known, mark, marker_key, until, max_lease, channel] = args else { return None };
@@ -70,31 +70,31 @@ impl Binding {
 }
 
 /// A binding that is known, with what is looked at in each request.
-pub(crate) struct Bound {
-    pub(crate) binding: Binding,
-    marker: OnceCell<Word<'static>>,
+pub(crate) struct CachedBinding {
+    pub(crate) binding: ProgramBinding,
+    marker: OnceCell<ModuleString<'static>>,
 }
 
-impl Bound {
+impl CachedBinding {
     /// Where the marker is, unless it is not to be looked at.
-    pub(crate) fn marker(&self) -> Option<&Word<'static>> {
+    pub(crate) fn marker(&self) -> Option<&ModuleString<'static>> {
         let key = Some(&*self.binding.marker_key).filter(|key| !key.is_empty());
-        key.map(|key| self.marker.get_or_init(|| Word::new(key)))
+        key.map(|key| self.marker.get_or_init(|| ModuleString::new(key)))
     }
 }
 
 /// All that are known, the oldest first in `order`. Few are, so that to compare costs less than to hash.
 #[derive(Default)]
 pub(crate) struct Bindings {
-    by_id: BTreeMap<Vec<u8>, Rc<Bound>>,
+    by_id: BTreeMap<Vec<u8>, Rc<CachedBinding>>,
     order: VecDeque<String>,
 }
 
 impl Bindings {
     /// Remembers one, and gives its id.
-    pub(crate) fn add(&mut self, binding: Binding) -> String {
+    pub(crate) fn add(&mut self, binding: ProgramBinding) -> String {
         let id = binding.id();
-        let bound = Bound { binding, marker: OnceCell::new() };
+        let bound = CachedBinding { binding, marker: OnceCell::new() };
         if self.by_id.insert(id.clone().into_bytes(), Rc::new(bound)).is_none() {
             self.order.push_back(id.clone());
         }
@@ -106,13 +106,13 @@ impl Bindings {
         id
     }
 
-    pub(crate) fn get(&self, id: &[u8]) -> Option<Rc<Bound>> {
+    pub(crate) fn get(&self, id: &[u8]) -> Option<Rc<CachedBinding>> {
         self.by_id.get(id).cloned()
     }
 
     /// Is this of a program that found no marker, where another has verified one in this run?
-    pub(crate) fn misses_a_marker(&self, binding: &Binding) -> bool {
-        let was_here = |Bound { binding: other, .. }: &Bound| {
+    pub(crate) fn misses_a_marker(&self, binding: &ProgramBinding) -> bool {
+        let was_here = |CachedBinding { binding: other, .. }: &CachedBinding| {
             other.marker_key == binding.marker_key && !other.mark.is_empty()
         };
         !binding.marker_key.is_empty()
@@ -129,10 +129,10 @@ impl Bindings {
 mod tests {
     use super::*;
 
-    fn parse(channel: &str) -> Binding {
+    fn parse(channel: &str) -> ProgramBinding {
         let args: [&[u8]; 7] =
             [b"run2", b"run1,run0", b"mark", b"tt:marker", b"50", b"60000", channel.as_bytes()];
-        Binding::parse(&args).expect("a binding")
+        ProgramBinding::parse(&args).expect("a binding")
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn what_is_no_binding_is_refused() {
-        assert_eq!(Binding::parse(&[b"run"]), None);
-        assert_eq!(Binding::parse(&[b"", b"", b"", b"", b"-1", b"0", b""]), None);
-        assert_eq!(Binding::parse(&[b"\xff", b"", b"", b"", b"1", b"0", b""]), None);
+        assert_eq!(ProgramBinding::parse(&[b"run"]), None);
+        assert_eq!(ProgramBinding::parse(&[b"", b"", b"", b"", b"-1", b"0", b""]), None);
+        assert_eq!(ProgramBinding::parse(&[b"\xff", b"", b"", b"", b"1", b"0", b""]), None);
     }
 }

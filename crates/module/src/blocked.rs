@@ -4,23 +4,23 @@ use taketurns_core::Member;
 
 use crate::chores;
 use crate::problem::Problem;
-use crate::sys::{Ctx, Handle};
-use crate::world::world;
+use crate::state::with_state;
+use crate::sys::{BlockedClient, Ctx};
 
 /// What a client that waited is told. Has no `Debug`: there is a secret in it.
-pub(crate) enum Outcome {
+pub(crate) enum BlockedReply {
     Granted { secret: u64, token: u64, member: Option<Member> },
     Problem(Problem),
 }
 
 /// Tells a client that waited.
-pub(crate) fn reply(ctx: &Ctx, handle: Handle, outcome: Option<&Outcome>) {
-    world(|world| world.answered(handle));
+pub(crate) fn reply(ctx: &Ctx, handle: BlockedClient, outcome: Option<&BlockedReply>) {
+    with_state(|state| state.answered(handle));
     match outcome {
-        Some(Outcome::Granted { secret, token, member }) => {
+        Some(BlockedReply::Granted { secret, token, member }) => {
             granted(ctx, *secret, *token, member.as_ref());
         }
-        Some(Outcome::Problem(problem)) => ctx.reply_error(&problem.to_string()),
+        Some(BlockedReply::Problem(problem)) => ctx.reply_error(&problem.to_string()),
         None => ctx.reply_nil(),
     }
 }
@@ -37,8 +37,8 @@ pub(crate) fn granted(ctx: &Ctx, secret: u64, token: u64, member: Option<&Member
 
 /// The client is gone, or somebody unblocked it. What it wanted is given up in the next moment: here
 /// the server is in the middle of something.
-pub(crate) fn left(ctx: &Ctx, handle: Handle) {
-    if world(|world| world.left(handle)) {
+pub(crate) fn left(ctx: &Ctx, handle: BlockedClient) {
+    if with_state(|state| state.left(handle)) {
         // The server keeps what belongs to a wait until it is told that it is over, also when there
         // is nobody to be answered any more.
         handle.unblock(None);

@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use taketurns_core::{ClientId, Request, limits, wire};
 
-use crate::blocked::Outcome;
+use crate::blocked::BlockedReply;
 use crate::clock;
+use crate::open_lock::OpenLock;
 use crate::problem::Problem;
 use crate::record::Record;
-use crate::site::Site;
-use crate::sys::{Ctx, Word};
-use crate::world::{Chore, Job, world};
+use crate::state::{Chore, DueChore, with_state};
+use crate::sys::{Ctx, ModuleString};
 
 /// So many locks are looked after at a time, and the server's clients in between.
 const JOBS: usize = 256;
@@ -31,7 +31,7 @@ static FREED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// Why it can't be.
 pub(crate) fn begin(args: &[&[u8]], run: &str) -> Result<(), String> {
     let quarantine_ms = configuration(args)?;
-    world(|world| (world.run, world.quarantine_ms) = (run.into(), quarantine_ms));
+    with_state(|state| (state.run, state.quarantine_ms) = (run.into(), quarantine_ms));
     Ok(())
 }
 
@@ -58,9 +58,9 @@ pub(crate) fn loaded(ctx: &Ctx) {
     let is_alone = ["connected_slaves", "repl_backlog_active"]
         .into_iter()
         .all(|field| ctx.server_info("replication", field) == "0");
-    world(|world| {
-        world.is_replica = flags.is_replica();
-        world.is_followed = flags.is_replica() || flags.has_log() || !is_alone;
+    with_state(|state| {
+        state.is_replica = flags.is_replica();
+        state.is_followed = flags.is_replica() || flags.has_log() || !is_alone;
     });
     begin_quarantine();
 }
@@ -69,14 +69,14 @@ pub(crate) fn loaded(ctx: &Ctx) {
 /// server writes, and so does a log; one that goes on where it was needs what the server has loaded,
 /// or was a replica itself: then this is called as well.
 pub(crate) fn followed() {
-    world(|world| world.is_followed = true);
+    with_state(|state| state.is_followed = true);
 }
 
 fn begin_quarantine() {
     let now_ms = clock::now().ms;
-    world(|world| {
-        world.clock_ms = now_ms;
-        world.until_ms = world.quarantine_ms.map_or(0, |ms| now_ms.saturating_add(ms));
+    with_state(|state| {
+        state.clock_ms = now_ms;
+        state.until_ms = state.quarantine_ms.map_or(0, |ms| now_ms.saturating_add(ms));
     });
 }
 
@@ -85,50 +85,50 @@ fn begin_quarantine() {
 pub(crate) fn took_over(ctx: &Ctx) {
     followed();
     let is_replica = ctx.flags().is_replica();
-    world(|world| world.is_replica = is_replica);
+    with_state(|state| state.is_replica = is_replica);
     if is_replica {
         return;
     }
     begin_quarantine();
-    world(|world| world.sort_all());
+    with_state(|state| state.sort_all());
     arm(ctx);
 }
 
 /// A key was loaded or restored.
-pub(crate) fn came(ctx: &Ctx, record: &mut Record, db: i32, name: &Word<'_>) {
+pub(crate) fn came(ctx: &Ctx, record: &mut Record, db: i32, name: &ModuleString<'_>) {
     if record.is_awaited() {
-        record.is_housed = true;
-        world(|world| {
-            world.house(record.id, db, name.bytes(), None);
-            world.sort(record.id);
+        record.is_tracked = true;
+        with_state(|state| {
+            state.track(record.id, db, name.bytes(), None);
+            state.sort(record.id);
         });
         arm(ctx);
     }
 }
 
 /// A key was renamed or moved.
-pub(crate) fn moved(ctx: &Ctx, name: &Word<'_>) {
+pub(crate) fn moved(ctx: &Ctx, name: &ModuleString<'_>) {
     let mut key = ctx.look(name);
-    if let Some(record) = key.record().filter(|record| record.is_housed) {
-        world(|world| world.moved(record.id, ctx.db(), name.bytes()));
+    if let Some(record) = key.record().filter(|record| record.is_tracked) {
+        with_state(|state| state.moved(record.id, ctx.db(), name.bytes()));
     }
 }
 
 /// Two databases changed places.
 pub(crate) fn swapped(one: i32, other: i32) {
-    world(|world| world.swapped(one, other));
+    with_state(|state| state.swapped(one, other));
 }
 
 /// A database was emptied, or all were. The records may be freed later, elsewhere.
 pub(crate) fn flushed(ctx: &Ctx, db: Option<i32>) {
-    let lost = world(|world| world.housed_in(db));
+    let lost = with_state(|state| state.tracked_in(db));
     freed_list().extend(lost);
     arm(ctx);
 }
 
 /// A record is no more. May be called on another thread.
 pub(crate) fn freed(record: &Record) {
-    if record.is_housed {
+    if record.is_tracked {
         freed_list().push(record.id);
     }
 }
@@ -139,7 +139,7 @@ fn freed_list() -> std::sync::MutexGuard<'static, Vec<u64>> {
 
 /// A connection was closed.
 pub(crate) fn closed(ctx: &Ctx, connection: u64) {
-    if world(|world| world.closed(connection)) {
+    if with_state(|state| state.closed(connection)) {
         arm(ctx);
     }
 }
@@ -148,19 +148,19 @@ pub(crate) fn closed(ctx: &Ctx, connection: u64) {
 /// a wall clock that was set, in either direction, would hold them up.
 pub(crate) fn look_at_clock(ctx: &Ctx) {
     let now_ms = clock::now().ms;
-    let is_late = world(|world| {
-        let set_back = now_ms < world.clock_ms;
-        world.clock_ms = now_ms;
+    let is_late = with_state(|state| {
+        let set_back = now_ms < state.clock_ms;
+        state.clock_ms = now_ms;
         if set_back {
-            world.tick_all();
-            world.pull_in_ends(now_ms);
-            world.clear_polls();
-            if let Some(ms) = world.quarantine_ms {
-                world.until_ms = world.until_ms.min(now_ms.saturating_add(ms));
+            state.tick_all();
+            state.pull_in_ends(now_ms);
+            state.clear_polls();
+            if let Some(ms) = state.quarantine_ms {
+                state.until_ms = state.until_ms.min(now_ms.saturating_add(ms));
             }
         }
-        let lapsed = world.lapse_polls(now_ms);
-        set_back || lapsed || world.timer.is_some_and(|(_, at_ms)| at_ms < now_ms)
+        let lapsed = state.lapse_polls(now_ms);
+        set_back || lapsed || state.timer.is_some_and(|(_, at_ms)| at_ms < now_ms)
     });
     if is_late || !freed_list().is_empty() {
         stop_timer(ctx);
@@ -169,7 +169,7 @@ pub(crate) fn look_at_clock(ctx: &Ctx) {
 }
 
 fn stop_timer(ctx: &Ctx) {
-    if let Some((timer, _)) = world(|world| world.timer.take()) {
+    if let Some((timer, _)) = with_state(|state| state.timer.take()) {
         ctx.stop_timer(timer);
     }
 }
@@ -179,10 +179,10 @@ pub(crate) fn arm(ctx: &Ctx) {
     let now_ms = clock::now().ms;
     let next_ms = match freed_list().is_empty() {
         false => Some(now_ms),
-        true => world(|world| world.next_ms(now_ms)),
+        true => with_state(|state| state.next_ms(now_ms)),
     };
     let Some(next_ms) = next_ms else { return };
-    match world(|world| world.timer) {
+    match with_state(|state| state.timer) {
         Some((_, at_ms)) if at_ms <= next_ms => return,
         _ => stop_timer(ctx),
     }
@@ -191,40 +191,40 @@ pub(crate) fn arm(ctx: &Ctx) {
 
 fn start_timer(ctx: &Ctx, now_ms: u64, at_ms: u64) {
     let timer = ctx.start_timer(at_ms.saturating_sub(now_ms));
-    world(|world| world.timer = Some((timer, at_ms)));
+    with_state(|state| state.timer = Some((timer, at_ms)));
 }
 
 /// Does what there is to do by now.
 pub(crate) fn run(ctx: &Ctx) {
     let now_ms = clock::now().ms;
-    world(|world| world.timer = None);
+    with_state(|state| state.timer = None);
     let freed = std::mem::take(&mut *freed_list()).into_iter().collect();
-    for handle in world(|world| world.lost(&freed)) {
-        handle.unblock(Some(Outcome::Problem(Problem::GONE)));
+    for handle in with_state(|state| state.lost(&freed)) {
+        handle.unblock(Some(BlockedReply::Problem(Problem::GONE)));
     }
-    for handle in world(|world| world.tired(now_ms)) {
+    for handle in with_state(|state| state.tired(now_ms)) {
         handle.unblock(None);
     }
-    if world(|world| world.is_replica) {
-        world(|world| world.drop_chores());
+    if with_state(|state| state.is_replica) {
+        with_state(|state| state.drop_chores());
         return;
     }
     if ctx.must_keep_quiet() {
         start_timer(ctx, now_ms, now_ms + QUIET_MS);
         return;
     }
-    let jobs = world(|world| world.take_jobs(now_ms, JOBS));
+    let jobs = with_state(|state| state.take_jobs(now_ms, JOBS));
     // Asked for once, and only if it is needed: it looks at every connection.
     let mut open = None;
     let mut is_refused = false;
     for job in jobs {
         ctx.select(job.db);
-        let name = Word::new(&job.key);
+        let name = ModuleString::new(&job.key);
         // A server that is cut off must not hand over what another may be granting.
         if ctx.takes_writes(&name) {
             carry_out(ctx, &job, &name, &mut open);
         } else {
-            world(|world| world.put_off(&job));
+            with_state(|state| state.put_off(&job));
             is_refused = true;
         }
     }
@@ -236,36 +236,41 @@ pub(crate) fn run(ctx: &Ctx) {
     }
 }
 
-fn carry_out(ctx: &Ctx, job: &Job, name: &Word<'_>, open: &mut Option<HashMap<ClientId, u64>>) {
-    let Some(mut site) = Site::find(ctx, name, job.record) else {
+fn carry_out(
+    ctx: &Ctx,
+    job: &DueChore,
+    name: &ModuleString<'_>,
+    open: &mut Option<HashMap<ClientId, u64>>,
+) {
+    let Some(mut open_lock) = OpenLock::find(ctx, name, job.record) else {
         // It moved on without a word, and is freed or comes again by itself.
-        world(|world| world.unhouse(job.record));
+        with_state(|state| state.untrack(job.record));
         return;
     };
     match job.chore {
         Chore::Leave(owner) => {
-            site.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
+            open_lock.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
         }
         Chore::Tick => {
-            site.step(&Request::Tick);
+            open_lock.step(&Request::Tick);
         }
         Chore::Untie(connection) => {
-            let lock = &site.record().lock;
+            let lock = &open_lock.record().lock;
             let is_held = |owner| lock.kept_by(owner).is_some();
-            world(|world| world.keep_ties(connection, job.record, is_held));
+            with_state(|state| state.keep_ties(connection, job.record, is_held));
         }
         Chore::Sort => {
-            let now_ms = site.now.ms;
-            let run = world(|world| world.run.clone());
-            site.record().distrust(&run, now_ms);
-            let open = open.get_or_insert_with(|| world(|world| world.open_clients()));
-            let claims = |client| world(|world| world.claims(open, client, job.record));
-            for owner in site.record().lock.cut_off(claims) {
-                site.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
+            let now_ms = open_lock.now.ms;
+            let run = with_state(|state| state.run.clone());
+            open_lock.record().distrust(&run, now_ms);
+            let open = open.get_or_insert_with(|| with_state(|state| state.open_clients()));
+            let claims = |client| with_state(|state| state.claims(open, client, job.record));
+            for owner in open_lock.record().lock.cut_off(claims) {
+                open_lock.step(&Request::Release { owner, bury_until_ms: 0, last_used: None });
             }
         }
     }
-    site.finish();
+    open_lock.finish();
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use redis_module::raw as rm;
 
-use crate::commands::Command;
+use crate::commands::ModuleCommand;
 
 /// What the server is and does at the moment.
 #[derive(Clone, Copy)]
@@ -50,38 +50,38 @@ impl Flags {
 const FEW: usize = 12;
 
 /// Words of a command.
-pub(crate) enum Words<'a> {
+pub(crate) enum CommandWords<'a> {
     Few([&'a [u8]; FEW], usize),
     Many(Vec<&'a [u8]>),
 }
 
-impl<'a> FromIterator<&'a [u8]> for Words<'a> {
+impl<'a> FromIterator<&'a [u8]> for CommandWords<'a> {
     fn from_iter<I: IntoIterator<Item = &'a [u8]>>(words: I) -> Self {
         let (mut few, mut len) = ([&[][..]; FEW], 0);
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             if len == FEW {
-                return Words::Many(few.into_iter().chain([word]).chain(words).collect());
+                return CommandWords::Many(few.into_iter().chain([word]).chain(words).collect());
             }
             few[len] = word;
             len += 1;
         }
-        Words::Few(few, len)
+        CommandWords::Few(few, len)
     }
 }
 
-impl<'a> Deref for Words<'a> {
+impl<'a> Deref for CommandWords<'a> {
     type Target = [&'a [u8]];
 
     fn deref(&self) -> &[&'a [u8]] {
         match self {
-            Words::Few(words, len) => &words[..*len],
-            Words::Many(words) => words,
+            CommandWords::Few(words, len) => &words[..*len],
+            CommandWords::Many(words) => words,
         }
     }
 }
 
-impl Command {
+impl ModuleCommand {
     pub(crate) fn key_flags(&self) -> u32 {
         if self.writes() {
             rm::REDISMODULE_CMD_KEY_RW

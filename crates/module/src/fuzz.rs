@@ -11,20 +11,20 @@ use std::sync::Arc;
 use taketurns_core::{Lock, Now, limits};
 use taketurns_servers::fuzz::{self, Dice};
 
-use crate::binding::Binding;
+use crate::binding::ProgramBinding;
 use crate::entry::Entry;
-use crate::record::{By, Record};
+use crate::record::{Record, Requester};
 use crate::words::{self, AcquireWords};
 
-const ANYONE: By<'_> = By::Anyone { until_ms: 0 };
+const ANYONE: Requester<'_> = Requester::Anyone { until_ms: 0 };
 
 fn record(lock: Lock) -> Record {
     Record::of(lock, "run".into(), "tt:wake:".into())
 }
 
-fn binding() -> Binding {
+fn binding() -> ProgramBinding {
     let args: [&[u8]; 7] = [b"run", b"run1,run0", b"mark", b"tt:m", b"50", b"60000", b"tt:wake:"];
-    Binding::parse(&args).expect("a binding")
+    ProgramBinding::parse(&args).expect("a binding")
 }
 
 /// Whatever it is a record of goes on, here and where its steps are repeated.
@@ -34,7 +34,7 @@ fn goes_on(dice: &mut Dice, mut here: Record, kind: usize) {
     let mut there = Record::from_entry(&here.to_bytes()).expect("what is written can be read");
     for _ in 0..12 {
         let request = life::request(dice, kind);
-        let by = if dice.percent(50) { By::Program(&binding) } else { ANYONE };
+        let by = if dice.percent(50) { Requester::Program(&binding) } else { ANYONE };
         let mut entries = Vec::new();
         here.distrust("another run", now.ms);
         here.step(now, by, &request, |entry| {
@@ -137,7 +137,7 @@ fn a_binding_is_whole_or_none() {
     fuzz::rounds("bindings", 20_000, |dice| {
         let line = dice.damaged(&["run2\nrun1,run0\nmark 5\ntt:\x01run\n50\n60000\ntt:wake:"]);
         let words: Vec<&[u8]> = line.split(|byte| *byte == b'\n').collect();
-        let Some(binding) = Binding::parse(&words) else { return false };
+        let Some(binding) = ProgramBinding::parse(&words) else { return false };
         assert!(binding.knows(&Arc::clone(&binding.run)), "{words:?}");
         assert!(binding.until_ms_at(u64::MAX) == 0);
         true

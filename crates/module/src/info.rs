@@ -2,8 +2,8 @@
 
 use taketurns_core::{Reply, Step, WakeEvent};
 
+use crate::state::with_state;
 use crate::sys::InfoCtx;
-use crate::world::world;
 
 /// Since the server started.
 #[derive(Default)]
@@ -41,8 +41,8 @@ impl Counts {
 }
 
 pub(crate) fn show(info: &InfoCtx) {
-    world(|world| {
-        let counts = &world.counts;
+    with_state(|state| {
+        let counts = &state.counts;
         for (name, number) in [
             (c"grants", counts.grants),
             (c"hand_overs", counts.hand_overs),
@@ -54,16 +54,16 @@ pub(crate) fn show(info: &InfoCtx) {
             (c"broken", counts.broken),
             (c"tokens_admitted", counts.admitted),
             (c"tokens_stale", counts.stale),
-            (c"blocked_clients", world.waiting() as u64),
-            (c"polling_clients", world.polls.len() as u64),
-            (c"bound_locks", world.tied() as u64),
-            (c"bindings", world.bindings.len() as u64),
-            (c"max_lease_ms", world.max_lease_ms()),
-            (c"quarantine_until_ms", world.until_ms),
+            (c"blocked_clients", state.waiting() as u64),
+            (c"polling_clients", state.polls.len() as u64),
+            (c"bound_locks", state.tied() as u64),
+            (c"bindings", state.bindings.len() as u64),
+            (c"max_lease_ms", state.max_lease_ms()),
+            (c"quarantine_until_ms", state.until_ms),
         ] {
             info.number(name, number);
         }
-        let failover = if world.quarantine_ms.is_some() { "quarantine" } else { "immediate" };
+        let failover = if state.quarantine_ms.is_some() { "quarantine" } else { "immediate" };
         info.text(c"failover", failover);
     });
 }

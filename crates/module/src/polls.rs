@@ -36,7 +36,7 @@ const POLLS_MAX: usize = 8;
 
 /// What a connection asks for: this lock, by these words.
 #[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
+pub(crate) struct PollTarget<'a> {
     pub(crate) connection: u64,
     pub(crate) record: u64,
     pub(crate) words: &'a AcquireWords,
@@ -44,38 +44,38 @@ pub(crate) struct Target<'a> {
 
 /// As whom a poll asks for its lock.
 #[derive(Clone, Copy)]
-pub(crate) struct Asker {
+pub(crate) struct PollAsker {
     pub(crate) client: ClientId,
     pub(crate) secret: u64,
     pub(crate) waiter_lease_ms: u64,
 }
 
-impl Asker {
+impl PollAsker {
     pub(crate) fn owner(self) -> Owner {
         secret::owner(self.secret)
     }
 }
 
 /// What one connection asks for again and again.
-struct Poll {
+struct ConnectionPoll {
     record: u64,
     words: AcquireWords,
     asked_ms: u64,
-    place: Option<Place>,
+    place: Option<PollPlace>,
     /// By the longest interval seen.
     waiter_lease_ms: u64,
 }
 
 /// A place in the lock's queue, or the offer that came of it.
-struct Place {
+struct PollPlace {
     client: ClientId,
     secret: u64,
     lapses_ms: u64,
     is_offered: bool,
 }
 
-impl Poll {
-    fn is_for(&self, target: Target<'_>) -> bool {
+impl ConnectionPoll {
+    fn is_for(&self, target: PollTarget<'_>) -> bool {
         self.record == target.record && self.words == *target.words
     }
 
@@ -92,7 +92,7 @@ impl Poll {
 
 /// How many places and offers one lock has.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct PollTally {
     queued: usize,
     offered: usize,
 }
@@ -101,9 +101,9 @@ struct Tally {
 /// lock.
 #[derive(Default)]
 pub(crate) struct Polls {
-    by_connection: HashMap<u64, Vec<Poll>>,
+    by_connection: HashMap<u64, Vec<ConnectionPoll>>,
     connections: HashMap<ClientId, u64>,
-    tallies: HashMap<u64, Tally>,
+    tallies: HashMap<u64, PollTally>,
 }
 
 impl Polls {
@@ -116,49 +116,49 @@ impl Polls {
     /// and takes the `fresh` id and secret for one if somebody waits beside whom it would starve.
     pub(crate) fn ask(
         &self,
-        target: Target<'_>,
+        target: PollTarget<'_>,
         now_ms: u64,
         somebody_waits: bool,
         fresh: impl FnOnce() -> (ClientId, u64),
-    ) -> Option<Asker> {
+    ) -> Option<PollAsker> {
         let polls = self.by_connection.get(&target.connection)?;
         let poll = polls.iter().find(|poll| poll.is_for(target))?;
         let waiter_lease_ms = poll.waiter_lease_ms_at(now_ms);
-        if let Some(Place { client, secret, .. }) = poll.place {
-            return Some(Asker { client, secret, waiter_lease_ms });
+        if let Some(PollPlace { client, secret, .. }) = poll.place {
+            return Some(PollAsker { client, secret, waiter_lease_ms });
         }
         (somebody_waits && poll.is_recent(now_ms)).then(|| {
             let (client, secret) = fresh();
-            Asker { client, secret, waiter_lease_ms }
+            PollAsker { client, secret, waiter_lease_ms }
         })
     }
 
     /// A try was refused: the next may be a poll.
-    pub(crate) fn refused(&mut self, target: Target<'_>, now_ms: u64) {
+    pub(crate) fn refused(&mut self, target: PollTarget<'_>, now_ms: u64) {
         let polls = self.by_connection.entry(target.connection).or_default();
         let (asked_ms, waiter_lease_ms) = (now_ms, WAITER_LEASE_MS_MIN);
         if let Some(poll) = polls.iter_mut().find(|poll| poll.is_for(target)) {
             (poll.asked_ms, poll.waiter_lease_ms) = (asked_ms, waiter_lease_ms);
         } else if polls.len() < POLLS_MAX {
             let (record, words) = (target.record, target.words.clone());
-            polls.push(Poll { record, words, asked_ms, place: None, waiter_lease_ms });
+            polls.push(ConnectionPoll { record, words, asked_ms, place: None, waiter_lease_ms });
         }
     }
 
     /// A poll was refused, and has a place in the queue.
-    pub(crate) fn queued(&mut self, target: Target<'_>, asker: Asker, now_ms: u64) {
+    pub(crate) fn queued(&mut self, target: PollTarget<'_>, asker: PollAsker, now_ms: u64) {
         self.lose_place(target);
         let Some(poll) = self.find_mut(target) else { return };
-        let Asker { client, secret, waiter_lease_ms } = asker;
+        let PollAsker { client, secret, waiter_lease_ms } = asker;
         let lapses_ms = now_ms.saturating_add(waiter_lease_ms);
         (poll.asked_ms, poll.waiter_lease_ms) = (now_ms, waiter_lease_ms);
-        poll.place = Some(Place { client, secret, lapses_ms, is_offered: false });
+        poll.place = Some(PollPlace { client, secret, lapses_ms, is_offered: false });
         self.connections.insert(client, target.connection);
         self.tallies.entry(target.record).or_default().queued += 1;
     }
 
     /// A poll was granted its lock, or refused for good: nothing is known of it any more.
-    pub(crate) fn forget(&mut self, target: Target<'_>) {
+    pub(crate) fn forget(&mut self, target: PollTarget<'_>) {
         self.lose_place(target);
         if let Some(polls) = self.by_connection.get_mut(&target.connection) {
             polls.retain(|poll| !poll.is_for(target));
@@ -191,7 +191,7 @@ impl Polls {
     /// Forgets all that has lapsed by now. Returns the lapsed places and offers, each as its lock and its owner:
     /// the caller must release them.
     pub(crate) fn lapse(&mut self, now_ms: u64) -> Vec<(u64, Owner)> {
-        let has_lapsed = |place: &mut Place| place.lapses_ms <= now_ms;
+        let has_lapsed = |place: &mut PollPlace| place.lapses_ms <= now_ms;
         let mut lapsed = Vec::new();
         self.by_connection.retain(|_, polls| {
             polls.retain_mut(|poll| {
@@ -230,39 +230,40 @@ impl Polls {
         self.connections.len()
     }
 
-    fn find_mut(&mut self, target: Target<'_>) -> Option<&mut Poll> {
+    fn find_mut(&mut self, target: PollTarget<'_>) -> Option<&mut ConnectionPoll> {
         let polls = self.by_connection.get_mut(&target.connection)?;
         polls.iter_mut().find(|poll| poll.is_for(target))
     }
 
-    fn by_client(&mut self, client: ClientId, record: u64) -> Option<&mut Poll> {
+    fn by_client(&mut self, client: ClientId, record: u64) -> Option<&mut ConnectionPoll> {
         let polls = self.by_connection.get_mut(self.connections.get(&client)?)?;
-        let is_its = |poll: &Poll| poll.place.as_ref().is_some_and(|place| place.client == client);
+        let is_its =
+            |poll: &ConnectionPoll| poll.place.as_ref().is_some_and(|place| place.client == client);
         polls.iter_mut().find(|poll| poll.record == record && is_its(poll))
     }
 
-    fn lose_place(&mut self, target: Target<'_>) {
+    fn lose_place(&mut self, target: PollTarget<'_>) {
         if let Some(place) = self.find_mut(target).and_then(|poll| poll.place.take()) {
             self.count_off(target.record, &place);
         }
     }
 
-    fn give_up(&mut self, places: impl IntoIterator<Item = (u64, Place)>) -> Vec<(u64, Owner)> {
-        let give_up = |(record, place): (u64, Place)| {
+    fn give_up(&mut self, places: impl IntoIterator<Item = (u64, PollPlace)>) -> Vec<(u64, Owner)> {
+        let give_up = |(record, place): (u64, PollPlace)| {
             self.count_off(record, &place);
             (record, secret::owner(place.secret))
         };
         places.into_iter().map(give_up).collect()
     }
 
-    fn count_off(&mut self, record: u64, place: &Place) {
+    fn count_off(&mut self, record: u64, place: &PollPlace) {
         self.connections.remove(&place.client);
         if let Some(tally) = self.tallies.get_mut(&record) {
             match place.is_offered {
                 true => tally.offered -= 1,
                 false => tally.queued -= 1,
             }
-            if *tally == Tally::default() {
+            if *tally == PollTally::default() {
                 self.tallies.remove(&record);
             }
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use taketurns_core::{Kind, Refusal, limits};
 
-use crate::record::Stale;
+use crate::record::AdmitRefusal;
 
 /// An error reply: a code in capitals, then what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,13 +96,13 @@ impl Problem {
         }
     }
 
-    pub(crate) fn stale(token: u64, stale: Stale) -> Self {
+    pub(crate) fn stale(token: u64, stale: AdmitRefusal) -> Self {
         Self::say(match stale {
-            Stale::Older { newest } => format!("STALE token {token} is older than {newest}"),
-            Stale::Forgotten => format!(
+            AdmitRefusal::Older { newest } => format!("STALE token {token} is older than {newest}"),
+            AdmitRefusal::Forgotten => format!(
                 "STALE token {token} is too old: nothing is remembered of a time so long ago"
             ),
-            Stale::NeverGiven => format!("STALE token {token} was never given out"),
+            AdmitRefusal::NeverGiven => format!("STALE token {token} was never given out"),
         })
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use taketurns_core::{Lock, Now, Request, Snapshot, Step, limits};
 
-use crate::binding::Binding;
+use crate::binding::ProgramBinding;
 use crate::entry::Entry;
 use crate::polls;
 
@@ -42,16 +42,16 @@ pub(crate) struct Record {
     /// Somebody may hold it by a connection.
     has_bound: bool,
     /// Programs wait, and none has come since the lock was loaded, or its server took over.
-    distrusted: Option<Distrusted>,
+    distrusted: Option<Distrust>,
     /// When somebody was last seen to wait for it, other than by polling. Not stored.
     waited_ms: u64,
-    /// The server knows where it is: see [`crate::world::World::house`].
-    pub(crate) is_housed: bool,
+    /// The server knows where it is: see [`crate::state::ModuleState::track`].
+    pub(crate) is_tracked: bool,
 }
 
 /// A lock of another run, for whose waiters only programs can tell how old what it says may be.
 #[derive(Clone, Copy, Debug)]
-struct Distrusted {
+struct Distrust {
     /// Places that were not refreshed until then have lapsed.
     until_ms: u64,
     /// Its own quarantine, without this.
@@ -60,7 +60,7 @@ struct Distrusted {
 
 /// The stored form.
 #[derive(Serialize, Deserialize)]
-struct Stored<'a> {
+struct StoredRecord<'a> {
     snapshot: Snapshot,
     run: Cow<'a, str>,
     channel: Cow<'a, str>,
@@ -71,9 +71,9 @@ struct Stored<'a> {
 
 /// On whose behalf a step is made.
 #[derive(Clone, Copy)]
-pub(crate) enum By<'a> {
+pub(crate) enum Requester<'a> {
     /// A program that has verified this run of the server.
-    Program(&'a Binding),
+    Program(&'a ProgramBinding),
     /// A client of the server, or the server itself. `until_ms` is when it may grant again.
     Anyone { until_ms: u64 },
 }
@@ -97,7 +97,7 @@ impl Record {
             has_bound: false,
             distrusted: None,
             waited_ms: 0,
-            is_housed: false,
+            is_tracked: false,
         }
     }
 
@@ -112,7 +112,7 @@ impl Record {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let stored = Stored {
+        let stored = StoredRecord {
             snapshot: self.lock.snapshot(),
             run: Cow::Borrowed(&self.run),
             channel: Cow::Borrowed(&self.channel),
@@ -148,7 +148,8 @@ impl Record {
     /// # Errors
     /// Why these bytes are no lock.
     pub(crate) fn from_entry(bytes: &[u8]) -> Result<Self, String> {
-        let stored: Stored<'_> = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
+        let stored: StoredRecord<'_> =
+            postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
         let lock = Lock::restore(stored.snapshot).map_err(|error| error.to_string())?;
         let record = Self::of(lock, stored.run.into(), stored.channel.into());
         Ok(Self {
@@ -195,21 +196,21 @@ impl Record {
     pub(crate) fn step(
         &mut self,
         now: Now,
-        by: By<'_>,
+        by: Requester<'_>,
         request: &Request,
         repeat: impl FnOnce(&Entry<'_>),
     ) -> Step {
         let own_ms = self.lock.quarantine_until_ms();
         let until_ms = self.quarantine_until_ms(now, by);
         self.set_quarantine(until_ms);
-        if matches!(by, By::Program(_)) {
+        if matches!(by, Requester::Program(_)) {
             self.distrusted = None;
         }
         let seen_ms = self.lock.seen_ms();
         let step = self.lock.apply(now, request);
         let moved = match by {
-            By::Program(binding) => self.used_by(&binding.run, &binding.channel),
-            By::Anyone { .. } => false,
+            Requester::Program(binding) => self.used_by(&binding.run, &binding.channel),
+            Requester::Anyone { .. } => false,
         };
         let quarantined = until_ms != own_ms && !self.is_blank();
         // What is not repeated elsewhere must not change anything here.
@@ -239,22 +240,22 @@ impl Record {
         now: Now,
         token: u64,
         repeat: impl FnOnce(&Entry<'_>),
-    ) -> Result<(), Stale> {
+    ) -> Result<(), AdmitRefusal> {
         let newest = self.admitted;
         if token < newest {
-            return Err(Stale::Older { newest });
+            return Err(AdmitRefusal::Older { newest });
         }
         let retention_us = limits::RETENTION_MS * 1_000;
         // Nothing is known of it. A token is not older than the clock at its grant, unless the lock
         // has been forgotten since.
         if newest == 0 && token < now.wall_us.saturating_sub(retention_us) {
-            return Err(Stale::Forgotten);
+            return Err(AdmitRefusal::Forgotten);
         }
         // Nobody can shut out those to come with a token that was made up. Where the lock itself is
         // kept elsewhere, clocks may differ.
         let newest_given = self.lock.last_token().map(|token| token.raw());
         if token > newest_given.unwrap_or(now.wall_us.saturating_add(retention_us)) {
-            return Err(Stale::NeverGiven);
+            return Err(AdmitRefusal::NeverGiven);
         }
         if token > newest {
             let now_ms = now.ms.max(self.lock.seen_ms());
@@ -287,26 +288,26 @@ impl Record {
     }
 
     /// Until when nothing may be granted.
-    pub(crate) fn quarantine_until_ms(&self, now: Now, by: By<'_>) -> u64 {
+    pub(crate) fn quarantine_until_ms(&self, now: Now, by: Requester<'_>) -> u64 {
         let own_ms = match (by, self.distrusted) {
-            (By::Program(_), Some(distrusted)) => distrusted.own_ms,
+            (Requester::Program(_), Some(distrusted)) => distrusted.own_ms,
             _ => self.lock.quarantine_until_ms(),
         };
         let max_lease_ms = match by {
-            By::Program(binding) => binding.max_lease_ms,
-            By::Anyone { .. } => limits::LEASE_MS_MAX,
+            Requester::Program(binding) => binding.max_lease_ms,
+            Requester::Anyone { .. } => limits::LEASE_MS_MAX,
         };
         let far_ms = now.ms.saturating_add(limits::quarantine_ms_max(max_lease_ms));
         let from_now_ms = now.ms.saturating_add(max_lease_ms);
         // Of a clock that was set back since: no quarantine is that long.
         let own_ms = if own_ms > far_ms { from_now_ms } else { own_ms };
         match by {
-            By::Anyone { until_ms } => {
+            Requester::Anyone { until_ms } => {
                 let farthest_ms = now.ms.saturating_add(limits::WAITER_LEASE_MS_MAX);
                 let distrusted_ms = self.distrusted.map_or(0, |distrusted| distrusted.until_ms);
                 own_ms.max(until_ms).max(distrusted_ms.min(farthest_ms))
             }
-            By::Program(binding) => {
+            Requester::Program(binding) => {
                 // Last used in a run of which this server knows nothing: what it says may be old.
                 let moved_ms = if binding.knows(&self.run) { 0 } else { from_now_ms };
                 own_ms.max(moved_ms).max(binding.until_ms_at(now.ms).min(far_ms))
@@ -322,7 +323,7 @@ impl Record {
         if *self.run != *run && is_over && self.lock.is_waited_for_by_programs() {
             let until_ms = now_ms.saturating_add(limits::WAITER_LEASE_MS_MAX);
             let own_ms = self.lock.quarantine_until_ms();
-            self.distrusted = Some(Distrusted { until_ms, own_ms });
+            self.distrusted = Some(Distrust { until_ms, own_ms });
         }
     }
 
@@ -379,7 +380,7 @@ impl Record {
 
 /// Why a token is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stale {
+pub(crate) enum AdmitRefusal {
     Older { newest: u64 },
     Forgotten,
     NeverGiven,

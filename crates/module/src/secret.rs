@@ -8,13 +8,13 @@ use taketurns_core::Owner;
 pub(crate) const MAX: u64 = (1 << 53) - 1;
 
 /// Drawn ahead, since a call of the system for each secret would cost more than the lock itself.
-struct Pool {
+struct RandomPool {
     words: [[u8; 8]; 128],
     left: usize,
 }
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { words: [[0; 8]; 128], left: 0 }) };
+    static POOL: RefCell<RandomPool> = const { RefCell::new(RandomPool { words: [[0; 8]; 128], left: 0 }) };
 }
 
 /// 64 random bits.

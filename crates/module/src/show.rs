@@ -3,7 +3,7 @@
 use taketurns_core::{Label, View};
 
 use crate::problem::Problem;
-use crate::sys::{Ctx, Value, Word};
+use crate::sys::{Ctx, ModuleString, Value};
 use crate::words::ListWords;
 
 const HELP: &[&str] = &[
@@ -103,7 +103,7 @@ pub(crate) fn list(ctx: &Ctx, words: &ListWords<'_>) -> Result<(), Problem> {
     let mut locks = Vec::new();
     for key in keys {
         let Value::Text(key) = key else { continue };
-        let name = Word::new(key);
+        let name = ModuleString::new(key);
         if ctx.may_read(&name)
             && let Some(record) = ctx.look(&name).record()
         {

@@ -4,9 +4,9 @@
 //!
 //! - The server fills in the `RedisModule_…` pointers before anything else runs (`call!`), and calls
 //!   us on its main thread alone, one call at a time. The one exception is [`on_free`].
-//! - Pointers that it hands us are good until we return; what wraps one (`Ctx`, `Args`, `Key`) is
+//! - Pointers that it hands us are good until we return; what wraps one (`Ctx`, `Args`, `OpenKey`) is
 //!   neither kept nor sent elsewhere.
-//! - A value under a key of our type is a `Record` that [`Key::put`], [`on_rdb_load`] or [`on_copy`]
+//! - A value under a key of our type is a `Record` that [`OpenKey::put`], [`on_rdb_load`] or [`on_copy`]
 //!   made with `Box::into_raw`, and only [`on_free`] turns it back.
 //! - A panic never crosses into the server ([`guarded`]).
 
@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw as rm;
 
-use crate::blocked::{self, Outcome};
-use crate::commands::{self, COMMANDS, Command};
+use crate::blocked::{self, BlockedReply};
+use crate::commands::{self, COMMANDS, ModuleCommand};
 use crate::entry::Entry;
-use crate::facts::{Flags, Words};
+use crate::facts::{CommandWords, Flags};
 use crate::record::{self, Record};
 use crate::{chores, info};
 
@@ -59,21 +59,21 @@ pub(crate) struct Ctx {
 }
 
 /// A text of the server's.
-pub(crate) struct Word<'a> {
+pub(crate) struct ModuleString<'a> {
     raw: *mut rm::RedisModuleString,
     /// To be given back.
     is_ours: bool,
     _from: PhantomData<&'a ()>,
 }
 
-impl Word<'static> {
+impl ModuleString<'static> {
     pub(crate) fn new(bytes: &[u8]) -> Self {
         let raw = call!(RedisModule_CreateString(null_mut(), bytes.as_ptr().cast(), bytes.len()));
         Self { raw, is_ours: true, _from: PhantomData }
     }
 }
 
-impl Word<'_> {
+impl ModuleString<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         let mut len = 0;
         let ptr = call!(RedisModule_StringPtrLen(self.raw, &raw mut len));
@@ -82,7 +82,7 @@ impl Word<'_> {
     }
 }
 
-impl Drop for Word<'_> {
+impl Drop for ModuleString<'_> {
     fn drop(&mut self) {
         if self.is_ours {
             call!(RedisModule_FreeString(null_mut(), self.raw));
@@ -110,8 +110,8 @@ impl<'a> Args<'a> {
     }
 
     /// The key, or any other word that the server wants back as its own.
-    pub(crate) fn word(self, at: usize) -> Word<'a> {
-        Word { raw: self.0[at], is_ours: false, _from: PhantomData }
+    pub(crate) fn word(self, at: usize) -> ModuleString<'a> {
+        ModuleString { raw: self.0[at], is_ours: false, _from: PhantomData }
     }
 
     pub(crate) fn get(self, at: usize) -> &'a [u8] {
@@ -127,14 +127,14 @@ impl<'a> Args<'a> {
     }
 
     /// All from this one on, at hand.
-    pub(crate) fn all_from(self, at: usize) -> Words<'a> {
+    pub(crate) fn all_from(self, at: usize) -> CommandWords<'a> {
         self.from(at).collect()
     }
 }
 
 /// What is under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum KeyContent {
     Nothing,
     Lock,
     Hash,
@@ -143,25 +143,25 @@ pub(crate) enum Holds {
 }
 
 /// An open key. No key is opened twice at a time, so that a record has one reference.
-pub(crate) struct Key<'c> {
+pub(crate) struct OpenKey<'c> {
     raw: *mut rm::RedisModuleKey,
-    holds: Holds,
+    holds: KeyContent,
     /// The record, if it holds one.
     record: *mut Record,
     _ctx: PhantomData<&'c Ctx>,
 }
 
-impl<'c> Key<'c> {
-    fn new(ctx: &'c Ctx, name: &Word<'_>, mode: u32) -> Self {
+impl<'c> OpenKey<'c> {
+    fn new(ctx: &'c Ctx, name: &ModuleString<'_>, mode: u32) -> Self {
         let raw = call!(RedisModule_OpenKey(ctx.raw, name.raw, mode as c_int)).cast();
         let is_ours = || call!(RedisModule_ModuleTypeGetType(raw)) == TYPE.load(Ordering::Relaxed);
-        let (mut holds, mut record) = (Holds::Other, null_mut());
+        let (mut holds, mut record) = (KeyContent::Other, null_mut());
         match call!(RedisModule_KeyType(raw)) as isize {
-            rm::REDISMODULE_KEYTYPE_EMPTY => holds = Holds::Nothing,
-            rm::REDISMODULE_KEYTYPE_HASH => holds = Holds::Hash,
-            rm::REDISMODULE_KEYTYPE_STRING => holds = Holds::Text,
+            rm::REDISMODULE_KEYTYPE_EMPTY => holds = KeyContent::Nothing,
+            rm::REDISMODULE_KEYTYPE_HASH => holds = KeyContent::Hash,
+            rm::REDISMODULE_KEYTYPE_STRING => holds = KeyContent::Text,
             rm::REDISMODULE_KEYTYPE_MODULE if is_ours() => {
-                holds = Holds::Lock;
+                holds = KeyContent::Lock;
                 record = call!(RedisModule_ModuleTypeGetValue(raw)).cast();
             }
             _ => {}
@@ -170,8 +170,8 @@ impl<'c> Key<'c> {
     }
 }
 
-impl Key<'_> {
-    pub(crate) fn holds(&self) -> Holds {
+impl OpenKey<'_> {
+    pub(crate) fn holds(&self) -> KeyContent {
         self.holds
     }
 
@@ -183,13 +183,13 @@ impl Key<'_> {
     /// Puts a record here, instead of whatever there is.
     pub(crate) fn put(&mut self, record: Box<Record>) {
         self.record = Box::into_raw(record);
-        self.holds = Holds::Lock;
+        self.holds = KeyContent::Lock;
         let of_type = TYPE.load(Ordering::Relaxed);
         call!(RedisModule_ModuleTypeSetValue(self.raw, of_type, self.record.cast()));
     }
 
     pub(crate) fn delete(&mut self) {
-        (self.holds, self.record) = (Holds::Nothing, null_mut());
+        (self.holds, self.record) = (KeyContent::Nothing, null_mut());
         call!(RedisModule_DeleteKey(self.raw));
     }
 
@@ -201,7 +201,7 @@ impl Key<'_> {
 
     /// Is this text here?
     pub(crate) fn is_text(&self, text: &[u8]) -> bool {
-        if self.holds != Holds::Text {
+        if self.holds != KeyContent::Text {
             return false;
         }
         let mut len = 0;
@@ -212,7 +212,7 @@ impl Key<'_> {
     }
 }
 
-impl Drop for Key<'_> {
+impl Drop for OpenKey<'_> {
     fn drop(&mut self) {
         call!(RedisModule_CloseKey(self.raw));
     }
@@ -220,15 +220,15 @@ impl Drop for Key<'_> {
 
 /// A client that waits for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Handle(usize);
+pub(crate) struct BlockedClient(usize);
 
-impl Handle {
+impl BlockedClient {
     fn raw(self) -> *mut rm::RedisModuleBlockedClient {
         self.0 as *mut _
     }
 
     /// Has its reply sent. To be called once.
-    pub(crate) fn unblock(self, outcome: Option<Outcome>) {
+    pub(crate) fn unblock(self, outcome: Option<BlockedReply>) {
         let data = outcome.map_or(null_mut(), |outcome| Box::into_raw(Box::new(outcome)));
         call!(RedisModule_UnblockClient(self.raw(), data.cast()));
     }
@@ -264,13 +264,13 @@ impl Ctx {
         call!(RedisModule_GetClientId(self.raw))
     }
 
-    pub(crate) fn open<'c>(&'c self, name: &Word<'_>) -> Key<'c> {
-        Key::new(self, name, rm::REDISMODULE_READ | rm::REDISMODULE_WRITE)
+    pub(crate) fn open<'c>(&'c self, name: &ModuleString<'_>) -> OpenKey<'c> {
+        OpenKey::new(self, name, rm::REDISMODULE_READ | rm::REDISMODULE_WRITE)
     }
 
     /// For looking only: nothing is deleted, also if its time is over.
-    pub(crate) fn look<'c>(&'c self, name: &Word<'_>) -> Key<'c> {
-        Key::new(self, name, rm::REDISMODULE_READ)
+    pub(crate) fn look<'c>(&'c self, name: &ModuleString<'_>) -> OpenKey<'c> {
+        OpenKey::new(self, name, rm::REDISMODULE_READ)
     }
 
     pub(crate) fn reply_ok(&self) {
@@ -305,14 +305,15 @@ impl Ctx {
     }
 
     /// Has an entry repeated on the replicas and in the log.
-    pub(crate) fn replicate(&self, key: &Word<'_>, entry: &[u8]) {
+    pub(crate) fn replicate(&self, key: &ModuleString<'_>, entry: &[u8]) {
         let (ptr, len) = (entry.as_ptr().cast::<c_char>(), entry.len());
         let (name, format) = (commands::APPLY.as_ptr(), c"sb".as_ptr());
         call!(RedisModule_Replicate(self.raw, name, format, key.raw, ptr, len));
     }
 
     pub(crate) fn publish(&self, channel: &str, message: &str) {
-        let (channel, message) = (Word::new(channel.as_bytes()), Word::new(message.as_bytes()));
+        let (channel, message) =
+            (ModuleString::new(channel.as_bytes()), ModuleString::new(message.as_bytes()));
         call!(RedisModule_PublishMessage(self.raw, channel.raw, message.raw));
     }
 
@@ -323,7 +324,7 @@ impl Ctx {
 
     /// Has the client wait for its reply, for as long as it takes. The server could count the time,
     /// but Redis 7.0 never answers a client whose time is up in the moment in which it is unblocked.
-    pub(crate) fn block(&self) -> Handle {
+    pub(crate) fn block(&self) -> BlockedClient {
         let raw = call!(RedisModule_BlockClient(
             self.raw,
             Some(on_reply),
@@ -332,7 +333,7 @@ impl Ctx {
             0,
         ));
         call!(RedisModule_SetDisconnectCallback(raw, Some(on_blocked_gone)));
-        Handle(raw as usize)
+        BlockedClient(raw as usize)
     }
 
     /// Has [`chores::run`] called after so many milliseconds.
@@ -346,21 +347,22 @@ impl Ctx {
 
     /// May whoever sent this command run that one?
     pub(crate) fn may_run(&self, words: &[&[u8]]) -> bool {
-        let words: Vec<Word<'_>> = words.iter().map(|word| Word::new(word)).collect();
+        let words: Vec<ModuleString<'_>> =
+            words.iter().map(|word| ModuleString::new(word)).collect();
         let mut raws: Vec<_> = words.iter().map(|word| word.raw).collect();
         let (ptr, len) = (raws.as_mut_ptr(), raws.len() as c_int);
         self.as_user(|user| call!(RedisModule_ACLCheckCommandPermissions(user, ptr, len)))
     }
 
     /// May whoever sent this command read that key?
-    pub(crate) fn may_read(&self, key: &Word<'_>) -> bool {
+    pub(crate) fn may_read(&self, key: &ModuleString<'_>) -> bool {
         let access = rm::REDISMODULE_CMD_KEY_ACCESS as c_int;
         self.as_user(|user| call!(RedisModule_ACLCheckKeyPermissions(user, key.raw, access)))
     }
 
     /// May whoever sent this command publish there?
     pub(crate) fn may_publish(&self, channel: &str) -> bool {
-        let channel = Word::new(channel.as_bytes());
+        let channel = ModuleString::new(channel.as_bytes());
         self.as_user(|user| call!(RedisModule_ACLCheckChannelPermissions(user, channel.raw, 0)))
     }
 
@@ -369,7 +371,7 @@ impl Ctx {
         if raw.is_null() {
             return false;
         }
-        let name = Word { raw, is_ours: true, _from: PhantomData };
+        let name = ModuleString { raw, is_ours: true, _from: PhantomData };
         let user = call!(RedisModule_GetModuleUserFromUserName(name.raw));
         if user.is_null() {
             return false;
@@ -381,7 +383,8 @@ impl Ctx {
 
     /// Runs a command of the server's own.
     pub(crate) fn run(&self, command: &CStr, words: &[&[u8]]) -> Value {
-        let words: Vec<Word<'_>> = words.iter().map(|word| Word::new(word)).collect();
+        let words: Vec<ModuleString<'_>> =
+            words.iter().map(|word| ModuleString::new(word)).collect();
         let mut raws: Vec<_> = words.iter().map(|word| word.raw).collect();
         let (name, format) = (command.as_ptr(), c"v".as_ptr());
         let reply = call!(RedisModule_Call(self.raw, name, format, raws.as_mut_ptr(), raws.len()));
@@ -395,7 +398,7 @@ impl Ctx {
 
     /// Does the server take writes to this key at present, from anybody? Not if too few replicas follow
     /// it, if its disk fails, or if it is cut off from its Cluster.
-    pub(crate) fn takes_writes(&self, key: &Word<'_>) -> bool {
+    pub(crate) fn takes_writes(&self, key: &ModuleString<'_>) -> bool {
         // A write that is refused as any other, and changes nothing: no key ends later by ending then.
         let (name, format) = (c"PEXPIREAT".as_ptr(), c"Sscc".as_ptr());
         let (then, later) = (c"1".as_ptr(), c"GT".as_ptr());
@@ -543,7 +546,11 @@ fn create_type(ctx: &Ctx) -> Result<(), String> {
     Ok(())
 }
 
-fn create_command(ctx: &Ctx, command: &Command, run: rm::RedisModuleCmdFunc) -> Result<(), String> {
+fn create_command(
+    ctx: &Ctx,
+    command: &ModuleCommand,
+    run: rm::RedisModuleCmdFunc,
+) -> Result<(), String> {
     let (name, flags, key) = (command.name.as_ptr(), command.flags.as_ptr(), command.key);
     let step = c_int::from(key > 0);
     let created = call!(RedisModule_CreateCommand(ctx.raw, name, run, flags, key, key, step));
@@ -634,8 +641,8 @@ const HANDLERS: [rm::RedisModuleCmdFunc; COMMANDS.len()] = [
     Some(on_command::<11>),
 ];
 
-fn handle_of(raw: *mut rm::RedisModuleCtx) -> Handle {
-    Handle(call!(RedisModule_GetBlockedClientHandle(raw)) as usize)
+fn handle_of(raw: *mut rm::RedisModuleCtx) -> BlockedClient {
+    BlockedClient(call!(RedisModule_GetBlockedClientHandle(raw)) as usize)
 }
 
 extern "C" fn on_reply(
@@ -643,8 +650,8 @@ extern "C" fn on_reply(
     _: *mut *mut rm::RedisModuleString,
     _: c_int,
 ) -> c_int {
-    let data: *const Outcome = call!(RedisModule_GetBlockedClientPrivateData(raw)).cast();
-    // SAFETY: what `Handle::unblock` passed, given back only by `on_free_outcome` after this.
+    let data: *const BlockedReply = call!(RedisModule_GetBlockedClientPrivateData(raw)).cast();
+    // SAFETY: what `BlockedClient::unblock` passed, given back only by `on_free_outcome` after this.
     let outcome = unsafe { data.as_ref() };
     guarded(|| blocked::reply(&Ctx { raw }, handle_of(raw), outcome));
     rm::REDISMODULE_OK as c_int
@@ -666,13 +673,13 @@ extern "C" fn on_blocked_gone(
     raw: *mut rm::RedisModuleCtx,
     client: *mut rm::RedisModuleBlockedClient,
 ) {
-    guarded(|| blocked::left(&Ctx { raw }, Handle(client as usize)));
+    guarded(|| blocked::left(&Ctx { raw }, BlockedClient(client as usize)));
 }
 
 extern "C" fn on_free_outcome(_: *mut rm::RedisModuleCtx, data: *mut c_void) {
     if !data.is_null() {
-        // SAFETY: what `Handle::unblock` made of a box, given back once.
-        drop(unsafe { Box::from_raw(data.cast::<Outcome>()) });
+        // SAFETY: what `BlockedClient::unblock` made of a box, given back once.
+        drop(unsafe { Box::from_raw(data.cast::<BlockedReply>()) });
     }
 }
 
@@ -695,7 +702,7 @@ extern "C" fn on_key_event(
     let event = unsafe { CStr::from_ptr(event) };
     // The same record under another key. All else that happens to a key frees it, or loads it.
     if [c"rename_to", c"move_to"].contains(&event) {
-        let name = Word { raw: key, is_ours: false, _from: PhantomData };
+        let name = ModuleString { raw: key, is_ours: false, _from: PhantomData };
         guarded(|| chores::moved(&Ctx { raw }, &name));
     }
     rm::REDISMODULE_OK as c_int
@@ -763,7 +770,8 @@ extern "C" fn on_rdb_load(io: *mut rm::RedisModuleIO, version: c_int) -> *mut c_
         Some(Ok(mut record)) => {
             let name = call!(RedisModule_GetKeyNameFromIO(io));
             if !name.is_null() {
-                let name = Word { raw: name.cast_mut(), is_ours: false, _from: PhantomData };
+                let name =
+                    ModuleString { raw: name.cast_mut(), is_ours: false, _from: PhantomData };
                 let ctx = Ctx { raw: call!(RedisModule_GetContextFromIO(io)) };
                 let db = call!(RedisModule_GetDbIdFromIO(io));
                 guarded(|| chores::came(&ctx, &mut record, db, &name));
@@ -817,8 +825,8 @@ extern "C" fn on_free(value: *mut c_void) {
 
 extern "C" fn on_unlink(_: *mut rm::RedisModuleKeyOptCtx, value: *const c_void) {
     // SAFETY: a value of our type.
-    let is_housed = unsafe { record(value) }.is_housed;
-    if is_housed {
+    let is_tracked = unsafe { record(value) }.is_tracked;
+    if is_tracked {
         // There is no context here that could start a timer.
         let raw = DETACHED.load(Ordering::Relaxed);
         guarded(|| chores::arm(&Ctx { raw }));

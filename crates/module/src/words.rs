@@ -7,7 +7,7 @@ use taketurns_core::{Ask, Label, Member, Token, limits};
 use crate::problem::Problem;
 use crate::secret;
 
-type Read<T> = Result<T, Problem>;
+type ParseResult<T> = Result<T, Problem>;
 
 /// `FENCELOCK.ACQUIRE`, without the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct AcquireWords {
 
 /// `seconds [MS] [WAIT seconds] [SHARED | EXCLUSIVE | PERMITS k n | ANY | MEMBER m] [LABEL text]
 /// [BOUND]`, the options in any order, each once.
-pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> Read<AcquireWords> {
+pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> ParseResult<AcquireWords> {
     let (lease, mut rest) = words.split_first().ok_or(Problem::SYNTAX)?;
     let (mut is_ms, mut wait, mut ask, mut label, mut bound) = (false, None, None, None, false);
     while let Some(word) = next(&mut rest) {
@@ -44,7 +44,7 @@ pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> Read<AcquireWords> 
 }
 
 /// `secret seconds [MS]`.
-pub(crate) fn renew(words: &[&[u8]], max_lease_ms: u64) -> Read<(u64, u64)> {
+pub(crate) fn renew(words: &[&[u8]], max_lease_ms: u64) -> ParseResult<(u64, u64)> {
     let (secret, lease, is_ms) = match words {
         [secret, lease] => (secret, lease, false),
         [secret, lease, unit] if unit.eq_ignore_ascii_case(b"MS") => (secret, lease, true),
@@ -55,7 +55,7 @@ pub(crate) fn renew(words: &[&[u8]], max_lease_ms: u64) -> Read<(u64, u64)> {
 }
 
 /// `[TOKEN token] [NOW]`.
-pub(crate) fn break_(words: &[&[u8]]) -> Read<(Option<Token>, bool)> {
+pub(crate) fn break_(words: &[&[u8]]) -> ParseResult<(Option<Token>, bool)> {
     let (mut rest, mut token, mut at_once) = (words, None, false);
     while let Some(word) = next(&mut rest) {
         match &upper(word) {
@@ -79,7 +79,7 @@ pub(crate) struct ListWords<'a> {
 const COUNT: u64 = 100;
 const COUNT_MAX: u64 = 10_000;
 
-pub(crate) fn list<'a>(words: &[&'a [u8]]) -> Read<ListWords<'a>> {
+pub(crate) fn list<'a>(words: &[&'a [u8]]) -> ParseResult<ListWords<'a>> {
     let (mut rest, mut pattern, mut count) = (words, None, None);
     let cursor = match words.first().map(|word| number(word)) {
         Some(Some(cursor)) => {
@@ -99,7 +99,7 @@ pub(crate) fn list<'a>(words: &[&'a [u8]]) -> Read<ListWords<'a>> {
 }
 
 /// `[COUNT waiters]`: how many waiters to show.
-pub(crate) fn show(words: &[&[u8]]) -> Read<usize> {
+pub(crate) fn show(words: &[&[u8]]) -> ParseResult<usize> {
     match words {
         [] => Ok(COUNT as usize),
         [word, number] if word.eq_ignore_ascii_case(b"COUNT") => Ok(count(number)? as usize),
@@ -107,32 +107,32 @@ pub(crate) fn show(words: &[&[u8]]) -> Read<usize> {
     }
 }
 
-fn count(word: &[u8]) -> Read<u64> {
+fn count(word: &[u8]) -> ParseResult<u64> {
     let wrong = || Problem::say(format!("ERR COUNT takes a number from 1 to {COUNT_MAX}"));
     number(word).filter(|count| (1..=COUNT_MAX).contains(count)).ok_or_else(wrong)
 }
 
 /// A secret, of any lock.
-pub(crate) fn secret(word: &[u8]) -> Read<u64> {
+pub(crate) fn secret(word: &[u8]) -> ParseResult<u64> {
     let secret = number(word).filter(|secret| (1..=secret::MAX).contains(secret));
     secret.ok_or(Problem::BAD_SECRET)
 }
 
-pub(crate) fn token(word: &[u8]) -> Read<u64> {
+pub(crate) fn token(word: &[u8]) -> ParseResult<u64> {
     number(word).filter(|token| (1..=limits::TOKEN_MAX).contains(token)).ok_or(Problem::BAD_TOKEN)
 }
 
-pub(crate) fn member(word: &[u8]) -> Read<Member> {
+pub(crate) fn member(word: &[u8]) -> ParseResult<Member> {
     let text = std::str::from_utf8(word).map_err(|_| Problem::BAD_MEMBER)?;
     Member::new(text).map_err(|_| Problem::BAD_MEMBER)
 }
 
-fn label(word: &[u8]) -> Read<Label> {
+fn label(word: &[u8]) -> ParseResult<Label> {
     let text = std::str::from_utf8(word).map_err(|_| Problem::BAD_LABEL)?;
     Label::new(text, "").map_err(|_| Problem::BAD_LABEL)
 }
 
-fn lease_ms(word: &[u8], is_ms: bool, max_ms: u64) -> Read<u64> {
+fn lease_ms(word: &[u8], is_ms: bool, max_ms: u64) -> ParseResult<u64> {
     let unit_ms = if is_ms { 1 } else { 1_000 };
     let lease_ms = number(word).and_then(|number| number.checked_mul(unit_ms));
     let lease_ms = lease_ms.filter(|ms| limits::is_lease(*ms) && *ms <= max_ms);
@@ -140,7 +140,7 @@ fn lease_ms(word: &[u8], is_ms: bool, max_ms: u64) -> Read<u64> {
 }
 
 /// Seconds, with up to three digits behind the point.
-fn wait_ms(word: &[u8]) -> Read<u64> {
+fn wait_ms(word: &[u8]) -> ParseResult<u64> {
     let text = std::str::from_utf8(word).map_err(|_| Problem::wait())?;
     let (seconds, thousandths) = text.split_once('.').unwrap_or((text, "0"));
     let ms = number(seconds.as_bytes()).and_then(|seconds| seconds.checked_mul(1_000));
@@ -153,7 +153,7 @@ fn wait_ms(word: &[u8]) -> Read<u64> {
     }
 }
 
-fn permits(take: &[u8], of: &[u8]) -> Read<Ask> {
+fn permits(take: &[u8], of: &[u8]) -> ParseResult<Ask> {
     let permits = number(take).zip(number(of)).and_then(|(take, of)| {
         Some(Ask::Permits { take: take.try_into().ok()?, of: of.try_into().ok()? })
     });
@@ -179,11 +179,11 @@ fn next<'a>(rest: &mut &[&'a [u8]]) -> Option<&'a [u8]> {
     Some(first)
 }
 
-fn must<'a>(rest: &mut &[&'a [u8]]) -> Read<&'a [u8]> {
+fn must<'a>(rest: &mut &[&'a [u8]]) -> ParseResult<&'a [u8]> {
     next(rest).ok_or(Problem::SYNTAX)
 }
 
-fn put<T>(slot: &mut Option<T>, value: T) -> Read<()> {
+fn put<T>(slot: &mut Option<T>, value: T) -> ParseResult<()> {
     if slot.is_some() {
         return Err(Problem::SYNTAX);
     }
@@ -191,7 +191,7 @@ fn put<T>(slot: &mut Option<T>, value: T) -> Read<()> {
     Ok(())
 }
 
-fn once(flag: &mut bool) -> Read<()> {
+fn once(flag: &mut bool) -> ParseResult<()> {
     if std::mem::replace(flag, true) { Err(Problem::SYNTAX) } else { Ok(()) }
 }
 
@@ -205,7 +205,7 @@ mod tests {
         text.split(' ').map(str::as_bytes).collect()
     }
 
-    fn parse(text: &str) -> Read<AcquireWords> {
+    fn parse(text: &str) -> ParseResult<AcquireWords> {
         acquire(&words(text), MAX_MS)
     }
 

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// One thing that happened. In a file it is one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct HistoryEvent {
     /// When, in µs on the one clock of the history.
     pub at_us: u64,
     /// What.
     #[serde(flatten)]
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
@@ -21,13 +21,13 @@ pub struct Event {
 /// one task, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// The first event of every history.
     Begins {
         /// What was tried, for people.
         title: String,
         /// All locks there are.
-        locks: Vec<Lock>,
+        locks: Vec<HistoryLock>,
         /// For how long a place in a queue outlives its client.
         waiter_lease_us: u64,
         /// No lease is longer.
@@ -42,7 +42,7 @@ pub enum What {
         /// The lock's name.
         lock: String,
         /// What is wanted.
-        ask: Ask,
+        ask: HistoryAsk,
         /// Will it wait for as long as it takes? Then it may not fail once all is calm.
         endless: bool,
     },
@@ -210,17 +210,17 @@ pub enum What {
 
 /// A lock and what may be held of it at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lock {
+pub struct HistoryLock {
     /// Its name.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: LockKind,
 }
 
 /// What a lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum LockKind {
     /// One holder.
     Mutex,
     /// Many readers or one writer.
@@ -234,7 +234,7 @@ pub enum Kind {
 /// What is wanted of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum HistoryAsk {
     /// A mutex.
     Mutex,
     /// A lock to read under.
@@ -249,7 +249,7 @@ pub enum Ask {
     Member(String),
 }
 
-impl What {
+impl EventKind {
     /// The operation that it is about, if it is about one.
     pub fn op(&self) -> Option<u64> {
         match self {

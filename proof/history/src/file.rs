@@ -7,39 +7,39 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{Event, What};
+use crate::{EventKind, HistoryEvent};
 
 /// A line that is no event.
 #[derive(Debug)]
-pub struct Unreadable {
+pub struct UnreadableLine {
     /// Which line, from 1.
     pub line: usize,
     /// Why.
     pub why: String,
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.why)
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for UnreadableLine {}
 
 /// Why some files are no history.
 #[derive(Debug)]
-pub enum Unusable {
+pub enum HistoryFileError {
     /// One can't be opened.
     Closed(PathBuf, io::Error),
     /// One has a line that is no event.
-    Unreadable(PathBuf, Unreadable),
+    Unreadable(PathBuf, UnreadableLine),
     /// None says how it begins.
     NoBeginning,
     /// Something is asked of a lock that the beginning does not name.
     UnknownLock(String),
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for HistoryFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed(path, error) => write!(f, "{}: {error}", path.display()),
@@ -54,31 +54,32 @@ impl fmt::Display for Unusable {
     }
 }
 
-impl std::error::Error for Unusable {}
+impl std::error::Error for HistoryFileError {}
 
 /// Reads the files of one history, and puts them together.
 ///
 /// # Errors
 /// If one can't be read, or if what there is can't be judged.
-pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Event>, Unusable> {
+pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<HistoryEvent>, HistoryFileError> {
     let mut events = Vec::new();
     for path in paths.iter().map(AsRef::as_ref) {
-        let file = File::open(path).map_err(|error| Unusable::Closed(path.to_owned(), error))?;
+        let file =
+            File::open(path).map_err(|error| HistoryFileError::Closed(path.to_owned(), error))?;
         let part = read(BufReader::new(file));
-        events.extend(part.map_err(|error| Unusable::Unreadable(path.to_owned(), error))?);
+        events.extend(part.map_err(|error| HistoryFileError::Unreadable(path.to_owned(), error))?);
     }
-    events.sort_by_key(|event: &Event| event.at_us);
+    events.sort_by_key(|event: &HistoryEvent| event.at_us);
     let mut known: Option<BTreeSet<&str>> = None;
     for event in &events {
-        if let What::Begins { locks, .. } = &event.what {
+        if let EventKind::Begins { locks, .. } = &event.what {
             known.get_or_insert_default().extend(locks.iter().map(|lock| lock.name.as_str()));
         }
     }
-    let known = known.ok_or(Unusable::NoBeginning)?;
+    let known = known.ok_or(HistoryFileError::NoBeginning)?;
     for event in &events {
         match &event.what {
-            What::Asked { lock, .. } if !known.contains(lock.as_str()) => {
-                return Err(Unusable::UnknownLock(lock.clone()));
+            EventKind::Asked { lock, .. } if !known.contains(lock.as_str()) => {
+                return Err(HistoryFileError::UnknownLock(lock.clone()));
             }
             _ => {}
         }
@@ -90,11 +91,11 @@ pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Event>, Unusable> {
 ///
 /// # Errors
 /// If a line is no event, unless it is the last one and has no end.
-pub fn read(mut file: impl BufRead) -> Result<Vec<Event>, Unreadable> {
-    let mut events: Vec<Event> = Vec::new();
+pub fn read(mut file: impl BufRead) -> Result<Vec<HistoryEvent>, UnreadableLine> {
+    let mut events: Vec<HistoryEvent> = Vec::new();
     let mut text = Vec::new();
     for line in 1.. {
-        let unreadable = |why: String| Unreadable { line, why };
+        let unreadable = |why: String| UnreadableLine { line, why };
         text.clear();
         if file.read_until(b'\n', &mut text).map_err(|error| unreadable(error.to_string()))? == 0 {
             break;
@@ -117,7 +118,7 @@ pub fn read(mut file: impl BufRead) -> Result<Vec<Event>, Unreadable> {
 ///
 /// # Errors
 /// If they can't be written.
-pub fn write(mut file: impl Write, events: &[Event]) -> io::Result<()> {
+pub fn write(mut file: impl Write, events: &[HistoryEvent]) -> io::Result<()> {
     for event in events {
         serde_json::to_writer(&mut file, event)?;
         file.write_all(b"\n")?;

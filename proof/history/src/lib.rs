@@ -19,8 +19,8 @@ pub mod summary;
 pub mod timeline;
 mod units;
 
-pub use event::{Ask, Event, Kind, Lock, What};
-pub use file::{Unreadable, Unusable, read, read_all, write};
+pub use event::{EventKind, HistoryAsk, HistoryEvent, HistoryLock, LockKind};
+pub use file::{HistoryFileError, UnreadableLine, read, read_all, write};
 pub use invariants::{Guarantee, Violation, check};
 pub use ops::{Op, Ops};
 pub use summary::Summary;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Ask, Event, Kind, What};
+use crate::{EventKind, HistoryAsk, HistoryEvent, LockKind};
 
 /// One acquire and all that came of it.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Op<'a> {
     /// Of which lock.
     pub lock: &'a str,
     /// What is wanted.
-    pub ask: &'a Ask,
+    pub ask: &'a HistoryAsk,
     /// Will it wait for as long as it takes?
     pub endless: bool,
     /// When it was asked.
@@ -62,7 +62,7 @@ pub struct Ops<'a> {
     /// By number.
     pub all: BTreeMap<u64, Op<'a>>,
     /// By name.
-    pub kinds: BTreeMap<&'a str, Kind>,
+    pub kinds: BTreeMap<&'a str, LockKind>,
     /// No lease is longer.
     pub max_lease_us: u64,
     /// For how long a place outlives its client.
@@ -73,7 +73,7 @@ pub struct Ops<'a> {
 
 impl<'a> Ops<'a> {
     /// Puts them together.
-    pub fn of(events: &'a [Event]) -> Self {
+    pub fn of(events: &'a [HistoryEvent]) -> Self {
         let mut ops = Self::default();
         for event in events {
             ops.add(event);
@@ -81,15 +81,15 @@ impl<'a> Ops<'a> {
         ops
     }
 
-    fn add(&mut self, event: &'a Event) {
+    fn add(&mut self, event: &'a HistoryEvent) {
         let at_us = event.at_us;
         match &event.what {
-            What::Begins { locks, waiter_lease_us, max_lease_us, .. } => {
+            EventKind::Begins { locks, waiter_lease_us, max_lease_us, .. } => {
                 self.kinds.extend(locks.iter().map(|lock| (lock.name.as_str(), lock.kind)));
                 self.waiter_lease_us = self.waiter_lease_us.max(*waiter_lease_us);
                 self.max_lease_us = self.max_lease_us.max(*max_lease_us);
             }
-            What::Asked { op, client, lock, ask, endless } => {
+            EventKind::Asked { op, client, lock, ask, endless } => {
                 let asked = Op {
                     op: *op,
                     client: *client,
@@ -108,7 +108,7 @@ impl<'a> Ops<'a> {
                 self.all.entry(*op).or_insert(asked);
                 self.waiting.entry(*client).or_default().insert(*op);
             }
-            What::Died { client } => {
+            EventKind::Died { client } => {
                 for op in self.waiting.remove(client).unwrap_or_default() {
                     if let Some(op) = self.all.get_mut(&op) {
                         op.ended_us.get_or_insert(at_us);
@@ -139,23 +139,25 @@ impl<'a> Ops<'a> {
 }
 
 impl<'a> Op<'a> {
-    fn add(&mut self, at_us: u64, what: &'a What) {
+    fn add(&mut self, at_us: u64, what: &'a EventKind) {
         match what {
-            What::Granted { token, member, until_us, .. } => {
+            EventKind::Granted { token, member, until_us, .. } => {
                 self.granted_us.get_or_insert(at_us);
                 self.token = token.or(self.token);
                 self.member = member.as_deref().or(self.member);
                 self.claims.push((at_us, *until_us));
             }
-            What::Minted { token, member, .. } if self.granted_us.is_none() => {
+            EventKind::Minted { token, member, .. } if self.granted_us.is_none() => {
                 self.token = Some(*token);
                 self.member = member.as_deref();
             }
-            What::Checked { until_us: Some(until_us), .. } => self.claims.push((at_us, *until_us)),
-            What::Checked { until_us: None, .. } | What::Lost { .. } => {
+            EventKind::Checked { until_us: Some(until_us), .. } => {
+                self.claims.push((at_us, *until_us))
+            }
+            EventKind::Checked { until_us: None, .. } | EventKind::Lost { .. } => {
                 self.lost_us.get_or_insert(at_us);
             }
-            What::Releases { .. } | What::Failed { .. } | What::Cancelled { .. } => {
+            EventKind::Releases { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
                 self.ended_us.get_or_insert(at_us);
             }
             _ => {}

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::invariants::{self, Verdict};
-use crate::{Event, Guarantee, Op, Ops, Violation, What};
+use crate::invariants::{self, HistoryVerdict};
+use crate::{EventKind, Guarantee, HistoryEvent, Op, Ops, Violation};
 
 pub use stalls::Stall;
 
@@ -24,7 +24,7 @@ pub struct Summary {
     /// What was asked, and what came of it.
     pub operations: Operations,
     /// How turns were shared.
-    pub turns: Turns,
+    pub turns: TurnShare,
     /// From the asking until the guard was there.
     pub waits: Latencies,
     /// From when a lock was last let go of until the guard of one that waited was there.
@@ -32,7 +32,7 @@ pub struct Summary {
     /// The longest time in which somebody waited for a lock and nobody held it.
     pub longest_stall: Option<Stall>,
     /// What went wrong, by its kind.
-    pub faults: BTreeMap<String, Faults>,
+    pub faults: BTreeMap<String, FaultCount>,
     /// Writes to the resource that looks at tokens.
     pub fenced: Writes,
     /// Writes to the one that does not.
@@ -40,7 +40,7 @@ pub struct Summary {
     /// For how many grants it could be seen from outside whether they overtook somebody.
     pub order_judged: u64,
     /// What was found, by what is promised.
-    pub guarantees: Vec<Found>,
+    pub guarantees: Vec<GuaranteeSummary>,
     /// Everything that was found, in the order in which it was seen.
     #[serde(skip)]
     pub violations: Vec<Violation>,
@@ -65,7 +65,7 @@ pub struct Operations {
 
 /// How turns were shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Turns {
+pub struct TurnShare {
     /// Clients that asked for something.
     pub clients: u64,
     /// The turns of who had fewest.
@@ -89,7 +89,7 @@ pub struct Latencies {
 
 /// Faults of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Faults {
+pub struct FaultCount {
     /// How many.
     pub count: u64,
     /// For how long in all.
@@ -109,7 +109,7 @@ pub struct Writes {
 
 /// What was found of one guarantee.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct GuaranteeSummary {
     /// Which.
     pub guarantee: Guarantee,
     /// How often it was not kept.
@@ -120,9 +120,9 @@ pub struct Found {
 
 impl Summary {
     /// Checks the history, and counts. The events must be in the order of their times.
-    pub fn of(events: &[Event]) -> Self {
+    pub fn of(events: &[HistoryEvent]) -> Self {
         let ops = Ops::of(events);
-        let Verdict { violations, order_judged } = invariants::judge(events, &ops);
+        let HistoryVerdict { violations, order_judged } = invariants::judge(events, &ops);
         let mut summary = Self {
             title: title(events),
             events: events.len() as u64,
@@ -159,15 +159,15 @@ impl Summary {
         self.guarantees.iter().map(|found| found.violations).sum()
     }
 
-    fn count(&mut self, what: &What) {
+    fn count(&mut self, what: &EventKind) {
         match what {
-            What::Asked { .. } => self.operations.asked += 1,
-            What::Granted { .. } => self.operations.granted += 1,
-            What::Cancelled { .. } => self.operations.cancelled += 1,
-            What::Failed { error, .. } => {
+            EventKind::Asked { .. } => self.operations.asked += 1,
+            EventKind::Granted { .. } => self.operations.granted += 1,
+            EventKind::Cancelled { .. } => self.operations.cancelled += 1,
+            EventKind::Failed { error, .. } => {
                 *self.operations.failed.entry(error.clone()).or_default() += 1;
             }
-            What::Wrote { fenced, accepted, stale, .. } => {
+            EventKind::Wrote { fenced, accepted, stale, .. } => {
                 let writes = if *fenced { &mut self.fenced } else { &mut self.unfenced };
                 writes.accepted += u64::from(*accepted);
                 writes.refused += u64::from(!*accepted);
@@ -195,33 +195,37 @@ impl Latencies {
 }
 
 /// What was tried, as the first event says.
-pub(crate) fn title(events: &[Event]) -> String {
+pub(crate) fn title(events: &[HistoryEvent]) -> String {
     let title = events.iter().find_map(|event| match &event.what {
-        What::Begins { title, .. } => Some(title.clone()),
+        EventKind::Begins { title, .. } => Some(title.clone()),
         _ => None,
     });
     title.unwrap_or_default()
 }
 
-fn lasted_us(events: &[Event]) -> u64 {
+fn lasted_us(events: &[HistoryEvent]) -> u64 {
     match (events.first(), events.last()) {
         (Some(first), Some(last)) => last.at_us - first.at_us,
         _ => 0,
     }
 }
 
-fn found(guarantee: Guarantee, violations: &[Violation]) -> Found {
+fn found(guarantee: Guarantee, violations: &[Violation]) -> GuaranteeSummary {
     let of_it = violations.iter().filter(|violation| violation.guarantee == guarantee);
     let (excused, unexcused): (Vec<_>, Vec<_>) = of_it.partition(|v| v.excused_by.is_some());
-    Found { guarantee, violations: unexcused.len() as u64, excused: excused.len() as u64 }
+    GuaranteeSummary {
+        guarantee,
+        violations: unexcused.len() as u64,
+        excused: excused.len() as u64,
+    }
 }
 
-fn turns(ops: &Ops<'_>) -> Turns {
+fn turns(ops: &Ops<'_>) -> TurnShare {
     let mut of: BTreeMap<u32, u64> = BTreeMap::new();
     for op in ops.all.values() {
         *of.entry(op.client).or_default() += u64::from(op.granted_us.is_some());
     }
-    Turns {
+    TurnShare {
         clients: of.len() as u64,
         min: of.values().copied().min().unwrap_or_default(),
         max: of.values().copied().max().unwrap_or_default(),

@@ -19,8 +19,8 @@ mod waiters;
 use std::fmt::Write as _;
 
 use crate::summary::title;
-use crate::units::{Grouped, Span};
-use crate::{Event, Op, Ops, Violation};
+use crate::units::{GroupedNumber, Span};
+use crate::{HistoryEvent, Op, Ops, Violation};
 use lane::Lane;
 use pen::{Pen, colour};
 use scale::Scale;
@@ -45,7 +45,7 @@ const RIGHT: f64 = 24.0;
 const HEAD: f64 = 64.0;
 
 /// Draws the history, with what was found in it. The events must be in the order of their times.
-pub fn svg(events: &[Event], violations: &[Violation], zoom: Zoom) -> String {
+pub fn svg(events: &[HistoryEvent], violations: &[Violation], zoom: Zoom) -> String {
     let ops = Ops::of(events);
     let begin_us = events.first().map_or(0, |event| event.at_us);
     let end_us = events.last().map_or(0, |event| event.at_us);
@@ -63,7 +63,7 @@ pub fn svg(events: &[Event], violations: &[Violation], zoom: Zoom) -> String {
 }
 
 fn draw(
-    events: &[Event],
+    events: &[HistoryEvent],
     ops: &Ops<'_>,
     violations: &[Violation],
     scale: &Scale,
@@ -110,17 +110,18 @@ fn lanes<'a>(ops: &'a Ops<'a>, top: f64) -> (Vec<Lane<'a>>, usize) {
     (lanes, left_out)
 }
 
-fn heading(events: &[Event], violations: &[Violation], scale: &Scale) -> [String; 2] {
+fn heading(events: &[HistoryEvent], violations: &[Violation], scale: &Scale) -> [String; 2] {
     let (excused, found): (Vec<_>, Vec<_>) =
         violations.iter().partition(|violation| violation.excused_by.is_some());
     let found = match found.len() {
         0 => "no violations".to_owned(),
         1 => "1 violation".to_owned(),
-        more => format!("{} violations", Grouped(more as u64)),
+        more => format!("{} violations", GroupedNumber(more as u64)),
     };
-    let mut words = format!("{} events, {}, {found}", Grouped(events.len() as u64), scale.words());
+    let mut words =
+        format!("{} events, {}, {found}", GroupedNumber(events.len() as u64), scale.words());
     if !excused.is_empty() {
-        let _ = write!(words, ", {} excused", Grouped(excused.len() as u64));
+        let _ = write!(words, ", {} excused", GroupedNumber(excused.len() as u64));
     }
     [title(events), words]
 }

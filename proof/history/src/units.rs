@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// A number with its digits in groups of three.
-pub(crate) struct Grouped(pub(crate) u64);
+pub(crate) struct GroupedNumber(pub(crate) u64);
 
-impl fmt::Display for Grouped {
+impl fmt::Display for GroupedNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         for (index, digit) in digits.char_indices() {

@@ -3,39 +3,39 @@
 use stateright::{Checker, Model, Property};
 
 use crate::{
-    Config, NODES,
-    broken::Broken,
+    ModelConfig, NODES,
+    broken::BrokenPromises,
     drain::drain,
     random::Random,
-    world::{Action, State},
+    state::{ModelAction, ModelState},
 };
 
 /// What an exhaustive check came to.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CheckOutcome {
     /// How many different states were looked at, up to the naming of nodes.
     pub states: usize,
     /// Whether these are all there are.
     pub complete: bool,
     /// What is broken, and how it came to that.
-    pub found: Option<(Broken, Vec<Action>)>,
+    pub found: Option<(BrokenPromises, Vec<ModelAction>)>,
 }
 
-impl Model for Config {
-    type State = State;
-    type Action = Action;
+impl Model for ModelConfig {
+    type State = ModelState;
+    type Action = ModelAction;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self)]
+    fn init_states(&self) -> Vec<ModelState> {
+        vec![ModelState::new(self)]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &ModelState, actions: &mut Vec<ModelAction>) {
         if !state.broken.any() {
-            State::actions(state, self, actions);
+            ModelState::actions(state, self, actions);
         }
     }
 
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+    fn next_state(&self, state: &ModelState, action: ModelAction) -> Option<ModelState> {
         let mut next = *state;
         next.apply(self, action);
         next.tidy();
@@ -43,7 +43,7 @@ impl Model for Config {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("kept", |config: &Config, state: &State| {
+        vec![Property::always("kept", |config: &ModelConfig, state: &ModelState| {
             broken(config, state).is_none()
         })]
     }
@@ -51,7 +51,7 @@ impl Model for Config {
 
 /// What is broken in a state, or will be from there on without any further fault: with all nodes, or
 /// with any one of them down.
-fn broken(config: &Config, state: &State) -> Option<Broken> {
+fn broken(config: &ModelConfig, state: &ModelState) -> Option<BrokenPromises> {
     if state.broken.any() {
         return Some(state.broken);
     }
@@ -60,14 +60,14 @@ fn broken(config: &Config, state: &State) -> Option<Broken> {
 }
 
 /// The same state whichever node is called which.
-pub(crate) fn nameless(state: &State) -> State {
+pub(crate) fn nameless(state: &ModelState) -> ModelState {
     let mut state = *state;
     state.sites.sort_unstable();
     state
 }
 
 /// Looks at every reachable state, or at as many as `config.limit` allows.
-pub fn check(config: &Config) -> Outcome {
+pub fn check(config: &ModelConfig) -> CheckOutcome {
     let mut builder = config.clone().checker().threads(2).symmetry_fn(nameless);
     if let Some(limit) = config.limit {
         builder = builder.target_state_count(limit);
@@ -79,5 +79,5 @@ pub fn check(config: &Config) -> Outcome {
     });
     let complete =
         found.is_none() && config.limit.is_none_or(|limit| checker.state_count() < limit);
-    Outcome { states: checker.unique_state_count(), complete, found }
+    CheckOutcome { states: checker.unique_state_count(), complete, found }
 }

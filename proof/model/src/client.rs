@@ -1,4 +1,4 @@
-//! One client: one attempt to hold the lock, and what it knows of each node, which is its [`Seat`] there.
+//! One client: one attempt to hold the lock, and what it knows of each node, which is its [`NodeView`] there.
 
 /// How far a client is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -18,7 +18,7 @@ pub enum Phase {
 
 /// One client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Client {
+pub struct ModelClient {
     /// How far it is.
     pub phase: Phase,
     /// Whether it is dead. What it held it holds until its leases are over.
@@ -33,7 +33,7 @@ pub struct Client {
 
 /// What a client knows of its vote at a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Vote {
+pub struct ModelVote {
     /// The number of the grant.
     pub g: u8,
     /// The token it was granted with.
@@ -48,9 +48,9 @@ pub struct Vote {
 
 /// What a client knows of one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Seat {
+pub struct NodeView {
     /// Its vote.
-    pub vote: Option<Vote>,
+    pub vote: Option<ModelVote>,
     /// Whether it is known to wait there.
     pub waits: bool,
     /// The ticket that the node is known to have it at, or 0.

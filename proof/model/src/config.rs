@@ -28,7 +28,7 @@ pub struct Budget {
 
 /// One configuration to check.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ModelConfig {
     /// How it is called in tables.
     pub name: &'static str,
     /// How many clients there are.
@@ -47,10 +47,10 @@ pub struct Config {
     pub variant: Variant,
 }
 
-impl Config {
+impl ModelConfig {
     /// `clients` clients with equal clocks, nodes that agree, and no faults.
     pub fn new(name: &'static str, clients: usize) -> Self {
-        Config {
+        ModelConfig {
             name,
             clients,
             hints: [1; CLIENTS],

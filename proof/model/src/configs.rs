@@ -1,9 +1,9 @@
 //! The configurations that are looked at exhaustively.
 
-use crate::{Budget, Config, NODES, variants::Variant};
+use crate::{Budget, ModelConfig, NODES, variants::Variant};
 
 /// Two clients, every state, progress from each of them: small enough for every test run.
-pub fn small() -> Vec<Config> {
+pub fn small() -> Vec<ModelConfig> {
     let none = Budget::default();
     let budgets = [
         ("2 clients", none),
@@ -15,16 +15,16 @@ pub fn small() -> Vec<Config> {
         ("2 clients, a client dies", Budget { crashes: 1, ..none }),
     ];
     let mut all = with_progress(budgets);
-    all.push(Config {
+    all.push(ModelConfig {
         counters: [0, 2, 1],
         progress: true,
-        ..Config::new("2 clients, nodes differ", 2)
+        ..ModelConfig::new("2 clients, nodes differ", 2)
     });
     all
 }
 
 /// What takes minutes.
-pub fn large() -> Vec<Config> {
+pub fn large() -> Vec<ModelConfig> {
     let none = Budget::default();
     let budgets = [
         ("2 clients, a lease ends", Budget { expiries: 1, ..none }),
@@ -46,18 +46,20 @@ pub fn large() -> Vec<Config> {
     // Some of these have more states than fit: as many as a few minutes allow.
     all.extend(more.map(|(name, clients, budget)| {
         let limit = Some(60_000_000);
-        Config { budget, limit, ..Config::new(name, clients) }
+        ModelConfig { budget, limit, ..ModelConfig::new(name, clients) }
     }));
     all
 }
 
-fn with_progress<const N: usize>(budgets: [(&'static str, Budget); N]) -> Vec<Config> {
-    budgets.map(|(name, budget)| Config { budget, progress: true, ..Config::new(name, 2) }).into()
+fn with_progress<const N: usize>(budgets: [(&'static str, Budget); N]) -> Vec<ModelConfig> {
+    budgets
+        .map(|(name, budget)| ModelConfig { budget, progress: true, ..ModelConfig::new(name, 2) })
+        .into()
 }
 
 /// Where an exhaustive check finds `variant` within seconds, if it does. The others need more at once
 /// than it can look at, and are left to random runs.
-pub fn finds(variant: Variant) -> Option<Config> {
+pub fn finds(variant: Variant) -> Option<ModelConfig> {
     let none = Budget::default();
     let (budget, counters, progress) = match variant {
         Variant::NoWriteBack => (Budget { expiries: 1, ..none }, [0, 2, 0], false),
@@ -70,5 +72,5 @@ pub fn finds(variant: Variant) -> Option<Config> {
         | Variant::SilentVotesCount => (none, [0; NODES], true),
         _ => return None,
     };
-    Some(Config { budget, counters, progress, variant, ..Config::new("2 clients", 2) })
+    Some(ModelConfig { budget, counters, progress, variant, ..ModelConfig::new("2 clients", 2) })
 }

@@ -4,11 +4,11 @@
 //! holds releases. If then anybody still waits after many rounds, it waits for ever.
 
 use crate::{
-    Config, NODES,
-    broken::Broken,
+    ModelConfig, NODES,
+    broken::BrokenPromises,
     client::Phase,
     random::Random,
-    world::{Action, State},
+    state::{ModelAction, ModelState},
 };
 
 /// Timers of every client until it counts as stuck. A healthy drain takes fewer than ten.
@@ -21,26 +21,28 @@ const TOKEN: u8 = 200;
 /// Runs `state` until everybody had the lock, or says what is broken. A node that is `down` takes no
 /// part.
 pub fn drain(
-    mut state: State,
-    config: &Config,
+    mut state: ModelState,
+    config: &ModelConfig,
     down: Option<usize>,
     random: &mut Random,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenPromises> {
     let up = |n: &usize| Some(*n) != down;
-    let step = |state: &mut State, action: Action| {
+    let step = |state: &mut ModelState, action: ModelAction| {
         state.apply(config, action);
         if state.broken.any() { Err(state.broken) } else { Ok(()) }
     };
     for _ in 0..ROUNDS {
         for k in 0..config.clients {
             match state.clients[k].phase {
-                Phase::Idle => step(&mut state, Action::Start(k))?,
-                Phase::Held if !state.clients[k].crashed => step(&mut state, Action::Leave(k))?,
+                Phase::Idle => step(&mut state, ModelAction::Start(k))?,
+                Phase::Held if !state.clients[k].crashed => {
+                    step(&mut state, ModelAction::Leave(k))?
+                }
                 _ => {}
             }
         }
         if !deliver_all(&mut state, down, random, &step)? {
-            return Err(Broken::PROGRESS);
+            return Err(BrokenPromises::PROGRESS);
         }
         let waits =
             |k: &usize| !state.clients[*k].crashed && state.clients[*k].phase != Phase::Over;
@@ -50,40 +52,40 @@ pub fn drain(
         }
         for n in (0..NODES).filter(up) {
             if state.sites[n].node.quarantined {
-                step(&mut state, Action::Reopen(n))?;
+                step(&mut state, ModelAction::Reopen(n))?;
             }
             // Nobody keeps these alive. Where burials were forgotten, that may be somebody who left.
-            let ended = |state: &State, k: usize| {
+            let ended = |state: &ModelState, k: usize| {
                 state.clients[k].crashed
                     || (state.restarted && state.clients[k].phase == Phase::Over)
             };
             for k in 0..config.clients {
                 if state.sites[n].node.places[k] != 0 && ended(&state, k) {
-                    step(&mut state, Action::Lapse(n, k))?;
+                    step(&mut state, ModelAction::Lapse(n, k))?;
                 }
             }
             if let Some(holder) = state.sites[n].node.holder
                 && ended(&state, usize::from(holder.client))
             {
-                step(&mut state, Action::Expire(n))?;
+                step(&mut state, ModelAction::Expire(n))?;
             }
         }
         for k in 0..config.clients {
             if !state.clients[k].crashed {
-                step(&mut state, Action::Tick(k))?;
+                step(&mut state, ModelAction::Tick(k))?;
             }
         }
     }
-    Err(Broken::PROGRESS)
+    Err(BrokenPromises::PROGRESS)
 }
 
 /// Delivers in a random order until nothing is under way. False if that has no end.
 fn deliver_all(
-    state: &mut State,
+    state: &mut ModelState,
     down: Option<usize>,
     random: &mut Random,
-    step: &impl Fn(&mut State, Action) -> Result<(), Broken>,
-) -> Result<bool, Broken> {
+    step: &impl Fn(&mut ModelState, ModelAction) -> Result<(), BrokenPromises>,
+) -> Result<bool, BrokenPromises> {
     for _ in 0..MESSAGES {
         if state.sites.iter().any(|site| site.node.c > TOKEN) {
             return Ok(false);
@@ -93,7 +95,7 @@ fn deliver_all(
         let Some(n) = (0..NODES).map(|n| (n + first) % NODES).find(busy) else { return Ok(true) };
         let all = state.sites[n].net.all();
         let message = all[random.below(all.len())];
-        step(state, Action::Deliver(n, message))?;
+        step(state, ModelAction::Deliver(n, message))?;
     }
     Ok(false)
 }

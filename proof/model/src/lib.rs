@@ -4,17 +4,17 @@
 //! attempt: it asks all nodes, gets a ticket, waits for votes, has them confirmed, holds, and leaves.
 //!
 //! ```text
-//!   client ──Acquire──► node          every node is one Site: the node, what each client knows of
+//!   client ──Acquire──► node          every node is one ModelSite: the node, what each client knows of
 //!          ◄─Granted───               it, and what is under way between them
 //!          ──Renew────►
-//!          ◄─Renewed───               State = 3 Sites + clients + what may still go wrong
+//!          ◄─Renewed───               ModelState = 3 ModelSites + clients + what may still go wrong
 //!          ──Release──►
 //! ```
 //!
 //! **What is modelled.** Messages that are lost, late, doubled or overtaken; leases and places that end
 //! at any instant; clients that give up or die; a node that restarts empty; one that is down while the
-//! others make progress; client clocks that differ. Numbers are small integers, a step is an
-//! [`Action`](world::Action), and the same actions serve [`check`], which looks at every state, and
+//! others make progress; client clocks that differ. Numbers are small integers, a step is a
+//! [`ModelAction`](state::ModelAction), and the same actions serve [`check`], which looks at every state, and
 //! [`random`], which goes further at random.
 //!
 //! **What has to hold.** No two clients hold at one instant. Tokens grow from hold to hold, and whoever
@@ -22,7 +22,7 @@
 //! from every state, once nothing fails any more, everybody gets the lock, also with one node down.
 //!
 //! **What is not.** Time has no length: a lease is over when its node says so, at the client in the same
-//! instant, though really at the client a little earlier ([`world`]). So nothing here tells whether a
+//! instant, though really at the client a little earlier ([`state`]). So nothing here tells whether a
 //! deadline is computed well. Clocks of nodes appear only as the token that a restarted node begins
 //! with. A refresh is an acquire at the client's ticket, since both find out the same. Answers on which
 //! nobody acts are left out. There are three nodes, and never more than one that forgets.
@@ -32,6 +32,7 @@
 pub mod broken;
 pub mod check;
 pub mod client;
+mod client_step;
 pub mod config;
 pub mod configs;
 pub mod drain;
@@ -40,13 +41,12 @@ pub mod node;
 pub mod random;
 pub mod shrink;
 pub mod site;
+pub mod state;
 mod tidy;
-mod turn;
 pub mod variants;
 pub mod words;
-pub mod world;
 
-pub use config::{Budget, Config};
+pub use config::{Budget, ModelConfig};
 
 /// How many nodes there are.
 pub const NODES: usize = 3;

@@ -12,7 +12,7 @@ use std::{
 
 use taketurns_model::{
     check, configs,
-    random::{self, Failure},
+    random::{self, BrokenRun},
     variants::Variant,
     words::sentence,
 };
@@ -113,7 +113,7 @@ fn exhaustive(small: bool) -> bool {
 fn runs(seed: u64, runs: u64) -> bool {
     let begun = Instant::now();
     let (taken, done) = (AtomicU64::new(0), AtomicU64::new(0));
-    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let failed: Mutex<Option<Box<BrokenRun>>> = Mutex::new(None);
     let work = || {
         while failed.lock().expect("no panic").is_none() {
             let from = taken.fetch_add(BATCH, Ordering::Relaxed);

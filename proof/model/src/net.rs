@@ -12,7 +12,7 @@ const WAY: u8 = 4;
 
 /// What a message says. A number that is not there is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Body {
+pub enum MessageBody {
     /// To the node: let me hold, or wait in line. A refresh is this too: it finds out the same.
     Acquire {
         /// The least token to grant with.
@@ -75,20 +75,23 @@ pub enum Body {
     },
 }
 
-impl Body {
+impl MessageBody {
     /// Whether this goes to the node.
     pub fn to_node(self) -> bool {
-        matches!(self, Body::Acquire { .. } | Body::Renew { .. } | Body::Release { .. })
+        matches!(
+            self,
+            MessageBody::Acquire { .. } | MessageBody::Renew { .. } | MessageBody::Release { .. }
+        )
     }
 }
 
-/// A message between one client and the node in whose [`Net`] it is.
+/// A message between one client and the node in whose [`ModelNetwork`] it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Message {
     /// The client that sent it or will get it.
     pub client: u8,
     /// What it says.
-    pub body: Body,
+    pub body: MessageBody,
 }
 
 impl Message {
@@ -97,25 +100,25 @@ impl Message {
     }
 }
 
-const NOTHING: Message = Message { client: 0, body: Body::Release { token: 0 } };
+const NOTHING: Message = Message { client: 0, body: MessageBody::Release { token: 0 } };
 
 /// The messages under way at one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Net {
+pub struct ModelNetwork {
     used: u8,
     messages: [Message; ROOM],
 }
 
-impl std::hash::Hash for Net {
+impl std::hash::Hash for ModelNetwork {
     fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
         self.all().hash(hasher);
     }
 }
 
-impl Net {
+impl ModelNetwork {
     /// Nothing under way.
     pub fn new() -> Self {
-        Net { used: 0, messages: [NOTHING; ROOM] }
+        ModelNetwork { used: 0, messages: [NOTHING; ROOM] }
     }
 
     /// All of it, in order.
@@ -131,7 +134,7 @@ impl Net {
     }
 
     /// Sends one more. What is under way already in the same words is not sent twice.
-    pub fn send(&mut self, client: usize, body: Body) {
+    pub fn send(&mut self, client: usize, body: MessageBody) {
         let message = Message { client: client as u8, body };
         let used = usize::from(self.used);
         if used < ROOM && !self.all().contains(&message) {
@@ -155,7 +158,7 @@ impl Net {
     /// Forgets what `keep` does not want.
     pub fn retain(&mut self, keep: impl Fn(&Message) -> bool) {
         let before = *self;
-        *self = Net::new();
+        *self = ModelNetwork::new();
         for message in before.all().iter().filter(|message| keep(message)) {
             self.messages[usize::from(self.used)] = *message;
             self.used += 1;
@@ -163,8 +166,8 @@ impl Net {
     }
 }
 
-impl Default for Net {
+impl Default for ModelNetwork {
     fn default() -> Self {
-        Net::new()
+        ModelNetwork::new()
     }
 }

@@ -1,14 +1,14 @@
 //! One node: who holds its vote, who waits, and which token it gave out last.
 
 use crate::{
-    CLIENTS, Config,
-    net::{Body, Net},
+    CLIENTS, ModelConfig,
+    net::{MessageBody, ModelNetwork},
     variants::Variant,
 };
 
 /// The holder of a node's vote.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Holder {
+pub struct VoteHolder {
     /// Which client.
     pub client: u8,
     /// The number of the grant.
@@ -21,13 +21,13 @@ pub struct Holder {
 
 /// A node. All that happens to it is one of these functions, each one atomic step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Node {
+pub struct ModelNode {
     /// The last token given out or heard of.
     pub c: u8,
     /// The least ticket for a newcomer.
     pub next: u8,
     /// Who holds its vote.
-    pub holder: Option<Holder>,
+    pub holder: Option<VoteHolder>,
     /// The ticket of each client that waits, or 0.
     pub places: [u8; CLIENTS],
     /// Clients that released, as bits: what arrives of them later is refused.
@@ -36,7 +36,7 @@ pub struct Node {
     pub quarantined: bool,
 }
 
-impl Node {
+impl ModelNode {
     /// The ticket that it knows of a client, or 0.
     pub fn ticket_of(&self, client: usize) -> u8 {
         match self.holder {
@@ -46,10 +46,16 @@ impl Node {
     }
 
     /// Carries out a client's request and sends what comes of it.
-    pub(crate) fn receive(&mut self, config: &Config, net: &mut Net, client: usize, body: Body) {
+    pub(crate) fn receive(
+        &mut self,
+        config: &ModelConfig,
+        net: &mut ModelNetwork,
+        client: usize,
+        body: MessageBody,
+    ) {
         match body {
-            Body::Acquire { .. } if self.buried & (1 << client) != 0 => {}
-            Body::Acquire { hint, ticket, yields, waits } => {
+            MessageBody::Acquire { .. } if self.buried & (1 << client) != 0 => {}
+            MessageBody::Acquire { hint, ticket, yields, waits } => {
                 if self.holder.is_some_and(|holder| usize::from(holder.client) == client) {
                     self.acquire_as_holder(config, net, client, ticket, yields);
                 } else if self.places[client] != 0 {
@@ -59,8 +65,8 @@ impl Node {
                     self.acquire_as_newcomer(config, net, client, (hint, ticket), waits);
                 }
             }
-            Body::Renew { g, token } => self.renew(config, net, client, g, token),
-            Body::Release { token } => {
+            MessageBody::Renew { g, token } => self.renew(config, net, client, g, token),
+            MessageBody::Release { token } => {
                 self.c = self.c.max(token);
                 self.remove(client);
                 if !config.is(Variant::NoBurial) {
@@ -74,8 +80,8 @@ impl Node {
 
     fn acquire_as_holder(
         &mut self,
-        config: &Config,
-        net: &mut Net,
+        config: &ModelConfig,
+        net: &mut ModelNetwork,
         client: usize,
         ticket: u8,
         yields: u8,
@@ -101,8 +107,8 @@ impl Node {
         match self.holder {
             Some(holder) if usize::from(holder.client) == client => {
                 let inquired = self.inquired(config);
-                let Holder { g, token, ticket, .. } = holder;
-                net.send(client, Body::Granted { g, token, ticket, inquired, wake: false });
+                let VoteHolder { g, token, ticket, .. } = holder;
+                net.send(client, MessageBody::Granted { g, token, ticket, inquired, wake: false });
             }
             _ => self.queued(config, net, client, ticket),
         }
@@ -110,8 +116,8 @@ impl Node {
 
     fn acquire_as_newcomer(
         &mut self,
-        config: &Config,
-        net: &mut Net,
+        config: &ModelConfig,
+        net: &mut ModelNetwork,
         client: usize,
         (hint, ticket): (u8, u8),
         waits: bool,
@@ -121,8 +127,11 @@ impl Node {
             let ticket = if ticket == 0 { g } else { ticket };
             self.c = g;
             self.next = self.next.max(ticket + 1);
-            self.holder = Some(Holder { client: client as u8, g, token: g, ticket });
-            net.send(client, Body::Granted { g, token: g, ticket, inquired: false, wake: false });
+            self.holder = Some(VoteHolder { client: client as u8, g, token: g, ticket });
+            net.send(
+                client,
+                MessageBody::Granted { g, token: g, ticket, inquired: false, wake: false },
+            );
         } else if waits {
             let place = if ticket == 0 { hint.max(self.next).max(self.c + 1) } else { ticket };
             self.next = self.next.max(place + 1);
@@ -132,14 +141,20 @@ impl Node {
     }
 
     /// Answers that the client waits. One that came with a ticket learns nothing it would act upon.
-    fn queued(&self, config: &Config, net: &mut Net, client: usize, asked_for: u8) {
+    fn queued(&self, config: &ModelConfig, net: &mut ModelNetwork, client: usize, asked_for: u8) {
         if asked_for == 0 || config.is(Variant::ClientClockTickets) {
-            net.send(client, Body::Queued { ticket: self.places[client] });
+            net.send(client, MessageBody::Queued { ticket: self.places[client] });
         }
     }
 
     /// Puts a client at a ticket, and lets the holder know if that is before it.
-    fn set_place(&mut self, config: &Config, net: &mut Net, client: usize, ticket: u8) {
+    fn set_place(
+        &mut self,
+        config: &ModelConfig,
+        net: &mut ModelNetwork,
+        client: usize,
+        ticket: u8,
+    ) {
         let before = self.places[client];
         if ticket == 0 || (config.is(Variant::RaiseOnlyTickets) && ticket < before) {
             return;
@@ -153,11 +168,18 @@ impl Node {
             && ticket != before
             && !config.is(Variant::NoInquire)
         {
-            net.send(usize::from(holder.client), Body::Inquire { g: holder.g });
+            net.send(usize::from(holder.client), MessageBody::Inquire { g: holder.g });
         }
     }
 
-    fn renew(&mut self, config: &Config, net: &mut Net, client: usize, g: u8, token: u8) {
+    fn renew(
+        &mut self,
+        config: &ModelConfig,
+        net: &mut ModelNetwork,
+        client: usize,
+        g: u8,
+        token: u8,
+    ) {
         let before = self.c;
         self.c = self.c.max(token);
         if config.is(Variant::BlindWriteBack) && token != 0 {
@@ -174,14 +196,14 @@ impl Node {
                     holder.token = token;
                 }
                 let token = if votes { token } else { before };
-                net.send(client, Body::Renewed { g, token, inquired });
+                net.send(client, MessageBody::Renewed { g, token, inquired });
             }
-            _ => net.send(client, Body::NotHeld { g }),
+            _ => net.send(client, MessageBody::NotHeld { g }),
         }
     }
 
     /// Whether somebody waits who comes before the holder.
-    fn inquired(&self, config: &Config) -> bool {
+    fn inquired(&self, config: &ModelConfig) -> bool {
         let Some(holder) = self.holder else { return false };
         !config.is(Variant::NoInquire)
             && self.head().is_some_and(|head| head < (holder.ticket, usize::from(holder.client)))
@@ -196,7 +218,7 @@ impl Node {
 
     /// Grants to the lowest ticket if the vote is free. `asking` gets it as an answer, anybody else as
     /// a wake-up.
-    pub(crate) fn hand_over(&mut self, net: &mut Net, asking: Option<usize>) {
+    pub(crate) fn hand_over(&mut self, net: &mut ModelNetwork, asking: Option<usize>) {
         if self.holder.is_some() || self.quarantined {
             return;
         }
@@ -204,9 +226,12 @@ impl Node {
         self.places[client] = 0;
         self.c += 1;
         let g = self.c;
-        self.holder = Some(Holder { client: client as u8, g, token: g, ticket });
+        self.holder = Some(VoteHolder { client: client as u8, g, token: g, ticket });
         if asking != Some(client) {
-            net.send(client, Body::Granted { g, token: g, ticket, inquired: false, wake: true });
+            net.send(
+                client,
+                MessageBody::Granted { g, token: g, ticket, inquired: false, wake: true },
+            );
         }
     }
 

@@ -8,13 +8,13 @@ use std::{fmt, ops::Range};
 use taketurns_servers::fuzz::Dice;
 
 use crate::{
-    Budget, CLIENTS, Config, NODES,
-    broken::Broken,
+    Budget, CLIENTS, ModelConfig, NODES,
+    broken::BrokenPromises,
     drain::drain,
     shrink::shrink,
+    state::{ModelAction, ModelState},
     variants::Variant,
     words::sentence,
-    world::{Action, State},
 };
 
 /// A small generator of random numbers.
@@ -45,25 +45,25 @@ impl Random {
 
 /// A run that broke something.
 #[derive(Debug)]
-pub struct Failure {
+pub struct BrokenRun {
     /// Its seed.
     pub seed: u64,
     /// What broke.
-    pub broken: Broken,
+    pub broken: BrokenPromises,
     /// How it was set up.
-    pub config: Config,
+    pub config: ModelConfig,
     /// What happened before faults ended.
-    pub history: Vec<Action>,
+    pub history: Vec<ModelAction>,
     /// Whether it broke only after that, while draining.
     pub draining: bool,
     /// The node that was down while draining.
     pub down: Option<usize>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for BrokenRun {
     /// In words, and as short as it gets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config { clients, hints, counters, .. } = &self.config;
+        let ModelConfig { clients, hints, counters, .. } = &self.config;
         writeln!(f, "seed {} breaks {}", self.seed, self.broken.name())?;
         writeln!(
             f,
@@ -83,14 +83,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The node that is down, if any.
-type Down = Option<usize>;
-
 /// How the run of a seed is set up.
-fn setup(random: &mut Random, variant: Variant) -> Config {
+fn setup(random: &mut Random, variant: Variant) -> ModelConfig {
     let skewed = random.once_in(2);
     let clients = 2 + random.below(CLIENTS - 1);
-    let mut config = Config::new("random", clients);
+    let mut config = ModelConfig::new("random", clients);
     config.hints = [(); CLIENTS].map(|()| if skewed { random.below(12) as u8 } else { 4 });
     config.counters = [(); NODES].map(|()| random.some(5));
     config.budget = Budget {
@@ -109,12 +106,12 @@ fn setup(random: &mut Random, variant: Variant) -> Config {
 }
 
 /// Whether something that is possible does happen, so that most of what happens are messages.
-fn likely(random: &mut Random, action: &Action) -> bool {
+fn likely(random: &mut Random, action: &ModelAction) -> bool {
     match action {
-        Action::Start(_) | Action::Deliver(..) => true,
-        Action::Leave(_) => random.once_in(4),
-        Action::Tick(_) => random.once_in(3),
-        Action::Reopen(_) => random.once_in(6),
+        ModelAction::Start(_) | ModelAction::Deliver(..) => true,
+        ModelAction::Leave(_) => random.once_in(4),
+        ModelAction::Tick(_) => random.once_in(3),
+        ModelAction::Reopen(_) => random.once_in(6),
         _ => random.once_in(8),
     }
 }
@@ -124,11 +121,11 @@ fn likely(random: &mut Random, action: &Action) -> bool {
 fn walk(
     seed: u64,
     variant: Variant,
-    mut seen: impl FnMut(Action),
-) -> (Config, Option<Down>, Result<(), Broken>) {
+    mut seen: impl FnMut(ModelAction),
+) -> (ModelConfig, Option<Option<usize>>, Result<(), BrokenPromises>) {
     let mut random = Random::new(seed);
     let config = setup(&mut random, variant);
-    let mut state = State::new(&config);
+    let mut state = ModelState::new(&config);
     let mut actions = Vec::with_capacity(64);
     let steps = 10 + random.below(110);
     for _ in 0..steps {
@@ -154,12 +151,12 @@ fn walk(
 }
 
 /// One run. What went wrong comes with its history.
-pub fn run(seed: u64, variant: Variant) -> Result<(), Box<Failure>> {
+pub fn run(seed: u64, variant: Variant) -> Result<(), Box<BrokenRun>> {
     let (config, down, outcome) = walk(seed, variant, |_| ());
     outcome.map_err(|broken| {
         let mut history = Vec::new();
         let _same = walk(seed, variant, |action| history.push(action));
-        Box::new(Failure {
+        Box::new(BrokenRun {
             seed,
             broken,
             config,
@@ -171,6 +168,6 @@ pub fn run(seed: u64, variant: Variant) -> Result<(), Box<Failure>> {
 }
 
 /// Runs every seed of `seeds` until one breaks something.
-pub fn search(seeds: Range<u64>, variant: Variant) -> Option<Box<Failure>> {
+pub fn search(seeds: Range<u64>, variant: Variant) -> Option<Box<BrokenRun>> {
     seeds.into_iter().find_map(|seed| run(seed, variant).err())
 }

@@ -2,11 +2,11 @@
 //! still breaks.
 
 use crate::{
-    Config,
-    broken::Broken,
+    ModelConfig,
+    broken::BrokenPromises,
     drain::drain,
     random::Random,
-    world::{Action, State},
+    state::{ModelAction, ModelState},
 };
 
 /// In how many orders messages are delivered at the end, to see whether something still breaks.
@@ -15,11 +15,11 @@ const DRAINS: u64 = 4;
 /// Replays what is possible of `history`, then drains. Gives what broke, and what was done until then
 /// or until the drain.
 fn replay(
-    config: &Config,
+    config: &ModelConfig,
     down: Option<usize>,
-    history: &[Action],
-) -> Option<(Broken, Vec<Action>)> {
-    let mut state = State::new(config);
+    history: &[ModelAction],
+) -> Option<(BrokenPromises, Vec<ModelAction>)> {
+    let mut state = ModelState::new(config);
     let mut happened = Vec::new();
     let mut possible = Vec::new();
     for action in history {
@@ -40,12 +40,12 @@ fn replay(
 
 /// The shortest history found that breaks the same, at once or while it drains.
 pub fn shrink(
-    config: &Config,
+    config: &ModelConfig,
     down: Option<usize>,
-    broken: Broken,
-    history: &[Action],
-) -> Vec<Action> {
-    let breaks = |history: &[Action]| {
+    broken: BrokenPromises,
+    history: &[ModelAction],
+) -> Vec<ModelAction> {
+    let breaks = |history: &[ModelAction]| {
         replay(config, down, history)
             .filter(|(other, _)| other.name() == broken.name())
             .map(|(_, happened)| happened)

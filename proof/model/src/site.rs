@@ -1,17 +1,17 @@
 //! All that belongs to one node, so that states which differ only in which node is which can be told to
 //! be the same.
 
-use crate::{CLIENTS, client::Seat, net::Net, node::Node};
+use crate::{CLIENTS, client::NodeView, net::ModelNetwork, node::ModelNode};
 
 /// All that belongs to one node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Site {
+pub struct ModelSite {
     /// The node itself.
-    pub node: Node,
+    pub node: ModelNode,
     /// What each client knows of it.
-    pub seats: [Seat; CLIENTS],
+    pub views: [NodeView; CLIENTS],
     /// What is under way to and from it.
-    pub net: Net,
+    pub net: ModelNetwork,
     /// The highest grant of each client whose lease ended here.
     pub lapsed: [u8; CLIENTS],
     /// The grant that it forgot when it restarted, and whose: not over before its quarantine is.
@@ -20,7 +20,7 @@ pub struct Site {
     pub(crate) before: u16,
 }
 
-impl Site {
+impl ModelSite {
     /// Whether `a` has been here at its ticket since before `b` began.
     pub(crate) fn is_before(&self, a: usize, b: usize) -> bool {
         self.before & (1 << (a * CLIENTS + b)) != 0

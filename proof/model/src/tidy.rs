@@ -4,26 +4,26 @@
 
 use crate::{
     CLIENTS, NODES,
-    client::{Client, Phase, Vote},
-    net::{Body, Message},
-    site::Site,
-    world::State,
+    client::{ModelClient, ModelVote, Phase},
+    net::{Message, MessageBody},
+    site::ModelSite,
+    state::ModelState,
 };
 
-impl State {
+impl ModelState {
     /// Forgets what no longer makes a difference.
     pub(crate) fn tidy(&mut self) {
-        let State { sites, clients, budget, .. } = self;
+        let ModelState { sites, clients, budget, .. } = self;
         for site in sites.iter_mut() {
             for (k, client) in clients.iter_mut().enumerate() {
                 match client.phase {
                     Phase::Held => tidy_held(site, client, k),
                     Phase::Over => tidy_over(site, k),
-                    Phase::Wait => site.seats[k].waits = false,
+                    Phase::Wait => site.views[k].waits = false,
                     _ => {}
                 }
                 if budget.ticks == 0 {
-                    site.seats[k].heard = true;
+                    site.views[k].heard = true;
                 }
             }
         }
@@ -36,10 +36,10 @@ impl State {
     }
 
     /// Whether a message does nothing, whenever it arrives.
-    fn is_inert(&self, site: &Site, message: &Message) -> bool {
+    fn is_inert(&self, site: &ModelSite, message: &Message) -> bool {
         let k = usize::from(message.client);
-        let Client { phase, crashed, .. } = self.clients[k];
-        let (node, seat) = (&site.node, &site.seats[k]);
+        let ModelClient { phase, crashed, .. } = self.clients[k];
+        let (node, view) = (&site.node, &site.views[k]);
         let holds =
             |g| node.holder.is_some_and(|holder| holder.g == g && usize::from(holder.client) == k);
         let buried = node.buried & (1 << k) != 0;
@@ -50,36 +50,37 @@ impl State {
         let gone = crashed || phase == Phase::Over;
         match message.body {
             body if gone && !body.to_node() => true,
-            Body::Acquire { .. } => kept && buried,
-            Body::Release { token } => kept && buried && token <= node.c,
-            Body::Renew { g, token } => kept && gone && !holds(g) && token <= node.c,
-            Body::Queued { .. } => phase == Phase::Held,
-            Body::Granted { g, .. } => phase == Phase::Held && g <= seat.floor,
-            Body::Inquire { g } => {
+            MessageBody::Acquire { .. } => kept && buried,
+            MessageBody::Release { token } => kept && buried && token <= node.c,
+            MessageBody::Renew { g, token } => kept && gone && !holds(g) && token <= node.c,
+            MessageBody::Queued { .. } => phase == Phase::Held,
+            MessageBody::Granted { g, .. } => phase == Phase::Held && g <= view.floor,
+            MessageBody::Inquire { g } => {
                 phase == Phase::Held
-                    || (unnoticed && (g <= seat.floor || seat.vote.is_some_and(|vote| vote.g > g)))
+                    || (unnoticed && (g <= view.floor || view.vote.is_some_and(|vote| vote.g > g)))
             }
-            Body::NotHeld { g } => unnoticed && g <= seat.floor,
-            Body::Renewed { .. } => false,
+            MessageBody::NotHeld { g } => unnoticed && g <= view.floor,
+            MessageBody::Renewed { .. } => false,
         }
     }
 }
 
 /// Of its votes a holder needs to know which they are and whether they count.
-fn tidy_held(site: &mut Site, client: &mut Client, k: usize) {
-    let seat = &mut site.seats[k];
-    seat.waits = false;
-    seat.ticket = 0;
+fn tidy_held(site: &mut ModelSite, client: &mut ModelClient, k: usize) {
+    let view = &mut site.views[k];
+    view.waits = false;
+    view.ticket = 0;
     client.told = 0;
-    if let Some(vote) = &mut seat.vote {
-        *vote = Vote { g: vote.g, token: 0, asked: 0, acked: vote.acked.min(1), inquired: false };
+    if let Some(vote) = &mut view.vote {
+        *vote =
+            ModelVote { g: vote.g, token: 0, asked: 0, acked: vote.acked.min(1), inquired: false };
     }
     site.gone(k);
     tidy_before(site, k);
 }
 
 /// Nobody asks any more what was promised to one that is gone.
-fn tidy_over(site: &mut Site, k: usize) {
+fn tidy_over(site: &mut ModelSite, k: usize) {
     site.lapsed[k] = 0;
     if site.forgotten.is_some_and(|(client, _)| usize::from(client) == k) {
         site.forgotten = None;
@@ -88,7 +89,7 @@ fn tidy_over(site: &mut Site, k: usize) {
 }
 
 /// Once a client has held, it does not matter who was before it.
-fn tidy_before(site: &mut Site, b: usize) {
+fn tidy_before(site: &mut ModelSite, b: usize) {
     for a in 0..CLIENTS {
         site.before &= !(1 << (a * CLIENTS + b));
     }
@@ -101,18 +102,18 @@ mod tests {
         hash::{DefaultHasher, Hash, Hasher},
     };
 
-    use crate::{Budget, Config, check::nameless, world::State};
+    use crate::{Budget, ModelConfig, check::nameless, state::ModelState};
 
-    fn fingerprint(state: &State) -> u64 {
+    fn fingerprint(state: &ModelState) -> u64 {
         let mut hasher = DefaultHasher::new();
         nameless(state).hash(&mut hasher);
         hasher.finish()
     }
 
     /// Every reachable state as it is when tidied, whether each step was tidied or only what came of it.
-    fn reachable(config: &Config, each_step: bool) -> HashSet<u64> {
+    fn reachable(config: &ModelConfig, each_step: bool) -> HashSet<u64> {
         let (mut seen, mut tidied) = (HashSet::new(), HashSet::new());
-        let mut open = vec![State::new(config)];
+        let mut open = vec![ModelState::new(config)];
         let mut actions = Vec::new();
         while let Some(state) = open.pop() {
             actions.clear();
@@ -123,7 +124,7 @@ mod tests {
                 let mut tidy = next;
                 tidy.tidy();
                 // A message that does nothing may use up some of the budget on its way.
-                tidied.insert(fingerprint(&State { budget: Budget::default(), ..tidy }));
+                tidied.insert(fingerprint(&ModelState { budget: Budget::default(), ..tidy }));
                 let next = if each_step { tidy } else { next };
                 if seen.insert(fingerprint(&next)) {
                     open.push(next);
@@ -137,7 +138,7 @@ mod tests {
     fn tidying_each_step_reaches_what_is_reached_without() {
         let none = Budget::default();
         for budget in [none, Budget { losses: 1, ..none }] {
-            let config = Config { budget, ..Config::new("2 clients", 2) };
+            let config = ModelConfig { budget, ..ModelConfig::new("2 clients", 2) };
             let (each_step, at_the_end) = (reachable(&config, true), reachable(&config, false));
             let missing = at_the_end.difference(&each_step).count();
             let invented = each_step.difference(&at_the_end).count();

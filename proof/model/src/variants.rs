@@ -1,6 +1,6 @@
 //! The protocol with one thing broken at a time. A check that does not find each of them finds nothing.
 
-use crate::broken::Broken;
+use crate::broken::BrokenPromises;
 
 /// What is broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -66,22 +66,26 @@ impl Variant {
     ];
 
     /// The promises that it may be the first to break.
-    pub fn breaks(self) -> Broken {
+    pub fn breaks(self) -> BrokenPromises {
         match self {
-            Variant::Sound => Broken::default(),
-            Variant::YieldByOwner | Variant::NoFloor | Variant::NoConfirm => Broken::EXCLUSION,
-            Variant::NoWriteBack | Variant::HeldAgain => Broken::TOKENS,
-            Variant::ClientClockTickets | Variant::NextForgetsTickets => Broken::ORDER,
-            Variant::NoQuarantine => Broken::EXCLUSION.or(Broken::TOKENS),
+            Variant::Sound => BrokenPromises::default(),
+            Variant::YieldByOwner | Variant::NoFloor | Variant::NoConfirm => {
+                BrokenPromises::EXCLUSION
+            }
+            Variant::NoWriteBack | Variant::HeldAgain => BrokenPromises::TOKENS,
+            Variant::ClientClockTickets | Variant::NextForgetsTickets => BrokenPromises::ORDER,
+            Variant::NoQuarantine => BrokenPromises::EXCLUSION.or(BrokenPromises::TOKENS),
             // A token that goes back brings grants that clients take for old ones.
-            Variant::BlindWriteBack | Variant::NoClockFloor => Broken::TOKENS.or(Broken::PROGRESS),
+            Variant::BlindWriteBack | Variant::NoClockFloor => {
+                BrokenPromises::TOKENS.or(BrokenPromises::PROGRESS)
+            }
             Variant::NoInquire
             | Variant::RaiseOnlyTickets
             | Variant::GrantWithoutTicket
             | Variant::YieldOnlyIfInquired
             | Variant::YieldOnce
             | Variant::SilentVotesCount
-            | Variant::NoBurial => Broken::PROGRESS,
+            | Variant::NoBurial => BrokenPromises::PROGRESS,
         }
     }
 }

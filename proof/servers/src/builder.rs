@@ -8,7 +8,7 @@ use std::path::Path;
 #[cfg(feature = "tls")]
 use crate::Certificates;
 use crate::module::Module;
-use crate::{Error, Flavor, Server};
+use crate::{Flavor, Server, SetupError};
 
 /// Builds a [`Server`]. Unless told otherwise it keeps nothing on disk, asks for no password, and
 /// knows `DEBUG SLEEP`.
@@ -18,7 +18,7 @@ pub struct Builder {
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) password: Option<String>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) sentinel: bool,
     /// A command for what can't be said in the file.
     pub(crate) at_start: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Builder {
 
 /// How a server speaks TLS.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tls {
+pub(crate) struct ServerTls {
     /// No port without TLS.
     pub(crate) only: bool,
     auth_clients: bool,
@@ -158,9 +158,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if it is not installed, [`Error::Ended`] if it does not like how it was
+    /// [`SetupError::Missing`] if it is not installed, [`SetupError::Ended`] if it does not like how it was
     /// configured.
-    pub fn start(self) -> Result<Server, Error> {
+    pub fn start(self) -> Result<Server, SetupError> {
         Server::launch(self)
     }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::SetupError;
 
 /// The root of this repository.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -38,12 +38,12 @@ fn profile_dir(program: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// [`Error::NoModule`] if it was not built.
-pub fn module_path() -> Result<PathBuf, Error> {
+/// [`SetupError::NoModule`] if it was not built.
+pub fn module_path() -> Result<PathBuf, SetupError> {
     module_of(&env::current_exe()?)
 }
 
-fn module_of(program: &Path) -> Result<PathBuf, Error> {
+fn module_of(program: &Path) -> Result<PathBuf, SetupError> {
     let profile = profile_dir(program).unwrap_or_else(|| target_dir().join("debug"));
     // The first is made whenever the module is built, the second only if it was asked for itself, so
     // it may be older.
@@ -51,7 +51,7 @@ fn module_of(program: &Path) -> Result<PathBuf, Error> {
     if first.is_file() {
         return Ok(first);
     }
-    if second.is_file() { Ok(second) } else { Err(Error::NoModule(first)) }
+    if second.is_file() { Ok(second) } else { Err(SetupError::NoModule(first)) }
 }
 
 /// The module's file in this folder, be it there or not.

@@ -10,7 +10,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-use crate::{Error, watchdog};
+use crate::{SetupError, watchdog};
 
 /// PEM files in a folder of their own. Dropping it removes them, so keep it as long as a server or
 /// a client may read them.
@@ -19,7 +19,7 @@ use crate::{Error, watchdog};
 /// let certificates = taketurns_servers::Certificates::new()?;
 /// let pem = std::fs::read_to_string(certificates.ca())?;
 /// assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"));
-/// # Ok::<(), taketurns_servers::Error>(())
+/// # Ok::<(), taketurns_servers::SetupError>(())
 /// ```
 #[derive(Debug)]
 pub struct Certificates {
@@ -33,7 +33,7 @@ impl Certificates {
     /// # Errors
     ///
     /// If the files can't be written.
-    pub fn new() -> Result<Self, Error> {
+    pub fn new() -> Result<Self, SetupError> {
         Self::make(&["127.0.0.1", "localhost"], |_| ())
     }
 
@@ -42,7 +42,7 @@ impl Certificates {
     /// # Errors
     ///
     /// If the files can't be written.
-    pub fn of_name(name: &str) -> Result<Self, Error> {
+    pub fn of_name(name: &str) -> Result<Self, SetupError> {
         Self::make(&[name], |_| ())
     }
 
@@ -51,14 +51,17 @@ impl Certificates {
     /// # Errors
     ///
     /// If the files can't be written.
-    pub fn expired() -> Result<Self, Error> {
+    pub fn expired() -> Result<Self, SetupError> {
         Self::make(&["127.0.0.1", "localhost"], |server| {
             server.not_before = date_time_ymd(2020, 1, 1);
             server.not_after = date_time_ymd(2020, 12, 31);
         })
     }
 
-    fn make(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Result<Self, Error> {
+    fn make(
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Result<Self, SetupError> {
         let folder =
             tempfile::Builder::new().prefix("certificates-").tempdir_in(watchdog::folder()?)?;
         let made = Self { folder };
@@ -125,7 +128,7 @@ impl Certificates {
         params: &CertificateParams,
         cert: &Path,
         key: &Path,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SetupError> {
         let pair = KeyPair::generate()?;
         fs::write(cert, params.signed_by(&pair, authority)?.pem())?;
         fs::write(key, pair.serialize_pem())?;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::built::{target_dir, target_dirs};
-use crate::{Error, into_place};
+use crate::{SetupError, into_place};
 
 /// A library of another language, of exactly one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +89,10 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// [`Error::NoEnvironment`] if it was not installed, or with other versions.
-    pub fn find(self) -> Result<PathBuf, Error> {
+    /// [`SetupError::NoEnvironment`] if it was not installed, or with other versions.
+    pub fn find(self) -> Result<PathBuf, SetupError> {
         let mut places = target_dirs().into_iter().map(|target| target.join(self.folder()));
-        places.find(|place| self.is_in(place)).ok_or(Error::NoEnvironment(self))
+        places.find(|place| self.is_in(place)).ok_or(SetupError::NoEnvironment(self))
     }
 
     /// Has a command fill its folder, in place of one with other versions.
@@ -139,8 +139,8 @@ impl fmt::Display for Environment {
 ///
 /// # Errors
 ///
-/// [`Error::NoEnvironment`] if that was not installed.
-pub fn python_program() -> Result<Command, Error> {
+/// [`SetupError::NoEnvironment`] if that was not installed.
+pub fn python_program() -> Result<Command, SetupError> {
     Ok(Command::new(PYTHON.find()?.join("bin/python")))
 }
 
@@ -149,11 +149,11 @@ pub fn python_program() -> Result<Command, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::NoEnvironment`] if that was not installed.
+/// [`SetupError::NoEnvironment`] if that was not installed.
 pub fn python<A: AsRef<OsStr>>(
     script: &str,
     args: impl IntoIterator<Item = A>,
-) -> Result<Command, Error> {
+) -> Result<Command, SetupError> {
     let mut command = python_program()?;
     command.args(["-u", "-c", script]).args(args);
     Ok(command)
@@ -164,11 +164,11 @@ pub fn python<A: AsRef<OsStr>>(
 ///
 /// # Errors
 ///
-/// [`Error::NoEnvironment`] if that was not installed.
+/// [`SetupError::NoEnvironment`] if that was not installed.
 pub fn node<A: AsRef<OsStr>>(
     script: &str,
     args: impl IntoIterator<Item = A>,
-) -> Result<Command, Error> {
+) -> Result<Command, SetupError> {
     let mut command = Command::new("node");
     command.env("NODE_PATH", NODE.find()?.join("node_modules"));
     command.args(["-e", script, "--"]).args(args);
@@ -179,8 +179,8 @@ pub fn node<A: AsRef<OsStr>>(
 ///
 /// # Errors
 ///
-/// [`Error::NoEnvironment`] if it was not installed.
-pub fn schemathesis() -> Result<Command, Error> {
+/// [`SetupError::NoEnvironment`] if it was not installed.
+pub fn schemathesis() -> Result<Command, SetupError> {
     let mut command = python_program()?;
     command.args(["-c", "from schemathesis.cli import schemathesis; schemathesis()"]);
     Ok(command)

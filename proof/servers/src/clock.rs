@@ -12,11 +12,11 @@ use crate::Builder;
 
 /// What the clock of a process is made of, and set by.
 #[derive(Debug)]
-pub struct Clock {
+pub struct ServerClock {
     folder: TempDir,
 }
 
-impl Clock {
+impl ServerClock {
     /// One that is ahead of the machine's by so many seconds, or behind it.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Clock {
 
 impl Builder {
     /// Its clock is this one.
-    pub fn clock(self, clock: &Clock) -> Self {
+    pub fn clock(self, clock: &ServerClock) -> Self {
         clock.env().into_iter().fold(self, |builder, (name, value)| builder.env(name, value))
     }
 }

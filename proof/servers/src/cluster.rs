@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::patience::settled;
 use crate::slots::{SLOTS, slot_of};
-use crate::{Builder, Error, Flavor, Reply, Server};
+use crate::{Builder, Flavor, Server, ServerReply, SetupError};
 
 const MASTERS: usize = 3;
 
@@ -56,8 +56,8 @@ impl ClusterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if the server is not installed.
-    pub fn start(self) -> Result<Cluster, Error> {
+    /// [`SetupError::Missing`] if the server is not installed.
+    pub fn start(self) -> Result<Cluster, SetupError> {
         let replicas = if self.replicas { MASTERS } else { 0 };
         let count = MASTERS + replicas + usize::from(self.spare);
         let start = |_| self.node.clone().start();
@@ -91,8 +91,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if the server is not installed.
-    pub fn start(flavor: Flavor) -> Result<Self, Error> {
+    /// [`SetupError::Missing`] if the server is not installed.
+    pub fn start(flavor: Flavor) -> Result<Self, SetupError> {
         Self::builder(flavor).start()
     }
 
@@ -119,13 +119,13 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`Error::NoneAnswers`] if none says so.
-    pub fn owner_of(&self, slot: u16) -> Result<usize, Error> {
+    /// [`SetupError::NoneAnswers`] if none says so.
+    pub fn owner_of(&self, slot: u16) -> Result<usize, SetupError> {
         let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
-            let own = View::of(node)?.own()?;
+            let own = ClusterView::of(node)?.own()?;
             own.has(slot).then_some((own.epoch, index))
         });
-        claims.max().map(|(_, index)| index).ok_or(Error::NoneAnswers("owner of the slot"))
+        claims.max().map(|(_, index)| index).ok_or(SetupError::NoneAnswers("owner of the slot"))
     }
 
     /// Moves a slot and its keys to another master.
@@ -133,7 +133,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If a node can't be reached.
-    pub fn migrate(&self, slot: u16, to: usize) -> Result<(), Error> {
+    pub fn migrate(&self, slot: u16, to: usize) -> Result<(), SetupError> {
         let migration = self.begin_migration(slot, to)?;
         self.move_keys(migration)?;
         self.finish_migration(migration)
@@ -145,7 +145,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If a node can't be reached, or has the slot already.
-    pub fn begin_migration(&self, slot: u16, to: usize) -> Result<Migration, Error> {
+    pub fn begin_migration(&self, slot: u16, to: usize) -> Result<Migration, SetupError> {
         let from = self.owner_of(slot)?;
         let number = slot.to_string();
         let setslot = ["CLUSTER", "SETSLOT", &number];
@@ -161,7 +161,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If a node can't be reached.
-    pub fn move_keys(&self, migration: Migration) -> Result<usize, Error> {
+    pub fn move_keys(&self, migration: Migration) -> Result<usize, SetupError> {
         let source = &self.nodes[migration.from];
         let slot = migration.slot.to_string();
         let port = self.nodes[migration.to].port().to_string();
@@ -169,15 +169,15 @@ impl Cluster {
         loop {
             let reply = source.must(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"])?;
             let keys: Vec<&[u8]> =
-                reply.array().unwrap_or_default().iter().filter_map(Reply::bytes).collect();
+                reply.array().unwrap_or_default().iter().filter_map(ServerReply::bytes).collect();
             if keys.is_empty() {
                 return Ok(moved);
             }
             moved += keys.len();
             let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "30000", "KEYS"];
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).chain(keys).collect();
-            if let Reply::Error(reply) = source.connect()?.command(&words)? {
-                return Err(Error::Refused { command: format!("MIGRATE {slot}"), reply });
+            if let ServerReply::Error(reply) = source.connect()?.command(&words)? {
+                return Err(SetupError::Refused { command: format!("MIGRATE {slot}"), reply });
             }
         }
     }
@@ -187,7 +187,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If a node can't be reached, or keys are left at the old one.
-    pub fn finish_migration(&self, migration: Migration) -> Result<(), Error> {
+    pub fn finish_migration(&self, migration: Migration) -> Result<(), SetupError> {
         let Migration { slot, from, to } = migration;
         let number = slot.to_string();
         let target = self.id_of(to)?;
@@ -200,7 +200,7 @@ impl Cluster {
         })
     }
 
-    fn assemble(&self, replicas: usize) -> Result<(), Error> {
+    fn assemble(&self, replicas: usize) -> Result<(), SetupError> {
         let share = SLOTS.div_ceil(MASTERS as u16);
         for (index, node) in self.nodes.iter().enumerate() {
             // Each its own, or they would have to find out who is the newest.
@@ -224,7 +224,7 @@ impl Cluster {
             replica.must(&["CLUSTER", "REPLICATE", &self.id_of(index - MASTERS)?])?;
         }
         self.all_agree("all know who is who", |view| {
-            let slots: u16 = view.0.iter().map(Node::count).sum();
+            let slots: u16 = view.0.iter().map(ClusterNode::count).sum();
             let masters = view.0.iter().filter(|node| node.master).count();
             slots == SLOTS && masters == count - replicas
         })?;
@@ -242,16 +242,20 @@ impl Cluster {
         Ok(())
     }
 
-    fn id_of(&self, index: usize) -> Result<String, Error> {
+    fn id_of(&self, index: usize) -> Result<String, SetupError> {
         let reply = self.nodes[index].must(&["CLUSTER", "MYID"])?;
         Ok(reply.text().unwrap_or_default().to_owned())
     }
 
     /// Waits until what every node that runs sees of the cluster is as it should be.
-    fn all_agree(&self, what: &str, is_so: impl Fn(&View) -> bool) -> Result<(), Error> {
+    fn all_agree(
+        &self,
+        what: &str,
+        is_so: impl Fn(&ClusterView) -> bool,
+    ) -> Result<(), SetupError> {
         for node in self.nodes.iter().filter(|node| node.is_running()) {
             settled(what, || {
-                let view = View::of(node).ok_or("a node does not answer")?;
+                let view = ClusterView::of(node).ok_or("a node does not answer")?;
                 if is_so(&view) { Ok(()) } else { Err(format!("a node sees {view:?}")) }
             })?;
         }
@@ -261,11 +265,11 @@ impl Cluster {
 
 /// The cluster as one node sees it.
 #[derive(Debug)]
-struct View(Vec<Node>);
+struct ClusterView(Vec<ClusterNode>);
 
 /// A line of `CLUSTER NODES`.
 #[derive(Debug)]
-struct Node {
+struct ClusterNode {
     id: String,
     myself: bool,
     master: bool,
@@ -274,19 +278,19 @@ struct Node {
     ranges: Vec<(u16, u16)>,
 }
 
-impl View {
+impl ClusterView {
     fn of(node: &Server) -> Option<Self> {
         // A paused one takes the question and never answers.
         let reply = node.is_running().then(|| node.try_cli(&["CLUSTER", "NODES"]))?.ok()?;
-        Some(Self(reply.text()?.lines().filter_map(Node::parse).collect()))
+        Some(Self(reply.text()?.lines().filter_map(ClusterNode::parse).collect()))
     }
 
-    fn own(self) -> Option<Node> {
+    fn own(self) -> Option<ClusterNode> {
         self.0.into_iter().find(|node| node.myself)
     }
 }
 
-impl Node {
+impl ClusterNode {
     /// `id address flags master ping pong epoch link slot...`; a slot on its way is in brackets.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();

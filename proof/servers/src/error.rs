@@ -10,7 +10,7 @@ use crate::clients::Environment;
 /// Why a server, or a set of them, is not as asked.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SetupError {
     /// The program is not on the path.
     #[error(
         "{} is missing: `cargo xtask test` installs it on Debian, or install {} or later",
@@ -72,7 +72,7 @@ pub enum Error {
 }
 
 /// The message, since tests `expect`, which shows this.
-impl fmt::Debug for Error {
+impl fmt::Debug for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -3,9 +3,9 @@
 //! turns on the same locks and note them, or one that does what it is told.
 //!
 //! ```text
-//!   Foreign  ──Config──▶ python3, node ──▶ servers      n clients for some seconds
-//!      └── turns() ◀── one Turn per line
-//!   Puppet   ──order──▶ python3, node ──▶ servers       one client, one order at a time
+//!   ForeignClients ──ForeignConfig──▶ python3, node ──▶ servers      n clients for some seconds
+//!      └── turns() ◀── one TurnRecord per line
+//!   Puppet ──order──▶ python3, node ──▶ servers                      one client, one order at a time
 //!      └── answer ◀──
 //! ```
 //!
@@ -24,14 +24,14 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::turns::Turn;
-use crate::{Error, PATIENCE, clients, watchdog};
+use crate::turns::TurnRecord;
+use crate::{PATIENCE, SetupError, clients, watchdog};
 
 pub use puppet::Puppet;
 
 /// Which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ForeignKind {
     /// redis-py's `Lock`: the key is the lock's name.
     Plain,
     /// python-redis-lock's `Lock`: `lock:`, and `lock-signal:` on which it blocks.
@@ -49,7 +49,7 @@ pub enum Kind {
     ZMutex,
 }
 
-impl Kind {
+impl ForeignKind {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Plain,
@@ -75,7 +75,7 @@ impl Kind {
     }
 
     /// It is about to run.
-    fn command(self, config: &Config, interactive: bool) -> Result<Command, Error> {
+    fn command(self, config: &ForeignConfig, interactive: bool) -> Result<Command, SetupError> {
         let python = |program: &str| concat(include_str!("foreign/turns.py"), program);
         let args = [config.as_argument(interactive)?];
         match self {
@@ -92,7 +92,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ForeignKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.program())
     }
@@ -104,7 +104,7 @@ fn concat(one: &str, other: &str) -> String {
 
 /// What a program is to do. All of it is written down for it as it stands here.
 #[derive(Clone, Debug, Serialize)]
-pub struct Config {
+pub struct ForeignConfig {
     /// What its clients are called: `who-0`, `who-1` and so on.
     pub who: String,
     /// The servers. The Redlock kinds use all, the others the first.
@@ -135,7 +135,7 @@ pub struct Config {
     pub shipped: bool,
 }
 
-impl Config {
+impl ForeignConfig {
     /// Four clients, called `who-0` to `who-3`, on one lock for two seconds.
     pub fn new(who: &str, urls: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -160,11 +160,11 @@ impl Config {
         (0..self.clients).map(|number| format!("{}-{number}", self.who)).collect()
     }
 
-    fn as_argument(&self, interactive: bool) -> Result<String, Error> {
+    fn as_argument(&self, interactive: bool) -> Result<String, SetupError> {
         #[derive(Serialize)]
         struct Argument<'a> {
             #[serde(flatten)]
-            config: &'a Config,
+            config: &'a ForeignConfig,
             interactive: bool,
         }
         Ok(serde_json::to_string(&Argument { config: self, interactive })
@@ -174,20 +174,20 @@ impl Config {
 
 /// Clients that take turns for a while. Dropping it kills them.
 #[derive(Debug)]
-pub struct Foreign {
-    kind: Kind,
+pub struct ForeignClients {
+    kind: ForeignKind,
     seconds: f64,
     process: Process,
     folder: TempDir,
 }
 
-impl Foreign {
+impl ForeignClients {
     /// Starts them.
     ///
     /// # Errors
     ///
-    /// [`Error::NoEnvironment`] if the libraries were not installed.
-    pub fn start(kind: Kind, config: &Config) -> Result<Self, Error> {
+    /// [`SetupError::NoEnvironment`] if the libraries were not installed.
+    pub fn start(kind: ForeignKind, config: &ForeignConfig) -> Result<Self, SetupError> {
         let folder = folder()?;
         let stdout = File::create(folder.path().join("turns"))?;
         let stderr = File::create(folder.path().join(COMPLAINTS))?;
@@ -202,7 +202,7 @@ impl Foreign {
     /// # Errors
     ///
     /// If that are no turns.
-    pub fn so_far(&self) -> Result<Vec<Turn>, Error> {
+    pub fn so_far(&self) -> Result<Vec<TurnRecord>, SetupError> {
         let noted = fs::read_to_string(self.folder.path().join("turns"))?;
         // The last line may still be in the making.
         let lines = noted.split_inclusive('\n').filter(|line| line.ends_with('\n'));
@@ -214,20 +214,20 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// [`Error::Failed`] if one of them did, which includes that it lost a lock before its time;
-    /// [`Error::Patience`] if they don't come to an end.
-    pub fn turns(self) -> Result<Vec<Turn>, Error> {
+    /// [`SetupError::Failed`] if one of them did, which includes that it lost a lock before its time;
+    /// [`SetupError::Patience`] if they don't come to an end.
+    pub fn turns(self) -> Result<Vec<TurnRecord>, SetupError> {
         let deadline = Instant::now() + Duration::from_secs_f64(self.seconds) + PATIENCE;
         while !self.process.has_ended() {
             if Instant::now() >= deadline {
                 let what = format!("the end of {}", self.kind);
-                return Err(Error::Patience { what, last: complaints(self.folder.path()) });
+                return Err(SetupError::Patience { what, last: complaints(self.folder.path()) });
             }
             sleep(Duration::from_millis(10));
         }
         if !self.process.succeeded() {
             let said = complaints(self.folder.path());
-            return Err(Error::Failed { program: self.kind.program(), said });
+            return Err(SetupError::Failed { program: self.kind.program(), said });
         }
         self.so_far()
     }
@@ -236,7 +236,7 @@ impl Foreign {
 /// The file with what went wrong.
 const COMPLAINTS: &str = "complaints";
 
-fn folder() -> Result<TempDir, Error> {
+fn folder() -> Result<TempDir, SetupError> {
     Ok(tempfile::Builder::new().prefix("foreign-").tempdir_in(watchdog::folder()?)?)
 }
 

@@ -7,10 +7,10 @@
 //!
 //! ```text
 //!   Server       one server; also what the sets below are made of
-//!   Replicated   a master, its replicas and three sentinels
+//!   ReplicaSet   a master, its replicas and three sentinels
 //!   Cluster      three masters that share the slots, with a replica each if asked
 //!   Proxy        between a client and a server: cuts, holds, delays, drops messages
-//!   Clock        the wall clock of one server, or of another process
+//!   ServerClock  the wall clock of one server, or of another process
 //!   Certificates a private authority for TLS
 //!   clients      Python and Node with a Redis library
 //!   foreign      lock clients that are not ours
@@ -24,14 +24,14 @@
 //!
 //! ```
 //! # if !taketurns_servers::installed(taketurns_servers::Flavor::Redis) { return Ok(()); }
-//! use taketurns_servers::{Flavor, Reply, Server};
+//! use taketurns_servers::{Flavor, Server, ServerReply};
 //!
 //! let server = Server::start(Flavor::Redis)?;
-//! assert_eq!(server.cli(&["SET", "a", "1"]), Reply::Simple("OK".to_owned()));
+//! assert_eq!(server.cli(&["SET", "a", "1"]), ServerReply::Simple("OK".to_owned()));
 //! server.kill();
 //! server.restart()?;
-//! assert_eq!(server.cli(&["GET", "a"]), Reply::Nil, "nothing was asked to be kept");
-//! # Ok::<(), taketurns_servers::Error>(())
+//! assert_eq!(server.cli(&["GET", "a"]), ServerReply::Nil, "nothing was asked to be kept");
+//! # Ok::<(), taketurns_servers::SetupError>(())
 //! ```
 
 mod builder;
@@ -53,7 +53,7 @@ mod place;
 mod ports;
 mod process;
 mod proxy;
-mod replicated;
+mod replica_set;
 pub mod resp;
 mod server;
 mod slots;
@@ -65,16 +65,16 @@ pub use builder::Builder;
 pub use built::{module_in, module_path, target_dir};
 #[cfg(feature = "tls")]
 pub use certificates::Certificates;
-pub use clock::Clock;
+pub use clock::ServerClock;
 pub use cluster::{Cluster, ClusterBuilder, Migration};
-pub use error::Error;
+pub use error::SetupError;
 pub use flavor::{Flavor, NO_SERVERS, installed};
 pub use patience::{PATIENCE, eventually};
 pub use place::into_place;
 pub use ports::{Port, reserve};
 pub use proxy::Proxy;
-pub use replicated::{MASTER_NAME, Replicated, ReplicatedBuilder};
-pub use resp::{Connection, Reply};
+pub use replica_set::{MASTER_NAME, ReplicaSet, ReplicaSetBuilder};
+pub use resp::{Connection, ServerReply};
 pub use server::Server;
 pub use slots::slot_of;
 

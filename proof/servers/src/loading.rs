@@ -3,8 +3,8 @@
 //! How long that takes must not depend on the machine. So the server is told to take minutes, and told
 //! to hurry when the test has seen enough.
 
-use crate::server::Ready;
-use crate::{Error, Server, eventually};
+use crate::server::Readiness;
+use crate::{Server, SetupError, eventually};
 
 /// The settings under which a server takes minutes to load [`BALLAST_KEYS`], and answers in between: 20 ms
 /// per key, and a look at its connections after every kilobyte.
@@ -22,12 +22,12 @@ impl Server {
     /// # Errors
     ///
     /// If it can't save its data, or does not start.
-    pub fn restart_loading(&self) -> Result<(), Error> {
+    pub fn restart_loading(&self) -> Result<(), SetupError> {
         // Long values that are not compressed: it looks at its connections by the bytes that it has read.
         self.must(&["CONFIG", "SET", "rdbcompression", "no"])?;
         self.must(&["DEBUG", "POPULATE", BALLAST_KEYS, "ballast", "1100"])?;
         self.must(&["SAVE"])?;
-        self.start_again(Ready::Answering, &SLOW_LOAD)?;
+        self.start_again(Readiness::Answering, &SLOW_LOAD)?;
         eventually("the server is loading its data", || self.is_loading().then_some(()))
     }
 
@@ -36,7 +36,7 @@ impl Server {
     /// # Errors
     ///
     /// If it does not answer.
-    pub fn finish_loading(&self) -> Result<(), Error> {
+    pub fn finish_loading(&self) -> Result<(), SetupError> {
         self.must(&["CONFIG", "SET", "key-load-delay", "0"])?;
         eventually("the server has loaded its data", || {
             (self.info("persistence").get("loading")? == "0").then_some(())

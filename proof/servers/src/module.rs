@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::SetupError;
 
 /// What is loaded, and with which arguments.
 #[derive(Clone, Debug)]
@@ -25,9 +25,9 @@ impl Module {
     }
 
     /// Puts the link into the server's folder.
-    pub(crate) fn link(&self, folder: &Path) -> Result<(), Error> {
+    pub(crate) fn link(&self, folder: &Path) -> Result<(), SetupError> {
         let path = self.path.canonicalize().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NoModule(self.path.clone()),
+            io::ErrorKind::NotFound => SetupError::NoModule(self.path.clone()),
             _ => error.into(),
         })?;
         Ok(symlink(path, self.linked(folder))?)

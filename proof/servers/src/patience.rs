@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::SetupError;
 
 /// How long a condition may take to come true.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,13 +21,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///     (looks == 3).then_some(looks)
 /// })?;
 /// assert_eq!(third, 3);
-/// # Ok::<(), taketurns_servers::Error>(())
+/// # Ok::<(), taketurns_servers::SetupError>(())
 /// ```
 ///
 /// # Errors
 ///
-/// [`Error::Patience`] after [`PATIENCE`].
-pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, Error> {
+/// [`SetupError::Patience`] after [`PATIENCE`].
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, SetupError> {
     settled(what, || ask().ok_or(String::new()))
 }
 
@@ -35,14 +35,14 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T
 pub(crate) fn settled<T>(
     what: &str,
     mut ask: impl FnMut() -> Result<T, String>,
-) -> Result<T, Error> {
+) -> Result<T, SetupError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match ask() {
             Ok(answer) => return Ok(answer),
             Err(seen) if Instant::now() >= deadline => {
                 let last = if seen.is_empty() { seen } else { format!(", but {seen}") };
-                return Err(Error::Patience { what: what.to_owned(), last });
+                return Err(SetupError::Patience { what: what.to_owned(), last });
             }
             Err(_) => sleep(PAUSE),
         }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::watchdog;
-use crate::{Error, patience};
+use crate::{SetupError, patience};
 
 /// A child that has not been waited for yet. Dropping it kills it.
 #[derive(Debug)]
@@ -71,16 +71,16 @@ impl Process {
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) fn terminate(self) -> Result<(), Error> {
+    pub(crate) fn terminate(self) -> Result<(), SetupError> {
         self.end(Signal::TERM)
     }
 
     /// The same, for one that when terminated waits for its clients to leave.
-    pub(crate) fn quit(self) -> Result<(), Error> {
+    pub(crate) fn quit(self) -> Result<(), SetupError> {
         self.end(Signal::QUIT)
     }
 
-    fn end(mut self, signal: Signal) -> Result<(), Error> {
+    fn end(mut self, signal: Signal) -> Result<(), SetupError> {
         kill_process(self.pid(), signal).map_err(io::Error::from)?;
         // A paused one would not hear of it.
         self.resume()?;

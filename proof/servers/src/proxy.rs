@@ -20,25 +20,25 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::ports::{self, Port};
-use link::Link;
+use link::ProxyLink;
 
 /// A TCP proxy on a port of its own. Dropping it closes its connections.
 #[derive(Debug)]
 pub struct Proxy {
     port: Port,
     target: u16,
-    listening: Mutex<Option<Listening>>,
+    listening: Mutex<Option<ProxyListener>>,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct Listening {
+struct ProxyListener {
     listener: Arc<TcpListener>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Listening {
+impl ProxyListener {
     fn end(self) {
         self.stop.store(true, Ordering::SeqCst);
         // Closing is not enough: a process that another thread is just starting has a copy of the socket until it
@@ -53,16 +53,16 @@ impl Listening {
 struct Shared {
     /// Whoever passes bytes on holds it for reading: once a change is made, nothing passes as
     /// before.
-    faults: RwLock<Faults>,
+    faults: RwLock<ProxyFaults>,
     /// Rung when a fault ends or a link is cut, for threads that wait for either.
     bell: Condvar,
-    links: Mutex<Links>,
+    links: Mutex<ProxyLinks>,
     accepted: AtomicU64,
     dropped: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Faults {
+struct ProxyFaults {
     hold: bool,
     delay: Duration,
     drop_pushes: bool,
@@ -70,8 +70,8 @@ struct Faults {
 }
 
 #[derive(Debug, Default)]
-struct Links {
-    open: Vec<Arc<Link>>,
+struct ProxyLinks {
+    open: Vec<Arc<ProxyLink>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -169,14 +169,14 @@ impl Proxy {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Faults)) {
+    fn change(&self, change: impl FnOnce(&mut ProxyFaults)) {
         change(&mut self.shared.faults.write().unwrap_or_else(PoisonError::into_inner));
         // The lock, so that nobody is between looking at the faults and waiting for the bell.
         drop(self.shared.links());
         self.shared.bell.notify_all();
     }
 
-    fn listen(&self) -> io::Result<Listening> {
+    fn listen(&self) -> io::Result<ProxyListener> {
         let listener = Arc::new(TcpListener::bind(self.addr())?);
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, target, stopped) = (self.shared.clone(), self.target, stop.clone());
@@ -194,21 +194,21 @@ impl Proxy {
                 }
             }
         });
-        Ok(Listening { listener, stop, thread })
+        Ok(ProxyListener { listener, stop, thread })
     }
 }
 
 impl Shared {
-    fn links(&self) -> MutexGuard<'_, Links> {
+    fn links(&self) -> MutexGuard<'_, ProxyLinks> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn faults(&self) -> Faults {
+    fn faults(&self) -> ProxyFaults {
         *self.faults.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(self: &Arc<Self>, client: TcpStream, server: TcpStream) {
-        let Ok(link) = Link::new(client, server) else { return };
+        let Ok(link) = ProxyLink::new(client, server) else { return };
         let link = Arc::new(link);
         let mut links = self.links();
         links.threads.retain(|thread| !thread.is_finished());

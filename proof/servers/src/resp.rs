@@ -12,7 +12,7 @@ use crate::PATIENCE;
 
 /// What a server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum ServerReply {
     /// A status, such as OK.
     Simple(String),
     /// A refusal. It begins with a word in capitals.
@@ -24,10 +24,10 @@ pub enum Reply {
     /// Nothing there.
     Nil,
     /// Several replies.
-    Array(Vec<Reply>),
+    Array(Vec<ServerReply>),
 }
 
-impl Reply {
+impl ServerReply {
     /// The text of a status, or of bytes if they are UTF-8. Not that of an error.
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -43,7 +43,7 @@ impl Reply {
     }
 
     /// The elements of an array.
-    pub fn array(&self) -> Option<&[Reply]> {
+    pub fn array(&self) -> Option<&[ServerReply]> {
         if let Self::Array(elements) = self { Some(elements) } else { None }
     }
 
@@ -63,13 +63,13 @@ impl Reply {
     }
 
     /// The value that follows a name in an array of names and values.
-    pub fn field(&self, name: &str) -> Option<&Reply> {
+    pub fn field(&self, name: &str) -> Option<&ServerReply> {
         let pairs = self.array()?.chunks_exact(2);
         pairs.into_iter().find(|pair| pair[0].text() == Some(name)).map(|pair| &pair[1])
     }
 }
 
-impl fmt::Display for Reply {
+impl fmt::Display for ServerReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simple(text) | Self::Error(text) => f.write_str(text),
@@ -125,12 +125,12 @@ impl Connection {
         self.stream.get_ref().set_read_timeout(Some(timeout))
     }
 
-    /// Sends a command, and reads one reply. An error of the server is a [`Reply::Error`].
+    /// Sends a command, and reads one reply. An error of the server is a [`ServerReply::Error`].
     ///
     /// # Errors
     ///
     /// If the connection is broken, or the reply does not come in time.
-    pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
+    pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<ServerReply> {
         self.send(words)?;
         self.read()
     }
@@ -181,12 +181,12 @@ impl Connection {
     /// # Errors
     ///
     /// If the connection is broken, or nothing comes in time, or it is not the protocol.
-    pub fn read(&mut self) -> io::Result<Reply> {
+    pub fn read(&mut self) -> io::Result<ServerReply> {
         read(&mut self.stream)
     }
 }
 
-fn read(stream: &mut impl BufRead) -> io::Result<Reply> {
+fn read(stream: &mut impl BufRead) -> io::Result<ServerReply> {
     let mut line = Vec::new();
     stream.read_until(b'\n', &mut line)?;
     let Some((&kind, rest)) = line.strip_suffix(b"\r\n").and_then(<[u8]>::split_first) else {
@@ -194,10 +194,10 @@ fn read(stream: &mut impl BufRead) -> io::Result<Reply> {
     };
     let text = String::from_utf8_lossy(rest).into_owned();
     match kind {
-        b'+' | b',' | b'#' | b'(' => Ok(Reply::Simple(text)),
-        b'-' => Ok(Reply::Error(text)),
-        b':' => Ok(Reply::Int(text.parse().map_err(|_| invalid())?)),
-        b'_' => Ok(Reply::Nil),
+        b'+' | b',' | b'#' | b'(' => Ok(ServerReply::Simple(text)),
+        b'-' => Ok(ServerReply::Error(text)),
+        b':' => Ok(ServerReply::Int(text.parse().map_err(|_| invalid())?)),
+        b'_' => Ok(ServerReply::Nil),
         b'$' | b'!' | b'=' => bulk(stream, count(&text)?),
         b'*' | b'>' | b'~' => array(stream, count(&text)?),
         b'%' => array(stream, count(&text)?.map(|pairs| 2 * pairs)),
@@ -210,17 +210,17 @@ fn count(text: &str) -> io::Result<Option<usize>> {
     if text == "-1" { Ok(None) } else { text.parse().map(Some).map_err(|_| invalid().into()) }
 }
 
-fn bulk(stream: &mut impl BufRead, length: Option<usize>) -> io::Result<Reply> {
-    let Some(length) = length else { return Ok(Reply::Nil) };
+fn bulk(stream: &mut impl BufRead, length: Option<usize>) -> io::Result<ServerReply> {
+    let Some(length) = length else { return Ok(ServerReply::Nil) };
     let mut bytes = vec![0; length + 2];
     stream.read_exact(&mut bytes)?;
     bytes.truncate(length);
-    Ok(Reply::Bulk(bytes))
+    Ok(ServerReply::Bulk(bytes))
 }
 
-fn array(stream: &mut impl BufRead, length: Option<usize>) -> io::Result<Reply> {
-    let Some(length) = length else { return Ok(Reply::Nil) };
-    (0..length).map(|_| read(stream)).collect::<io::Result<_>>().map(Reply::Array)
+fn array(stream: &mut impl BufRead, length: Option<usize>) -> io::Result<ServerReply> {
+    let Some(length) = length else { return Ok(ServerReply::Nil) };
+    (0..length).map(|_| read(stream)).collect::<io::Result<_>>().map(ServerReply::Array)
 }
 
 const fn invalid() -> io::ErrorKind {
@@ -231,21 +231,21 @@ const fn invalid() -> io::ErrorKind {
 mod tests {
     use super::*;
 
-    fn decoded(mut bytes: &[u8]) -> io::Result<Reply> {
+    fn decoded(mut bytes: &[u8]) -> io::Result<ServerReply> {
         read(&mut bytes)
     }
 
     #[test]
     fn every_kind_of_reply_is_read() {
         let bytes = b"*7\r\n+OK\r\n-ERR no\r\n:-3\r\n$2\r\nhi\r\n$-1\r\n*-1\r\n>1\r\n_\r\n";
-        let expected = Reply::Array(vec![
-            Reply::Simple("OK".to_owned()),
-            Reply::Error("ERR no".to_owned()),
-            Reply::Int(-3),
-            Reply::Bulk(b"hi".to_vec()),
-            Reply::Nil,
-            Reply::Nil,
-            Reply::Array(vec![Reply::Nil]),
+        let expected = ServerReply::Array(vec![
+            ServerReply::Simple("OK".to_owned()),
+            ServerReply::Error("ERR no".to_owned()),
+            ServerReply::Int(-3),
+            ServerReply::Bulk(b"hi".to_vec()),
+            ServerReply::Nil,
+            ServerReply::Nil,
+            ServerReply::Array(vec![ServerReply::Nil]),
         ]);
         let reply = decoded(bytes).expect("a reply");
         assert_eq!(reply, expected);
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_value_is_found_by_its_name() {
         let reply = decoded(b"%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n").expect("a reply");
-        assert_eq!(reply.field("b"), Some(&Reply::Int(2)));
+        assert_eq!(reply.field("b"), Some(&ServerReply::Int(2)));
         assert_eq!(reply.field("c"), None);
     }
 

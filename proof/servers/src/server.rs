@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::ports::{self, Port};
 use crate::process::Process;
 use crate::stats::{self, CommandStats};
-use crate::{Builder, Connection, Error, Flavor, PATIENCE, Reply, installed, watchdog};
+use crate::{Builder, Connection, Flavor, PATIENCE, ServerReply, SetupError, installed, watchdog};
 
 /// A server of its own port and folder. Dropping it kills it and removes its files.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ enum Start {
 
 /// When a start is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ready {
+pub(crate) enum Readiness {
     /// The server has loaded its data and serves every command.
     Serving,
     /// The server answers, if only that it is loading its data.
@@ -54,8 +54,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if it is not installed.
-    pub fn start(flavor: Flavor) -> Result<Self, Error> {
+    /// [`SetupError::Missing`] if it is not installed.
+    pub fn start(flavor: Flavor) -> Result<Self, SetupError> {
         Self::builder(flavor).start()
     }
 
@@ -64,9 +64,9 @@ impl Server {
         Builder::new(flavor)
     }
 
-    pub(crate) fn launch(builder: Builder) -> Result<Self, Error> {
+    pub(crate) fn launch(builder: Builder) -> Result<Self, SetupError> {
         if !installed(builder.flavor) {
-            return Err(Error::Missing(builder.flavor));
+            return Err(SetupError::Missing(builder.flavor));
         }
         for _ in 0..ATTEMPTS {
             let port = ports::reserve()?;
@@ -82,7 +82,7 @@ impl Server {
             }
             let builder = builder.clone();
             let server = Self { builder, port, tls_port, process: Mutex::new(None), folder };
-            if let Start::Up(process) = server.spawn(Ready::Serving, &[])? {
+            if let Start::Up(process) = server.spawn(Readiness::Serving, &[])? {
                 *server.process() = Some(process);
                 return Ok(server);
             }
@@ -177,13 +177,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Ended`] if it does not like the files, for instance.
-    pub fn restart(&self) -> Result<(), Error> {
-        self.start_again(Ready::Serving, &[])
+    /// [`SetupError::Ended`] if it does not like the files, for instance.
+    pub fn restart(&self) -> Result<(), SetupError> {
+        self.start_again(Readiness::Serving, &[])
     }
 
     /// Kills it if it runs, and starts it with more arguments, for this once.
-    pub(crate) fn start_again(&self, ready: Ready, more: &[&str]) -> Result<(), Error> {
+    pub(crate) fn start_again(&self, ready: Readiness, more: &[&str]) -> Result<(), SetupError> {
         let mut process = self.process();
         drop(process.take());
         let deadline = Instant::now() + PATIENCE;
@@ -223,7 +223,7 @@ impl Server {
     ///
     /// If the server can't be reached. [`Server::try_cli`] does not.
     #[track_caller]
-    pub fn cli(&self, words: &[&str]) -> Reply {
+    pub fn cli(&self, words: &[&str]) -> ServerReply {
         match self.try_cli(words) {
             Ok(reply) => reply,
             Err(error) => panic!("{} at {}: {words:?}: {error}", self.flavor(), self.port()),
@@ -235,7 +235,7 @@ impl Server {
     /// # Errors
     ///
     /// If the server can't be reached.
-    pub fn try_cli(&self, words: &[&str]) -> io::Result<Reply> {
+    pub fn try_cli(&self, words: &[&str]) -> io::Result<ServerReply> {
         self.connect()?.command(words)
     }
 
@@ -251,9 +251,11 @@ impl Server {
     }
 
     /// One command that has to work.
-    pub(crate) fn must(&self, words: &[&str]) -> Result<Reply, Error> {
+    pub(crate) fn must(&self, words: &[&str]) -> Result<ServerReply, SetupError> {
         match self.try_cli(words)? {
-            Reply::Error(reply) => Err(Error::Refused { command: words.join(" "), reply }),
+            ServerReply::Error(reply) => {
+                Err(SetupError::Refused { command: words.join(" "), reply })
+            }
             reply => Ok(reply),
         }
     }
@@ -261,7 +263,7 @@ impl Server {
     /// A section of INFO, empty if the server can't be reached.
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
         let reply = self.try_cli(&["INFO", section]);
-        stats::info(reply.as_ref().ok().and_then(Reply::text).unwrap_or_default())
+        stats::info(reply.as_ref().ok().and_then(ServerReply::text).unwrap_or_default())
     }
 
     /// How often each command ran since the start or since [`Server::reset_stats`].
@@ -292,7 +294,7 @@ impl Server {
         self.dir().join("server.log")
     }
 
-    fn spawn(&self, ready: Ready, more: &[&str]) -> Result<Start, Error> {
+    fn spawn(&self, ready: Readiness, more: &[&str]) -> Result<Start, SetupError> {
         let program = self.builder.flavor.program();
         let mut command = Command::new(program);
         command.arg(self.dir().join("server.conf"));
@@ -316,7 +318,7 @@ impl Server {
                 None if Instant::now() < deadline => sleep(Duration::from_millis(5)),
                 None => {
                     let what = format!("{program} at {} answers", self.port());
-                    return Err(Error::Patience { what, last: String::new() });
+                    return Err(SetupError::Patience { what, last: String::new() });
                 }
             }
         }
@@ -327,11 +329,11 @@ impl Server {
         }
         let lines: Vec<&str> = log.lines().collect();
         let said = lines[lines.len().saturating_sub(20)..].join("\n");
-        Err(Error::Ended { program, said })
+        Err(SetupError::Ended { program, said })
     }
 
     /// Is this process ready at our port? `Some(false)` if another one answers there.
-    fn answers(&self, pid: u32, log_before: usize, ready: Ready) -> Option<bool> {
+    fn answers(&self, pid: u32, log_before: usize, ready: Readiness) -> Option<bool> {
         if self.builder.tls.as_ref().is_some_and(|tls| tls.only) {
             let log = self.log();
             return log.get(log_before..)?.contains("Ready to accept connections").then_some(true);
@@ -347,9 +349,9 @@ impl Server {
         if info("server")?.get("process_id").is_some_and(|id| *id != pid.to_string()) {
             return Some(false);
         }
-        let loads = matches!(&pong, Reply::Error(why) if why.starts_with("LOADING"))
+        let loads = matches!(&pong, ServerReply::Error(why) if why.starts_with("LOADING"))
             || info("persistence")?.get("loading").is_some_and(|loading| loading != "0");
-        (ready == Ready::Answering || !loads).then_some(true)
+        (ready == Readiness::Answering || !loads).then_some(true)
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// One turn, as its holder saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Turn {
+pub struct TurnRecord {
     /// The holder.
     pub who: String,
     /// What it held.
@@ -28,7 +28,7 @@ pub struct Turn {
     pub unsure: bool,
 }
 
-impl Turn {
+impl TurnRecord {
     /// One that begins and ends now.
     pub fn begin(who: impl Into<String>, lock: impl Into<String>, member: Option<String>) -> Self {
         let now = now_us();
@@ -47,25 +47,25 @@ pub fn now_us() -> u64 {
 
 /// Where the clients of one process note their turns.
 #[derive(Debug, Default)]
-pub struct Turns(Mutex<Vec<Turn>>);
+pub struct TurnLog(Mutex<Vec<TurnRecord>>);
 
-impl Turns {
+impl TurnLog {
     /// Notes one that is over.
-    pub fn add(&self, turn: Turn) {
+    pub fn add(&self, turn: TurnRecord) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(turn);
     }
 
     /// All that were noted.
-    pub fn all(&self) -> Vec<Turn> {
+    pub fn all(&self) -> Vec<TurnRecord> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Two turns of one lock, or of one member of it, that were both sure and at one time.
-pub fn overlap(turns: &[Turn]) -> Option<(&Turn, &Turn)> {
-    let mut turns: Vec<&Turn> = turns.iter().filter(|turn| !turn.unsure).collect();
+pub fn overlap(turns: &[TurnRecord]) -> Option<(&TurnRecord, &TurnRecord)> {
+    let mut turns: Vec<&TurnRecord> = turns.iter().filter(|turn| !turn.unsure).collect();
     turns.sort_by_key(|turn| turn.from_us);
-    let mut latest: BTreeMap<(&str, Option<&str>), &Turn> = BTreeMap::new();
+    let mut latest: BTreeMap<(&str, Option<&str>), &TurnRecord> = BTreeMap::new();
     for turn in turns {
         // As long as none was found, the one that began last is also the one that ends last.
         let before = latest.insert((&turn.lock, turn.member.as_deref()), turn);
@@ -82,7 +82,7 @@ pub fn overlap(turns: &[Turn]) -> Option<(&Turn, &Turn)> {
 ///
 /// If two had.
 #[track_caller]
-pub fn check(turns: &[Turn]) {
+pub fn check(turns: &[TurnRecord]) {
     if let Some((one, other)) = overlap(turns) {
         let both_us = one.until_us.min(other.until_us) - other.from_us;
         panic!("two held one lock for {both_us} µs:\n{one:?}\n{other:?}");
@@ -96,7 +96,7 @@ pub fn check(turns: &[Turn]) {
 /// If there is nobody to ask about.
 #[track_caller]
 pub fn least_turns(
-    turns: &[Turn],
+    turns: &[TurnRecord],
     everyone: impl IntoIterator<Item = impl Into<String>>,
 ) -> (String, usize) {
     let count = |who: &String| turns.iter().filter(|turn| !turn.unsure && turn.who == *who).count();
@@ -109,9 +109,9 @@ pub fn least_turns(
 mod tests {
     use super::*;
 
-    fn turn(who: &str, member: Option<&str>, from_us: u64, until_us: u64) -> Turn {
+    fn turn(who: &str, member: Option<&str>, from_us: u64, until_us: u64) -> TurnRecord {
         let member = member.map(str::to_owned);
-        Turn { from_us, until_us, ..Turn::begin(who, "orders", member) }
+        TurnRecord { from_us, until_us, ..TurnRecord::begin(who, "orders", member) }
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn locks_and_members_are_apart() {
         let mut turns = vec![turn("a", Some("1"), 10, 30), turn("b", Some("2"), 10, 30)];
-        turns.push(Turn { lock: "bills".to_owned(), ..turn("c", Some("1"), 10, 30) });
+        turns.push(TurnRecord { lock: "bills".to_owned(), ..turn("c", Some("1"), 10, 30) });
         check(&turns);
         turns.push(turn("d", Some("2"), 29, 40));
         assert!(overlap(&turns).is_some());
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn who_is_not_sure_is_not_blamed_and_does_not_count() {
-        let unsure = Turn { unsure: true, ..turn("a", None, 10, 30) };
+        let unsure = TurnRecord { unsure: true, ..turn("a", None, 10, 30) };
         let turns = [unsure, turn("b", None, 10, 30), turn("b", None, 30, 31)];
         check(&turns);
         assert_eq!(least_turns(&turns, ["b"]), ("b".to_owned(), 2));
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn the_clock_is_the_one_that_other_programs_read() {
-        let noted = Turns::default();
+        let noted = TurnLog::default();
         let script = "import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000)";
-        let mut turn = Turn::begin("a", "orders", None);
+        let mut turn = TurnRecord::begin("a", "orders", None);
         let said = std::process::Command::new("python3").args(["-c", script]).output();
         let said = String::from_utf8(said.expect("Python").stdout).expect("a number");
         turn.until_us = now_us();

@@ -4,9 +4,9 @@ use taketurns_servers::fuzz;
 
 /// Draws numbers. The same seed draws the same ones.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(fuzz::Dice);
+pub(crate) struct SimDice(fuzz::Dice);
 
-impl Dice {
+impl SimDice {
     pub(crate) fn new(seed: u64) -> Self {
         let mut dice = Self(fuzz::Dice::new(seed));
         dice.draw();

@@ -2,13 +2,13 @@
 //! a seed.
 //!
 //! ```text
-//!   seed ─► Plan ─► World: Host … Host        clients as they are, on machines that are not
-//!                    │        │
-//!                    │      messages           late, lost, doubled, out of order
-//!                    │        │
-//!                    │      Node … Node        locks as they are; stop, forget, fail over
-//!                    ▼
-//!                  history ─► what must be true of it (taketurns-history)
+//!   seed ─► SimPlan ─► SimWorld: Host … Host         clients as they are, on machines that are not
+//!                       │           │
+//!                       │         messages            late, lost, doubled, out of order
+//!                       │           │
+//!                       │       SimNode … SimNode     locks as they are; stop, forget, fail over
+//!                       ▼
+//!                     history ─► what must be true of it (taketurns-history)
 //! ```
 //!
 //! Everything that could make two runs differ comes from the seed: clocks, timers, which task runs
@@ -29,4 +29,4 @@ mod tickets;
 mod weather;
 mod world;
 
-pub use runner::{Failure, Sum, history, run};
+pub use runner::{FailedSeed, Sum, history, run};

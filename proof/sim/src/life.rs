@@ -8,51 +8,51 @@ use std::time::Duration;
 
 use taketurns::simulation::{Machine, sleep};
 use taketurns::{Acquire, Connect, Error, Guard, Handle, Locks};
-use taketurns_history::{Ask, Event, Kind, Lock, What};
+use taketurns_history::{EventKind, HistoryAsk, HistoryEvent, HistoryLock, LockKind};
 use tokio::sync::oneshot;
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 use crate::machine::{Host, Time, lock};
-use crate::plan::{Keepers, Plan};
+use crate::plan::{Keepers, SimPlan};
 use crate::resource::Resource;
 
 /// Members that every pool has.
 pub(crate) const MEMBERS: [&str; 2] = ["a", "b"];
 
 /// What everybody notes.
-pub(crate) struct Log {
+pub(crate) struct SimLog {
     time: Arc<Time>,
-    events: Mutex<Vec<Event>>,
+    events: Mutex<Vec<HistoryEvent>>,
     ops: AtomicU64,
 }
 
-impl Log {
+impl SimLog {
     pub(crate) fn new(time: Arc<Time>) -> Arc<Self> {
         Arc::new(Self { time, events: Mutex::default(), ops: AtomicU64::new(0) })
     }
 
-    pub(crate) fn note(&self, what: What) {
+    pub(crate) fn note(&self, what: EventKind) {
         let at_us = self.time.now_us();
-        lock(&self.events).push(Event { at_us, what });
+        lock(&self.events).push(HistoryEvent { at_us, what });
     }
 
-    pub(crate) fn take(&self) -> Vec<Event> {
+    pub(crate) fn take(&self) -> Vec<HistoryEvent> {
         std::mem::take(&mut lock(&self.events))
     }
 }
 
 /// One client.
 #[derive(Clone)]
-pub(crate) struct Life {
+pub(crate) struct SimClient {
     pub(crate) host: Arc<Host>,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) plan: Arc<SimPlan>,
+    pub(crate) log: Arc<SimLog>,
     pub(crate) resource: Arc<Resource>,
 }
 
-impl Life {
+impl SimClient {
     /// All of it, from connecting to closing.
-    pub(crate) async fn live(self, mut dice: Dice) {
+    pub(crate) async fn live(self, mut dice: SimDice) {
         let locks = self.connect().await;
         let (ended, mut all) = tokio::sync::mpsc::unbounded_channel::<()>();
         for _ in 0..self.plan.tasks {
@@ -90,8 +90,8 @@ impl Life {
     }
 
     async fn add_members(&self, locks: &Locks) -> Result<(), Error> {
-        for Lock { name, kind } in &self.plan.locks {
-            if *kind == Kind::Pool {
+        for HistoryLock { name, kind } in &self.plan.locks {
+            if *kind == LockKind::Pool {
                 for member in MEMBERS {
                     locks.pool(name).add(member).await?;
                 }
@@ -100,14 +100,14 @@ impl Life {
         Ok(())
     }
 
-    async fn take_turns(&self, locks: Locks, mut dice: Dice) {
+    async fn take_turns(&self, locks: Locks, mut dice: SimDice) {
         for _ in 0..self.plan.turns {
             sleep(Duration::from_micros(dice.between(0, 1_000 * self.plan.gap_ms_max))).await;
             self.take_turn(&locks, &mut dice).await;
         }
     }
 
-    async fn take_turn(&self, locks: &Locks, dice: &mut Dice) {
+    async fn take_turn(&self, locks: &Locks, dice: &mut SimDice) {
         let kept = &self.plan.locks[dice.index(self.plan.locks.len())];
         // It may break the grant of a waiter that has not heard of it yet.
         if dice.chance(self.plan.breaks) {
@@ -117,7 +117,7 @@ impl Life {
         let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
         let mut acquire = acquire.lease(lease).why(op.to_string());
-        if ask == Ask::Mutex && self.plan.local_turns > 1 && dice.chance(800) {
+        if ask == HistoryAsk::Mutex && self.plan.local_turns > 1 && dice.chance(800) {
             // Those who share turns have to agree on the lease.
             let lease = Duration::from_millis(self.plan.max_lease_ms);
             acquire = acquire.lease(lease).local_turns(self.plan.local_turns);
@@ -131,7 +131,7 @@ impl Life {
         let endless = roll >= tries + limits;
         let client = self.host.number as u32;
         let lock = kept.name.clone();
-        self.log.note(What::Asked { op, client, lock, ask: ask.clone(), endless });
+        self.log.note(EventKind::Asked { op, client, lock, ask: ask.clone(), endless });
         let acquire = match roll {
             _ if roll < tries => acquire.within(Duration::ZERO),
             _ if roll < tries + limits => acquire.within(after),
@@ -150,15 +150,15 @@ impl Life {
             outcome = acquire.into_future() => Some(outcome),
         };
         match outcome {
-            None => self.log.note(What::Cancelled { op }),
+            None => self.log.note(EventKind::Cancelled { op }),
             Some(Err(error)) => {
-                self.log.note(What::Failed { op, error: format!("{:?}", error.kind()) });
+                self.log.note(EventKind::Failed { op, error: format!("{:?}", error.kind()) });
             }
             Some(Ok(guard)) => {
                 let token = guard.token().map(|token| token.raw());
                 let member = guard.member().map(|member| member.as_str().to_owned());
                 let until_us = self.until_us(&guard);
-                self.log.note(What::Granted { op, token, member, until_us });
+                self.log.note(EventKind::Granted { op, token, member, until_us });
                 self.hold(locks, op, &ask, guard, dice).await;
             }
         }
@@ -169,19 +169,26 @@ impl Life {
         self.host.true_us(self.host.now_us() + guard.left().as_micros() as u64)
     }
 
-    async fn hold(&self, locks: &Locks, op: u64, ask: &Ask, guard: Guard, dice: &mut Dice) {
+    async fn hold(
+        &self,
+        locks: &Locks,
+        op: u64,
+        ask: &HistoryAsk,
+        guard: Guard,
+        dice: &mut SimDice,
+    ) {
         let mut told = self.watch(op, &guard);
         let mut guard = guard;
         if dice.chance(self.plan.handles) {
             // Until it is a guard again nobody asks it.
             guard = match self.carry(locks, op, guard).await {
                 Ok(guard) => guard,
-                Err(_) => return self.log.note(What::Releases { op }),
+                Err(_) => return self.log.note(EventKind::Releases { op }),
             };
             told = self.watch(op, &guard);
         }
         let resource = format!("{}/{}", guard.name(), guard.member().map_or("", |m| m.as_str()));
-        let is_alone = !matches!(ask, Ask::Read | Ask::Permits(_));
+        let is_alone = !matches!(ask, HistoryAsk::Read | HistoryAsk::Permits(_));
         let read = guard
             .check()
             .ok()
@@ -199,7 +206,7 @@ impl Life {
                 () = sleep(pause) => {}
             }
             let until_us = guard.check().ok().map(|_| self.until_us(&guard));
-            self.log.note(What::Checked { op, until_us });
+            self.log.note(EventKind::Checked { op, until_us });
             if until_us.is_none() || left.is_zero() {
                 break;
             }
@@ -221,33 +228,33 @@ impl Life {
                 _ = guard.lost() => {}
             }
         }
-        self.log.note(What::Releases { op });
+        self.log.note(EventKind::Releases { op });
         drop(told);
         if dice.chance(self.plan.drops) {
             return drop(guard);
         }
         let released = guard.release().await;
         let error = released.err().map(|error| format!("{:?}", error.kind()));
-        self.log.note(What::Released { op, error });
+        self.log.note(EventKind::Released { op, error });
     }
 
     async fn break_lock(&self, locks: &Locks, lock: &str) {
         let asked_us = self.host.time.now_us();
         let broken = locks.break_lock(lock).await;
         if broken.is_ok_and(|broken| broken > 0) {
-            self.log.note(What::Broken { lock: lock.to_owned(), asked_us });
+            self.log.note(EventKind::Broken { lock: lock.to_owned(), asked_us });
         }
     }
 
     /// Whoever lost the lock asks once more now and then, for lost is final.
-    async fn ask_again(&self, op: u64, guard: &Guard, dice: &mut Dice) {
+    async fn ask_again(&self, op: u64, guard: &Guard, dice: &mut SimDice) {
         if guard.is_held() || dice.chance(500) {
             return;
         }
-        self.log.note(What::Checked { op, until_us: None });
+        self.log.note(EventKind::Checked { op, until_us: None });
         sleep(Duration::from_micros(dice.between(0, 300_000))).await;
         let until_us = guard.check().ok().map(|_| self.until_us(guard));
-        self.log.note(What::Checked { op, until_us });
+        self.log.note(EventKind::Checked { op, until_us });
     }
 
     /// Notes when the guard says that it is lost, whatever its holder is about. Until the answer is
@@ -258,7 +265,7 @@ impl Life {
         self.host.spawn(Box::pin(async move {
             tokio::select! {
                 biased;
-                cause = lost => log.note(What::Lost { op, cause: format!("{cause:?}") }),
+                cause = lost => log.note(EventKind::Lost { op, cause: format!("{cause:?}") }),
                 _ = over => {}
             }
         }));
@@ -271,27 +278,27 @@ impl Life {
         let adopted = locks.adopt(handle).await;
         if adopted.is_err() {
             // Nobody else has it, and it would go on until its lease is over.
-            self.log.note(What::Releases { op });
+            self.log.note(EventKind::Releases { op });
             let _ = locks.release(&Handle::parse(&text)?).await;
         }
         adopted
     }
 }
 
-fn asked(locks: &Locks, kept: &Lock, dice: &mut Dice) -> (Acquire, Ask) {
-    let Lock { name, kind } = kept;
+fn asked(locks: &Locks, kept: &HistoryLock, dice: &mut SimDice) -> (Acquire, HistoryAsk) {
+    let HistoryLock { name, kind } = kept;
     match kind {
-        Kind::Mutex => (locks.mutex(name).acquire(), Ask::Mutex),
-        Kind::Rwlock if dice.chance(600) => (locks.rwlock(name).read(), Ask::Read),
-        Kind::Rwlock => (locks.rwlock(name).write(), Ask::Write),
-        Kind::Semaphore(permits) => {
+        LockKind::Mutex => (locks.mutex(name).acquire(), HistoryAsk::Mutex),
+        LockKind::Rwlock if dice.chance(600) => (locks.rwlock(name).read(), HistoryAsk::Read),
+        LockKind::Rwlock => (locks.rwlock(name).write(), HistoryAsk::Write),
+        LockKind::Semaphore(permits) => {
             let take = dice.between(1, u64::from(*permits)) as u32;
-            (locks.semaphore(name, *permits).acquire().permits(take), Ask::Permits(take))
+            (locks.semaphore(name, *permits).acquire().permits(take), HistoryAsk::Permits(take))
         }
-        Kind::Pool if dice.chance(500) => (locks.pool(name).any(), Ask::Any),
-        Kind::Pool => {
+        LockKind::Pool if dice.chance(500) => (locks.pool(name).any(), HistoryAsk::Any),
+        LockKind::Pool => {
             let member = MEMBERS[dice.index(MEMBERS.len())];
-            (locks.pool(name).member(member), Ask::Member(member.to_owned()))
+            (locks.pool(name).member(member), HistoryAsk::Member(member.to_owned()))
         }
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use taketurns::engine::Open;
 use taketurns::simulation::{self, Machine, Task};
 
-use crate::dice::Dice;
-use crate::net::{Net, Store};
+use crate::dice::SimDice;
+use crate::net::{SimNetwork, SimStore};
 
 /// The true time, which nobody in the simulation knows.
 #[derive(Debug, Default)]
@@ -45,9 +45,9 @@ pub(crate) struct Host {
     pub(crate) number: usize,
     pub(crate) time: Arc<Time>,
     drift: i64,
-    net: Arc<Net>,
+    net: Arc<SimNetwork>,
     inner: Mutex<Inner>,
-    ready: Arc<Ready>,
+    ready: Arc<ReadyTasks>,
     me: Weak<Host>,
 }
 
@@ -56,7 +56,7 @@ struct Inner {
     free: Vec<usize>,
     timers: BTreeMap<(u64, u64), Waker>,
     timers_made: u64,
-    dice: Dice,
+    dice: SimDice,
     is_dead: bool,
     paused_until_us: u64,
     /// After so many steps of its tasks it is stopped for so long, or for good.
@@ -67,14 +67,14 @@ struct Inner {
 /// Which tasks are to be polled. In the order of their numbers: in which order they were woken is not
 /// the same in every run, since some of what wakes them draws its own random numbers.
 #[derive(Default)]
-struct Ready(Mutex<BTreeSet<usize>>);
+struct ReadyTasks(Mutex<BTreeSet<usize>>);
 
-struct Bell {
-    ready: Arc<Ready>,
+struct TaskWaker {
+    ready: Arc<ReadyTasks>,
     task: usize,
 }
 
-impl Wake for Bell {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         lock(&self.ready.0).insert(self.task);
     }
@@ -82,7 +82,7 @@ impl Wake for Bell {
 
 /// What a machine did until it had nothing left to do for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ran {
+pub(crate) enum RunEnd {
     Idle,
     /// It stopped, for that long or for good.
     Stopped(Option<u64>),
@@ -93,8 +93,8 @@ impl Host {
         number: usize,
         time: Arc<Time>,
         drift: i64,
-        net: Arc<Net>,
-        dice: Dice,
+        net: Arc<SimNetwork>,
+        dice: SimDice,
         strokes: Vec<(u64, Option<u64>)>,
     ) -> Arc<Self> {
         let inner = Mutex::new(Inner {
@@ -193,14 +193,14 @@ impl Host {
     }
 
     /// Polls whatever is ready, until nothing is.
-    pub(crate) fn run(self: &Arc<Self>) -> Ran {
+    pub(crate) fn run(self: &Arc<Self>) -> RunEnd {
         let _here = simulation::enter(self.clone());
         loop {
             let (number, mut task) = {
                 let mut inner = self.inner();
                 let mut ready = lock(&self.ready.0);
                 if inner.is_dead || ready.is_empty() {
-                    return Ran::Idle;
+                    return RunEnd::Idle;
                 }
                 let drawn = inner.dice.index(ready.len());
                 let Some(number) = ready.iter().nth(drawn).copied() else { continue };
@@ -210,7 +210,8 @@ impl Host {
                 };
                 (number, task)
             };
-            let waker = Waker::from(Arc::new(Bell { ready: self.ready.clone(), task: number }));
+            let waker =
+                Waker::from(Arc::new(TaskWaker { ready: self.ready.clone(), task: number }));
             let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
             let mut inner = self.inner();
             match polled {
@@ -225,7 +226,7 @@ impl Host {
             inner.steps += 1;
             let steps = inner.steps;
             if let Some(at) = inner.strokes.iter().position(|(at, _)| *at == steps) {
-                return Ran::Stopped(inner.strokes.swap_remove(at).1);
+                return RunEnd::Stopped(inner.strokes.swap_remove(at).1);
             }
         }
     }
@@ -264,7 +265,7 @@ impl Machine for Host {
     fn store(&self, name: &str) -> Option<Box<dyn Open>> {
         let node = name.parse().ok()?;
         let (net, host, machine) = (self.net.clone(), self.number, self.me.clone());
-        Some(Box::new(Store { net, host, node, machine }))
+        Some(Box::new(SimStore { net, host, node, machine }))
     }
 }
 

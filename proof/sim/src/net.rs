@@ -21,7 +21,7 @@ use crate::machine::{Host, lock};
 
 /// What is asked of a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Question {
+pub(crate) enum SimQuestion {
     Step(Name, Request),
     View(Name, usize),
     Ping,
@@ -29,7 +29,7 @@ pub(crate) enum Question {
 
 /// What it says.
 #[derive(Clone, Debug)]
-pub(crate) enum Said {
+pub(crate) enum SimAnswer {
     Step(Answer),
     View(Box<Option<View>>),
     Ping(Stamp),
@@ -37,15 +37,15 @@ pub(crate) enum Said {
 
 /// A request on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     pub(crate) call: u64,
     pub(crate) host: usize,
     pub(crate) node: usize,
-    pub(crate) question: Question,
+    pub(crate) question: SimQuestion,
 }
 
 /// Who waits for which answer, and who is to be woken where.
-pub(crate) struct Net {
+pub(crate) struct SimNetwork {
     state: Mutex<State>,
     timeout: Duration,
     max_lease: Duration,
@@ -54,18 +54,18 @@ pub(crate) struct Net {
 #[derive(Default)]
 struct State {
     calls: u64,
-    outbox: Vec<Sent>,
-    open: BTreeMap<u64, oneshot::Sender<Result<Said, EngineError>>>,
+    outbox: Vec<SentRequest>,
+    open: BTreeMap<u64, oneshot::Sender<Result<SimAnswer, EngineError>>>,
     answered: BTreeSet<u64>,
     clients: BTreeMap<(usize, ClientId), (usize, Wakes)>,
 }
 
-impl Net {
+impl SimNetwork {
     pub(crate) fn new(timeout: Duration, max_lease: Duration) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), timeout, max_lease })
     }
 
-    pub(crate) fn outbox(&self) -> Vec<Sent> {
+    pub(crate) fn outbox(&self) -> Vec<SentRequest> {
         std::mem::take(&mut lock(&self.state).outbox)
     }
 
@@ -81,7 +81,7 @@ impl Net {
         lock(&self.state).answered.contains(&call)
     }
 
-    pub(crate) fn answer(&self, call: u64, said: Result<Said, EngineError>) {
+    pub(crate) fn answer(&self, call: u64, said: Result<SimAnswer, EngineError>) {
         let mut state = lock(&self.state);
         if let Some(open) = state.open.remove(&call) {
             state.answered.insert(call);
@@ -120,14 +120,14 @@ impl Net {
 }
 
 /// The way from one machine to one node.
-pub(crate) struct Store {
-    pub(crate) net: Arc<Net>,
+pub(crate) struct SimStore {
+    pub(crate) net: Arc<SimNetwork>,
     pub(crate) host: usize,
     pub(crate) node: usize,
     pub(crate) machine: Weak<Host>,
 }
 
-impl Open for Store {
+impl Open for SimStore {
     fn open(
         self: Box<Self>,
         client: ClientId,
@@ -144,27 +144,30 @@ impl Open for Store {
             machine.spawn(Box::pin(arrive));
         }
         lock(&self.net.state).clients.insert((self.node, client), (self.host, through));
-        Box::pin(async move { Ok(Box::new(Way { store: *self, client }) as Box<dyn Engine>) })
+        Box::pin(async move { Ok(Box::new(SimEngine { store: *self, client }) as Box<dyn Engine>) })
     }
 }
 
 /// The same, in use by a client.
-struct Way {
-    store: Store,
+struct SimEngine {
+    store: SimStore,
     client: ClientId,
 }
 
-impl Drop for Way {
+impl Drop for SimEngine {
     fn drop(&mut self) {
-        let Store { net, node, .. } = &self.store;
+        let SimStore { net, node, .. } = &self.store;
         let wakes = lock(&net.state).clients.remove(&(*node, self.client));
         drop(wakes);
     }
 }
 
-impl Store {
+impl SimStore {
     /// Sent when it is first polled.
-    fn ask(&self, question: Question) -> impl Future<Output = Result<Said, EngineError>> + use<> {
+    fn ask(
+        &self,
+        question: SimQuestion,
+    ) -> impl Future<Output = Result<SimAnswer, EngineError>> + use<> {
         let (net, host, node) = (self.net.clone(), self.host, self.node);
         async move {
             let (answer, answered) = oneshot::channel();
@@ -173,8 +176,8 @@ impl Store {
                 state.calls += 1;
                 let call = state.calls;
                 state.open.insert(call, answer);
-                state.outbox.push(Sent { call, host, node, question });
-                Waiting { net: net.clone(), call }
+                state.outbox.push(SentRequest { call, host, node, question });
+                PendingCall { net: net.clone(), call }
             };
             let timeout = sleep(net.timeout);
             tokio::select! {
@@ -187,12 +190,12 @@ impl Store {
 }
 
 /// A call that nobody waits for any more is not open.
-struct Waiting {
-    net: Arc<Net>,
+struct PendingCall {
+    net: Arc<SimNetwork>,
     call: u64,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         let open = lock(&self.net.state).open.remove(&self.call);
         drop(open);
@@ -211,12 +214,12 @@ fn mismatch() -> EngineError {
     EngineError::Broken("that was no answer to it".to_owned())
 }
 
-impl Engine for Way {
+impl Engine for SimEngine {
     fn call(&self, lock: &Name, request: Request) -> Answering {
-        let asked = self.store.ask(Question::Step(lock.clone(), request));
+        let asked = self.store.ask(SimQuestion::Step(lock.clone(), request));
         Answering::later(async move {
             match asked.await? {
-                Said::Step(answer) => Ok(answer),
+                SimAnswer::Step(answer) => Ok(answer),
                 _ => Err(mismatch()),
             }
         })
@@ -224,8 +227,8 @@ impl Engine for Way {
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
         Box::pin(async move {
-            match self.store.ask(Question::Ping).await? {
-                Said::Ping(stamp) => Ok(stamp),
+            match self.store.ask(SimQuestion::Ping).await? {
+                SimAnswer::Ping(stamp) => Ok(stamp),
                 _ => Err(mismatch()),
             }
         })
@@ -237,8 +240,8 @@ impl Engine for Way {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            match self.store.ask(Question::View(lock.clone(), waiters_max)).await? {
-                Said::View(view) => Ok(*view),
+            match self.store.ask(SimQuestion::View(lock.clone(), waiters_max)).await? {
+                SimAnswer::View(view) => Ok(*view),
                 _ => Err(mismatch()),
             }
         })

@@ -11,10 +11,10 @@ use taketurns::engine::{
 };
 use taketurns::{ClientId, Name, Token, View};
 use taketurns_core::{Grant, Lock, limits};
-use taketurns_history::{Guarantee, What};
+use taketurns_history::{EventKind, Guarantee};
 
 use crate::machine::drifted;
-use crate::plan::{Keepers, Plan};
+use crate::plan::{Keepers, SimPlan};
 
 /// When the clocks of all nodes would show the same if none were off.
 const EPOCH_US: u64 = 1_790_000_000_000_000;
@@ -22,7 +22,7 @@ const EPOCH_US: u64 = 1_790_000_000_000_000;
 /// How many earlier states of itself a replica may be asked for.
 const COPIES: usize = 12;
 
-pub(crate) struct Node {
+pub(crate) struct SimNode {
     locks: BTreeMap<Name, Lock>,
     /// Counts its starts.
     pub(crate) run: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Node {
     pub(crate) down_until_us: u64,
     /// On its own clock. Nothing is granted before.
     quarantined_until_ms: u64,
-    /// What a replica has: since when, and what.
+    /// EventKind a replica has: since when, and what.
     copies: VecDeque<(u64, BTreeMap<Name, Lock>)>,
     has_replica: bool,
     register: Register,
@@ -53,38 +53,38 @@ struct Register {
     places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
     /// Who had one, until its client was not heard of for too long.
     lapsed: BTreeMap<Name, Vec<(Owner, ClientId)>>,
-    heard: BTreeMap<(Name, ClientId), Word>,
+    heard: BTreeMap<(Name, ClientId), LifeSign>,
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
     waiter_lease_ms: u64,
-    /// What a lock that is broken at once does not promise.
+    /// EventKind a lock that is broken at once does not promise.
     excuses: Vec<Guarantee>,
 }
 
 /// A client's word that it is alive.
 #[derive(Clone, Copy)]
-struct Word {
+struct LifeSign {
     /// Until when it was meant to count.
     promised_ms: u64,
     /// Until when it counts, if the clock was set back since.
     until_ms: u64,
 }
 
-impl Word {
+impl LifeSign {
     fn until(until_ms: u64) -> Self {
         Self { promised_ms: until_ms, until_ms }
     }
 }
 
-/// What came of one request.
-pub(crate) struct Done {
+/// EventKind came of one request.
+pub(crate) struct StepOutcome {
     pub(crate) answer: Answer,
     pub(crate) wakes: Vec<Wake>,
-    pub(crate) noted: Vec<What>,
+    pub(crate) noted: Vec<EventKind>,
 }
 
-impl Node {
-    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, plan: &Plan) -> Self {
+impl SimNode {
+    pub(crate) fn new(offset_us: i64, drift: i64, has_replica: bool, plan: &SimPlan) -> Self {
         Self {
             locks: BTreeMap::new(),
             run: 1,
@@ -134,7 +134,7 @@ impl Node {
         connection: u64,
         name: &Name,
         request: &Request,
-    ) -> Result<Done, String> {
+    ) -> Result<StepOutcome, String> {
         let now = self.now(true_us);
         self.steps += 1;
         let mut noted = Vec::new();
@@ -163,7 +163,7 @@ impl Node {
         }
         let stamp = self.stamp(true_us, connection);
         let answer = Answer { reply: step.reply, stamp, more: step.more };
-        Ok(Done { answer, wakes: step.wakes, noted })
+        Ok(StepOutcome { answer, wakes: step.wakes, noted })
     }
 
     /// A token that runs ahead of the clock would be larger than those after the lock was forgotten. Each
@@ -215,7 +215,7 @@ impl Node {
         self.locks.values_mut().for_each(|lock| lock.quarantine(until_ms));
     }
 
-    /// What is held and waited for now.
+    /// EventKind is held and waited for now.
     pub(crate) fn left(&mut self, true_us: u64) -> Vec<String> {
         let now = self.now(true_us);
         let mut left = Vec::new();
@@ -235,30 +235,30 @@ impl Node {
 
 /// The notes of one step in the order in which things came: who asked may have been granted the lock
 /// along with others and after them, and who was released may have been granted it just before.
-fn in_order(noted: &mut [What]) {
+fn in_order(noted: &mut [EventKind]) {
     let minted: BTreeMap<u64, u64> = noted
         .iter()
         .filter_map(|what| match what {
-            What::Minted { op, token, .. } => Some((*op, *token)),
+            EventKind::Minted { op, token, .. } => Some((*op, *token)),
             _ => None,
         })
         .collect();
     noted.sort_by_key(|what| match what {
-        What::Minted { token, .. } => (*token, false),
-        What::Freed { op } => (minted.get(op).copied().unwrap_or(0), true),
+        EventKind::Minted { token, .. } => (*token, false),
+        EventKind::Freed { op } => (minted.get(op).copied().unwrap_or(0), true),
         _ => (0, false),
     });
 }
 
 impl Register {
-    /// What stays known of the clients when a node forgets its locks.
+    /// EventKind stays known of the clients when a node forgets its locks.
     fn without_places(self) -> Self {
         let Self { ops, owners, answered, minted, waiter_lease_ms, excuses, .. } = self;
         Self { ops, owners, answered, minted, waiter_lease_ms, excuses, ..Self::default() }
     }
 
     /// Of whom nothing was heard for a waiter lease has no place any more.
-    fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<What>) {
+    fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<EventKind>) {
         let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
         if now_ms < seen_ms {
             self.heard_again(name, |_| true, noted);
@@ -276,7 +276,7 @@ impl Register {
             let is_gone = heard.is_none_or(|word| word.until_ms <= now_ms);
             if is_gone && let Some(&op) = self.ops.get(owner) {
                 self.lapsed.entry(name.clone()).or_default().push((*owner, *client));
-                noted.push(What::Lapsed { op });
+                noted.push(EventKind::Lapsed { op });
             }
             !is_gone
         });
@@ -287,13 +287,13 @@ impl Register {
         &mut self,
         name: &Name,
         whose: impl Fn(ClientId) -> bool,
-        noted: &mut Vec<What>,
+        noted: &mut Vec<EventKind>,
     ) {
         let Some(lapsed) = self.lapsed.get_mut(name) else { return };
         lapsed.retain(|(owner, client)| {
             let is_heard = whose(*client);
             if is_heard && let Some(&op) = self.ops.get(owner) {
-                noted.push(What::Heard { op });
+                noted.push(EventKind::Heard { op });
             }
             !is_heard
         });
@@ -306,7 +306,7 @@ impl Register {
         request: &Request,
         reply: &Reply,
         wakes: &[Wake],
-        noted: &mut Vec<What>,
+        noted: &mut Vec<EventKind>,
     ) {
         if let Request::Acquire(Acquire { client, .. }) | Request::Refresh { client, .. } = request
         {
@@ -318,7 +318,7 @@ impl Register {
                 let is_new = self.ops.insert(acquire.owner, op).is_none();
                 if is_new && let Some(old) = self.owners.insert(op, acquire.owner) {
                     let was_granted = self.answered.contains(&old);
-                    noted.push(What::Again { op, was_granted });
+                    noted.push(EventKind::Again { op, was_granted });
                 }
                 if let Reply::Granted(_) = reply {
                     self.answered.insert(acquire.owner);
@@ -329,19 +329,20 @@ impl Register {
                     Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
                     Reply::Queued(place) => {
                         let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
-                        self.heard.insert((name.clone(), acquire.client), Word::until(until_ms));
+                        self.heard
+                            .insert((name.clone(), acquire.client), LifeSign::until(until_ms));
                         let places = self.places.entry(name.clone()).or_default();
                         if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
                             places.push((acquire.owner, acquire.client));
                         }
                         let quarantined = place.quarantined_until_ms.is_some();
-                        noted.push(What::Placed { op, number: place.number, quarantined });
+                        noted.push(EventKind::Placed { op, number: place.number, quarantined });
                     }
                     _ => {}
                 }
             }
             Request::Refresh { client, waiter_lease_ms } => {
-                let word = Word::until(now_ms + waiter_lease_ms);
+                let word = LifeSign::until(now_ms + waiter_lease_ms);
                 self.heard.insert((name.clone(), *client), word);
                 if let Reply::Refreshed { granted, .. } = reply {
                     self.answered.extend(granted.iter().map(|(owner, _)| *owner));
@@ -353,14 +354,14 @@ impl Register {
                 if let Some(&op) = self.ops.get(owner)
                     && !self.is_given_up(*owner)
                 {
-                    noted.push(What::Freed { op });
+                    noted.push(EventKind::Freed { op });
                 }
             }
             Request::Break { at_once: true, .. } if matches!(reply, Reply::Broken(1..)) => {
                 let (kind, on) = ("break --now".to_owned(), name.to_string());
                 let excuses = self.excuses.clone();
-                noted.push(What::Fault { kind: kind.clone(), on: on.clone(), excuses });
-                noted.push(What::Mended { kind, on });
+                noted.push(EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses });
+                noted.push(EventKind::Mended { kind, on });
             }
             _ => {}
         }
@@ -388,11 +389,11 @@ impl Register {
     }
 
     /// A grant that is told again is none.
-    fn minted(&mut self, owner: Owner, grant: &Grant, noted: &mut Vec<What>) {
+    fn minted(&mut self, owner: Owner, grant: &Grant, noted: &mut Vec<EventKind>) {
         let (Some(&op), Some(token)) = (self.ops.get(&owner), grant.token) else { return };
         if self.minted.insert(owner, token.raw()) != Some(token.raw()) {
             let member = grant.member.as_ref().map(|member| member.as_str().to_owned());
-            noted.push(What::Minted { op, token: token.raw(), member });
+            noted.push(EventKind::Minted { op, token: token.raw(), member });
         }
     }
 }
@@ -421,11 +422,11 @@ mod tests {
         Reply::Queued(Place { number, front: 0, recheck_ms, quarantined_until_ms })
     }
 
-    fn placed(number: u64) -> What {
-        What::Placed { op: 3, number, quarantined: false }
+    fn placed(number: u64) -> EventKind {
+        EventKind::Placed { op: 3, number, quarantined: false }
     }
 
-    fn note(register: &mut Register, request: Request, reply: Reply) -> Vec<What> {
+    fn note(register: &mut Register, request: Request, reply: Reply) -> Vec<EventKind> {
         let (name, mut noted) = (Name::new("l").expect("a name"), Vec::new());
         register.note(&name, 0, &request, &reply, &[], &mut noted);
         noted
@@ -440,10 +441,10 @@ mod tests {
         assert_eq!(note(acquire(old), queued(0)), [placed(0)]);
         assert_eq!(
             note(acquire(fresh), queued(1)),
-            [What::Again { op: 3, was_granted: false }, placed(1)]
+            [EventKind::Again { op: 3, was_granted: false }, placed(1)]
         );
         let release = |owner| Request::Release { owner, bury_until_ms: 0, last_used: None };
-        assert_eq!(note(release(fresh), Reply::Left), [What::Freed { op: 3 }]);
+        assert_eq!(note(release(fresh), Reply::Left), [EventKind::Freed { op: 3 }]);
         assert_eq!(note(acquire(old), queued(2)), []);
         assert_eq!(note(release(old), Reply::Left), []);
     }
@@ -476,7 +477,7 @@ mod tests {
             assert_eq!(note(&mut register, acquire(old), queued(0)), [placed(0)]);
             assert_eq!(
                 note(&mut register, acquire(fresh), queued(1)),
-                [What::Again { op: 3, was_granted: true }, placed(1)]
+                [EventKind::Again { op: 3, was_granted: true }, placed(1)]
             );
         }
     }

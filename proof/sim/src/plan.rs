@@ -1,8 +1,8 @@
 //! What a seed means: who there is, what they do, and what goes wrong.
 
-use taketurns_history::{Guarantee, Kind, Lock};
+use taketurns_history::{Guarantee, HistoryLock, LockKind};
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 
 /// Who keeps the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Keepers {
 
 /// One life of the world. Everything in it comes from the seed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct SimPlan {
     pub(crate) seed: u64,
     /// Nothing goes wrong.
     pub(crate) is_smooth: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) hosts: usize,
     pub(crate) tasks: usize,
     pub(crate) turns: usize,
-    pub(crate) locks: Vec<Lock>,
+    pub(crate) locks: Vec<HistoryLock>,
     pub(crate) max_lease_ms: u64,
     pub(crate) waiter_lease_ms: u64,
     pub(crate) hold_ms_max: u64,
@@ -74,9 +74,9 @@ pub(crate) struct Plan {
     pub(crate) faults_until_us: u64,
 }
 
-impl Plan {
+impl SimPlan {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut dice = SimDice::new(seed);
         let keepers = match dice.between(0, 9) {
             0..=3 => Keepers::Single,
             4..=6 => Keepers::Pair,
@@ -175,7 +175,7 @@ impl Plan {
     }
 
     /// Many who want little, and often think better of it.
-    fn crowd(&mut self, dice: &mut Dice) {
+    fn crowd(&mut self, dice: &mut SimDice) {
         self.tasks = dice.between(3, 8) as usize;
         self.turns = dice.between(5, 12) as usize;
         self.hold_ms_max = dice.between(1, 20);
@@ -183,7 +183,7 @@ impl Plan {
         self.cancels = dice.between(200, 900);
     }
 
-    fn storm(&mut self, dice: &mut Dice) {
+    fn storm(&mut self, dice: &mut SimDice) {
         let mut rate = |most: u64| {
             let most = dice.between(10, most);
             dice.maybe(most)
@@ -223,7 +223,7 @@ impl Plan {
     }
 
     /// News of breaks that comes late, to clients that wait again on a server that has forgotten the broken grant.
-    fn old_news(&mut self, dice: &mut Dice) {
+    fn old_news(&mut self, dice: &mut SimDice) {
         match self.keepers {
             Keepers::Single => self.forgets = dice.between(1, 4) as usize,
             Keepers::Pair => self.failovers = dice.between(1, 5) as usize,
@@ -288,15 +288,16 @@ impl Plan {
     }
 }
 
-fn locks(keepers: Keepers, dice: &mut Dice) -> Vec<Lock> {
-    let mut kinds = vec![Kind::Mutex];
+fn locks(keepers: Keepers, dice: &mut SimDice) -> Vec<HistoryLock> {
+    let mut kinds = vec![LockKind::Mutex];
     if matches!(keepers, Keepers::Quorum(_)) {
         if dice.chance(300) {
-            kinds.push(Kind::Mutex);
+            kinds.push(LockKind::Mutex);
         }
     } else {
         let permits = dice.between(1, 4) as u32;
-        let others = [Kind::Mutex, Kind::Rwlock, Kind::Semaphore(permits), Kind::Pool];
+        let others =
+            [LockKind::Mutex, LockKind::Rwlock, LockKind::Semaphore(permits), LockKind::Pool];
         if dice.chance(600) {
             kinds[0] = others[dice.index(others.len())];
         }
@@ -304,6 +305,6 @@ fn locks(keepers: Keepers, dice: &mut Dice) -> Vec<Lock> {
             kinds.push(others[dice.index(others.len())]);
         }
     }
-    let name = |(index, kind)| Lock { name: format!("lock{index}"), kind };
+    let name = |(index, kind)| HistoryLock { name: format!("lock{index}"), kind };
     kinds.into_iter().enumerate().map(name).collect()
 }

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 use taketurns::Token;
 use taketurns::fence::{Fence, Stale};
-use taketurns_history::What;
+use taketurns_history::EventKind;
 use tokio::sync::oneshot;
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 use crate::machine::lock;
 
 /// How often each was written.
@@ -22,7 +22,7 @@ pub(crate) struct Versions {
 
 /// A write on its way.
 #[derive(Debug)]
-pub(crate) struct Write {
+pub(crate) struct PendingWrite {
     pub(crate) op: u64,
     resource: String,
     token: Token,
@@ -37,7 +37,7 @@ pub(crate) struct Write {
 pub(crate) struct Resource {
     fence: Fence,
     versions: Mutex<BTreeMap<String, Versions>>,
-    outbox: Mutex<Vec<Write>>,
+    outbox: Mutex<Vec<PendingWrite>>,
 }
 
 impl Resource {
@@ -55,29 +55,29 @@ impl Resource {
         resource: &str,
         token: Token,
         read: Versions,
-        dice: &mut Dice,
+        dice: &mut SimDice,
     ) -> oneshot::Receiver<Infallible> {
         let delay = if dice.chance(800) { dice.between(0, 20) } else { dice.between(0, 1_000) };
         let (_arrived, written) = oneshot::channel();
         let resource = resource.to_owned();
-        lock(&self.outbox).push(Write { op, resource, token, read, delay, _arrived });
+        lock(&self.outbox).push(PendingWrite { op, resource, token, read, delay, _arrived });
         written
     }
 
-    pub(crate) fn outbox(&self) -> Vec<Write> {
+    pub(crate) fn outbox(&self) -> Vec<PendingWrite> {
         std::mem::take(&mut lock(&self.outbox))
     }
 
     /// It arrives: what became of it at each of the two.
-    pub(crate) fn arrives(&self, write: Write) -> [What; 2] {
-        let Write { op, resource, token, read, .. } = write;
+    pub(crate) fn arrives(&self, write: PendingWrite) -> [EventKind; 2] {
+        let PendingWrite { op, resource, token, read, .. } = write;
         let mut versions = lock(&self.versions);
         let now = versions.entry(resource.clone()).or_default();
         let stale = now.unfenced != read.unfenced;
         now.unfenced += 1;
-        let unfenced = What::Wrote { op, fenced: false, accepted: true, stale };
+        let unfenced = EventKind::Wrote { op, fenced: false, accepted: true, stale };
         let stale = now.fenced != read.fenced;
         let accepted = self.fence.write(&resource, token, || now.fenced += 1).is_ok();
-        [unfenced, What::Wrote { op, fenced: true, accepted, stale }]
+        [unfenced, EventKind::Wrote { op, fenced: true, accepted, stale }]
     }
 }

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use taketurns_history::{Event, Guarantee, What, check};
+use taketurns_history::{EventKind, Guarantee, HistoryEvent, check};
 
 use crate::machine::lock;
-use crate::plan::{Keepers, Plan};
+use crate::plan::{Keepers, SimPlan};
 use crate::stall;
-use crate::world::{Outcome, World};
+use crate::world::{LifeOutcome, SimWorld};
 
 /// What came of many seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Sum {
         }
     }
 
-    fn of(plan: &Plan, outcome: &Outcome) -> Self {
+    fn of(plan: &SimPlan, outcome: &LifeOutcome) -> Self {
         let mut sum = Self { seeds: 1, requests: outcome.requests, ..Self::default() };
         sum.events = outcome.events.len() as u64;
         let keepers = match plan.keepers {
@@ -72,14 +72,14 @@ impl Sum {
         let mut fault = |kind: &str| *sum.faults.entry(kind.to_owned()).or_default() += 1;
         for event in &outcome.events {
             match &event.what {
-                What::Asked { .. } => sum.acquires += 1,
-                What::Granted { .. } => sum.grants += 1,
-                What::Fault { kind, .. } => fault(kind),
-                What::Paused { .. } => fault("client paused"),
-                What::Died { .. } => fault("client died"),
-                What::Cancelled { .. } => fault("acquire dropped"),
-                What::Wrote { fenced: false, stale: true, .. } => sum.hurt += 1,
-                What::Wrote { fenced: true, accepted: false, .. } => sum.refused += 1,
+                EventKind::Asked { .. } => sum.acquires += 1,
+                EventKind::Granted { .. } => sum.grants += 1,
+                EventKind::Fault { kind, .. } => fault(kind),
+                EventKind::Paused { .. } => fault("client paused"),
+                EventKind::Died { .. } => fault("client died"),
+                EventKind::Cancelled { .. } => fault("acquire dropped"),
+                EventKind::Wrote { fenced: false, stale: true, .. } => sum.hurt += 1,
+                EventKind::Wrote { fenced: true, accepted: false, .. } => sum.refused += 1,
                 _ => {}
             }
         }
@@ -89,21 +89,21 @@ impl Sum {
 
 /// A seed that can't be.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct FailedSeed {
     /// Which.
     pub seed: u64,
     /// What was promised; nothing if a lock contradicted itself or clients went round in circles.
     pub guarantee: Option<Guarantee>,
     /// What is wrong, in words.
     pub what: String,
-    plan: Plan,
+    plan: SimPlan,
 }
 
-impl Failure {
+impl FailedSeed {
     /// The whole story of the smallest life that fails like this one.
     pub fn story(&self) -> String {
         let plan = smallest(self.plan.clone(), self.guarantee);
-        let outcome = World::new(plan.clone(), true).live();
+        let outcome = SimWorld::new(plan.clone(), true).live();
         let mut story = format!("{plan:#?}\n");
         let mut events = outcome.events.iter().peekable();
         for line in &outcome.story {
@@ -124,16 +124,16 @@ impl Failure {
 }
 
 /// What happened in the life of one seed.
-pub fn history(seed: u64) -> Vec<Event> {
-    World::new(Plan::new(seed), false).live().events
+pub fn history(seed: u64) -> Vec<HistoryEvent> {
+    SimWorld::new(SimPlan::new(seed), false).live().events
 }
 
 /// What is wrong: which promise, if it is one, and in words.
-type Wrong = (Option<Guarantee>, String);
+type Complaint = (Option<Guarantee>, String);
 
 /// Lives one life.
-fn live(plan: &Plan) -> (Sum, Vec<Wrong>) {
-    let outcome = World::new(plan.clone(), false).live();
+fn live(plan: &SimPlan) -> (Sum, Vec<Complaint>) {
+    let outcome = SimWorld::new(plan.clone(), false).live();
     let mut sum = Sum::of(plan, &outcome);
     let (excused, wrong) = judge(plan, &outcome);
     sum.excused = excused;
@@ -141,8 +141,9 @@ fn live(plan: &Plan) -> (Sum, Vec<Wrong>) {
 }
 
 /// How much can't be but is excused, and what is not.
-fn judge(plan: &Plan, outcome: &Outcome) -> (u64, Vec<Wrong>) {
-    let mut wrong: Vec<Wrong> = outcome.broken.iter().map(|what| (None, what.clone())).collect();
+fn judge(plan: &SimPlan, outcome: &LifeOutcome) -> (u64, Vec<Complaint>) {
+    let mut wrong: Vec<Complaint> =
+        outcome.broken.iter().map(|what| (None, what.clone())).collect();
     // A refresh would find what a wake-up has not told. Here every one is heard, and none is needed.
     let stall = stall::longest(&outcome.events).filter(|_| plan.is_smooth);
     if let Some(stall) = stall.filter(|stall| stall.us() > plan.third_us() * 3 / 4) {
@@ -151,15 +152,15 @@ fn judge(plan: &Plan, outcome: &Outcome) -> (u64, Vec<Wrong>) {
     let found = check(&outcome.events);
     let all = found.len();
     let broken = found.into_iter().filter(|violation| violation.excused_by.is_none());
-    let broken: Vec<Wrong> =
+    let broken: Vec<Complaint> =
         broken.map(|violation| (Some(violation.guarantee), violation.to_string())).collect();
     let excused = (all - broken.len()) as u64;
     wrong.extend(broken);
     (excused, wrong)
 }
 
-fn smallest(mut plan: Plan, guarantee: Option<Guarantee>) -> Plan {
-    let fails_alike = |plan: &Plan| live(plan).1.iter().any(|(broken, _)| *broken == guarantee);
+fn smallest(mut plan: SimPlan, guarantee: Option<Guarantee>) -> SimPlan {
+    let fails_alike = |plan: &SimPlan| live(plan).1.iter().any(|(broken, _)| *broken == guarantee);
     while let Some(simpler) = plan.simpler().into_iter().find(fails_alike) {
         plan = simpler;
     }
@@ -175,10 +176,10 @@ pub fn run(
     seeds: std::ops::Range<u64>,
     threads: usize,
     progress: impl Fn(&Sum) + Sync,
-) -> Result<Sum, Box<Failure>> {
+) -> Result<Sum, Box<FailedSeed>> {
     let next = AtomicU64::new(seeds.start);
     let sum = Mutex::new(Sum::default());
-    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let failed: Mutex<Option<Box<FailedSeed>>> = Mutex::new(None);
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -186,12 +187,12 @@ pub fn run(
             if seed >= seeds.end || is_over {
                 return;
             }
-            let plan = Plan::new(seed);
+            let plan = SimPlan::new(seed);
             let (of_seed, wrong) = live(&plan);
             if let Some((guarantee, what)) = wrong.into_iter().next() {
                 let mut failed = lock(&failed);
                 if failed.as_ref().is_none_or(|failure| failure.seed > seed) {
-                    *failed = Some(Box::new(Failure { seed, guarantee, what, plan }));
+                    *failed = Some(Box::new(FailedSeed { seed, guarantee, what, plan }));
                 }
                 continue;
             }

@@ -2,12 +2,12 @@
 
 use taketurns::engine::{EngineError, Request};
 use taketurns::{Member, Name};
-use taketurns_history::{Guarantee, Kind, What};
+use taketurns_history::{EventKind, Guarantee, LockKind};
 
 use crate::life::MEMBERS;
 
-use crate::net::{Question, Said, Sent};
-use crate::world::{Down, Fault, Happening, World};
+use crate::net::{SentRequest, SimAnswer, SimQuestion};
+use crate::world::{Happening, Outage, SimFault, SimWorld};
 
 /// No message takes longer once nothing goes wrong any more: then the shortest lease can be renewed
 /// before it is over, and no answer comes too late.
@@ -15,7 +15,7 @@ const CALM_DELAY_US: u64 = 5_000;
 
 const SET_FORWARD: &str = "clock set forward";
 
-impl World {
+impl SimWorld {
     /// After how many steps of its tasks a machine stops, for how long or for good.
     pub(crate) fn strokes_of(&mut self, host: usize) -> Vec<(u64, Option<u64>)> {
         let plan = self.plan.clone();
@@ -42,39 +42,39 @@ impl World {
         for _ in 0..plan.cuts {
             let (from_us, until_us) = self.span(end_us);
             let (host, node) = (self.dice.index(plan.hosts), self.dice.index(self.nodes.len()));
-            self.at(from_us, Happening::Fault(Fault::Cut { host, node, until_us }));
+            self.at(from_us, Happening::Fault(SimFault::Cut { host, node, until_us }));
         }
         let downs = [
-            (plan.freezes, Down::Freeze),
-            (plan.restarts, Down::Restart),
-            (plan.forgets, Down::Forget),
-            (plan.failovers, Down::FailOver { lag_us: 0, clock_us: 0 }),
+            (plan.freezes, Outage::Freeze),
+            (plan.restarts, Outage::Restart),
+            (plan.forgets, Outage::Forget),
+            (plan.failovers, Outage::FailOver { lag_us: 0, clock_us: 0 }),
         ];
         for (times, how) in downs {
             for _ in 0..times {
                 let (from_us, until_us) = self.span(end_us);
                 let node = self.dice.index(self.nodes.len());
                 let how = match how {
-                    Down::FailOver { .. } => Down::FailOver {
+                    Outage::FailOver { .. } => Outage::FailOver {
                         lag_us: self.dice.between(0, 1_000 * plan.max_lease_ms),
                         clock_us: self.dice.off_by(100_000),
                     },
                     how => how,
                 };
-                self.at(from_us, Happening::Fault(Fault::Down { node, until_us, how }));
+                self.at(from_us, Happening::Fault(SimFault::Down { node, until_us, how }));
             }
         }
         for jump in 0..plan.jumps_back + plan.jumps_forward {
             let by_us = self.dice.between(1_000, 1_000 * plan.max_lease_ms) as i64;
             let by_us = if jump < plan.jumps_back { -by_us } else { by_us };
             let (node, (at_us, _)) = (self.dice.index(self.nodes.len()), self.span(end_us));
-            self.at(at_us, Happening::Fault(Fault::Jump { node, by_us }));
+            self.at(at_us, Happening::Fault(SimFault::Jump { node, by_us }));
         }
         for stroke in (0..plan.pauses + plan.deaths).step_by(2) {
             let (host, (at_us, _)) = (self.dice.index(plan.hosts), self.span(end_us));
             let fault = match stroke < plan.pauses {
-                true => Fault::Pause { host, for_us: self.pause_us() },
-                false => Fault::Death { host },
+                true => SimFault::Pause { host, for_us: self.pause_us() },
+                false => SimFault::Death { host },
             };
             self.at(at_us, Happening::Fault(fault));
         }
@@ -85,26 +85,26 @@ impl World {
         (from_us, self.dice.between(from_us + 1, end_us))
     }
 
-    pub(crate) fn strike(&mut self, fault: Fault) {
+    pub(crate) fn strike(&mut self, fault: SimFault) {
         if self.is_calm {
             return;
         }
         self.tell(|| format!("{fault:?}"));
         let now_us = self.now_us();
         match fault {
-            Fault::Down { node, until_us, how } => {
+            SimFault::Down { node, until_us, how } => {
                 let down_until_us = &mut self.nodes[node].down_until_us;
                 *down_until_us = (*down_until_us).max(until_us);
                 self.fault(kind_of(how), format!("node {node}"), Vec::new());
                 self.at(until_us, Happening::Up { node, how });
             }
-            Fault::Cut { host, node, until_us } => {
+            SimFault::Cut { host, node, until_us } => {
                 let cut = self.cuts.entry((host, node)).or_default();
                 *cut = (*cut).max(until_us);
                 self.fault("cut", way(host, node), Vec::new());
                 self.at(until_us, Happening::Joined { host, node });
             }
-            Fault::Jump { node, by_us } => {
+            SimFault::Jump { node, by_us } => {
                 self.nodes[node].jump(by_us);
                 let on = format!("node {node}");
                 if by_us <= 0 {
@@ -117,19 +117,19 @@ impl World {
                 let excuses = self.plan.not_promised_to_the_unaware();
                 self.fault(SET_FORWARD, on, excuses);
             }
-            Fault::Pause { host, for_us } => {
+            SimFault::Pause { host, for_us } => {
                 if !self.hosts[host].is_dead() {
                     self.hosts[host].pause(now_us + for_us);
-                    self.note(What::Paused { client: host as u32 });
+                    self.note(EventKind::Paused { client: host as u32 });
                     self.after(for_us, Happening::Resumes { host });
                 }
             }
-            Fault::Death { host } => {
+            SimFault::Death { host } => {
                 if !self.hosts[host].is_dead() {
                     self.hosts[host].die();
                     self.net.forget(host);
                     // Never will it be aware of a clock that was set forward: what it claimed last stands.
-                    self.note(What::Died { client: host as u32 });
+                    self.note(EventKind::Died { client: host as u32 });
                 }
             }
         }
@@ -141,32 +141,35 @@ impl World {
         if self.unaware.remove(&(node, host))
             && self.unaware.range((node, 0)..(node + 1, 0)).next().is_none()
         {
-            self.note(What::Mended { kind: SET_FORWARD.to_owned(), on: format!("node {node}") });
+            self.note(EventKind::Mended {
+                kind: SET_FORWARD.to_owned(),
+                on: format!("node {node}"),
+            });
         }
     }
 
     fn fault(&mut self, kind: &str, on: String, excuses: Vec<Guarantee>) {
-        self.note(What::Fault { kind: kind.to_owned(), on, excuses });
+        self.note(EventKind::Fault { kind: kind.to_owned(), on, excuses });
     }
 
-    pub(crate) fn up(&mut self, node: usize, how: Down) {
+    pub(crate) fn up(&mut self, node: usize, how: Outage) {
         let (now_us, max_lease_ms) = (self.now_us(), self.plan.max_lease_ms);
         let kept = &mut self.nodes[node];
         match how {
-            Down::Freeze => {}
-            Down::Restart => kept.restart(now_us, max_lease_ms),
-            Down::Forget => kept.forget(now_us, max_lease_ms),
-            Down::FailOver { lag_us, clock_us } => {
+            Outage::Freeze => {}
+            Outage::Restart => kept.restart(now_us, max_lease_ms),
+            Outage::Forget => kept.forget(now_us, max_lease_ms),
+            Outage::FailOver { lag_us, clock_us } => {
                 kept.fail_over(now_us, lag_us, clock_us, max_lease_ms);
             }
         }
-        if matches!(how, Down::Forget | Down::FailOver { .. }) && self.nodes.len() == 1 {
-            self.note(What::Forgot);
+        if matches!(how, Outage::Forget | Outage::FailOver { .. }) && self.nodes.len() == 1 {
+            self.note(EventKind::Forgot);
             self.add_members();
         }
-        self.note(What::Mended { kind: kind_of(how).to_owned(), on: format!("node {node}") });
+        self.note(EventKind::Mended { kind: kind_of(how).to_owned(), on: format!("node {node}") });
         self.tell(|| format!("node {node} is up after {how:?}"));
-        if how != Down::Freeze {
+        if how != Outage::Freeze {
             for host in 0..self.hosts.len() {
                 self.joined(host, node);
             }
@@ -176,7 +179,7 @@ impl World {
     /// What members a pool has is for people to say, again if it was forgotten.
     fn add_members(&mut self) {
         let now_us = self.now_us();
-        for pool in self.plan.locks.iter().filter(|lock| lock.kind == Kind::Pool) {
+        for pool in self.plan.locks.iter().filter(|lock| lock.kind == LockKind::Pool) {
             for member in MEMBERS {
                 let member = Member::new(member).expect("a member");
                 let name = Name::new(&pool.name).expect("a name");
@@ -190,12 +193,12 @@ impl World {
     pub(crate) fn joined(&mut self, host: usize, node: usize) {
         *self.connections.entry((host, node)).or_default() += 1;
         self.net.doubt(host, node);
-        self.note(What::Mended { kind: "cut".to_owned(), on: way(host, node) });
+        self.note(EventKind::Mended { kind: "cut".to_owned(), on: way(host, node) });
     }
 
     pub(crate) fn resumes(&mut self, host: usize) {
         if self.hosts[host].paused_until_us() <= self.now_us() && !self.hosts[host].is_dead() {
-            self.note(What::Resumed { client: host as u32 });
+            self.note(EventKind::Resumed { client: host as u32 });
         }
     }
 
@@ -204,12 +207,12 @@ impl World {
         self.time.set(self.plan.faults_until_us.max(self.now_us()));
         self.is_calm = true;
         self.hosts.iter().for_each(|host| host.calm());
-        self.note(What::Calm);
+        self.note(EventKind::Calm);
         self.tell(|| "calm".to_owned());
     }
 
     /// Puts a request under way: it may be lost, late, or come twice; or it is known not to go.
-    pub(crate) fn send(&mut self, sent: Sent) {
+    pub(crate) fn send(&mut self, sent: SentRequest) {
         let way = (sent.host, sent.node);
         let is_cut = self.cuts.get(&way).is_some_and(|&until_us| until_us > self.now_us());
         let is_down = self.nodes[sent.node].down_until_us > self.now_us();
@@ -242,7 +245,7 @@ impl World {
     }
 
     /// A request is at its node.
-    pub(crate) fn arrives(&mut self, sent: Sent, connection: u64) -> Result<(), String> {
+    pub(crate) fn arrives(&mut self, sent: SentRequest, connection: u64) -> Result<(), String> {
         // What is sent again is sent because there was no answer, and no connection brings it later.
         if self.net.is_answered(sent.call) {
             return Ok(());
@@ -259,11 +262,11 @@ impl World {
         let now_us = self.now_us();
         let kept = &mut self.nodes[node];
         let said = match &sent.question {
-            Question::Ping => Said::Ping(kept.stamp(now_us, connection)),
-            Question::View(name, waiters_max) => {
-                Said::View(Box::new(kept.view(now_us, name, *waiters_max)))
+            SimQuestion::Ping => SimAnswer::Ping(kept.stamp(now_us, connection)),
+            SimQuestion::View(name, waiters_max) => {
+                SimAnswer::View(Box::new(kept.view(now_us, name, *waiters_max)))
             }
-            Question::Step(name, request) => {
+            SimQuestion::Step(name, request) => {
                 let done = kept.step(now_us, connection, name, request)?;
                 let reply = done.answer.reply.clone();
                 self.tell(|| format!("    node {node}, {name}: {request:?} -> {reply:?}"));
@@ -274,12 +277,12 @@ impl World {
                     && let Some(op) = self.tickets.answered(node, acquire, &reply)
                 {
                     // Where messages are lost, so may be the refreshes that keep a place.
-                    self.note(What::Line { lock: name.to_string(), ops: vec![op] });
+                    self.note(EventKind::Line { lock: name.to_string(), ops: vec![op] });
                 }
                 for wake in done.wakes {
                     self.wake(node, name.clone(), wake);
                 }
-                Said::Step(done.answer)
+                SimAnswer::Step(done.answer)
             }
         };
         let is_cut = self.cuts.get(&(sent.host, node)).is_some_and(|&until_us| until_us > now_us);
@@ -315,11 +318,11 @@ fn way(host: usize, node: usize) -> String {
     format!("client {host} and node {node}")
 }
 
-fn kind_of(how: Down) -> &'static str {
+fn kind_of(how: Outage) -> &'static str {
     match how {
-        Down::Freeze => "freeze",
-        Down::Restart => "restart",
-        Down::Forget => "restart without its state",
-        Down::FailOver { .. } => "fail-over to a stale replica",
+        Outage::Freeze => "freeze",
+        Outage::Restart => "restart",
+        Outage::Forget => "restart without its state",
+        Outage::FailOver { .. } => "fail-over to a stale replica",
     }
 }

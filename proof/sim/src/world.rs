@@ -8,26 +8,26 @@ use std::time::Duration;
 use taketurns::ClientId;
 use taketurns::engine::{EngineError, Woken};
 use taketurns::simulation::Machine;
-use taketurns_history::{Event, What};
+use taketurns_history::{EventKind, HistoryEvent};
 
-use crate::dice::Dice;
-use crate::life::{Life, Log};
-use crate::machine::{Host, Ran, Time};
-use crate::net::{Net, Said, Sent};
-use crate::node::Node;
-use crate::plan::{Keepers, Plan};
-use crate::resource::{Resource, Write};
+use crate::dice::SimDice;
+use crate::life::{SimClient, SimLog};
+use crate::machine::{Host, RunEnd, Time};
+use crate::net::{SentRequest, SimAnswer, SimNetwork};
+use crate::node::SimNode;
+use crate::plan::{Keepers, SimPlan};
+use crate::resource::{PendingWrite, Resource};
 use crate::tickets::Tickets;
 
 /// What happens.
 pub(crate) enum Happening {
     Arrives {
-        sent: Sent,
+        sent: SentRequest,
         connection: u64,
     },
     Answered {
         call: u64,
-        said: Result<Said, EngineError>,
+        said: Result<SimAnswer, EngineError>,
         /// By it a machine learns what time it is at a node.
         tells: Option<(usize, usize)>,
     },
@@ -36,12 +36,12 @@ pub(crate) enum Happening {
         client: ClientId,
         woken: Woken,
     },
-    Written(Write),
-    Fault(Fault),
+    Written(PendingWrite),
+    Fault(SimFault),
     /// A node is up again.
     Up {
         node: usize,
-        how: Down,
+        how: Outage,
     },
     /// A way between a machine and a node is open again.
     Joined {
@@ -55,8 +55,8 @@ pub(crate) enum Happening {
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
-    Down { node: usize, until_us: u64, how: Down },
+pub(crate) enum SimFault {
+    Down { node: usize, until_us: u64, how: Outage },
     Cut { host: usize, node: usize, until_us: u64 },
     Jump { node: usize, by_us: i64 },
     Pause { host: usize, for_us: u64 },
@@ -65,7 +65,7 @@ pub(crate) enum Fault {
 
 /// How a node goes down, which decides how it comes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Down {
+pub(crate) enum Outage {
     /// It stands still, and goes on.
     Freeze,
     /// It starts anew with all that it knew.
@@ -77,8 +77,8 @@ pub(crate) enum Down {
 }
 
 /// What came of one life.
-pub(crate) struct Outcome {
-    pub(crate) events: Vec<Event>,
+pub(crate) struct LifeOutcome {
+    pub(crate) events: Vec<HistoryEvent>,
     pub(crate) requests: u64,
     /// A lock that contradicts itself, or clients that go round in circles.
     pub(crate) broken: Option<String>,
@@ -88,15 +88,15 @@ pub(crate) struct Outcome {
 /// More requests than this by one machine within a third of a waiter lease go round in circles.
 const REQUESTS_MAX: u64 = 3_000;
 
-pub(crate) struct World {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) dice: Dice,
+pub(crate) struct SimWorld {
+    pub(crate) plan: Arc<SimPlan>,
+    pub(crate) dice: SimDice,
     pub(crate) time: Arc<Time>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<SimNode>,
     pub(crate) tickets: Tickets,
     pub(crate) hosts: Vec<Arc<Host>>,
-    pub(crate) net: Arc<Net>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) net: Arc<SimNetwork>,
+    pub(crate) log: Arc<SimLog>,
     resource: Arc<Resource>,
     queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
     happenings: Vec<Option<Happening>>,
@@ -112,21 +112,21 @@ pub(crate) struct World {
     story: Option<Vec<String>>,
 }
 
-impl World {
-    pub(crate) fn new(plan: Plan, tells: bool) -> Self {
-        let mut dice = Dice::new(plan.seed ^ 0x5eed);
+impl SimWorld {
+    pub(crate) fn new(plan: SimPlan, tells: bool) -> Self {
+        let mut dice = SimDice::new(plan.seed ^ 0x5eed);
         let (time, plan) = (Arc::new(Time::default()), Arc::new(plan));
-        let log = Log::new(time.clone());
-        let net = Net::new(
+        let log = SimLog::new(time.clone());
+        let net = SimNetwork::new(
             Duration::from_millis(plan.timeout_ms),
             Duration::from_millis(plan.max_lease_ms),
         );
         let node = |_| {
             let offset_us = dice.off_by(plan.offset_ms * 1_000);
             let (drift, has_replica) = (dice.off_by(plan.drift), plan.keepers == Keepers::Pair);
-            Node::new(offset_us, drift, has_replica, &plan)
+            SimNode::new(offset_us, drift, has_replica, &plan)
         };
-        let nodes: Vec<Node> = (0..plan.keepers.nodes()).map(node).collect();
+        let nodes: Vec<SimNode> = (0..plan.keepers.nodes()).map(node).collect();
         Self {
             dice,
             tickets: Tickets::new(nodes.len()),
@@ -150,8 +150,8 @@ impl World {
     }
 
     /// The whole life: faults, then calm until everybody has had its turn and is gone.
-    pub(crate) fn live(mut self) -> Outcome {
-        self.note(What::Begins {
+    pub(crate) fn live(mut self) -> LifeOutcome {
+        self.note(EventKind::Begins {
             title: format!("seed {}", self.plan.seed),
             locks: self.plan.locks.clone(),
             waiter_lease_us: self.plan.waiter_lease_ms * 1_000,
@@ -185,7 +185,12 @@ impl World {
         let requests = self.nodes.iter().map(|node| node.steps).sum();
         // Whoever still runs is not to be heard of again.
         self.hosts.iter().for_each(Host::die);
-        Outcome { events: self.log.take(), requests, broken, story: self.story.unwrap_or_default() }
+        LifeOutcome {
+            events: self.log.take(),
+            requests,
+            broken,
+            story: self.story.unwrap_or_default(),
+        }
     }
 
     fn begin(&mut self) {
@@ -195,7 +200,7 @@ impl World {
             let drift = self.dice.off_by(plan.drift);
             let (time, net, dice) = (self.time.clone(), self.net.clone(), self.dice.apart());
             let host = Host::new(number, time, drift, net, dice, strokes);
-            let life = Life {
+            let life = SimClient {
                 host: host.clone(),
                 plan: plan.clone(),
                 log: self.log.clone(),
@@ -211,7 +216,7 @@ impl World {
         self.time.now_us()
     }
 
-    pub(crate) fn note(&self, what: What) {
+    pub(crate) fn note(&self, what: EventKind) {
         self.log.note(what);
     }
 
@@ -254,9 +259,9 @@ impl World {
                 self.after(longest_us * write.delay / 1_000, Happening::Written(write));
             }
             match ran {
-                Ran::Idle => {}
-                Ran::Stopped(Some(for_us)) => self.strike(Fault::Pause { host, for_us }),
-                Ran::Stopped(None) => self.strike(Fault::Death { host }),
+                RunEnd::Idle => {}
+                RunEnd::Stopped(Some(for_us)) => self.strike(SimFault::Pause { host, for_us }),
+                RunEnd::Stopped(None) => self.strike(SimFault::Death { host }),
             }
         }
     }
@@ -318,7 +323,7 @@ impl World {
     /// By when everybody must have held: all that the dead and the forgetful leave behind is over, and
     /// one after the other has had its turn.
     fn end_us(&self) -> u64 {
-        let Plan { max_lease_ms, waiter_lease_ms, hold_ms_max, gap_ms_max, timeout_ms, .. } =
+        let SimPlan { max_lease_ms, waiter_lease_ms, hold_ms_max, gap_ms_max, timeout_ms, .. } =
             *self.plan;
         let turns = (self.plan.hosts * self.plan.tasks * self.plan.turns) as u64;
         let turn_ms = hold_ms_max + gap_ms_max + 4 * waiter_lease_ms + 2 * timeout_ms;
@@ -340,7 +345,7 @@ impl World {
         for host in &self.hosts {
             if !host.is_dead() && host.tasks() > 0 {
                 let (tasks, number) = (host.tasks(), host.number);
-                self.note(What::Left { thing: format!("{tasks} tasks of client {number}") });
+                self.note(EventKind::Left { thing: format!("{tasks} tasks of client {number}") });
             }
         }
         for (node, host) in self.unaware.clone() {
@@ -359,7 +364,7 @@ impl World {
         let now_us = self.now_us();
         for node in 0..self.nodes.len() {
             for left in self.nodes[node].left(now_us) {
-                self.note(What::Left { thing: format!("{left} on node {node}") });
+                self.note(EventKind::Left { thing: format!("{left} on node {node}") });
             }
         }
     }

@@ -7,9 +7,9 @@ use taketurns_servers::fuzz;
 
 /// What is drawn for one part of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(fuzz::Dice);
+pub(crate) struct RunDice(fuzz::Dice);
 
-impl Dice {
+impl RunDice {
     /// Those of one part of a run: each part has its own, so none depends on how quick another is.
     pub(crate) fn new(seed: u64, part: u64) -> Self {
         Self(fuzz::Dice::new(seed ^ part.wrapping_mul(0xd1b5_4a32_d192_ed03)))
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn one_seed_gives_one_plan_and_each_part_its_own() {
         let rolls = |seed, part| {
-            let mut dice = Dice::new(seed, part);
+            let mut dice = RunDice::new(seed, part);
             [(); 4].map(|()| dice.between(0, 1_000_000))
         };
         assert_eq!(rolls(7, 1), rolls(7, 1));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn both_ends_are_rolled_and_nothing_beyond() {
-        let mut dice = Dice::new(1, 1);
+        let mut dice = RunDice::new(1, 1);
         let mut seen = [false; 3];
         (0..100).for_each(|_| seen[dice.between(5, 7) as usize - 5] = true);
         assert_eq!(seen, [true; 3]);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn some_of_several_are_all_different() {
-        let mut dice = Dice::new(1, 1);
+        let mut dice = RunDice::new(1, 1);
         for _ in 0..100 {
             let two = dice.some(2, 3);
             assert!(two[0] != two[1] && two.iter().all(|number| *number < 3), "{two:?}");

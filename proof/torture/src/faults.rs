@@ -1,73 +1,83 @@
-//! How a fault is written down. A stage has a list of them; to add one is to add an entry:
+//! What a fault is, and how to add one.
+//!
+//! Each file under [`stages`](crate::stages) is one kind of store with the faults that may happen to it. To add a
+//! fault, add an entry to a list of faults in the file of that store. An entry says three things: what goes
+//! wrong, for how long, and how it is mended.
 //!
 //! ```text
-//! Fault::new("stopped", |dice| {
-//!     Blow::on("the server")
-//!         .begin(|| server.pause())
-//!         .lasting(dice.time(200, 4_000))
-//!         .end(|| server.resume())
+//! StoreFault::new("server stopped", move |dice| {   // its name in the history and in summary.txt
+//!     Injection::on("the server")                   // to whom it happens
+//!         .begin(|| self.server.pause())            // 1. what goes wrong
+//!         .lasting(dice.time(200, 4_000))           // 2. for how long, in ms
+//!         .end(|| self.server.resume())             // 3. how it is mended
 //! })
 //! ```
 //!
-//! A promise that is not given under a fault is named with it, next to the reason. Nothing excuses a
-//! fenced resource that was hurt.
+//! Nothing else has to be changed: [`nemesis`](crate::nemesis) injects every fault of the list once, in an order
+//! that the seed decides, before any comes again. Faults of the way to a server are in `stages/network.rs`, for
+//! every store that has a proxy. `cargo xtask torture --engine ENGINE --seconds 60` tries it, and
+//! `summary.txt` says how often it happened.
+//!
+//! If a guarantee does not hold under a fault, name it with `.excusing(&[…])`, and say why in a comment beside it.
+//! Nothing excuses a fenced resource that was written to by a stale holder.
 
 use std::error::Error;
 use std::time::Duration;
 
 use taketurns_history::Guarantee;
 
-use crate::dice::Dice;
+use crate::dice::RunDice;
 
-/// What may fail here. If something does, it is the run that is worth nothing, and not the store.
+/// What may fail while a run is set up or a fault is injected. Then the run is worth nothing: it says nothing of the
+/// store.
 pub(crate) type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 /// How a step of a fault went.
-pub(crate) type Done = Fallible<()>;
+pub(crate) type StepResult = Fallible<()>;
 
 /// What a step of a fault may return: nothing, or whether it worked.
-pub(crate) trait Outcome {
-    fn done(self) -> Done;
+pub(crate) trait IntoStepResult {
+    fn into_step_result(self) -> StepResult;
 }
 
-impl Outcome for () {
-    fn done(self) -> Done {
+impl IntoStepResult for () {
+    fn into_step_result(self) -> StepResult {
         Ok(())
     }
 }
 
-impl<E: Into<Box<dyn Error + Send + Sync>>> Outcome for Result<(), E> {
-    fn done(self) -> Done {
+impl<E: Into<Box<dyn Error + Send + Sync>>> IntoStepResult for Result<(), E> {
+    fn into_step_result(self) -> StepResult {
         self.map_err(Into::into)
     }
 }
 
-type Strike<'a> = Box<dyn Fn(&mut Dice) -> Blow<'a> + Send + Sync + 'a>;
-type Step<'a> = Box<dyn FnOnce() -> Done + 'a>;
+type InjectFn<'a> = Box<dyn Fn(&mut RunDice) -> Injection<'a> + Send + Sync + 'a>;
+type StepFn<'a> = Box<dyn FnOnce() -> StepResult + 'a>;
 
-/// Something that may go wrong.
-pub(crate) struct Fault<'a> {
+/// A kind of fault that may happen to a store.
+pub(crate) struct StoreFault<'a> {
     /// What it is called in the history.
     pub(crate) kind: &'static str,
     /// What is not promised while it lasts and until the longest lease after it.
     pub(crate) excuses: Vec<Guarantee>,
-    strike: Strike<'a>,
+    inject: InjectFn<'a>,
 }
 
-/// A fault at one time: to whom, and for how long.
-pub(crate) struct Blow<'a> {
+/// One occurrence of a fault: to whom it happens, and for how long.
+pub(crate) struct Injection<'a> {
     pub(crate) on: String,
     pub(crate) lasts: Duration,
-    pub(crate) begin: Step<'a>,
-    pub(crate) end: Step<'a>,
+    pub(crate) begin: StepFn<'a>,
+    pub(crate) end: StepFn<'a>,
 }
 
-impl<'a> Fault<'a> {
+impl<'a> StoreFault<'a> {
     /// One that excuses nothing.
     pub(crate) fn new(
         kind: &'static str,
-        strike: impl Fn(&mut Dice) -> Blow<'a> + Send + Sync + 'a,
+        inject: impl Fn(&mut RunDice) -> Injection<'a> + Send + Sync + 'a,
     ) -> Self {
-        Self { kind, excuses: Vec::new(), strike: Box::new(strike) }
+        Self { kind, excuses: Vec::new(), inject: Box::new(inject) }
     }
 
     /// These are not promised, for the reason that stands beside the call.
@@ -77,12 +87,12 @@ impl<'a> Fault<'a> {
         self
     }
 
-    pub(crate) fn strike(&self, dice: &mut Dice) -> Blow<'a> {
-        (self.strike)(dice)
+    pub(crate) fn inject(&self, dice: &mut RunDice) -> Injection<'a> {
+        (self.inject)(dice)
     }
 }
 
-impl<'a> Blow<'a> {
+impl<'a> Injection<'a> {
     /// One that does nothing yet, and is over at once.
     pub(crate) fn on(target: impl Into<String>) -> Self {
         let nothing = || Box::new(|| Ok(()));
@@ -90,8 +100,8 @@ impl<'a> Blow<'a> {
     }
 
     /// What goes wrong.
-    pub(crate) fn begin<O: Outcome>(mut self, begin: impl FnOnce() -> O + 'a) -> Self {
-        self.begin = Box::new(|| begin().done());
+    pub(crate) fn begin<O: IntoStepResult>(mut self, begin: impl FnOnce() -> O + 'a) -> Self {
+        self.begin = Box::new(|| begin().into_step_result());
         self
     }
 
@@ -113,8 +123,8 @@ impl<'a> Blow<'a> {
     }
 
     /// How it is mended.
-    pub(crate) fn end<O: Outcome>(mut self, end: impl FnOnce() -> O + 'a) -> Self {
-        self.end = Box::new(|| end().done());
+    pub(crate) fn end<O: IntoStepResult>(mut self, end: impl FnOnce() -> O + 'a) -> Self {
+        self.end = Box::new(|| end().into_step_result());
         self
     }
 }

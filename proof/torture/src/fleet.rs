@@ -11,27 +11,27 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use taketurns_history::What;
+use taketurns_history::EventKind;
 
-use crate::notes::Notes;
+use crate::notes::HistoryWriter;
 use crate::plan::{CLIENTS, Orders};
-use crate::stages::Stage;
+use crate::stages::TortureStage;
 
 /// For how long all who wait may take to get their turns once nothing goes wrong any more.
 const FINISH: Duration = Duration::from_secs(60);
 
 /// All clients of a run.
 pub(crate) struct Fleet<'a> {
-    stage: &'a dyn Stage,
+    stage: &'a dyn TortureStage,
     orders: Orders,
     folder: PathBuf,
-    notes: Arc<Notes>,
-    clients: Vec<Client>,
+    notes: Arc<HistoryWriter>,
+    clients: Vec<TortureClient>,
     /// How many were killed.
     pub(crate) killed: usize,
 }
 
-struct Client {
+struct TortureClient {
     number: u32,
     child: Child,
 }
@@ -39,10 +39,10 @@ struct Client {
 impl<'a> Fleet<'a> {
     /// Starts all of them. What each notes is in the folder of the orders' notes, what it says beside.
     pub(crate) fn start(
-        stage: &'a dyn Stage,
+        stage: &'a dyn TortureStage,
         orders: Orders,
         folder: &Path,
-        notes: Arc<Notes>,
+        notes: Arc<HistoryWriter>,
     ) -> io::Result<Self> {
         let (folder, clients) = (folder.to_owned(), Vec::new());
         let mut fleet = Self { stage, orders, folder, notes, clients, killed: 0 };
@@ -53,7 +53,7 @@ impl<'a> Fleet<'a> {
         Ok(fleet)
     }
 
-    fn spawn(&mut self, slot: usize) -> io::Result<Client> {
+    fn spawn(&mut self, slot: usize) -> io::Result<TortureClient> {
         self.orders.number += 1;
         let number = self.orders.number;
         let notes = self.orders.notes.join(format!("client-{number}.jsonl"));
@@ -62,7 +62,7 @@ impl<'a> Fleet<'a> {
         command.arg("client").arg(serde_json::to_string(&orders)?).envs(self.stage.env(slot));
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         command.stderr(File::create(self.log(number))?);
-        Ok(Client { number, child: command.spawn()? })
+        Ok(TortureClient { number, child: command.spawn()? })
     }
 
     fn log(&self, number: u32) -> PathBuf {
@@ -74,7 +74,7 @@ impl<'a> Fleet<'a> {
         let client = &mut self.clients[slot];
         // Stopped first: from here on it does nothing, and nobody can know yet that it is gone.
         client.stop()?;
-        self.notes.note(What::Died { client: client.number });
+        self.notes.note(EventKind::Died { client: client.number });
         client.child.kill()?;
         client.child.wait()?;
         self.killed += 1;
@@ -86,14 +86,14 @@ impl<'a> Fleet<'a> {
     pub(crate) fn pause(&self, slots: &[usize], time: Duration) -> io::Result<()> {
         for &slot in slots {
             let client = &self.clients[slot];
-            self.notes.note(What::Paused { client: client.number });
+            self.notes.note(EventKind::Paused { client: client.number });
             client.stop()?;
         }
         sleep(time);
         for &slot in slots {
             let client = &self.clients[slot];
             client.signal(Signal::CONT)?;
-            self.notes.note(What::Resumed { client: client.number });
+            self.notes.note(EventKind::Resumed { client: client.number });
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-impl Client {
+impl TortureClient {
     fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
@@ -159,7 +159,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for TortureClient {
     fn drop(&mut self) {
         // One that has ended and was waited for can't be killed, and that is fine.
         let _ = self.child.kill();

@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use taketurns_history::What;
+use taketurns_history::EventKind;
 use taketurns_servers::turns::now_us;
 
-use crate::dice::Dice;
-use crate::faults::{Done, Fault};
+use crate::dice::RunDice;
+use crate::faults::{StepResult, StoreFault};
 use crate::fleet::Fleet;
-use crate::notes::Notes;
+use crate::notes::HistoryWriter;
 use crate::plan::CLIENTS;
 
 /// Since when nothing is wrong with the store.
 #[derive(Debug)]
-pub(crate) struct Quiet(AtomicU64);
+pub(crate) struct QuietPeriod(AtomicU64);
 
 /// After a fault, those who were held up connect again, and ask for the places that they lost.
 const SETTLE: Duration = Duration::from_millis(1_500);
 
-impl Quiet {
+impl QuietPeriod {
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(now_us()))
     }
@@ -49,14 +49,14 @@ impl Quiet {
 }
 
 /// One fault of the store after the other, until then.
-pub(crate) fn strike_store(
-    faults: &[Fault<'_>],
+pub(crate) fn inject_store_faults(
+    faults: &[StoreFault<'_>],
     until: Instant,
     seed: u64,
-    notes: &Notes,
-    quiet: &Quiet,
-) -> Done {
-    let mut dice = Dice::new(seed, u64::MAX);
+    notes: &HistoryWriter,
+    quiet: &QuietPeriod,
+) -> StepResult {
+    let mut dice = RunDice::new(seed, u64::MAX);
     // Each once, in some order, before any comes again.
     let mut deck: Vec<usize> = Vec::new();
     let wait = |time: Duration| sleep(time.min(until.saturating_duration_since(Instant::now())));
@@ -70,16 +70,16 @@ pub(crate) fn strike_store(
                 deck = dice.some(faults.len() as u64, faults.len());
             }
             let Some(fault) = deck.pop().map(|index| &faults[index]) else { return Ok(()) };
-            let blow = fault.strike(&mut dice);
-            let (kind, on) = (fault.kind.to_owned(), blow.on);
+            let injection = fault.inject(&mut dice);
+            let (kind, on) = (fault.kind.to_owned(), injection.on);
             quiet.ends();
             let (begun, excuses) = ((kind.clone(), on.clone()), fault.excuses.clone());
-            notes.note(What::Fault { kind: begun.0, on: begun.1, excuses });
-            (blow.begin)().map_err(|error| format!("{kind} on {on}: {error}"))?;
+            notes.note(EventKind::Fault { kind: begun.0, on: begun.1, excuses });
+            (injection.begin)().map_err(|error| format!("{kind} on {on}: {error}"))?;
             // Also if the time is over: what has begun is to last.
-            sleep(blow.lasts);
-            (blow.end)().map_err(|error| format!("{kind} on {on}, to mend it: {error}"))?;
-            notes.note(What::Mended { kind, on });
+            sleep(injection.lasts);
+            (injection.end)().map_err(|error| format!("{kind} on {on}, to mend it: {error}"))?;
+            notes.note(EventKind::Mended { kind, on });
             quiet.begins();
         }
         wait(dice.time(3_000, 5_000));
@@ -88,13 +88,13 @@ pub(crate) fn strike_store(
 }
 
 /// Stops and kills clients, until then or until it is over.
-pub(crate) fn strike_clients(
+pub(crate) fn stop_and_kill_clients(
     fleet: &mut Fleet<'_>,
     until: Instant,
     seed: u64,
     over: &AtomicBool,
-) -> Done {
-    let mut dice = Dice::new(seed, u64::MAX - 1);
+) -> StepResult {
+    let mut dice = RunDice::new(seed, u64::MAX - 1);
     while Instant::now() < until && !over.load(Ordering::SeqCst) {
         sleep(dice.time(200, 1_500));
         fleet.look()?;

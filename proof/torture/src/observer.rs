@@ -7,12 +7,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use taketurns::{Connect, Locks, View, WaiterView};
-use taketurns_history::{Kind, Lock, What};
+use taketurns_history::{EventKind, HistoryLock, LockKind};
 use taketurns_servers::turns::now_us;
 use tokio::time::{sleep, timeout};
 
-use crate::nemesis::Quiet;
-use crate::notes::Notes;
+use crate::nemesis::QuietPeriod;
+use crate::notes::HistoryWriter;
 use crate::plan::MEMBERS;
 
 /// Between two looks at all locks.
@@ -24,21 +24,25 @@ const LATE: Duration = Duration::from_millis(200);
 
 /// What it looks at.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct ObserverConfig {
     pub(crate) url: String,
-    pub(crate) locks: Vec<Lock>,
+    pub(crate) locks: Vec<HistoryLock>,
     /// For how long somebody has waited when its place is final.
     pub(crate) placed_after: Duration,
 }
 
 /// It looks on until it is told to end.
-pub(crate) struct Observer {
+pub(crate) struct QueueObserver {
     ends: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Observer {
-    pub(crate) fn start(look: Look, notes: Arc<Notes>, quiet: Arc<Quiet>) -> Self {
+impl QueueObserver {
+    pub(crate) fn start(
+        look: ObserverConfig,
+        notes: Arc<HistoryWriter>,
+        quiet: Arc<QuietPeriod>,
+    ) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let ended = ends.clone();
         let thread = thread::spawn(move || {
@@ -55,7 +59,12 @@ impl Observer {
     }
 }
 
-async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bool) {
+async fn watch(
+    look: &ObserverConfig,
+    notes: &HistoryWriter,
+    quiet: &QuietPeriod,
+    ended: impl Fn() -> bool,
+) {
     let store = loop {
         match Connect::new(&look.url).who("observer").open().await {
             Ok(store) => break store,
@@ -66,7 +75,7 @@ async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bo
     while !ended() {
         for lock in &look.locks {
             let at_us = now_us();
-            if lock.kind == Kind::Pool {
+            if lock.kind == LockKind::Pool {
                 put_back(&store, &lock.name).await;
             }
             let view = timeout(ANSWER, store.inspect(&lock.name)).await;
@@ -75,7 +84,7 @@ async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bo
             {
                 let ops = line(view, look.placed_after);
                 if ops.len() > 1 {
-                    notes.note(What::Line { lock: lock.name.clone(), ops });
+                    notes.note(EventKind::Line { lock: lock.name.clone(), ops });
                 }
             }
             held_up(notes, at_us);
@@ -87,12 +96,12 @@ async fn watch(look: &Look, notes: &Notes, quiet: &Quiet, ended: impl Fn() -> bo
 
 /// Whoever waits can't refresh its place in a store that does not answer, whatever the reason: a client
 /// that is stopped within a step on a file stops all others.
-fn held_up(notes: &Notes, from_us: u64) {
+fn held_up(notes: &HistoryWriter, from_us: u64) {
     if now_us() - from_us > LATE.as_micros() as u64 {
         let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());
-        let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
+        let fault = EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
         notes.note_at(from_us, fault);
-        notes.note(What::Mended { kind, on });
+        notes.note(EventKind::Mended { kind, on });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use taketurns_history::{Kind, Lock};
+use taketurns_history::{HistoryLock, LockKind};
 
 /// What most leases are, so that many end within a pause.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
@@ -21,13 +21,13 @@ pub(crate) const POOL: &str = "desks";
 pub(crate) const MEMBERS: [&str; 3] = ["left", "middle", "right"];
 
 /// The locks of a run.
-pub(crate) fn locks(only_mutexes: bool) -> Vec<Lock> {
-    let lock = |name: &str, kind| Lock { name: name.to_owned(), kind };
-    let mut locks = vec![lock("till", Kind::Mutex), lock("gate", Kind::Mutex)];
+pub(crate) fn locks(only_mutexes: bool) -> Vec<HistoryLock> {
+    let lock = |name: &str, kind| HistoryLock { name: name.to_owned(), kind };
+    let mut locks = vec![lock("till", LockKind::Mutex), lock("gate", LockKind::Mutex)];
     if !only_mutexes {
-        locks.push(lock("ledger", Kind::Rwlock));
-        locks.push(lock("seats", Kind::Semaphore(3)));
-        locks.push(lock(POOL, Kind::Pool));
+        locks.push(lock("ledger", LockKind::Rwlock));
+        locks.push(lock("seats", LockKind::Semaphore(3)));
+        locks.push(lock(POOL, LockKind::Pool));
     }
     locks
 }

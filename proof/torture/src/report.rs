@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-use taketurns_history::Event;
+use taketurns_history::HistoryEvent;
 use taketurns_history::summary::Summary;
 use taketurns_history::timeline::{self, Zoom};
 
@@ -14,15 +14,15 @@ const TOLD: usize = 20;
 
 /// The outcome of a round.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct RoundReport {
     /// What can't be, and is not excused.
     pub(crate) violations: u64,
     text: String,
 }
 
-impl Report {
+impl RoundReport {
     /// Judges a history, in the order of time, and puts all there is to see into the folder.
-    pub(crate) fn write(events: &[Event], folder: &Path) -> io::Result<Self> {
+    pub(crate) fn write(events: &[HistoryEvent], folder: &Path) -> io::Result<Self> {
         let file = BufWriter::new(File::create(folder.join("history.jsonl"))?);
         taketurns_history::write(file, events)?;
         let summary = Summary::of(events);
@@ -36,7 +36,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RoundReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

@@ -20,13 +20,13 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use taketurns::Token;
 use taketurns::fence::Fence;
-use taketurns_history::What;
+use taketurns_history::EventKind;
 
-use crate::notes::Notes;
+use crate::notes::HistoryWriter;
 
 /// What a client says in a line. The answer is an empty one.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Use {
+pub(crate) struct ResourceAccess {
     pub(crate) op: u64,
     pub(crate) key: String,
     pub(crate) token: u64,
@@ -35,26 +35,26 @@ pub(crate) struct Use {
 
 /// Both resources of every lock, for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Resources {
+pub(crate) struct ResourceServer {
     path: PathBuf,
     ends: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-struct Things {
+struct GuardedResources {
     fence: Fence,
     /// How often each was written to, with and without a fence.
     versions: Mutex<HashMap<String, [u64; 2]>>,
     /// What each operation has seen of it.
     seen: Mutex<HashMap<u64, [u64; 2]>>,
-    notes: Arc<Notes>,
+    notes: Arc<HistoryWriter>,
 }
 
-impl Resources {
+impl ResourceServer {
     /// Listens at this path.
-    pub(crate) fn open(path: &Path, notes: Arc<Notes>) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, notes: Arc<HistoryWriter>) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
-        let things = Arc::new(Things {
+        let things = Arc::new(GuardedResources {
             fence: Fence::new(),
             versions: Mutex::default(),
             seen: Mutex::default(),
@@ -80,7 +80,7 @@ impl Resources {
     }
 }
 
-impl Drop for Resources {
+impl Drop for ResourceServer {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
         // It looks up when somebody calls.
@@ -88,7 +88,7 @@ impl Drop for Resources {
     }
 }
 
-impl Things {
+impl GuardedResources {
     fn serve(&self, client: &UnixStream) -> io::Result<()> {
         let mut answers = client;
         for line in BufReader::new(client).lines() {
@@ -98,7 +98,7 @@ impl Things {
         Ok(())
     }
 
-    fn used(&self, of: &Use) {
+    fn used(&self, of: &ResourceAccess) {
         let token = Token::from_raw(of.token);
         // One at a time: what is noted is in the order in which it happened.
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl Things {
             if accepted {
                 now[index] += 1;
             }
-            self.notes.note(What::Wrote { op: of.op, fenced, accepted, stale });
+            self.notes.note(EventKind::Wrote { op: of.op, fenced, accepted, stale });
         }
     }
 }
@@ -131,12 +131,12 @@ mod tests {
     fn a_late_write_is_kept_from_the_fenced_one_and_hurts_the_other() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, socket) = (folder.path().join("notes"), folder.path().join("socket"));
-        let notes = Arc::new(Notes::open(&path).expect("a file"));
-        let resources = Resources::open(&socket, notes).expect("a socket");
+        let notes = Arc::new(HistoryWriter::open(&path).expect("a file"));
+        let resources = ResourceServer::open(&socket, notes).expect("a socket");
         let mut client = UnixStream::connect(resources.path()).expect("it listens");
         let mut answers = BufReader::new(client.try_clone().expect("a socket"));
         let mut say = |op, token, write| {
-            let of = Use { op, key: "till".to_owned(), token, write };
+            let of = ResourceAccess { op, key: "till".to_owned(), token, write };
             let line = serde_json::to_string(&of).expect("plain") + "\n";
             client.write_all(line.as_bytes()).expect("it listens");
             answers.read_line(&mut String::new()).expect("an answer");
@@ -146,9 +146,9 @@ mod tests {
         say(2, 20, true);
         say(1, 10, true);
         let events = taketurns_history::read(BufReader::new(fs::File::open(path).expect("notes")));
-        let whats: Vec<What> =
+        let whats: Vec<EventKind> =
             events.expect("events").into_iter().map(|event| event.what).collect();
-        let wrote = |op, fenced, accepted, stale| What::Wrote { op, fenced, accepted, stale };
+        let wrote = |op, fenced, accepted, stale| EventKind::Wrote { op, fenced, accepted, stale };
         assert_eq!(
             whats,
             [

@@ -8,25 +8,30 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use taketurns::{Connect, View};
-use taketurns_history::{Event, What, check};
+use taketurns_history::{EventKind, HistoryEvent, check};
 use taketurns_servers::{PATIENCE, turns::now_us};
 
 use crate::faults::Fallible;
 use crate::fleet::Fleet;
-use crate::nemesis::{Quiet, strike_clients, strike_store};
-use crate::notes::{Gathering, Notes};
-use crate::observer::{Look, Observer};
+use crate::nemesis::{QuietPeriod, inject_store_faults, stop_and_kill_clients};
+use crate::notes::{HistoryReader, HistoryWriter};
+use crate::observer::{ObserverConfig, QueueObserver};
 use crate::plan::{self, MAX_LEASE, Orders, WAITER_LEASE};
 use crate::pulse::{BEAT, Pulse};
-use crate::report::Report;
-use crate::resources::Resources;
-use crate::stages::{Engine, Stage};
+use crate::report::RoundReport;
+use crate::resources::ResourceServer;
+use crate::stages::{TortureEngine, TortureStage};
 
 /// What is noted now may be of a time so long ago: by a client that was stopped in between.
 const LATE: Duration = Duration::from_secs(6);
 
 /// Runs one, and says how it went. What was in the folder of a round before is gone.
-pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> Fallible<Report> {
+pub(crate) fn run(
+    engine: TortureEngine,
+    time: Duration,
+    seed: u64,
+    folder: &Path,
+) -> Fallible<RoundReport> {
     let parts = folder.join("parts");
     if folder.exists() {
         // What is somebody else's stays.
@@ -36,11 +41,11 @@ pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> F
         fs::remove_dir_all(folder)?;
     }
     fs::create_dir_all(&parts)?;
-    let notes = Arc::new(Notes::open(&parts.join("parent.jsonl"))?);
+    let notes = Arc::new(HistoryWriter::open(&parts.join("parent.jsonl"))?);
     let stage = engine.stage(folder)?;
     let locks = plan::locks(stage.only_mutexes());
     let title = format!("{}, {} s, seed {seed}", engine.name(), time.as_secs());
-    notes.note(What::Begins {
+    notes.note(EventKind::Begins {
         title: title.clone(),
         locks: locks.clone(),
         waiter_lease_us: WAITER_LEASE.as_micros() as u64,
@@ -48,10 +53,10 @@ pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> F
     });
     // Not in the run's folder: the name of a socket may be short of room.
     let socket = tempfile::tempdir()?;
-    let resources = Resources::open(&socket.path().join("resources"), notes.clone())?;
-    let quiet = Arc::new(Quiet::new());
-    let look = Look { url: stage.url(), locks, placed_after: stage.placed_after() };
-    let observer = Observer::start(look, notes.clone(), quiet.clone());
+    let resources = ResourceServer::open(&socket.path().join("resources"), notes.clone())?;
+    let quiet = Arc::new(QuietPeriod::new());
+    let look = ObserverConfig { url: stage.url(), locks, placed_after: stage.placed_after() };
+    let observer = QueueObserver::start(look, notes.clone(), quiet.clone());
     let orders = Orders {
         number: 0,
         parent: rustix::process::getpid().as_raw_pid(),
@@ -62,7 +67,7 @@ pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> F
         seed,
     };
     let mut fleet = Fleet::start(&*stage, orders, folder, notes.clone())?;
-    let mut progress = Progress::new(&title, parts.clone());
+    let mut progress = RoundProgress::new(&title, parts.clone());
     progress.somebody_holds()?;
     let until = Instant::now() + time;
     let over = AtomicBool::new(false);
@@ -71,50 +76,51 @@ pub(crate) fn run(engine: Engine, time: Duration, seed: u64, folder: &Path) -> F
         let (notes, quiet) = (&*notes, &*quiet);
         let (progress, is_over) = (&mut progress, &over);
         let store = scope.spawn(move || {
-            let done = strike_store(&faults, until, seed, notes, quiet);
+            let done = inject_store_faults(&faults, until, seed, notes, quiet);
             // A run that is worth nothing ends at once.
             is_over.fetch_or(done.is_err(), Ordering::SeqCst);
             done
         });
         let told = scope.spawn(move || progress.tell(until, is_over));
         scope.spawn(move || feel_pulse(notes, is_over));
-        let clients = strike_clients(&mut fleet, until, seed, is_over);
+        let clients = stop_and_kill_clients(&mut fleet, until, seed, is_over);
         let store = store.join().expect("a nemesis does not panic");
         over.store(true, Ordering::SeqCst);
         let told = told.join().expect("who tells of it does not panic");
         store.and(clients)?;
         Ok(told?)
     })?;
-    notes.note(What::Calm);
+    notes.note(EventKind::Calm);
     eprintln!("{title}: calm, everybody finishes");
     let killed = fleet.finish()?;
     observer.end();
     for thing in left_behind(&*stage, killed)? {
-        notes.note(What::Left { thing });
+        notes.note(EventKind::Left { thing });
     }
     drop(resources);
     progress.gathering.read(&parts)?;
-    let report = Report::write(&progress.gathering.sorted(), folder)?;
+    let report = RoundReport::write(&progress.gathering.sorted(), folder)?;
     fs::remove_dir_all(&parts)?;
     Ok(report)
 }
 
 /// Notes when the whole machine was too busy. That is a fault like others, and excuses nothing.
-fn feel_pulse(notes: &Notes, over: &AtomicBool) {
+fn feel_pulse(notes: &HistoryWriter, over: &AtomicBool) {
     let mut pulse = Pulse::new();
     while !over.load(Ordering::SeqCst) {
         thread::sleep(BEAT);
         if let Some((from_us, until_us)) = pulse.beat() {
             let (kind, on) = ("machine too busy".to_owned(), "everybody".to_owned());
-            let fault = What::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
+            let fault =
+                EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
             notes.note_at(from_us, fault);
-            notes.note_at(until_us, What::Mended { kind, on });
+            notes.note_at(until_us, EventKind::Mended { kind, on });
         }
     }
 }
 
 /// What is left once every lease is over. It is looked for until there is nothing, and not for ever.
-fn left_behind(stage: &dyn Stage, killed: usize) -> Fallible<Vec<String>> {
+fn left_behind(stage: &dyn TortureStage, killed: usize) -> Fallible<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -140,25 +146,25 @@ fn left_behind(stage: &dyn Stage, killed: usize) -> Fallible<Vec<String>> {
 }
 
 /// Who says how it goes.
-struct Progress {
+struct RoundProgress {
     title: String,
     parts: PathBuf,
-    gathering: Gathering,
+    gathering: HistoryReader,
     violations: usize,
     /// When the history so far is looked at again: the longer that takes, the later.
     look_at: Instant,
 }
 
-impl Progress {
+impl RoundProgress {
     fn new(title: &str, parts: PathBuf) -> Self {
-        let (gathering, look_at) = (Gathering::default(), Instant::now());
+        let (gathering, look_at) = (HistoryReader::default(), Instant::now());
         Self { title: title.to_owned(), parts, gathering, violations: 0, look_at }
     }
 
     /// Waits for the first turn: a server of which nothing is known grants nothing at first.
     fn somebody_holds(&mut self) -> Fallible<()> {
         let deadline = Instant::now() + PATIENCE;
-        let granted = |event: &Event| matches!(event.what, What::Granted { .. });
+        let granted = |event: &HistoryEvent| matches!(event.what, EventKind::Granted { .. });
         while !self.gathering.events.iter().any(granted) {
             if Instant::now() >= deadline {
                 return Err("nobody has had a turn yet".into());
@@ -174,12 +180,15 @@ impl Progress {
         while !over.load(Ordering::SeqCst) {
             self.gathering.read(&self.parts)?;
             self.look();
-            let count = |is: fn(&What) -> bool| {
+            let count = |is: fn(&EventKind) -> bool| {
                 self.gathering.events.iter().filter(|event| is(&event.what)).count()
             };
-            let operations = count(|what| matches!(what, What::Asked { .. }));
+            let operations = count(|what| matches!(what, EventKind::Asked { .. }));
             let faults = count(|what| {
-                matches!(what, What::Fault { .. } | What::Died { .. } | What::Paused { .. })
+                matches!(
+                    what,
+                    EventKind::Fault { .. } | EventKind::Died { .. } | EventKind::Paused { .. }
+                )
             });
             let left = until.saturating_duration_since(Instant::now()).as_secs();
             let (title, violations) = (&self.title, self.violations);

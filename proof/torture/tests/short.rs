@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use taketurns_history::{Event, What, check, read};
+use taketurns_history::{EventKind, HistoryEvent, check, read};
 use taketurns_servers::eventually;
 
 const ENGINES: [&str; 3] = ["file", "redis", "quorum"];
@@ -18,7 +18,7 @@ fn torture(args: &[&str], out: &Path) -> Output {
     command.args(args).arg("--out").arg(out).output().expect("it is started")
 }
 
-fn count(history: &[Event], is: fn(&What) -> bool) -> usize {
+fn count(history: &[HistoryEvent], is: fn(&EventKind) -> bool) -> usize {
     history.iter().filter(|event| is(&event.what)).count()
 }
 
@@ -37,10 +37,10 @@ fn some_seconds_of_torture_find_nothing_and_leave_a_history_that_says_so() {
         let file = BufReader::new(File::open(folder.join("history.jsonl")).expect("a history"));
         let history = read(file).expect("a history that anybody can read");
         assert!(check(&history).iter().all(|found| found.excused_by.is_some()), "{summary}");
-        assert!(count(&history, |what| matches!(what, What::Granted { .. })) > 0, "{summary}");
-        assert!(count(&history, |what| matches!(what, What::Wrote { .. })) > 0, "{summary}");
-        assert!(count(&history, |what| matches!(what, What::Fault { .. })) > 0, "{summary}");
-        assert!(history.iter().any(|event| event.what == What::Calm), "{summary}");
+        assert!(count(&history, |what| matches!(what, EventKind::Granted { .. })) > 0, "{summary}");
+        assert!(count(&history, |what| matches!(what, EventKind::Wrote { .. })) > 0, "{summary}");
+        assert!(count(&history, |what| matches!(what, EventKind::Fault { .. })) > 0, "{summary}");
+        assert!(history.iter().any(|event| event.what == EventKind::Calm), "{summary}");
     }
 }
 

@@ -10,11 +10,11 @@ mod libraries;
 use std::process::{Command, Stdio};
 
 use taketurns_servers::others::{Etcd, Postgres};
-use taketurns_servers::{Error, Flavor, installed};
+use taketurns_servers::{Flavor, SetupError, installed};
 
 /// Something that is not Rust's, and comes in packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Dependency {
     /// Servers, which the tests start themselves.
     Server(Flavor),
     /// What the bindings of the module are made with.
@@ -36,22 +36,22 @@ pub(crate) enum Need {
 }
 
 /// All that the tests need.
-pub(crate) const ALL: [Need; 9] = [
-    Need::Server(Flavor::Redis),
-    Need::Server(Flavor::Valkey),
-    Need::Libclang,
-    Need::Python,
-    Need::Node,
-    Need::Browser,
-    Need::Tmux,
-    Need::Postgres,
-    Need::Curl,
+pub(crate) const ALL: [Dependency; 9] = [
+    Dependency::Server(Flavor::Redis),
+    Dependency::Server(Flavor::Valkey),
+    Dependency::Libclang,
+    Dependency::Python,
+    Dependency::Node,
+    Dependency::Browser,
+    Dependency::Tmux,
+    Dependency::Postgres,
+    Dependency::Curl,
 ];
 
 /// What the benchmark can do without: it leaves out what it would measure with them.
-pub(crate) const PEERS: [Need; 2] = [Need::Etcd, Need::Postgres];
+pub(crate) const PEERS: [Dependency; 2] = [Dependency::Etcd, Dependency::Postgres];
 
-impl Need {
+impl Dependency {
     fn is_there(self) -> bool {
         match self {
             Self::Server(flavor) => installed(flavor),
@@ -86,7 +86,7 @@ impl Need {
     /// The one line for who has to install it.
     fn what_to_do(self) -> String {
         let (what, wanted) = match self {
-            Self::Server(flavor) => return Error::Missing(flavor).to_string(),
+            Self::Server(flavor) => return SetupError::Missing(flavor).to_string(),
             Self::Libclang => (
                 "libclang",
                 "libclang with its headers, and set LIBCLANG_PATH if it is in an unusual place",
@@ -109,7 +109,7 @@ impl Need {
 }
 
 /// Makes sure that these are there.
-pub(crate) fn missing(needs: &[Need]) -> Result<(), String> {
+pub(crate) fn missing(needs: &[Dependency]) -> Result<(), String> {
     apt::tidy()?;
     let missing = absent(needs);
     if missing.is_empty() {
@@ -134,13 +134,13 @@ pub(crate) fn all() -> Result<(), String> {
 
 /// Installs nothing: what the tests need and is missing, a line each, is the error.
 pub(crate) fn nothing() -> Result<(), String> {
-    let mut lines: Vec<String> = absent(&ALL).into_iter().map(Need::what_to_do).collect();
+    let mut lines: Vec<String> = absent(&ALL).into_iter().map(Dependency::what_to_do).collect();
     lines.extend(libraries::missing());
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
 }
 
 /// The same for what is of use, but not needed: what can't be had is told, and no more.
-pub(crate) fn if_possible(needs: &[Need]) {
+pub(crate) fn if_possible(needs: &[Dependency]) {
     for need in needs {
         if let Err(why) = missing(&[*need]) {
             eprintln!("{why}");
@@ -148,11 +148,11 @@ pub(crate) fn if_possible(needs: &[Need]) {
     }
 }
 
-fn absent(needs: &[Need]) -> Vec<Need> {
+fn absent(needs: &[Dependency]) -> Vec<Dependency> {
     needs.iter().copied().filter(|need| !need.is_there()).collect()
 }
 
-fn what_to_do(missing: &[Need]) -> String {
+fn what_to_do(missing: &[Dependency]) -> String {
     let lines: Vec<String> = missing.iter().map(|need| need.what_to_do()).collect();
     lines.join("\n")
 }
@@ -174,16 +174,16 @@ mod tests {
         assert_eq!(said.lines().count(), all.len(), "{said}");
         for (need, line) in all.iter().zip(said.lines()) {
             let [what, wanted] = match need {
-                Need::Server(Flavor::Redis) => ["redis-server", "Redis 7.0"],
-                Need::Server(Flavor::Valkey) => ["valkey-server", "Valkey 7.2"],
-                Need::Libclang => ["libclang", "libclang with its headers"],
-                Need::Python => ["python3 with pip", "Python 3.10 or later"],
-                Need::Node => ["node with npm", "Node 18 or later"],
-                Need::Browser => ["chromium with chromedriver", "Chromium with its driver"],
-                Need::Tmux => ["tmux", "tmux 3.0 or later"],
-                Need::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
-                Need::Postgres => ["postgres", "PostgreSQL 11 or later"],
-                Need::Curl => ["curl", "curl 7.82 or later"],
+                Dependency::Server(Flavor::Redis) => ["redis-server", "Redis 7.0"],
+                Dependency::Server(Flavor::Valkey) => ["valkey-server", "Valkey 7.2"],
+                Dependency::Libclang => ["libclang", "libclang with its headers"],
+                Dependency::Python => ["python3 with pip", "Python 3.10 or later"],
+                Dependency::Node => ["node with npm", "Node 18 or later"],
+                Dependency::Browser => ["chromium with chromedriver", "Chromium with its driver"],
+                Dependency::Tmux => ["tmux", "tmux 3.0 or later"],
+                Dependency::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
+                Dependency::Postgres => ["postgres", "PostgreSQL 11 or later"],
+                Dependency::Curl => ["curl", "curl 7.82 or later"],
             };
             assert!(line.starts_with(&format!("{what} is missing: ")), "{line}");
             assert!(line.contains(&format!("on Debian, or install {wanted}")), "{line}");

@@ -26,16 +26,16 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const EDITS: &str = "proof/planted";
 
 /// What the simulation made of one bug.
-struct Found {
+struct PlantedResult {
     name: String,
     what: String,
-    caught: Option<Caught>,
+    caught: Option<Detection>,
     took: Duration,
 }
 
 /// That it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Caught {
+struct Detection {
     seed: u64,
     by: String,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(seeds: u64, from: u64, only: Option<&str>) -> Result<(), Strin
         let started = Instant::now();
         let caught = live(&sim, Some(&edit.name), seeds, from)?;
         let (name, what) = (edit.name.clone(), edit.what.clone());
-        let found = Found { name, what, caught, took: started.elapsed() };
+        let found = PlantedResult { name, what, caught, took: started.elapsed() };
         eprintln!("==> {} of {}: {}", index + 1, wanted.len(), found.row(from));
         all.push(found);
     }
@@ -76,7 +76,7 @@ pub(crate) fn run(seeds: u64, from: u64, only: Option<&str>) -> Result<(), Strin
     }
 }
 
-impl Found {
+impl PlantedResult {
     fn row(&self, from: u64) -> String {
         let (by, seeds) = match &self.caught {
             Some(caught) => (caught.by.as_str(), (caught.seed - from + 1).to_string()),
@@ -127,7 +127,7 @@ fn live(
     planted: Option<&str>,
     seeds: u64,
     from: u64,
-) -> Result<Option<Caught>, String> {
+) -> Result<Option<Detection>, String> {
     let mut run = Command::new(sim);
     run.args(["--brief", "--seeds", &seeds.to_string(), "--from", &from.to_string()]);
     run.env_remove("PLANTED").stderr(Stdio::inherit());
@@ -136,13 +136,13 @@ fn live(
     }
     let ran = run.output().map_err(|error| at(sim, &error))?;
     let said = String::from_utf8_lossy(&ran.stdout);
-    match said.lines().find_map(Caught::parse) {
+    match said.lines().find_map(Detection::parse) {
         None if !ran.status.success() => Err(format!("{planted:?} ends it with {}", ran.status)),
         caught => Ok(caught),
     }
 }
 
-impl Caught {
+impl Detection {
     /// From what the simulation says of a seed that fails.
     fn parse(line: &str) -> Option<Self> {
         let (seed, what) = line.strip_prefix("seed ")?.split_once(" fails: ")?;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_read_from_what_the_simulation_says() {
-        let caught = |line| Caught::parse(line).map(|caught| (caught.seed, caught.by));
+        let caught = |line| Detection::parse(line).map(|caught| (caught.seed, caught.by));
         let by = |seed, by: &str| Some((seed, by.to_owned()));
         assert_eq!(caught("seed 7 fails: G3 at 12, lock lock0: late"), by(7, "G3"));
         assert_eq!(caught("seed 0 fails: Fence at 1, lock l: undid"), by(0, "Fence"));

@@ -18,8 +18,8 @@ use std::thread;
 use std::time::Instant;
 
 use crate::cargo;
-use crate::install::{self, Need};
-use suite::Outcome;
+use crate::install::{self, Dependency};
+use suite::SuiteOutcome;
 
 const USAGE: &str = "usage: cargo xtask test [--quick] [--no-install]";
 
@@ -56,17 +56,17 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     close(&outcomes, started)
 }
 
-fn quick() -> Result<Vec<Outcome>, String> {
+fn quick() -> Result<Vec<SuiteOutcome>, String> {
     format()?;
     Ok(suite::run(quick::only(build::suites(&build::QUICK)?)))
 }
 
-fn all(no_install: bool) -> Result<Vec<Outcome>, String> {
+fn all(no_install: bool) -> Result<Vec<SuiteOutcome>, String> {
     if no_install {
         install::nothing()?;
     }
     // The compiler needs it; the rest is for the tests.
-    install::missing(&[Need::Libclang])?;
+    install::missing(&[Dependency::Libclang])?;
     thread::scope(|scope| {
         let installed = scope.spawn(install::all);
         format()?;
@@ -82,14 +82,14 @@ fn all(no_install: bool) -> Result<Vec<Outcome>, String> {
 }
 
 /// The one place where a run ends: what failed, how many tests there were, which suites took longest.
-fn close(outcomes: &[Outcome], started: Instant) -> Result<(), String> {
+fn close(outcomes: &[SuiteOutcome], started: Instant) -> Result<(), String> {
     for outcome in outcomes.iter().filter(|outcome| !outcome.ok) {
         eprintln!("==> {} failed; alone: {}\n{}", outcome.name, outcome.alone, outcome.failures());
     }
     let passed: usize = outcomes.iter().map(|outcome| outcome.passed).sum();
     let failed: usize = outcomes.iter().map(|outcome| outcome.failed).sum();
     eprintln!("tests: {passed} passed, {failed} failed");
-    let mut slowest: Vec<&Outcome> = outcomes.iter().collect();
+    let mut slowest: Vec<&SuiteOutcome> = outcomes.iter().collect();
     slowest.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
     let slowest: Vec<String> = slowest[..slowest.len().min(SLOWEST)]
         .iter()
@@ -140,7 +140,7 @@ fn format() -> Result<(), String> {
 
 /// The documentation without warnings, the client with the fewest features, and the examples in the
 /// documentation: each is a suite.
-fn documents() -> Vec<Outcome> {
+fn documents() -> Vec<SuiteOutcome> {
     let mut docs = cargo(&["doc", "--no-deps", "--document-private-items", "--quiet"]);
     docs.args(build::ALL).env("RUSTDOCFLAGS", "-D warnings");
     let features = cargo(&["check", "--package", "taketurns", "--no-default-features", "--quiet"]);
@@ -161,7 +161,7 @@ fn must(command: &mut Command, what: &str) -> Result<(), String> {
 }
 
 /// Every example of the library, run as a reader would.
-fn examples() -> Result<Vec<Outcome>, String> {
+fn examples() -> Result<Vec<SuiteOutcome>, String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/taketurns/examples");
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .map_err(|error| format!("{folder}: {error}"))?

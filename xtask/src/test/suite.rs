@@ -27,7 +27,7 @@ pub(super) struct Suite {
 
 /// How a suite ended.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct SuiteOutcome {
     pub(super) name: String,
     /// How to run it alone.
     pub(super) alone: String,
@@ -59,7 +59,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Runs all, and says of each how it went.
-pub(super) fn run(mut suites: Vec<Suite>) -> Vec<Outcome> {
+pub(super) fn run(mut suites: Vec<Suite>) -> Vec<SuiteOutcome> {
     let rank = |suite: &Suite| LONGEST.iter().position(|name| *name == suite.name);
     // The longest first, and at the end of the queue.
     suites.sort_by_key(|suite| std::cmp::Reverse(rank(suite).unwrap_or(LONGEST.len())));
@@ -86,7 +86,7 @@ pub(super) fn run(mut suites: Vec<Suite>) -> Vec<Outcome> {
 }
 
 impl Suite {
-    fn run(&self) -> Outcome {
+    fn run(&self) -> SuiteOutcome {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         if std::env::var_os(THREADS).is_none() {
@@ -106,7 +106,7 @@ fn cores() -> usize {
 }
 
 /// Runs a command, and counts the tests that it says have passed or failed.
-pub(super) fn outcome(name: &str, command: Command) -> Outcome {
+pub(super) fn outcome(name: &str, command: Command) -> SuiteOutcome {
     let (started, alone) = (Instant::now(), format!("{command:?}"));
     let (ok, said) = listen(command).unwrap_or_else(|error| (false, error.to_string()));
     let (passed, failed) = counts(&said);
@@ -118,7 +118,7 @@ pub(super) fn outcome(name: &str, command: Command) -> Outcome {
         _ => format!("{passed} passed, {failed} failed, "),
     };
     eprintln!("{word:>6} {name}: {tests}{} s", took.as_secs());
-    Outcome { name: name.to_owned(), alone, ok, passed, failed, took, said }
+    SuiteOutcome { name: name.to_owned(), alone, ok, passed, failed, took, said }
 }
 
 /// How many tests have ended so far.
@@ -152,7 +152,7 @@ fn report(running: &Receiver<()>) {
     }
 }
 
-impl Outcome {
+impl SuiteOutcome {
     /// What it said of the tests that failed, or all if it did not get that far.
     pub(super) fn failures(&self) -> &str {
         self.said.find("\nfailures:\n").map_or(&self.said, |at| &self.said[at..])
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(counts("it can't be started"), (0, 0));
     }
 
-    fn sh(script: &str) -> Outcome {
+    fn sh(script: &str) -> SuiteOutcome {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         outcome("a", command)

@@ -45,20 +45,32 @@ macro_rules! client_tests {
 #[macro_export]
 macro_rules! mutex_tests {
     ($fixture:expr) => {
+        $crate::unqueued_mutex_tests!($fixture);
+        $crate::tests_of! { $fixture, queue:
+            a_released_lock_goes_to_the_next_client
+            tasks_of_one_client_take_turns_in_order
+            a_revoked_guard_is_lost_before_the_next_one_holds
+            a_handle_made_after_a_hand_over_has_a_full_lease
+            all_is_not_had_if_one_was_lost_meanwhile
+        }
+    };
+}
+
+/// Makes a test of each behaviour of a store's client that needs no queue: for a store in which clients try again
+/// instead of waiting in line.
+#[macro_export]
+macro_rules! unqueued_mutex_tests {
+    ($fixture:expr) => {
         $crate::tests_of! { $fixture, client:
             a_guard_renews_itself
             a_guard_is_relied_on_for_less_than_its_lease
-            a_released_lock_goes_to_the_next_client
-            tasks_of_one_client_take_turns_in_order
             a_broken_lock_is_lost_and_its_holder_is_told
-            a_revoked_guard_is_lost_before_the_next_one_holds
             max_hold_ends_renewal
             a_lock_held_for_its_max_hold_is_released
             work_under_a_lost_lock_is_stopped
             work_that_outlasts_its_lock_was_not_done_under_it
             work_under_a_lock_gives_its_result_and_releases
             a_handle_travels_to_another_client
-            a_handle_made_after_a_hand_over_has_a_full_lease
             a_handle_keeps_its_token_and_its_lease
             a_released_handle_is_worth_nothing
             a_blocked_runtime_keeps_its_locks
@@ -77,7 +89,6 @@ macro_rules! mutex_tests {
             all_gives_up_everything_when_one_times_out
             all_has_one_time_to_wait_for_all
             all_say_why_they_are_wanted
-            all_is_not_had_if_one_was_lost_meanwhile
             losing_one_of_all_is_losing_all
             counting_under_the_lock_counts_right
         }

@@ -10,11 +10,12 @@ use super::{has_waiters, is_left_alone, soon};
 use crate::Fixture;
 
 /// A name that is waited for, from now on.
-type Turn = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+type BoxedAcquire = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 /// Has taken its place in line when this returns.
-async fn waits(locks: &Locks, turns: u32) -> Turn {
-    let mut turn: Turn = Box::pin(locks.mutex("l").acquire().local_turns(turns).into_future());
+async fn waits(locks: &Locks, turns: u32) -> BoxedAcquire {
+    let mut turn: BoxedAcquire =
+        Box::pin(locks.mutex("l").acquire().local_turns(turns).into_future());
     poll_fn(|context| {
         assert!(turn.as_mut().poll(context).is_pending(), "somebody else holds it");
         Poll::Ready(())
@@ -27,7 +28,7 @@ async fn leads(locks: &Locks, turns: u32) -> Guard {
     locks.mutex("l").acquire().local_turns(turns).await.expect("free")
 }
 
-async fn had(turn: Turn) -> Guard {
+async fn had(turn: BoxedAcquire) -> Guard {
     soon("its turn", turn).await.expect("handed on")
 }
 

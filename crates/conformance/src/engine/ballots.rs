@@ -5,7 +5,7 @@ use taketurns::Ask;
 use taketurns::engine::{Ballot, Grant, Owner, Place, Reply, Request, Vote, WakeEvent, WriteBack};
 
 use crate::Fixture;
-use crate::party::{Party, granted, owner};
+use crate::engine_client::{EngineClient, granted, owner};
 
 /// A ballot without a ticket.
 fn hinted(hint: u64) -> Ballot {
@@ -25,7 +25,7 @@ fn vote(grant: &Grant) -> Vote {
     grant.vote.expect("a vote")
 }
 
-impl Party {
+impl EngineClient {
     async fn cast(&self, owner: Owner, ballot: Ballot) -> Reply {
         let mut acquire = self.request(owner, Ask::Mutex).await;
         acquire.ballot = Some(ballot);
@@ -48,14 +48,14 @@ impl Party {
 
     async fn write_back(&self, owner: Owner, number: u64, token: u64) -> Reply {
         let write_back = Some(WriteBack { number, token });
-        let (client, lease_ms) = (self.id, crate::party::LEASE_MS);
+        let (client, lease_ms) = (self.id, crate::engine_client::LEASE_MS);
         self.send("l", Request::Renew { owner, client, lease_ms, write_back }).await
     }
 }
 
 /// A lock that knows a token follows no clock but the hint, where that is more.
 pub async fn a_ballots_token_is_its_hint_or_the_next(fixture: &dyn Fixture) {
-    let party = Party::join(fixture).await;
+    let party = EngineClient::join(fixture).await;
     let (owner, first) = party.vote(hinted(0)).await;
     assert_eq!(
         vote(&first),
@@ -73,7 +73,7 @@ pub async fn a_ballots_token_is_its_hint_or_the_next(fixture: &dyn Fixture) {
 
 /// What the majority agrees on becomes the token; the grant is still known by its number.
 pub async fn a_token_that_is_written_back_leaves_the_number_of_the_grant(fixture: &dyn Fixture) {
-    let party = Party::join(fixture).await;
+    let party = EngineClient::join(fixture).await;
     let (owner, grant) = party.vote(hinted(0)).await;
     let number = token(&grant);
     for (agreed, becomes) in [(number + 500, number + 500), (number, number + 500)] {
@@ -91,7 +91,7 @@ pub async fn a_token_that_is_written_back_leaves_the_number_of_the_grant(fixture
 
 /// A renewal that means another grant is told that this one is not held, and changes nothing.
 pub async fn a_write_back_to_another_grant_changes_nothing(fixture: &dyn Fixture) {
-    let party = Party::join(fixture).await;
+    let party = EngineClient::join(fixture).await;
     let (owner, grant) = party.vote(hinted(0)).await;
     let number = token(&grant);
     assert_eq!(party.write_back(owner, number + 1, number + 500).await, Reply::NotHeld);
@@ -106,7 +106,7 @@ pub async fn a_write_back_to_another_grant_changes_nothing(fixture: &dyn Fixture
 
 /// Those who wait are served by ticket, whenever they came, and those with equal tickets by owner.
 pub async fn tickets_are_served_in_their_order_and_equal_ones_by_owner(fixture: &dyn Fixture) {
-    let [holder, mut waiter] = Party::several(fixture).await;
+    let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (held, grant) = holder.vote(hinted(0)).await;
     let base = token(&grant) + 1_000;
     // Owners are made in their order.
@@ -127,7 +127,7 @@ pub async fn tickets_are_served_in_their_order_and_equal_ones_by_owner(fixture: 
 
 /// The ticket of an owner whom the node does not know is taken as it is, however low.
 pub async fn a_settled_ticket_is_taken_as_it_is(fixture: &dyn Fixture) {
-    let [holder, waiter] = Party::several(fixture).await;
+    let [holder, waiter] = EngineClient::several(fixture).await;
     let (_, grant) = holder.vote(hinted(0)).await;
     let assigned = waiter.line_up(owner(), hinted(0)).await.number;
     assert!(assigned > token(&grant), "one that the node assigns is more than its last token");
@@ -140,7 +140,7 @@ pub async fn a_settled_ticket_is_taken_as_it_is(fixture: &dyn Fixture) {
 
 /// Whoever has a vote that a lower ticket waits for is told so, at once and whenever it asks.
 pub async fn a_lower_ticket_inquires_about_the_vote(fixture: &dyn Fixture) {
-    let [mut holder, waiter] = Party::several(fixture).await;
+    let [mut holder, waiter] = EngineClient::several(fixture).await;
     let (held, grant) = holder.vote(hinted(0)).await;
     let number = vote(&grant).number;
     waiter.line_up(owner(), settled(number + 1)).await;
@@ -157,7 +157,7 @@ pub async fn a_lower_ticket_inquires_about_the_vote(fixture: &dyn Fixture) {
 
 /// A vote that is given up goes to the lowest ticket, and whoever gave it up waits at its own.
 pub async fn a_vote_given_up_goes_to_the_lower_ticket(fixture: &dyn Fixture) {
-    let [mut holder, mut waiter] = Party::several(fixture).await;
+    let [mut holder, mut waiter] = EngineClient::several(fixture).await;
     let (held, grant) = holder.vote(hinted(0)).await;
     let number = vote(&grant).number;
     let (lower, higher) = (owner(), owner());

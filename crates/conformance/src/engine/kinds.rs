@@ -4,11 +4,11 @@ use taketurns::engine::{Refusal, Reply, Request, WakeEvent};
 use taketurns::{Ask, Kind, limits};
 
 use crate::Fixture;
-use crate::party::{Party, owner};
+use crate::engine_client::{EngineClient, owner};
 
 /// Readers hold together; once a writer waits, later readers wait behind it.
 pub async fn readers_share_and_a_waiting_writer_stops_later_readers(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let (one, _) = party.hold("l", Ask::Read).await;
     let (two, _) = party.hold("l", Ask::Read).await;
     let (writer, _) = party.queue("l", Ask::Write).await;
@@ -25,7 +25,7 @@ pub async fn readers_share_and_a_waiting_writer_stops_later_readers(fixture: &dy
 
 /// All readers up to the next writer start together.
 pub async fn readers_behind_a_writer_are_granted_together(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let (writer, _) = party.hold("l", Ask::Write).await;
     let mut readers = Vec::new();
     for _ in 0..3 {
@@ -46,7 +46,7 @@ pub async fn readers_behind_a_writer_are_granted_together(fixture: &dyn Fixture)
 
 /// One step grants a bounded number and says that there is more; ticks do the rest.
 pub async fn a_crowd_of_readers_is_granted_in_bounded_steps(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let (writer, _) = party.hold("l", Ask::Write).await;
     let crowd = limits::STEP_MAX as usize + 10;
     let mut readers = Vec::new();
@@ -70,7 +70,7 @@ pub async fn a_crowd_of_readers_is_granted_in_bounded_steps(fixture: &dyn Fixtur
 
 /// Never more permits out than there are.
 pub async fn permits_add_up_to_what_the_semaphore_has(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let take = |take| Ask::Permits { take, of: 4 };
     let (three, _) = party.hold("l", take(3)).await;
     let (one, _) = party.hold("l", take(1)).await;
@@ -84,7 +84,7 @@ pub async fn permits_add_up_to_what_the_semaphore_has(fixture: &dyn Fixture) {
 
 /// A large request is not starved by small ones that would fit.
 pub async fn a_large_request_at_the_head_holds_up_those_behind(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let take = |take| Ask::Permits { take, of: 4 };
     let (two, _) = party.hold("l", take(2)).await;
     let (large, _) = party.queue("l", take(4)).await;
@@ -99,7 +99,7 @@ pub async fn a_large_request_at_the_head_holds_up_those_behind(fixture: &dyn Fix
 
 /// More permits let waiters in at once; fewer refuse those who can never be served.
 pub async fn a_semaphore_can_be_resized_in_use(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let take = |take| Ask::Permits { take, of: 2 };
     let (both, _) = party.hold("l", take(2)).await;
     let (waits, _) = party.queue("l", take(2)).await;
@@ -116,7 +116,7 @@ pub async fn a_semaphore_can_be_resized_in_use(fixture: &dyn Fixture) {
 
 /// None at all, more than there are, or more than any semaphore has.
 pub async fn permits_that_no_semaphore_can_give_are_refused(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     for (take, of) in [(0, 4), (5, 4), (0, 0), (1, limits::PERMITS_MAX + 1)] {
         let reply = party.acquire("l", owner(), Ask::Permits { take, of }).await;
         assert_eq!(reply, Reply::Refused(Refusal::InvalidPermits), "{take}/{of}");
@@ -129,7 +129,7 @@ pub async fn permits_that_no_semaphore_can_give_are_refused(fixture: &dyn Fixtur
 
 /// A lock that is held or waited for can't be taken for something else.
 pub async fn the_kind_is_fixed_while_the_lock_is_in_use(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     party.hold("l", Ask::Permits { take: 1, of: 4 }).await;
     let refused = Reply::Refused(Refusal::KindMismatch(Kind::Semaphore { permits: 4 }));
     for ask in [Ask::Mutex, Ask::Read, Ask::Any, Ask::Permits { take: 1, of: 5 }] {
@@ -145,7 +145,7 @@ pub async fn the_kind_is_fixed_while_the_lock_is_in_use(fixture: &dyn Fixture) {
 
 /// Once idle it may become anything, and its tokens go on from where they were.
 pub async fn an_idle_lock_may_take_another_kind_and_keeps_its_token(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let mut last = None;
     for ask in [Ask::Mutex, Ask::Read, Ask::Permits { take: 1, of: 2 }, Ask::Mutex] {
         let (owns, grant) = party.hold("l", ask).await;

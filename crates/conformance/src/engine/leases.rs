@@ -6,11 +6,11 @@ use taketurns::engine::{Grant, Refusal, Reply, Request, WakeEvent};
 use taketurns::{Ask, Token, limits};
 
 use crate::Fixture;
-use crate::party::{BRIEF_MS, LEASE_MS, Party, WAITER_LEASE_MS, granted, owner};
+use crate::engine_client::{BRIEF_MS, EngineClient, LEASE_MS, WAITER_LEASE_MS, granted, owner};
 
 /// Whoever is handed the lock has it for a waiter lease at first, and for a lease once it renews.
 pub async fn a_hand_over_lasts_a_waiter_lease_until_it_is_renewed(fixture: &dyn Fixture) {
-    let [holder, mut waiter] = Party::several(fixture).await;
+    let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (first, _) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
     let before_ms = holder.now_ms().await;
@@ -31,7 +31,7 @@ pub async fn a_hand_over_lasts_a_waiter_lease_until_it_is_renewed(fixture: &dyn 
 
 /// A lost wake-up costs time, never the lock: the next refresh tells, and counts as a renewal.
 pub async fn a_refresh_finds_a_hand_over_whose_wake_up_was_lost(fixture: &dyn Fixture) {
-    let [holder, waiter] = Party::several(fixture).await;
+    let [holder, waiter] = EngineClient::several(fixture).await;
     let (first, _) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
     holder.release("l", first).await;
@@ -51,7 +51,7 @@ pub async fn a_refresh_finds_a_hand_over_whose_wake_up_was_lost(fixture: &dyn Fi
 
 /// Renewing or releasing what ran out fails, also if nobody else has come since.
 pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
-    let [holder] = Party::several(fixture).await.map(Party::brief);
+    let [holder] = EngineClient::several(fixture).await.map(EngineClient::brief);
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     fixture.pass(Duration::from_millis(BRIEF_MS)).await;
     assert_eq!(holder.renew("l", owner).await, Reply::NotHeld);
@@ -60,7 +60,7 @@ pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
 
 /// When the lease of a holder that died ends, the next step of anybody passes the lock on.
 pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fixture) {
-    let [dead, mut waiter] = Party::several(fixture).await;
+    let [dead, mut waiter] = EngineClient::several(fixture).await;
     let dead = dead.brief();
     let (_, grant) = dead.hold("l", Ask::Mutex).await;
     let (waits, place) = waiter.queue("l", Ask::Mutex).await;
@@ -73,7 +73,7 @@ pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fix
 
 /// A holder that renews keeps the lock for as long as it likes.
 pub async fn a_renewal_moves_the_deadline(fixture: &dyn Fixture) {
-    let [holder, other] = Party::several(fixture).await;
+    let [holder, other] = EngineClient::several(fixture).await;
     let holder = holder.brief();
     let (owns, _) = holder.hold("l", Ask::Mutex).await;
     for _ in 0..4 {
@@ -85,7 +85,7 @@ pub async fn a_renewal_moves_the_deadline(fixture: &dyn Fixture) {
 
 /// Strictly, over releases, expiry and kinds.
 pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let mut last = None;
     for turn in 0..20 {
         let ask = if turn % 2 == 0 { Ask::Mutex } else { Ask::Write };
@@ -99,7 +99,7 @@ pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
 
 /// Whether it was free or handed over; and no request can reserve too many, or none.
 pub async fn tokens_reserved_with_a_grant_are_nobody_elses(fixture: &dyn Fixture) {
-    let [mut party, other] = Party::several(fixture).await;
+    let [mut party, other] = EngineClient::several(fixture).await;
     let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
     assert_eq!(grant.tokens, 10_000);
     let mut last = last_of(&grant);
@@ -133,14 +133,14 @@ fn last_of(grant: &Grant) -> u64 {
 }
 
 /// The token that a release names as the last one used.
-type Used = fn(&Grant) -> Option<u64>;
+type UsedToken = fn(&Grant) -> Option<u64>;
 /// The last token that the lock remembers then.
-type Last = fn(&Grant) -> u64;
+type LastToken = fn(&Grant) -> u64;
 
 /// Only those that are its own, and only if it says so.
 pub async fn reserved_tokens_that_were_not_used_go_back_with_the_release(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
-    let uses: [(&str, Used, Last); 6] = [
+    let [mut party] = EngineClient::several(fixture).await;
+    let uses: [(&str, UsedToken, LastToken); 6] = [
         ("none", |_| None, last_of),
         ("the first", |grant| Some(raw(grant)), raw),
         ("some", |grant| Some(raw(grant) + 4), |grant| raw(grant) + 4),
@@ -175,7 +175,7 @@ pub async fn reserved_tokens_that_were_not_used_go_back_with_the_release(fixture
 
 /// Else a lock that is forgotten after its retention would begin anew with a smaller token.
 pub async fn reserved_tokens_do_not_run_ahead_of_the_clock(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let begun = Instant::now();
     let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
     party.release("l", owns).await;
@@ -195,7 +195,7 @@ pub async fn reserved_tokens_do_not_run_ahead_of_the_clock(fixture: &dyn Fixture
 
 /// A lease, or a waiter lease, of 0, or of more than a day.
 pub async fn leases_outside_the_limits_are_refused(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let refused = Reply::Refused(Refusal::InvalidLease);
     for wrong_ms in [0, limits::LEASE_MS_MIN - 1, limits::LEASE_MS_MAX + 1, u64::MAX] {
         let mut request = party.request(owner(), Ask::Mutex).await;
@@ -217,7 +217,7 @@ pub async fn an_idle_lock_is_forgotten_after_its_retention(fixture: &dyn Fixture
     if !fixture.can_skip_hours() {
         return;
     }
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let (owns, _) = party.hold("l", Ask::Mutex).await;
     party.release("l", owns).await;
     fixture.pass(Duration::from_millis(limits::RETENTION_MS / 2)).await;
@@ -236,7 +236,7 @@ pub async fn a_lock_used_again_is_remembered_for_longer(fixture: &dyn Fixture) {
     if !fixture.can_skip_hours() {
         return;
     }
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     for _ in 0..4 {
         let (owns, grant) = party.hold("l", Ask::Mutex).await;
         party.release("l", owns).await;
@@ -258,7 +258,7 @@ fn revoked(grant: &Grant) -> WakeEvent {
 pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     fixture: &dyn Fixture,
 ) {
-    let [holder, mut waiter] = Party::several(fixture).await;
+    let [holder, mut waiter] = EngineClient::several(fixture).await;
     let mut holder = holder.brief();
     let (owns, grant) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
@@ -275,7 +275,7 @@ pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
 
 /// Break at once: the holder is gone, and the next one holds with a larger token.
 pub async fn a_lock_broken_at_once_passes_on_at_once(fixture: &dyn Fixture) {
-    let [mut holder, mut waiter] = Party::several(fixture).await;
+    let [mut holder, mut waiter] = EngineClient::several(fixture).await;
     let (owns, grant) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
     let at_once = Request::Break { token: None, at_once: true };
@@ -288,7 +288,7 @@ pub async fn a_lock_broken_at_once_passes_on_at_once(fixture: &dyn Fixture) {
 
 /// One of several holders can be named by its token.
 pub async fn breaking_by_token_spares_the_other_holders(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let (one, grant) = party.hold("l", Ask::Read).await;
     let (other, _) = party.hold("l", Ask::Read).await;
     let breaking = Request::Break { token: grant.token, at_once: true };

@@ -6,11 +6,11 @@ use taketurns::Ask;
 use taketurns::engine::{Reply, Request};
 
 use crate::Fixture;
-use crate::party::{BRIEF_WAITER_MS, Party};
+use crate::engine_client::{BRIEF_WAITER_MS, EngineClient};
 
 /// A mutex has one holder; five waiters get it in the order in which they asked.
 pub async fn one_holds_and_the_others_wait_in_the_order_they_came(fixture: &dyn Fixture) {
-    let [first, mut waiter] = Party::several(fixture).await;
+    let [first, mut waiter] = EngineClient::several(fixture).await;
     let (mut holder, mut grant) = first.hold("l", Ask::Mutex).await;
     let mut owners = Vec::new();
     for _ in 0..5 {
@@ -27,7 +27,7 @@ pub async fn one_holds_and_the_others_wait_in_the_order_they_came(fixture: &dyn 
 
 /// A release wakes the client at the head of the queue, and no other.
 pub async fn a_release_wakes_the_next_and_nobody_else(fixture: &dyn Fixture) {
-    let [holder, mut next, mut other] = Party::several(fixture).await;
+    let [holder, mut next, mut other] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     let (first, _) = next.queue("l", Ask::Mutex).await;
     let (second, _) = other.queue("l", Ask::Mutex).await;
@@ -41,7 +41,7 @@ pub async fn a_release_wakes_the_next_and_nobody_else(fixture: &dyn Fixture) {
 
 /// Giving up a place leaves no trace in the order of the others.
 pub async fn a_waiter_who_leaves_is_passed_over(fixture: &dyn Fixture) {
-    let [holder, mut waiter] = Party::several(fixture).await;
+    let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     let (leaves, _) = waiter.queue("l", Ask::Mutex).await;
     let (stays, _) = waiter.queue("l", Ask::Mutex).await;
@@ -53,9 +53,9 @@ pub async fn a_waiter_who_leaves_is_passed_over(fixture: &dyn Fixture) {
 
 /// An acquire without a waiter lease is answered at once, and is not queued.
 pub async fn who_would_not_wait_is_told_busy_and_leaves_no_place(fixture: &dyn Fixture) {
-    let [holder, other] = Party::several(fixture).await;
+    let [holder, other] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
-    let tries = crate::party::owner();
+    let tries = crate::engine_client::owner();
     assert_eq!(other.try_acquire("l", tries, Ask::Mutex).await, Reply::Busy);
     assert_eq!(holder.view("l").await.expect("it is held").waiting, 0);
     holder.release("l", owner).await;
@@ -64,18 +64,18 @@ pub async fn who_would_not_wait_is_told_busy_and_leaves_no_place(fixture: &dyn F
 
 /// Who comes while others wait waits too, or is told busy, even at the very moment of a release.
 pub async fn a_newcomer_does_not_overtake_a_waiter(fixture: &dyn Fixture) {
-    let [holder, mut waiter, newcomer] = Party::several(fixture).await;
+    let [holder, mut waiter, newcomer] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     let (waits, _) = waiter.queue("l", Ask::Mutex).await;
     holder.release("l", owner).await;
-    let late = newcomer.try_acquire("l", crate::party::owner(), Ask::Mutex).await;
+    let late = newcomer.try_acquire("l", crate::engine_client::owner(), Ask::Mutex).await;
     assert_eq!(late, Reply::Busy);
     waiter.woken_with_grant(waits).await;
 }
 
 /// A waiter whose client stopped refreshing is passed over.
 pub async fn a_dead_waiter_is_skipped_after_one_waiter_lease(fixture: &dyn Fixture) {
-    let [holder, dead, mut live] = Party::several(fixture).await;
+    let [holder, dead, mut live] = EngineClient::several(fixture).await;
     let dead = dead.brief();
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     dead.queue("l", Ask::Mutex).await;
@@ -87,8 +87,8 @@ pub async fn a_dead_waiter_is_skipped_after_one_waiter_lease(fixture: &dyn Fixtu
 
 /// Ten that died together delay the next by one waiter lease, not by ten.
 pub async fn many_dead_waiters_cost_one_waiter_lease_together(fixture: &dyn Fixture) {
-    let [holder, mut live] = Party::several(fixture).await;
-    let dead: [Party; 10] = Party::several(fixture).await.map(Party::brief);
+    let [holder, mut live] = EngineClient::several(fixture).await;
+    let dead: [EngineClient; 10] = EngineClient::several(fixture).await.map(EngineClient::brief);
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     for party in &dead {
         party.queue("l", Ask::Mutex).await;
@@ -103,7 +103,7 @@ pub async fn many_dead_waiters_cost_one_waiter_lease_together(fixture: &dyn Fixt
 
 /// A client refreshes once per lock, however many of its tasks wait.
 pub async fn one_refresh_keeps_all_places_of_a_client_alive(fixture: &dyn Fixture) {
-    let [holder, waiter] = Party::several(fixture).await;
+    let [holder, waiter] = EngineClient::several(fixture).await;
     let mut waiter = waiter.brief();
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     let (first, _) = waiter.queue("l", Ask::Mutex).await;
@@ -122,7 +122,7 @@ pub async fn one_refresh_keeps_all_places_of_a_client_alive(fixture: &dyn Fixtur
 /// When it is known that a client died, nothing waits for its lease, and what was just handed to it
 /// passes on.
 pub async fn a_client_known_to_be_dead_loses_its_places_at_once(fixture: &dyn Fixture) {
-    let [holder, dead, mut live] = Party::several(fixture).await;
+    let [holder, dead, mut live] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
     dead.queue("l", Ask::Mutex).await;
     dead.queue("l", Ask::Mutex).await;

@@ -4,7 +4,7 @@ use taketurns::engine::{Reply, Request};
 use taketurns::{Ask, Member};
 
 use crate::Fixture;
-use crate::party::{Party, owner};
+use crate::engine_client::{EngineClient, owner};
 
 fn member(name: &str) -> Member {
     Member::new(name).expect("a valid name")
@@ -14,7 +14,7 @@ fn named(name: &str) -> Ask {
     Ask::Member(member(name))
 }
 
-async fn add(party: &Party, names: &[&str]) {
+async fn add(party: &EngineClient, names: &[&str]) {
     for name in names {
         let reply = party.send("p", Request::PoolAdd { member: member(name) }).await;
         assert_eq!(reply, Reply::Changed(true));
@@ -23,7 +23,7 @@ async fn add(party: &Party, names: &[&str]) {
 
 /// Members rotate: the one that rested longest goes first.
 pub async fn any_takes_the_member_free_for_longest(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b", "c"]).await;
     let (first, grant) = party.hold("p", Ask::Any).await;
     assert_eq!(grant.member, Some(member("a")));
@@ -36,7 +36,7 @@ pub async fn any_takes_the_member_free_for_longest(fixture: &dyn Fixture) {
 
 /// By name or by any, a member has one holder.
 pub async fn two_never_have_the_same_member(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b"]).await;
     party.hold("p", named("b")).await;
     assert_eq!(party.try_acquire("p", owner(), named("b")).await, Reply::Busy);
@@ -47,7 +47,7 @@ pub async fn two_never_have_the_same_member(fixture: &dyn Fixture) {
 
 /// Who waits for one member stands in nobody's way to another.
 pub async fn a_waiter_for_a_busy_member_does_not_hold_up_others(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b"]).await;
     let (holds_a, _) = party.hold("p", named("a")).await;
     let (waits_for_a, _) = party.queue("p", named("a")).await;
@@ -63,7 +63,7 @@ pub async fn a_waiter_for_a_busy_member_does_not_hold_up_others(fixture: &dyn Fi
 
 /// Whoever asked first, for that member or for any, gets it.
 pub async fn takers_of_any_are_served_in_order(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     add(&party, &["a"]).await;
     let (mut holder, _) = party.hold("p", Ask::Any).await;
     let mut waiters = Vec::new();
@@ -79,7 +79,7 @@ pub async fn takers_of_any_are_served_in_order(fixture: &dyn Fixture) {
 
 /// A wait for a member not yet there is allowed.
 pub async fn a_wait_for_a_member_ends_when_it_is_added(fixture: &dyn Fixture) {
-    let [mut party] = Party::several(fixture).await;
+    let [mut party] = EngineClient::several(fixture).await;
     let (named_one, _) = party.queue("p", named("a")).await;
     let (any, _) = party.queue("p", Ask::Any).await;
     add(&party, &["b"]).await;
@@ -90,7 +90,7 @@ pub async fn a_wait_for_a_member_ends_when_it_is_added(fixture: &dyn Fixture) {
 
 /// Its holder keeps it, nobody gets it after, and adding it again calls the removal off.
 pub async fn a_held_member_that_is_removed_goes_at_its_release(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b"]).await;
     let remove = |name| Request::PoolRemove { member: member(name) };
     for (again, expected) in [(false, Reply::Busy), (true, Reply::Done)] {
@@ -117,7 +117,7 @@ pub async fn a_held_member_that_is_removed_goes_at_its_release(fixture: &dyn Fix
 
 /// A pool is there for as long as it has members, whether or not anybody uses it.
 pub async fn members_stay_until_they_are_removed(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     add(&party, &["a"]).await;
     if fixture.can_skip_hours() {
         fixture.pass(std::time::Duration::from_secs(100 * 60 * 60)).await;

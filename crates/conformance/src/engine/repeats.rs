@@ -6,11 +6,11 @@ use taketurns::Ask;
 use taketurns::engine::{Acquire, Refusal, Reply, Request};
 
 use crate::Fixture;
-use crate::party::{Party, granted, name, owner};
+use crate::engine_client::{EngineClient, granted, name, owner};
 
 /// A retry after a lost reply finds the grant that the first one gave.
 pub async fn an_acquire_sent_twice_gives_the_same_grant(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let (owns, grant) = party.hold("l", Ask::Mutex).await;
     assert_eq!(granted(party.acquire("l", owns, Ask::Mutex).await), grant);
     assert_eq!(party.release("l", owns).await, Reply::Released);
@@ -18,7 +18,7 @@ pub async fn an_acquire_sent_twice_gives_the_same_grant(fixture: &dyn Fixture) {
 
 /// A retry while waiting keeps the place that the first one got.
 pub async fn an_acquire_sent_twice_gives_the_same_place(fixture: &dyn Fixture) {
-    let [holder, mut waiter] = Party::several(fixture).await;
+    let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (owns, _) = holder.hold("l", Ask::Mutex).await;
     let (first, place) = waiter.queue("l", Ask::Mutex).await;
     waiter.queue("l", Ask::Mutex).await;
@@ -33,7 +33,7 @@ pub async fn an_acquire_sent_twice_gives_the_same_place(fixture: &dyn Fixture) {
 
 /// Old bytes of a broken connection neither take the lock nor a place.
 pub async fn an_acquire_that_comes_too_late_changes_nothing(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let request = party.request(owner(), Ask::Mutex).await;
     let late = Acquire { not_after_ms: party.now_ms().await + 100, ..request };
     fixture.pass(Duration::from_millis(200)).await;
@@ -44,7 +44,7 @@ pub async fn an_acquire_that_comes_too_late_changes_nothing(fixture: &dyn Fixtur
 
 /// A cancel that overtakes its acquire wins.
 pub async fn a_cancelled_owner_does_not_come_back(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let request = party.request(owner(), Ask::Mutex).await;
     let cancel = Request::Release {
         owner: request.owner,
@@ -59,7 +59,7 @@ pub async fn a_cancelled_owner_does_not_come_back(fixture: &dyn Fixture) {
 
 /// Only the owner's own bits authorise.
 pub async fn a_wrong_owner_can_neither_renew_nor_release(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let (owns, _) = party.hold("l", Ask::Mutex).await;
     let other = owner();
     assert_eq!(party.renew("l", other).await, Reply::NotHeld);
@@ -69,7 +69,7 @@ pub async fn a_wrong_owner_can_neither_renew_nor_release(fixture: &dyn Fixture) 
 
 /// `call_all` answers each request, in the order in which they were given.
 pub async fn several_calls_at_once_are_answered_in_order(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     let (owns, _) = party.hold("a", Ask::Mutex).await;
     let tick = Request::Tick;
     let release = Request::Release { owner: owns, bury_until_ms: 0, last_used: None };

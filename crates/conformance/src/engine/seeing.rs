@@ -6,11 +6,11 @@ use taketurns::engine::{Pattern, Request};
 use taketurns::{Ask, Kind, Label};
 
 use crate::Fixture;
-use crate::party::{BRIEF_MS, LEASE_MS, Party, name, owner};
+use crate::engine_client::{BRIEF_MS, EngineClient, LEASE_MS, name, owner};
 
 /// Holders with their labels and times, waiters in order.
 pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
-    let [holder, waiter] = Party::several(fixture).await;
+    let [holder, waiter] = EngineClient::several(fixture).await;
     let mut request = holder.request(owner(), Ask::Mutex).await;
     request.label = Label::new("web1:42 rsync", "nightly").expect("a valid label");
     holder.send("l", Request::Acquire(request.clone())).await;
@@ -38,7 +38,7 @@ pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
 
 /// A lease that is over is not shown, and is not ended by being looked at.
 pub async fn looking_changes_nothing(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await.map(Party::brief);
+    let [party] = EngineClient::several(fixture).await.map(EngineClient::brief);
     let (_, grant) = party.hold("l", Ask::Mutex).await;
     let before = party.view("l").await.expect("it is held");
     assert_eq!(party.view("l").await.expect("it is held").last_token, before.last_token);
@@ -50,7 +50,7 @@ pub async fn looking_changes_nothing(fixture: &dyn Fixture) {
 
 /// By name, only those that match, page by page.
 pub async fn a_listing_is_sorted_filtered_and_paged(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     for lock in ["orders/2", "orders/10", "users/1", "orders/1"] {
         party.hold(lock, Ask::Mutex).await;
     }
@@ -80,7 +80,7 @@ pub async fn a_listing_is_sorted_filtered_and_paged(fixture: &dyn Fixture) {
 
 /// Nobody used it, so there is nothing to show.
 pub async fn an_unknown_lock_is_shown_as_none(fixture: &dyn Fixture) {
-    let [party] = Party::several(fixture).await;
+    let [party] = EngineClient::several(fixture).await;
     assert_eq!(party.view("never").await, None);
     // Nor if nothing is remembered of it but who may not have it.
     let now_ms = party.engine.ping().await.expect("the engine answers").now_ms;

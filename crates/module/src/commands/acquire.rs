@@ -2,100 +2,112 @@
 
 use taketurns_core::{Acquire, ClientId, Label, Refusal, Reply, Request, limits};
 
-use super::{Done, max_lease_ms, writable};
+use super::{CommandResult, max_lease_ms, writable};
 use crate::blocked::granted;
-use crate::polls::{Asker, Target};
+use crate::open_lock::OpenLock;
+use crate::polls::{PollAsker, PollTarget};
 use crate::problem::Problem;
 use crate::secret;
-use crate::site::Site;
+use crate::state::{BlockedWaiter, with_state};
 use crate::sys::{Args, Ctx};
 use crate::words::{self, AcquireWords};
-use crate::world::{Waiter, world};
 
-pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let words = words::acquire(&args.all_from(1), max_lease_ms())?;
     writable()?;
     if words.bound && ctx.flags().is_script() {
         return Err(Problem::BOUND_IN_SCRIPT);
     }
     let name = args.word(0);
-    let mut site = Site::open(ctx, &name)?;
-    let target = Target { connection: ctx.client(), record: site.record().id, words: &words };
+    let mut open_lock = OpenLock::open(ctx, &name)?;
+    let target =
+        PollTarget { connection: ctx.client(), record: open_lock.record().id, words: &words };
     if let Some(wait_ms) = words.wait_ms.filter(|_| ctx.flags().may_block()) {
-        return wait(ctx, site, target, wait_ms);
+        return wait(ctx, open_lock, target, wait_ms);
     }
-    match asker(ctx, &mut site, target) {
-        Some(asker) => poll(ctx, site, target, asker),
-        None => attempt(ctx, site, target),
+    match asker(ctx, &mut open_lock, target) {
+        Some(asker) => poll(ctx, open_lock, target, asker),
+        None => attempt(ctx, open_lock, target),
     }
 }
 
 /// Blocks the connection until the lock is granted, or its time is up.
-fn wait(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>, wait_ms: u64) -> Done {
-    let Target { connection, record, words } = target;
-    let (secret, now_ms) = (secret::fresh(), site.now.ms);
+fn wait(
+    ctx: &Ctx,
+    mut open_lock: OpenLock<'_>,
+    target: PollTarget<'_>,
+    wait_ms: u64,
+) -> CommandResult {
+    let PollTarget { connection, record, words } = target;
+    let (secret, now_ms) = (secret::fresh(), open_lock.now.ms);
     let (owner, client) = (secret::owner(secret), fresh_client(words));
-    site.record().note_wait(now_ms);
+    open_lock.record().note_wait(now_ms);
     // It lasts for as long as the connection, or until the wait is over.
     let waiter_lease_ms = Some(limits::LEASE_MS_MAX);
-    let reply = site.step(&request(target, client, secret, waiter_lease_ms));
+    let reply = open_lock.step(&request(target, client, secret, waiter_lease_ms));
     match &reply {
         Reply::Queued(_) => {
             let (handle, until_ms) = (ctx.block(), now_ms.saturating_add(wait_ms));
-            let waiter = Waiter { handle, connection, record, owner, secret, wait_ms, until_ms };
-            world(|world| world.wait(client, waiter));
+            let waiter =
+                BlockedWaiter { handle, connection, record, owner, secret, wait_ms, until_ms };
+            with_state(|state| state.wait(client, waiter));
         }
         Reply::Granted(_) => tie_if_bound(target, client, secret),
         _ => {}
     }
-    site.finish();
+    open_lock.finish();
     if let Reply::Queued(_) = reply { Ok(()) } else { answer(ctx, reply, secret, now_ms) }
 }
 
 /// Tries once. That it was refused beside those who wait is noted: it may be the first of many polls.
-fn attempt(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>) -> Done {
-    let (secret, now_ms) = (secret::fresh(), site.now.ms);
+fn attempt(ctx: &Ctx, mut open_lock: OpenLock<'_>, target: PollTarget<'_>) -> CommandResult {
+    let (secret, now_ms) = (secret::fresh(), open_lock.now.ms);
     let client = match target.words.bound {
         true => fresh_client(target.words),
         false => ClientId::of_caller(target.connection),
     };
-    let reply = site.step(&request(target, client, secret, None));
+    let reply = open_lock.step(&request(target, client, secret, None));
     match &reply {
         Reply::Granted(_) => tie_if_bound(target, client, secret),
-        Reply::Busy if site.is_waited_for() && ctx.flags().may_block() => {
-            world(|world| world.polls.refused(target, now_ms));
+        Reply::Busy if open_lock.is_waited_for() && ctx.flags().may_block() => {
+            with_state(|state| state.polls.refused(target, now_ms));
         }
         _ => {}
     }
-    site.finish();
+    open_lock.finish();
     answer(ctx, reply, secret, now_ms)
 }
 
 /// As whom to ask, if this is a poll. Where nobody can be blocked nobody polls either: a script or a
 /// transaction tries.
-fn asker(ctx: &Ctx, site: &mut Site<'_>, target: Target<'_>) -> Option<Asker> {
-    if !world(|world| world.polls.is_known(target.connection)) || !ctx.flags().may_block() {
+fn asker(ctx: &Ctx, open_lock: &mut OpenLock<'_>, target: PollTarget<'_>) -> Option<PollAsker> {
+    if !with_state(|state| state.polls.is_known(target.connection)) || !ctx.flags().may_block() {
         return None;
     }
-    let (now_ms, is_waited_for) = (site.now.ms, site.is_waited_for());
+    let (now_ms, is_waited_for) = (open_lock.now.ms, open_lock.is_waited_for());
     let fresh = || (fresh_client(target.words), secret::fresh());
-    world(|world| world.polls.ask(target, now_ms, is_waited_for, fresh))
+    with_state(|state| state.polls.ask(target, now_ms, is_waited_for, fresh))
 }
 
 /// Keeps a place in the queue, or takes one, or what was offered to it meanwhile. Whatever it is, the
 /// reply is that to a try: the lock, or nil.
-fn poll(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>, asker: Asker) -> Done {
-    let now_ms = site.now.ms;
-    let Asker { client, secret, waiter_lease_ms } = asker;
+fn poll(
+    ctx: &Ctx,
+    mut open_lock: OpenLock<'_>,
+    target: PollTarget<'_>,
+    asker: PollAsker,
+) -> CommandResult {
+    let now_ms = open_lock.now.ms;
+    let PollAsker { client, secret, waiter_lease_ms } = asker;
     let owner = asker.owner();
-    let reply = site.step_of_poll(&request(target, client, secret, Some(waiter_lease_ms)));
-    let was_offered = site.record().lock.has_handed_to(client);
+    let reply = open_lock.step_of_poll(&request(target, client, secret, Some(waiter_lease_ms)));
+    let was_offered = open_lock.record().lock.has_handed_to(client);
     let reply = match reply {
         Reply::Granted(_) if was_offered => {
             // Only now does it hear of it: its lease begins.
             let lease_ms = target.words.lease_ms;
             let renew = Request::Renew { owner, client, lease_ms, write_back: None };
-            match site.step_of_poll(&renew) {
+            match open_lock.step_of_poll(&renew) {
                 Reply::Renewed(grant) => Reply::Granted(grant),
                 _ => Reply::Busy,
             }
@@ -103,9 +115,9 @@ fn poll(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>, asker: Asker) -> Done
         Reply::Refused(Refusal::QueueFull) => Reply::Busy,
         reply => reply,
     };
-    world(|world| match &reply {
-        Reply::Queued(_) => world.polls.queued(target, asker, now_ms),
-        _ => world.polls.forget(target),
+    with_state(|state| match &reply {
+        Reply::Queued(_) => state.polls.queued(target, asker, now_ms),
+        _ => state.polls.forget(target),
     });
     let reply = match reply {
         Reply::Queued(place) => match place.quarantined_until_ms {
@@ -116,13 +128,13 @@ fn poll(ctx: &Ctx, mut site: Site<'_>, target: Target<'_>, asker: Asker) -> Done
     };
     if let Reply::Granted(_) = reply {
         tie_if_bound(target, client, secret);
-        site.need_not_wake(owner);
+        open_lock.need_not_wake(owner);
     }
     if !was_offered {
         // An offer was counted as a hand-over.
-        world(|world| world.counts.note_reply(&reply));
+        with_state(|state| state.counts.note_reply(&reply));
     }
-    site.finish();
+    open_lock.finish();
     answer(ctx, reply, secret, now_ms)
 }
 
@@ -132,12 +144,12 @@ fn fresh_client(words: &AcquireWords) -> ClientId {
 }
 
 fn request(
-    target: Target<'_>,
+    target: PollTarget<'_>,
     client: ClientId,
     secret: u64,
     waiter_lease_ms: Option<u64>,
 ) -> Request {
-    let Target { connection, words, .. } = target;
+    let PollTarget { connection, words, .. } = target;
     // Of one that asked and went on, its id says which connection it was.
     let nameless = || match client.is_connection() {
         true => Label::new(&format!("client {connection}"), "").unwrap_or_default(),
@@ -155,14 +167,14 @@ fn request(
     })
 }
 
-fn tie_if_bound(target: Target<'_>, client: ClientId, secret: u64) {
-    let Target { connection, record, words } = target;
+fn tie_if_bound(target: PollTarget<'_>, client: ClientId, secret: u64) {
+    let PollTarget { connection, record, words } = target;
     if words.bound {
-        world(|world| world.tie(connection, client, record, secret::owner(secret)));
+        with_state(|state| state.bound_hold(connection, client, record, secret::owner(secret)));
     }
 }
 
-fn answer(ctx: &Ctx, reply: Reply, secret: u64, now_ms: u64) -> Done {
+fn answer(ctx: &Ctx, reply: Reply, secret: u64, now_ms: u64) -> CommandResult {
     match reply {
         Reply::Granted(grant) => {
             let token = grant.token.map_or(0, |token| token.raw());

@@ -2,38 +2,39 @@
 
 use taketurns_core::{ClientId, Reply, Request};
 
-use super::{Done, left_ms, max_lease_ms, may_break, room, writable};
+use super::{CommandResult, left_ms, max_lease_ms, may_break, room, writable};
+use crate::open_lock::OpenLock;
 use crate::problem::Problem;
-use crate::record::By;
-use crate::site::Site;
-use crate::sys::{Args, Ctx, Holds};
-use crate::world::world;
+use crate::record::Requester;
+use crate::state::with_state;
+use crate::sys::{Args, Ctx, KeyContent};
 use crate::{clock, secret, show, words};
 
 /// A request that names the secret of a grant.
 fn with_secret(
     ctx: &Ctx,
     args: Args<'_>,
-    request: impl FnOnce(&mut Site<'_>) -> Request,
+    request: impl FnOnce(&mut OpenLock<'_>) -> Request,
 ) -> Result<Reply, Problem> {
     writable()?;
     let name = args.word(0);
-    let mut site = Site::open(ctx, &name)?;
-    let request = request(&mut site);
-    let reply = site.step(&request);
-    let is_held = site.record().lock.holding() > 0;
-    site.finish();
+    let mut open_lock = OpenLock::open(ctx, &name)?;
+    let request = request(&mut open_lock);
+    let reply = open_lock.step(&request);
+    let is_held = open_lock.record().lock.holding() > 0;
+    open_lock.finish();
     // A wrong secret is told from a lock that nobody holds, as ever.
     if reply == Reply::NotHeld && !is_held { Err(Problem::NOT_HELD) } else { Ok(reply) }
 }
 
-pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     ctx.redact(1);
     let owner = secret::owner(words::secret(args.get(1))?);
-    let release = |_: &mut Site<'_>| Request::Release { owner, bury_until_ms: 0, last_used: None };
+    let release =
+        |_: &mut OpenLock<'_>| Request::Release { owner, bury_until_ms: 0, last_used: None };
     match with_secret(ctx, args, release)? {
         Reply::Released | Reply::Left => {
-            world(|world| world.untie(ctx.client(), owner));
+            with_state(|state| state.untie(ctx.client(), owner));
             ctx.reply_ok();
         }
         _ => ctx.reply_nil(),
@@ -41,14 +42,14 @@ pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> Done {
     Ok(())
 }
 
-pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     // Before anything can be found wrong with the command.
     ctx.redact(1);
     let (secret, lease_ms) = words::renew(&args.all_from(1), max_lease_ms())?;
     let owner = secret::owner(secret);
     // Whoever keeps it goes on to: one that is bound to a connection stays so.
-    let renew = |site: &mut Site<'_>| {
-        let client = site.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
+    let renew = |open_lock: &mut OpenLock<'_>| {
+        let client = open_lock.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
         Request::Renew { owner, client, lease_ms, write_back: None }
     };
     match with_secret(ctx, args, renew)? {
@@ -59,34 +60,34 @@ pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> Done {
     Ok(())
 }
 
-pub(super) fn check(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn check(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let token = words::token(args.get(1))?;
     writable()?;
     let name = args.word(0);
-    let mut site = Site::open(ctx, &name)?;
-    let admitted = site.admit(token);
-    site.finish();
-    world(|world| match admitted {
-        Ok(()) => world.counts.admitted += 1,
-        Err(_) => world.counts.stale += 1,
+    let mut open_lock = OpenLock::open(ctx, &name)?;
+    let admitted = open_lock.admit(token);
+    open_lock.finish();
+    with_state(|state| match admitted {
+        Ok(()) => state.counts.admitted += 1,
+        Err(_) => state.counts.stale += 1,
     });
     admitted?;
     ctx.reply_ok();
     Ok(())
 }
 
-pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let waiters_max = words::show(&args.all_from(1))?;
     let name = args.word(0);
     let mut key = ctx.look(&name);
-    let until_ms = world(|world| world.until_ms);
+    let until_ms = with_state(|state| state.until_ms);
     match key.holds() {
-        Holds::Nothing => ctx.reply_nil(),
-        Holds::Lock => {
+        KeyContent::Nothing => ctx.reply_nil(),
+        KeyContent::Lock => {
             let Some(record) = key.record() else { return Err(Problem::WRONG_TYPE) };
             let now = clock::now();
             let mut view = record.lock.view(now, waiters_max);
-            let until_ms = record.quarantine_until_ms(now, By::Anyone { until_ms });
+            let until_ms = record.quarantine_until_ms(now, Requester::Anyone { until_ms });
             view.quarantine_ms = left_ms(until_ms, now.ms);
             show::lock(ctx, &view, record.admitted);
         }
@@ -95,23 +96,23 @@ pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> Done {
     Ok(())
 }
 
-pub(super) fn list(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn list(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     show::list(ctx, &words::list(&args.all_from(0))?)
 }
 
-pub(super) fn break_(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn break_(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let (token, at_once) = words::break_(&args.all_from(1))?;
     writable()?;
     may_break(ctx, args.get(0))?;
     let name = args.word(0);
-    let mut site = Site::open(ctx, &name)?;
-    let reply = site.step(&Request::Break { token, at_once });
-    site.finish();
+    let mut open_lock = OpenLock::open(ctx, &name)?;
+    let reply = open_lock.step(&Request::Break { token, at_once });
+    open_lock.finish();
     ctx.reply_int(if let Reply::Broken(count) = reply { count.into() } else { 0 });
     Ok(())
 }
 
-pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let adds = match args.get(0).to_ascii_uppercase().as_slice() {
         b"ADD" => true,
         b"REM" => false,
@@ -123,21 +124,21 @@ pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
         room(ctx)?;
     }
     let name = args.word(1);
-    let mut site = Site::open(ctx, &name)?;
+    let mut open_lock = OpenLock::open(ctx, &name)?;
     let (mut changed, mut problem) = (0, None);
     for member in members {
         let request =
             if adds { Request::PoolAdd { member } } else { Request::PoolRemove { member } };
-        match site.step(&request) {
+        match open_lock.step(&request) {
             Reply::Changed(true) => changed += 1,
             Reply::Refused(refusal) => {
-                problem = Some(Problem::refused(refusal, site.now.ms, max_lease_ms()));
+                problem = Some(Problem::refused(refusal, open_lock.now.ms, max_lease_ms()));
                 break;
             }
             _ => {}
         }
     }
-    site.finish();
+    open_lock.finish();
     match problem {
         // Part of it was done, and is said so.
         Some(problem) if changed == 0 => Err(problem),
@@ -148,7 +149,7 @@ pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> Done {
     }
 }
 
-pub(super) fn help(ctx: &Ctx, _: Args<'_>) -> Done {
+pub(super) fn help(ctx: &Ctx, _: Args<'_>) -> CommandResult {
     show::help(ctx);
     Ok(())
 }

@@ -7,13 +7,13 @@ mod programs;
 use std::ffi::CStr;
 
 use crate::problem::Problem;
+use crate::state::with_state;
 use crate::sys::{Args, Ctx};
-use crate::world::world;
 
-type Done = Result<(), Problem>;
+type CommandResult = Result<(), Problem>;
 
 /// A command as the server is told of it.
-pub(crate) struct Command {
+pub(crate) struct ModuleCommand {
     pub(crate) name: &'static CStr,
     pub(crate) flags: &'static CStr,
     pub(crate) categories: &'static CStr,
@@ -23,10 +23,10 @@ pub(crate) struct Command {
     pub(crate) key: i32,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
-    run: fn(&Ctx, Args<'_>) -> Done,
+    run: fn(&Ctx, Args<'_>) -> CommandResult,
 }
 
-impl Command {
+impl ModuleCommand {
     pub(crate) fn writes(&self) -> bool {
         self.flags.to_bytes().starts_with(b"write")
     }
@@ -37,8 +37,8 @@ pub(crate) const APPLY: &CStr = c"FENCELOCK.APPLY";
 
 const LOG_N: &CStr = c"O(log(N)) with N waiters";
 
-pub(crate) const COMMANDS: [Command; 12] = [
-    Command {
+pub(crate) const COMMANDS: [ModuleCommand; 12] = [
+    ModuleCommand {
         name: c"FENCELOCK.ACQUIRE",
         flags: c"write deny-oom fast blocking",
         categories: c"write fast blocking",
@@ -48,7 +48,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: LOG_N,
         run: acquire::acquire,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.RELEASE",
         flags: c"write fast",
         categories: c"write fast",
@@ -58,7 +58,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: LOG_N,
         run: clients::release,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.RENEW",
         flags: c"write fast",
         categories: c"write fast",
@@ -68,7 +68,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: LOG_N,
         run: clients::renew,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.CHECK",
         flags: c"write deny-oom fast",
         categories: c"write fast",
@@ -78,7 +78,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: c"O(1)",
         run: clients::check,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.SHOW",
         flags: c"readonly",
         categories: c"read slow",
@@ -88,7 +88,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: c"O(N) with N holders and waiters shown",
         run: clients::show_lock,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.LIST",
         flags: c"readonly",
         categories: c"read slow",
@@ -98,7 +98,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: c"O(N) with N keys looked at",
         run: clients::list,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.BREAK",
         flags: c"write",
         categories: c"write slow dangerous",
@@ -108,7 +108,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: LOG_N,
         run: clients::break_,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.POOL",
         flags: c"write",
         categories: c"write slow",
@@ -118,7 +118,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: LOG_N,
         run: clients::pool,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.HELP",
         flags: c"fast allow-loading allow-stale",
         categories: c"fast",
@@ -128,7 +128,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: c"O(1)",
         run: clients::help,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.BIND",
         flags: c"fast",
         categories: c"fast",
@@ -138,7 +138,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: c"O(1)",
         run: programs::bind,
     },
-    Command {
+    ModuleCommand {
         name: c"FENCELOCK.DO",
         flags: c"write fast",
         categories: c"write fast",
@@ -148,7 +148,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
         complexity: LOG_N,
         run: programs::carry_out,
     },
-    Command {
+    ModuleCommand {
         name: APPLY,
         flags: c"write no-monitor no-slowlog",
         categories: c"write slow admin dangerous",
@@ -161,7 +161,7 @@ pub(crate) const COMMANDS: [Command; 12] = [
 ];
 
 /// Runs a command, and replies.
-pub(crate) fn run(command: &Command, ctx: &Ctx, args: Args<'_>) {
+pub(crate) fn run(command: &ModuleCommand, ctx: &Ctx, args: Args<'_>) {
     let words = args.len() as i32 + 1;
     let fits = if command.arity < 0 { words >= -command.arity } else { words == command.arity };
     let done = if fits { (command.run)(ctx, args) } else { Err(Problem::SYNTAX) };
@@ -171,22 +171,22 @@ pub(crate) fn run(command: &Command, ctx: &Ctx, args: Args<'_>) {
 }
 
 /// The server sees to this, unless its replicas may be written to.
-fn writable() -> Done {
-    if world(|world| world.is_replica) { Err(Problem::READ_ONLY) } else { Ok(()) }
+fn writable() -> CommandResult {
+    if with_state(|state| state.is_replica) { Err(Problem::READ_ONLY) } else { Ok(()) }
 }
 
 /// The longest lease that anybody is promised.
 fn max_lease_ms() -> u64 {
-    world(|world| world.max_lease_ms())
+    with_state(|state| state.max_lease_ms())
 }
 
 /// Who breaks a lock does to its holder what deleting the key would.
-fn may_break(ctx: &Ctx, key: &[u8]) -> Done {
+fn may_break(ctx: &Ctx, key: &[u8]) -> CommandResult {
     if ctx.may_run(&[b"DEL", key]) { Ok(()) } else { Err(Problem::NO_BREAK) }
 }
 
 /// A server that is out of memory takes nothing in, and takes everything back.
-fn room(ctx: &Ctx) -> Done {
+fn room(ctx: &Ctx) -> CommandResult {
     if ctx.flags().is_out_of_memory() { Err(Problem::OUT_OF_MEMORY) } else { Ok(()) }
 }
 

@@ -7,20 +7,20 @@ use serde::Serialize;
 use taketurns_core::wire::{self, Answered, Verb};
 use taketurns_core::{ClientId, Request, View};
 
-use super::{Done, left_ms, may_break, room, writable};
-use crate::binding::Binding;
+use super::{CommandResult, left_ms, may_break, room, writable};
+use crate::binding::ProgramBinding;
 use crate::clock;
 use crate::entry::Entry;
-use crate::facts::Words;
+use crate::facts::CommandWords;
+use crate::open_lock::{self, OpenLock};
 use crate::problem::Problem;
-use crate::record::By;
-use crate::site::{self, Site};
-use crate::sys::{Args, Ctx, Holds};
-use crate::world::world;
+use crate::record::Requester;
+use crate::state::with_state;
+use crate::sys::{Args, Ctx, KeyContent};
 
-pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
-    let binding = Binding::parse(&args.all_from(0)).ok_or(Problem::SYNTAX)?;
-    if world(|world| world.run != binding.run) {
+pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> CommandResult {
+    let binding = ProgramBinding::parse(&args.all_from(0)).ok_or(Problem::SYNTAX)?;
+    if with_state(|state| state.run != binding.run) {
         return Err(Problem::UNVERIFIED);
     }
     let may_look = binding.marker_key.is_empty() || ctx.may_read(&args.word(3));
@@ -29,20 +29,20 @@ pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> Done {
         return Err(Problem::NO_BIND);
     }
     // It was lost since: scripts may be flushed as keys are, but not this.
-    if world(|world| world.bindings.misses_a_marker(&binding)) {
+    if with_state(|state| state.bindings.misses_a_marker(&binding)) {
         return Err(Problem::MARKER_CHANGED);
     }
-    ctx.reply_text(world(|world| world.bindings.add(binding)));
+    ctx.reply_text(with_state(|state| state.bindings.add(binding)));
     Ok(())
 }
 
 /// `FENCELOCK.DO key binding verb arguments`.
-pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     // An owner, if it is anything secret; before anything can be found wrong with the request.
     if args.len() > 3 {
         ctx.redact(3);
     }
-    let bound = world(|world| world.bindings.get(args.get(1))).ok_or(Problem::UNVERIFIED)?;
+    let bound = with_state(|state| state.bindings.get(args.get(1))).ok_or(Problem::UNVERIFIED)?;
     let binding = &bound.binding;
     if let Some(marker) = bound.marker()
         && !ctx.look(marker).is_text(binding.mark.as_bytes())
@@ -76,13 +76,13 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
         | Request::Tick => {}
     }
     let name = args.word(0);
-    let mut site = Site::open(ctx, &name)?;
-    let now_ms = site.now.ms;
+    let mut open_lock = OpenLock::open(ctx, &name)?;
+    let now_ms = open_lock.now.ms;
     if matches!(&request, Request::Acquire(acquire) if acquire.waiter_lease_ms.is_some()) {
-        site.record().note_wait(now_ms);
+        open_lock.record().note_wait(now_ms);
     }
-    let reply = site.step_by(By::Program(binding), &request);
-    site.finish();
+    let reply = open_lock.step_by(Requester::Program(binding), &request);
+    open_lock.finish();
     // If one step was not enough, the server goes on by itself.
     answer(ctx, &Answered { now_ms, more: false, reply });
     Ok(())
@@ -90,7 +90,7 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> Done {
 
 /// What follows the verb. Programs send it in one word, with tabs in between, for each word of a command
 /// costs the server more than what the lock does with it. No argument has a tab in it.
-fn arguments(args: Args<'_>) -> Words<'_> {
+fn arguments(args: Args<'_>) -> CommandWords<'_> {
     args.from(3).flat_map(|word| word.split(|byte| *byte == b'\t')).collect()
 }
 
@@ -108,14 +108,14 @@ fn answer(ctx: &Ctx, answered: &Answered) {
 }
 
 /// Connections are the server's own to name.
-fn program(client: ClientId) -> Done {
+fn program(client: ClientId) -> CommandResult {
     let is_ours = client.is_connection() || client.caller().is_some();
     if is_ours { Err(Problem::SYNTAX) } else { Ok(()) }
 }
 
 /// Nobody is promised more than is waited for after a restart.
-fn lease(lease_ms: u64) -> Done {
-    match world(|world| world.quarantine_ms) {
+fn lease(lease_ms: u64) -> CommandResult {
+    match with_state(|state| state.quarantine_ms) {
         Some(max_ms) if lease_ms > max_ms => Err(Problem::lease(max_ms)),
         _ => Ok(()),
     }
@@ -123,24 +123,24 @@ fn lease(lease_ms: u64) -> Done {
 
 /// What a program is shown.
 #[derive(Serialize)]
-struct Seen {
+struct ProgramView {
     now_ms: u64,
     view: View,
 }
 
-fn view(ctx: &Ctx, args: Args<'_>, binding: &Binding, words: &[&[u8]]) -> Done {
+fn view(ctx: &Ctx, args: Args<'_>, binding: &ProgramBinding, words: &[&[u8]]) -> CommandResult {
     let &[waiters_max] = words else { return Err(Problem::SYNTAX) };
     let waiters_max = wire::number(waiters_max).ok_or(Problem::SYNTAX)?;
     let name = args.word(0);
     let mut key = ctx.look(&name);
     let now = clock::now();
     let view = match key.holds() {
-        Holds::Nothing => {
+        KeyContent::Nothing => {
             let quarantine_ms = left_ms(binding.until_ms_at(now.ms), now.ms);
             quarantine_ms.map(|_| View { quarantine_ms, ..View::default() })
         }
-        Holds::Lock => key.record().map(|record| {
-            let until_ms = record.quarantine_until_ms(now, By::Program(binding));
+        KeyContent::Lock => key.record().map(|record| {
+            let until_ms = record.quarantine_until_ms(now, Requester::Program(binding));
             let mut view =
                 record.lock.view(now, usize::try_from(waiters_max).unwrap_or(usize::MAX));
             view.quarantine_ms = left_ms(until_ms, now.ms);
@@ -148,7 +148,7 @@ fn view(ctx: &Ctx, args: Args<'_>, binding: &Binding, words: &[&[u8]]) -> Done {
         }),
         _ => return Err(Problem::WRONG_TYPE),
     };
-    let seen = view.map(|view| serde_json::to_string(&Seen { now_ms: now.ms, view }));
+    let seen = view.map(|view| serde_json::to_string(&ProgramView { now_ms: now.ms, view }));
     match seen {
         Some(Ok(text)) => ctx.reply_text(text),
         Some(Err(error)) => return Err(Problem::say(format!("ERR {error}"))),
@@ -157,14 +157,14 @@ fn view(ctx: &Ctx, args: Args<'_>, binding: &Binding, words: &[&[u8]]) -> Done {
     Ok(())
 }
 
-pub(super) fn apply(ctx: &Ctx, args: Args<'_>) -> Done {
+pub(super) fn apply(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     if !ctx.flags().is_repeated() {
         return Err(Problem::INTERNAL);
     }
     let unknown = Problem::new("ERR an entry of another version, or none");
     let entry = Entry::from_bytes(args.get(1)).ok_or(unknown)?;
     let name = args.word(0);
-    site::repeat(ctx, &name, &entry)?;
+    open_lock::repeat(ctx, &name, &entry)?;
     // Into a replica's own log.
     ctx.replicate(&name, args.get(1));
     ctx.reply_ok();

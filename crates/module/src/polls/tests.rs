@@ -23,8 +23,8 @@ impl Desk {
         Self { polls: Polls::default(), words, somebody_waits: true, fresh: 1 }
     }
 
-    fn asker(&mut self, connection: u64, now_ms: u64) -> Option<Asker> {
-        let target = Target { connection, record: LOCK, words: &self.words };
+    fn asker(&mut self, connection: u64, now_ms: u64) -> Option<PollAsker> {
+        let target = PollTarget { connection, record: LOCK, words: &self.words };
         let fresh = || (ClientId::of_connection(self.fresh, false), self.fresh);
         let asker = self.polls.ask(target, now_ms, self.somebody_waits, fresh);
         self.fresh += u64::from(asker.is_some());
@@ -33,9 +33,9 @@ impl Desk {
 
     /// Asks in vain. Answers as whom, if it has a place by that.
     #[track_caller]
-    fn ask(&mut self, connection: u64, now_ms: u64) -> Option<Asker> {
+    fn ask(&mut self, connection: u64, now_ms: u64) -> Option<PollAsker> {
         let asker = self.asker(connection, now_ms);
-        let target = Target { connection, record: LOCK, words: &self.words };
+        let target = PollTarget { connection, record: LOCK, words: &self.words };
         match asker {
             Some(asker) => self.polls.queued(target, asker, now_ms),
             None if self.somebody_waits => self.polls.refused(target, now_ms),
@@ -66,8 +66,8 @@ impl Desk {
         let places = || polls().filter_map(|poll| poll.place.as_ref());
         let offered = places().filter(|place| place.is_offered).count();
         let queued = places().count() - offered;
-        let tally = Tally { queued, offered };
-        let expected = (tally != Tally::default()).then_some(&tally);
+        let tally = PollTally { queued, offered };
+        let expected = (tally != PollTally::default()).then_some(&tally);
         assert_eq!(self.polls.tallies.get(&LOCK), expected);
         assert_eq!(self.polls.len(), queued + offered);
         assert!(
@@ -92,11 +92,11 @@ fn a_poll_is_the_same_words_for_the_same_lock() {
     let mut desk = Desk::new();
     desk.ask(1, 5_000);
     for other in [words(30_000, Ask::Read), words(29_000, Ask::Mutex)] {
-        let target = Target { connection: 1, record: LOCK, words: &other };
+        let target = PollTarget { connection: 1, record: LOCK, words: &other };
         let asker = desk.polls.ask(target, 5_010, true, || (ClientId::NOBODY, 9));
         assert!(asker.is_none(), "{other:?}");
     }
-    let target = Target { connection: 1, record: LOCK + 1, words: &desk.words };
+    let target = PollTarget { connection: 1, record: LOCK + 1, words: &desk.words };
     assert!(desk.polls.ask(target, 5_010, true, || (ClientId::NOBODY, 9)).is_none());
     assert!(desk.ask(1, 5_010).is_some());
 }
@@ -204,7 +204,7 @@ fn nothing_is_left_of_a_poll_that_was_granted() {
     desk.ask(1, 5_000);
     let asker = desk.ask(1, 5_010).expect("a place");
     desk.polls.offer(asker.client, LOCK, 5_020);
-    desk.polls.forget(Target { connection: 1, record: LOCK, words: &desk.words });
+    desk.polls.forget(PollTarget { connection: 1, record: LOCK, words: &desk.words });
     desk.audit();
     assert!(!desk.polls.is_known(1) && desk.polls.len() == 0);
     assert!(desk.polls.close(1).is_empty());
@@ -241,10 +241,10 @@ fn a_place_may_be_lost_and_its_connection_may_poll_again() {
 fn one_connection_polls_for_so_many_locks_and_no_more() {
     let mut desk = Desk::new();
     for lock in 0..100 {
-        desk.polls.refused(Target { connection: 1, record: lock, words: &desk.words }, 5_000);
+        desk.polls.refused(PollTarget { connection: 1, record: lock, words: &desk.words }, 5_000);
     }
     let asks = |lock: &u64| {
-        let target = Target { connection: 1, record: *lock, words: &desk.words };
+        let target = PollTarget { connection: 1, record: *lock, words: &desk.words };
         desk.polls.ask(target, 5_010, true, || (ClientId::NOBODY, 9)).is_some()
     };
     assert_eq!((0..100).filter(asks).count(), POLLS_MAX);

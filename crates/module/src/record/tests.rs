@@ -2,7 +2,7 @@ use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Refusal, Reply};
 
 use super::*;
 
-const ANYONE: By<'_> = By::Anyone { until_ms: 0 };
+const ANYONE: Requester<'_> = Requester::Anyone { until_ms: 0 };
 const CALLER: ClientId = ClientId::of_caller(5);
 
 fn at(ms: u64) -> Now {
@@ -48,7 +48,7 @@ impl Pair {
     }
 
     #[track_caller]
-    fn step_by(&mut self, ms: u64, by: By<'_>, request: &Request) -> Reply {
+    fn step_by(&mut self, ms: u64, by: Requester<'_>, request: &Request) -> Reply {
         let mut bytes = None;
         let step = self.here.step(at(ms), by, request, |entry| {
             entry.with_bytes(|entry| bytes = Some(entry.to_vec()));
@@ -109,7 +109,7 @@ fn to_find_that_no_lease_is_over_is_the_same_everywhere() {
 
 #[test]
 fn a_quarantine_is_the_same_everywhere() {
-    let (mut pair, by) = (Pair::new(), By::Anyone { until_ms: 9_000 });
+    let (mut pair, by) = (Pair::new(), Requester::Anyone { until_ms: 9_000 });
     let refused = Reply::Refused(Refusal::Quarantined { until_ms: 9_000 });
     assert_eq!(pair.step_by(1_000, by, &ask(1, CALLER, Ask::Mutex)), refused, "nothing is kept");
     pair.step(1_001, &ask(1, CALLER, Ask::Mutex));
@@ -162,14 +162,18 @@ fn a_token_is_admitted_unless_an_older_one_or_nobody_has_it() {
     let (mut record, hour_ms) = (fresh(), limits::RETENTION_MS);
     let now = at(10 * hour_ms);
     let admit = |record: &mut Record, token| record.admit(now, token, |_| ());
-    assert_eq!(admit(&mut record, 9 * hour_ms * 1_000 - 1), Err(Stale::Forgotten));
-    assert_eq!(admit(&mut record, 11 * hour_ms * 1_000 + 1), Err(Stale::NeverGiven));
+    assert_eq!(admit(&mut record, 9 * hour_ms * 1_000 - 1), Err(AdmitRefusal::Forgotten));
+    assert_eq!(admit(&mut record, 11 * hour_ms * 1_000 + 1), Err(AdmitRefusal::NeverGiven));
     assert_eq!(admit(&mut record, now.wall_us), Ok(()));
     assert_eq!(admit(&mut record, now.wall_us), Ok(()));
     let newest = now.wall_us;
-    assert_eq!(admit(&mut record, newest - 1), Err(Stale::Older { newest }));
+    assert_eq!(admit(&mut record, newest - 1), Err(AdmitRefusal::Older { newest }));
     record.step(now, ANYONE, &ask(1, CALLER, Ask::Mutex), |_| ());
-    assert_eq!(admit(&mut record, newest + 1), Err(Stale::NeverGiven), "the lock knows better");
+    assert_eq!(
+        admit(&mut record, newest + 1),
+        Err(AdmitRefusal::NeverGiven),
+        "the lock knows better"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A wait whose time is over just as the lock becomes free: the client is told one or the other, and
 //! is never left without a reply.
 
-use taketurns_servers::{Connection, Flavor, Reply, Server, module_path, on_both};
+use taketurns_servers::{Connection, Flavor, Server, ServerReply, module_path, on_both};
 
 fn acquire(client: &mut Connection, words: &str) {
     let text = format!("FENCELOCK.ACQUIRE {words}");
@@ -20,7 +20,7 @@ on_both! {
             assert!(holder.read().expect("a grant").array().is_some());
             acquire(&mut waiter, &format!("k{round} 600 WAIT 0.020"));
             let reply = waiter.read().expect("a reply");
-            assert!(reply == Reply::Nil || reply.array().is_some(), "{reply}");
+            assert!(reply == ServerReply::Nil || reply.array().is_some(), "{reply}");
         }
     }
 }

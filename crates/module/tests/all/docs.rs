@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use taketurns_servers::{Flavor, Reply, Server, clients, module_path, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, clients, module_path, on_both};
 use tempfile::TempDir;
 
 const PAGE: &str = include_str!("../../../../docs/module.md");
@@ -221,7 +221,7 @@ on_both! {
             if args.contains(&"quarantine") {
                 assert!(reply.error().is_some_and(|error| error.starts_with("QUARANTINED ")));
             } else {
-                assert_eq!(reply.array().map(<[Reply]>::len), Some(2), "{reply}");
+                assert_eq!(reply.array().map(<[ServerReply]>::len), Some(2), "{reply}");
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use taketurns::Connect;
-use taketurns_servers::turns::{Turns, check, least_turns};
+use taketurns_servers::turns::{TurnLog, check, least_turns};
 use taketurns_servers::{Flavor, Server, on_both};
 
 use crate::support::patience::{block_on, soon};
@@ -17,7 +17,7 @@ on_both! {
     fn clients_of_a_mutex_and_of_a_pool_take_turns(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let noted = block_on(async {
-            let noted = std::sync::Arc::new(Turns::default());
+            let noted = std::sync::Arc::new(TurnLog::default());
             let mut clients = Vec::new();
             for number in 0..CLIENTS {
                 let locks = Connect::new(&server.url()).open().await.expect("a store");

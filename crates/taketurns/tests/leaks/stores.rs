@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use taketurns_servers::{Cluster, Flavor, Replicated, Server, module_path, on_both};
+use taketurns_servers::{Cluster, Flavor, ReplicaSet, Server, module_path, on_both};
 
 use crate::left::{nothing_on, nothing_on_sentinel};
 use crate::{alone, leaves_nothing};
@@ -21,7 +21,7 @@ enum Kept {
     File(tempfile::TempDir),
     Server(Box<Server>),
     Cluster(Cluster),
-    Replicated(Replicated),
+    ReplicaSet(ReplicaSet),
     Nodes(Vec<Server>),
 }
 
@@ -41,7 +41,7 @@ impl Store {
             }
             Kept::Server(server) => nothing_on(server),
             Kept::Cluster(cluster) => cluster.nodes.iter().for_each(nothing_on),
-            Kept::Replicated(set) => {
+            Kept::ReplicaSet(set) => {
                 set.servers.iter().for_each(nothing_on);
                 set.sentinels.iter().for_each(nothing_on_sentinel);
             }
@@ -108,8 +108,8 @@ on_both! {
 
     fn nothing_is_left_on_a_master_with_sentinels(flavor: Flavor) {
         let _alone = alone();
-        let set = Replicated::start(flavor).expect("a set");
+        let set = ReplicaSet::start(flavor).expect("a set");
         let name = format!("{flavor} with Sentinel");
-        leaves_nothing(&Store::new(&name, set.url(), Kept::Replicated(set)));
+        leaves_nothing(&Store::new(&name, set.url(), Kept::ReplicaSet(set)));
     }
 }

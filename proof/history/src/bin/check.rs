@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use taketurns_history::summary::Summary;
 use taketurns_history::timeline::{self, Zoom};
-use taketurns_history::{Event, Violation, read_all};
+use taketurns_history::{HistoryEvent, Violation, read_all};
 
 const USAGE: &str = "\
 usage: check FILE… [--json] [--quiet] [--svg OUT [--from SECONDS] [--to SECONDS]]
@@ -113,7 +113,7 @@ fn print_all(heading: &str, violations: &[&Violation], quiet: bool) {
 }
 
 fn draw(
-    events: &[Event],
+    events: &[HistoryEvent],
     violations: &[Violation],
     zoom: Zoom,
     out: &PathBuf,

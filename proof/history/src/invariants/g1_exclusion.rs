@@ -4,7 +4,7 @@
 //! it let go or heard that it is lost.
 
 use super::{Findings, exclude_each_other};
-use crate::{Ask, Kind, Op, Ops};
+use crate::{HistoryAsk, LockKind, Op, Ops};
 
 pub(super) fn check(ops: &Ops<'_>, findings: &mut Findings) {
     for (lock, of_lock) in ops.by_lock() {
@@ -29,7 +29,7 @@ pub(super) fn check(ops: &Ops<'_>, findings: &mut Findings) {
             }
             holding.push((until_us, op));
             let taken: u64 = holding.iter().map(|(_, op)| permits(op)).sum();
-            if let Some(Kind::Semaphore(permits)) = ops.kinds.get(lock)
+            if let Some(LockKind::Semaphore(permits)) = ops.kinds.get(lock)
                 && taken > u64::from(*permits)
             {
                 let what = format!("{taken} of {permits} permits are taken with {}", named(op));
@@ -41,7 +41,7 @@ pub(super) fn check(ops: &Ops<'_>, findings: &mut Findings) {
 
 fn permits(op: &Op<'_>) -> u64 {
     match op.ask {
-        Ask::Permits(permits) => u64::from(*permits),
+        HistoryAsk::Permits(permits) => u64::from(*permits),
         _ => 0,
     }
 }

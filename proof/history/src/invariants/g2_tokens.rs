@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Findings;
-use crate::{Event, Op, Ops, What};
+use crate::{EventKind, HistoryEvent, Op, Ops};
 
-pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+pub(super) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     for (lock, of_lock) in ops.by_lock() {
         let has_guard = |op: &&Op<'_>| op.granted_us.is_some() && op.token.is_some();
         let granted: Vec<&Op<'_>> = of_lock.into_iter().filter(has_guard).collect();
@@ -55,15 +55,15 @@ fn in_order(lock: &str, granted: &[&Op<'_>], findings: &mut Findings) {
     }
 }
 
-fn as_minted(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+fn as_minted(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut minted: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut all, mut remembered) = (BTreeSet::new(), BTreeSet::new());
     for event in events {
-        if event.what == What::Forgot {
+        if event.what == EventKind::Forgot {
             remembered.clone_from(&all);
         }
-        let What::Minted { op, token, .. } = event.what else { continue };
+        let EventKind::Minted { op, token, .. } = event.what else { continue };
         let Some(of) = ops.all.get(&op) else { continue };
         all.insert((op, token));
         // Who asks again is told again what it was granted. A keeper that has forgotten what it granted

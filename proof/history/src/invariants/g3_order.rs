@@ -1,48 +1,52 @@
 //! G3: no live waiter is overtaken.
 //!
 //! The keeper's own order is that of `Placed`; a place ends when it is granted, given up, lapsed or
-//! forgotten. Where that is not known, the order is seen from outside in a `Line`: whoever stands there is
+//! forgotten. Where that is not known, the order is seen from outside in a `QueueKey`: whoever stands there is
 //! before the next in it, and before all who ask later; and whoever was touched by a fault since may have
 //! lost its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Findings, Target, Windows, exclude_each_other, faults};
-use crate::{Ask, Event, Op, Ops, What};
+use super::{FaultTarget, Findings, Windows, exclude_each_other, faults};
+use crate::{EventKind, HistoryAsk, HistoryEvent, Op, Ops};
 
 /// Says how many grants could be judged by what was seen from outside.
-pub(crate) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) -> u64 {
+pub(crate) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) -> u64 {
     let known = as_placed(events, ops, findings);
     as_seen(events, ops, &known, findings)
 }
 
 /// Who waits for the same: for the lock, or for one member of a pool. `None` takes any.
-type Line<'a> = (&'a str, Option<&'a str>);
+type QueueKey<'a> = (&'a str, Option<&'a str>);
 
-fn line<'a>(op: &Op<'a>) -> Line<'a> {
+fn line<'a>(op: &Op<'a>) -> QueueKey<'a> {
     match op.ask {
-        Ask::Member(member) => (op.lock, Some(member)),
+        HistoryAsk::Member(member) => (op.lock, Some(member)),
         _ => (op.lock, None),
     }
 }
 
 /// Those who would have taken what was granted: who wants any, and who wants this member.
-fn rivals<'a>(lock: &'a str, member: Option<&'a str>) -> impl Iterator<Item = Line<'a>> {
+fn rivals<'a>(lock: &'a str, member: Option<&'a str>) -> impl Iterator<Item = QueueKey<'a>> {
     [(lock, None)].into_iter().chain(member.map(|member| (lock, Some(member))))
 }
 
 /// Says of which locks the keeper's order is known.
-fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) -> BTreeSet<&'a str> {
-    let mut queues: BTreeMap<&str, Queue<'_>> = BTreeMap::new();
+fn as_placed<'a>(
+    events: &'a [HistoryEvent],
+    ops: &Ops<'a>,
+    findings: &mut Findings,
+) -> BTreeSet<&'a str> {
+    let mut queues: BTreeMap<&str, KeeperQueue<'_>> = BTreeMap::new();
     for event in events {
-        if event.what == What::Forgot {
-            queues.values_mut().for_each(Queue::forget);
+        if event.what == EventKind::Forgot {
+            queues.values_mut().for_each(KeeperQueue::forget);
             continue;
         }
         let Some(of) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
         let mut wrong = |what: String| findings.add(event.at_us, of.lock, what);
         match &event.what {
-            What::Placed { number, .. } => {
+            EventKind::Placed { number, .. } => {
                 let queue = queues.entry(of.lock).or_default();
                 // Who has a place keeps it, whatever it is told.
                 if queue.place(of).is_some() {
@@ -56,7 +60,7 @@ fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) ->
                 }
                 queue.waiting.entry(line(of)).or_default().insert(*number, of.op);
             }
-            What::Minted { token, member, .. } => {
+            EventKind::Minted { token, member, .. } => {
                 let queue = queues.entry(of.lock).or_default();
                 queue.leave(of);
                 // Who asks again is told again what it was granted, and by a stale replica what it was granted
@@ -78,7 +82,9 @@ fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) ->
                 }
             }
             // An old request of the owner that it was then may have been given a place since.
-            What::Again { was_granted: true, .. } | What::Lapsed { .. } | What::Freed { .. } => {
+            EventKind::Again { was_granted: true, .. }
+            | EventKind::Lapsed { .. }
+            | EventKind::Freed { .. } => {
                 if let Some(queue) = queues.get_mut(of.lock) {
                     queue.leave(of);
                 }
@@ -91,8 +97,8 @@ fn as_placed<'a>(events: &'a [Event], ops: &Ops<'a>, findings: &mut Findings) ->
 
 /// The queue of one lock, as its keeper numbers it.
 #[derive(Default)]
-struct Queue<'a> {
-    waiting: BTreeMap<Line<'a>, BTreeMap<u64, u64>>,
+struct KeeperQueue<'a> {
+    waiting: BTreeMap<QueueKey<'a>, BTreeMap<u64, u64>>,
     /// The last place of each operation.
     numbers: BTreeMap<u64, u64>,
     /// What each operation was ever granted, by token.
@@ -101,7 +107,7 @@ struct Queue<'a> {
     unsure: BTreeSet<u64>,
 }
 
-impl<'a> Queue<'a> {
+impl<'a> KeeperQueue<'a> {
     fn forget(&mut self) {
         self.waiting.clear();
         self.unsure.extend(std::mem::take(&mut self.numbers).into_keys());
@@ -145,7 +151,7 @@ impl<'a> Queue<'a> {
 
 /// Those seen in a line so far who may have been overtaken by one behind them.
 #[derive(Default)]
-struct Ahead<'a> {
+struct EarlierWaiters<'a> {
     /// Of those who held in the end the last one.
     last: Option<&'a Op<'a>>,
     /// Of those who never held the one who waited for longest, and until when.
@@ -153,7 +159,7 @@ struct Ahead<'a> {
 }
 
 fn as_seen(
-    events: &[Event],
+    events: &[HistoryEvent],
     ops: &Ops<'_>,
     known: &BTreeSet<&str>,
     findings: &mut Findings,
@@ -168,7 +174,7 @@ fn as_seen(
     by_asking.values_mut().for_each(|of_lock| of_lock.sort_by_key(|op| op.asked_us));
     let mut judged: BTreeSet<(u64, u64)> = BTreeSet::new();
     for event in events {
-        let What::Line { lock, ops: line_of } = &event.what else { continue };
+        let EventKind::Line { lock, ops: line_of } = &event.what else { continue };
         if known.contains(lock.as_str()) {
             continue;
         }
@@ -178,7 +184,7 @@ fn as_seen(
         let heard_us = line_of.iter().map(|op| op.granted_us.or(op.ended_us).unwrap_or(end_us));
         let until_us = heard_us.max().unwrap_or(0);
         let newcomers = of_lock[since..].iter().take_while(|op| op.asked_us < until_us);
-        let mut ahead: BTreeMap<Line<'_>, Ahead<'_>> = BTreeMap::new();
+        let mut ahead: BTreeMap<QueueKey<'_>, EarlierWaiters<'_>> = BTreeMap::new();
         let in_line = line_of.len();
         for (place, next) in line_of.iter().chain(newcomers).copied().enumerate() {
             if let Some(granted_us) = next.granted_us.filter(|&at_us| at_us > event.at_us) {
@@ -212,7 +218,7 @@ fn as_seen(
     judged.len() as u64
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> EarlierWaiters<'a> {
     fn add(&mut self, op: &'a Op<'a>, end_us: u64) {
         if op.granted_us.is_some() {
             if self.last.is_none_or(|last| came_later(op, last)) {
@@ -252,12 +258,12 @@ fn came_later(first: &Op<'_>, second: &Op<'_>) -> bool {
 
 /// The times in which a place may have been lost: anybody's, or a client's. Whoever was held up asks
 /// again within a waiter lease after it.
-fn disturbances(events: &[Event], waiter_lease_us: u64) -> BTreeMap<Option<u32>, Windows> {
+fn disturbances(events: &[HistoryEvent], waiter_lease_us: u64) -> BTreeMap<Option<u32>, Windows> {
     let mut times: BTreeMap<Option<u32>, Vec<(u64, u64)>> = BTreeMap::new();
     for fault in faults(events) {
         let whose = match fault.on {
-            Target::Client(client) => Some(client),
-            Target::Named(_) => None,
+            FaultTarget::Client(client) => Some(client),
+            FaultTarget::Named(_) => None,
         };
         let until_us = fault.until_us.saturating_add(waiter_lease_us);
         times.entry(whose).or_default().push((fault.from_us, until_us));
@@ -267,26 +273,30 @@ fn disturbances(events: &[Event], waiter_lease_us: u64) -> BTreeMap<Option<u32>,
 
 #[cfg(test)]
 mod tests {
-    use crate::{Ask, Event, Guarantee, Kind, Lock, What, check};
+    use crate::{EventKind, Guarantee, HistoryAsk, HistoryEvent, HistoryLock, LockKind, check};
 
     /// Two are seen to wait, and the second holds first, at 30; then there is more.
-    fn overtaken(more: impl IntoIterator<Item = (u64, What)>) -> usize {
-        overtaken_on(Kind::Mutex, Ask::Mutex, more)
+    fn overtaken(more: impl IntoIterator<Item = (u64, EventKind)>) -> usize {
+        overtaken_on(LockKind::Mutex, HistoryAsk::Mutex, more)
     }
 
-    fn overtaken_on(kind: Kind, ask: Ask, more: impl IntoIterator<Item = (u64, What)>) -> usize {
+    fn overtaken_on(
+        kind: LockKind,
+        ask: HistoryAsk,
+        more: impl IntoIterator<Item = (u64, EventKind)>,
+    ) -> usize {
         let lock = "till".to_owned();
         let asked = |op, client: u32| {
             let (lock, ask) = (lock.clone(), ask.clone());
-            What::Asked { op, client, lock, ask, endless: true }
+            EventKind::Asked { op, client, lock, ask, endless: true }
         };
-        let begins = What::Begins {
+        let begins = EventKind::Begins {
             title: String::new(),
-            locks: vec![Lock { name: lock.clone(), kind }],
+            locks: vec![HistoryLock { name: lock.clone(), kind }],
             waiter_lease_us: 5,
             max_lease_us: 100,
         };
-        let line = What::Line { lock: lock.clone(), ops: vec![1, 2] };
+        let line = EventKind::Line { lock: lock.clone(), ops: vec![1, 2] };
         let mut history = vec![
             (0, begins),
             (10, asked(1, 1)),
@@ -295,8 +305,8 @@ mod tests {
             (30, granted(2, 7)),
         ];
         history.extend(more);
-        let event = |(at_us, what)| Event { at_us, what };
-        let history: Vec<Event> = history.into_iter().map(event).collect();
+        let event = |(at_us, what)| HistoryEvent { at_us, what };
+        let history: Vec<HistoryEvent> = history.into_iter().map(event).collect();
         check(&history).iter().filter(|found| found.guarantee == Guarantee::G3).count()
     }
 
@@ -304,9 +314,10 @@ mod tests {
     fn who_asks_after_somebody_was_seen_to_wait_does_not_hold_before_it() {
         let asked = |op, ask| {
             let lock = "till".to_owned();
-            What::Asked { op, client: 3, lock, ask, endless: true }
+            EventKind::Asked { op, client: 3, lock, ask, endless: true }
         };
-        let newcomer = [(50, asked(3, Ask::Mutex)), (51, granted(3, 8)), (60, granted(1, 9))];
+        let newcomer =
+            [(50, asked(3, HistoryAsk::Mutex)), (51, granted(3, 8)), (60, granted(1, 9))];
         assert_eq!(overtaken(newcomer.clone()), 2, "by the one behind it, and by the newcomer");
         let [asks, holds, _] = newcomer;
         assert_eq!(overtaken([(25, granted(1, 6)), asks, holds]), 0);
@@ -314,11 +325,11 @@ mod tests {
 
     #[test]
     fn who_gives_up_a_permit_unheard_may_have_had_it_beside_the_other() {
-        let gives_up = || [(40, What::Cancelled { op: 1 })];
+        let gives_up = || [(40, EventKind::Cancelled { op: 1 })];
         assert_eq!(overtaken(gives_up()), 1);
-        assert_eq!(overtaken_on(Kind::Semaphore(3), Ask::Permits(1), gives_up()), 0);
+        assert_eq!(overtaken_on(LockKind::Semaphore(3), HistoryAsk::Permits(1), gives_up()), 0);
         let holds = [(40, granted(1, 8))];
-        assert_eq!(overtaken_on(Kind::Semaphore(3), Ask::Permits(1), holds), 1);
+        assert_eq!(overtaken_on(LockKind::Semaphore(3), HistoryAsk::Permits(1), holds), 1);
     }
 
     #[test]
@@ -326,23 +337,23 @@ mod tests {
         let overtaken_after = |was_granted| {
             let asked = |op, client: u32| {
                 let lock = "till".to_owned();
-                What::Asked { op, client, lock, ask: Ask::Mutex, endless: true }
+                EventKind::Asked { op, client, lock, ask: HistoryAsk::Mutex, endless: true }
             };
-            let placed = |op, number| What::Placed { op, number, quarantined: false };
-            let again = What::Again { op: 1, was_granted };
-            let minted = What::Minted { op: 2, token: 7, member: None };
+            let placed = |op, number| EventKind::Placed { op, number, quarantined: false };
+            let again = EventKind::Again { op: 1, was_granted };
+            let minted = EventKind::Minted { op: 2, token: 7, member: None };
             let history =
                 [asked(1, 1), asked(2, 2), placed(1, 1), placed(2, 2), again, placed(1, 3), minted];
-            let event = |(at_us, what)| Event { at_us, what };
-            let history: Vec<Event> = (0..).zip(history).map(event).collect();
+            let event = |(at_us, what)| HistoryEvent { at_us, what };
+            let history: Vec<HistoryEvent> = (0..).zip(history).map(event).collect();
             check(&history).iter().filter(|found| found.guarantee == Guarantee::G3).count()
         };
         assert_eq!(overtaken_after(true), 0);
         assert_eq!(overtaken_after(false), 1);
     }
 
-    fn granted(op: u64, token: u64) -> What {
-        What::Granted { op, token: Some(token), member: None, until_us: 0 }
+    fn granted(op: u64, token: u64) -> EventKind {
+        EventKind::Granted { op, token: Some(token), member: None, until_us: 0 }
     }
 
     #[test]
@@ -353,11 +364,12 @@ mod tests {
 
     #[test]
     fn a_turn_that_was_lost_before_its_client_heard_of_it_is_nobodys_fault() {
-        let paused = [(35, What::Paused { client: 1 }), (50, What::Resumed { client: 1 })];
+        let paused =
+            [(35, EventKind::Paused { client: 1 }), (50, EventKind::Resumed { client: 1 })];
         assert_eq!(overtaken(paused.into_iter().chain([(60, granted(1, 8))])), 0);
-        assert_eq!(overtaken([(35, What::Died { client: 1 })]), 0);
+        assert_eq!(overtaken([(35, EventKind::Died { client: 1 })]), 0);
         // What happens to it once it holds has nothing to do with that, nor what happens to others.
-        assert_eq!(overtaken([(40, granted(1, 8)), (41, What::Paused { client: 1 })]), 1);
-        assert_eq!(overtaken([(35, What::Paused { client: 3 }), (40, granted(1, 8))]), 1);
+        assert_eq!(overtaken([(40, granted(1, 8)), (41, EventKind::Paused { client: 1 })]), 1);
+        assert_eq!(overtaken([(35, EventKind::Paused { client: 3 }), (40, granted(1, 8))]), 1);
     }
 }

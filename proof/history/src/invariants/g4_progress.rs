@@ -8,17 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Findings;
-use crate::{Event, Ops, What};
+use crate::{EventKind, HistoryEvent, Ops};
 
-pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    if let Some(calm) = events.iter().find(|event| event.what == What::Calm) {
+pub(super) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
+    if let Some(calm) = events.iter().find(|event| event.what == EventKind::Calm) {
         in_the_end(calm.at_us, events, ops, findings);
         kept(calm.at_us, events, ops, findings);
     }
     at_the_keeper(events, ops, findings);
 }
 
-fn in_the_end(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+fn in_the_end(calm_us: u64, events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     let end_us = events.last().map_or(0, |event| event.at_us);
     let stopped = stopped(events);
     for op in ops.all.values().filter(|op| op.waits_at(end_us) && !stopped.contains(&op.client)) {
@@ -27,7 +27,7 @@ fn in_the_end(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Find
         findings.add(end_us, op.lock, what);
     }
     for event in events {
-        let What::Failed { op, error } = &event.what else { continue };
+        let EventKind::Failed { op, error } = &event.what else { continue };
         if let Some(op) = ops.all.get(op)
             && op.endless
             && op.asked_us > calm_us
@@ -39,12 +39,12 @@ fn in_the_end(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Find
 }
 
 /// The clients that are stopped in the end.
-fn stopped(events: &[Event]) -> BTreeSet<u32> {
+fn stopped(events: &[HistoryEvent]) -> BTreeSet<u32> {
     let mut stopped = BTreeSet::new();
     for event in events {
         match event.what {
-            What::Paused { client } => stopped.insert(client),
-            What::Resumed { client } => stopped.remove(&client),
+            EventKind::Paused { client } => stopped.insert(client),
+            EventKind::Resumed { client } => stopped.remove(&client),
             _ => false,
         };
     }
@@ -60,9 +60,9 @@ const RENEWS_IN_US: u64 = 50_000;
 
 /// Nobody's lease runs out when it could have been renewed. On real machines, which may stand still
 /// without a word, that is not known.
-fn kept(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    let minted = |event: &Event| match event.what {
-        What::Minted { op, .. } => Some(op),
+fn kept(calm_us: u64, events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
+    let minted = |event: &HistoryEvent| match event.what {
+        EventKind::Minted { op, .. } => Some(op),
         _ => None,
     };
     let minted: BTreeSet<u64> = events.iter().filter_map(minted).collect();
@@ -71,7 +71,7 @@ fn kept(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Findings) 
     }
     let late_us = calm_us + 2 * ops.waiter_lease_us + TRIES_AGAIN_US;
     for event in events.iter().filter(|event| event.at_us >= calm_us) {
-        let What::Lost { op, cause } = &event.what else { continue };
+        let EventKind::Lost { op, cause } = &event.what else { continue };
         let Some(op) = ops.all.get(op).filter(|_| cause == "Expired") else { continue };
         let in_time = |granted_us: u64| {
             let left_us = op.claims.first().map_or(0, |(_, until_us)| until_us - granted_us);
@@ -88,7 +88,7 @@ fn kept(calm_us: u64, events: &[Event], ops: &Ops<'_>, findings: &mut Findings) 
 
 /// What the keeper of a lock was told of it.
 #[derive(Default)]
-struct Told {
+struct KeeperRecord {
     holding: BTreeSet<u64>,
     waiting: BTreeSet<u64>,
     lapsed: BTreeSet<u64>,
@@ -98,21 +98,21 @@ struct Told {
     is_noted: bool,
 }
 
-fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    let mut locks: BTreeMap<&str, Told> = BTreeMap::new();
+fn at_the_keeper(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
+    let mut locks: BTreeMap<&str, KeeperRecord> = BTreeMap::new();
     // What it still knows of holders and places, once it forgot something, is not known.
     let mut forgot = false;
     for event in events {
-        if event.what == What::Forgot {
+        if event.what == EventKind::Forgot {
             forgot = true;
             locks.values_mut().for_each(|told| told.lapsed.clear());
         }
         let Some(of) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
-        let Told { holding, waiting, lapsed, is_given_up, is_noted } =
+        let KeeperRecord { holding, waiting, lapsed, is_given_up, is_noted } =
             locks.entry(of.lock).or_default();
         let mut wrong = |what: String| findings.add(event.at_us, of.lock, what);
         match &event.what {
-            What::Placed { quarantined, .. } => {
+            EventKind::Placed { quarantined, .. } => {
                 lapsed.remove(&of.op);
                 let is_new = waiting.insert(of.op);
                 let is_free =
@@ -121,7 +121,7 @@ fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                     wrong(format!("operation {} has to wait, and nobody holds it", of.op));
                 }
             }
-            What::Minted { .. } => {
+            EventKind::Minted { .. } => {
                 if lapsed.remove(&of.op) {
                     wrong(format!("operation {} was granted it, and had lapsed", of.op));
                 }
@@ -129,17 +129,17 @@ fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                 holding.insert(of.op);
                 *is_noted = true;
             }
-            What::Lapsed { .. } => {
+            EventKind::Lapsed { .. } => {
                 waiting.remove(&of.op);
                 lapsed.insert(of.op);
             }
-            What::Heard { .. } => {
+            EventKind::Heard { .. } => {
                 // It may have its place still.
                 lapsed.remove(&of.op);
                 waiting.insert(of.op);
             }
-            What::Again { .. } => *is_given_up |= holding.contains(&of.op),
-            What::Freed { .. } => {
+            EventKind::Again { .. } => *is_given_up |= holding.contains(&of.op),
+            EventKind::Freed { .. } => {
                 holding.remove(&of.op);
                 waiting.remove(&of.op);
                 lapsed.remove(&of.op);
@@ -152,18 +152,18 @@ fn at_the_keeper(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{asked, begins, claim, found, granted};
-    use crate::{Guarantee, What};
+    use crate::{EventKind, Guarantee};
 
-    fn wrong(events: Vec<(u64, What)>) -> Vec<String> {
+    fn wrong(events: Vec<(u64, EventKind)>) -> Vec<String> {
         found(Guarantee::G4, events)
     }
 
-    fn placed(op: u64, quarantined: bool) -> What {
-        What::Placed { op, number: op, quarantined }
+    fn placed(op: u64, quarantined: bool) -> EventKind {
+        EventKind::Placed { op, number: op, quarantined }
     }
 
-    fn minted(op: u64) -> What {
-        What::Minted { op, token: op, member: None }
+    fn minted(op: u64) -> EventKind {
+        EventKind::Minted { op, token: op, member: None }
     }
 
     #[test]
@@ -173,37 +173,37 @@ mod tests {
         let mut held = free(asked(3));
         held.push((5, placed(2, false)));
         assert!(wrong(held).is_empty());
-        let mut released = free(What::Freed { op: 1 });
+        let mut released = free(EventKind::Freed { op: 1 });
         released.push((5, placed(2, false)));
         assert_eq!(wrong(released.clone()), ["operation 2 has to wait, and nobody holds it"]);
         released[5].1 = placed(2, true);
         assert!(wrong(released.clone()).is_empty(), "nothing is granted in quarantine");
         released[5].1 = placed(2, false);
         let mut twice = released.clone();
-        twice.insert(4, (4, What::Again { op: 1, was_granted: true }));
+        twice.insert(4, (4, EventKind::Again { op: 1, was_granted: true }));
         assert!(wrong(twice).is_empty(), "what it was granted first may not be released yet");
-        released.insert(1, (1, What::Forgot));
+        released.insert(1, (1, EventKind::Forgot));
         assert!(wrong(released).is_empty(), "it may remember a holder that was gone");
     }
 
     #[test]
     fn who_has_lapsed_is_not_granted_the_lock_unless_it_was_heard_of_again() {
         let mut events = vec![(0, begins()), (1, asked(1)), (1, asked(2)), (2, minted(1))];
-        events.extend([(3, placed(2, false)), (4, What::Lapsed { op: 2 }), (5, minted(2))]);
+        events.extend([(3, placed(2, false)), (4, EventKind::Lapsed { op: 2 }), (5, minted(2))]);
         assert_eq!(wrong(events.clone()), ["operation 2 was granted it, and had lapsed"]);
-        events.insert(6, (5, What::Heard { op: 2 }));
+        events.insert(6, (5, EventKind::Heard { op: 2 }));
         assert!(wrong(events).is_empty());
     }
 
     #[test]
     fn who_can_renew_loses_nothing_when_nothing_is_wrong() {
         let life = |calm_us: u64, until_us| {
-            let lost = What::Lost { op: 1, cause: "Expired".to_owned() };
+            let lost = EventKind::Lost { op: 1, cause: "Expired".to_owned() };
             let mut events = vec![(0, begins()), (1, asked(1)), (2, minted(1))];
             events.extend([
                 (10, granted(1, until_us)),
                 (20, claim(1, until_us)),
-                (calm_us, What::Calm),
+                (calm_us, EventKind::Calm),
             ]);
             events.push((until_us, lost));
             events.sort_by_key(|(at_us, _)| *at_us);
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn a_turn_that_was_handed_on_inside_a_process_may_run_out_with_the_lease_it_was_given() {
         let life = |minted_itself: bool| {
-            let lost = What::Lost { op: 2, cause: "Expired".to_owned() };
+            let lost = EventKind::Lost { op: 2, cause: "Expired".to_owned() };
             let mut events = vec![(0, begins()), (1, asked(1)), (2, minted(1)), (3, asked(2))];
-            events.extend([(10, granted(1, 100_000)), (20, What::Calm)]);
+            events.extend([(10, granted(1, 100_000)), (20, EventKind::Calm)]);
             events.push((30, if minted_itself { minted(2) } else { claim(1, 100_000) }));
             events.extend([(40, granted(2, 100_000)), (100_000, lost)]);
             wrong(events)

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::Findings;
-use crate::{Ask, Event, Op, Ops, What};
+use crate::{EventKind, HistoryAsk, HistoryEvent, Op, Ops};
 
-pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+pub(super) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     for op in ops.all.values() {
         let Some(lost_us) = op.lost_us else { continue };
         // The first of the claims came with the guard, and may have been noted late.
@@ -17,21 +17,21 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
         }
     }
     broken(events, ops, findings);
-    let mut newest = Newest::default();
+    let mut newest = NewestGrants::default();
     for event in events {
         let at_us = event.at_us;
         let Some(op) = event.what.op().and_then(|op| ops.all.get(&op)) else { continue };
         let (token, end_us) = match &event.what {
-            What::Minted { token, member, .. } => {
-                newest.add(op, member.as_deref(), Grant { at_us, token: *token, op: op.op });
+            EventKind::Minted { token, member, .. } => {
+                newest.add(op, member.as_deref(), GrantRecord { at_us, token: *token, op: op.op });
                 continue;
             }
-            What::Granted { token: Some(token), member, .. } => {
+            EventKind::Granted { token: Some(token), member, .. } => {
                 let told = (*token, op.span().map_or(0, |(_, end_us)| end_us));
-                newest.add(op, member.as_deref(), Grant { at_us, token: *token, op: op.op });
+                newest.add(op, member.as_deref(), GrantRecord { at_us, token: *token, op: op.op });
                 told
             }
-            What::Checked { until_us: Some(_), .. } => match op.token {
+            EventKind::Checked { until_us: Some(_), .. } => match op.token {
                 Some(token) => (token, at_us + 1),
                 None => continue,
             },
@@ -49,7 +49,7 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
 
 /// A grant, and when it was certain.
 #[derive(Clone, Copy)]
-struct Grant {
+struct GrantRecord {
     at_us: u64,
     token: u64,
     op: u64,
@@ -57,12 +57,12 @@ struct Grant {
 
 /// Whoever held what was broken is not promised more than it had. A keeper that forgets may have
 /// forgotten that too.
-fn broken(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
-    if events.iter().any(|event| event.what == What::Forgot) {
+fn broken(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
+    if events.iter().any(|event| event.what == EventKind::Forgot) {
         return;
     }
     for event in events {
-        let What::Broken { lock, asked_us } = &event.what else { continue };
+        let EventKind::Broken { lock, asked_us } = &event.what else { continue };
         let held =
             |op: &&Op<'_>| op.lock == lock && op.granted_us.is_some_and(|at_us| at_us < *asked_us);
         // Votes of a quorum last for a waiter lease at least. A hundredth is for clocks that run at
@@ -85,12 +85,12 @@ type Class<'a> = (&'a str, Option<&'a str>, bool);
 /// The newest grant of each class, and the newest of before its time: what was noted in one µs may have
 /// come in either order.
 #[derive(Default)]
-struct Newest<'a>(BTreeMap<Class<'a>, [Option<Grant>; 2]>);
+struct NewestGrants<'a>(BTreeMap<Class<'a>, [Option<GrantRecord>; 2]>);
 
-impl<'a> Newest<'a> {
-    fn add(&mut self, op: &Op<'a>, member: Option<&'a str>, grant: Grant) {
+impl<'a> NewestGrants<'a> {
+    fn add(&mut self, op: &Op<'a>, member: Option<&'a str>, grant: GrantRecord) {
         let [before, newest] =
-            self.0.entry((op.lock, member, *op.ask == Ask::Read)).or_insert([None, None]);
+            self.0.entry((op.lock, member, *op.ask == HistoryAsk::Read)).or_insert([None, None]);
         if newest.is_none_or(|newest| grant.token > newest.token) {
             if newest.is_none_or(|newest| newest.at_us < grant.at_us) {
                 *before = *newest;
@@ -100,15 +100,15 @@ impl<'a> Newest<'a> {
     }
 
     /// What was granted before this time with a larger token, and excludes this one.
-    fn than(&self, op: &Op<'_>, token: u64, at_us: u64) -> Option<Grant> {
+    fn than(&self, op: &Op<'_>, token: u64, at_us: u64) -> Option<GrantRecord> {
         let excluding: &[bool] = match op.ask {
-            Ask::Permits(_) => &[],
-            Ask::Read => &[false],
+            HistoryAsk::Permits(_) => &[],
+            HistoryAsk::Read => &[false],
             _ => &[false, true],
         };
         let grants = excluding.iter().filter_map(|read| self.0.get(&(op.lock, op.member, *read)));
         // What was granted before this one asked is not newer, whatever its token.
-        let newer = |grant: &Grant| {
+        let newer = |grant: &GrantRecord| {
             let in_time = op.asked_us <= grant.at_us && grant.at_us < at_us;
             in_time && grant.token > token && grant.op != op.op
         };
@@ -119,12 +119,12 @@ impl<'a> Newest<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{asked, begins, claim, found, granted};
-    use crate::{Guarantee, What};
+    use crate::{EventKind, Guarantee};
 
     #[test]
     fn who_was_broken_has_no_more_than_a_lease_left() {
         let life = |granted_us, until_us| {
-            let broken = What::Broken { lock: "l".to_owned(), asked_us: 50 };
+            let broken = EventKind::Broken { lock: "l".to_owned(), asked_us: 50 };
             let events = vec![(0, begins()), (1, asked(1)), (granted_us, granted(1, 900))];
             found(Guarantee::G5, [events, vec![(60, broken), (70, claim(1, until_us))]].concat())
         };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Findings;
-use crate::{Event, Ops, What};
+use crate::{EventKind, HistoryEvent, Ops};
 
 /// The kinds of error after which a release is tried again. Others say that it was carried out, or never will be.
 const PASSING: [&str; 2] = ["Unreachable", "NoQuorum"];
@@ -14,15 +14,16 @@ const PASSING: [&str; 2] = ["Unreachable", "NoQuorum"];
 /// No pause between two tries is longer.
 const PAUSE_US_MAX: u64 = 1_000_000;
 
-pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+pub(super) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     let mut held_until_us: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events {
         match &event.what {
-            What::Left { thing } => findings.add(event.at_us, "", thing.clone()),
-            What::Granted { op, until_us, .. } | What::Checked { op, until_us: Some(until_us) } => {
+            EventKind::Left { thing } => findings.add(event.at_us, "", thing.clone()),
+            EventKind::Granted { op, until_us, .. }
+            | EventKind::Checked { op, until_us: Some(until_us) } => {
                 held_until_us.insert(*op, *until_us);
             }
-            What::Released { op, error: Some(error) } if PASSING.contains(&error.as_str()) => {
+            EventKind::Released { op, error: Some(error) } if PASSING.contains(&error.as_str()) => {
                 let until_us = held_until_us.get(op).copied().unwrap_or(0);
                 let left_us = until_us.saturating_sub(event.at_us);
                 if left_us > PAUSE_US_MAX {
@@ -41,15 +42,16 @@ mod tests {
     use super::*;
     use crate::{Guarantee, invariants};
 
-    fn released(error: &str, at_us: u64) -> Vec<Event> {
+    fn released(error: &str, at_us: u64) -> Vec<HistoryEvent> {
         let error = Some(error.to_owned());
-        let granted = What::Granted { op: 1, token: Some(1), member: None, until_us: 2_000_000 };
+        let granted =
+            EventKind::Granted { op: 1, token: Some(1), member: None, until_us: 2_000_000 };
         let whats = [
             (10, granted),
-            (20, What::Releases { op: 1 }),
-            (at_us, What::Released { op: 1, error }),
+            (20, EventKind::Releases { op: 1 }),
+            (at_us, EventKind::Released { op: 1, error }),
         ];
-        whats.into_iter().map(|(at_us, what)| Event { at_us, what }).collect()
+        whats.into_iter().map(|(at_us, what)| HistoryEvent { at_us, what }).collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Findings;
-use crate::{Event, Ops, What};
+use crate::{EventKind, HistoryEvent, Ops};
 
 #[derive(Default)]
 struct Fate {
@@ -16,11 +16,11 @@ struct Fate {
     freed_in: Option<u32>,
 }
 
-pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+pub(super) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     let mut fates: BTreeMap<u64, Fate> = BTreeMap::new();
     let mut forgot = 0;
     for event in events {
-        if event.what == What::Forgot {
+        if event.what == EventKind::Forgot {
             forgot += 1;
         }
         let Some(op) = event.what.op() else { continue };
@@ -30,13 +30,13 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
         // What it buried it may know no more.
         let is_over = fate.freed_in == Some(forgot);
         match &event.what {
-            What::Asked { .. } => {
+            EventKind::Asked { .. } => {
                 if fate.asked {
                     wrong(format!("operation {op} was asked twice"));
                 }
                 fate.asked = true;
             }
-            What::Granted { .. } | What::Failed { .. } | What::Cancelled { .. } => {
+            EventKind::Granted { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
                 fate.outcomes += 1;
                 if !fate.asked {
                     wrong(format!("operation {op} has an outcome, and nobody asked"));
@@ -44,34 +44,34 @@ pub(super) fn check(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
                 if fate.outcomes > 1 {
                     wrong(format!("operation {op} has another outcome: {}", word(&event.what)));
                 }
-                if let What::Granted { token: Some(token), .. } = &event.what
+                if let EventKind::Granted { token: Some(token), .. } = &event.what
                     && !fate.minted.is_empty()
                     && !fate.minted.contains(token)
                 {
                     wrong(format!("operation {op} has token {token}, which it was never granted"));
                 }
             }
-            What::Minted { token, .. } if !fate.minted.contains(token) => {
+            EventKind::Minted { token, .. } if !fate.minted.contains(token) => {
                 if is_over {
                     wrong(format!("operation {op} is over, and was granted again"));
                 }
                 // Not wrong if it was granted before: that may have run out, while it was asking again.
                 fate.minted.push(*token);
             }
-            What::Placed { .. } if is_over => {
+            EventKind::Placed { .. } if is_over => {
                 wrong(format!("operation {op} is over, and was given a place"));
             }
-            What::Freed { .. } => fate.freed_in = Some(forgot),
-            What::Again { .. } => fate.freed_in = None,
+            EventKind::Freed { .. } => fate.freed_in = Some(forgot),
+            EventKind::Again { .. } => fate.freed_in = None,
             _ => {}
         }
     }
 }
 
-fn word(what: &What) -> &'static str {
+fn word(what: &EventKind) -> &'static str {
     match what {
-        What::Granted { .. } => "granted",
-        What::Failed { .. } => "failed",
+        EventKind::Granted { .. } => "granted",
+        EventKind::Failed { .. } => "failed",
         _ => "cancelled",
     }
 }

@@ -13,8 +13,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ask, Event, Op, Ops, What};
-pub(crate) use windows::{Fault, Target, Windows, faults};
+use crate::{EventKind, HistoryAsk, HistoryEvent, Op, Ops};
+pub(crate) use windows::{FaultTarget, FaultWindow, Windows, faults};
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -101,7 +101,7 @@ impl Findings {
 }
 
 /// What came of the checks.
-pub struct Verdict {
+pub struct HistoryVerdict {
     /// Everything in the history that can't be, in the order in which it was seen.
     pub violations: Vec<Violation>,
     /// For how many grants it could be seen from outside whether they overtook somebody.
@@ -110,12 +110,12 @@ pub struct Verdict {
 
 /// Everything in the history that can't be, in the order in which it was seen. The events must be in
 /// the order of their times.
-pub fn check(events: &[Event]) -> Vec<Violation> {
+pub fn check(events: &[HistoryEvent]) -> Vec<Violation> {
     judge(events, &Ops::of(events)).violations
 }
 
 /// The same for who has put the operations together already.
-pub fn judge(events: &[Event], ops: &Ops<'_>) -> Verdict {
+pub fn judge(events: &[HistoryEvent], ops: &Ops<'_>) -> HistoryVerdict {
     let mut violations = Vec::new();
     let mut order_judged = 0;
     for guarantee in Guarantee::ALL {
@@ -134,14 +134,14 @@ pub fn judge(events: &[Event], ops: &Ops<'_>) -> Verdict {
     }
     excuse(&mut violations, &faults(events), ops.max_lease_us);
     violations.sort_by_key(|violation| violation.at_us);
-    Verdict { violations, order_judged }
+    HistoryVerdict { violations, order_judged }
 }
 
 /// What a fault brings about may show up as late as when the longest lease is over.
-fn excuse(violations: &mut [Violation], faults: &[Fault<'_>], max_lease_us: u64) {
+fn excuse(violations: &mut [Violation], faults: &[FaultWindow<'_>], max_lease_us: u64) {
     let excusing: Vec<_> = faults.iter().filter(|fault| !fault.excuses.is_empty()).collect();
     for violation in violations {
-        let excuses = |fault: &&&Fault<'_>| {
+        let excuses = |fault: &&&FaultWindow<'_>| {
             let until_us = fault.until_us.saturating_add(max_lease_us);
             (fault.from_us..=until_us).contains(&violation.at_us)
                 && fault.excuses.contains(&violation.guarantee)
@@ -150,9 +150,9 @@ fn excuse(violations: &mut [Violation], faults: &[Fault<'_>], max_lease_us: u64)
     }
 }
 
-fn fence(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
+fn fence(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     for event in events {
-        if let What::Wrote { op, fenced: true, accepted: true, stale: true } = event.what {
+        if let EventKind::Wrote { op, fenced: true, accepted: true, stale: true } = event.what {
             let lock = ops.all.get(&op).map_or("?", |op| op.lock);
             let what = format!("operation {op} undid what another had written");
             findings.add(event.at_us, lock, what);
@@ -163,8 +163,12 @@ fn fence(events: &[Event], ops: &Ops<'_>, findings: &mut Findings) {
 /// May these two not be held at one time, whatever else is?
 fn exclude_each_other(one: &Op<'_>, other: &Op<'_>) -> bool {
     match (one.ask, other.ask) {
-        (Ask::Read, Ask::Read) | (Ask::Permits(_), Ask::Permits(_)) => false,
-        (Ask::Any | Ask::Member(_), Ask::Any | Ask::Member(_)) => one.member == other.member,
+        (HistoryAsk::Read, HistoryAsk::Read) | (HistoryAsk::Permits(_), HistoryAsk::Permits(_)) => {
+            false
+        }
+        (HistoryAsk::Any | HistoryAsk::Member(_), HistoryAsk::Any | HistoryAsk::Member(_)) => {
+            one.member == other.member
+        }
         _ => true,
     }
 }
@@ -172,30 +176,36 @@ fn exclude_each_other(one: &Op<'_>, other: &Op<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Lock};
+    use crate::{HistoryLock, LockKind};
 
-    pub(super) fn begins() -> What {
-        let locks = vec![Lock { name: "l".to_owned(), kind: Kind::Mutex }];
+    pub(super) fn begins() -> EventKind {
+        let locks = vec![HistoryLock { name: "l".to_owned(), kind: LockKind::Mutex }];
         let title = "by hand".to_owned();
-        What::Begins { title, locks, waiter_lease_us: 1_000_000, max_lease_us: 1_000_000 }
+        EventKind::Begins { title, locks, waiter_lease_us: 1_000_000, max_lease_us: 1_000_000 }
     }
 
-    pub(super) fn asked(op: u64) -> What {
-        What::Asked { op, client: 0, lock: "l".to_owned(), ask: Ask::Mutex, endless: false }
+    pub(super) fn asked(op: u64) -> EventKind {
+        EventKind::Asked {
+            op,
+            client: 0,
+            lock: "l".to_owned(),
+            ask: HistoryAsk::Mutex,
+            endless: false,
+        }
     }
 
-    pub(super) fn granted(op: u64, until_us: u64) -> What {
-        What::Granted { op, token: Some(op), member: None, until_us }
+    pub(super) fn granted(op: u64, until_us: u64) -> EventKind {
+        EventKind::Granted { op, token: Some(op), member: None, until_us }
     }
 
-    pub(super) fn claim(op: u64, until_us: u64) -> What {
-        What::Checked { op, until_us: Some(until_us) }
+    pub(super) fn claim(op: u64, until_us: u64) -> EventKind {
+        EventKind::Checked { op, until_us: Some(until_us) }
     }
 
     /// What is found to break one guarantee.
-    pub(super) fn found(guarantee: Guarantee, events: Vec<(u64, What)>) -> Vec<String> {
-        let events: Vec<Event> =
-            events.into_iter().map(|(at_us, what)| Event { at_us, what }).collect();
+    pub(super) fn found(guarantee: Guarantee, events: Vec<(u64, EventKind)>) -> Vec<String> {
+        let events: Vec<HistoryEvent> =
+            events.into_iter().map(|(at_us, what)| HistoryEvent { at_us, what }).collect();
         let found = check(&events).into_iter().filter(|found| found.guarantee == guarantee);
         found.map(|violation| violation.what).collect()
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Guarantee;
-use crate::{Event, What};
+use crate::{EventKind, HistoryEvent};
 
 /// Something that went wrong, from when and until when. One without an end was over at once; but a
 /// client that is never heard of again stays stopped until the end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault<'a> {
+pub(crate) struct FaultWindow<'a> {
     pub(crate) kind: &'a str,
-    pub(crate) on: Target<'a>,
+    pub(crate) on: FaultTarget<'a>,
     pub(crate) from_us: u64,
     pub(crate) until_us: u64,
     pub(crate) excuses: &'a [Guarantee],
@@ -19,12 +19,12 @@ pub(crate) struct Fault<'a> {
 
 /// To what or whom it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target<'a> {
+pub(crate) enum FaultTarget<'a> {
     Named(&'a str),
     Client(u32),
 }
 
-impl fmt::Display for Target<'_> {
+impl fmt::Display for FaultTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(on) => f.write_str(on),
@@ -33,38 +33,46 @@ impl fmt::Display for Target<'_> {
     }
 }
 
-impl fmt::Display for Fault<'_> {
+impl fmt::Display for FaultWindow<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}", self.kind, self.on)
     }
 }
 
 /// All faults, in the order in which they began.
-pub(crate) fn faults(events: &[Event]) -> Vec<Fault<'_>> {
+pub(crate) fn faults(events: &[HistoryEvent]) -> Vec<FaultWindow<'_>> {
     let end_us = events.last().map_or(0, |event| event.at_us);
-    let mut faults: Vec<Fault<'_>> = Vec::new();
-    let mut open: BTreeMap<(&str, Target<'_>), usize> = BTreeMap::new();
+    let mut faults: Vec<FaultWindow<'_>> = Vec::new();
+    let mut open: BTreeMap<(&str, FaultTarget<'_>), usize> = BTreeMap::new();
     for event in events {
         let (begins, kind, on, excuses) = match &event.what {
-            What::Fault { kind, on, excuses } => {
-                (true, kind.as_str(), Target::Named(on), excuses.as_slice())
+            EventKind::Fault { kind, on, excuses } => {
+                (true, kind.as_str(), FaultTarget::Named(on), excuses.as_slice())
             }
-            What::Mended { kind, on } => (false, kind.as_str(), Target::Named(on), [].as_slice()),
-            What::Paused { client } => (true, "pause", Target::Client(*client), [].as_slice()),
-            What::Resumed { client } => (false, "pause", Target::Client(*client), [].as_slice()),
-            What::Died { client } => (true, "death", Target::Client(*client), [].as_slice()),
+            EventKind::Mended { kind, on } => {
+                (false, kind.as_str(), FaultTarget::Named(on), [].as_slice())
+            }
+            EventKind::Paused { client } => {
+                (true, "pause", FaultTarget::Client(*client), [].as_slice())
+            }
+            EventKind::Resumed { client } => {
+                (false, "pause", FaultTarget::Client(*client), [].as_slice())
+            }
+            EventKind::Died { client } => {
+                (true, "death", FaultTarget::Client(*client), [].as_slice())
+            }
             _ => continue,
         };
         if begins {
             open.insert((kind, on), faults.len());
             let (from_us, until_us) = (event.at_us, event.at_us);
-            faults.push(Fault { kind, on, from_us, until_us, excuses });
+            faults.push(FaultWindow { kind, on, from_us, until_us, excuses });
         } else if let Some(index) = open.remove(&(kind, on)) {
             faults[index].until_us = event.at_us;
         }
     }
     for ((kind, on), index) in open {
-        if kind == "pause" && matches!(on, Target::Client(_)) {
+        if kind == "pause" && matches!(on, FaultTarget::Client(_)) {
             faults[index].until_us = end_us;
         }
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::invariants::faults;
-use crate::{Event, Op, Ops};
+use crate::{HistoryEvent, Op, Ops};
 
 /// A time in which somebody waited for a lock and nobody held it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub struct Stall {
 }
 
 /// The longest of all.
-pub(super) fn longest(events: &[Event], ops: &Ops<'_>) -> Option<Stall> {
+pub(super) fn longest(events: &[HistoryEvent], ops: &Ops<'_>) -> Option<Stall> {
     let (begin_us, end_us) = (events.first()?.at_us, events.last()?.at_us);
     let stalls = ops.by_lock().into_iter().filter_map(|(lock, of_lock)| {
         longest_of(&of_lock, end_us).map(|(from_us, until_us)| (until_us - from_us, from_us, lock))

@@ -3,23 +3,23 @@
 use std::fmt;
 
 use super::{Latencies, Summary, Writes};
-use crate::units::{Grouped, Span};
+use crate::units::{GroupedNumber, Span};
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
-        let events = Grouped(self.events);
+        let events = GroupedNumber(self.events);
         row(f, "history", &format!("{events} events in {}", Span(self.lasted_us)))?;
         self.operations(f)?;
         let turns = &self.turns;
-        let (min, max) = (Grouped(turns.min), Grouped(turns.max));
+        let (min, max) = (GroupedNumber(turns.min), GroupedNumber(turns.max));
         row(f, "turns", &format!("{min} to {max} each, of {} clients", turns.clients))?;
         row(f, "waits", &latencies(&self.waits))?;
         row(f, "hand-overs", &latencies(&self.hand_overs))?;
         self.stall(f)?;
         row(f, "fenced writes", &writes(&self.fenced))?;
         row(f, "unfenced writes", &writes(&self.unfenced))?;
-        row(f, "order seen", &format!("in {} neighbours", Grouped(self.order_judged)))?;
+        row(f, "order seen", &format!("in {} neighbours", GroupedNumber(self.order_judged)))?;
         self.faults(f)?;
         self.guarantees(f)
     }
@@ -28,13 +28,13 @@ impl fmt::Display for Summary {
 impl Summary {
     fn operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = &self.operations;
-        let (asked, granted) = (Grouped(all.asked), Grouped(all.granted));
+        let (asked, granted) = (GroupedNumber(all.asked), GroupedNumber(all.granted));
         row(f, "operations", &format!("{asked} asked, {granted} granted"))?;
         let also = [("cancelled", all.cancelled), ("without an outcome", all.open)];
         let failed = all.failed.iter().map(|(error, count)| (error.as_str(), *count));
         for (what, count) in also.into_iter().chain(failed).chain([("lost", all.lost)]) {
             if count > 0 {
-                row(f, "", &format!("{:>9} {what}", Grouped(count).to_string()))?;
+                row(f, "", &format!("{:>9} {what}", GroupedNumber(count).to_string()))?;
             }
         }
         Ok(())
@@ -61,7 +61,7 @@ impl Summary {
                 0 => "-".to_owned(),
                 total_us => Span(total_us).to_string(),
             };
-            let count = Grouped(faults.count).to_string();
+            let count = GroupedNumber(faults.count).to_string();
             writeln!(f, "  {kind:<40} {count:>9} {total:>12}")?;
         }
         Ok(())
@@ -73,7 +73,7 @@ impl Summary {
             let name = format!("{:?}", found.guarantee);
             let words = found.guarantee.words();
             let [violations, excused] =
-                [found.violations, found.excused].map(|count| Grouped(count).to_string());
+                [found.violations, found.excused].map(|count| GroupedNumber(count).to_string());
             writeln!(f, "  {name:<5} {words:<47} {violations:>10} {excused:>8}")?;
         }
         Ok(())
@@ -88,11 +88,11 @@ fn latencies(of: &Latencies) -> String {
     if of.count == 0 {
         return "none".to_owned();
     }
-    let (count, p50, p99) = (Grouped(of.count), Span(of.p50_us), Span(of.p99_us));
+    let (count, p50, p99) = (GroupedNumber(of.count), Span(of.p50_us), Span(of.p99_us));
     format!("{count}: half within {p50}, 99 % within {p99}, all within {}", Span(of.max_us))
 }
 
 fn writes(of: &Writes) -> String {
-    let [accepted, refused, hurt] = [of.accepted, of.refused, of.hurt].map(Grouped);
+    let [accepted, refused, hurt] = [of.accepted, of.refused, of.hurt].map(GroupedNumber);
     format!("{accepted} accepted, {refused} refused; hurt {hurt} times")
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::pen::{Area, Pen, colour};
 use super::scale::Scale;
 use super::times;
-use crate::invariants::Fault;
-use crate::units::{Grouped, Span};
+use crate::invariants::FaultWindow;
+use crate::units::{GroupedNumber, Span};
 
 const ROWS_MAX: usize = 4;
 /// In px.
@@ -17,19 +17,19 @@ const LEAST: f64 = 2.0;
 const LETTER: f64 = 5.4;
 
 pub(super) struct Strip<'a> {
-    kinds: BTreeMap<&'a str, Kind>,
-    shown: Vec<Shown<'a>>,
+    kinds: BTreeMap<&'a str, FaultSummary>,
+    shown: Vec<FaultMark<'a>>,
     rows: usize,
 }
 
 #[derive(Default)]
-struct Kind {
+struct FaultSummary {
     colour: String,
     count: u64,
     total_us: u64,
 }
 
-struct Shown<'a> {
+struct FaultMark<'a> {
     kind: &'a str,
     x: f64,
     width: f64,
@@ -41,7 +41,7 @@ struct Shown<'a> {
 
 impl<'a> Strip<'a> {
     /// Of several of one kind at one place only the first is drawn.
-    pub(super) fn of(faults: &[Fault<'a>], scale: &Scale, least_px: f64) -> Self {
+    pub(super) fn of(faults: &[FaultWindow<'a>], scale: &Scale, least_px: f64) -> Self {
         let mut strip = Self { kinds: BTreeMap::new(), shown: Vec::new(), rows: 0 };
         let mut free_x: Vec<f64> = Vec::new();
         let mut drawn: BTreeSet<(&str, u64, u64)> = BTreeSet::new();
@@ -67,7 +67,7 @@ impl<'a> Strip<'a> {
                 strip.rows = strip.rows.max(row + 1);
             }
             let title = format!("{fault}\n{}", times(scale, fault.from_us, fault.until_us));
-            strip.shown.push(Shown { kind: fault.kind, x, width, row, label, title });
+            strip.shown.push(FaultMark { kind: fault.kind, x, width, row, label, title });
         }
         for (number, kind) in (0..).zip(strip.kinds.values_mut()) {
             kind.colour = colour(number, 0.8, 0.42);
@@ -87,7 +87,7 @@ impl<'a> Strip<'a> {
             pen.text(20.0, top + 10.0, "n", "faults");
         }
         let band_top = top + self.height() + 4.0;
-        for Shown { kind, x, width, row, label, title } in &self.shown {
+        for FaultMark { kind, x, width, row, label, title } in &self.shown {
             let fill = format!(r#" fill="{}""#, self.kinds[kind].colour);
             let (x, width) = (*x, *width);
             let band = Area { x, y: band_top, width, height: bottom - band_top };
@@ -104,7 +104,7 @@ impl<'a> Strip<'a> {
     pub(super) fn legend(&self, pen: &mut Pen, left: f64, mut y: f64, right: f64) -> f64 {
         let mut x = left;
         for (name, kind) in &self.kinds {
-            let mut words = format!("{name} × {}", Grouped(kind.count));
+            let mut words = format!("{name} × {}", GroupedNumber(kind.count));
             if kind.total_us > 0 {
                 words += &format!(", {}", Span(kind.total_us));
             }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::pen::{Area, Pen};
 use super::scale::Scale;
 use super::{times, waiters};
-use crate::units::Grouped;
-use crate::{Ask, Kind, Op};
+use crate::units::GroupedNumber;
+use crate::{HistoryAsk, LockKind, Op};
 
 /// More holders at a time share rows.
 const ROWS_MAX: usize = 8;
@@ -22,7 +22,7 @@ const SHADES: u64 = 5;
 pub(super) struct Lane<'a> {
     pub(super) lock: &'a str,
     pub(super) top: f64,
-    kind: Option<Kind>,
+    kind: Option<LockKind>,
     ops: Vec<&'a Op<'a>>,
     rows: Vec<Row<'a>>,
 }
@@ -32,20 +32,27 @@ pub(super) struct Lane<'a> {
 struct Row<'a> {
     member: Option<&'a str>,
     free_us: u64,
-    turns: Vec<Turn<'a>>,
+    turns: Vec<LaneTurn<'a>>,
 }
 
-struct Turn<'a> {
+struct LaneTurn<'a> {
     from_us: u64,
     until_us: u64,
     op: &'a Op<'a>,
 }
 
 impl<'a> Lane<'a> {
-    pub(super) fn new(lock: &'a str, kind: Option<Kind>, ops: Vec<&'a Op<'a>>, top: f64) -> Self {
-        let mut turns: Vec<Turn<'_>> = ops
+    pub(super) fn new(
+        lock: &'a str,
+        kind: Option<LockKind>,
+        ops: Vec<&'a Op<'a>>,
+        top: f64,
+    ) -> Self {
+        let mut turns: Vec<LaneTurn<'_>> = ops
             .iter()
-            .filter_map(|op| op.span().map(|(from_us, until_us)| Turn { from_us, until_us, op }))
+            .filter_map(|op| {
+                op.span().map(|(from_us, until_us)| LaneTurn { from_us, until_us, op })
+            })
             .collect();
         turns.sort_by_key(|turn| (turn.from_us, turn.op.op));
         let mut rows: Vec<Row<'_>> = Vec::new();
@@ -135,11 +142,11 @@ impl Row<'_> {
     }
 }
 
-impl Turn<'_> {
+impl LaneTurn<'_> {
     fn draw(&self, pen: &mut Pen, scale: &Scale, area: Area) {
         let Op { op, client, token, lost_us, .. } = self.op;
         let mut class = format!("c{client}");
-        let reads = *self.op.ask == Ask::Read;
+        let reads = *self.op.ask == HistoryAsk::Read;
         if reads {
             class += " read";
         }
@@ -175,7 +182,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn add(&mut self, turn: &Turn<'_>) {
+    fn add(&mut self, turn: &LaneTurn<'_>) {
         self.turns += 1;
         self.held_us += turn.until_us - turn.from_us;
         self.from_us.get_or_insert(turn.from_us);
@@ -198,7 +205,7 @@ impl Crowd {
     fn draw(&self, pen: &mut Pen, scale: &Scale, y: f64, (from, end): (u64, u64), cell_px: f64) {
         let (left, right) = (scale.left + from as f64 * cell_px, scale.left + end as f64 * cell_px);
         let area = Area { x: left, y, width: right.min(scale.right) - left, height: ROW };
-        let turns = Grouped(self.turns);
+        let turns = GroupedNumber(self.turns);
         let times = times(scale, self.from_us.unwrap_or_default(), self.until_us);
         let title = match self.clients.first() {
             Some(client) if self.clients.len() == 1 => {
@@ -211,12 +218,12 @@ impl Crowd {
     }
 }
 
-fn kind_words(kind: Option<Kind>) -> String {
+fn kind_words(kind: Option<LockKind>) -> String {
     match kind {
-        Some(Kind::Mutex) => "mutex".to_owned(),
-        Some(Kind::Rwlock) => "read-write lock".to_owned(),
-        Some(Kind::Semaphore(permits)) => format!("{permits} permits"),
-        Some(Kind::Pool) => "pool".to_owned(),
+        Some(LockKind::Mutex) => "mutex".to_owned(),
+        Some(LockKind::Rwlock) => "read-write lock".to_owned(),
+        Some(LockKind::Semaphore(permits)) => format!("{permits} permits"),
+        Some(LockKind::Pool) => "pool".to_owned(),
         None => String::new(),
     }
 }

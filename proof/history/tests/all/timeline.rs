@@ -1,46 +1,59 @@
 //! The timeline is a picture that any program can open, and of a size that it can.
 
 use taketurns_history::timeline::{SIZE_MAX, Zoom, svg};
-use taketurns_history::{Ask, Event, Guarantee, Kind, Lock, What, check};
+use taketurns_history::{
+    EventKind, Guarantee, HistoryAsk, HistoryEvent, HistoryLock, LockKind, check,
+};
 
-fn begins(title: &str, locks: &[(&str, Kind)]) -> Event {
-    let locks = locks.iter().map(|(name, kind)| Lock { name: (*name).to_owned(), kind: *kind });
+fn begins(title: &str, locks: &[(&str, LockKind)]) -> HistoryEvent {
+    let locks =
+        locks.iter().map(|(name, kind)| HistoryLock { name: (*name).to_owned(), kind: *kind });
     let (title, locks) = (title.to_owned(), locks.collect());
-    let what = What::Begins { title, locks, waiter_lease_us: 600_000, max_lease_us: 3_000_000 };
-    Event { at_us: 0, what }
+    let what =
+        EventKind::Begins { title, locks, waiter_lease_us: 600_000, max_lease_us: 3_000_000 };
+    HistoryEvent { at_us: 0, what }
 }
 
 /// A turn of one permit, or of a mutex.
-fn turn(op: u64, client: u32, (lock, ask): (&str, Ask), from_us: u64, until_us: u64) -> [Event; 3] {
+fn turn(
+    op: u64,
+    client: u32,
+    (lock, ask): (&str, HistoryAsk),
+    from_us: u64,
+    until_us: u64,
+) -> [HistoryEvent; 3] {
     let lock = lock.to_owned();
     let lease_us = until_us + 1_000_000;
     [
-        (from_us / 2, What::Asked { op, client, lock, ask, endless: true }),
-        (from_us, What::Granted { op, token: Some(from_us), member: None, until_us: lease_us }),
-        (until_us, What::Releases { op }),
+        (from_us / 2, EventKind::Asked { op, client, lock, ask, endless: true }),
+        (
+            from_us,
+            EventKind::Granted { op, token: Some(from_us), member: None, until_us: lease_us },
+        ),
+        (until_us, EventKind::Releases { op }),
     ]
-    .map(|(at_us, what)| Event { at_us, what })
+    .map(|(at_us, what)| HistoryEvent { at_us, what })
 }
 
-fn fault(from_us: u64, until_us: u64, kind: &str, excuses: Vec<Guarantee>) -> [Event; 2] {
+fn fault(from_us: u64, until_us: u64, kind: &str, excuses: Vec<Guarantee>) -> [HistoryEvent; 2] {
     let (kind, on) = (kind.to_owned(), "server".to_owned());
-    let begins = What::Fault { kind: kind.clone(), on: on.clone(), excuses };
-    [(from_us, begins), (until_us, What::Mended { kind, on })]
-        .map(|(at_us, what)| Event { at_us, what })
+    let begins = EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses };
+    [(from_us, begins), (until_us, EventKind::Mended { kind, on })]
+        .map(|(at_us, what)| HistoryEvent { at_us, what })
 }
 
-fn sorted(mut events: Vec<Event>) -> Vec<Event> {
+fn sorted(mut events: Vec<HistoryEvent>) -> Vec<HistoryEvent> {
     events.sort_by_key(|event| event.at_us);
     events
 }
 
 /// Two hold at one time, and there are names that XML would trip over.
-fn odd_history() -> Vec<Event> {
+fn odd_history() -> Vec<HistoryEvent> {
     const ODD: &str = "a<b>&\"c\"\u{1}]]>";
-    let mut events = vec![begins(ODD, &[(ODD, Kind::Mutex)])];
-    events.extend(turn(1, 1, (ODD, Ask::Mutex), 1_000_000, 2_000_000));
-    events.extend(turn(2, 2, (ODD, Ask::Mutex), 1_500_000, 2_500_000));
-    events.extend(turn(3, 3, (ODD, Ask::Mutex), 3_000_000, 3_000_100));
+    let mut events = vec![begins(ODD, &[(ODD, LockKind::Mutex)])];
+    events.extend(turn(1, 1, (ODD, HistoryAsk::Mutex), 1_000_000, 2_000_000));
+    events.extend(turn(2, 2, (ODD, HistoryAsk::Mutex), 1_500_000, 2_500_000));
+    events.extend(turn(3, 3, (ODD, HistoryAsk::Mutex), 3_000_000, 3_000_100));
     events.extend(fault(2_200_000, 2_800_000, ODD, Vec::new()));
     sorted(events)
 }
@@ -134,8 +147,8 @@ fn a_part_of_a_history_has_only_what_is_in_it() {
 #[test]
 fn a_long_history_of_many_locks_is_drawn_in_bounded_size() {
     let names: Vec<String> = (0..30).map(|number| format!("lock {number:02}")).collect();
-    let locks: Vec<(&str, Kind)> =
-        names.iter().map(|name| (name.as_str(), Kind::Semaphore(8))).collect();
+    let locks: Vec<(&str, LockKind)> =
+        names.iter().map(|name| (name.as_str(), LockKind::Semaphore(8))).collect();
     let mut events = vec![begins("ten minutes", &locks)];
     let mut op = 0;
     for (lock, _) in &locks {
@@ -143,7 +156,7 @@ fn a_long_history_of_many_locks_is_drawn_in_bounded_size() {
             for number in 0..200 {
                 op += 1;
                 let from_us = number * 3_000_000 + permit * 1_000 + 1;
-                let asked = (*lock, Ask::Permits(1));
+                let asked = (*lock, HistoryAsk::Permits(1));
                 events.extend(turn(op, permit as u32, asked, from_us, from_us + 2_000_000));
             }
         }

@@ -10,9 +10,9 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{COMPLAINTS, Config, Kind, complaints, folder};
+use super::{COMPLAINTS, ForeignConfig, ForeignKind, complaints, folder};
 use crate::process::Process;
-use crate::{Error, PATIENCE};
+use crate::{PATIENCE, SetupError};
 
 /// A client that waits for orders. Dropping it kills it, as a crash would.
 ///
@@ -36,7 +36,7 @@ use crate::{Error, PATIENCE};
 /// program or of the test, not a case to handle.
 #[derive(Debug)]
 pub struct Puppet {
-    kind: Kind,
+    kind: ForeignKind,
     process: Process,
     orders: ChildStdin,
     answers: Receiver<io::Result<String>>,
@@ -48,8 +48,8 @@ impl Puppet {
     ///
     /// # Errors
     ///
-    /// [`Error::NoEnvironment`] if the libraries were not installed.
-    pub fn start(kind: Kind, config: &Config) -> Result<Self, Error> {
+    /// [`SetupError::NoEnvironment`] if the libraries were not installed.
+    pub fn start(kind: ForeignKind, config: &ForeignConfig) -> Result<Self, SetupError> {
         let folder = folder()?;
         let stderr = File::create(folder.path().join(COMPLAINTS))?;
         let (output, stdout) = io::pipe()?;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{Daemon, said};
-use crate::Error;
+use crate::SetupError;
 use crate::ports::BUS;
 
 const PROGRAM: &str = "etcd";
@@ -28,10 +28,10 @@ impl Etcd {
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`] if it is not installed.
-    pub fn start() -> Result<Self, Error> {
+    /// [`SetupError::NotInstalled`] if it is not installed.
+    pub fn start() -> Result<Self, SetupError> {
         if !Self::is_installed() {
-            return Err(Error::NotInstalled(PROGRAM));
+            return Err(SetupError::NotInstalled(PROGRAM));
         }
         let mut daemon = Daemon::prepare()?;
         let port = daemon.port();

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::ports::{self, Port};
 use crate::process::Process;
-use crate::{Error, PATIENCE, watchdog};
+use crate::{PATIENCE, SetupError, watchdog};
 
 pub use etcd::Etcd;
 pub use objects::ObjectStore;
@@ -34,7 +34,7 @@ struct Daemon {
 
 impl Daemon {
     /// A port and an empty folder, and nothing that runs yet.
-    fn prepare() -> Result<Self, Error> {
+    fn prepare() -> Result<Self, SetupError> {
         let port = ports::reserve()?;
         let folder = tempfile::Builder::new()
             .prefix(&format!("{}-", port.number()))
@@ -56,7 +56,7 @@ impl Daemon {
         program: &'static str,
         command: &Command,
         mut is_ready: impl FnMut() -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SetupError> {
         let log = self.dir().join("server.log");
         let process = Process::spawn(command, File::create(&log)?)?;
         let deadline = Instant::now() + PATIENCE;
@@ -67,11 +67,11 @@ impl Daemon {
             }
             if Instant::now() >= deadline {
                 let what = format!("{program} at {} is ready", self.port());
-                return Err(Error::Patience { what, last: String::new() });
+                return Err(SetupError::Patience { what, last: String::new() });
             }
             sleep(Duration::from_millis(10));
         }
-        Err(Error::Ended { program, said: last_lines(&log) })
+        Err(SetupError::Ended { program, said: last_lines(&log) })
     }
 }
 
@@ -83,16 +83,16 @@ fn last_lines(log: &Path) -> String {
 }
 
 /// What a command says, if it succeeds.
-fn said(program: &'static str, command: &mut Command) -> Result<String, Error> {
+fn said(program: &'static str, command: &mut Command) -> Result<String, SetupError> {
     let output = match command.output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::NotInstalled(program));
+            return Err(SetupError::NotInstalled(program));
         }
         output => output?,
     };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Error::Failed { program, said });
+        return Err(SetupError::Failed { program, said });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, TcpStream};
 
 use super::Daemon;
-use crate::Error;
+use crate::SetupError;
 use crate::clients;
 
 const PROGRAM: &str = "python3";
@@ -21,8 +21,8 @@ impl ObjectStore {
     ///
     /// # Errors
     ///
-    /// [`Error::NoEnvironment`] if [`MOTO`](clients::MOTO) was not installed.
-    pub fn start() -> Result<Self, Error> {
+    /// [`SetupError::NoEnvironment`] if [`MOTO`](clients::MOTO) was not installed.
+    pub fn start() -> Result<Self, SetupError> {
         let mut command = clients::python_program()?;
         let mut daemon = Daemon::prepare()?;
         let port = daemon.port();

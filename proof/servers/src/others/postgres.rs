@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::{Daemon, said};
 use crate::process::Process;
-use crate::{Error, watchdog};
+use crate::{SetupError, watchdog};
 
 const PROGRAM: &str = "postgres";
 
@@ -35,9 +35,9 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::NotInstalled`] if it is not installed.
-    pub fn start() -> Result<Self, Error> {
-        let programs = programs().ok_or(Error::NotInstalled(PROGRAM))?;
+    /// [`SetupError::NotInstalled`] if it is not installed.
+    pub fn start() -> Result<Self, SetupError> {
+        let programs = programs().ok_or(SetupError::NotInstalled(PROGRAM))?;
         let mut daemon = Daemon::prepare()?;
         let port = daemon.port().to_string();
         let user = User::to_run_as()?;
@@ -74,13 +74,13 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Patience`] if it does not. It is killed then.
-    pub fn shutdown(mut self) -> Result<(), Error> {
+    /// [`SetupError::Patience`] if it does not. It is killed then.
+    pub fn shutdown(mut self) -> Result<(), SetupError> {
         self.end()
     }
 
     /// Killed, it would leave shared memory behind.
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), SetupError> {
         self.daemon.process.take().map_or(Ok(()), Process::quit)
     }
 
@@ -129,7 +129,7 @@ struct User {
 
 impl User {
     /// Somebody else, if we are root.
-    fn to_run_as() -> Result<Option<Self>, Error> {
+    fn to_run_as() -> Result<Option<Self>, SetupError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
@@ -138,14 +138,14 @@ impl User {
             said.trim().parse().ok()
         };
         let find = |name| Some(Self { uid: id(name, "-u")?, gid: id(name, "-g")? });
-        USERS.into_iter().find_map(find).map(Some).ok_or_else(|| Error::Failed {
+        USERS.into_iter().find_map(find).map(Some).ok_or_else(|| SetupError::Failed {
             program: PROGRAM,
             said: "root may not run it, and there is no user called postgres or nobody".to_owned(),
         })
     }
 
     /// Gives it a folder. It has to be able to pass through the one above, where it sees nothing else.
-    fn owns(&self, folder: &Path) -> Result<(), Error> {
+    fn owns(&self, folder: &Path) -> Result<(), SetupError> {
         fs::set_permissions(watchdog::folder()?, Permissions::from_mode(0o711))?;
         Ok(chown(folder, Some(self.uid), Some(self.gid))?)
     }

@@ -5,7 +5,7 @@
 
 /// Bytes that arrived, up to the next whole frame.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct ProxyFrames {
     buffer: Vec<u8>,
     /// Up to where the frame at the start of the buffer is known to go.
     scanned: usize,
@@ -23,14 +23,14 @@ pub(super) struct Frame {
 }
 
 /// What comes next in the buffer.
-enum Step {
+enum FrameStep {
     /// A value, of so many bytes, that itself needs so many more values.
     Value(usize, usize),
     Incomplete,
     Foreign,
 }
 
-impl Frames {
+impl ProxyFrames {
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -39,15 +39,15 @@ impl Frames {
     pub(super) fn next(&mut self) -> Option<Frame> {
         while !self.foreign && self.scanned < self.buffer.len() {
             match step(&self.buffer[self.scanned..]) {
-                Step::Value(length, more) => {
+                FrameStep::Value(length, more) => {
                     self.missing = self.missing.max(1) - 1 + more;
                     self.scanned += length;
                     if self.missing == 0 {
                         return Some(self.cut(self.scanned));
                     }
                 }
-                Step::Incomplete => return None,
-                Step::Foreign => self.foreign = true,
+                FrameStep::Incomplete => return None,
+                FrameStep::Foreign => self.foreign = true,
             }
         }
         (self.foreign && !self.buffer.is_empty()).then(|| self.cut(self.buffer.len()))
@@ -62,32 +62,34 @@ impl Frames {
     }
 }
 
-fn step(bytes: &[u8]) -> Step {
+fn step(bytes: &[u8]) -> FrameStep {
     let kind = bytes[0];
     if !b"+-:_#,($!=*~>%|".contains(&kind) {
-        return Step::Foreign;
+        return FrameStep::Foreign;
     }
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else {
-        return Step::Incomplete;
+        return FrameStep::Incomplete;
     };
     let line = end + 2;
     if b"+-:_#,(".contains(&kind) {
-        return Step::Value(line, 0);
+        return FrameStep::Value(line, 0);
     }
     let count = match str::from_utf8(&bytes[1..end]) {
         // RESP2's nil.
-        Ok("-1") => return Step::Value(line, 0),
+        Ok("-1") => return FrameStep::Value(line, 0),
         Ok(text) => text.parse::<usize>().ok(),
         Err(_) => None,
     };
     match (kind, count) {
-        (_, None) => Step::Foreign,
-        (b'$' | b'!' | b'=', Some(length)) if bytes.len() < line + length + 2 => Step::Incomplete,
-        (b'$' | b'!' | b'=', Some(length)) => Step::Value(line + length + 2, 0),
-        (b'%', Some(pairs)) => Step::Value(line, 2 * pairs),
+        (_, None) => FrameStep::Foreign,
+        (b'$' | b'!' | b'=', Some(length)) if bytes.len() < line + length + 2 => {
+            FrameStep::Incomplete
+        }
+        (b'$' | b'!' | b'=', Some(length)) => FrameStep::Value(line + length + 2, 0),
+        (b'%', Some(pairs)) => FrameStep::Value(line, 2 * pairs),
         // Attributes come before a value, and do not stand for it.
-        (b'|', Some(pairs)) => Step::Value(line, 2 * pairs + 1),
-        (_, Some(elements)) => Step::Value(line, elements),
+        (b'|', Some(pairs)) => FrameStep::Value(line, 2 * pairs + 1),
+        (_, Some(elements)) => FrameStep::Value(line, elements),
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
     ];
 
     fn frames(bytes: &[u8], chunk: usize) -> Vec<Frame> {
-        let mut frames = Frames::default();
+        let mut frames = ProxyFrames::default();
         let mut found = Vec::new();
         for chunk in bytes.chunks(chunk) {
             frames.add(chunk);

@@ -10,12 +10,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::Shared;
-use super::frames::Frames;
+use super::frames::ProxyFrames;
 use crate::PATIENCE;
 
 /// The two ends of a connection, and what has become of it.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ProxyLink {
     client: TcpStream,
     server: TcpStream,
     /// It lost something, and may not work again.
@@ -24,7 +24,7 @@ pub(super) struct Link {
 }
 
 /// When bytes are to be passed on.
-type Due = (Instant, Vec<u8>);
+type DelayedBytes = (Instant, Vec<u8>);
 
 /// From where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum Direction {
     ToClient,
 }
 
-impl Link {
+impl ProxyLink {
     pub(super) fn new(client: TcpStream, server: TcpStream) -> io::Result<Self> {
         for stream in [&client, &server] {
             stream.set_nodelay(true)?;
@@ -68,7 +68,7 @@ impl Link {
 }
 
 /// Starts the threads of a link. They end when it is closed.
-pub(super) fn serve(link: &Arc<Link>, shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
+pub(super) fn serve(link: &Arc<ProxyLink>, shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
     let mut threads = Vec::new();
     for direction in [Direction::ToServer, Direction::ToClient] {
         let (due, dues) = channel();
@@ -80,9 +80,9 @@ pub(super) fn serve(link: &Arc<Link>, shared: &Arc<Shared>) -> Vec<JoinHandle<()
     threads
 }
 
-fn reader(link: &Link, shared: &Shared, direction: Direction, due: &Sender<Due>) {
+fn reader(link: &ProxyLink, shared: &Shared, direction: Direction, due: &Sender<DelayedBytes>) {
     let (mut from, _) = link.ends(direction);
-    let mut frames = Frames::default();
+    let mut frames = ProxyFrames::default();
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let read = match from.read(&mut buffer) {
@@ -109,7 +109,7 @@ fn reader(link: &Link, shared: &Shared, direction: Direction, due: &Sender<Due>)
 }
 
 /// What is left of bytes for the client, of whole frames only.
-fn filtered(frames: &mut Frames, read: &[u8], shared: &Shared) -> Vec<u8> {
+fn filtered(frames: &mut ProxyFrames, read: &[u8], shared: &Shared) -> Vec<u8> {
     let faults = shared.faults();
     let mut bytes = Vec::with_capacity(read.len());
     frames.add(read);
@@ -126,7 +126,7 @@ fn filtered(frames: &mut Frames, read: &[u8], shared: &Shared) -> Vec<u8> {
     bytes
 }
 
-fn writer(link: &Link, shared: &Shared, direction: Direction, dues: &Receiver<Due>) {
+fn writer(link: &ProxyLink, shared: &Shared, direction: Direction, dues: &Receiver<DelayedBytes>) {
     let (_, mut to) = link.ends(direction);
     for (due, bytes) in dues {
         shared.wait_while(link, |_| {
@@ -152,7 +152,7 @@ impl Shared {
     /// lives.
     fn wait_while(
         &self,
-        link: &Link,
+        link: &ProxyLink,
         reason: impl Fn(&Self) -> Option<Option<std::time::Duration>>,
     ) {
         let mut guard = self.links();

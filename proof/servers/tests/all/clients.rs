@@ -6,7 +6,7 @@ use std::process::Command;
 use taketurns_servers::clients::{
     Environment, IOREDIS, Library, NODE_REDLOCK, PYTHON, REDIS_PY, REDLOCK_PY, node, python,
 };
-use taketurns_servers::{Error, Flavor, Server, on_both};
+use taketurns_servers::{Flavor, Server, SetupError, on_both};
 
 const PYTHON_PING: &str = "
 import sys, redis
@@ -65,7 +65,7 @@ fn another_version_is_not_taken_for_the_one_that_is_wanted() {
     const OTHER: Environment =
         Environment { libraries: &[Library { version: "0.0.1", ..REDIS_PY }], ..PYTHON };
     let error = OTHER.find().expect_err("nobody installs that");
-    assert!(matches!(error, Error::NoEnvironment(environment) if environment == OTHER));
+    assert!(matches!(error, SetupError::NoEnvironment(environment) if environment == OTHER));
     assert_eq!(
         error.to_string(),
         "the python libraries are missing (redis 0.0.1): `cargo xtask test` installs them"

@@ -1,9 +1,9 @@
 //! A cluster: who owns what, a slot on its way, and a replica that takes over.
 
-use taketurns_servers::{Cluster, Flavor, Migration, Reply, eventually, on_both};
+use taketurns_servers::{Cluster, Flavor, Migration, ServerReply, eventually, on_both};
 
 /// Where a reply sends the client: the kind of redirection and the port.
-fn redirection(reply: &Reply) -> Option<(&str, u16)> {
+fn redirection(reply: &ServerReply) -> Option<(&str, u16)> {
     let mut words = reply.error()?.split(' ');
     let kind = words.next()?;
     Some((kind, words.nth(1)?.rsplit(':').next()?.parse().ok()?))
@@ -22,7 +22,7 @@ on_both! {
         for key in ["a", "b", "c", "{tag}x", "}{", "{}y"] {
             let slot = cluster.slot_of(key);
             let asked = cluster.nodes[0].cli(&["CLUSTER", "KEYSLOT", key]);
-            assert_eq!(asked, Reply::Int(slot.into()));
+            assert_eq!(asked, ServerReply::Int(slot.into()));
             let owner = cluster.owner_of(slot).expect("an owner");
             assert!(cluster.nodes[owner].cli(&["SET", key, "1"]).is_ok());
             let other = cluster.nodes[(owner + 1) % 3].cli(&["GET", key]);
@@ -58,7 +58,7 @@ on_both! {
         cluster.finish_migration(migration).expect("an end");
         assert_eq!(cluster.owner_of(slot).expect("an owner"), to);
         assert_eq!(target.cli(&["GET", "{t}1"]).text(), Some("1"));
-        assert_eq!(target.cli(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]), Reply::Int(251));
+        assert_eq!(target.cli(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]), ServerReply::Int(251));
         for other in [from, (from + 2) % 3] {
             let reply = cluster.nodes[other].cli(&["GET", "{t}1"]);
             assert_eq!(redirection(&reply), Some(("MOVED", target.port())));
@@ -98,7 +98,7 @@ on_both! {
         assert!(owner < 3);
         let mut connection = cluster.nodes[owner].connect().expect("a connection");
         assert!(connection.command(&["SET", "a", "1"]).expect("a reply").is_ok());
-        assert_eq!(connection.command(&["WAIT", "1", "0"]).expect("a reply"), Reply::Int(1));
+        assert_eq!(connection.command(&["WAIT", "1", "0"]).expect("a reply"), ServerReply::Int(1));
         cluster.nodes[owner].kill();
         let new = eventually("somebody owns the slot again", || cluster.owner_of(slot).ok());
         let new = new.expect("a new owner");

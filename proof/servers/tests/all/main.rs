@@ -8,7 +8,7 @@ mod foreign;
 mod module;
 mod others;
 mod proxy;
-mod replicated;
+mod replica_set;
 mod server;
 #[cfg(feature = "tls")]
 mod tls;

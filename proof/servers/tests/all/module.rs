@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use taketurns_servers::{Cluster, Error, Flavor, Replicated, Reply, Server, eventually, on_both};
+use taketurns_servers::{
+    Cluster, Flavor, ReplicaSet, Server, ServerReply, SetupError, eventually, on_both,
+};
 use tempfile::TempDir;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/module/least.c");
@@ -35,9 +37,9 @@ impl Built {
 fn loaded(server: &Server) -> Option<Vec<String>> {
     let list = server.cli(&["MODULE", "LIST"]);
     let least = list.array()?.first()?;
-    assert_eq!(least.field("name").and_then(Reply::text), Some("least"));
+    assert_eq!(least.field("name").and_then(ServerReply::text), Some("least"));
     let args = least.field("args")?.array()?.iter();
-    Some(args.filter_map(Reply::text).map(str::to_owned).collect())
+    Some(args.filter_map(ServerReply::text).map(str::to_owned).collect())
 }
 
 on_both! {
@@ -55,7 +57,7 @@ on_both! {
 
     fn every_server_of_a_set_has_it_also_after_a_fail_over(flavor: Flavor) {
         let built = Built::new();
-        let set = Replicated::builder(flavor).replicas(1).module(&built.path(), &ARGS).start();
+        let set = ReplicaSet::builder(flavor).replicas(1).module(&built.path(), &ARGS).start();
         let set = set.expect("a set");
         let old = set.master().expect("a master");
         old.kill();
@@ -86,7 +88,7 @@ on_both! {
     fn a_module_that_is_not_there_is_told_in_the_error(flavor: Flavor) {
         let error = Server::builder(flavor).module(Path::new("/no/such.so"), &[]).start();
         let error = error.expect_err("there is none");
-        assert!(matches!(&error, Error::NoModule(path) if path == "/no/such.so"), "{error}");
+        assert!(matches!(&error, SetupError::NoModule(path) if path == "/no/such.so"), "{error}");
     }
 
     fn its_own_command_line_reaches_it(flavor: Flavor) {

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
-use taketurns_servers::Error;
+use taketurns_servers::SetupError;
 use taketurns_servers::clients::PYTHON;
 use taketurns_servers::others::{Etcd, ObjectStore, Postgres};
 
@@ -24,7 +24,7 @@ fn listens(port: u16) -> bool {
 /// Two at a time, so that they have to keep out of each other's way.
 fn start_and_end<S>(
     installed: bool,
-    start: impl Fn() -> Result<S, Error>,
+    start: impl Fn() -> Result<S, SetupError>,
     url: impl Fn(&S) -> String,
 ) {
     if !installed {

@@ -3,7 +3,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use taketurns_servers::{Connection, Flavor, PATIENCE, Proxy, Reply, Server, eventually, on_both};
+use taketurns_servers::{
+    Connection, Flavor, PATIENCE, Proxy, Server, ServerReply, eventually, on_both,
+};
 
 fn both(flavor: Flavor) -> (Server, Proxy) {
     let server = Server::start(flavor).expect("a server");
@@ -15,7 +17,7 @@ fn open(proxy: &Proxy) -> Connection {
     Connection::open(proxy.port()).expect("a connection")
 }
 
-fn ping(connection: &mut Connection) -> io::Result<Reply> {
+fn ping(connection: &mut Connection) -> io::Result<ServerReply> {
     connection.command(&["PING"])
 }
 
@@ -28,7 +30,7 @@ fn subscriber(proxy: &Proxy) -> Connection {
     connection
 }
 
-fn published(reply: &Reply) -> Option<&str> {
+fn published(reply: &ServerReply) -> Option<&str> {
     reply.array()?.get(2)?.text()
 }
 
@@ -95,7 +97,7 @@ on_both! {
             let error = connection.command(&["SET", "a", "1"]).expect_err("silence");
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         }
-        assert_eq!(server.cli(&["GET", "a"]), Reply::Nil, "nothing arrived");
+        assert_eq!(server.cli(&["GET", "a"]), ServerReply::Nil, "nothing arrived");
         proxy.hold(false);
         ping(&mut idle).expect("it has lost nothing");
         let error = ping(&mut used).expect_err("it has");
@@ -142,7 +144,7 @@ on_both! {
         assert_eq!(published(&connection.read().expect("a push")), Some("first"));
         proxy.drop_pushes(true);
         for _ in 0..3 {
-            assert_eq!(server.cli(&["PUBLISH", "news", "lost"]), Reply::Int(1));
+            assert_eq!(server.cli(&["PUBLISH", "news", "lost"]), ServerReply::Int(1));
         }
         let again = connection.command(&["SUBSCRIBE", "more"]).expect("a confirmation");
         assert_eq!(again.array().and_then(|a| a[0].text()), Some("subscribe"));

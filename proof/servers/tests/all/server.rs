@@ -6,10 +6,10 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use taketurns_servers::{Connection, Error, Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Connection, Flavor, Server, ServerReply, SetupError, eventually, on_both};
 
-fn ok() -> Reply {
-    Reply::Simple("OK".to_owned())
+fn ok() -> ServerReply {
+    ServerReply::Simple("OK".to_owned())
 }
 
 on_both! {
@@ -21,7 +21,7 @@ on_both! {
         assert_eq!(server.info("server")["process_id"], server.pid().expect("it runs").to_string());
         for (setting, value) in [("save", ""), ("appendonly", "no"), ("bind", "127.0.0.1")] {
             let reply = server.cli(&["CONFIG", "GET", setting]);
-            assert_eq!(reply.field(setting).and_then(Reply::text), Some(value));
+            assert_eq!(reply.field(setting).and_then(ServerReply::text), Some(value));
         }
         assert_eq!(server.cli(&["DEBUG", "SLEEP", "0"]), ok());
         assert!(server.log().contains("Ready to accept connections"));
@@ -59,7 +59,7 @@ on_both! {
         server.restart().expect("a restart");
         assert_eq!(server.port(), port);
         assert_ne!(server.pid(), pid);
-        assert_eq!(server.cli(&["GET", "a"]), Reply::Nil);
+        assert_eq!(server.cli(&["GET", "a"]), ServerReply::Nil);
     }
 
     fn with_an_append_only_file_nothing_is_lost(flavor: Flavor) {
@@ -79,7 +79,7 @@ on_both! {
         server.cli(&["SET", "a", "1"]);
         server.restart_loading().expect("a server that loads");
         let said = server.cli(&["GET", "a"]);
-        assert!(matches!(&said, Reply::Error(why) if why.starts_with("LOADING")), "{said:?}");
+        assert!(matches!(&said, ServerReply::Error(why) if why.starts_with("LOADING")), "{said:?}");
         assert!(server.is_loading(), "for as long as the test wants");
         server.finish_loading().expect("it serves");
         assert_eq!(server.cli(&["GET", "a"]).text(), Some("1"));
@@ -207,12 +207,15 @@ fn a_bad_folder_is_told_in_the_error() {
     let manifest = server.dir().join("appendonlydir/appendonly.aof.manifest");
     fs::write(&manifest, "nonsense\n").expect("a broken file");
     let error = server.restart().expect_err("it can't read its file");
-    assert!(matches!(&error, Error::Ended { said, .. } if said.contains("manifest")), "{error}");
+    assert!(
+        matches!(&error, SetupError::Ended { said, .. } if said.contains("manifest")),
+        "{error}"
+    );
 }
 
 #[test]
 fn what_is_missing_is_said_in_one_line() {
-    let message = Error::Missing(Flavor::Redis).to_string();
+    let message = SetupError::Missing(Flavor::Redis).to_string();
     assert_eq!(
         message,
         "redis-server is missing: `cargo xtask test` installs it on Debian, \

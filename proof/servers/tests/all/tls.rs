@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use taketurns_servers::{Certificates, Flavor, PATIENCE, Reply, Server, on_both};
+use taketurns_servers::{Certificates, Flavor, PATIENCE, Server, ServerReply, on_both};
 
 fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).expect("a certificate")
@@ -94,7 +94,7 @@ on_both! {
         let server = Server::builder(flavor).tls(&ours).tls_only().start().expect("a server");
         assert_eq!(Some(server.port()), server.tls_port());
         assert_eq!(ping(server.port(), &ours, None, "localhost").expect("a reply"), "+PONG\r\n");
-        assert!(!matches!(server.try_cli(&["PING"]), Ok(Reply::Simple(_))));
+        assert!(!matches!(server.try_cli(&["PING"]), Ok(ServerReply::Simple(_))));
         server.kill();
         server.restart().expect("a restart");
         assert_eq!(ping(server.port(), &ours, None, "localhost").expect("a reply"), "+PONG\r\n");

@@ -4,9 +4,9 @@
 //! It is told by the end of its standard input. What it does it notes in a file of its own, and nothing
 //! that goes wrong with the store ends it.
 
+mod acquire_plan;
 mod resources;
 mod turn;
-mod wish;
 
 use std::io::Read;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use taketurns::{Connect, Locks};
-use taketurns_history::What;
+use taketurns_history::EventKind;
 use tokio::sync::watch;
 
-use crate::dice::Dice;
-use crate::notes::Notes;
+use crate::dice::RunDice;
+use crate::notes::HistoryWriter;
 use crate::plan::{self, Orders, TASKS, WAITER_LEASE};
 use crate::pulse::{BEAT, Pulse};
-use resources::Resources;
-use turn::Taker;
+use resources::ResourceClient;
+use turn::TortureTask;
 
 /// Operations of one client are counted from its number times this.
 const OPS: u64 = 1_000_000;
@@ -48,19 +48,19 @@ async fn take_turns(orders: &Orders) -> Result<(), String> {
     });
     let Some(locks) = connect(orders, &finishing).await else { return Ok(()) };
     let said = |error: std::io::Error| error.to_string();
-    let notes = Arc::new(Notes::open(&orders.notes).map_err(said)?);
+    let notes = Arc::new(HistoryWriter::open(&orders.notes).map_err(said)?);
     tokio::spawn(feel_pulse(orders.number, notes.clone()));
     let ops = Arc::new(AtomicU64::new(u64::from(orders.number) * OPS));
     let mut tasks = Vec::new();
     for task in 0..TASKS {
-        let taker = Taker {
+        let taker = TortureTask {
             client: orders.number,
             locks: locks.clone(),
             kinds: plan::locks(orders.only_mutexes),
             notes: notes.clone(),
             ops: ops.clone(),
-            resources: Resources::open(&orders.resources).await.map_err(said)?,
-            dice: Dice::new(orders.seed, u64::from(orders.number) * TASKS + task),
+            resources: ResourceClient::open(&orders.resources).await.map_err(said)?,
+            dice: RunDice::new(orders.seed, u64::from(orders.number) * TASKS + task),
         };
         tasks.push(tokio::spawn(taker.run(finishing.clone())));
     }
@@ -72,13 +72,13 @@ async fn take_turns(orders: &Orders) -> Result<(), String> {
 }
 
 /// Whoever does not run is stopped, be it by a signal or because the machine has no time for it.
-async fn feel_pulse(client: u32, notes: Arc<Notes>) {
+async fn feel_pulse(client: u32, notes: Arc<HistoryWriter>) {
     let mut pulse = Pulse::new();
     loop {
         tokio::time::sleep(BEAT).await;
         if let Some((from_us, until_us)) = pulse.beat() {
-            notes.note_at(from_us, What::Paused { client });
-            notes.note_at(until_us, What::Resumed { client });
+            notes.note_at(from_us, EventKind::Paused { client });
+            notes.note_at(until_us, EventKind::Resumed { client });
         }
     }
 }

@@ -9,40 +9,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taketurns::{Error, ErrorKind, Guard, Locks};
-use taketurns_history::{Lock, What};
+use taketurns_history::{EventKind, HistoryLock};
 use taketurns_servers::turns::now_us;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::resources::Resources;
-use super::wish::{Patience, Wish};
-use crate::dice::Dice;
-use crate::notes::Notes;
-use crate::resources::Use;
+use super::acquire_plan::{AcquirePlan, WaitChoice};
+use super::resources::ResourceClient;
+use crate::dice::RunDice;
+use crate::notes::HistoryWriter;
+use crate::resources::ResourceAccess;
 
 /// How often a holder asks its guard.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A task that takes turns.
-pub(super) struct Taker {
+pub(super) struct TortureTask {
     pub(super) client: u32,
     pub(super) locks: Locks,
-    pub(super) kinds: Vec<Lock>,
-    pub(super) notes: Arc<Notes>,
+    pub(super) kinds: Vec<HistoryLock>,
+    pub(super) notes: Arc<HistoryWriter>,
     /// The number of the client's latest operation.
     pub(super) ops: Arc<AtomicU64>,
-    pub(super) resources: Resources,
-    pub(super) dice: Dice,
+    pub(super) resources: ResourceClient,
+    pub(super) dice: RunDice,
 }
 
-impl Taker {
+impl TortureTask {
     /// Until it is told to finish: what it asked for by then, it waits for.
     pub(super) async fn run(mut self, finishing: watch::Receiver<bool>) {
         while !*finishing.borrow() {
-            let wish = Wish::new(&self.kinds, &mut self.dice);
+            let plan = AcquirePlan::new(&self.kinds, &mut self.dice);
             let op = self.ops.fetch_add(1, Ordering::Relaxed);
-            match self.ask(&wish, op).await {
-                Some(guard) => self.hold(&wish, op, guard).await,
+            match self.ask(&plan, op).await {
+                Some(guard) => self.hold(&plan, op, guard).await,
                 // What is refused at once would be so again.
                 None => sleep(self.dice.time(0, 100)).await,
             }
@@ -50,21 +50,21 @@ impl Taker {
         }
     }
 
-    async fn ask(&self, wish: &Wish, op: u64) -> Option<Guard> {
-        let asked_us = self.notes.note(What::Asked {
+    async fn ask(&self, plan: &AcquirePlan, op: u64) -> Option<Guard> {
+        let asked_us = self.notes.note(EventKind::Asked {
             op,
             client: self.client,
-            lock: wish.lock.clone(),
-            ask: wish.ask.clone(),
-            endless: wish.patience == Patience::Endless,
+            lock: plan.lock.clone(),
+            ask: plan.ask.clone(),
+            endless: plan.limit == WaitChoice::Endless,
         });
-        let mut acquiring = wish.acquire(&self.locks, op).into_future();
-        let got = match wish.patience {
-            Patience::Endless | Patience::Within(_) => acquiring.await,
-            Patience::Dropped(after) => tokio::select! {
+        let mut acquiring = plan.acquire(&self.locks, op).into_future();
+        let got = match plan.limit {
+            WaitChoice::Endless | WaitChoice::Within(_) => acquiring.await,
+            WaitChoice::Dropped(after) => tokio::select! {
                 got = &mut acquiring => got,
                 () = sleep(after) => {
-                    self.notes.note(What::Cancelled { op });
+                    self.notes.note(EventKind::Cancelled { op });
                     return None;
                 }
             },
@@ -72,66 +72,67 @@ impl Taker {
         match got {
             Ok(guard) => Some(guard),
             Err(error) => {
-                self.failed(op, asked_us, wish.patience, &error);
+                self.failed(op, asked_us, plan.limit, &error);
                 None
             }
         }
     }
 
-    fn failed(&self, op: u64, asked_us: u64, patience: Patience, error: &Error) {
+    fn failed(&self, op: u64, asked_us: u64, limit: WaitChoice, error: &Error) {
         // Who waited for as long as it wanted gave up its place then, and hears of it later.
-        let over_us = match (patience, error.kind()) {
-            (Patience::Within(within), ErrorKind::Timeout | ErrorKind::Quarantined) => {
+        let over_us = match (limit, error.kind()) {
+            (WaitChoice::Within(within), ErrorKind::Timeout | ErrorKind::Quarantined) => {
                 asked_us + micros(within)
             }
             _ => u64::MAX,
         };
         let error = format!("{:?}", error.kind());
-        self.notes.note_at(now_us().min(over_us), What::Failed { op, error });
+        self.notes.note_at(now_us().min(over_us), EventKind::Failed { op, error });
     }
 
-    async fn hold(&mut self, wish: &Wish, op: u64, guard: Guard) {
+    async fn hold(&mut self, plan: &AcquirePlan, op: u64, guard: Guard) {
         let at_us = now_us();
         let until_us = at_us + micros(guard.left());
         let member = guard.member().map(ToString::to_string);
         let token = guard.token().map(taketurns::Token::raw);
-        self.notes.note_at(at_us, What::Granted { op, token, member: member.clone(), until_us });
-        let key = member.map_or_else(|| wish.lock.clone(), |it| format!("{}/{it}", wish.lock));
-        let of = token.filter(|_| wish.writes());
-        let of = of.map(|token| Use { op, key, token, write: false });
+        self.notes
+            .note_at(at_us, EventKind::Granted { op, token, member: member.clone(), until_us });
+        let key = member.map_or_else(|| plan.lock.clone(), |it| format!("{}/{it}", plan.lock));
+        let of = token.filter(|_| plan.writes());
+        let of = of.map(|token| ResourceAccess { op, key, token, write: false });
         if let Some(read) = &of {
             self.resources.uses(read).await.expect("the resources are there");
         }
-        if self.work(wish, op, &guard).await
+        if self.work(plan, op, &guard).await
             && let Some(read) = of
         {
-            sleep(wish.slow).await;
-            let write = Use { write: true, ..read };
+            sleep(plan.slow).await;
+            let write = ResourceAccess { write: true, ..read };
             self.resources.uses(&write).await.expect("the resources are there");
         }
-        self.notes.note(What::Releases { op });
-        if wish.dropped {
+        self.notes.note(EventKind::Releases { op });
+        if plan.dropped {
             return;
         }
         let error = guard.release().await.err().map(|error| format!("{:?}", error.kind()));
-        self.notes.note(What::Released { op, error });
+        self.notes.note(EventKind::Released { op, error });
     }
 
     /// Holds it for as long as it wants to, and says whether it still did in the end.
-    async fn work(&self, wish: &Wish, op: u64, guard: &Guard) -> bool {
-        let end = Instant::now() + wish.hold;
+    async fn work(&self, plan: &AcquirePlan, op: u64, guard: &Guard) -> bool {
+        let end = Instant::now() + plan.hold;
         let mut lost = pin!(guard.lost());
         loop {
             let at_us = now_us();
             let held = guard.check().is_ok();
             let until_us = held.then(|| at_us + micros(guard.left()));
-            self.notes.note_at(at_us, What::Checked { op, until_us });
+            self.notes.note_at(at_us, EventKind::Checked { op, until_us });
             if !held || Instant::now() >= end {
                 return held;
             }
             tokio::select! {
                 cause = &mut lost => {
-                    self.notes.note(What::Lost { op, cause: cause.to_string() });
+                    self.notes.note(EventKind::Lost { op, cause: cause.to_string() });
                     return false;
                 }
                 () = sleep(LOOK.min(end - Instant::now())) => {}

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use taketurns_servers::{Cluster, Flavor, Server, eventually, stats};
 
-use super::Stage;
-use super::served::{kill_clients, left_at, options, say};
-use crate::dice::Dice;
-use crate::faults::{Blow, Done, Fallible, Fault};
+use super::TortureStage;
+use super::servers::{kill_clients, left_at, options, say};
+use crate::dice::RunDice;
+use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 use crate::plan;
 
 /// On a busy machine nodes take each other for dead now and then, and vote again.
@@ -25,9 +25,9 @@ fn is_whole(node: &Server) -> Result<(), String> {
 }
 
 /// The stage.
-pub(super) struct Sharded(Cluster);
+pub(super) struct ClusterStage(Cluster);
 
-impl Sharded {
+impl ClusterStage {
     pub(super) fn start(flavor: Flavor) -> Fallible<Self> {
         Ok(Self(Cluster::builder(flavor).replicas(true).start()?))
     }
@@ -38,7 +38,7 @@ impl Sharded {
         (0..self.0.nodes.len()).filter(|&index| has(&self.0.nodes[index])).collect()
     }
 
-    fn one_with_role(&self, dice: &mut Dice, role: &str) -> usize {
+    fn one_with_role(&self, dice: &mut RunDice, role: &str) -> usize {
         let nodes = self.with_role(role);
         // Between two faults there is always one.
         if nodes.is_empty() { 0 } else { *dice.pick(&nodes) }
@@ -46,7 +46,7 @@ impl Sharded {
 
     /// Waits until all nodes find the cluster whole, and replicas follow their masters. Whose they are is
     /// the cluster's to decide: after two fail-overs one master may have two, and another none.
-    fn settle(&self) -> Done {
+    fn settle(&self) -> StepResult {
         let deadline = Instant::now() + SETTLES_WITHIN;
         for (number, node) in self.0.nodes.iter().enumerate() {
             while let Err(how) = is_whole(node) {
@@ -62,7 +62,7 @@ impl Sharded {
     }
 
     /// A lock's slot goes to another master, with a pause in each step.
-    fn migration(&self, dice: &mut Dice) -> Blow<'_> {
+    fn migration(&self, dice: &mut RunDice) -> Injection<'_> {
         let locks = plan::locks(false);
         let name = dice.pick(&locks).name.clone();
         let slot = self.0.slot_of(format!("tt:{name}"));
@@ -70,7 +70,7 @@ impl Sharded {
         others.retain(|&node| self.0.owner_of(slot).ok() != Some(node));
         let to = *dice.pick(&others);
         let pauses = [dice.time(0, 500), dice.time(0, 500)];
-        Blow::on(format!("{name} to node {to}")).begin(move || {
+        Injection::on(format!("{name} to node {to}")).begin(move || {
             // A cluster that is too busy finds itself down for a moment, and refuses. Then it is told
             // again, as an operator would.
             let begin = || self.0.begin_migration(slot, to).ok();
@@ -87,35 +87,35 @@ impl Sharded {
     }
 
     /// A slot moves no further.
-    fn stay(&self, slot: u16) -> Done {
+    fn stay(&self, slot: u16) -> StepResult {
         for node in self.with_role("master") {
             say(&self.0.nodes[node], &["CLUSTER", "SETSLOT", &slot.to_string(), "STABLE"])?;
         }
         Ok(())
     }
 
-    fn becomes_master(&self, node: usize) -> Done {
+    fn becomes_master(&self, node: usize) -> StepResult {
         Ok(eventually("a replica takes over", || {
             self.with_role("master").contains(&node).then_some(())
         })?)
     }
 
-    fn of_nodes(&self) -> Vec<Fault<'_>> {
+    fn node_faults(&self) -> Vec<StoreFault<'_>> {
         vec![
-            Fault::new("slot moved", move |dice| self.migration(dice)),
-            Fault::new("fail-over by hand", move |dice| {
+            StoreFault::new("slot moved", move |dice| self.migration(dice)),
+            StoreFault::new("fail-over by hand", move |dice| {
                 let node = self.one_with_role(dice, "slave");
-                Blow::on(format!("the master of node {node}"))
+                Injection::on(format!("the master of node {node}"))
                     .begin(move || {
                         say(&self.0.nodes[node], &["CLUSTER", "FAILOVER"])?;
                         self.becomes_master(node)
                     })
                     .end(|| self.settle())
             }),
-            Fault::new("kill -9", move |dice| {
+            StoreFault::new("kill -9", move |dice| {
                 let node = self.one_with_role(dice, "master");
                 let server = &self.0.nodes[node];
-                Blow::on(format!("node {node}"))
+                Injection::on(format!("node {node}"))
                     .begin(|| server.kill())
                     .lasting(dice.time(0, 4_000))
                     .end(|| {
@@ -123,10 +123,10 @@ impl Sharded {
                         self.settle()
                     })
             }),
-            Fault::new("server stopped", move |dice| {
+            StoreFault::new("server stopped", move |dice| {
                 let node = self.one_with_role(dice, "master");
                 let server = &self.0.nodes[node];
-                Blow::on(format!("node {node}"))
+                Injection::on(format!("node {node}"))
                     .begin(|| server.pause())
                     .lasting(dice.time(200, 4_000))
                     .end(|| {
@@ -137,29 +137,29 @@ impl Sharded {
         ]
     }
 
-    fn of_commands(&self) -> Vec<Fault<'_>> {
-        let at_master = |then: fn(&Server) -> Done| {
-            move |dice: &mut Dice| {
+    fn command_faults(&self) -> Vec<StoreFault<'_>> {
+        let at_master = |then: fn(&Server) -> StepResult| {
+            move |dice: &mut RunDice| {
                 let node = self.one_with_role(dice, "master");
-                Blow::on(format!("node {node}")).begin(move || then(&self.0.nodes[node]))
+                Injection::on(format!("node {node}")).begin(move || then(&self.0.nodes[node]))
             }
         };
         vec![
-            Fault::new("FLUSHALL", at_master(|node| say(node, &["FLUSHALL"]))),
-            Fault::new("SCRIPT FLUSH", at_master(|node| say(node, &["SCRIPT", "FLUSH"]))),
-            Fault::new("CLIENT KILL", at_master(kill_clients)),
+            StoreFault::new("FLUSHALL", at_master(|node| say(node, &["FLUSHALL"]))),
+            StoreFault::new("SCRIPT FLUSH", at_master(|node| say(node, &["SCRIPT", "FLUSH"]))),
+            StoreFault::new("CLIENT KILL", at_master(kill_clients)),
         ]
     }
 }
 
-impl Stage for Sharded {
+impl TortureStage for ClusterStage {
     fn url(&self) -> String {
         self.0.url() + &options()
     }
 
-    fn faults(&self) -> Vec<Fault<'_>> {
-        let mut faults = self.of_nodes();
-        faults.extend(self.of_commands());
+    fn faults(&self) -> Vec<StoreFault<'_>> {
+        let mut faults = self.node_faults();
+        faults.extend(self.command_faults());
         faults
     }
 

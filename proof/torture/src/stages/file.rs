@@ -6,28 +6,28 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
-use taketurns_servers::Clock;
+use taketurns_servers::ServerClock;
 
-use super::Stage;
-use crate::dice::Dice;
-use crate::faults::{Blow, Done, Fallible, Fault};
+use super::TortureStage;
+use crate::dice::RunDice;
+use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 use crate::mounts;
 use crate::plan::CLIENTS;
 
 const FILE: &str = "the file";
 
 /// The stage.
-pub(super) struct InFile {
+pub(super) struct FileStage {
     path: PathBuf,
     /// What fills the disk, if that is one of our own.
     filling: Option<PathBuf>,
     /// The wall clock of each client.
-    clocks: Vec<Clock>,
+    clocks: Vec<ServerClock>,
 }
 
-impl InFile {
+impl FileStage {
     pub(super) fn start(folder: &Path) -> Fallible<Self> {
-        let clocks = (0..CLIENTS).map(|_| Clock::ahead(0)).collect::<Result<_, _>>()?;
+        let clocks = (0..CLIENTS).map(|_| ServerClock::ahead(0)).collect::<Result<_, _>>()?;
         let folder = folder.canonicalize()?.join("store");
         fs::create_dir(&folder)?;
         let filling = mounts::small_disk(&folder)?.then(|| folder.join("filling"));
@@ -35,7 +35,7 @@ impl InFile {
     }
 
     /// Not a byte is left for what anybody else writes.
-    fn fill_disk(filling: &Path) -> Done {
+    fn fill_disk(filling: &Path) -> StepResult {
         let mut file = File::create(filling)?;
         loop {
             match file.write(&[0; 4_096]) {
@@ -51,7 +51,7 @@ impl InFile {
         folder.map_or(Vec::new(), |folder| folder.flatten().map(|entry| entry.path()).collect())
     }
 
-    fn remove_sockets(&self) -> Done {
+    fn remove_sockets(&self) -> StepResult {
         for socket in self.sockets() {
             // Its client may end meanwhile, and remove it itself.
             let _ = fs::remove_file(socket);
@@ -62,12 +62,12 @@ impl InFile {
     /// Somebody who uses the database for a while, as a backup or a shell does.
     fn stranger(
         &self,
-        dice: &mut Dice,
+        dice: &mut RunDice,
         longest_ms: u64,
         behavior: TransactionBehavior,
-    ) -> Blow<'_> {
+    ) -> Injection<'_> {
         let time = dice.time(100, longest_ms);
-        Blow::on(FILE).begin(move || {
+        Injection::on(FILE).begin(move || {
             let mut stranger = Connection::open(&self.path)?;
             stranger.busy_timeout(std::time::Duration::from_secs(10))?;
             let transaction = stranger.transaction_with_behavior(behavior)?;
@@ -78,7 +78,7 @@ impl InFile {
     }
 }
 
-impl Stage for InFile {
+impl TortureStage for FileStage {
     fn url(&self) -> String {
         format!("file:{}", self.path.display())
     }
@@ -87,10 +87,10 @@ impl Stage for InFile {
         self.clocks[slot].env().to_vec()
     }
 
-    fn faults(&self) -> Vec<Fault<'_>> {
+    fn faults(&self) -> Vec<StoreFault<'_>> {
         let disk_full = self.filling.iter().map(|filling| {
-            Fault::new("disk full", move |dice| {
-                Blow::on(FILE)
+            StoreFault::new("disk full", move |dice| {
+                Injection::on(FILE)
                     .begin(move || Self::fill_disk(filling))
                     .lasting(dice.time(200, 4_000))
                     .end(move || fs::remove_file(filling))
@@ -98,18 +98,21 @@ impl Stage for InFile {
         });
         let mut faults = vec![
             // What has none is found by its refreshes alone, until another client is in its place.
-            Fault::new("sockets removed", move |_| Blow::on(FILE).begin(|| self.remove_sockets())),
-            Fault::new("a reader stays", move |dice| {
+            StoreFault::new("sockets removed", move |_| {
+                Injection::on(FILE).begin(|| self.remove_sockets())
+            }),
+            StoreFault::new("a reader stays", move |dice| {
                 self.stranger(dice, 4_000, TransactionBehavior::Deferred)
             }),
-            Fault::new("a writer stays", move |dice| {
+            StoreFault::new("a writer stays", move |dice| {
                 self.stranger(dice, 2_500, TransactionBehavior::Immediate)
             }),
             // Leases are on another clock, and tokens never go back.
-            Fault::new("wall clock set", move |dice| {
+            StoreFault::new("wall clock set", move |dice| {
                 let slot = dice.some(1, CLIENTS)[0];
                 let hours = dice.between(0, 4) as i64 - 2;
-                Blow::on(format!("slot {slot}")).begin(move || self.clocks[slot].set(hours * 3_600))
+                Injection::on(format!("slot {slot}"))
+                    .begin(move || self.clocks[slot].set(hours * 3_600))
             }),
         ];
         faults.extend(disk_full);

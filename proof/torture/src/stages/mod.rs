@@ -1,30 +1,34 @@
-//! What a run takes place on: a store, what may go wrong with it, and what must not be left of it.
+//! The stores that are tortured: how each is started, what may go wrong with it, and what must not be left of it.
 //!
-//! | file | engine |
+//! To add a fault, add an entry to a list of faults in one of these files: [`faults`](crate::faults) shows how.
+//!
+//! | file | store |
 //! |---|---|
-//! | [`alone`] | one server: Redis, Valkey, or Redis with the module |
+//! | [`single`] | one server: Redis, Valkey, or Redis with the module |
 //! | [`sentinel`] | a master, two replicas, three sentinels |
 //! | [`cluster`] | three masters with a replica each |
 //! | [`quorum`] | five servers that know nothing of each other |
 //! | [`mod@file`] | a file |
+//! | [`network`] | faults between clients and a server, for every store behind a proxy |
+//! | [`servers`] | what the stores with servers share: commands, and what may be left on a server |
 
-mod alone;
 mod cluster;
 mod file;
-mod proxied;
+mod network;
 mod quorum;
 mod sentinel;
-mod served;
+mod servers;
+mod single;
 
 use std::path::Path;
 use std::time::Duration;
 
 use taketurns_servers::Flavor;
 
-use crate::faults::{Fallible, Fault};
+use crate::faults::{Fallible, StoreFault};
 
 /// A store and what may happen to it.
-pub(crate) trait Stage: Sync {
+pub(crate) trait TortureStage: Sync {
     /// What clients connect to.
     fn url(&self) -> String;
 
@@ -44,7 +48,7 @@ pub(crate) trait Stage: Sync {
     }
 
     /// What may go wrong.
-    fn faults(&self) -> Vec<Fault<'_>>;
+    fn faults(&self) -> Vec<StoreFault<'_>>;
 
     /// What is left behind by clients that have ended, so many of them by being killed.
     fn left(&self, killed: usize) -> Vec<String>;
@@ -52,7 +56,7 @@ pub(crate) trait Stage: Sync {
 
 /// On what a run takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub(crate) enum TortureEngine {
     File,
     Redis,
     Valkey,
@@ -62,7 +66,7 @@ pub(crate) enum Engine {
     Quorum,
 }
 
-impl Engine {
+impl TortureEngine {
     pub(crate) const ALL: [Self; 7] = [
         Self::File,
         Self::Redis,
@@ -87,15 +91,15 @@ impl Engine {
     }
 
     /// Sets it up. Files that it needs are in the folder of the run.
-    pub(crate) fn stage(self, folder: &Path) -> Fallible<Box<dyn Stage>> {
+    pub(crate) fn stage(self, folder: &Path) -> Fallible<Box<dyn TortureStage>> {
         Ok(match self {
-            Self::File => Box::new(file::InFile::start(folder)?),
-            Self::Redis => Box::new(alone::Alone::start(Flavor::Redis, false)?),
-            Self::Valkey => Box::new(alone::Alone::start(Flavor::Valkey, false)?),
-            Self::Module => Box::new(alone::Alone::start(Flavor::Redis, true)?),
-            Self::Sentinel => Box::new(sentinel::Watched::start(Flavor::Redis)?),
-            Self::Cluster => Box::new(cluster::Sharded::start(Flavor::Redis)?),
-            Self::Quorum => Box::new(quorum::Nodes::start()?),
+            Self::File => Box::new(file::FileStage::start(folder)?),
+            Self::Redis => Box::new(single::SingleServerStage::start(Flavor::Redis, false)?),
+            Self::Valkey => Box::new(single::SingleServerStage::start(Flavor::Valkey, false)?),
+            Self::Module => Box::new(single::SingleServerStage::start(Flavor::Redis, true)?),
+            Self::Sentinel => Box::new(sentinel::SentinelStage::start(Flavor::Redis)?),
+            Self::Cluster => Box::new(cluster::ClusterStage::start(Flavor::Redis)?),
+            Self::Quorum => Box::new(quorum::QuorumStage::start()?),
         })
     }
 }

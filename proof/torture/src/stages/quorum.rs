@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use taketurns_history::Guarantee::{G1, G5};
-use taketurns_servers::{Builder, Clock, Flavor, Proxy, Server, module_path};
+use taketurns_servers::{Builder, Flavor, Proxy, Server, ServerClock, module_path};
 
-use super::Stage;
-use super::served::{kill_clients, left_at, say};
-use crate::dice::Dice;
-use crate::faults::{Blow, Fallible, Fault, Outcome};
+use super::TortureStage;
+use super::servers::{kill_clients, left_at, say};
+use crate::dice::RunDice;
+use crate::faults::{Fallible, Injection, IntoStepResult, StoreFault};
 use crate::plan::MAX_LEASE;
 
 const NODES: usize = 5;
@@ -19,18 +19,18 @@ const NODES: usize = 5;
 /// For how long a node that forgot is of no use, and some more.
 const FORGOTTEN: Duration = MAX_LEASE.saturating_add(Duration::from_secs(1));
 
-struct Node {
+struct QuorumServer {
     server: Server,
     proxy: Proxy,
-    clock: Clock,
+    clock: ServerClock,
     /// Is its clock a second behind?
     behind: AtomicBool,
 }
 
 /// The stage.
-pub(super) struct Nodes(Vec<Node>);
+pub(super) struct QuorumStage(Vec<QuorumServer>);
 
-impl Nodes {
+impl QuorumStage {
     pub(super) fn start() -> Fallible<Self> {
         let [redis, valkey] = [Flavor::Redis, Flavor::Valkey].map(Server::builder);
         let module = module_path()?;
@@ -42,81 +42,84 @@ impl Nodes {
             with_module(&redis),
             redis.clone(),
         ];
-        let start = |builder: Builder| -> Fallible<Node> {
-            let clock = Clock::ahead(0)?;
+        let start = |builder: Builder| -> Fallible<QuorumServer> {
+            let clock = ServerClock::ahead(0)?;
             let server = builder.clock(&clock).start()?;
             let proxy = Proxy::start(server.port())?;
-            Ok(Node { server, proxy, clock, behind: AtomicBool::new(false) })
+            Ok(QuorumServer { server, proxy, clock, behind: AtomicBool::new(false) })
         };
         Ok(Self(builders.into_iter().map(start).collect::<Fallible<_>>()?))
     }
 
     /// Something that happens to one or two of them at once.
-    fn some<'a, B: Outcome, E: Outcome>(
+    fn on_one_or_two<'a, B: IntoStepResult, E: IntoStepResult>(
         &'a self,
-        dice: &mut Dice,
-        begin: impl Fn(&Node) -> B + 'a,
+        dice: &mut RunDice,
+        begin: impl Fn(&QuorumServer) -> B + 'a,
         lasting: Duration,
-        end: impl Fn(&Node) -> E + 'a,
-    ) -> Blow<'a> {
+        end: impl Fn(&QuorumServer) -> E + 'a,
+    ) -> Injection<'a> {
         let count = dice.between(1, 2);
         let nodes = dice.some(count, NODES);
         let names: Vec<String> = nodes.iter().map(|node| format!("node {node}")).collect();
         let again = nodes.clone();
-        Blow::on(names.join(" and "))
-            .begin(move || nodes.iter().try_for_each(|&node| begin(&self.0[node]).done()))
+        Injection::on(names.join(" and "))
+            .begin(move || {
+                nodes.iter().try_for_each(|&node| begin(&self.0[node]).into_step_result())
+            })
             .lasting(lasting)
-            .end(move || again.iter().try_for_each(|&node| end(&self.0[node]).done()))
+            .end(move || again.iter().try_for_each(|&node| end(&self.0[node]).into_step_result()))
     }
 
-    fn of_servers(&self) -> Vec<Fault<'_>> {
+    fn server_faults(&self) -> Vec<StoreFault<'_>> {
         vec![
             // They keep nothing, so they come back empty.
-            Fault::new("kill -9, back empty", move |dice| {
+            StoreFault::new("kill -9, back empty", move |dice| {
                 let out = if dice.once_in(3) { dice.time(500, 3_000) } else { dice.time(0, 200) };
-                let crash = |node: &Node| node.server.kill();
-                self.some(dice, crash, out, |node| node.server.restart()).settling(FORGOTTEN)
+                let crash = |node: &QuorumServer| node.server.kill();
+                self.on_one_or_two(dice, crash, out, |node| node.server.restart())
+                    .settling(FORGOTTEN)
             }),
-            Fault::new("server stopped", move |dice| {
+            StoreFault::new("server stopped", move |dice| {
                 let time = dice.time(200, 4_000);
-                let resume = |node: &Node| node.server.resume();
-                self.some(dice, |node| node.server.pause(), time, resume)
+                let resume = |node: &QuorumServer| node.server.resume();
+                self.on_one_or_two(dice, |node| node.server.pause(), time, resume)
             }),
-            Fault::new("FLUSHALL", move |dice| {
-                self.some(dice, |node| say(&node.server, &["FLUSHALL"]), FORGOTTEN, |_| ())
+            StoreFault::new("FLUSHALL", move |dice| {
+                self.on_one_or_two(dice, |node| say(&node.server, &["FLUSHALL"]), FORGOTTEN, |_| ())
             }),
-            Fault::new("SCRIPT FLUSH", move |dice| {
-                let flush = |node: &Node| say(&node.server, &["SCRIPT", "FLUSH"]);
-                self.some(dice, flush, Duration::ZERO, |_| ())
+            StoreFault::new("SCRIPT FLUSH", move |dice| {
+                let flush = |node: &QuorumServer| say(&node.server, &["SCRIPT", "FLUSH"]);
+                self.on_one_or_two(dice, flush, Duration::ZERO, |_| ())
             }),
-            Fault::new("CLIENT KILL", move |_| {
+            StoreFault::new("CLIENT KILL", move |_| {
                 let kill = || self.0.iter().try_for_each(|node| kill_clients(&node.server));
-                Blow::on("all nodes").begin(kill)
+                Injection::on("all nodes").begin(kill)
             }),
         ]
     }
 
-    fn of_network(&self) -> Vec<Fault<'_>> {
+    fn network_faults(&self) -> Vec<StoreFault<'_>> {
         vec![
-            Fault::new("cut off", move |dice| {
+            StoreFault::new("cut off", move |dice| {
                 let time = dice.time(200, 4_000);
-                let cut = |node: &Node| node.proxy.refuse(true).map(|()| node.proxy.cut());
-                self.some(dice, cut, time, |node| node.proxy.refuse(false))
+                let cut = |node: &QuorumServer| node.proxy.refuse(true).map(|()| node.proxy.cut());
+                self.on_one_or_two(dice, cut, time, |node| node.proxy.refuse(false))
             }),
-            Fault::new("half-open", move |dice| {
+            StoreFault::new("half-open", move |dice| {
                 let time = dice.time(200, 4_000);
-                let mend = |node: &Node| node.proxy.hold(false);
-                self.some(dice, |node| node.proxy.hold(true), time, mend)
+                let mend = |node: &QuorumServer| node.proxy.hold(false);
+                self.on_one_or_two(dice, |node| node.proxy.hold(true), time, mend)
             }),
-            Fault::new("network slow", move |dice| {
+            StoreFault::new("network slow", move |dice| {
                 let (time, delay) = (dice.time(500, 4_000), dice.time(20, 700));
-                let mend = |node: &Node| node.proxy.delay(Duration::ZERO);
-                self.some(dice, move |node| node.proxy.delay(delay), time, mend)
+                let mend = |node: &QuorumServer| node.proxy.delay(Duration::ZERO);
+                self.on_one_or_two(dice, move |node| node.proxy.delay(delay), time, mend)
             }),
-            Fault::new("wake-ups lost", move |dice| {
+            StoreFault::new("wake-ups lost", move |dice| {
                 let time = dice.time(200, 3_000);
-                let mend = |node: &Node| node.proxy.drop_pushes(false);
-                self.some(dice, |node| node.proxy.drop_pushes(true), time, mend)
+                let mend = |node: &QuorumServer| node.proxy.drop_pushes(false);
+                self.on_one_or_two(dice, |node| node.proxy.drop_pushes(true), time, mend)
             }),
         ]
     }
@@ -128,27 +131,28 @@ impl Nodes {
         self.0[node].clock.set(-i64::from(behind))
     }
 
-    fn of_clocks(&self) -> Vec<Fault<'_>> {
-        let turn = move |dice: &mut Dice, behind: bool| {
+    fn clock_faults(&self) -> Vec<StoreFault<'_>> {
+        let turn = move |dice: &mut RunDice, behind: bool| {
             // If all are so already, it is one that does not change.
             let are: Vec<usize> = (0..NODES)
                 .filter(|&node| self.0[node].behind.load(Ordering::Relaxed) != behind)
                 .collect();
             let node = if are.is_empty() { 0 } else { *dice.pick(&are) };
-            let blow = Blow::on(format!("node {node}"));
-            blow.begin(move || self.turn_clock(node, behind)).lasting(Duration::from_secs(1))
+            let injection = Injection::on(format!("node {node}"));
+            injection.begin(move || self.turn_clock(node, behind)).lasting(Duration::from_secs(1))
         };
         vec![
-            Fault::new("clock set back", move |dice| turn(dice, true)),
+            StoreFault::new("clock set back", move |dice| turn(dice, true)),
             // docs/quorum.md: one holder, as long as no node's clock is set forward within a lease.
-            Fault::new("clock set forward", move |dice| turn(dice, false)).excusing(&[G1, G5]),
+            StoreFault::new("clock set forward", move |dice| turn(dice, false)).excusing(&[G1, G5]),
         ]
     }
 }
 
-impl Stage for Nodes {
+impl TortureStage for QuorumStage {
     fn url(&self) -> String {
-        let url = |node: &Node| format!("{}?max_lease={}", node.proxy.url(), MAX_LEASE.as_secs());
+        let url =
+            |node: &QuorumServer| format!("{}?max_lease={}", node.proxy.url(), MAX_LEASE.as_secs());
         format!("quorum:{}", self.0.iter().map(url).collect::<Vec<_>>().join(","))
     }
 
@@ -162,10 +166,10 @@ impl Stage for Nodes {
         Duration::from_millis(500)
     }
 
-    fn faults(&self) -> Vec<Fault<'_>> {
-        let mut faults = self.of_servers();
-        faults.extend(self.of_network());
-        faults.extend(self.of_clocks());
+    fn faults(&self) -> Vec<StoreFault<'_>> {
+        let mut faults = self.server_faults();
+        faults.extend(self.network_faults());
+        faults.extend(self.clock_faults());
         faults
     }
 

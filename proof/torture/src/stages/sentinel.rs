@@ -1,25 +1,25 @@
 //! A master with two replicas, and three sentinels that choose another when it is gone. A master takes no
 //! writes while no replica follows, as docs/redis.md asks for.
 
-use taketurns_servers::{Flavor, MASTER_NAME, Replicated, Reply, Server, eventually};
+use taketurns_servers::{Flavor, MASTER_NAME, ReplicaSet, Server, ServerReply, eventually};
 
-use super::Stage;
-use super::served::{kill_clients, left_at, options, say};
-use crate::dice::Dice;
-use crate::faults::{Blow, Done, Fallible, Fault};
+use super::TortureStage;
+use super::servers::{kill_clients, left_at, options, say};
+use crate::dice::RunDice;
+use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 
 const MASTER: &str = "the master";
 
 /// The stage.
-pub(super) struct Watched(Replicated);
+pub(super) struct SentinelStage(ReplicaSet);
 
-impl Watched {
+impl SentinelStage {
     pub(super) fn start(flavor: Flavor) -> Fallible<Self> {
-        Ok(Self(Replicated::builder(flavor).min_replicas(true).start()?))
+        Ok(Self(ReplicaSet::builder(flavor).min_replicas(true).start()?))
     }
 
     /// Waits until there is a master that all replicas follow.
-    fn settle(&self) -> Done {
+    fn settle(&self) -> StepResult {
         let followed = || {
             let master = self.0.master().ok().filter(|master| master.is_running())?;
             let replication = master.info("replication");
@@ -49,7 +49,7 @@ impl Watched {
     }
 
     /// The master is killed, and one of its replicas takes over.
-    fn take_over(&self) -> Done {
+    fn take_over(&self) -> StepResult {
         let old = self.0.master()?;
         old.kill();
         self.0.failed_over(old)?;
@@ -57,7 +57,7 @@ impl Watched {
     }
 
     /// The sentinels are asked to choose another master, which they do while the old one runs.
-    fn hand_over(&self) -> Done {
+    fn hand_over(&self) -> StepResult {
         let old = self.0.master()?;
         let sentinel = &self.0.sentinels[0];
         eventually("a fail-over begins", || {
@@ -68,18 +68,20 @@ impl Watched {
         Ok(())
     }
 
-    fn of_masters(&self) -> Vec<Fault<'_>> {
+    fn master_faults(&self) -> Vec<StoreFault<'_>> {
         let settle = || self.settle();
         vec![
-            Fault::new("fail-over by hand", move |_| {
-                Blow::on(MASTER).begin(|| self.hand_over()).end(settle)
+            StoreFault::new("fail-over by hand", move |_| {
+                Injection::on(MASTER).begin(|| self.hand_over()).end(settle)
             }),
-            Fault::new("kill -9", move |_| Blow::on(MASTER).begin(|| self.take_over()).end(settle)),
+            StoreFault::new("kill -9", move |_| {
+                Injection::on(MASTER).begin(|| self.take_over()).end(settle)
+            }),
             // The replicas miss the last moments. The longest lease and the lag within which a master
             // may still grant are waited for.
-            Fault::new("stale replica takes over", move |dice| {
+            StoreFault::new("stale replica takes over", move |dice| {
                 let stale = dice.time(100, 1_500);
-                Blow::on(MASTER)
+                Injection::on(MASTER)
                     .begin(move || {
                         self.0.cut_replication()?;
                         std::thread::sleep(stale);
@@ -87,8 +89,8 @@ impl Watched {
                     })
                     .end(settle)
             }),
-            Fault::new("replicas cut off", move |dice| {
-                Blow::on(MASTER)
+            StoreFault::new("replicas cut off", move |dice| {
+                Injection::on(MASTER)
                     .begin(|| self.0.cut_replication())
                     .lasting(dice.time(200, 3_000))
                     .end(|| {
@@ -96,35 +98,35 @@ impl Watched {
                         self.settle()
                     })
             }),
-            Fault::new("server stopped", move |dice| self.stop(dice, MASTER)),
-            Fault::new("replica stopped", move |dice| self.stop(dice, "a replica")),
+            StoreFault::new("server stopped", move |dice| self.stop(dice, MASTER)),
+            StoreFault::new("replica stopped", move |dice| self.stop(dice, "a replica")),
         ]
     }
 
-    fn stop(&self, dice: &mut Dice, on: &'static str) -> Blow<'_> {
+    fn stop(&self, dice: &mut RunDice, on: &'static str) -> Injection<'_> {
         let others = self.0.replicas().unwrap_or_default();
         let who = if on == MASTER || others.is_empty() {
             self.0.master().unwrap_or(&self.0.servers[0])
         } else {
             *dice.pick(&others)
         };
-        Blow::on(on).begin(|| who.pause()).lasting(dice.time(200, 4_000)).end(|| {
+        Injection::on(on).begin(|| who.pause()).lasting(dice.time(200, 4_000)).end(|| {
             who.resume();
             self.settle()
         })
     }
 
-    fn of_commands(&self) -> Vec<Fault<'_>> {
-        let at_master = |then: fn(&Server) -> Done| {
-            move |_: &mut Dice| Blow::on(MASTER).begin(move || then(self.0.master()?))
+    fn command_faults(&self) -> Vec<StoreFault<'_>> {
+        let at_master = |then: fn(&Server) -> StepResult| {
+            move |_: &mut RunDice| Injection::on(MASTER).begin(move || then(self.0.master()?))
         };
         vec![
-            Fault::new("FLUSHALL", at_master(|master| say(master, &["FLUSHALL"]))),
-            Fault::new("SCRIPT FLUSH", at_master(|master| say(master, &["SCRIPT", "FLUSH"]))),
-            Fault::new("CLIENT KILL", at_master(kill_clients)),
-            Fault::new("sentinel killed", move |dice| {
+            StoreFault::new("FLUSHALL", at_master(|master| say(master, &["FLUSHALL"]))),
+            StoreFault::new("SCRIPT FLUSH", at_master(|master| say(master, &["SCRIPT", "FLUSH"]))),
+            StoreFault::new("CLIENT KILL", at_master(kill_clients)),
+            StoreFault::new("sentinel killed", move |dice| {
                 let sentinel = dice.pick(&self.0.sentinels);
-                Blow::on("a sentinel")
+                Injection::on("a sentinel")
                     .begin(|| sentinel.kill())
                     .lasting(dice.time(200, 3_000))
                     .end(|| sentinel.restart())
@@ -136,17 +138,17 @@ impl Watched {
 /// A sentinel that takes the master for dead goes on with its fail-over, also if that is back by then.
 fn is_content(sentinel: &Server) -> bool {
     let master = sentinel.try_cli(&["SENTINEL", "MASTER", MASTER_NAME]);
-    master.is_ok_and(|it| it.field("flags").and_then(Reply::text) == Some("master"))
+    master.is_ok_and(|it| it.field("flags").and_then(ServerReply::text) == Some("master"))
 }
 
-impl Stage for Watched {
+impl TortureStage for SentinelStage {
     fn url(&self) -> String {
         self.0.url() + &options()
     }
 
-    fn faults(&self) -> Vec<Fault<'_>> {
-        let mut faults = self.of_masters();
-        faults.extend(self.of_commands());
+    fn faults(&self) -> Vec<StoreFault<'_>> {
+        let mut faults = self.master_faults();
+        faults.extend(self.command_faults());
         faults
     }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use taketurns_servers::{Builder, Clock, Flavor, Replicated, Server, on_both};
+use taketurns_servers::{Builder, Flavor, ReplicaSet, Server, ServerClock, on_both};
 
 use crate::cli::helper::{Done, Running, Store, in_vain, until};
 
@@ -21,14 +21,14 @@ fn keeping_all(builder: Builder) -> Builder {
 }
 
 /// The same with a clock that the test sets, so that a quarantine lasts until the test has seen it.
-pub(crate) fn keeping_by(flavor: Flavor) -> (Server, Clock) {
-    let clock = Clock::ahead(0).expect("a clock");
+pub(crate) fn keeping_by(flavor: Flavor) -> (Server, ServerClock) {
+    let clock = ServerClock::ahead(0).expect("a clock");
     let server = keeping_all(Server::builder(flavor)).clock(&clock).start().expect("a server");
     (server, clock)
 }
 
 /// Sets the clock past the end of the quarantine.
-pub(crate) fn let_it_end(clock: &Clock) {
+pub(crate) fn let_it_end(clock: &ServerClock) {
     clock.set(62).expect("set");
 }
 
@@ -155,7 +155,7 @@ on_both! {
     }
 
     fn a_fail_over_by_sentinel_is_shown_as_a_quarantine_too(flavor: Flavor) {
-        let set = Replicated::builder(flavor).min_replicas(true).start().expect("a set");
+        let set = ReplicaSet::builder(flavor).min_replicas(true).start().expect("a set");
         let store = Store::at(set.url());
         store.run(&["run", "door", "--", "true"]).quiet();
         let master = set.master().expect("a master");

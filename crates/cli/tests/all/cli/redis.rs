@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use taketurns_servers::{Cluster, Flavor, Replicated, Server, on_both};
+use taketurns_servers::{Cluster, Flavor, ReplicaSet, Server, on_both};
 
 use crate::cli::helper::{Done, Store, in_vain};
 use crate::cli::order::twenty_shells_in_order;
@@ -58,7 +58,7 @@ on_both! {
 
     fn every_command_works_with_sentinel(flavor: Flavor) {
         // One that is not set up so is warned of, and nothing is to be warned of here.
-        let set = Replicated::builder(flavor).replicas(1).min_replicas(true);
+        let set = ReplicaSet::builder(flavor).replicas(1).min_replicas(true);
         let set = set.start().expect("a set");
         every_command_works(&Store::at(set.url()));
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Instant;
 
-use taketurns_servers::{Cluster, Flavor, PATIENCE, Replicated, Server, on_both};
+use taketurns_servers::{Cluster, Flavor, PATIENCE, ReplicaSet, Server, on_both};
 
 use crate::cli::helper::{Done, Running, Store, until};
 
@@ -56,7 +56,7 @@ fn a_server_that_does_not_answer_is_named_and_not_waited_for_long() {
 
 #[test]
 fn sentinels_and_clusters_that_are_down_are_named() {
-    let set = Replicated::builder(Flavor::Redis).replicas(1).start().expect("a set");
+    let set = ReplicaSet::builder(Flavor::Redis).replicas(1).start().expect("a set");
     set.sentinels.iter().for_each(Server::kill);
     is_unreachable(&set.url(), "no Sentinel answers: 127.0.0.1:");
     let cluster = Cluster::start(Flavor::Redis).expect("a cluster");
@@ -138,7 +138,7 @@ on_both! {
 
 #[test]
 fn a_master_that_takes_writes_without_replicas_is_warned_of() {
-    let set = Replicated::builder(Flavor::Redis).replicas(1).start().expect("a set");
+    let set = ReplicaSet::builder(Flavor::Redis).replicas(1).start().expect("a set");
     let store = Store::at(set.url());
     let done = store.run(&["run", "door", "--", "true"]).ok();
     assert_eq!(done.stderr.lines().count(), 1, "{done:?}");

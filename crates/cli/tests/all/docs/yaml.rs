@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use taketurns_servers::clients;
-use taketurns_servers::{Flavor, Reply, Server};
+use taketurns_servers::{Flavor, Server, ServerReply};
 
 use crate::docs::page::Page;
 use crate::docs::place::PROGRAM;
@@ -119,7 +119,7 @@ fn run(server: &Server, pod: &Value, container: &Value, secrets: &[&Value]) -> R
             let rule = format!(">{text}");
             let reply =
                 server.cli(&["ACL", "SETUSER", USER, "reset", "on", &rule, "~*", "&*", "+@all"]);
-            assert_eq!(reply, Reply::Simple("OK".to_owned()));
+            assert_eq!(reply, ServerReply::Simple("OK".to_owned()));
         }
         for variable in all(container, "env") {
             let [name, value] =

@@ -1,7 +1,7 @@
 //! A server whose clock is set while clients wait, as after a suspend or by an operator. Its timers
 //! go by that clock, and by another one: neither may be left hanging.
 
-use taketurns_servers::{Clock, Flavor, Reply, Server, on_both};
+use taketurns_servers::{Flavor, Server, ServerClock, ServerReply, on_both};
 
 use crate::attack::line::{Line, builder};
 
@@ -10,12 +10,12 @@ const HOUR_S: i64 = 3_600;
 /// A server, and how its clock is set.
 struct Clocked {
     server: Server,
-    clock: Clock,
+    clock: ServerClock,
 }
 
 impl Clocked {
     fn start(flavor: Flavor) -> Self {
-        let clock = Clock::ahead(0).expect("a clock");
+        let clock = ServerClock::ahead(0).expect("a clock");
         Self { server: builder(flavor).clock(&clock).start().expect("a server"), clock }
     }
 
@@ -47,7 +47,7 @@ on_both! {
         drop(bound);
         tied.is_granted();
         // What is asked from now on ends in time as well.
-        assert_eq!(Line::to(server).say("FENCELOCK.ACQUIRE bound 600 WAIT 1"), Reply::Nil);
+        assert_eq!(Line::to(server).say("FENCELOCK.ACQUIRE bound 600 WAIT 1"), ServerReply::Nil);
     }
 
     fn a_clock_set_back_makes_no_wait_longer(flavor: Flavor) {
@@ -56,7 +56,7 @@ on_both! {
         Line::to(server).take("k 86400");
         let mut waits = Line::waits(server, "k", "600 WAIT 3");
         clocked.set(-HOUR_S);
-        assert_eq!(waits.answer(), Reply::Nil);
+        assert_eq!(waits.answer(), ServerReply::Nil);
         assert_eq!(Line::to(server).number("k", "waiting"), 0);
     }
 }

@@ -4,13 +4,13 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use taketurns_servers::{Builder, Clock, Flavor, Server, eventually, on_both};
+use taketurns_servers::{Builder, Flavor, Server, ServerClock, eventually, on_both};
 
 use crate::attack::line::{LATER_S, LEASE_MS, Line, asks, builder};
 
 /// A server, and what sets its clock.
-fn clocked(builder: Builder) -> (Server, Clock) {
-    let clock = Clock::ahead(0).expect("a clock");
+fn clocked(builder: Builder) -> (Server, ServerClock) {
+    let clock = ServerClock::ahead(0).expect("a clock");
     (builder.clock(&clock).start().expect("a server"), clock)
 }
 
@@ -32,7 +32,7 @@ fn renew(server: &Server, binding: &str) {
 }
 
 /// What the server remembers of the holder's lease is over; the holder knows that it is not.
-fn grants_nothing(server: &Server, clock: &Clock) {
+fn grants_nothing(server: &Server, clock: &ServerClock) {
     clock.set(LATER_S).expect("set");
     let mut line = Line::to(server);
     eventually("the lease is over", || line.is_over("k").then_some(())).expect("over");

@@ -1,6 +1,8 @@
 //! A connection that speaks in lines, as people type them.
 
-use taketurns_servers::{Builder, Connection, Flavor, Reply, Server, eventually, module_path};
+use taketurns_servers::{
+    Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
+};
 
 /// A server that loads the module, about to be started.
 pub(crate) fn builder(flavor: Flavor) -> Builder {
@@ -20,12 +22,12 @@ impl Line {
     }
 
     #[track_caller]
-    pub(crate) fn words(&mut self, words: &[&str]) -> Reply {
+    pub(crate) fn words(&mut self, words: &[&str]) -> ServerReply {
         self.0.command(words).expect("a reply")
     }
 
     #[track_caller]
-    pub(crate) fn say(&mut self, line: &str) -> Reply {
+    pub(crate) fn say(&mut self, line: &str) -> ServerReply {
         self.words(&line.split(' ').collect::<Vec<_>>())
     }
 
@@ -50,7 +52,7 @@ impl Line {
 
     /// The answer to what was waited for.
     #[track_caller]
-    pub(crate) fn answer(&mut self) -> Reply {
+    pub(crate) fn answer(&mut self) -> ServerReply {
         self.0.read().expect("an answer")
     }
 
@@ -64,13 +66,13 @@ impl Line {
     /// A number that SHOW has of a lock.
     pub(crate) fn number(&mut self, key: &str, field: &str) -> i64 {
         let shown = self.say(&format!("FENCELOCK.SHOW {key}"));
-        shown.field(field).and_then(Reply::int).unwrap_or(0)
+        shown.field(field).and_then(ServerReply::int).unwrap_or(0)
     }
 
     /// Is the lease of whoever holds a lock over, or has somebody else been granted it?
     pub(crate) fn is_over(&mut self, key: &str) -> bool {
         let shown = self.say(&format!("FENCELOCK.SHOW {key}"));
-        let holders = shown.field("holders").and_then(Reply::array).unwrap_or_default();
+        let holders = shown.field("holders").and_then(ServerReply::array).unwrap_or_default();
         holders.is_empty() || self.number(key, "waiting") == 0
     }
 

@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use taketurns_servers::{Clock, Cluster, Flavor, Server, eventually, module_path, on_both};
+use taketurns_servers::{Cluster, Flavor, Server, ServerClock, eventually, module_path, on_both};
 
 use crate::attack::line::{LATER_S, LEASE_MS, Line, asks, builder};
 
@@ -23,7 +23,7 @@ fn is_over(looker: &mut Line, key: &str) {
 
 on_both! {
     fn nobody_is_handed_a_lock_by_a_server_that_takes_no_writes(flavor: Flavor) {
-        let clock = Clock::ahead(0).expect("a clock");
+        let clock = ServerClock::ahead(0).expect("a clock");
         let server = builder(flavor).clock(&clock).start().expect("a server");
         let (mut holder, mut program) = (Line::to(&server), Line::to(&server));
         let mut bound = Line::to(&server);

@@ -1,6 +1,6 @@
 //! A hundred clients of one kind wait at once, and each has its turn.
 
-use taketurns_servers::{Flavor, Reply, clients, on_both};
+use taketurns_servers::{Flavor, ServerReply, clients, on_both};
 
 use crate::clients::party::Process;
 use crate::clients::{KEY, server, show};
@@ -20,7 +20,7 @@ on_both! {
             assert_eq!(program.line(), format!("queued {number}"));
         }
         let shown = show(&server);
-        let waiters = shown.field("waiters").and_then(Reply::array).expect("waiters");
+        let waiters = shown.field("waiters").and_then(ServerReply::array).expect("waiters");
         let labels: Vec<_> = waiters.iter().filter_map(|one| one.field("label")?.text()).collect();
         let came: Vec<_> = (0..COUNT).map(|number| format!("client-{number}")).collect();
         assert_eq!(labels, came);

@@ -12,7 +12,7 @@ mod party;
 mod rust;
 mod turns;
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, module_path};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, module_path};
 
 /// What the Rust client calls `NAME`, and everybody else `KEY`.
 const NAME: &str = "shared";
@@ -23,13 +23,13 @@ fn server(flavor: Flavor) -> Server {
     Server::builder(flavor).module(&module, &[]).start().expect("a server")
 }
 
-fn show(server: &Server) -> Reply {
+fn show(server: &Server) -> ServerReply {
     server.cli(&["FENCELOCK.SHOW", KEY])
 }
 
 /// Returns when so many wait.
 fn until_waiting(server: &Server, count: usize) {
-    let here = || show(server).field("waiting").and_then(Reply::int);
+    let here = || show(server).field("waiting").and_then(ServerReply::int);
     let what = format!("{count} wait");
     eventually(&what, || (here() == Some(count as i64)).then_some(())).expect("they do");
 }

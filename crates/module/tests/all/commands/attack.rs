@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, builder, is_error};
 use crate::commands::errors::bind;
@@ -80,9 +80,10 @@ impl Held {
     fn is_as_it_was(&mut self, after: &str) {
         for (key, grant) in &self.grants {
             let mut all = self.holder.holders(key).into_iter();
-            let own = all.find(|holder| holder.field("token") == Some(&Reply::Int(grant.token)));
+            let own =
+                all.find(|holder| holder.field("token") == Some(&ServerReply::Int(grant.token)));
             let own = own.unwrap_or_else(|| panic!("{key} was taken away by {after}"));
-            let left_ms = own.field("left_ms").and_then(Reply::int).expect("a number");
+            let left_ms = own.field("left_ms").and_then(ServerReply::int).expect("a number");
             assert!(left_ms > 1_800_000, "{key} was shortened by {after}");
             let renewed = self.holder.lock(&format!("RENEW {key} {} 3600", grant.secret));
             assert!(renewed.is_ok(), "{key} after {after}: {renewed}");
@@ -142,7 +143,7 @@ on_both! {
             for guess in guesses(&grant) {
                 for line in [format!("RELEASE {key} {guess}"), format!("RENEW {key} {guess} 1")] {
                     let reply = attacker.lock(&line);
-                    assert!(reply == Reply::Nil || reply.error().is_some(), "{line}: {reply}");
+                    assert!(reply == ServerReply::Nil || reply.error().is_some(), "{line}: {reply}");
                 }
             }
             held.is_as_it_was(key);
@@ -151,7 +152,7 @@ on_both! {
         let own = attacker.take("lk:own 600");
         for (key, _) in held.grants.clone() {
             let reply = attacker.lock(&format!("RELEASE {key} {}", own.secret));
-            assert!(reply == Reply::Nil || reply.error().is_some(), "{key}: {reply}");
+            assert!(reply == ServerReply::Nil || reply.error().is_some(), "{key}: {reply}");
         }
         held.is_as_it_was("its own secret");
     }
@@ -178,7 +179,7 @@ on_both! {
                 format!("BREAK {key} TOKEN {token} NOW"),
             ] {
                 let reply = attacker.lock(&line);
-                assert!(reply == Reply::Nil || reply.error().is_some(), "{line}: {reply}");
+                assert!(reply == ServerReply::Nil || reply.error().is_some(), "{line}: {reply}");
                 held.is_as_it_was(&line);
             }
             // These it may do, and they change nothing for who holds the lock.
@@ -216,7 +217,7 @@ on_both! {
         let own = held.holder.take("lk:own 600");
         held.holder.give("lk:own", &own);
         held.holder.take("lk:own 600");
-        assert_eq!(held.holder.lock("BREAK lk:own NOW"), Reply::Int(1));
+        assert_eq!(held.holder.lock("BREAK lk:own NOW"), ServerReply::Int(1));
         // The server may write them a little later, if its disk is busy.
         let all = || Some(logged(&held.server)).filter(|entries| entries.len() >= ENTRIES);
         let entries = eventually("every step is in the log", all).expect("a log");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, info, server, waiter};
 
@@ -70,7 +70,7 @@ on_both! {
         let id = holder.id();
         holder.take("k 600 BOUND");
         let mut next = waiter(&server, "k", "600 WAIT 0 BOUND");
-        assert_eq!(server.cli(&["CLIENT", "KILL", "ID", &id.to_string()]), Reply::Int(1));
+        assert_eq!(server.cli(&["CLIENT", "KILL", "ID", &id.to_string()]), ServerReply::Int(1));
         Grant::of(&next.answer());
         drop(next);
         nothing_left(&server);
@@ -84,7 +84,7 @@ on_both! {
         let mut next = Client::of(&server);
         next.begin("ACQUIRE k 600 WAIT 0");
         let grant = Grant::of(&next.answer());
-        assert_eq!(holder.renew("k", &lost), Reply::Nil);
+        assert_eq!(holder.renew("k", &lost), ServerReply::Nil);
         drop(holder);
         nothing_left(&server);
         assert!(next.renew("k", &grant).is_ok(), "it is the next one's");
@@ -138,7 +138,7 @@ on_both! {
         assert!(next.renew("k", &held).is_ok(), "{marker:?} is gone, and nothing else");
         let mut broken = Client::of(&server);
         broken.take("l 600 BOUND");
-        assert_eq!(next.lock("BREAK l NOW"), Reply::Int(1));
+        assert_eq!(next.lock("BREAK l NOW"), ServerReply::Int(1));
         let held = next.take("l 600");
         broken.take("marker 600 BOUND");
         drop(broken);
@@ -179,7 +179,7 @@ on_both! {
         let reply = holder.words(&["EVAL", script, "1", "l"]);
         let error = reply.error().expect("a refusal");
         assert!(error.starts_with("ERR BOUND needs a connection of its own"), "{error}");
-        assert_eq!(holder.say("EXISTS l"), Reply::Int(0));
+        assert_eq!(holder.say("EXISTS l"), ServerReply::Int(0));
         drop(holder);
         looker.until_held("k", 0);
     }
@@ -203,7 +203,7 @@ on_both! {
             let grant = client.take("k 600 BOUND");
             match n % 2 {
                 0 => other.give("k", &grant),
-                _ => assert_eq!(other.lock("BREAK k NOW"), Reply::Int(1)),
+                _ => assert_eq!(other.lock("BREAK k NOW"), ServerReply::Int(1)),
             }
         }
         let left = info(&server, "bound_locks");

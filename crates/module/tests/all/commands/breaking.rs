@@ -1,12 +1,13 @@
 //! Breaking a lock that somebody else holds.
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
 /// The states of those who hold a lock.
 fn states(client: &mut Client, key: &str) -> Vec<String> {
-    let state = |holder: &Reply| holder.field("state").and_then(Reply::text).map(str::to_owned);
+    let state =
+        |holder: &ServerReply| holder.field("state").and_then(ServerReply::text).map(str::to_owned);
     client.holders(key).iter().filter_map(state).collect()
 }
 
@@ -15,9 +16,9 @@ on_both! {
         let server = server(flavor);
         let (mut holder, mut other) = (Client::of(&server), Client::of(&server));
         let grant = holder.take("k 600");
-        assert_eq!(other.lock("BREAK k"), Reply::Int(1));
+        assert_eq!(other.lock("BREAK k"), ServerReply::Int(1));
         assert_eq!(states(&mut other, "k"), ["revoked"]);
-        assert_eq!(other.lock("ACQUIRE k 600"), Reply::Nil, "it is still held");
+        assert_eq!(other.lock("ACQUIRE k 600"), ServerReply::Nil, "it is still held");
         let error = holder.error(&format!("RENEW k {} 600", grant.secret));
         assert!(error.starts_with("REVOKED "), "{error}");
         holder.give("k", &grant);
@@ -29,10 +30,10 @@ on_both! {
         let mut holder = Client::of(&server);
         let grant = holder.take("k 3");
         let mut next = waiter(&server, "k", "600 WAIT 0");
-        assert_eq!(Client::of(&server).lock("BREAK k"), Reply::Int(1));
+        assert_eq!(Client::of(&server).lock("BREAK k"), ServerReply::Int(1));
         assert_eq!(Client::of(&server).waiting("k"), 1, "not at once");
         assert!(Grant::of(&next.answer()).token > grant.token);
-        assert_eq!(holder.renew("k", &grant), Reply::Nil);
+        assert_eq!(holder.renew("k", &grant), ServerReply::Nil);
     }
 
     fn a_lock_that_is_broken_now_passes_on_at_once(flavor: Flavor) {
@@ -40,12 +41,12 @@ on_both! {
         let mut holder = Client::of(&server);
         let grant = holder.take("k 600");
         let mut next = waiter(&server, "k", "600 WAIT 0");
-        assert_eq!(Client::of(&server).lock("BREAK k NOW"), Reply::Int(1));
+        assert_eq!(Client::of(&server).lock("BREAK k NOW"), ServerReply::Int(1));
         let passed = Grant::of(&next.answer());
         assert!(passed.token > grant.token);
         for line in [format!("RENEW k {} 600", grant.secret), format!("RELEASE k {}", grant.secret)]
         {
-            assert_eq!(holder.lock(&line), Reply::Nil, "{line}");
+            assert_eq!(holder.lock(&line), ServerReply::Nil, "{line}");
         }
         assert!(next.renew("k", &passed).is_ok());
     }
@@ -54,23 +55,23 @@ on_both! {
         let server = server(flavor);
         let mut client = Client::of(&server);
         let grants = [(); 3].map(|()| client.take("k 600 SHARED"));
-        assert_eq!(client.lock(&format!("BREAK k TOKEN {} NOW", grants[1].token)), Reply::Int(1));
-        assert_eq!(client.lock(&format!("BREAK k now token {}", grants[1].token)), Reply::Int(0));
-        assert_eq!(client.lock(&format!("BREAK k TOKEN {}", grants[2].token)), Reply::Int(1));
-        assert_eq!(client.lock("BREAK k TOKEN 1"), Reply::Int(0));
+        assert_eq!(client.lock(&format!("BREAK k TOKEN {} NOW", grants[1].token)), ServerReply::Int(1));
+        assert_eq!(client.lock(&format!("BREAK k now token {}", grants[1].token)), ServerReply::Int(0));
+        assert_eq!(client.lock(&format!("BREAK k TOKEN {}", grants[2].token)), ServerReply::Int(1));
+        assert_eq!(client.lock("BREAK k TOKEN 1"), ServerReply::Int(0));
         assert_eq!(states(&mut client, "k"), ["held", "revoked"]);
         assert!(client.renew("k", &grants[0]).is_ok());
-        assert_eq!(client.renew("k", &grants[1]), Reply::Nil);
-        assert_eq!(client.lock("BREAK k NOW"), Reply::Int(2), "all that are left");
+        assert_eq!(client.renew("k", &grants[1]), ServerReply::Nil);
+        assert_eq!(client.lock("BREAK k NOW"), ServerReply::Int(2), "all that are left");
         assert!(client.error(&format!("RENEW k {} 1", grants[0].secret)).starts_with("NOTHELD "));
     }
 
     fn a_lock_that_nobody_holds_can_not_be_broken(flavor: Flavor) {
         let server = server(flavor);
         let mut client = Client::of(&server);
-        assert_eq!(client.lock("BREAK k"), Reply::Int(0));
-        assert_eq!(client.lock("BREAK k NOW"), Reply::Int(0));
-        assert_eq!(client.say("EXISTS k"), Reply::Int(0));
+        assert_eq!(client.lock("BREAK k"), ServerReply::Int(0));
+        assert_eq!(client.lock("BREAK k NOW"), ServerReply::Int(0));
+        assert_eq!(client.say("EXISTS k"), ServerReply::Int(0));
         for wrong in ["LATER", "TOKEN", "NOW NOW", "TOKEN 1 TOKEN 1"] {
             let error = client.error(&format!("BREAK k {wrong}"));
             assert!(error.starts_with("ERR syntax error"), "{wrong}: {error}");
@@ -101,7 +102,7 @@ on_both! {
             }
             assert!(holder.renew("k", &grant).is_ok(), "{name}");
         }
-        assert_eq!(Client::user(&server, "breaker", "x").lock("BREAK k NOW"), Reply::Int(1));
+        assert_eq!(Client::user(&server, "breaker", "x").lock("BREAK k NOW"), ServerReply::Int(1));
         assert!(holder.error(&format!("RENEW k {} 1", grant.secret)).starts_with("NOTHELD "));
     }
 }

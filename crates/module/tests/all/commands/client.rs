@@ -1,6 +1,8 @@
 //! A client of a server with the module. It speaks in lines, as people type them.
 
-use taketurns_servers::{Builder, Connection, Flavor, Reply, Server, eventually, module_path};
+use taketurns_servers::{
+    Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
+};
 
 /// A server that loads the module, about to be started.
 pub(crate) fn builder(flavor: Flavor, args: &[&str]) -> Builder {
@@ -41,9 +43,11 @@ pub(crate) struct Grant {
 
 impl Grant {
     #[track_caller]
-    pub(crate) fn of(reply: &Reply) -> Self {
+    pub(crate) fn of(reply: &ServerReply) -> Self {
         match reply.array() {
-            Some([Reply::Int(secret), Reply::Int(token), rest @ ..]) if rest.len() < 2 => {
+            Some([ServerReply::Int(secret), ServerReply::Int(token), rest @ ..])
+                if rest.len() < 2 =>
+            {
                 let member = rest.first().map(|member| member.text().expect("a name").to_owned());
                 Self { secret: *secret, token: *token, member }
             }
@@ -71,19 +75,19 @@ impl Client {
 
     /// Any command, in its words.
     #[track_caller]
-    pub(crate) fn words(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+    pub(crate) fn words(&mut self, words: &[impl AsRef<[u8]>]) -> ServerReply {
         self.0.command(words).expect("a reply")
     }
 
     /// Any command.
     #[track_caller]
-    pub(crate) fn say(&mut self, line: &str) -> Reply {
+    pub(crate) fn say(&mut self, line: &str) -> ServerReply {
         self.words(&line.split(' ').collect::<Vec<_>>())
     }
 
     /// A command of the module.
     #[track_caller]
-    pub(crate) fn lock(&mut self, line: &str) -> Reply {
+    pub(crate) fn lock(&mut self, line: &str) -> ServerReply {
         self.say(&format!("FENCELOCK.{line}"))
     }
 
@@ -109,7 +113,7 @@ impl Client {
 
     /// A renewal for ten minutes.
     #[track_caller]
-    pub(crate) fn renew(&mut self, key: &str, grant: &Grant) -> Reply {
+    pub(crate) fn renew(&mut self, key: &str, grant: &Grant) -> ServerReply {
         self.lock(&format!("RENEW {key} {} 600", grant.secret))
     }
 
@@ -127,18 +131,18 @@ impl Client {
 
     /// The answer to what was begun.
     #[track_caller]
-    pub(crate) fn answer(&mut self) -> Reply {
+    pub(crate) fn answer(&mut self) -> ServerReply {
         self.0.read().expect("an answer")
     }
 
     /// The same, if it may be that the server hangs up instead.
-    pub(crate) fn answer_or_end(&mut self) -> Option<Reply> {
+    pub(crate) fn answer_or_end(&mut self) -> Option<ServerReply> {
         self.0.read().ok()
     }
 
     /// Several commands in one transaction, and what each answered.
     #[track_caller]
-    pub(crate) fn multi(&mut self, lines: &[String]) -> Vec<Reply> {
+    pub(crate) fn multi(&mut self, lines: &[String]) -> Vec<ServerReply> {
         assert!(self.say("MULTI").is_ok());
         for line in lines {
             assert_eq!(self.say(line).text(), Some("QUEUED"), "{line}");
@@ -167,13 +171,13 @@ impl Client {
 
     pub(crate) fn waiting(&mut self, key: &str) -> i64 {
         let shown = self.lock(&format!("SHOW {key}"));
-        shown.field("waiting").and_then(Reply::int).unwrap_or(0)
+        shown.field("waiting").and_then(ServerReply::int).unwrap_or(0)
     }
 
     /// Who holds a lock, as SHOW has it.
-    pub(crate) fn holders(&mut self, key: &str) -> Vec<Reply> {
+    pub(crate) fn holders(&mut self, key: &str) -> Vec<ServerReply> {
         let shown = self.lock(&format!("SHOW {key}"));
-        shown.field("holders").and_then(Reply::array).unwrap_or_default().to_vec()
+        shown.field("holders").and_then(ServerReply::array).unwrap_or_default().to_vec()
     }
 
     /// One number of the only holder.
@@ -181,7 +185,7 @@ impl Client {
     pub(crate) fn of_holder(&mut self, key: &str, field: &str) -> i64 {
         let holders = self.holders(key);
         assert_eq!(holders.len(), 1, "{key} has one holder");
-        holders[0].field(field).and_then(Reply::int).expect("a number")
+        holders[0].field(field).and_then(ServerReply::int).expect("a number")
     }
 }
 
@@ -200,13 +204,13 @@ pub(crate) fn waiter(server: &Server, key: &str, words: &str) -> Client {
 #[track_caller]
 pub(crate) fn connection_at(client: &mut Client, key: &str, place: usize) -> i64 {
     let shown = client.lock(&format!("SHOW {key}"));
-    let waiters = shown.field("waiters").and_then(Reply::array).expect("waiters");
-    let label = waiters[place].field("label").and_then(Reply::text).expect("a label");
+    let waiters = shown.field("waiters").and_then(ServerReply::array).expect("waiters");
+    let label = waiters[place].field("label").and_then(ServerReply::text).expect("a label");
     label.trim_start_matches("client ").parse().expect("the server's number")
 }
 
 /// Is it an error with this code?
-pub(crate) fn is_error(reply: &Reply, code: &str) -> bool {
+pub(crate) fn is_error(reply: &ServerReply, code: &str) -> bool {
     reply.error().is_some_and(|error| error.split(' ').next() == Some(code))
 }
 

@@ -1,6 +1,6 @@
 //! What is refused, with which code, and that nothing has changed then.
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, builder, info, is_error, replica_of, server, waiter};
 
@@ -31,7 +31,7 @@ const WRONG_ARITY: [&str; 19] = [
 ];
 
 /// Registers what a program has verified of this server, without a marker.
-pub(crate) fn bind(client: &mut Client, run: &str) -> Reply {
+pub(crate) fn bind(client: &mut Client, run: &str) -> ServerReply {
     client.words(&["FENCELOCK.BIND", run, "", "", "", "0", "60000", "tt:wake:"])
 }
 
@@ -46,7 +46,7 @@ on_both! {
         assert!(client.error("RENEW k 1 5 MS MS").starts_with("ERR syntax error"));
         assert!(client.error("POOL DROP k m").starts_with("ERR syntax error"));
         assert!(client.error("UNLOCK k").starts_with("ERR unknown command"));
-        assert_eq!(client.say("DBSIZE"), Reply::Int(0));
+        assert_eq!(client.say("DBSIZE"), ServerReply::Int(0));
     }
 
     fn a_secret_is_an_integer_in_its_range(flavor: Flavor) {
@@ -89,7 +89,7 @@ on_both! {
         client.give("k", &grant);
         let passed = Grant::of(&next.answer());
         next.give("k", &passed);
-        assert_eq!(client.lock("POOL REM p m"), Reply::Int(1));
+        assert_eq!(client.lock("POOL REM p m"), ServerReply::Int(1));
         client.give("p", &member);
         assert!(client.say("CONFIG SET maxmemory 0").is_ok());
         client.take("k 600");
@@ -156,7 +156,7 @@ on_both! {
             let error = Client::of(&server).error(line);
             assert!(error.starts_with("QUEUEFULL "), "{error}");
         }
-        assert_eq!(Client::of(&server).lock("ACQUIRE k 600"), Reply::Nil, "who does not wait");
+        assert_eq!(Client::of(&server).lock("ACQUIRE k 600"), ServerReply::Nil, "who does not wait");
         assert!(client.renew("k", &grant).is_ok());
         assert_eq!((info(&server, "blocked_clients"), info(&server, "bound_locks")), (0, 0));
     }
@@ -235,7 +235,7 @@ on_both! {
             let error = client.error(line);
             assert!(error.starts_with("QUARANTINED "), "{line}: {error}");
         }
-        assert_eq!(client.lock("ACQUIRE k 600 WAIT 0.02"), Reply::Nil, "who waits may time out");
+        assert_eq!(client.lock("ACQUIRE k 600 WAIT 0.02"), ServerReply::Nil, "who waits may time out");
         assert_eq!(client.holders("k").len(), 0);
         assert_eq!(info(&server, "max_lease_ms"), 600_000);
         assert_eq!(info(&server, "bound_locks"), 0);

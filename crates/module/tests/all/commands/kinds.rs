@@ -1,6 +1,6 @@
 //! The kinds of lock, and the options of an acquire that belong to none.
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
@@ -23,16 +23,16 @@ on_both! {
         let server = server(flavor);
         let mut client = Client::of(&server);
         let readers = [client.take("k 600 SHARED"), client.take("k 600 SHARED")];
-        assert_eq!(client.lock("ACQUIRE k 600 EXCLUSIVE"), Reply::Nil);
+        assert_eq!(client.lock("ACQUIRE k 600 EXCLUSIVE"), ServerReply::Nil);
         let mut writer = waiter(&server, "k", "600 WAIT 0 EXCLUSIVE");
-        assert_eq!(client.lock("ACQUIRE k 600 SHARED"), Reply::Nil, "a writer waits");
+        assert_eq!(client.lock("ACQUIRE k 600 SHARED"), ServerReply::Nil, "a writer waits");
         client.give("k", &readers[0]);
         assert_eq!(client.waiting("k"), 1, "one still reads");
         client.give("k", &readers[1]);
         let grant = Grant::of(&writer.answer());
         assert!(grant.token > readers[1].token && readers[1].token > readers[0].token);
-        assert_eq!(client.lock("ACQUIRE k 600 SHARED"), Reply::Nil);
-        assert_eq!(client.lock("ACQUIRE k 600 EXCLUSIVE"), Reply::Nil);
+        assert_eq!(client.lock("ACQUIRE k 600 SHARED"), ServerReply::Nil);
+        assert_eq!(client.lock("ACQUIRE k 600 EXCLUSIVE"), ServerReply::Nil);
         client.give("k", &grant);
         client.take("k 600 SHARED");
     }
@@ -41,12 +41,12 @@ on_both! {
         let server = server(flavor);
         let mut client = Client::of(&server);
         let two = client.take("k 600 PERMITS 2 3");
-        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 2 3"), Reply::Nil, "one is left");
+        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 2 3"), ServerReply::Nil, "one is left");
         let one = client.take("k 600 PERMITS 1 3");
-        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 1 3"), Reply::Nil, "none is left");
+        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 1 3"), ServerReply::Nil, "none is left");
         client.give("k", &one);
         let mut three = waiter(&server, "k", "600 WAIT 0 PERMITS 3 3");
-        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 1 3"), Reply::Nil, "somebody waits for all");
+        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 1 3"), ServerReply::Nil, "somebody waits for all");
         client.give("k", &two);
         client.give("k", &Grant::of(&three.answer()));
         for wrong in ["0 3", "4 3", "1 0", "-1 3", "x 3", "1 x", "1 1000001", "1 4294967297"] {
@@ -62,7 +62,7 @@ on_both! {
         let mut last = 0;
         for (held, kind, hint) in KINDS {
             if held == "ANY" {
-                assert_eq!(client.lock("POOL ADD k m"), Reply::Int(1));
+                assert_eq!(client.lock("POOL ADD k m"), ServerReply::Int(1));
             }
             let grant = client.take(&line("k", held));
             assert!(grant.token > last, "an idle lock takes another kind and keeps its token");
@@ -84,7 +84,7 @@ on_both! {
         }
         // A pool is in use for as long as it has members.
         assert!(client.error("ACQUIRE k 600").starts_with("KIND "));
-        assert_eq!(client.lock("POOL REM k m"), Reply::Int(1));
+        assert_eq!(client.lock("POOL REM k m"), ServerReply::Int(1));
         client.take("k 600");
     }
 
@@ -93,11 +93,11 @@ on_both! {
         let mut client = Client::of(&server);
         let label = "nightly report: Köln, \"p. 7\"";
         Grant::of(&client.words(&["FENCELOCK.ACQUIRE", "k", "600", "LABEL", label]));
-        assert_eq!(client.holders("k")[0].field("label").and_then(Reply::text), Some(label));
+        assert_eq!(client.holders("k")[0].field("label").and_then(ServerReply::text), Some(label));
         let id = client.id();
         client.take("nameless 600");
         let nameless = client.holders("nameless");
-        let shown = nameless[0].field("label").and_then(Reply::text);
+        let shown = nameless[0].field("label").and_then(ServerReply::text);
         assert_eq!(shown, Some(format!("client {id}").as_str()));
         let long = "x".repeat(257);
         for wrong in [long.as_bytes(), b"two\nlines", b"\x01", b"\xff\xfe"] {
@@ -116,7 +116,7 @@ on_both! {
         client.take("b 600000 wait 1 bound ms label x permits 1 2");
         client.take("c 600 LABEL WAIT WAIT 1");
         let label = client.holders("c")[0].field("label").cloned();
-        assert_eq!(label.as_ref().and_then(Reply::text), Some("WAIT"), "a label may be a word");
+        assert_eq!(label.as_ref().and_then(ServerReply::text), Some("WAIT"), "a label may be a word");
         for wrong in [
             "MS MS",
             "BOUND BOUND",
@@ -141,7 +141,7 @@ on_both! {
             let error = client.error(&format!("ACQUIRE free 600 WAIT {wrong}"));
             assert!(error.starts_with("ERR WAIT takes seconds "), "{wrong}: {error}");
         }
-        assert_eq!(client.say("EXISTS free"), Reply::Int(0));
+        assert_eq!(client.say("EXISTS free"), ServerReply::Int(0));
     }
 
     fn a_key_is_taken_as_it_is_given(flavor: Flavor) {
@@ -153,11 +153,11 @@ on_both! {
         for key in keys {
             let reply = client.words(&[b"FENCELOCK.ACQUIRE", key, b"600"]);
             grants.push(Grant::of(&reply));
-            assert_eq!(client.words(&[b"FENCELOCK.ACQUIRE", key, b"600"]), Reply::Nil);
+            assert_eq!(client.words(&[b"FENCELOCK.ACQUIRE", key, b"600"]), ServerReply::Nil);
             let mut next = Client::of(&server);
             assert_eq!(
                 next.words(&[b"FENCELOCK.ACQUIRE", key, b"600", b"WAIT", b"0.02"]),
-                Reply::Nil
+                ServerReply::Nil
             );
         }
         for (key, grant) in keys.iter().zip(&grants) {

@@ -1,7 +1,7 @@
 //! Clients that leave the queue: they hang up, are killed or unblocked, and those behind them move
 //! up.
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, connection_at, info, is_error, server, waiter};
 
@@ -74,7 +74,7 @@ on_both! {
         for at in [0, 2] {
             let mut queue = Queue::new(flavor);
             let id = connection_at(&mut queue.holder, "k", at);
-            assert_eq!(queue.holder.say(&format!("CLIENT KILL ID {id}")), Reply::Int(1));
+            assert_eq!(queue.holder.say(&format!("CLIENT KILL ID {id}")), ServerReply::Int(1));
             let mut killed = queue.waiters[at].take().expect("a waiter");
             assert_eq!(killed.answer_or_end(), None);
             queue.goes_on();
@@ -85,12 +85,12 @@ on_both! {
         for at in [0, 2] {
             let mut queue = Queue::new(flavor);
             let id = connection_at(&mut queue.holder, "k", at);
-            assert_eq!(queue.holder.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
+            assert_eq!(queue.holder.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), ServerReply::Int(1));
             let mut waiter = queue.waiters[at].take().expect("a waiter");
-            assert_eq!(waiter.answer(), Reply::Nil, "as if its time was up");
+            assert_eq!(waiter.answer(), ServerReply::Nil, "as if its time was up");
             assert_eq!(waiter.say("PING").text(), Some("PONG"));
             let id = connection_at(&mut queue.holder, "k", at);
-            assert_eq!(queue.holder.say(&format!("CLIENT UNBLOCK {id} ERROR")), Reply::Int(1));
+            assert_eq!(queue.holder.say(&format!("CLIENT UNBLOCK {id} ERROR")), ServerReply::Int(1));
             let mut waiter = queue.waiters[at + 1].take().expect("a waiter");
             let reply = waiter.answer();
             assert!(is_error(&reply, "UNBLOCKED"), "{reply}");
@@ -104,7 +104,7 @@ on_both! {
         let id = connection_at(&mut queue.holder, "k", 0);
         queue.holder.say(&format!("CLIENT UNBLOCK {id}"));
         let mut again = queue.waiters.remove(0).expect("a waiter");
-        assert_eq!(again.answer(), Reply::Nil);
+        assert_eq!(again.answer(), ServerReply::Nil);
         queue.holder.until_waiting("k", 4);
         again.begin("ACQUIRE k 600 WAIT 0");
         queue.holder.until_waiting("k", 5);

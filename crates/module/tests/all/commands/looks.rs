@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use taketurns_servers::{Flavor, PATIENCE, Reply, Server, on_both};
+use taketurns_servers::{Flavor, PATIENCE, Server, ServerReply, on_both};
 
 use crate::commands::client::{Client, builder, server, waiter};
 
 /// The names of a map, which comes as names and values by turns.
-fn names(map: &Reply) -> Vec<&str> {
+fn names(map: &ServerReply) -> Vec<&str> {
     let pairs = map.array().expect("a map").chunks_exact(2);
     pairs.map(|pair| pair[0].text().expect("a name")).collect()
 }
 
 /// Every lock of a listing, page by page.
-fn listed(client: &mut Client, words: &str) -> Vec<Reply> {
+fn listed(client: &mut Client, words: &str) -> Vec<ServerReply> {
     let (mut locks, mut cursor) = (Vec::new(), "0".to_owned());
     loop {
         let page = client.lock(format!("LIST {cursor} {words}").trim_end());
-        let Some([next, Reply::Array(more)]) = page.array() else { panic!("{page}") };
+        let Some([next, ServerReply::Array(more)]) = page.array() else { panic!("{page}") };
         locks.extend_from_slice(more);
         cursor = next.text().expect("a cursor").to_owned();
         if cursor == "0" {
@@ -28,8 +28,10 @@ fn listed(client: &mut Client, words: &str) -> Vec<Reply> {
     }
 }
 
-fn keys(locks: &[Reply]) -> BTreeSet<String> {
-    let key = |lock: &Reply| lock.field("key").and_then(Reply::text).expect("a key").to_owned();
+fn keys(locks: &[ServerReply]) -> BTreeSet<String> {
+    let key = |lock: &ServerReply| {
+        lock.field("key").and_then(ServerReply::text).expect("a key").to_owned()
+    };
     locks.iter().map(key).collect()
 }
 
@@ -53,7 +55,7 @@ on_both! {
     fn a_lock_is_shown_with_all_who_hold_and_wait(flavor: Flavor) {
         let server = server(flavor);
         let mut client = Client::of(&server);
-        assert_eq!(client.lock("SHOW p"), Reply::Nil, "nothing there");
+        assert_eq!(client.lock("SHOW p"), ServerReply::Nil, "nothing there");
         client.lock("POOL ADD p a b c");
         let held = client.take("p 600 MEMBER b LABEL holder");
         client.take("p 600 MEMBER c");
@@ -74,30 +76,30 @@ on_both! {
             "members",
         ];
         assert_eq!(names(&shown), all);
-        assert_eq!(shown.field("kind").and_then(Reply::text), Some("pool"));
-        assert_eq!(shown.field("quarantine_ms"), Some(&Reply::Int(0)));
-        assert_eq!(shown.field("waiting"), Some(&Reply::Int(2)));
-        let holders = shown.field("holders").and_then(Reply::array).expect("holders");
+        assert_eq!(shown.field("kind").and_then(ServerReply::text), Some("pool"));
+        assert_eq!(shown.field("quarantine_ms"), Some(&ServerReply::Int(0)));
+        assert_eq!(shown.field("waiting"), Some(&ServerReply::Int(2)));
+        let holders = shown.field("holders").and_then(ServerReply::array).expect("holders");
         let each = ["label", "token", "asked", "member", "held_ms", "left_ms", "state"];
         assert!(holders.iter().all(|holder| names(holder) == each));
         let text =
-            |reply: &Reply, field| reply.field(field).and_then(Reply::text).map(str::to_owned);
+            |reply: &ServerReply, field| reply.field(field).and_then(ServerReply::text).map(str::to_owned);
         assert_eq!(text(&holders[0], "label").as_deref(), Some("holder"));
         assert_eq!(text(&holders[0], "asked").as_deref(), Some("member b"));
         assert_eq!(text(&holders[0], "member").as_deref(), Some("b"));
         assert_eq!(text(&holders[0], "state").as_deref(), Some("held"));
-        assert_eq!(holders[0].field("token"), Some(&Reply::Int(held.token)));
-        let waiters = shown.field("waiters").and_then(Reply::array).expect("waiters");
+        assert_eq!(holders[0].field("token"), Some(&ServerReply::Int(held.token)));
+        let waiters = shown.field("waiters").and_then(ServerReply::array).expect("waiters");
         assert!(waiters.iter().all(|waiter| names(waiter) == ["label", "asks", "waited_ms"]));
         let labels: Vec<_> = waiters.iter().filter_map(|waiter| text(waiter, "label")).collect();
         assert_eq!(labels, ["first", "second"], "in the order in which they came");
-        let members = shown.field("members").and_then(Reply::array).expect("members");
+        let members = shown.field("members").and_then(ServerReply::array).expect("members");
         assert!(members.iter().all(|member| names(member) == ["name", "state"]));
         let states: Vec<_> = members.iter().filter_map(|member| text(member, "state")).collect();
         assert_eq!(states, ["free", "held", "leaving"]);
         let one = client.lock("SHOW p COUNT 1");
-        assert_eq!(one.field("waiters").and_then(Reply::array).map(<[_]>::len), Some(1));
-        assert_eq!(one.field("waiting"), Some(&Reply::Int(2)), "all are counted");
+        assert_eq!(one.field("waiters").and_then(ServerReply::array).map(<[_]>::len), Some(1));
+        assert_eq!(one.field("waiting"), Some(&ServerReply::Int(2)), "all are counted");
         for wrong in ["SHOW p 1", "SHOW p COUNT", "SHOW p LIMIT 1"] {
             assert!(client.error(wrong).starts_with("ERR syntax error"), "{wrong}");
         }
@@ -161,9 +163,9 @@ on_both! {
         assert_eq!(some, (10..20).map(|n| format!("lock{n}")).collect());
         let shared = listed(&mut client, "MATCH shared");
         assert_eq!(names(&shared[0]), ["key", "kind", "holders", "waiting", "token"]);
-        assert_eq!(shared[0].field("kind").and_then(Reply::text), Some("rwlock"));
-        assert_eq!(shared[0].field("holders"), Some(&Reply::Int(2)));
-        assert_eq!(shared[0].field("waiting"), Some(&Reply::Int(1)));
+        assert_eq!(shared[0].field("kind").and_then(ServerReply::text), Some("rwlock"));
+        assert_eq!(shared[0].field("holders"), Some(&ServerReply::Int(2)));
+        assert_eq!(shared[0].field("waiting"), Some(&ServerReply::Int(1)));
         client.say("SELECT 1");
         assert_eq!(listed(&mut client, ""), [], "of this database alone");
         for wrong in ["x", "0 1", "0 MATCH", "MATCH a MATCH b", "COUNT 1 COUNT 2", "TYPE hash"] {
@@ -195,7 +197,7 @@ on_both! {
         let server = server(flavor);
         let help = Client::of(&server).lock("HELP");
         let lines: Vec<&str> =
-            help.array().expect("lines").iter().filter_map(Reply::text).collect();
+            help.array().expect("lines").iter().filter_map(ServerReply::text).collect();
         for command in
             ["ACQUIRE", "RELEASE", "RENEW", "CHECK", "SHOW", "LIST", "BREAK", "POOL ADD|REM"]
         {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use taketurns::blocking;
-use taketurns_servers::{Clock, Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerClock, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, builder, connection_at, info, waiter};
 
@@ -20,12 +20,12 @@ const WAIT: &str = "600 WAIT 0";
 /// A server whose clock stands still.
 struct Still {
     server: Server,
-    clock: Clock,
+    clock: ServerClock,
 }
 
 impl Still {
     fn start(flavor: Flavor) -> Self {
-        let clock = Clock::stopped().expect("a clock");
+        let clock = ServerClock::stopped().expect("a clock");
         Self { server: builder(flavor, &[]).clock(&clock).start().expect("a server"), clock }
     }
 
@@ -53,7 +53,7 @@ impl Still {
         let (mut client, mut looker) = (self.client(), self.client());
         let before = looker.waiting("k");
         for places in [before, before + 1] {
-            assert_eq!(client.lock(&format!("ACQUIRE k {words}")), Reply::Nil);
+            assert_eq!(client.lock(&format!("ACQUIRE k {words}")), ServerReply::Nil);
             assert_eq!(looker.waiting("k"), places);
         }
         client
@@ -68,7 +68,7 @@ impl Still {
 /// The one poll that is refused.
 #[track_caller]
 fn in_vain(client: &mut Client) {
-    assert_eq!(client.lock("ACQUIRE k 600"), Reply::Nil);
+    assert_eq!(client.lock("ACQUIRE k 600"), ServerReply::Nil);
 }
 
 on_both! {
@@ -152,7 +152,7 @@ on_both! {
         let mut poller = still.client();
         for _ in 0..5 {
             let guard = mutex.acquire().wait().expect("the lock");
-            (0..2).for_each(|_| assert_eq!(poller.lock("ACQUIRE tt:a 600"), Reply::Nil));
+            (0..2).for_each(|_| assert_eq!(poller.lock("ACQUIRE tt:a 600"), ServerReply::Nil));
             let last = guard.check().expect("held").raw() as i64;
             guard.release().expect("released");
             poller.until_held("tt:a", 1);
@@ -171,8 +171,8 @@ on_both! {
         for _ in 0..3 {
             in_vain(&mut tries);
             // Another lock, another ask, another lease: none of them is the same try again.
-            assert_eq!(tries.lock("ACQUIRE k 601"), Reply::Nil);
-            assert_eq!(tries.lock("ACQUIRE k 600 LABEL me"), Reply::Nil);
+            assert_eq!(tries.lock("ACQUIRE k 601"), ServerReply::Nil);
+            assert_eq!(tries.lock("ACQUIRE k 600 LABEL me"), ServerReply::Nil);
             assert_eq!((holder.waiting("k"), still.polling()), (1, 0));
             still.pass(INTERVAL_MS_MAX + 1);
         }
@@ -210,7 +210,7 @@ on_both! {
             format!("FENCELOCK.RELEASE k {}", held.secret),
             "FENCELOCK.BREAK k NOW".to_owned(),
         ]);
-        assert_eq!(released[1], Reply::Int(1));
+        assert_eq!(released[1], ServerReply::Int(1));
         Grant::of(&behind.answer());
     }
 
@@ -267,8 +267,8 @@ on_both! {
         let transaction = ["FENCELOCK.ACQUIRE k 600", "FENCELOCK.ACQUIRE k 600 WAIT 0"];
         let transaction = transaction.map(str::to_owned);
         for _ in 0..3 {
-            assert_eq!(client.words(&["EVAL", script, "1", "k"]), Reply::Nil);
-            assert_eq!(client.multi(&transaction), [Reply::Nil, Reply::Nil]);
+            assert_eq!(client.words(&["EVAL", script, "1", "k"]), ServerReply::Nil);
+            assert_eq!(client.multi(&transaction), [ServerReply::Nil, ServerReply::Nil]);
         }
         assert_eq!((holder.waiting("k"), still.polling()), (1, 0));
         in_vain(&mut client);
@@ -279,8 +279,8 @@ on_both! {
         holder.give("k", &held);
         let held = Grant::of(&waits.answer());
         holder.give("k", &held);
-        assert_eq!(client.words(&["EVAL", script, "1", "k"]), Reply::Nil);
-        assert_eq!(client.multi(&transaction[..1]), [Reply::Nil]);
+        assert_eq!(client.words(&["EVAL", script, "1", "k"]), ServerReply::Nil);
+        assert_eq!(client.multi(&transaction[..1]), [ServerReply::Nil]);
         client.take("k 600");
     }
 
@@ -297,11 +297,11 @@ on_both! {
         assert_eq!(holder.of_holder("k", "left_ms"), 600_000, "from now on");
         still.pass(10 * INTERVAL_MS_MAX);
         assert!(holder.renew("k", &polled).is_ok());
-        assert_eq!(holder.lock(&format!("RELEASE k {}", held.secret)), Reply::Nil);
+        assert_eq!(holder.lock(&format!("RELEASE k {}", held.secret)), ServerReply::Nil);
         assert_eq!(holder.of_holder("k", "token"), offered);
         holder.give("k", &polled);
         let next = Grant::of(&behind.answer());
-        assert_eq!(holder.lock(&format!("RELEASE k {}", polled.secret)), Reply::Nil);
+        assert_eq!(holder.lock(&format!("RELEASE k {}", polled.secret)), ServerReply::Nil);
         assert_eq!(holder.of_holder("k", "token"), next.token);
     }
 
@@ -328,7 +328,7 @@ on_both! {
             let held = holder.take("k 600 WAIT 0");
             let (mut poller, mut behind) = (still.poller(), still.waiter());
             holder.give("k", &held);
-            assert_eq!(holder.lock(&format!("BREAK k{at_once}")), Reply::Int(1));
+            assert_eq!(holder.lock(&format!("BREAK k{at_once}")), ServerReply::Int(1));
             let next = Grant::of(&behind.answer());
             in_vain(&mut poller);
             assert_eq!(holder.of_holder("k", "token"), next.token);

@@ -1,6 +1,6 @@
 //! Pools: members that come and go, any of them or a named one.
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
@@ -14,9 +14,10 @@ fn member(grant: &Grant) -> &str {
 /// The members and their states, as SHOW has them.
 fn members(client: &mut Client, key: &str) -> Vec<(String, String)> {
     let shown = client.lock(&format!("SHOW {key}"));
-    let members = shown.field("members").and_then(Reply::array).expect("members");
-    let text =
-        |member: &Reply, field| member.field(field).and_then(Reply::text).expect("text").to_owned();
+    let members = shown.field("members").and_then(ServerReply::array).expect("members");
+    let text = |member: &ServerReply, field| {
+        member.field(field).and_then(ServerReply::text).expect("text").to_owned()
+    };
     members.iter().map(|member| (text(member, "name"), text(member, "state"))).collect()
 }
 
@@ -24,13 +25,13 @@ on_both! {
     fn any_is_the_member_that_has_been_free_for_longest(flavor: Flavor) {
         let server = server(flavor);
         let mut client = Client::of(&server);
-        assert_eq!(client.lock("POOL ADD p z y x"), Reply::Int(3));
+        assert_eq!(client.lock("POOL ADD p z y x"), ServerReply::Int(3));
         let grants = ["z", "y", "x"].map(|expected| {
             let grant = client.take("p 600 ANY");
             assert_eq!(member(&grant), expected);
             grant
         });
-        assert_eq!(client.lock("ACQUIRE p 600 ANY"), Reply::Nil);
+        assert_eq!(client.lock("ACQUIRE p 600 ANY"), ServerReply::Nil);
         for at in [1, 2, 0] {
             client.give("p", &grants[at]);
         }
@@ -42,10 +43,10 @@ on_both! {
     fn a_named_member_is_taken_if_it_is_free(flavor: Flavor) {
         let server = server(flavor);
         let mut client = Client::of(&server);
-        assert_eq!(client.lock("POOL ADD p a b"), Reply::Int(2));
+        assert_eq!(client.lock("POOL ADD p a b"), ServerReply::Int(2));
         assert_eq!(member(&client.take("p 600 MEMBER b")), "b");
-        assert_eq!(client.lock("ACQUIRE p 600 MEMBER b"), Reply::Nil);
-        assert_eq!(client.lock("ACQUIRE p 600 MEMBER nobody"), Reply::Nil);
+        assert_eq!(client.lock("ACQUIRE p 600 MEMBER b"), ServerReply::Nil);
+        assert_eq!(client.lock("ACQUIRE p 600 MEMBER nobody"), ServerReply::Nil);
         assert_eq!(member(&client.take("p 600 ANY")), "a");
         let long = "m".repeat(513);
         for wrong in [&b""[..], b"a\nb", b"\xff", long.as_bytes()] {
@@ -60,7 +61,7 @@ on_both! {
             }
         }
         let any = client.words(&["FENCELOCK.POOL", "ADD", "p", "any", "two words"]);
-        assert_eq!(any, Reply::Int(2), "a member may be called anything");
+        assert_eq!(any, ServerReply::Int(2), "a member may be called anything");
         let reply = client.words(&["FENCELOCK.ACQUIRE", "p", "600", "MEMBER", "two words"]);
         assert_eq!(member(&Grant::of(&reply)), "two words");
     }
@@ -70,10 +71,10 @@ on_both! {
         let mut client = Client::of(&server);
         let mut named = waiter(&server, "p", "600 WAIT 0 MEMBER late");
         let mut any = waiter(&server, "p", "600 WAIT 0 ANY");
-        assert_eq!(client.lock("POOL ADD p early"), Reply::Int(1));
+        assert_eq!(client.lock("POOL ADD p early"), ServerReply::Int(1));
         assert_eq!(member(&Grant::of(&any.answer())), "early");
         assert_eq!(client.waiting("p"), 1);
-        assert_eq!(client.lock("POOL ADD p early late"), Reply::Int(1), "one of them is new");
+        assert_eq!(client.lock("POOL ADD p early late"), ServerReply::Int(1), "one of them is new");
         assert_eq!(member(&Grant::of(&named.answer())), "late");
     }
 
@@ -99,15 +100,15 @@ on_both! {
         let mut client = Client::of(&server);
         client.lock("POOL ADD p free held");
         let grant = client.take("p 600 MEMBER held");
-        assert_eq!(client.lock("POOL REM p free held nobody"), Reply::Int(2));
+        assert_eq!(client.lock("POOL REM p free held nobody"), ServerReply::Int(2));
         assert_eq!(members(&mut client, "p"), [("held".to_owned(), "leaving".to_owned())]);
         assert!(client.renew("p", &grant).is_ok(), "its holder notices nothing");
         let mut waits = waiter(&server, "p", "600 WAIT 0 MEMBER held");
         client.give("p", &grant);
         assert_eq!(members(&mut client, "p"), []);
         assert_eq!(client.waiting("p"), 1, "it was not handed on");
-        assert_eq!(client.lock("POOL REM p held"), Reply::Int(0));
-        assert_eq!(client.lock("POOL ADD p held"), Reply::Int(1));
+        assert_eq!(client.lock("POOL REM p held"), ServerReply::Int(0));
+        assert_eq!(client.lock("POOL ADD p held"), ServerReply::Int(1));
         assert_eq!(member(&Grant::of(&waits.answer())), "held");
         assert_eq!(members(&mut client, "p"), [("held".to_owned(), "held".to_owned())]);
     }
@@ -117,8 +118,8 @@ on_both! {
         let mut client = Client::of(&server);
         client.lock("POOL ADD p m");
         let grant = client.take("p 600 ANY");
-        assert_eq!(client.lock("POOL REM p m"), Reply::Int(1));
-        assert_eq!(client.lock("POOL ADD p m"), Reply::Int(1));
+        assert_eq!(client.lock("POOL REM p m"), ServerReply::Int(1));
+        assert_eq!(client.lock("POOL ADD p m"), ServerReply::Int(1));
         client.give("p", &grant);
         assert_eq!(members(&mut client, "p"), [("m".to_owned(), "free".to_owned())]);
     }
@@ -128,23 +129,23 @@ on_both! {
         let mut client = Client::of(&server);
         let names: Vec<String> = (0..MEMBERS_MAX - 1).map(|n| n.to_string()).collect();
         let added = client.lock(&format!("POOL ADD p {}", names.join(" ")));
-        assert_eq!(added, Reply::Int(MEMBERS_MAX - 1));
-        assert_eq!(client.lock("POOL ADD p last too-many"), Reply::Int(1), "as far as it went");
+        assert_eq!(added, ServerReply::Int(MEMBERS_MAX - 1));
+        assert_eq!(client.lock("POOL ADD p last too-many"), ServerReply::Int(1), "as far as it went");
         assert!(client.error("POOL ADD p too-many").starts_with("POOLFULL "));
-        assert_eq!(client.lock("POOL ADD p last"), Reply::Int(0), "it is there");
-        assert_eq!(client.lock("POOL REM p last"), Reply::Int(1));
-        assert_eq!(client.lock("POOL ADD p another"), Reply::Int(1));
+        assert_eq!(client.lock("POOL ADD p last"), ServerReply::Int(0), "it is there");
+        assert_eq!(client.lock("POOL REM p last"), ServerReply::Int(1));
+        assert_eq!(client.lock("POOL ADD p another"), ServerReply::Int(1));
     }
 
     fn a_pool_that_is_empty_leaves_no_key(flavor: Flavor) {
         let server = server(flavor);
         let mut client = Client::of(&server);
-        assert_eq!(client.lock("POOL REM p m"), Reply::Int(0));
-        assert_eq!(client.lock("ACQUIRE p 600 ANY"), Reply::Nil);
-        assert_eq!(client.say("EXISTS p"), Reply::Int(0));
-        assert_eq!(client.lock("POOL ADD p m"), Reply::Int(1));
-        assert_eq!(client.say("PTTL p"), Reply::Int(-1), "members stay until they are removed");
-        assert_eq!(client.lock("POOL REM p m"), Reply::Int(1));
-        assert_eq!(client.say("EXISTS p"), Reply::Int(0));
+        assert_eq!(client.lock("POOL REM p m"), ServerReply::Int(0));
+        assert_eq!(client.lock("ACQUIRE p 600 ANY"), ServerReply::Nil);
+        assert_eq!(client.say("EXISTS p"), ServerReply::Int(0));
+        assert_eq!(client.lock("POOL ADD p m"), ServerReply::Int(1));
+        assert_eq!(client.say("PTTL p"), ServerReply::Int(-1), "members stay until they are removed");
+        assert_eq!(client.lock("POOL REM p m"), ServerReply::Int(1));
+        assert_eq!(client.say("EXISTS p"), ServerReply::Int(0));
     }
 }

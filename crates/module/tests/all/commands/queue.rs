@@ -1,6 +1,6 @@
 //! Waiting: in turn, for as long as was said, and not at all where nobody can wait.
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, builder, info, server, waiter};
 
@@ -32,11 +32,11 @@ on_both! {
         let (mut holder, mut client) = (Client::of(&server), Client::of(&server));
         let grant = holder.take("k 600");
         for wait in ["0.001", "0.05", "0.1"] {
-            assert_eq!(client.lock(&format!("ACQUIRE k 600 WAIT {wait}")), Reply::Nil, "{wait}");
+            assert_eq!(client.lock(&format!("ACQUIRE k 600 WAIT {wait}")), ServerReply::Nil, "{wait}");
         }
         holder.until_waiting("k", 0);
         let mut patient = waiter(&server, "k", "600 WAIT 600");
-        assert_eq!(client.lock("ACQUIRE k 600 WAIT 0.05"), Reply::Nil, "behind another");
+        assert_eq!(client.lock("ACQUIRE k 600 WAIT 0.05"), ServerReply::Nil, "behind another");
         holder.until_waiting("k", 1);
         holder.give("k", &grant);
         Grant::of(&patient.answer());
@@ -59,7 +59,7 @@ on_both! {
         let two = client.take("k 600 PERMITS 2 3");
         let mut large = waiter(&server, "k", "600 WAIT 0 PERMITS 2 3");
         let mut small = waiter(&server, "k", "600 WAIT 0 PERMITS 1 3");
-        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 1 3"), Reply::Nil, "though it would fit");
+        assert_eq!(client.lock("ACQUIRE k 600 PERMITS 1 3"), ServerReply::Nil, "though it would fit");
         client.give("k", &two);
         let (large, small) = (Grant::of(&large.answer()), Grant::of(&small.answer()));
         assert!(large.token < small.token, "both at once, in turn");
@@ -110,10 +110,10 @@ on_both! {
             "FENCELOCK.ACQUIRE k 600 WAIT 0".to_owned(),
             "FENCELOCK.ACQUIRE free 600 WAIT 0".to_owned(),
         ]);
-        assert_eq!(replies[0], Reply::Nil);
+        assert_eq!(replies[0], ServerReply::Nil);
         Grant::of(&replies[1]);
         let script = "return redis.call('FENCELOCK.ACQUIRE', KEYS[1], 600, 'WAIT', 0)";
-        assert_eq!(client.words(&["EVAL", script, "1", "k"]), Reply::Nil);
+        assert_eq!(client.words(&["EVAL", script, "1", "k"]), ServerReply::Nil);
         Grant::of(&client.words(&["EVAL", script, "1", "free2"]));
         assert_eq!(client.waiting("k"), 0, "nobody took a place");
         holder.give("k", &grant);

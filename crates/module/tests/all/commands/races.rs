@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
-use taketurns_servers::{Flavor, Reply, Server, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, connection_at, info, is_error, server, waiter};
 
@@ -15,7 +15,12 @@ const ROUNDS: usize = 100;
 /// In one step of the server: the lock is handed to a client to which this happens at once. Who waits
 /// behind it has the lock in the end, or nobody if there is none. Answers what the client was told.
 #[track_caller]
-fn handed_and_gone(server: &Server, words: &str, happens: &str, alone: bool) -> Option<Reply> {
+fn handed_and_gone(
+    server: &Server,
+    words: &str,
+    happens: &str,
+    alone: bool,
+) -> Option<ServerReply> {
     let mut holder = Client::of(server);
     let grant = holder.take("k 600");
     let mut first = waiter(server, "k", words);
@@ -24,7 +29,7 @@ fn handed_and_gone(server: &Server, words: &str, happens: &str, alone: bool) -> 
     let release = format!("FENCELOCK.RELEASE k {}", grant.secret);
     let replies = holder.multi(&[release, happens.replace('#', &id.to_string())]);
     assert!(replies[0].is_ok(), "{replies:?}");
-    assert_eq!(replies[1], Reply::Int(1), "{happens}");
+    assert_eq!(replies[1], ServerReply::Int(1), "{happens}");
     let told = first.answer_or_end();
     if let Some(mut second) = second {
         let passed = Grant::of(&second.answer());
@@ -163,7 +168,7 @@ on_both! {
             let lost = holder.take(&format!("k {lease_ms} MS"));
             waits.begin("ACQUIRE k 600 WAIT 0.020");
             let reply = waits.answer();
-            if reply == Reply::Nil {
+            if reply == ServerReply::Nil {
                 outcomes[0] += 1;
                 holder.until_waiting("k", 0);
                 holder.until_held("k", 0);

@@ -1,6 +1,6 @@
 //! What the server knows of the commands: keys, flags, categories. A cluster routes by them.
 
-use taketurns_servers::{Cluster, Flavor, Reply, module_path, on_both, slot_of};
+use taketurns_servers::{Cluster, Flavor, ServerReply, module_path, on_both, slot_of};
 
 use crate::commands::client::{Client, Grant, is_error, server};
 
@@ -65,8 +65,8 @@ impl Command {
 }
 
 /// The texts of an array.
-fn texts(reply: &Reply) -> Vec<&str> {
-    reply.array().expect("an array").iter().filter_map(Reply::text).collect()
+fn texts(reply: &ServerReply) -> Vec<&str> {
+    reply.array().expect("an array").iter().filter_map(ServerReply::text).collect()
 }
 
 on_both! {

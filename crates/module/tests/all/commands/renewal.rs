@@ -1,6 +1,6 @@
 //! Holding a lock for longer.
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
@@ -39,10 +39,10 @@ on_both! {
         let server = server(flavor);
         let (mut client, mut other) = (Client::of(&server), Client::of(&server));
         assert!(client.error("RENEW k 7 600").starts_with("NOTHELD "));
-        assert_eq!(client.say("EXISTS k"), Reply::Int(0));
+        assert_eq!(client.say("EXISTS k"), ServerReply::Int(0));
         let grant = client.take("k 60");
-        assert_eq!(other.lock(&format!("RENEW k {} 600", grant.secret ^ 1)), Reply::Nil);
-        assert_eq!(other.lock(&format!("RENEW k {} 600", grant.token)), Reply::Nil);
+        assert_eq!(other.lock(&format!("RENEW k {} 600", grant.secret ^ 1)), ServerReply::Nil);
+        assert_eq!(other.lock(&format!("RENEW k {} 600", grant.token)), ServerReply::Nil);
         assert!(client.of_holder("k", "left_ms") <= 60_000);
         assert!(other.renew("k", &grant).is_ok(), "from whichever connection");
         client.give("k", &grant);
@@ -57,8 +57,8 @@ on_both! {
         assert!(client.error(&format!("RENEW k {} 600", lost.secret)).starts_with("NOTHELD "));
         let next = client.take("k 600");
         assert!(next.token > lost.token);
-        assert_eq!(client.renew("k", &lost), Reply::Nil);
-        assert_eq!(client.lock(&format!("RELEASE k {}", lost.secret)), Reply::Nil);
+        assert_eq!(client.renew("k", &lost), ServerReply::Nil);
+        assert_eq!(client.lock(&format!("RELEASE k {}", lost.secret)), ServerReply::Nil);
         assert!(client.renew("k", &next).is_ok());
     }
 
@@ -68,7 +68,7 @@ on_both! {
         let (one, other) = (client.take("k 60 SHARED"), client.take("k 60 SHARED"));
         assert!(client.renew("k", &one).is_ok());
         let left = client.holders("k").into_iter().map(|holder| {
-            let number = |field| holder.field(field).and_then(Reply::int).expect("a number");
+            let number = |field| holder.field(field).and_then(ServerReply::int).expect("a number");
             (number("token"), number("left_ms"))
         });
         for (token, left_ms) in left.collect::<Vec<_>>() {

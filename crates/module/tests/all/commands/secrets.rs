@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, replica_of, server, waiter};
 use crate::commands::errors::bind;
@@ -108,7 +108,7 @@ on_both! {
         let secrets = say_all(&server);
         let log = server.cli(&["SLOWLOG", "GET", "10000"]);
         let entries: Vec<String> =
-            log.array().expect("a log").iter().map(Reply::to_string).collect();
+            log.array().expect("a log").iter().map(ServerReply::to_string).collect();
         let text = entries.join("\n");
         assert!(text.contains("FENCELOCK.RENEW") && text.contains("(redacted)"), "{text}");
         nowhere(&secrets, "the slow log", &text);
@@ -129,7 +129,7 @@ on_both! {
         let (secrets, seen) = watched(&replica, || {
             let secrets = say_all(&master);
             master.cli(&["SET", "last", "x"]);
-            let last = || (replica.cli(&["EXISTS", "last"]) == Reply::Int(1)).then_some(());
+            let last = || (replica.cli(&["EXISTS", "last"]) == ServerReply::Int(1)).then_some(());
             eventually("the replica has it all", last).expect("the last");
             secrets
         });

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, crash, server};
 
@@ -34,14 +34,14 @@ on_both! {
         let (mut one, mut other) = (Client::of(&server), Client::of(&server));
         let grant = one.take("k 60");
         assert_eq!(grant.member, None, "two integers and nothing else");
-        assert_eq!(other.lock("ACQUIRE k 60"), Reply::Nil);
-        assert_eq!(one.lock("ACQUIRE k 60"), Reply::Nil, "nothing is re-entrant");
+        assert_eq!(other.lock("ACQUIRE k 60"), ServerReply::Nil);
+        assert_eq!(one.lock("ACQUIRE k 60"), ServerReply::Nil, "nothing is re-entrant");
         one.give("k", &grant);
         assert!(one.error(&format!("RELEASE k {}", grant.secret)).starts_with("NOTHELD "));
         assert!(one.error("RELEASE never 7").starts_with("NOTHELD "));
         let next = other.take("k 60");
         assert!(next.token > grant.token && next.secret != grant.secret);
-        assert_eq!(one.lock(&format!("RELEASE k {}", grant.secret)), Reply::Nil, "an old secret");
+        assert_eq!(one.lock(&format!("RELEASE k {}", grant.secret)), ServerReply::Nil, "an old secret");
         other.give("k", &next);
     }
 
@@ -50,10 +50,10 @@ on_both! {
         let mut client = Client::of(&server);
         let (old, new) = (client.take("old 60"), client.take("new 60"));
         assert_ne!(old.secret, new.secret);
-        assert_eq!(client.lock(&format!("RELEASE old {}", new.secret)), Reply::Nil);
-        assert_eq!(client.lock(&format!("RELEASE new {}", old.secret)), Reply::Nil);
-        assert_eq!(client.lock("ACQUIRE old 60"), Reply::Nil, "it is held");
-        assert_eq!(client.lock("ACQUIRE new 60"), Reply::Nil, "it is held");
+        assert_eq!(client.lock(&format!("RELEASE old {}", new.secret)), ServerReply::Nil);
+        assert_eq!(client.lock(&format!("RELEASE new {}", old.secret)), ServerReply::Nil);
+        assert_eq!(client.lock("ACQUIRE old 60"), ServerReply::Nil, "it is held");
+        assert_eq!(client.lock("ACQUIRE new 60"), ServerReply::Nil, "it is held");
         client.give("old", &old);
         client.give("new", &new);
     }
@@ -96,7 +96,7 @@ on_both! {
             assert!(grant.token > last, "{} after {last}", grant.token);
             last = grant.token;
             crash(&server);
-            assert_eq!(server.cli(&["DBSIZE"]), Reply::Int(0), "all is forgotten");
+            assert_eq!(server.cli(&["DBSIZE"]), ServerReply::Int(0), "all is forgotten");
         }
         let reply = server.cli(&["FLUSHALL"]);
         assert!(reply.is_ok());
@@ -127,10 +127,10 @@ on_both! {
             assert_eq!(other.error(&format!("ACQUIRE held {lease}")), free, "{lease:?}");
             assert_eq!(client.error(&format!("RENEW held {} {lease}", grant.secret)), free);
             assert!(client.of_holder("held", "left_ms") > 300_000, "{lease:?} changed nothing");
-            assert_eq!(other.lock("ACQUIRE held 600"), Reply::Nil, "{lease:?} ended nothing");
+            assert_eq!(other.lock("ACQUIRE held 600"), ServerReply::Nil, "{lease:?} ended nothing");
             client.give("held", &grant);
         }
-        assert_eq!(client.say("EXISTS free"), Reply::Int(0));
+        assert_eq!(client.say("EXISTS free"), ServerReply::Int(0));
         // The longest and the shortest.
         client.take("longest 86400");
         client.take("longest-ms 86400000 MS");

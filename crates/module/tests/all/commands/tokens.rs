@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use taketurns_servers::{Flavor, Reply, on_both};
+use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, info, is_error, server};
 
@@ -38,7 +38,7 @@ on_both! {
         }
         assert_eq!((info(&server, "tokens_admitted"), info(&server, "tokens_stale")), (3, 3));
         let shown = client.lock("SHOW k");
-        assert_eq!(shown.field("admitted"), Some(&Reply::Int(tokens[2])));
+        assert_eq!(shown.field("admitted"), Some(&ServerReply::Int(tokens[2])));
     }
 
     fn the_token_of_whoever_holds_the_lock_is_admitted(flavor: Flavor) {
@@ -65,13 +65,13 @@ on_both! {
                 )
             );
         }
-        assert_eq!(client.say("EXISTS k"), Reply::Int(0), "a refusal leaves nothing");
+        assert_eq!(client.say("EXISTS k"), ServerReply::Int(0), "a refusal leaves nothing");
         let recent = now_us() - RETENTION_US + minute_us;
         assert!(client.lock(&format!("CHECK k {recent}")).is_ok());
         assert!(client.error(&format!("CHECK k {}", recent - 1)).starts_with("STALE "));
         let grant = client.take("gone 600");
         assert!(client.lock(&format!("CHECK gone {}", grant.token)).is_ok());
-        assert_eq!(client.say("DEL gone"), Reply::Int(1));
+        assert_eq!(client.say("DEL gone"), ServerReply::Int(1));
         assert!(client.lock(&format!("CHECK gone {}", grant.token)).is_ok(), "young enough");
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use taketurns_core::{Owner, Reply as Said, wire};
-use taketurns_servers::{Connection, Reply, Server, eventually};
+use taketurns_servers::{Connection, Server, ServerReply, eventually};
 
 use crate::fuzz::desk::{Command, Desk};
 use crate::fuzz::model::{Granted, Means, Says, Stamp, Wanted};
@@ -242,12 +242,12 @@ impl<'a> Fleet<'a> {
         self.desk.model.bound().map(|token| token as i64).collect()
     }
 
-    fn command(&mut self, at: usize, words: &[Vec<u8>]) -> Result<Reply, String> {
+    fn command(&mut self, at: usize, words: &[Vec<u8>]) -> Result<ServerReply, String> {
         self.note(format!("{} > {}", self.links[at].id, escaped(words)));
         self.sent += 1;
         match self.links[at].connection.command(words) {
             Ok(reply) => Ok(reply),
-            Err(error) => self.lost(at, &error).map(|()| Reply::Nil),
+            Err(error) => self.lost(at, &error).map(|()| ServerReply::Nil),
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Fleet<'a> {
         self.hang_up(at)
     }
 
-    fn answered(&mut self, at: usize, reply: &Reply) -> Result<(), String> {
+    fn answered(&mut self, at: usize, reply: &ServerReply) -> Result<(), String> {
         self.note(format!("{} < {reply}", self.links[at].id));
         let Some(Sent { parts, is_exec }) = self.links[at].unanswered.pop_front() else {
             return Err(self.wrong("a reply to nothing"));
@@ -282,7 +282,12 @@ impl<'a> Fleet<'a> {
         parts.iter().zip(replies).try_for_each(|(part, reply)| self.part(part, reply, false))
     }
 
-    fn part(&mut self, part: &(Command, Stamp), reply: &Reply, alone: bool) -> Result<(), String> {
+    fn part(
+        &mut self,
+        part: &(Command, Stamp),
+        reply: &ServerReply,
+        alone: bool,
+    ) -> Result<(), String> {
         let (command, stamp) = part;
         let words = inner(&command.words);
         self.count(words, reply)?;
@@ -300,7 +305,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Counts a reply, if it is one.
-    fn count(&mut self, words: &[Vec<u8>], reply: &Reply) -> Result<(), String> {
+    fn count(&mut self, words: &[Vec<u8>], reply: &ServerReply) -> Result<(), String> {
         if !shape::fits(words, reply) {
             return Err(self.wrong(&format!("{} answers {reply}", escaped(words))));
         }
@@ -345,13 +350,13 @@ fn escaped(words: &[Vec<u8>]) -> String {
 }
 
 /// What a reply says about who holds the lock.
-fn says(means: &Means, reply: &Reply) -> Says {
+fn says(means: &Means, reply: &ServerReply) -> Says {
     if let (Means::Acquire(wanted), Some([secret, token, member @ ..])) = (means, reply.array()) {
-        let number = |reply: &Reply| reply.int().unwrap_or_default() as u64;
+        let number = |reply: &ServerReply| reply.int().unwrap_or_default() as u64;
         return Says::Granted(Granted {
             owner: Owner::from_bits(number(secret).into()),
             token: number(token),
-            member: member.first().and_then(Reply::text).map(str::to_owned),
+            member: member.first().and_then(ServerReply::text).map(str::to_owned),
             lease_ms: wanted.lease_ms,
         });
     }

@@ -2,7 +2,9 @@
 
 use taketurns_core::limits;
 use taketurns_core::wire::Head;
-use taketurns_servers::{Connection, Flavor, Reply, Server, eventually, module_path, on_both};
+use taketurns_servers::{
+    Connection, Flavor, Server, ServerReply, eventually, module_path, on_both,
+};
 
 use crate::fuzz::quiet::Looks;
 
@@ -19,7 +21,7 @@ fn connect(server: &Server) -> Connection {
 
 fn holders(server: &Server) -> usize {
     let shown = server.cli(&["FENCELOCK.SHOW", KEY]);
-    shown.field("holders").and_then(Reply::array).map_or(0, <[Reply]>::len)
+    shown.field("holders").and_then(ServerReply::array).map_or(0, <[ServerReply]>::len)
 }
 
 fn waiting(server: &Server) -> Option<i64> {
@@ -43,7 +45,7 @@ on_both! {
                     let queued = || (waiting(&server)? == WAITS as i64).then_some(());
                     eventually("all wait", queued).expect("all wait");
                 } else {
-                    all.iter_mut().for_each(|one| assert_eq!(one.read().expect("open"), Reply::Nil));
+                    all.iter_mut().for_each(|one| assert_eq!(one.read().expect("open"), ServerReply::Nil));
                 }
             }
             let none = || (waiting(&server)? == 0).then_some(());
@@ -122,7 +124,7 @@ on_both! {
         let server = server(flavor);
         let head = Head { seen_ms: 1, last_token: limits::TOKEN_MAX, run: "run".into(), ..Head::default() };
         let words: [&[u8]; 4] = [b"HSET", KEY.as_bytes(), b"s", &head.to_bytes()];
-        assert_eq!(connect(&server).command(&words).expect("open"), Reply::Int(1));
+        assert_eq!(connect(&server).command(&words).expect("open"), ServerReply::Int(1));
         let reply = server.cli(&["FENCELOCK.ACQUIRE", KEY, "1"]);
         assert!(reply.error().is_some_and(|error| error.starts_with("WRONGTYPE")), "{reply}");
     }
@@ -134,11 +136,11 @@ on_both! {
         waiter.send(&["FENCELOCK.ACQUIRE", KEY, "1", "WAIT", "0", "ANY"]).expect("open");
         let queued = || (waiting(&server)? == 1).then_some(());
         eventually("it waits", queued).expect("it waits");
-        assert_eq!(server.cli(&["COPY", KEY, "copy"]), Reply::Int(1));
+        assert_eq!(server.cli(&["COPY", KEY, "copy"]), ServerReply::Int(1));
         let offset = || server.info("replication")["master_repl_offset"].clone();
         let before = offset();
         assert!(server.cli(&["FENCELOCK.RELEASE", "copy", "5"]).error().is_some());
-        assert_eq!(server.cli(&["EXISTS", "copy"]), Reply::Int(1));
+        assert_eq!(server.cli(&["EXISTS", "copy"]), ServerReply::Int(1));
         assert_eq!(offset(), before, "nothing was repeated");
     }
 }

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use taketurns_servers::{Flavor, Reply, Server, eventually, fuzz, module_path, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, fuzz, module_path, on_both};
 
 use crate::fuzz::desk::Desk;
 use crate::fuzz::fleet::Fleet;
@@ -147,8 +147,9 @@ fn play(looks: &Looks<'_>, desk: Desk, steps: usize, totals: &mut Totals) -> Res
     for (code, count) in &fleet.codes {
         *totals.codes.entry(code.clone()).or_insert(0) += count;
     }
-    let flush =
-        |how: &str| assert_eq!(looks.server.cli(&["FLUSHALL", how]), Reply::Simple("OK".into()));
+    let flush = |how: &str| {
+        assert_eq!(looks.server.cli(&["FLUSHALL", how]), ServerReply::Simple("OK".into()))
+    };
     if fleet.desk.rng.percent(50) {
         // Whoever waits is told.
         flush("SYNC");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use taketurns_servers::{Connection, Reply, Server, eventually};
+use taketurns_servers::{Connection, Server, ServerReply, eventually};
 
 /// What is looked at on a server and its replica.
 pub(crate) struct Looks<'a> {
@@ -114,7 +114,7 @@ impl Looks<'_> {
         let mut connection = self.server.connect().ok()?;
         for key in keys(&mut connection)? {
             let shown = connection.command(&[&b"FENCELOCK.SHOW"[..], &key]).ok()?;
-            let holders = shown.field("holders").and_then(Reply::array).unwrap_or_default();
+            let holders = shown.field("holders").and_then(ServerReply::array).unwrap_or_default();
             tokens.extend(holders.iter().filter_map(|holder| holder.field("token")?.int()));
         }
         Some(tokens)
@@ -137,12 +137,12 @@ impl Looks<'_> {
     }
 }
 
-fn is_stuck(shown: &Reply) -> bool {
-    let number = |name: &str| shown.field(name).and_then(Reply::int).unwrap_or(0);
-    let holders = shown.field("holders").and_then(Reply::array);
+fn is_stuck(shown: &ServerReply) -> bool {
+    let number = |name: &str| shown.field(name).and_then(ServerReply::int).unwrap_or(0);
+    let holders = shown.field("holders").and_then(ServerReply::array);
     // A member may be waited for before it is there.
-    let is_pool = shown.field("kind").and_then(Reply::text) == Some("pool");
-    holders.is_some_and(<[Reply]>::is_empty)
+    let is_pool = shown.field("kind").and_then(ServerReply::text) == Some("pool");
+    holders.is_some_and(<[ServerReply]>::is_empty)
         && number("waiting") > 0
         && number("quarantine_ms") == 0
         && !is_pool

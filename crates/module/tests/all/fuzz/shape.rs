@@ -1,7 +1,7 @@
 //! What a reply may look like.
 
 use taketurns_core::wire;
-use taketurns_servers::Reply;
+use taketurns_servers::ServerReply;
 
 const SECRET_MAX: i64 = (1 << 53) - 1;
 
@@ -28,14 +28,14 @@ const OURS: [&str; 15] = [
 const THEIRS: [&str; 3] = ["BUSYKEY", "EXECABORT", "NOSCRIPT"];
 
 /// The first word of an error, or what else it is.
-pub(crate) fn code(reply: &Reply) -> &str {
+pub(crate) fn code(reply: &ServerReply) -> &str {
     match reply {
-        Reply::Error(text) => text.split(' ').next().unwrap_or_default(),
-        Reply::Nil => "nil",
-        Reply::Simple(_) => "status",
-        Reply::Int(_) => "number",
-        Reply::Bulk(_) => "text",
-        Reply::Array(_) => "array",
+        ServerReply::Error(text) => text.split(' ').next().unwrap_or_default(),
+        ServerReply::Nil => "nil",
+        ServerReply::Simple(_) => "status",
+        ServerReply::Int(_) => "number",
+        ServerReply::Bulk(_) => "text",
+        ServerReply::Array(_) => "array",
     }
 }
 
@@ -44,18 +44,18 @@ pub(crate) fn is_ours(words: &[Vec<u8>]) -> bool {
 }
 
 /// Is this an answer to that command?
-pub(crate) fn fits(words: &[Vec<u8>], reply: &Reply) -> bool {
+pub(crate) fn fits(words: &[Vec<u8>], reply: &ServerReply) -> bool {
     let name = words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
-    if let Reply::Error(text) = reply {
+    if let ServerReply::Error(text) = reply {
         let code = code(reply);
         let known = OURS.contains(&code) || !is_ours(words) && THEIRS.contains(&code);
         return known && !text.contains("bug in the module");
     }
     match name.as_slice() {
-        b"FENCELOCK.ACQUIRE" => *reply == Reply::Nil || is_grant(reply),
-        b"FENCELOCK.RELEASE" | b"FENCELOCK.RENEW" => *reply == Reply::Nil || reply.is_ok(),
+        b"FENCELOCK.ACQUIRE" => *reply == ServerReply::Nil || is_grant(reply),
+        b"FENCELOCK.RELEASE" | b"FENCELOCK.RENEW" => *reply == ServerReply::Nil || reply.is_ok(),
         b"FENCELOCK.CHECK" => reply.is_ok(),
-        b"FENCELOCK.SHOW" => *reply == Reply::Nil || is_shown(reply),
+        b"FENCELOCK.SHOW" => *reply == ServerReply::Nil || is_shown(reply),
         b"FENCELOCK.LIST" => is_list(reply),
         b"FENCELOCK.BREAK" | b"FENCELOCK.POOL" => reply.int().is_some_and(|count| count >= 0),
         b"FENCELOCK.HELP" => reply.array().is_some_and(|lines| !lines.is_empty()),
@@ -66,8 +66,8 @@ pub(crate) fn fits(words: &[Vec<u8>], reply: &Reply) -> bool {
     }
 }
 
-fn is_grant(reply: &Reply) -> bool {
-    let number = |reply: &Reply| reply.int().is_some_and(|n| (1..=SECRET_MAX).contains(&n));
+fn is_grant(reply: &ServerReply) -> bool {
+    let number = |reply: &ServerReply| reply.int().is_some_and(|n| (1..=SECRET_MAX).contains(&n));
     match reply.array() {
         Some([secret, token]) => number(secret) && number(token),
         Some([secret, token, member]) => {
@@ -77,23 +77,24 @@ fn is_grant(reply: &Reply) -> bool {
     }
 }
 
-fn is_shown(reply: &Reply) -> bool {
-    let list = |name| reply.field(name).and_then(Reply::array).is_some();
-    let number = |name| reply.field(name).and_then(Reply::int).is_some_and(|n| n >= 0);
+fn is_shown(reply: &ServerReply) -> bool {
+    let list = |name| reply.field(name).and_then(ServerReply::array).is_some();
+    let number = |name| reply.field(name).and_then(ServerReply::int).is_some_and(|n| n >= 0);
     reply.array().is_some_and(|pairs| pairs.len() == 16)
         && ["holders", "waiters", "members"].into_iter().all(list)
         && ["token", "admitted", "quarantine_ms", "waiting"].into_iter().all(number)
 }
 
-fn is_list(reply: &Reply) -> bool {
-    let Some([next, Reply::Array(locks)]) = reply.array() else { return false };
-    let is_lock = |lock: &Reply| lock.field("key").is_some_and(|key| key.bytes().is_some());
+fn is_list(reply: &ServerReply) -> bool {
+    let Some([next, ServerReply::Array(locks)]) = reply.array() else { return false };
+    let is_lock = |lock: &ServerReply| lock.field("key").is_some_and(|key| key.bytes().is_some());
     next.text().is_some_and(|cursor| cursor.parse::<u64>().is_ok()) && locks.iter().all(is_lock)
 }
 
-fn is_done(words: &[Vec<u8>], reply: &Reply) -> bool {
+fn is_done(words: &[Vec<u8>], reply: &ServerReply) -> bool {
     if words.get(3).is_some_and(|verb| verb == b"view") {
-        return *reply == Reply::Nil || reply.text().is_some_and(|text| text.starts_with('{'));
+        return *reply == ServerReply::Nil
+            || reply.text().is_some_and(|text| text.starts_with('{'));
     }
     reply.text().is_some_and(|text| wire::decode(text, |_| None).is_some())
 }

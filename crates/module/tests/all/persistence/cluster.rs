@@ -1,7 +1,7 @@
 //! A slot that moves to another node, with a lock that is held and waited for.
 
 use taketurns_core::Ask;
-use taketurns_servers::{Cluster, Flavor, Reply, module_path, on_both};
+use taketurns_servers::{Cluster, Flavor, ServerReply, module_path, on_both};
 
 use crate::persistence::program::{Program, run_of};
 use crate::persistence::support::{Client, blocked};
@@ -51,7 +51,7 @@ on_both! {
         program.release("{t}k", 1);
         assert!(again.granted().token as u64 > token);
         let moved = client.say("FENCELOCK.SHOW {t}k");
-        assert!(matches!(&moved, Reply::Error(error) if error.starts_with("MOVED ")), "{moved}");
+        assert!(matches!(&moved, ServerReply::Error(error) if error.starts_with("MOVED ")), "{moved}");
         let info = old.info("fencelock");
         assert_eq!(info["fencelock_blocked_clients"], "0");
     }

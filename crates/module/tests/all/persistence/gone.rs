@@ -2,7 +2,7 @@
 //! holds no more.
 
 use taketurns_core::Ask;
-use taketurns_servers::{Flavor, Reply, eventually, on_both};
+use taketurns_servers::{Flavor, ServerReply, eventually, on_both};
 
 use crate::persistence::program::Program;
 use crate::persistence::support::{Client, blocked, server};
@@ -29,7 +29,7 @@ fn ends(flavor: Flavor, commands: &[&str]) {
         let reply = client.release("k", &held);
         let code = reply.error().and_then(|error| error.split(' ').next());
         // Nil if another lock is there now, which somebody holds.
-        let is_refused = reply == Reply::Nil || matches!(code, Some("NOTHELD" | "WRONGTYPE"));
+        let is_refused = reply == ServerReply::Nil || matches!(code, Some("NOTHELD" | "WRONGTYPE"));
         assert!(is_refused, "{command}: {reply}");
         client.say("DEL k");
         let again = client.take("k 600");
@@ -107,7 +107,7 @@ on_both! {
         program.wait("k", 1, Ask::Mutex, "program");
         assert_eq!(client.int("DEL k"), 1);
         assert!(program.token("k", 1, Ask::Mutex) > held.token as u64);
-        assert_eq!(client.release("k", &held), Reply::Nil, "it is the program's");
+        assert_eq!(client.release("k", &held), ServerReply::Nil, "it is the program's");
         program.release("k", 1);
     }
 }

@@ -3,7 +3,7 @@
 
 use taketurns_core::wire::encode_request;
 use taketurns_core::{Ask, ClientId, Request};
-use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::persistence::program::{Program, asked, run_of};
 use crate::persistence::support::{Client, server};
@@ -17,7 +17,7 @@ fn used(server: &Server) -> i64 {
 }
 
 /// Sends all, and reads as many replies.
-fn pipeline(client: &mut Client, commands: &[Vec<Vec<u8>>]) -> Vec<Reply> {
+fn pipeline(client: &mut Client, commands: &[Vec<Vec<u8>>]) -> Vec<ServerReply> {
     let mut replies = Vec::with_capacity(commands.len());
     for batch in commands.chunks(BATCH) {
         for words in batch {

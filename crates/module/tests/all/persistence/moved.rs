@@ -2,7 +2,7 @@
 //! timers go with them.
 
 use taketurns_core::Ask;
-use taketurns_servers::{Flavor, Reply, Server, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, on_both};
 
 use crate::persistence::program::Program;
 use crate::persistence::support::{Client, blocked, server};
@@ -92,7 +92,7 @@ on_both! {
                 assert_eq!(client.say(command).error(), None);
             }
             told.is_told_to_try_again();
-            assert_eq!(client.release("other", &ended), Reply::Nil, "another lock is here");
+            assert_eq!(client.release("other", &ended), ServerReply::Nil, "another lock is here");
             assert!(client.release("other", &held).is_ok());
             assert!(stays.granted().token > held.token);
         }
@@ -151,10 +151,10 @@ on_both! {
         }
         // The one who waits does so in one place, and what ends with a connection is held once.
         client.is_waited_for_by("double", &[]);
-        let show = || -> Vec<Reply> {
+        let show = || -> Vec<ServerReply> {
             let mut client = Client::of(&server);
             let reply = client.0.command(&["FENCELOCK.SHOW", "bound double"]).expect("a reply");
-            reply.field("holders").and_then(Reply::array).unwrap_or_default().to_vec()
+            reply.field("holders").and_then(ServerReply::array).unwrap_or_default().to_vec()
         };
         taketurns_servers::eventually("nobody holds the double", || {
             show().is_empty().then_some(())

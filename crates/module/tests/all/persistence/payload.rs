@@ -5,7 +5,7 @@ use std::fs;
 
 use taketurns_core::{Ask, Member};
 use taketurns_servers::fuzz::Dice;
-use taketurns_servers::{Error, Flavor, Reply, Server, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, SetupError, on_both};
 
 use crate::persistence::crc64::seal;
 use crate::persistence::program::Program;
@@ -19,7 +19,7 @@ pub(crate) fn dump(client: &mut Client, key: &str) -> Vec<u8> {
     client.say(&format!("DUMP {key}")).bytes().expect("a dump").to_vec()
 }
 
-fn restore(client: &mut Client, key: &str, payload: &[u8]) -> Reply {
+fn restore(client: &mut Client, key: &str, payload: &[u8]) -> ServerReply {
     let words: [&[u8]; 5] = [b"RESTORE", key.as_bytes(), b"0", payload, b"REPLACE"];
     client.0.command(&words).expect("the server lives")
 }
@@ -94,7 +94,7 @@ on_both! {
         seal(&mut file);
         fs::write(&path, file).expect("written");
         let error = server.restart().expect_err("it does not start");
-        let Error::Ended { said, .. } = &error else { panic!("{error}") };
+        let SetupError::Ended { said, .. } = &error else { panic!("{error}") };
         assert!(said.contains("a lock of version 0, and this module knows version 3 only"), "{said}");
         assert!(!said.contains("crashed by signal"), "{said}");
     }
@@ -114,7 +114,7 @@ on_both! {
         seal(&mut file);
         fs::write(&path, file).expect("written");
         let error = server.restart().expect_err("it does not start");
-        let Error::Ended { said, .. } = &error else { panic!("{error}") };
+        let SetupError::Ended { said, .. } = &error else { panic!("{error}") };
         assert!(said.contains("not able to load"), "{said}");
         assert!(!said.contains("crashed by signal"), "{said}");
     }
@@ -191,14 +191,14 @@ on_both! {
 /// Whatever was taken for a lock is one.
 fn use_it(client: &mut Client, key: &str, round: u32) {
     let show = client.show(key);
-    if show == Reply::Nil {
+    if show == ServerReply::Nil {
         // It was last used so long ago that it is forgotten already.
         return;
     }
     assert!(show.field("kind").is_some(), "{show}");
     client.digest(key);
     let usage = client.say(&format!("MEMORY USAGE {key}"));
-    assert!(usage == Reply::Nil || usage.int().is_some_and(|bytes| bytes > 0), "{usage}");
+    assert!(usage == ServerReply::Nil || usage.int().is_some_and(|bytes| bytes > 0), "{usage}");
     if round.is_multiple_of(2) {
         return;
     }

@@ -50,7 +50,7 @@ impl Program {
     }
 
     /// One request, and the server's reply as it is.
-    pub(crate) fn ask(&mut self, key: &str, request: &Request) -> taketurns_servers::Reply {
+    pub(crate) fn ask(&mut self, key: &str, request: &Request) -> taketurns_servers::ServerReply {
         let (verb, args) = encode_request(request);
         let mut words: Vec<Vec<u8>> =
             ["FENCELOCK.DO", key, &self.binding, verb.name()].map(|word| word.into()).into();

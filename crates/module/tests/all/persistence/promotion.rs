@@ -3,7 +3,7 @@
 
 use taketurns_core::Ask;
 use taketurns_servers::{
-    Clock, Flavor, Replicated, Reply, Server, eventually, module_path, on_both,
+    Flavor, ReplicaSet, Server, ServerClock, ServerReply, eventually, module_path, on_both,
 };
 
 use crate::persistence::program::{Program, run_of};
@@ -58,7 +58,7 @@ fn goes_on(scene: &Scene, new: &Server) {
     assert!(token > scene.held.token as u64);
     program.release("k", 1);
     assert!(again.granted().token as u64 > token);
-    assert_eq!(client.release("pool", &scene.held), Reply::Nil);
+    assert_eq!(client.release("pool", &scene.held), ServerReply::Nil);
     assert!(client.release("pool", &scene.pool).is_ok());
     assert!(client.take("pool 600 MEMBER x").token > scene.pool.token);
 }
@@ -78,7 +78,7 @@ fn repeated(master: &Server, replica: &Server) {
 on_both! {
     fn a_replica_that_is_promoted_goes_on(flavor: Flavor) {
         let master = server(flavor);
-        let clock = Clock::ahead(0).expect("a clock");
+        let clock = ServerClock::ahead(0).expect("a clock");
         let replica = builder(flavor, &[]).replica_of(master.port()).clock(&clock);
         let replica = replica.start().expect("a replica");
         let scene = set(&master);
@@ -91,7 +91,7 @@ on_both! {
 
     fn a_fail_over_by_sentinels_goes_on(flavor: Flavor) {
         let module = module_path().expect("the module was built");
-        let set_up = Replicated::builder(flavor).replicas(1).module(&module, &[]);
+        let set_up = ReplicaSet::builder(flavor).replicas(1).module(&module, &[]);
         let set_up = set_up.start().expect("a set");
         let old = set_up.master().expect("a master");
         let scene = set(old);

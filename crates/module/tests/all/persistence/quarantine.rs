@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use taketurns_core::{Ask, Request};
-use taketurns_servers::{Builder, Clock, Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Builder, Flavor, Server, ServerClock, ServerReply, eventually, on_both};
 
 use crate::persistence::program::{Program, asked};
 use crate::persistence::support::{Client, Held, blocked, builder, logging, restart};
@@ -17,13 +17,13 @@ const CAREFUL: [&str; 4] = ["failover", "quarantine", "max-lease", "60"];
 
 /// The clock of the servers of a test, and what it shows.
 struct Time {
-    clock: Clock,
+    clock: ServerClock,
     ahead_s: Cell<u64>,
 }
 
 impl Time {
     fn new() -> Self {
-        Self { clock: Clock::ahead(0).expect("a clock"), ahead_s: Cell::new(0) }
+        Self { clock: ServerClock::ahead(0).expect("a clock"), ahead_s: Cell::new(0) }
     }
 
     fn now_ms(&self) -> u64 {
@@ -82,7 +82,7 @@ fn grants_nothing(server: &Server, time: &Time, begun_ms: (u64, u64)) {
 fn lets_holders_be(server: &Server, renewed: (&str, &Held), released: (&str, &Held)) {
     let mut client = Client::of(server);
     let show = client.show(renewed.0);
-    let left_ms = show.field("quarantine_ms").and_then(Reply::int);
+    let left_ms = show.field("quarantine_ms").and_then(ServerReply::int);
     assert!(left_ms.is_some_and(|ms| (1..=MAX_S as i64 * 1_000).contains(&ms)), "{show}");
     client.ok(&format!("FENCELOCK.RENEW {} {} 60", renewed.0, renewed.1.secret));
     assert!(client.release(released.0, released.1).is_ok());

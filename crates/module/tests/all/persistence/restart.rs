@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use taketurns_core::{Ask, Member};
-use taketurns_servers::{Builder, Clock, Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Builder, Flavor, Server, ServerClock, ServerReply, eventually, on_both};
 
 use crate::persistence::program::{Program, run_of};
 use crate::persistence::support::{Client, Held, blocked, builder, logging, restart};
@@ -38,20 +38,20 @@ fn seen(client: &mut Client, key: &str) -> Seen {
     let from_ms = client.time_us() / 1_000;
     let show = client.show(key);
     let until_ms = client.time_us() / 1_000 + 1;
-    let text = |reply: &Reply, name: &str| {
+    let text = |reply: &ServerReply, name: &str| {
         reply.field(name).map(ToString::to_string).expect("a field of that name")
     };
-    let list = |name: &str| show.field(name).and_then(Reply::array).expect("a list");
+    let list = |name: &str| show.field(name).and_then(ServerReply::array).expect("a list");
     let ends_ms = list("holders").iter().map(|holder| {
-        let left_ms = holder.field("left_ms").and_then(Reply::int).expect("a number") as u64;
+        let left_ms = holder.field("left_ms").and_then(ServerReply::int).expect("a number") as u64;
         (from_ms + left_ms, until_ms + left_ms)
     });
-    let holder = |holder: &Reply| {
+    let holder = |holder: &ServerReply| {
         ["label", "token", "asked", "member", "state"].map(|name| text(holder, name))
     };
     Seen {
         kind: text(&show, "kind"),
-        token: show.field("token").and_then(Reply::int).expect("a token"),
+        token: show.field("token").and_then(ServerReply::int).expect("a token"),
         holders: list("holders").iter().map(holder).collect(),
         ends_ms: ends_ms.collect(),
         waiters: client.labels(key, "waiters"),
@@ -91,7 +91,7 @@ impl Scene {
 
     /// Everything is as it was, but for those who were connections. Then the clock is set, and the short
     /// lease is over.
-    fn is_still_there(&self, server: &Server, clock: &Clock) {
+    fn is_still_there(&self, server: &Server, clock: &ServerClock) {
         let mut client = Client::of(server);
         client.is_waited_for_by("mutex", &["program"]);
         for (key, digest) in &self.digests {
@@ -130,7 +130,7 @@ impl Scene {
         }
         for (key, held) in &self.held {
             let wrong = Held { secret: held.secret ^ 1, ..held.clone() };
-            assert_eq!(client.release(key, &wrong), Reply::Nil, "{key}");
+            assert_eq!(client.release(key, &wrong), ServerReply::Nil, "{key}");
             assert!(client.release(key, held).is_ok(), "{key}");
         }
         let asks = [Ask::Mutex, Ask::Write, Ask::Permits { take: 3, of: 3 }, member("x")];
@@ -149,7 +149,7 @@ impl Scene {
 
 /// Starts it as told, has it ended in that way, and looks.
 fn over(builder: Builder, end: impl FnOnce(&Server)) {
-    let clock = Clock::ahead(0).expect("a clock");
+    let clock = ServerClock::ahead(0).expect("a clock");
     let server = builder.clock(&clock).start().expect("a server");
     let scene = Scene::set(&server);
     end(&server);
@@ -225,7 +225,7 @@ on_both! {
         restart(&server);
         let mut client = Client::of(&server);
         assert_eq!(client.digest("a"), digest);
-        assert_eq!(client.release("a", &first), Reply::Nil);
+        assert_eq!(client.release("a", &first), ServerReply::Nil);
         assert!(client.release("a", &second).is_ok());
         assert!(client.take("a 600").token > second.token);
     }

@@ -1,6 +1,8 @@
 //! A server with the module, and its commands with their replies taken apart.
 
-use taketurns_servers::{Builder, Connection, Flavor, Reply, Server, eventually, module_path};
+use taketurns_servers::{
+    Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
+};
 
 /// A server to be, with the module.
 pub(crate) fn builder(flavor: Flavor, args: &[&str]) -> Builder {
@@ -36,9 +38,9 @@ pub(crate) struct Held {
 
 impl Held {
     /// `None` if it is no grant.
-    pub(crate) fn of(reply: &Reply) -> Option<Self> {
+    pub(crate) fn of(reply: &ServerReply) -> Option<Self> {
         let parts = reply.array()?;
-        let member = parts.get(2).and_then(Reply::text).map(str::to_owned);
+        let member = parts.get(2).and_then(ServerReply::text).map(str::to_owned);
         Some(Self { secret: parts.first()?.int()?, token: parts.get(1)?.int()?, member })
     }
 }
@@ -50,7 +52,7 @@ impl Client {
 
     /// One command, its words parted by spaces.
     #[track_caller]
-    pub(crate) fn say(&mut self, text: &str) -> Reply {
+    pub(crate) fn say(&mut self, text: &str) -> ServerReply {
         let words: Vec<&str> = text.split(' ').collect();
         self.0.command(&words).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
@@ -77,12 +79,12 @@ impl Client {
     }
 
     #[track_caller]
-    pub(crate) fn renew(&mut self, key: &str, held: &Held) -> Reply {
+    pub(crate) fn renew(&mut self, key: &str, held: &Held) -> ServerReply {
         self.say(&format!("FENCELOCK.RENEW {key} {} 60", held.secret))
     }
 
     #[track_caller]
-    pub(crate) fn release(&mut self, key: &str, held: &Held) -> Reply {
+    pub(crate) fn release(&mut self, key: &str, held: &Held) -> ServerReply {
         self.say(&format!("FENCELOCK.RELEASE {key} {}", held.secret))
     }
 
@@ -96,7 +98,7 @@ impl Client {
 
     /// The reply to what was sent before.
     #[track_caller]
-    pub(crate) fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> ServerReply {
         self.0.read().expect("a reply")
     }
 
@@ -115,7 +117,7 @@ impl Client {
     }
 
     #[track_caller]
-    pub(crate) fn show(&mut self, key: &str) -> Reply {
+    pub(crate) fn show(&mut self, key: &str) -> ServerReply {
         self.say(&format!("FENCELOCK.SHOW {key}"))
     }
 
@@ -123,8 +125,8 @@ impl Client {
     #[track_caller]
     pub(crate) fn labels(&mut self, key: &str, list: &str) -> Vec<String> {
         let show = self.show(key);
-        let list = show.field(list).and_then(Reply::array).unwrap_or_default();
-        let label = |entry: &Reply| Some(entry.field("label")?.text()?.to_owned());
+        let list = show.field(list).and_then(ServerReply::array).unwrap_or_default();
+        let label = |entry: &ServerReply| Some(entry.field("label")?.text()?.to_owned());
         list.iter().filter_map(label).collect()
     }
 

@@ -8,7 +8,7 @@ use taketurns_core::{
     WriteBack,
 };
 use taketurns_servers::fuzz::Dice;
-use taketurns_servers::{Reply, Server, eventually};
+use taketurns_servers::{Server, ServerReply, eventually};
 
 use crate::persistence::payload::ours;
 use crate::persistence::program::Program;
@@ -229,7 +229,7 @@ impl<'a> Workload<'a> {
 
     fn restore(&mut self, at: usize, key: &str, other: &str) {
         let client = &mut self.clients[at].0;
-        if let Reply::Bulk(dump) = client.say(&format!("DUMP {key}")) {
+        if let ServerReply::Bulk(dump) = client.say(&format!("DUMP {key}")) {
             let words: [&[u8]; 5] = [b"RESTORE", other.as_bytes(), b"0", &dump, b"REPLACE"];
             let reply = client.0.command(&words).expect("a reply");
             assert!(reply.is_ok() || key == other, "{reply}");
@@ -282,7 +282,7 @@ pub(crate) fn state(server: &Server) -> State {
     for db in 0..2 {
         client.ok(&format!("SELECT {db}"));
         let keys = client.say("KEYS *");
-        for key in keys.array().expect("keys").iter().filter_map(Reply::text) {
+        for key in keys.array().expect("keys").iter().filter_map(ServerReply::text) {
             let ends = client.int(&format!("PEXPIRETIME {key}"));
             state.insert((db, key.to_owned()), (client.digest(key), ends));
         }
@@ -326,7 +326,7 @@ fn lines(server: &Server, (db, key): &(u8, String)) -> Vec<String> {
     let mut client = Client::of(server);
     client.ok("CONFIG SET rdbcompression no");
     client.ok(&format!("SELECT {db}"));
-    let Reply::Bulk(dump) = client.say(&format!("DUMP {key}")) else { return Vec::new() };
+    let ServerReply::Bulk(dump) = client.say(&format!("DUMP {key}")) else { return Vec::new() };
     let stored: Option<(Snapshot, Rest)> = postcard::from_bytes(ours(&dump)).ok();
     let text = stored.and_then(|(snapshot, rest)| {
         let mut lock = Lock::restore(snapshot).ok()?;

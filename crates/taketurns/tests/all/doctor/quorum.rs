@@ -1,7 +1,7 @@
 //! Quorums.
 
 use taketurns::doctor::{Level, Report};
-use taketurns_servers::{Clock, Flavor, Server, module_path};
+use taketurns_servers::{Flavor, Server, ServerClock, module_path};
 
 use super::{bad, block_on, check, examined, is, node};
 
@@ -87,7 +87,7 @@ fn one_server_by_two_names_is_named() {
 
 #[test]
 fn the_one_clock_that_is_off_is_named() {
-    let clock = Clock::ahead(5).expect("a clock");
+    let clock = ServerClock::ahead(5).expect("a clock");
     let off = Server::builder(Flavor::Redis).clock(&clock).start().expect("a server");
     let servers = servers(2);
     let report = examined(&url(servers.iter().chain([&off])));

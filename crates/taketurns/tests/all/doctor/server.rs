@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use taketurns::doctor::Level;
-use taketurns_servers::{Builder, Certificates, Clock, Flavor, Server, eventually, on_both};
+use taketurns_servers::{Builder, Certificates, Flavor, Server, ServerClock, eventually, on_both};
 
 use super::{bad, block_on, check, examined, is, node, redis_acl};
 
@@ -70,7 +70,7 @@ on_both! {
     }
 
     fn a_clock_that_is_five_seconds_off_is_named(flavor: Flavor) {
-        let clock = Clock::ahead(5).expect("a clock");
+        let clock = ServerClock::ahead(5).expect("a clock");
         let server = start(Server::builder(flavor).clock(&clock));
         let off = |way: &str| {
             let report = examined(&server.url());

@@ -1,19 +1,19 @@
 //! Sentinel sets and Clusters.
 
 use taketurns::doctor::Level;
-use taketurns_servers::{Cluster, Flavor, Replicated, Server, eventually, module_path, on_both};
+use taketurns_servers::{Cluster, Flavor, ReplicaSet, Server, eventually, module_path, on_both};
 
 use super::{bad, check, examined, is, node};
 
 on_both! {
     fn a_set_without_min_replicas_is_named_and_one_with_them_is_well(flavor: Flavor) {
-        let set = Replicated::start(flavor).expect("a set");
+        let set = ReplicaSet::start(flavor).expect("a set");
         let report = examined(&set.url());
         for server in &set.servers {
             is(&report, &node(server), "min-replicas", Level::Warn, "two holders are possible");
         }
         let kept = ["--appendonly", "yes"];
-        let set = Replicated::builder(flavor).min_replicas(true).args(kept).start();
+        let set = ReplicaSet::builder(flavor).min_replicas(true).args(kept).start();
         let set = set.expect("a set");
         let report = examined(&set.url());
         // Its only user is the one that may do everything.
@@ -30,7 +30,7 @@ on_both! {
     }
 
     fn sentinels_that_are_down_are_named(flavor: Flavor) {
-        let set = Replicated::builder(flavor).replicas(0).start().expect("a set");
+        let set = ReplicaSet::builder(flavor).replicas(0).start().expect("a set");
         set.sentinels[1].kill();
         let report = examined(&set.url());
         is(&report, &node(&set.sentinels[1]), "reachable", Level::Fail, "refused");
@@ -48,7 +48,7 @@ on_both! {
     }
 
     fn a_master_that_is_down_is_named_by_sentinels_that_are_not(flavor: Flavor) {
-        let set = Replicated::builder(flavor).replicas(0).start().expect("a set");
+        let set = ReplicaSet::builder(flavor).replicas(0).start().expect("a set");
         set.servers[0].kill();
         let report = examined(&set.url());
         is(&report, &node(&set.servers[0]), "reachable", Level::Fail, "refused");
@@ -57,7 +57,7 @@ on_both! {
 
     fn a_replica_without_the_module_of_its_master_is_named(flavor: Flavor) {
         let modules = ["--enable-module-command", "yes"];
-        let set = Replicated::builder(flavor).replicas(1).args(modules).start().expect("a set");
+        let set = ReplicaSet::builder(flavor).replicas(1).args(modules).start().expect("a set");
         let [master, replica] = &set.servers[..] else { panic!("two") };
         let load = |server: &Server| {
             let path = module_path().expect("the module was built");

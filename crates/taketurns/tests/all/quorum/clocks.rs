@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use taketurns_servers::{Clock, Server};
+use taketurns_servers::{Server, ServerClock};
 
 use super::nodes::{Nodes, connect, nothing_is_left};
 use crate::support::history::{History, turn};
@@ -20,8 +20,8 @@ const AHEAD: [i64; 5] = [-600, 0, 600, 300, -300];
 
 const TURNS: usize = 15;
 
-fn clock(ahead: i64) -> Clock {
-    Clock::ahead(ahead).expect("a clock")
+fn clock(ahead: i64) -> ServerClock {
+    ServerClock::ahead(ahead).expect("a clock")
 }
 
 fn wall_s() -> i64 {
@@ -109,7 +109,7 @@ fn clients_whose_clocks_are_ten_minutes_apart_take_turns_with_larger_tokens() {
     fs::write(&counter, "0").expect("written");
     fs::write(&tokens, "").expect("written");
     let clocks = AHEAD.map(clock);
-    let start = |(clock, ahead): (&Clock, i64)| {
+    let start = |(clock, ahead): (&ServerClock, i64)| {
         let mut taker = Command::new(env::current_exe().expect("this program"));
         taker.args(["--exact", "quorum::clocks::taker"]).envs(clock.env());
         taker.env(COUNTS_IN, folder.path()).env(QUORUM, nodes.url());

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use taketurns::Name;
 use taketurns_core::wire::Head;
-use taketurns_servers::{Flavor, Reply, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use super::party::{Party, Went, assert_quarantined, assert_quarantined_since, on_runtime};
 
@@ -104,7 +104,7 @@ on_both! {
             };
             follows(&second, &marker(&first));
             eventually("the replica has the lock", || {
-                (second.cli(&["EXISTS", "tt:l"]) == Reply::Int(1)).then_some(())
+                (second.cli(&["EXISTS", "tt:l"]) == ServerReply::Int(1)).then_some(())
             }).expect("replicated");
 
             second.cli(&["REPLICAOF", "NO", "ONE"]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taketurns::LossCause;
 use taketurns_core::wire::Head;
-use taketurns_servers::{Flavor, Replicated, eventually, on_both};
+use taketurns_servers::{Flavor, ReplicaSet, eventually, on_both};
 
 use super::load::{Load, Work};
 use super::{MAX_LEASE, block_on, connect, soon, store, wall_us};
@@ -19,7 +19,7 @@ fn long(url: &str) -> String {
 on_both! {
     fn a_holder_that_the_new_master_never_heard_of_is_alone_until_its_lease_ends(flavor: Flavor) {
         block_on(async {
-            let set = Replicated::start(flavor).expect("a set");
+            let set = ReplicaSet::start(flavor).expect("a set");
             let old = set.master().expect("a master");
             let second = connect(&long(&set.url())).await;
             let before = second.mutex("l").acquire().lease(LONG).await.expect("a first use");
@@ -54,7 +54,7 @@ on_both! {
 
 #[test]
 fn a_fail_over_that_forgets_grants_under_load_pauses_it_and_breaks_nothing() {
-    let set = Replicated::start(Flavor::Redis).expect("a set");
+    let set = ReplicaSet::start(Flavor::Redis).expect("a set");
     let old = set.master().expect("a master");
     // The new master knows of places that were given up since. Each of them costs a waiter lease when
     // its turn comes, so there are to be few.

@@ -1,7 +1,7 @@
 //! Twenty clients take turns on real servers while something is broken again and again.
 //!
 //! ```text
-//!   Load ── 20 clients, 60 tasks ──► (Proxy) ──► Server, Replicated, Cluster
+//!   Load ── 20 clients, 60 tasks ──► (Proxy) ──► Server, ReplicaSet, Cluster
 //!    │                                  ▲            ▲
 //!    │                                  └── faults ──┘   one file for each thing that breaks
 //!    ▼

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use taketurns::{ErrorKind, Locks};
-use taketurns_servers::turns::{Turns, check};
+use taketurns_servers::turns::{TurnLog, check};
 use taketurns_servers::{Proxy, Server};
 
 use super::nodes::{Nodes, connect};
@@ -21,7 +21,7 @@ const MAX_LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 struct Common {
-    turns: Turns,
+    turns: TurnLog,
     had: Vec<AtomicU64>,
     ends: AtomicBool,
 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use taketurns::{Error, Guard};
-use taketurns_servers::turns::{Turn, Turns, now_us};
+use taketurns_servers::turns::{TurnLog, TurnRecord, now_us};
 
 /// One turn: sees all along that the lock is held, and gives it back, if it still is.
 pub(crate) async fn turn(
     guard: Guard,
     who: &str,
     hold: Duration,
-    noted: &Turns,
+    noted: &TurnLog,
 ) -> Result<(), Error> {
     let member = guard.member().map(ToString::to_string);
-    let mut turn = Turn::begin(who, guard.name().to_string(), member);
+    let mut turn = TurnRecord::begin(who, guard.name().to_string(), member);
     let end_us = turn.from_us + u64::try_from(hold.as_micros()).unwrap_or(u64::MAX);
     // The time is taken first: it was held then.
     let mut now = turn.from_us;

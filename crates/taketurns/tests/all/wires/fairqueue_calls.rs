@@ -1,6 +1,6 @@
 //! `protocol=fairqueue`: the connection on which calls are heard, and the rights that all of it needs.
 
-use taketurns_servers::{Connection, Flavor, Replicated, Reply, on_both};
+use taketurns_servers::{Connection, Flavor, ReplicaSet, ServerReply, on_both};
 
 use super::rights::rights;
 use super::*;
@@ -13,7 +13,7 @@ fn opens(server: &Server, db: &str) -> Connection {
 }
 
 /// A command of a stranger, on a connection of its own: after a fail-over Sentinel ends those that there are.
-fn asks(server: &Server, db: &str, words: &[&str]) -> Option<Reply> {
+fn asks(server: &Server, db: &str, words: &[&str]) -> Option<ServerReply> {
     let mut connection = server.connect().ok()?;
     connection.command(&["SELECT", db]).ok()?;
     connection.command(words).ok()
@@ -62,7 +62,7 @@ on_both! {
     }
 
     fn after_a_fail_over_calls_are_heard_on_the_new_master(flavor: Flavor) {
-        let set = Replicated::start(flavor).expect("a set");
+        let set = ReplicaSet::start(flavor).expect("a set");
         block_on(async {
             let ours = opens_ours(&set.url()).await;
             let old = set.master().expect("a master");

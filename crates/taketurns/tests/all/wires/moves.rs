@@ -7,7 +7,7 @@
 //!   native                 ██████████
 //! ```
 
-use taketurns_servers::foreign::{Config, Kind};
+use taketurns_servers::foreign::{ForeignConfig, ForeignKind};
 use taketurns_servers::turns::check;
 use taketurns_servers::{Flavor, on_both};
 
@@ -16,7 +16,7 @@ use super::*;
 
 /// The three ways to the same locks.
 struct Fleet<'a> {
-    strangers: Kind,
+    strangers: ForeignKind,
     servers: &'a [Server],
     wired: String,
     native: String,
@@ -28,12 +28,12 @@ struct Fleet<'a> {
 impl Fleet<'_> {
     fn moves(&self) {
         let unit = seconds() / 8.0;
-        let config = Config {
+        let config = ForeignConfig {
             seconds: 3.0 * unit,
             clients: 8,
             ttl_ms: self.ttl.as_millis() as u64,
             retry_ms: Some(50),
-            ..Config::new("theirs", self.servers.iter().map(Server::url))
+            ..ForeignConfig::new("theirs", self.servers.iter().map(Server::url))
         };
         let (locks, take) = (&["orders"][..], self.take);
         let wired = Ours { who: "wired", url: &self.wired, locks, take };
@@ -70,7 +70,7 @@ impl Fleet<'_> {
 }
 
 /// A fleet of mutexes on one server.
-fn mutexes_move(flavor: Flavor, strangers: Kind, protocol: &str, ttl: Duration) {
+fn mutexes_move(flavor: Flavor, strangers: ForeignKind, protocol: &str, ttl: Duration) {
     let server = Server::start(flavor).expect("a server");
     let fleet = Fleet {
         strangers,
@@ -92,7 +92,7 @@ fn from_redlock_to_a_quorum() {
         format!("quorum:{}", urls.collect::<Vec<_>>().join(","))
     };
     let fleet = Fleet {
-        strangers: Kind::RedlockPy,
+        strangers: ForeignKind::RedlockPy,
         wired: all("?protocol=plain&unfenced=ok"),
         native: all(""),
         servers: &servers,
@@ -104,25 +104,25 @@ fn from_redlock_to_a_quorum() {
 
 on_both! {
     fn from_plain(flavor: Flavor) {
-        mutexes_move(flavor, Kind::Plain, "plain", TTL);
+        mutexes_move(flavor, ForeignKind::Plain, "plain", TTL);
     }
 
     fn from_python_redis_lock(flavor: Flavor) {
-        mutexes_move(flavor, Kind::PythonRedisLock, "python-redis-lock", TTL);
+        mutexes_move(flavor, ForeignKind::PythonRedisLock, "python-redis-lock", TTL);
     }
 
     fn from_redturn(flavor: Flavor) {
-        mutexes_move(flavor, Kind::Redturn, "redturn", TTL);
+        mutexes_move(flavor, ForeignKind::Redturn, "redturn", TTL);
     }
 
     fn from_fairqueue(flavor: Flavor) {
-        mutexes_move(flavor, Kind::FairQueue, "fairqueue", Duration::from_secs(1));
+        mutexes_move(flavor, ForeignKind::FairQueue, "fairqueue", Duration::from_secs(1));
     }
 
     fn from_zmutex(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let fleet = Fleet {
-            strangers: Kind::ZMutex,
+            strangers: ForeignKind::ZMutex,
             wired: format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url()),
             native: server.url(),
             servers: &[server],

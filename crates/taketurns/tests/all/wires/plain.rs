@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use taketurns_servers::{Clock, Flavor, Server, eventually, on_both};
+use taketurns_servers::{Flavor, Server, ServerClock, eventually, on_both};
 
 use super::*;
 
@@ -169,7 +169,7 @@ on_both! {
     }
 
     fn who_polls_is_not_starved_when_the_clock_is_set_back(flavor: Flavor) {
-        let clock = Clock::ahead(3_600).expect("a clock");
+        let clock = ServerClock::ahead(3_600).expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
             hand_over_all_the_time(&server, "plain").await;

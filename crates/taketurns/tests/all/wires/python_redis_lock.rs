@@ -1,6 +1,6 @@
 //! `protocol=python-redis-lock`: each release pushes to a list on which all waiters block.
 
-use taketurns_servers::{Clock, Connection, Flavor, Proxy, on_both};
+use taketurns_servers::{Connection, Flavor, Proxy, ServerClock, on_both};
 
 use super::*;
 
@@ -92,7 +92,7 @@ on_both! {
 
     fn a_signal_that_ours_take_while_the_lock_is_left_to_strangers_reaches_them(flavor: Flavor) {
         // No time passes: the lock is left to strangers until one has it.
-        let clock = Clock::stopped().expect("a clock");
+        let clock = ServerClock::stopped().expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
             let (one, other) =

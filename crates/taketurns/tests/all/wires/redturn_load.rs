@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use taketurns_servers::foreign::{Config, Foreign, Kind};
-use taketurns_servers::turns::{Turn, Turns, check};
+use taketurns_servers::foreign::{ForeignClients, ForeignConfig, ForeignKind};
+use taketurns_servers::turns::{TurnLog, TurnRecord, check};
 use taketurns_servers::{Flavor, on_both};
 use tokio::time::Instant;
 
@@ -11,16 +11,16 @@ use super::*;
 use crate::support::turns::turn;
 
 const SECONDS: u32 = 6;
-/// Of each fleet, in `Config::new`.
+/// Of each fleet, in `ForeignConfig::new`.
 const CLIENTS: usize = 4;
 const LOCKS: [&str; 2] = ["orders", "a-b"];
 
-fn theirs(server: &Server) -> Config {
-    Config {
+fn theirs(server: &Server) -> ForeignConfig {
+    ForeignConfig {
         locks: LOCKS.map(str::to_owned).to_vec(),
         clients: CLIENTS,
         seconds: f64::from(SECONDS),
-        ..Config::new("theirs", [server.url()])
+        ..ForeignConfig::new("theirs", [server.url()])
     }
 }
 
@@ -35,8 +35,8 @@ fn take_turns(
     time: Duration,
     lease: Duration,
     hold: Duration,
-) -> Vec<Turn> {
-    let noted = Arc::new(Turns::default());
+) -> Vec<TurnRecord> {
+    let noted = Arc::new(TurnLog::default());
     block_on(async {
         let mut tasks = Vec::new();
         for (number, who) in ours().enumerate().take(clients) {
@@ -67,7 +67,7 @@ fn take_turns(
 on_both! {
     fn strangers_who_time_ours_do_not_end_a_turn_that_is_longer_than_its_lease(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let foreign = Foreign::start(Kind::Redturn, &theirs(&server)).expect("a program");
+        let foreign = ForeignClients::start(ForeignKind::Redturn, &theirs(&server)).expect("a program");
         let lease = Duration::from_secs(6);
         let mut turns = take_turns(&server, LOCKS.len(), Duration::ZERO, lease, lease + lease / 3);
         turns.extend(foreign.turns().expect("each was told"));
@@ -77,8 +77,8 @@ on_both! {
 
     fn ours_go_on_when_all_strangers_are_killed(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let config = Config { ttl_ms: 2_000, seconds: 600.0, ..theirs(&server) };
-        let foreign = Foreign::start(Kind::Redturn, &config).expect("a program");
+        let config = ForeignConfig { ttl_ms: 2_000, seconds: 600.0, ..theirs(&server) };
+        let foreign = ForeignClients::start(ForeignKind::Redturn, &config).expect("a program");
         taketurns_servers::eventually("they take turns", || {
             (foreign.so_far().expect("turns").len() > 20).then_some(())
         }).expect("turns");

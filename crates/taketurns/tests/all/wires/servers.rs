@@ -2,7 +2,7 @@
 //! name; after a fail-over and a restart ours wait until whoever may be forgotten is done.
 
 use taketurns::ErrorKind;
-use taketurns_servers::{Cluster, Flavor, Replicated, on_both};
+use taketurns_servers::{Cluster, Flavor, ReplicaSet, on_both};
 
 use super::*;
 
@@ -39,7 +39,7 @@ on_both! {
     }
 
     fn after_a_fail_over_nothing_is_taken_that_may_be_held(flavor: Flavor) {
-        let set = Replicated::start(flavor).expect("a set");
+        let set = ReplicaSet::start(flavor).expect("a set");
         block_on(async {
             let url = format!("{}?protocol=plain&unfenced=ok&max_lease=60", set.url());
             let locks = soon("connecting", taketurns::connect(&url)).await.expect("a master");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use taketurns_servers::foreign::{Config, Foreign, Kind};
-use taketurns_servers::turns::{Turn, Turns, check, least_turns};
+use taketurns_servers::foreign::{ForeignClients, ForeignConfig, ForeignKind};
+use taketurns_servers::turns::{TurnLog, TurnRecord, check, least_turns};
 use taketurns_servers::{Flavor, Server, on_both};
 
 use super::*;
@@ -72,9 +72,9 @@ impl Ours<'_> {
     }
 
     /// They take turns all the time until it ends, and each at least one.
-    pub(crate) async fn turns(&self, ends: &Ends) -> Vec<Turn> {
+    pub(crate) async fn turns(&self, ends: &Ends) -> Vec<TurnRecord> {
         let take = self.take;
-        let noted = Arc::new(Turns::default());
+        let noted = Arc::new(TurnLog::default());
         let mut clients = Vec::new();
         for (number, who) in self.everyone().into_iter().enumerate() {
             // What is handed over is held for this long at first.
@@ -109,7 +109,7 @@ impl Ours<'_> {
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// Everybody was alone, and everybody had turns.
-pub(crate) fn went_well(turns: &[Turn], everyone: impl IntoIterator<Item = String>) {
+pub(crate) fn went_well(turns: &[TurnRecord], everyone: impl IntoIterator<Item = String>) {
     check(turns);
     let of_ours = turns.iter().filter(|turn| !turn.who.starts_with("theirs")).count();
     println!("{} turns, {of_ours} of ours", turns.len());
@@ -124,7 +124,7 @@ pub(crate) fn went_well(turns: &[Turn], everyone: impl IntoIterator<Item = Strin
 
 /// Strangers, and how ours meet them.
 pub(crate) struct Meeting<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ForeignKind,
     /// One, or all nodes of a quorum.
     pub(crate) servers: &'a [Server],
     pub(crate) url: &'a str,
@@ -140,8 +140,8 @@ pub(crate) fn any_member(locks: &Locks, name: &str) -> Acquire {
 }
 
 /// Strangers who take turns already: those who would rather look at a free lock have seen one.
-pub(crate) fn strangers(kind: Kind, config: &Config) -> Foreign {
-    let foreign = Foreign::start(kind, config).expect("a program");
+pub(crate) fn strangers(kind: ForeignKind, config: &ForeignConfig) -> ForeignClients {
+    let foreign = ForeignClients::start(kind, config).expect("a program");
     let begun = || foreign.so_far().ok().filter(|turns| !turns.is_empty());
     eventually("strangers take turns", begun).expect("a turn");
     foreign
@@ -149,18 +149,18 @@ pub(crate) fn strangers(kind: Kind, config: &Config) -> Foreign {
 
 impl Meeting<'_> {
     /// Eight strangers, for as long as is asked for.
-    pub(crate) fn config(&self) -> Config {
-        Config {
+    pub(crate) fn config(&self) -> ForeignConfig {
+        ForeignConfig {
             seconds: seconds(),
             clients: 8,
             locks: LOCKS.map(str::to_owned).into(),
             ttl_ms: TTL.as_millis() as u64,
-            ..Config::new("theirs", self.servers.iter().map(Server::url))
+            ..ForeignConfig::new("theirs", self.servers.iter().map(Server::url))
         }
     }
 
     /// Everybody is alone, everybody has turns, and nothing else is touched.
-    pub(crate) fn takes_place(&self, config: &Config, may_stay: fn(&str) -> bool) {
+    pub(crate) fn takes_place(&self, config: &ForeignConfig, may_stay: fn(&str) -> bool) {
         self.servers.iter().for_each(put_bystanders);
         let foreign = strangers(self.kind, config);
         let ours = Ours { who: "ours", url: self.url, locks: &LOCKS, take: self.take };
@@ -183,7 +183,7 @@ impl Meeting<'_> {
     }
 }
 
-fn on_one(kind: Kind, flavor: Flavor) {
+fn on_one(kind: ForeignKind, flavor: Flavor) {
     let server = Server::start(flavor).expect("a server");
     let url = format!("{}?protocol=plain&unfenced=ok", server.url());
     let meeting = Meeting { kind, servers: &[server], url: &url, take: a_mutex };
@@ -191,7 +191,7 @@ fn on_one(kind: Kind, flavor: Flavor) {
 }
 
 /// Five servers of both flavors, and Redlock over all of them.
-fn on_five(kind: Kind) {
+fn on_five(kind: ForeignKind) {
     use Flavor::{Redis, Valkey};
     let flavors = [Redis, Valkey, Redis, Valkey, Redis];
     let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
@@ -205,50 +205,51 @@ fn on_five(kind: Kind) {
 fn by_redturn(flavor: Flavor, shipped: bool) {
     let server = Server::start(flavor).expect("a server");
     let url = format!("{}?protocol=redturn&unfenced=ok", server.url());
-    let meeting = Meeting { kind: Kind::Redturn, servers: &[server], url: &url, take: a_mutex };
-    meeting.takes_place(&Config { shipped, ..meeting.config() }, nothing);
+    let meeting =
+        Meeting { kind: ForeignKind::Redturn, servers: &[server], url: &url, take: a_mutex };
+    meeting.takes_place(&ForeignConfig { shipped, ..meeting.config() }, nothing);
 }
 
 /// On so many members of each set.
 fn by_zmutex(server: Server, members: &[&str], remove: bool, shipped: bool) {
     let url = format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url());
-    let kind = Kind::ZMutex;
+    let kind = ForeignKind::ZMutex;
     let meeting = Meeting { kind, servers: &[server], url: &url, take: any_member };
     let members = members.iter().map(ToString::to_string).collect();
     let retry_ms = (!shipped).then_some(20);
-    let config = Config { retry_ms, members, remove, shipped, ..meeting.config() };
+    let config = ForeignConfig { retry_ms, members, remove, shipped, ..meeting.config() };
     // Members do.
     meeting.takes_place(&config, |key| LOCKS.contains(&key));
 }
 
 #[test]
 fn on_five_servers_with_redlock_py() {
-    on_five(Kind::RedlockPy);
+    on_five(ForeignKind::RedlockPy);
 }
 
 #[test]
 fn on_five_servers_with_node_redlock() {
-    on_five(Kind::RedlockJs);
+    on_five(ForeignKind::RedlockJs);
 }
 
 on_both! {
     fn with_redis_py(flavor: Flavor) {
-        on_one(Kind::Plain, flavor);
+        on_one(ForeignKind::Plain, flavor);
     }
 
     fn with_redlock_py(flavor: Flavor) {
-        on_one(Kind::RedlockPy, flavor);
+        on_one(ForeignKind::RedlockPy, flavor);
     }
 
     fn with_node_redlock(flavor: Flavor) {
-        on_one(Kind::RedlockJs, flavor);
+        on_one(ForeignKind::RedlockJs, flavor);
     }
 
     fn by_fairqueue(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
-        let meeting = Meeting { kind: Kind::FairQueue, servers: &[server], url: &url, take: a_mutex };
-        let config = Config { ttl_ms: 1_000, ..meeting.config() };
+        let meeting = Meeting { kind: ForeignKind::FairQueue, servers: &[server], url: &url, take: a_mutex };
+        let config = ForeignConfig { ttl_ms: 1_000, ..meeting.config() };
         // By the letter nobody can give up, and calls have no end: what they leave is theirs. Ours are
         // called by a hash.
         meeting.takes_place(&config, |key| match key.strip_prefix("lock-notify:") {
@@ -260,8 +261,8 @@ on_both! {
     fn by_fairqueue_as_it_is_shipped(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
-        let meeting = Meeting { kind: Kind::FairQueue, servers: &[server], url: &url, take: a_mutex };
-        let config = Config { shipped: true, ..meeting.config() };
+        let meeting = Meeting { kind: ForeignKind::FairQueue, servers: &[server], url: &url, take: a_mutex };
+        let config = ForeignConfig { shipped: true, ..meeting.config() };
         // A call that nobody hears lives for 10 s.
         meeting.takes_place(&config, |key| key.starts_with("lock-notify:"));
     }
@@ -269,7 +270,7 @@ on_both! {
     fn with_python_redis_lock(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let url = format!("{}?protocol=python-redis-lock&unfenced=ok", server.url());
-        let kind = Kind::PythonRedisLock;
+        let kind = ForeignKind::PythonRedisLock;
         let meeting = Meeting { kind, servers: &[server], url: &url, take: a_mutex };
         // The last signal of a lock lives for a second.
         meeting.takes_place(&meeting.config(), |key| key.starts_with("lock-signal:"));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use taketurns_servers::{Clock, Flavor, PATIENCE, eventually, on_both};
+use taketurns_servers::{Flavor, PATIENCE, ServerClock, eventually, on_both};
 
 use super::zmutex::*;
 use super::*;
@@ -40,7 +40,7 @@ fn until_heard_of(server: &Server, channels: &[&str]) {
 on_both! {
     fn no_clients_clock_decides_anything(flavor: Flavor) {
         // As if that of every client were an hour behind.
-        let clock = Clock::ahead(3_600).expect("a clock");
+        let clock = ServerClock::ahead(3_600).expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
             let (one, other) = (zmutex(&server, "60").await, zmutex(&server, "60").await);
@@ -257,7 +257,7 @@ on_both! {
     }
 
     fn the_scenario_of_the_document(flavor: Flavor) {
-        let clock = Clock::ahead(0).expect("a clock");
+        let clock = ServerClock::ahead(0).expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
             let timeout = Duration::from_secs(60);

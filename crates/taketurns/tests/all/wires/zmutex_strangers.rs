@@ -2,7 +2,7 @@
 
 use taketurns::Ask;
 use taketurns::engine::{self, Acquire, Engine, Owner, Reply, Request, Wakes};
-use taketurns_servers::{Clock, Cluster, Flavor, eventually, on_both};
+use taketurns_servers::{Cluster, Flavor, ServerClock, eventually, on_both};
 
 use super::zmutex::*;
 use super::*;
@@ -208,7 +208,7 @@ on_both! {
     }
 
     fn the_dead_hold_up_nobody_for_longer_than_their_lease(flavor: Flavor) {
-        let clock = Clock::ahead(0).expect("a clock");
+        let clock = ServerClock::ahead(0).expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
             let dead = lifeless(&server).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::Value;
-use taketurns_servers::{Cluster, Flavor, Reply};
+use taketurns_servers::{Cluster, Flavor, ServerReply};
 
 use super::party::{CHANNEL, Party, a_call};
 use super::server::{NO_HELLO, ask, until};
@@ -159,7 +159,7 @@ async fn another_home_is_found_when_it_dies() {
         cluster.nodes.iter().position(|node| {
             let channels = node.try_cli(&["PUBSUB", "CHANNELS"]);
             channels.is_ok_and(|all| {
-                all.array().is_some_and(|all| all.iter().map(Reply::text).eq([Some(CHANNEL)]))
+                all.array().is_some_and(|all| all.iter().map(ServerReply::text).eq([Some(CHANNEL)]))
             })
         })
     };

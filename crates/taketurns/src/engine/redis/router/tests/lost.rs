@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use redis::Value;
-use taketurns_servers::{Flavor, PATIENCE, Reply, stats};
+use taketurns_servers::{Flavor, PATIENCE, ServerReply, stats};
 use tokio::time::timeout;
 
 use super::party::{CHANNEL, Party};
@@ -19,7 +19,7 @@ async fn after_a_killed_connection_there_is_a_new_one_that_listens() {
         let mut party = Party::open(&server.url()).await.unwrap();
         let (_, before) = party.call(&["GET", "a"]).await.unwrap();
         assert!(party.is_quiet());
-        assert_eq!(ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]), Reply::Int(1));
+        assert_eq!(ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]), ServerReply::Int(1));
         party.recheck().await;
         assert!(!before.connection().is_alive());
         let (_, after) = party.call(&["GET", "a"]).await.unwrap();
@@ -38,7 +38,7 @@ async fn two_connections_live_and_die_as_one() {
         let server = redis(&NO_HELLO);
         let mut party = Party::open(&server.url()).await.unwrap();
         let (_, before) = party.call(&["GET", "a"]).await.unwrap();
-        assert_eq!(ask(&server, &["CLIENT", "KILL", "TYPE", kind]), Reply::Int(1));
+        assert_eq!(ask(&server, &["CLIENT", "KILL", "TYPE", kind]), ServerReply::Int(1));
         party.recheck().await;
         until("both are gone", || connections(&server) == 0);
         let (_, after) = party.call(&["GET", "a"]).await.unwrap();

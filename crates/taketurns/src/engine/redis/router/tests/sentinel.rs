@@ -1,20 +1,20 @@
 //! Sentinels, and a master that changes.
 
-use taketurns_servers::{Flavor, MASTER_NAME, Replicated, Server};
+use taketurns_servers::{Flavor, MASTER_NAME, ReplicaSet, Server};
 
 use super::party::{CHANNEL, Party, assert_broken, refused};
 use super::server::{ask, gone, until};
 use crate::engine::EngineError;
 
 struct Watched {
-    set: Replicated,
+    set: ReplicaSet,
     /// The first in the URL: it has to be passed over.
     gone: Server,
 }
 
 impl Watched {
     fn start() -> Self {
-        let set = Replicated::builder(Flavor::Redis).replicas(1).start().expect("a set");
+        let set = ReplicaSet::builder(Flavor::Redis).replicas(1).start().expect("a set");
         Self { set, gone: gone() }
     }
 

@@ -1,6 +1,6 @@
 //! What these tests want of the servers of `taketurns_servers`, in a word each.
 
-use taketurns_servers::{Flavor, Reply, Server, eventually};
+use taketurns_servers::{Flavor, Server, ServerReply, eventually};
 
 /// `rename-command` takes HELLO away, as some hosters and proxies do.
 pub(crate) const NO_HELLO: [&str; 3] = ["--rename-command", "HELLO", ""];
@@ -22,7 +22,7 @@ pub(crate) fn gone() -> Server {
 
 /// A command that has to work.
 #[track_caller]
-pub(crate) fn ask(server: &Server, words: &[&str]) -> Reply {
+pub(crate) fn ask(server: &Server, words: &[&str]) -> ServerReply {
     let reply = server.cli(words);
     assert_eq!(reply.error(), None, "{words:?}");
     reply

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use redis::Value;
-use taketurns_servers::{Flavor, PATIENCE, Reply, Server};
+use taketurns_servers::{Flavor, PATIENCE, Server, ServerReply};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -44,7 +44,7 @@ async fn messages_arrive_over_one_connection_or_two() {
             let mut party = Party::open(&server.url()).await.unwrap();
             assert_eq!(connections(&server), expected);
             ask(&server, &["PUBLISH", "tt:other", "not for us"]);
-            assert_eq!(ask(&server, &["PUBLISH", CHANNEL, "wake\0up"]), Reply::Int(1));
+            assert_eq!(ask(&server, &["PUBLISH", CHANNEL, "wake\0up"]), ServerReply::Int(1));
             assert_eq!(party.heard().await, b"wake\0up");
             assert_eq!(party.call(&["GET", "a"]).await.unwrap().0, Value::Nil);
             assert!(party.is_quiet());

@@ -7,9 +7,9 @@ use taketurns::{Connect, Guard, Locks};
 use taketurns_servers::Server;
 use tokio::task::JoinSet;
 
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
 use crate::floor::Floor;
-use crate::stage::{Driver, Stage, Way, Why, said};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, said};
 
 const MEASURES: &[Measure] =
     &[measure("held lock", "bytes"), measure("idle lock", "bytes"), measure("waiter", "bytes")];
@@ -19,14 +19,14 @@ const AT_ONCE: usize = 100;
 /// How many join a queue at the same time.
 pub(super) const JOINING: usize = 1_000;
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let floor = {
-        let stage = stage.clone();
-        Contestant::new("SET NX PX", Party::Floor, 1.0, move || {
-            let server = Way::Scripts.builder()?.start().map_err(said)?;
+        let setup = setup.clone();
+        Contestant::new("SET NX PX", ContestantGroup::Floor, 1.0, move || {
+            let server = BenchBackend::Scripts.builder()?.start().map_err(said)?;
             let url = server.url();
             let before = used(&server)?;
-            stage.run(async move {
+            setup.run(async move {
                 let mut floor = Floor::open(&url).await?;
                 for n in 0..COUNT {
                     floor.acquire(&format!("held-{n}"), &[7; 16]).await?;
@@ -37,11 +37,11 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
         })
     };
     let mut contestants = vec![floor];
-    contestants.extend(Way::BOTH.map(|way| {
-        let stage = stage.clone();
-        Contestant::new(way.name(), Party::Ours, 3.0, move || ours(&stage, way))
+    contestants.extend(BenchBackend::BOTH.map(|backend| {
+        let setup = setup.clone();
+        Contestant::new(backend.name(), ContestantGroup::Ours, 3.0, move || ours(&setup, backend))
     }));
-    Work {
+    Workload {
         letter: "f",
         title: "Memory on the server",
         about: "`used_memory` for 10 000 each of: locks that are held, locks that were used within the \
@@ -54,28 +54,28 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-fn ours(stage: &Stage, way: Way) -> Result<Values, Why> {
-    let server = way.builder()?.start().map_err(said)?;
-    let url = way.url(&server);
-    let locks = stage.run(async move {
-        let locks = Driver::Thread.open(Connect::new(&url)).await?;
+fn ours(setup: &BenchSetup, backend: BenchBackend) -> Result<Values, BenchError> {
+    let server = backend.builder()?.start().map_err(said)?;
+    let url = backend.url(&server);
+    let locks = setup.run(async move {
+        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
         // What the server keeps once, it keeps from now on.
         locks.mutex("first").acquire().await.map_err(said)?.release().await.map_err(said)?;
         Ok(locks)
     })?;
     let empty = used(&server)?;
-    let guards = stage.run(hold_all(locks.clone()))?;
+    let guards = setup.run(hold_all(locks.clone()))?;
     let held = used(&server)?;
-    stage.run(async move {
+    setup.run(async move {
         for guard in guards {
             guard.release().await.map_err(said)?;
         }
         Ok(())
     })?;
     let idle = used(&server)?;
-    let waiting = stage.run(queue_up(locks.clone(), COUNT))?;
+    let waiting = setup.run(queue_up(locks.clone(), COUNT))?;
     let queued = used(&server)?;
-    stage.run(async move {
+    setup.run(async move {
         drop(waiting);
         locks.close().await;
         Ok(())
@@ -84,7 +84,7 @@ fn ours(stage: &Stage, way: Way) -> Result<Values, Why> {
     Ok(MEASURES.iter().map(|measure| measure.name).zip(values).collect())
 }
 
-pub(crate) async fn hold_all(locks: Locks) -> Result<Vec<Guard>, Why> {
+pub(crate) async fn hold_all(locks: Locks) -> Result<Vec<Guard>, BenchError> {
     let mut guards = Vec::with_capacity(COUNT);
     for chunk in 0..COUNT / AT_ONCE {
         let mut asked = JoinSet::new();
@@ -101,7 +101,10 @@ pub(crate) async fn hold_all(locks: Locks) -> Result<Vec<Guard>, Why> {
 }
 
 /// One holds, and so many others wait for as long as what this returns is kept.
-pub(super) async fn queue_up(locks: Locks, count: usize) -> Result<(Guard, JoinSet<()>), Why> {
+pub(super) async fn queue_up(
+    locks: Locks,
+    count: usize,
+) -> Result<(Guard, JoinSet<()>), BenchError> {
     let guard = locks.mutex("queue").acquire().await.map_err(said)?;
     let mut waiting = JoinSet::new();
     while waiting.len() < count {
@@ -115,7 +118,7 @@ pub(super) async fn queue_up(locks: Locks, count: usize) -> Result<(Guard, JoinS
 }
 
 /// Returns when so many wait for a lock.
-pub(super) async fn all_wait(locks: &Locks, lock: &str, waiters: usize) -> Result<(), Why> {
+pub(super) async fn all_wait(locks: &Locks, lock: &str, waiters: usize) -> Result<(), BenchError> {
     while locks.inspect(lock).await.map_err(said)?.map_or(0, |view| view.waiting) < waiters {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -126,7 +129,7 @@ fn each(before: f64, after: f64) -> f64 {
     (after - before) / COUNT as f64
 }
 
-fn used(server: &Server) -> Result<f64, Why> {
+fn used(server: &Server) -> Result<f64, BenchError> {
     let used = server.info("memory").get("used_memory").and_then(|text| text.parse().ok());
     used.ok_or_else(|| "the server does not say how much memory it uses".to_owned())
 }

@@ -4,28 +4,28 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use taketurns_history::Guarantee::{G1, G5};
-use taketurns_servers::{Clock, Flavor, Proxy, Server, module_path};
+use taketurns_servers::{Flavor, Proxy, Server, ServerClock, module_path};
 
-use super::Stage;
-use super::served::{cut_log, empty, fill, forget, kill_clients, left_at, options, say};
-use crate::dice::Dice;
-use crate::faults::{Blow, Done, Fallible, Fault};
+use super::TortureStage;
+use super::servers::{cut_log, empty, fill, forget, kill_clients, left_at, options, say};
+use crate::dice::RunDice;
+use crate::faults::{Fallible, Injection, StepResult, StoreFault};
 
 const SERVER: &str = "the server";
 
 /// The stage.
-pub(super) struct Alone {
+pub(super) struct SingleServerStage {
     server: Server,
     proxy: Proxy,
-    clock: Clock,
+    clock: ServerClock,
     /// How far the clock is ahead.
     ahead_s: AtomicI64,
     module: bool,
 }
 
-impl Alone {
+impl SingleServerStage {
     pub(super) fn start(flavor: Flavor, module: bool) -> Fallible<Self> {
-        let clock = Clock::ahead(0)?;
+        let clock = ServerClock::ahead(0)?;
         let mut builder = Server::builder(flavor).appendonly(true).clock(&clock);
         if module {
             builder = builder.module(&module_path()?, &[]);
@@ -40,10 +40,14 @@ impl Alone {
     }
 
     /// Ends it like a crash, does something to what it has written, and starts it again.
-    fn crash<'a>(&'a self, dice: &mut Dice, then: impl FnOnce(&Server) -> Done + 'a) -> Blow<'a> {
+    fn crash<'a>(
+        &'a self,
+        dice: &mut RunDice,
+        then: impl FnOnce(&Server) -> StepResult + 'a,
+    ) -> Injection<'a> {
         // Mostly so quick that those who hold a lock still do.
         let out = if dice.once_in(3) { dice.time(500, 3_000) } else { dice.time(0, 200) };
-        Blow::on(SERVER)
+        Injection::on(SERVER)
             .begin(|| {
                 self.server.kill();
                 then(&self.server)
@@ -52,51 +56,56 @@ impl Alone {
             .end(|| self.server.restart())
     }
 
-    fn of_process(&self) -> Vec<Fault<'_>> {
+    fn process_faults(&self) -> Vec<StoreFault<'_>> {
         vec![
-            Fault::new("kill -9", move |dice| self.crash(dice, |_| Ok(()))),
-            Fault::new("kill -9, tail of the log cut", move |dice| {
+            StoreFault::new("kill -9", move |dice| self.crash(dice, |_| Ok(()))),
+            StoreFault::new("kill -9, tail of the log cut", move |dice| {
                 let bytes = dice.between(1, 4_000);
                 self.crash(dice, move |server| cut_log(server, bytes))
             }),
-            Fault::new("kill -9, back empty", move |dice| self.crash(dice, forget)),
-            Fault::new("server stopped", move |dice| {
-                Blow::on(SERVER)
+            StoreFault::new("kill -9, back empty", move |dice| self.crash(dice, forget)),
+            StoreFault::new("server stopped", move |dice| {
+                Injection::on(SERVER)
                     .begin(|| self.server.pause())
                     .lasting(dice.time(200, 4_000))
                     .end(|| self.server.resume())
             }),
-            Fault::new("DEBUG SLEEP", move |dice| {
+            StoreFault::new("DEBUG SLEEP", move |dice| {
                 let seconds = dice.time(100, 2_000).as_secs_f64().to_string();
-                Blow::on(SERVER).begin(move || say(&self.server, &["DEBUG", "SLEEP", &seconds]))
+                Injection::on(SERVER)
+                    .begin(move || say(&self.server, &["DEBUG", "SLEEP", &seconds]))
             }),
             // Leases end early or late together with the deadlines of those who wait. Tokens are not
             // below those before as long as it remembers, and no other fault comes before it has
             // caught up.
-            Fault::new("clock set back", move |_| {
+            StoreFault::new("clock set back", move |_| {
                 let back = Duration::from_secs(2);
-                Blow::on(SERVER).begin(|| self.set_clock(-2)).lasting(back)
+                Injection::on(SERVER).begin(|| self.set_clock(-2)).lasting(back)
             }),
             // docs/redis.md, Clocks: it must not be set forward within a lease. Holders are told when
             // they next hear from the server, and others may be granted before.
-            Fault::new("clock set forward", move |_| Blow::on(SERVER).begin(|| self.set_clock(3)))
-                .excusing(&[G1, G5]),
+            StoreFault::new("clock set forward", move |_| {
+                Injection::on(SERVER).begin(|| self.set_clock(3))
+            })
+            .excusing(&[G1, G5]),
         ]
     }
 
-    fn of_commands(&self) -> Vec<Fault<'_>> {
+    fn command_faults(&self) -> Vec<StoreFault<'_>> {
         let command = |kind, words: &'static [&'static str]| {
-            Fault::new(kind, move |_| Blow::on(SERVER).begin(move || say(&self.server, words)))
+            StoreFault::new(kind, move |_| {
+                Injection::on(SERVER).begin(move || say(&self.server, words))
+            })
         };
         vec![
             command("SCRIPT FLUSH", &["SCRIPT", "FLUSH"]),
             // docs/redis.md, Quarantine: noticed by everybody at their next step there.
             command("FLUSHALL", &["FLUSHALL"]),
-            Fault::new("CLIENT KILL", move |_| {
-                Blow::on(SERVER).begin(|| kill_clients(&self.server))
+            StoreFault::new("CLIENT KILL", move |_| {
+                Injection::on(SERVER).begin(|| kill_clients(&self.server))
             }),
-            Fault::new("memory full", move |dice| {
-                Blow::on(SERVER)
+            StoreFault::new("memory full", move |dice| {
+                Injection::on(SERVER)
                     .begin(|| fill(&self.server))
                     .lasting(dice.time(200, 3_000))
                     .end(|| empty(&self.server))
@@ -105,16 +114,16 @@ impl Alone {
     }
 }
 
-impl Stage for Alone {
+impl TortureStage for SingleServerStage {
     fn url(&self) -> String {
         let module = if self.module { "&module=required" } else { "" };
         format!("{}{}{module}", self.proxy.url(), options())
     }
 
-    fn faults(&self) -> Vec<Fault<'_>> {
-        let mut faults = self.of_process();
-        faults.extend(self.of_commands());
-        faults.extend(super::proxied::faults(SERVER, &self.proxy));
+    fn faults(&self) -> Vec<StoreFault<'_>> {
+        let mut faults = self.process_faults();
+        faults.extend(self.command_faults());
+        faults.extend(super::network::faults(SERVER, &self.proxy));
         faults
     }
 

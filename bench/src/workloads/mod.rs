@@ -1,6 +1,6 @@
-//! What is measured: a file per work, each with its contestants.
+//! What is measured: a file per workload, each with its contestants.
 //!
-//! All contestants of a work run in each round, in an order that is rotated from round to round, so
+//! All contestants of a workload run in each round, in an order that is rotated from round to round, so
 //! that nobody always comes first and what else happens on the machine hits all alike.
 
 mod cold;
@@ -20,11 +20,11 @@ mod takeover;
 use std::rc::Rc;
 
 use crate::rivals::Rival;
-use crate::stage::{Stage, Why};
+use crate::setup::{BenchError, BenchSetup};
 
 pub(crate) use space::hold_all;
 
-/// The works there are.
+/// The workloads there are.
 pub(crate) const LETTERS: [&str; 15] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
 
@@ -32,7 +32,7 @@ pub(crate) const LETTERS: [&str; 15] =
 pub(crate) type Values = Vec<(&'static str, f64)>;
 
 /// One thing to do, and who does it.
-pub(crate) struct Work {
+pub(crate) struct Workload {
     pub(crate) letter: &'static str,
     pub(crate) title: &'static str,
     /// What is done and what is counted.
@@ -62,7 +62,7 @@ pub(crate) struct Measure {
 
 /// Where a contestant comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Party {
+pub(crate) enum ContestantGroup {
     Ours,
     /// What can't be done with less.
     Floor,
@@ -75,25 +75,25 @@ pub(crate) enum Party {
 /// One that takes part.
 pub(crate) struct Contestant {
     pub(crate) name: String,
-    pub(crate) party: Party,
+    pub(crate) party: ContestantGroup,
     /// Whom it is compared with.
     pub(crate) reference: Option<&'static str>,
     /// About how long a round takes, for the progress that is shown.
     pub(crate) seconds: f64,
     /// Not in every round of a quick run.
     pub(crate) rounds_max: usize,
-    pub(crate) run: Run,
+    pub(crate) run: RoundFn,
 }
 
 /// Does it once.
-pub(crate) type Run = Box<dyn FnMut() -> Result<Values, Why>>;
+pub(crate) type RoundFn = Box<dyn FnMut() -> Result<Values, BenchError>>;
 
 impl Contestant {
     fn new(
         name: impl Into<String>,
-        party: Party,
+        party: ContestantGroup,
         seconds: f64,
-        run: impl FnMut() -> Result<Values, Why> + 'static,
+        run: impl FnMut() -> Result<Values, BenchError> + 'static,
     ) -> Self {
         let (name, run) = (name.into(), Box::new(run));
         Self { name, party, reference: None, seconds, rounds_max: usize::MAX, run }
@@ -109,23 +109,23 @@ const fn measure(name: &'static str, unit: &'static str) -> Measure {
     Measure { name, unit }
 }
 
-/// All works, in the order of their letters.
-pub(crate) fn all(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Vec<Work> {
+/// All workloads, in the order of their letters.
+pub(crate) fn all(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Vec<Workload> {
     vec![
-        pairs::alone(stage, rivals),
-        pairs::many(stage, rivals),
-        hand_over::work(stage),
-        crowd::fairness(stage, rivals),
-        crowd::cost(stage),
-        space::work(stage),
-        renewals::work(stage),
-        pools::work(stage),
-        quorum::work(stage),
-        takeover::work(stage),
-        file::work(stage),
-        memory::work(stage),
-        cold::work(stage),
-        local::work(stage),
-        looking::work(stage),
+        pairs::alone(setup, rivals),
+        pairs::many(setup, rivals),
+        hand_over::workload(setup),
+        crowd::fairness(setup, rivals),
+        crowd::cost(setup),
+        space::workload(setup),
+        renewals::workload(setup),
+        pools::workload(setup),
+        quorum::workload(setup),
+        takeover::workload(setup),
+        file::workload(setup),
+        memory::workload(setup),
+        cold::workload(setup),
+        local::workload(setup),
+        looking::workload(setup),
     ]
 }

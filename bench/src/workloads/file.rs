@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use taketurns::Connect;
 
 use super::cold::{finish, taketurns};
-use super::{Contestant, Measure, Party, Plot, Run, Values, Work, measure, pairs};
-use crate::stage::{Driver, Helper, Stage, Why, said};
-use crate::turns::{Turn, judge};
+use super::{
+    Contestant, ContestantGroup, Measure, Plot, RoundFn, Values, Workload, measure, pairs,
+};
+use crate::setup::{BenchDriver, BenchError, BenchSetup, Helper, said};
+use crate::turns::{LoggedTurn, judge};
 
 const MEASURES: &[Measure] = &[
     measure("hand-over p50", "µs"),
@@ -19,20 +21,21 @@ const MEASURES: &[Measure] = &[
 ];
 const FLOCK: &str = "flock(2)";
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
-    let time = stage.time(0.8, 2.0);
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
+    let time = setup.time(0.8, 2.0);
     let seconds = time.as_secs_f64();
-    let with = |run: fn(&Stage, Duration) -> Result<Values, Why>| -> Run {
-        let stage = stage.clone();
-        Box::new(move || run(&stage, time))
+    let with = |run: fn(&BenchSetup, Duration) -> Result<Values, BenchError>| -> RoundFn {
+        let setup = setup.clone();
+        Box::new(move || run(&setup, time))
     };
     let contestants = vec![
-        Contestant::new(FLOCK, Party::Floor, seconds * 2.0, with(system_call)),
-        Contestant::new("file engine", Party::Ours, seconds * 2.5, with(engine)).against(FLOCK),
-        Contestant::new("flock(1)", Party::Floor, seconds, with(flock_program)),
-        Contestant::new("taketurns run", Party::Ours, seconds, with(our_program)),
+        Contestant::new(FLOCK, ContestantGroup::Floor, seconds * 2.0, with(system_call)),
+        Contestant::new("file engine", ContestantGroup::Ours, seconds * 2.5, with(engine))
+            .against(FLOCK),
+        Contestant::new("flock(1)", ContestantGroup::Floor, seconds, with(flock_program)),
+        Contestant::new("taketurns run", ContestantGroup::Ours, seconds, with(our_program)),
     ];
-    Work {
+    Workload {
         letter: "k",
         title: "Processes on one machine",
         about: "Two processes take turns on one lock: each holds it for a millisecond and stays away for \
@@ -46,8 +49,8 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-fn system_call(stage: &Stage, time: Duration) -> Result<Values, Why> {
-    let path = stage.path("flock");
+fn system_call(setup: &BenchSetup, time: Duration) -> Result<Values, BenchError> {
+    let path = setup.path("flock");
     let hand_over = hand_over("turns-of-flock", &path, time)?;
     let file = std::fs::File::create(&path).map_err(said)?;
     let (begun, mut pairs) = (Instant::now(), 0_u32);
@@ -60,12 +63,12 @@ fn system_call(stage: &Stage, time: Duration) -> Result<Values, Why> {
     Ok(vec![(MEASURES[0].name, hand_over), (MEASURES[1].name, pair_us)])
 }
 
-fn engine(stage: &Stage, time: Duration) -> Result<Values, Why> {
-    let path = stage.path("locks");
+fn engine(setup: &BenchSetup, time: Duration) -> Result<Values, BenchError> {
+    let path = setup.path("locks");
     let hand_over = hand_over("turns-of-file", &path, time)?;
     let url = format!("file:{}", path.display());
-    let pair = stage.run(async move {
-        let locks = Driver::Thread.open(Connect::new(&url)).await?;
+    let pair = setup.run(async move {
+        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
         let pair = pairs::ours(&locks, 1, time / 2).await;
         locks.close().await;
         pair
@@ -75,22 +78,22 @@ fn engine(stage: &Stage, time: Duration) -> Result<Values, Why> {
 }
 
 /// Two processes of this part, on one file.
-fn hand_over(part: &str, path: &Path, time: Duration) -> Result<f64, Why> {
+fn hand_over(part: &str, path: &Path, time: Duration) -> Result<f64, BenchError> {
     let (path, seconds) = (path.display().to_string(), time.as_secs_f64().to_string());
     let start = |client: &str| Helper::start(part, &[&path, client, &seconds]);
-    let mut log: Vec<Turn> = Vec::new();
+    let mut log: Vec<LoggedTurn> = Vec::new();
     let mut both = [start("0")?, start("1")?];
     for process in &mut both {
         let text = process.rest()?;
         for line in text.lines() {
-            log.push(Turn::parse(line)?);
+            log.push(LoggedTurn::parse(line)?);
         }
     }
     Ok(judge(&log, 2)?.gap_us)
 }
 
-fn flock_program(stage: &Stage, time: Duration) -> Result<Values, Why> {
-    let path = stage.path("flock");
+fn flock_program(setup: &BenchSetup, time: Duration) -> Result<Values, BenchError> {
+    let path = setup.path("flock");
     two_at_a_time(time, || {
         let mut command = Command::new("flock");
         command.arg(&path).arg("true");
@@ -98,8 +101,8 @@ fn flock_program(stage: &Stage, time: Duration) -> Result<Values, Why> {
     })
 }
 
-fn our_program(stage: &Stage, time: Duration) -> Result<Values, Why> {
-    let path = stage.path("locks");
+fn our_program(setup: &BenchSetup, time: Duration) -> Result<Values, BenchError> {
+    let path = setup.path("locks");
     let program = taketurns()?;
     two_at_a_time(time, || {
         let mut command = Command::new(&program);
@@ -109,7 +112,10 @@ fn our_program(stage: &Stage, time: Duration) -> Result<Values, Why> {
     })
 }
 
-fn two_at_a_time(time: Duration, command: impl Fn() -> Command + Sync) -> Result<Values, Why> {
+fn two_at_a_time(
+    time: Duration,
+    command: impl Fn() -> Command + Sync,
+) -> Result<Values, BenchError> {
     let begun = Instant::now();
     let repeat = || {
         let mut runs = 0_u32;
@@ -117,7 +123,7 @@ fn two_at_a_time(time: Duration, command: impl Fn() -> Command + Sync) -> Result
             finish(&mut command())?;
             runs += 1;
         }
-        Ok::<_, Why>(runs)
+        Ok::<_, BenchError>(runs)
     };
     let runs = std::thread::scope(|scope| {
         let both = [scope.spawn(repeat), scope.spawn(repeat)];

@@ -12,15 +12,15 @@ use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent, wire};
 use crate::clock;
 use crate::entry::Entry;
 use crate::problem::Problem;
-use crate::record::{By, Record};
-use crate::sys::{Ctx, Holds, Key, Word};
-use crate::world::world;
+use crate::record::{Record, Requester};
+use crate::state::with_state;
+use crate::sys::{Ctx, KeyContent, ModuleString, OpenKey};
 use crate::{chores, takeover};
 
-pub(crate) struct Site<'a> {
+pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx,
-    name: &'a Word<'a>,
-    key: Key<'a>,
+    name: &'a ModuleString<'a>,
+    key: OpenKey<'a>,
     /// A lock that is not stored yet.
     fresh: Option<Box<Record>>,
     pub(crate) now: Now,
@@ -30,16 +30,16 @@ pub(crate) struct Site<'a> {
     changed: bool,
 }
 
-impl<'a> Site<'a> {
+impl<'a> OpenLock<'a> {
     /// Opens a lock, or what may become one.
-    pub(crate) fn open(ctx: &'a Ctx, name: &'a Word<'a>) -> Result<Self, Problem> {
+    pub(crate) fn open(ctx: &'a Ctx, name: &'a ModuleString<'a>) -> Result<Self, Problem> {
         let now = clock::now();
         let mut key = ctx.open(name);
         let mut changed = false;
         let fresh = match key.holds() {
-            Holds::Lock => None,
-            Holds::Nothing => Some(world(|world| world.new_record())),
-            Holds::Hash => {
+            KeyContent::Lock => None,
+            KeyContent::Nothing => Some(with_state(|state| state.new_record())),
+            KeyContent::Hash => {
                 let mut record =
                     takeover::idle_hash(ctx, name.bytes(), now).ok_or(Problem::WRONG_TYPE)?;
                 record.set_end();
@@ -49,13 +49,13 @@ impl<'a> Site<'a> {
                 changed = true;
                 None
             }
-            Holds::Text | Holds::Other => return Err(Problem::WRONG_TYPE),
+            KeyContent::Text | KeyContent::Other => return Err(Problem::WRONG_TYPE),
         };
         Ok(Self { ctx, name, key, fresh, now, wakes: Vec::new(), more: false, changed })
     }
 
     /// Opens the lock that was here, if it still is.
-    pub(crate) fn find(ctx: &'a Ctx, name: &'a Word<'a>, record: u64) -> Option<Self> {
+    pub(crate) fn find(ctx: &'a Ctx, name: &'a ModuleString<'a>, record: u64) -> Option<Self> {
         let mut key = ctx.open(name);
         key.record().filter(|found| found.id == record)?;
         let (now, fresh, wakes) = (clock::now(), None, Vec::new());
@@ -70,23 +70,23 @@ impl<'a> Site<'a> {
 
     /// One step, on behalf of a client of the server.
     pub(crate) fn step(&mut self, request: &Request) -> Reply {
-        let until_ms = world(|world| world.until_ms);
-        self.step_by(By::Anyone { until_ms }, request)
+        let until_ms = with_state(|state| state.until_ms);
+        self.step_by(Requester::Anyone { until_ms }, request)
     }
 
-    pub(crate) fn step_by(&mut self, by: By<'_>, request: &Request) -> Reply {
+    pub(crate) fn step_by(&mut self, by: Requester<'_>, request: &Request) -> Reply {
         let reply = self.step_uncounted(by, request);
-        world(|world| world.counts.note_reply(&reply));
+        with_state(|state| state.counts.note_reply(&reply));
         reply
     }
 
     /// A step of a poll, whose sender is told something else than what the lock replies.
     pub(crate) fn step_of_poll(&mut self, request: &Request) -> Reply {
-        let until_ms = world(|world| world.until_ms);
-        self.step_uncounted(By::Anyone { until_ms }, request)
+        let until_ms = with_state(|state| state.until_ms);
+        self.step_uncounted(Requester::Anyone { until_ms }, request)
     }
 
-    fn step_uncounted(&mut self, by: By<'_>, request: &Request) -> Reply {
+    fn step_uncounted(&mut self, by: Requester<'_>, request: &Request) -> Reply {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
         let mut changed = false;
         let step = self.record().step(now, by, request, |entry| {
@@ -94,7 +94,7 @@ impl<'a> Site<'a> {
             changed = true;
         });
         self.changed |= changed;
-        world(|world| world.counts.note_wakes(&step));
+        with_state(|state| state.counts.note_wakes(&step));
         self.wakes.extend(step.wakes);
         self.more |= step.more;
         step.reply
@@ -115,7 +115,7 @@ impl<'a> Site<'a> {
     /// Does anybody wait for the lock, or did of late, beside whom a client that polls would starve?
     pub(crate) fn is_waited_for(&mut self) -> bool {
         let (now_ms, record) = (self.now.ms, self.record());
-        record.is_waited_for(now_ms, world(|world| world.polls.queued_in(record.id)))
+        record.is_waited_for(now_ms, with_state(|state| state.polls.queued_in(record.id)))
     }
 
     /// This owner is told by the reply to its own command.
@@ -144,7 +144,7 @@ impl<'a> Site<'a> {
     fn deliver(&mut self, wake: Wake) -> Option<Owner> {
         let Wake { client, owner, event } = wake;
         if client.is_program() {
-            let message = world(|world| wire::seal(owner, &world.run, &event));
+            let message = with_state(|state| wire::seal(owner, &state.run, &event));
             let channel = [self.record().channel(), &wire::client_text(client)].concat();
             self.ctx.publish(&channel, &message);
             return None;
@@ -153,27 +153,29 @@ impl<'a> Site<'a> {
             return None;
         }
         let (record, now_ms) = (self.record().id, self.now.ms);
-        if let Some((handle, outcome)) = world(|world| world.wake(client, record, &event, now_ms)) {
+        if let Some((handle, outcome)) =
+            with_state(|state| state.wake(client, record, &event, now_ms))
+        {
             handle.unblock(Some(outcome));
             return None;
         }
-        let is_given_back = world(|world| match event {
-            WakeEvent::Granted(_) => !world.polls.offer(client, record, now_ms),
-            _ => world.polls.drop_place(client, record),
+        let is_given_back = with_state(|state| match event {
+            WakeEvent::Granted(_) => !state.polls.offer(client, record, now_ms),
+            _ => state.polls.drop_place(client, record),
         });
         is_given_back.then_some(owner)
     }
 }
 
 /// Has an entry repeated elsewhere, if there is or may be anybody to do so.
-fn replicate(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) {
-    if world(|world| world.is_followed) {
+fn replicate(ctx: &Ctx, name: &ModuleString<'_>, entry: &Entry<'_>) {
+    if with_state(|state| state.is_followed) {
         entry.with_bytes(|bytes| ctx.replicate(name, bytes));
     }
 }
 
 /// Repeats on a replica, or from the log, what was done elsewhere.
-pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<(), Problem> {
+pub(crate) fn repeat(ctx: &Ctx, name: &ModuleString<'_>, entry: &Entry<'_>) -> Result<(), Problem> {
     let corrupt = |why: &str| Problem::say(format!("ERR this is no entry of the log: {why}"));
     let mut key = ctx.open(name);
     let mut fresh = None;
@@ -181,8 +183,8 @@ pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<()
         (Entry::State(bytes), _) => {
             key.put(Box::new(Record::from_entry(bytes).map_err(|why| corrupt(&why))?));
         }
-        (_, Holds::Lock) => {}
-        (_, Holds::Nothing) => fresh = Some(world(|world| world.new_record())),
+        (_, KeyContent::Lock) => {}
+        (_, KeyContent::Nothing) => fresh = Some(with_state(|state| state.new_record())),
         _ => return Err(Problem::WRONG_TYPE),
     }
     if let Some(record) = key.record().or(fresh.as_deref_mut()) {
@@ -196,8 +198,8 @@ pub(crate) fn repeat(ctx: &Ctx, name: &Word<'_>, entry: &Entry<'_>) -> Result<()
 /// it. True if there is something to do for it later.
 fn keep(
     ctx: &Ctx,
-    name: &Word<'_>,
-    mut key: Key<'_>,
+    name: &ModuleString<'_>,
+    mut key: OpenKey<'_>,
     fresh: Option<Box<Record>>,
     more_ms: Option<u64>,
     changed: bool,
@@ -210,14 +212,14 @@ fn keep(
     }
     let Some(record) = key.record() else { return false };
     let end_ms = record.new_end_ms();
-    let is_telling = record.is_housed && world(|world| world.is_telling(record.id));
+    let is_telling = record.is_tracked && with_state(|state| state.is_telling(record.id));
     let is_awaited = record.is_awaited() || is_telling;
     if is_awaited {
         let due_ms = more_ms.or_else(|| record.lock.due_ms());
-        world(|world| world.house(record.id, ctx.db(), name.bytes(), due_ms));
-        record.is_housed = true;
-    } else if std::mem::take(&mut record.is_housed) {
-        world(|world| world.unhouse(record.id));
+        with_state(|state| state.track(record.id, ctx.db(), name.bytes(), due_ms));
+        record.is_tracked = true;
+    } else if std::mem::take(&mut record.is_tracked) {
+        with_state(|state| state.untrack(record.id));
     }
     // A copy may be blank from the beginning: what is not repeated elsewhere must not delete it here.
     if changed && record.is_blank() {

@@ -4,42 +4,45 @@ use std::collections::HashSet;
 
 use taketurns_core::ClientId;
 
-use super::{Chore, Home, Job, Waiter, World};
-use crate::sys::Handle;
+use super::{BlockedWaiter, Chore, DueChore, LockLocation, ModuleState};
+use crate::sys::BlockedClient;
 
-impl World {
+impl ModuleState {
     /// This lock concerns somebody: it is here, and time changes something for it then.
-    pub(crate) fn house(&mut self, record: u64, db: i32, key: &[u8], due_ms: Option<u64>) {
-        let home =
-            self.homes.entry(record).or_insert_with(|| Home { db, key: key.into(), due_ms: None });
-        if home.db != db || *home.key != *key {
-            (home.db, home.key) = (db, key.into());
+    pub(crate) fn track(&mut self, record: u64, db: i32, key: &[u8], due_ms: Option<u64>) {
+        let location = self.locations.entry(record).or_insert_with(|| LockLocation {
+            db,
+            key: key.into(),
+            due_ms: None,
+        });
+        if location.db != db || *location.key != *key {
+            (location.db, location.key) = (db, key.into());
         }
-        if home.due_ms != due_ms {
-            if let Some(due_ms) = home.due_ms {
+        if location.due_ms != due_ms {
+            if let Some(due_ms) = location.due_ms {
                 self.due.remove(&(due_ms, record));
             }
             self.due.extend(due_ms.map(|due_ms| (due_ms, record)));
-            home.due_ms = due_ms;
+            location.due_ms = due_ms;
         }
     }
 
-    pub(crate) fn unhouse(&mut self, record: u64) {
-        if let Some(Home { due_ms: Some(due_ms), .. }) = self.homes.remove(&record) {
+    pub(crate) fn untrack(&mut self, record: u64) {
+        if let Some(LockLocation { due_ms: Some(due_ms), .. }) = self.locations.remove(&record) {
             self.due.remove(&(due_ms, record));
         }
     }
 
     /// The same lock is under another key now.
     pub(crate) fn moved(&mut self, record: u64, db: i32, key: &[u8]) {
-        if let Some(home) = self.homes.get_mut(&record) {
-            (home.db, home.key) = (db, key.into());
+        if let Some(location) = self.locations.get_mut(&record) {
+            (location.db, location.key) = (db, key.into());
         }
     }
 
     pub(crate) fn swapped(&mut self, one: i32, other: i32) {
-        for home in self.homes.values_mut() {
-            home.db = match home.db {
+        for location in self.locations.values_mut() {
+            location.db = match location.db {
                 db if db == one => other,
                 db if db == other => one,
                 db => db,
@@ -48,18 +51,22 @@ impl World {
     }
 
     /// The locks of one database, or of all.
-    pub(crate) fn housed_in(&self, db: Option<i32>) -> Vec<u64> {
-        let here = |home: &Home| db.is_none_or(|db| db == home.db);
-        self.homes.iter().filter(|(_, home)| here(home)).map(|(record, _)| *record).collect()
+    pub(crate) fn tracked_in(&self, db: Option<i32>) -> Vec<u64> {
+        let here = |location: &LockLocation| db.is_none_or(|db| db == location.db);
+        self.locations
+            .iter()
+            .filter(|(_, location)| here(location))
+            .map(|(record, _)| *record)
+            .collect()
     }
 
     /// These locks are no more: who waited for them is to be told.
-    pub(crate) fn lost(&mut self, records: &HashSet<u64>) -> Vec<Handle> {
+    pub(crate) fn lost(&mut self, records: &HashSet<u64>) -> Vec<BlockedClient> {
         for record in records {
-            self.unhouse(*record);
+            self.untrack(*record);
         }
-        let is_lost = |waiter: &Waiter| records.contains(&waiter.record);
-        let lost: Vec<(ClientId, Handle)> = self
+        let is_lost = |waiter: &BlockedWaiter| records.contains(&waiter.record);
+        let lost: Vec<(ClientId, BlockedClient)> = self
             .waiters
             .iter()
             .filter(|(_, waiter)| is_lost(waiter))
@@ -77,16 +84,16 @@ impl World {
     }
 
     pub(crate) fn sort_all(&mut self) {
-        self.chores.extend(self.homes.keys().map(|record| (*record, Chore::Sort)));
+        self.chores.extend(self.locations.keys().map(|record| (*record, Chore::Sort)));
     }
 
     /// The clock was set back: every lock has to take notice.
     pub(crate) fn tick_all(&mut self) {
-        self.chores.extend(self.homes.keys().map(|record| (*record, Chore::Tick)));
+        self.chores.extend(self.locations.keys().map(|record| (*record, Chore::Tick)));
     }
 
     /// Takes what is to be done by now, so much at most.
-    pub(crate) fn take_jobs(&mut self, now_ms: u64, max: usize) -> Vec<Job> {
+    pub(crate) fn take_jobs(&mut self, now_ms: u64, max: usize) -> Vec<DueChore> {
         let mut jobs = Vec::new();
         while jobs.len() < max {
             let due = self.due.first().filter(|(due_ms, _)| *due_ms <= now_ms).copied();
@@ -97,19 +104,19 @@ impl World {
                     None => break,
                 },
             };
-            let Some(home) = self.homes.get_mut(&record) else { continue };
+            let Some(location) = self.locations.get_mut(&record) else { continue };
             if chore == Chore::Tick
-                && let Some(due_ms) = home.due_ms.take()
+                && let Some(due_ms) = location.due_ms.take()
             {
                 self.due.remove(&(due_ms, record));
             }
-            jobs.push(Job { record, db: home.db, key: home.key.clone(), chore });
+            jobs.push(DueChore { record, db: location.db, key: location.key.clone(), chore });
         }
         jobs
     }
 
     /// It can't be done now.
-    pub(crate) fn put_off(&mut self, job: &Job) {
+    pub(crate) fn put_off(&mut self, job: &DueChore) {
         self.chores.push_back((job.record, job.chore));
     }
 

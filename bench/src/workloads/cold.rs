@@ -5,17 +5,17 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
-use crate::stage::{Stage, Why, said};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use crate::setup::{BenchError, BenchSetup, said};
 use crate::stats::median;
 
 const MEASURES: &[Measure] = &[measure("start to end", "ms")];
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
-    let runs = stage.pick(20.0, 50.0) as usize;
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
+    let runs = setup.pick(20.0, 50.0) as usize;
     let flock = {
-        let path = stage.path("flock");
-        Contestant::new("flock", Party::Floor, runs as f64 * 0.003, move || {
+        let path = setup.path("flock");
+        Contestant::new("flock", ContestantGroup::Floor, runs as f64 * 0.003, move || {
             repeat(runs, || {
                 let mut command = Command::new("flock");
                 command.arg(&path).arg("true");
@@ -24,8 +24,8 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
         })
     };
     let ours = {
-        let store = format!("file:{}", stage.path("locks").display());
-        Contestant::new("taketurns run", Party::Ours, runs as f64 * 0.015, move || {
+        let store = format!("file:{}", setup.path("locks").display());
+        Contestant::new("taketurns run", ContestantGroup::Ours, runs as f64 * 0.015, move || {
             let program = taketurns()?;
             repeat(runs, || {
                 let mut command = Command::new(&program);
@@ -34,7 +34,7 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
             })
         })
     };
-    Work {
+    Workload {
         letter: "m",
         title: "Cold start",
         about: "`flock f true` and `taketurns run cold -- true` with a file, one after the other: from the \
@@ -46,7 +46,7 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-fn repeat(runs: usize, command: impl Fn() -> Command) -> Result<Values, Why> {
+fn repeat(runs: usize, command: impl Fn() -> Command) -> Result<Values, BenchError> {
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
         let begun = Instant::now();
@@ -57,13 +57,13 @@ fn repeat(runs: usize, command: impl Fn() -> Command) -> Result<Values, Why> {
 }
 
 /// Runs it to its end, which has to be a good one.
-pub(super) fn finish(command: &mut Command) -> Result<(), Why> {
+pub(super) fn finish(command: &mut Command) -> Result<(), BenchError> {
     let status = command.stdin(Stdio::null()).status().map_err(said)?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
 
 /// Our program, as it was built beside this one.
-pub(super) fn taketurns() -> Result<PathBuf, Why> {
+pub(super) fn taketurns() -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe().map_err(said)?.with_file_name("taketurns");
     match program.is_file() {
         true => Ok(program),

@@ -19,7 +19,7 @@ pub(crate) const BRIEF_MS: u64 = 2_000;
 pub(crate) const BRIEF_WAITER_MS: u64 = 600;
 
 /// A client of the engine.
-pub(crate) struct Party {
+pub(crate) struct EngineClient {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) id: ClientId,
     lease_ms: u64,
@@ -39,7 +39,7 @@ pub(crate) fn name(name: &str) -> Name {
     Name::new(name).expect("a valid name")
 }
 
-impl Party {
+impl EngineClient {
     pub(crate) async fn join(fixture: &dyn Fixture) -> Self {
         let id = ClientId::from_bits(owner().expose() as u64 ^ u64::from(std::process::id()) << 32);
         let (wakes, woken) = Wakes::channel();

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// Why a contestant has no figures.
-pub(crate) type Why = String;
+pub(crate) type BenchError = String;
 
-/// Shared by all works.
-pub(crate) struct Stage {
+/// Shared by all workloads.
+pub(crate) struct BenchSetup {
     pub(crate) quick: bool,
     /// Without the module.
     pub(crate) plain: Server,
@@ -27,12 +27,12 @@ pub(crate) struct Stage {
 
 /// Which of our two ways a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum BenchBackend {
     Scripts,
     Module,
 }
 
-impl Way {
+impl BenchBackend {
     pub(crate) const BOTH: [Self; 2] = [Self::Scripts, Self::Module];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -43,7 +43,7 @@ impl Way {
     }
 
     /// A server for it, to be started.
-    pub(crate) fn builder(self) -> Result<Builder, Why> {
+    pub(crate) fn builder(self) -> Result<Builder, BenchError> {
         let builder = Server::builder(Flavor::Redis);
         Ok(match self {
             Self::Scripts => builder,
@@ -63,14 +63,14 @@ impl Way {
 
 /// Where a client's connection and renewals run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Driver {
+pub(crate) enum BenchDriver {
     /// On a thread of its own, which is the default.
     Thread,
     /// On the runtime of the user.
     Runtime,
 }
 
-impl Driver {
+impl BenchDriver {
     pub(crate) const BOTH: [Self; 2] = [Self::Thread, Self::Runtime];
 
     /// For the name of a contestant.
@@ -81,7 +81,7 @@ impl Driver {
         }
     }
 
-    pub(crate) async fn open(self, connect: Connect) -> Result<Locks, Why> {
+    pub(crate) async fn open(self, connect: Connect) -> Result<Locks, BenchError> {
         let opened = match self {
             Self::Thread => connect.open().await,
             Self::Runtime => connect.open_on(tokio::runtime::Handle::current()).await,
@@ -90,35 +90,35 @@ impl Driver {
     }
 }
 
-impl Stage {
-    pub(crate) fn set(quick: bool) -> Result<Self, Why> {
+impl BenchSetup {
+    pub(crate) fn start(quick: bool) -> Result<Self, BenchError> {
         // Not in a folder that is kept in memory: the file engine is to be measured on a disk.
         let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir());
         Ok(Self {
             quick,
-            plain: Way::Scripts.builder()?.start().map_err(said)?,
-            module: Way::Module.builder()?.start().map_err(said)?,
+            plain: BenchBackend::Scripts.builder()?.start().map_err(said)?,
+            module: BenchBackend::Module.builder()?.start().map_err(said)?,
             runtime: Runtime::new().map_err(said)?,
             folder: folder.map_err(said)?,
         })
     }
 
-    pub(crate) const fn server(&self, way: Way) -> &Server {
-        match way {
-            Way::Scripts => &self.plain,
-            Way::Module => &self.module,
+    pub(crate) const fn server(&self, backend: BenchBackend) -> &Server {
+        match backend {
+            BenchBackend::Scripts => &self.plain,
+            BenchBackend::Module => &self.module,
         }
     }
 
-    pub(crate) fn url(&self, way: Way) -> String {
-        way.url(self.server(way))
+    pub(crate) fn url(&self, backend: BenchBackend) -> String {
+        backend.url(self.server(backend))
     }
 
     /// Runs it as a task of the runtime, as all of a user's code would.
     pub(crate) fn run<T: Send + 'static>(
         &self,
-        task: impl Future<Output = Result<T, Why>> + Send + 'static,
-    ) -> Result<T, Why> {
+        task: impl Future<Output = Result<T, BenchError>> + Send + 'static,
+    ) -> Result<T, BenchError> {
         self.runtime.block_on(self.runtime.spawn(task)).map_err(said)?
     }
 
@@ -139,7 +139,7 @@ impl Stage {
 
 /// What our clients asked of a server since its counters were reset: how many commands, and their time
 /// in µs. What scripts call in turn is not counted.
-pub(crate) fn asked_of(server: &Server) -> Result<(f64, f64), Why> {
+pub(crate) fn asked_of(server: &Server) -> Result<(f64, f64), BenchError> {
     let stats = server.command_stats();
     let ours = ["evalsha", "eval", "fencelock.do"];
     let ours = stats.iter().filter(|(name, _)| ours.contains(&name.to_lowercase().as_str()));
@@ -158,22 +158,22 @@ pub(crate) fn fresh(name: &str) -> String {
 }
 
 /// An error as the reason that is shown.
-pub(crate) fn said(error: impl std::fmt::Display) -> Why {
+pub(crate) fn said(error: impl std::fmt::Display) -> BenchError {
     error.to_string()
 }
 
-/// This program as another process that does one part of a work. It is killed when dropped.
+/// This program as another process that does one part of a workload. It is killed when dropped.
 pub(crate) struct Helper(pub(crate) Child);
 
 impl Helper {
-    pub(crate) fn start(part: &str, args: &[&str]) -> Result<Self, Why> {
+    pub(crate) fn start(part: &str, args: &[&str]) -> Result<Self, BenchError> {
         let mut command = Command::new(std::env::current_exe().map_err(said)?);
         command.arg(part).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.spawn().map(Self).map_err(said)
     }
 
     /// All that it says, once it has ended.
-    pub(crate) fn rest(&mut self) -> Result<String, Why> {
+    pub(crate) fn rest(&mut self) -> Result<String, BenchError> {
         let mut text = String::new();
         let out = self.0.stdout.as_mut().ok_or("its output was read before")?;
         out.read_to_string(&mut text).map_err(said)?;
@@ -182,7 +182,7 @@ impl Helper {
     }
 
     /// The next line that it says.
-    pub(crate) fn line(&mut self) -> Result<String, Why> {
+    pub(crate) fn line(&mut self) -> Result<String, BenchError> {
         let out = self.0.stdout.as_mut().ok_or("its output was read before")?;
         let mut line = Vec::new();
         let mut byte = [0];

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use taketurns::{Acquire, Connect, Locks};
 
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
-use crate::stage::{Driver, Stage, Way, Why, fresh, said};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, fresh, said};
 
 const MEASURES: &[Measure] = &[measure("turns", "1/s")];
 const MEMBERS: u32 = 100;
@@ -15,12 +15,12 @@ const CLIENTS: usize = 4;
 
 /// Whatever 100 may have at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PoolOrSemaphore {
     Pool,
     Semaphore,
 }
 
-impl Kind {
+impl PoolOrSemaphore {
     fn ask(self, locks: &Locks, name: &str) -> Acquire {
         match self {
             Self::Pool => locks.pool(name).any(),
@@ -29,25 +29,29 @@ impl Kind {
     }
 }
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let mut contestants = Vec::new();
-    let kinds = [("semaphore of 100", Kind::Semaphore), ("pool of 100", Kind::Pool)];
-    for (way, reference) in
-        Way::BOTH.into_iter().zip(["semaphore of 100, scripts", "semaphore of 100, module"])
+    let kinds =
+        [("semaphore of 100", PoolOrSemaphore::Semaphore), ("pool of 100", PoolOrSemaphore::Pool)];
+    for (backend, reference) in BenchBackend::BOTH
+        .into_iter()
+        .zip(["semaphore of 100, scripts", "semaphore of 100, module"])
     {
         for (name, kind) in kinds {
-            let stage = stage.clone();
-            let time = stage.time(0.7, 2.0);
-            let name = format!("{name}, {}", way.name());
+            let setup = setup.clone();
+            let time = setup.time(0.7, 2.0);
+            let name = format!("{name}, {}", backend.name());
             let seconds = time.as_secs_f64() + 0.5;
             let run = move || {
-                let url = stage.url(way);
-                stage.run(async move { run(&url, kind, time).await })
+                let url = setup.url(backend);
+                setup.run(async move { run(&url, kind, time).await })
             };
-            contestants.push(Contestant::new(name, Party::Ours, seconds, run).against(reference));
+            contestants.push(
+                Contestant::new(name, ContestantGroup::Ours, seconds, run).against(reference),
+            );
         }
     }
-    Work {
+    Workload {
         letter: "h",
         title: "Pool of 100 with 1 000 takers",
         about: "1 000 tasks of 4 clients take any member of a pool of 100, hold it for up to a \
@@ -59,13 +63,13 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-async fn run(url: &str, kind: Kind, time: Duration) -> Result<Values, Why> {
+async fn run(url: &str, kind: PoolOrSemaphore, time: Duration) -> Result<Values, BenchError> {
     let name = fresh("hundred");
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(Driver::Thread.open(Connect::new(url)).await?);
+        clients.push(BenchDriver::Thread.open(Connect::new(url)).await?);
     }
-    if kind == Kind::Pool {
+    if kind == PoolOrSemaphore::Pool {
         for member in 0..MEMBERS {
             clients[0].pool(&name).add(format!("m-{member}")).await.map_err(said)?;
         }
@@ -85,7 +89,7 @@ async fn run(url: &str, kind: Kind, time: Duration) -> Result<Values, Why> {
                     guard.release().await.map_err(said)?;
                     turns += 1;
                 }
-                Ok::<_, Why>(turns)
+                Ok::<_, BenchError>(turns)
             })
         })
         .collect();

@@ -5,24 +5,24 @@
 //! takes the vote from its holder, and whatever that grant promised no longer counts at the client.
 
 use crate::{
-    CLIENTS, Config, MAJORITY, NODES,
-    broken::Broken,
-    client::{Client, Phase},
+    CLIENTS, MAJORITY, ModelConfig, NODES,
+    broken::BrokenPromises,
+    client::{ModelClient, Phase},
+    client_step::ClientStep,
     config::Budget,
-    net::{Body, Message},
-    node::Node,
-    site::Site,
-    turn::Turn,
+    net::{Message, MessageBody},
+    node::ModelNode,
+    site::ModelSite,
     variants::Variant,
 };
 
 /// A state of the whole.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct State {
+pub struct ModelState {
     /// The nodes.
-    pub sites: [Site; NODES],
+    pub sites: [ModelSite; NODES],
     /// The clients.
-    pub clients: [Client; CLIENTS],
+    pub clients: [ModelClient; CLIENTS],
     /// What may still happen.
     pub budget: Budget,
     /// Whether a node ever restarted empty.
@@ -30,12 +30,12 @@ pub struct State {
     /// The largest token that anybody held with.
     pub top: u8,
     /// What went wrong.
-    pub broken: Broken,
+    pub broken: BrokenPromises,
 }
 
 /// One thing that happens. Nodes and clients are given by their index.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
+pub enum ModelAction {
     /// A client begins.
     Start(usize),
     /// A message arrives at or from a node.
@@ -62,16 +62,16 @@ pub enum Action {
     Reopen(usize),
 }
 
-impl State {
+impl ModelState {
     /// Where a check begins.
-    pub fn new(config: &Config) -> Self {
-        let mut state = State {
-            sites: [Site::default(); NODES],
-            clients: [Client::default(); CLIENTS],
+    pub fn new(config: &ModelConfig) -> Self {
+        let mut state = ModelState {
+            sites: [ModelSite::default(); NODES],
+            clients: [ModelClient::default(); CLIENTS],
             budget: config.budget,
             restarted: false,
             top: 0,
-            broken: Broken::default(),
+            broken: BrokenPromises::default(),
         };
         for (site, c) in state.sites.iter_mut().zip(config.counters) {
             site.node.c = c;
@@ -82,56 +82,59 @@ impl State {
     /// Whether client `k` has a lease at node `n` that was acknowledged and is not over.
     pub(crate) fn leased(&self, n: usize, k: usize) -> bool {
         let site = &self.sites[n];
-        site.seats[k].vote.is_some_and(|vote| vote.acked != 0 && vote.g > site.lapsed[k])
+        site.views[k].vote.is_some_and(|vote| vote.acked != 0 && vote.g > site.lapsed[k])
     }
 
     /// Whether client `k` holds at this instant.
-    pub fn holds(&self, config: &Config, k: usize) -> bool {
+    pub fn holds(&self, config: &ModelConfig, k: usize) -> bool {
         let leased = |n: &usize| {
             // Whoever takes a wake-up for a lease believes in it beyond its end.
             self.leased(*n, k)
-                || (config.is(Variant::NoConfirm) && self.sites[*n].seats[k].vote.is_some())
+                || (config.is(Variant::NoConfirm) && self.sites[*n].views[k].vote.is_some())
         };
         self.clients[k].phase == Phase::Held && (0..NODES).filter(leased).count() >= MAJORITY
     }
 
     /// Every action that is possible now.
-    pub fn actions(&self, config: &Config, actions: &mut Vec<Action>) {
+    pub fn actions(&self, config: &ModelConfig, actions: &mut Vec<ModelAction>) {
         let budget = &self.budget;
         for (n, site) in self.sites.iter().enumerate() {
             if budget.overtakes > 0 {
-                actions.extend(site.net.next(false).map(|message| Action::Overtake(n, *message)));
+                actions
+                    .extend(site.net.next(false).map(|message| ModelAction::Overtake(n, *message)));
             }
             for message in site.net.next(true) {
-                actions.push(Action::Deliver(n, *message));
+                actions.push(ModelAction::Deliver(n, *message));
                 if budget.duplicates > 0 {
-                    actions.push(Action::Duplicate(n, *message));
+                    actions.push(ModelAction::Duplicate(n, *message));
                 }
                 if budget.losses > 0 {
-                    actions.push(Action::Lose(n, *message));
+                    actions.push(ModelAction::Lose(n, *message));
                 }
             }
             if budget.expiries > 0 && site.node.holder.is_some() {
-                actions.push(Action::Expire(n));
+                actions.push(ModelAction::Expire(n));
             }
             for k in (0..config.clients).filter(|&k| budget.lapses > 0 && site.node.places[k] != 0)
             {
-                actions.push(Action::Lapse(n, k));
+                actions.push(ModelAction::Lapse(n, k));
             }
             if budget.restarts > 0 {
-                actions.push(Action::Restart(n));
+                actions.push(ModelAction::Restart(n));
             }
             if site.node.quarantined {
-                actions.push(Action::Reopen(n));
+                actions.push(ModelAction::Reopen(n));
             }
         }
         for (k, client) in
             self.clients[..config.clients].iter().enumerate().filter(|(_, client)| !client.crashed)
         {
             match client.phase {
-                Phase::Idle => actions.push(Action::Start(k)),
-                Phase::Held => actions.push(Action::Leave(k)),
-                Phase::Ask | Phase::Wait if budget.cancels > 0 => actions.push(Action::Leave(k)),
+                Phase::Idle => actions.push(ModelAction::Start(k)),
+                Phase::Held => actions.push(ModelAction::Leave(k)),
+                Phase::Ask | Phase::Wait if budget.cancels > 0 => {
+                    actions.push(ModelAction::Leave(k))
+                }
                 _ => {}
             }
             let begun = client.phase != Phase::Idle;
@@ -139,30 +142,30 @@ impl State {
                 && budget.ticks > 0
                 && !(client.phase == Phase::Over && self.buried_everywhere(k))
             {
-                actions.push(Action::Tick(k));
+                actions.push(ModelAction::Tick(k));
             }
             if begun && budget.crashes > 0 && client.phase != Phase::Over {
-                actions.push(Action::Crash(k));
+                actions.push(ModelAction::Crash(k));
             }
         }
     }
 
     fn buried_everywhere(&self, k: usize) -> bool {
-        self.sites.iter().all(|site| site.seats[k].buried)
+        self.sites.iter().all(|site| site.views[k].buried)
     }
 
     /// Lets `action` happen, and sees what that breaks.
-    pub fn apply(&mut self, config: &Config, action: Action) {
+    pub fn apply(&mut self, config: &ModelConfig, action: ModelAction) {
         match action {
-            Action::Start(k) => {
+            ModelAction::Start(k) => {
                 self.remember_who_was_before(k);
                 self.turn(config, k).start();
             }
-            Action::Deliver(n, message) => {
+            ModelAction::Deliver(n, message) => {
                 self.sites[n].net.take(&message);
                 self.deliver(config, n, message);
             }
-            Action::Overtake(n, message) => {
+            ModelAction::Overtake(n, message) => {
                 self.budget.overtakes = if self.budget.overtakes == u8::MAX {
                     u8::MAX
                 } else {
@@ -171,58 +174,58 @@ impl State {
                 self.sites[n].net.take(&message);
                 self.deliver(config, n, message);
             }
-            Action::Duplicate(n, message) => {
+            ModelAction::Duplicate(n, message) => {
                 self.budget.duplicates -= 1;
                 self.deliver(config, n, message);
             }
-            Action::Lose(n, message) => {
+            ModelAction::Lose(n, message) => {
                 self.budget.losses -= 1;
                 self.sites[n].net.take(&message);
             }
-            Action::Tick(k) => {
+            ModelAction::Tick(k) => {
                 self.budget.ticks = self.budget.ticks.saturating_sub(1);
                 self.turn(config, k).tick();
             }
-            Action::Leave(k) => {
+            ModelAction::Leave(k) => {
                 if self.clients[k].phase != Phase::Held {
                     self.budget.cancels -= 1;
                 }
                 self.leave(config, k);
             }
-            Action::Crash(k) => {
+            ModelAction::Crash(k) => {
                 self.budget.crashes -= 1;
                 self.clients[k].crashed = true;
                 self.forget_what_nobody_reads(k);
             }
-            Action::Expire(n) => {
+            ModelAction::Expire(n) => {
                 self.budget.expiries = self.budget.expiries.saturating_sub(1);
                 self.expire(n);
             }
-            Action::Lapse(n, k) => {
+            ModelAction::Lapse(n, k) => {
                 self.budget.lapses = self.budget.lapses.saturating_sub(1);
                 self.sites[n].node.places[k] = 0;
                 self.sites[n].gone(k);
             }
-            Action::Restart(n) => {
+            ModelAction::Restart(n) => {
                 self.budget.restarts -= 1;
                 self.restart(config, n);
             }
-            Action::Reopen(n) => self.reopen(n),
+            ModelAction::Reopen(n) => self.reopen(n),
         }
         self.look(config);
     }
 
-    fn turn<'a>(&'a mut self, config: &'a Config, k: usize) -> Turn<'a> {
-        Turn { config, state: self, k }
+    fn turn<'a>(&'a mut self, config: &'a ModelConfig, k: usize) -> ClientStep<'a> {
+        ClientStep { config, state: self, k }
     }
 
-    fn deliver(&mut self, config: &Config, n: usize, message: Message) {
+    fn deliver(&mut self, config: &ModelConfig, n: usize, message: Message) {
         let k = usize::from(message.client);
         if message.body.to_node() {
-            let Site { node, net, .. } = &mut self.sites[n];
+            let ModelSite { node, net, .. } = &mut self.sites[n];
             node.receive(config, net, k, message.body);
-            if matches!(message.body, Body::Release { .. }) {
-                self.sites[n].seats[k].buried = true;
+            if matches!(message.body, MessageBody::Release { .. }) {
+                self.sites[n].views[k].buried = true;
             }
             if self.clients[k].crashed {
                 self.forget_what_nobody_reads(k);
@@ -232,7 +235,7 @@ impl State {
         }
     }
 
-    fn leave(&mut self, config: &Config, k: usize) {
+    fn leave(&mut self, config: &ModelConfig, k: usize) {
         self.turn(config, k).leave();
         for site in &mut self.sites {
             site.gone(k);
@@ -241,7 +244,7 @@ impl State {
     }
 
     /// Lost is final. Whoever lives lets the nodes know.
-    fn lose(&mut self, config: &Config, k: usize) {
+    fn lose(&mut self, config: &ModelConfig, k: usize) {
         if self.clients[k].crashed {
             self.clients[k].phase = Phase::Over;
         } else {
@@ -266,12 +269,13 @@ impl State {
     }
 
     /// The node's own clock is as far as any token, and that is all it knows.
-    fn restart(&mut self, config: &Config, n: usize) {
+    fn restart(&mut self, config: &ModelConfig, n: usize) {
         let clock = self.sites.iter().map(|site| site.node.c).max().unwrap_or(0).max(self.top);
         let site = &mut self.sites[n];
         let forgotten = site.node.holder.map(|holder| (holder.client, holder.g));
         site.forgotten = forgotten.or(site.forgotten);
-        site.node = Node { quarantined: !config.is(Variant::NoQuarantine), ..Node::default() };
+        site.node =
+            ModelNode { quarantined: !config.is(Variant::NoQuarantine), ..ModelNode::default() };
         if !config.is(Variant::NoClockFloor) {
             site.node.c = clock;
         }
@@ -304,20 +308,20 @@ impl State {
     }
 
     /// Ends holds that are over, and sees what is broken.
-    fn look(&mut self, config: &Config) {
+    fn look(&mut self, config: &ModelConfig) {
         let mut holders = 0;
         for k in 0..config.clients {
             if self.holds(config, k) {
                 holders += 1;
                 if self.clients[k].token < self.top {
-                    self.broken.add(Broken::TOKENS);
+                    self.broken.add(BrokenPromises::TOKENS);
                 }
             } else if self.clients[k].phase == Phase::Held && !config.is(Variant::HeldAgain) {
                 self.lose(config, k);
             }
         }
         if holders > 1 {
-            self.broken.add(Broken::EXCLUSION);
+            self.broken.add(BrokenPromises::EXCLUSION);
         }
     }
 }

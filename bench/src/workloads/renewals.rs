@@ -3,8 +3,8 @@
 use std::fs;
 use std::rc::Rc;
 
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
-use crate::stage::{Helper, Stage, Way, Why, asked_of, said};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, Helper, asked_of, said};
 
 const MEASURES: &[Measure] = &[
     measure("client", "% of a core"),
@@ -12,29 +12,31 @@ const MEASURES: &[Measure] = &[
     measure("commands", "1/s"),
 ];
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
-    let seconds = stage.pick(10.0, 20.0);
-    let contestant = |way: Way| {
-        let stage = stage.clone();
-        Contestant::new(way.name(), Party::Ours, seconds + 1.5, move || run(&stage, way))
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
+    let seconds = setup.pick(10.0, 20.0);
+    let contestant = |backend: BenchBackend| {
+        let setup = setup.clone();
+        Contestant::new(backend.name(), ContestantGroup::Ours, seconds + 1.5, move || {
+            run(&setup, backend)
+        })
     };
-    Work {
+    Workload {
         letter: "g",
         title: "10 000 held locks, renewed",
         about: "A process of its own holds 10 000 locks with the default lease of 30 s, which are renewed \
                 every 10 s. Counted is from when all are held, over a whole number of renewals of each: \
                 what the two processes spent of a core's time, as the kernel counts it.",
         measures: MEASURES,
-        contestants: Way::BOTH.map(contestant).into(),
-        rounds_max: if stage.quick { 1 } else { 3 },
+        contestants: BenchBackend::BOTH.map(contestant).into(),
+        rounds_max: if setup.quick { 1 } else { 3 },
         plot: Plot::Bars,
     }
 }
 
-fn run(stage: &Stage, way: Way) -> Result<Values, Why> {
-    let time = stage.time(10.0, 20.0);
-    let server = way.builder()?.start().map_err(said)?;
-    let mut client = Helper::start("hold-many", &[&way.url(&server)])?;
+fn run(setup: &BenchSetup, backend: BenchBackend) -> Result<Values, BenchError> {
+    let time = setup.time(10.0, 20.0);
+    let server = backend.builder()?.start().map_err(said)?;
+    let mut client = Helper::start("hold-many", &[&backend.url(&server)])?;
     if client.line()? != "held" {
         return Err("the client could not take all".to_owned());
     }
@@ -56,7 +58,7 @@ fn run(stage: &Stage, way: Way) -> Result<Values, Why> {
 const TICKS_PER_S: f64 = 100.0;
 
 /// The processor's time of a process so far, in seconds.
-fn spent_s(pid: u32) -> Result<f64, Why> {
+fn spent_s(pid: u32) -> Result<f64, BenchError> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(said)?;
     let ticks = || {
         // After the program's name, which may have anything in it.

@@ -1,42 +1,42 @@
 //! What a client does.
 //!
-//! Every event ends in [`Turn::settle`], which looks at all seats together and decides: hold, confirm,
+//! Every event ends in [`ClientStep::settle`], which looks at all views together and decides: hold, confirm,
 //! or yield.
 
 use crate::{
-    CLIENTS, Config, MAJORITY, NODES,
-    broken::Broken,
-    client::{Client, Phase, Seat, Vote},
-    net::Body,
+    CLIENTS, MAJORITY, ModelConfig, NODES,
+    broken::BrokenPromises,
+    client::{ModelClient, ModelVote, NodeView, Phase},
+    net::MessageBody,
+    state::ModelState,
     variants::Variant,
-    world::State,
 };
 
 /// A client at its turn to do something.
-pub(crate) struct Turn<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) state: &'a mut State,
+pub(crate) struct ClientStep<'a> {
+    pub(crate) config: &'a ModelConfig,
+    pub(crate) state: &'a mut ModelState,
     pub(crate) k: usize,
 }
 
-impl Turn<'_> {
-    fn me(&mut self) -> &mut Client {
+impl ClientStep<'_> {
+    fn me(&mut self) -> &mut ModelClient {
         &mut self.state.clients[self.k]
     }
 
-    fn seat(&mut self, n: usize) -> &mut Seat {
-        &mut self.state.sites[n].seats[self.k]
+    fn view(&mut self, n: usize) -> &mut NodeView {
+        &mut self.state.sites[n].views[self.k]
     }
 
-    fn send(&mut self, n: usize, body: Body) {
+    fn send(&mut self, n: usize, body: MessageBody) {
         self.state.sites[n].net.send(self.k, body);
     }
 
     fn acquire(&mut self, n: usize, yields: u8) {
-        let Client { phase, ticket, .. } = *self.me();
+        let ModelClient { phase, ticket, .. } = *self.me();
         let hint = if ticket == 0 { self.config.hints[self.k] } else { 0 };
         let waits = phase != Phase::Held;
-        self.send(n, Body::Acquire { hint, ticket, yields, waits });
+        self.send(n, MessageBody::Acquire { hint, ticket, yields, waits });
     }
 
     /// Begins: asks every node at once.
@@ -53,35 +53,35 @@ impl Turn<'_> {
     /// Stops, whether it holds or not: lets every node know.
     pub(crate) fn leave(&mut self) {
         let token = if self.me().phase == Phase::Held { self.me().token } else { 0 };
-        *self.me() = Client { phase: Phase::Over, token, ..Client::default() };
+        *self.me() = ModelClient { phase: Phase::Over, token, ..ModelClient::default() };
         for n in 0..NODES {
-            *self.seat(n) = Seat::default();
-            self.send(n, Body::Release { token });
+            *self.view(n) = NodeView::default();
+            self.send(n, MessageBody::Release { token });
         }
     }
 
     /// The timer: says again what may have been lost, and keeps leases and places alive.
     pub(crate) fn tick(&mut self) {
-        let Client { phase, ticket, token, .. } = *self.me();
+        let ModelClient { phase, ticket, token, .. } = *self.me();
         let votes = self.votes(|_| true);
         for n in 0..NODES {
-            let seat = *self.seat(n);
-            self.seat(n).silent = !seat.heard;
-            self.seat(n).heard = false;
-            match (phase, seat.vote) {
+            let view = *self.view(n);
+            self.view(n).silent = !view.heard;
+            self.view(n).heard = false;
+            match (phase, view.vote) {
                 (Phase::Idle, _) => {}
-                (Phase::Over, _) if seat.buried => {}
-                (Phase::Over, _) => self.send(n, Body::Release { token }),
+                (Phase::Over, _) if view.buried => {}
+                (Phase::Over, _) => self.send(n, MessageBody::Release { token }),
                 (Phase::Ask, _) if self.answered(n) => {}
                 (Phase::Ask, _) | (Phase::Wait | Phase::Held, None) => self.acquire(n, 0),
                 (Phase::Wait | Phase::Held, Some(vote)) => {
                     let confirms = phase == Phase::Held || votes >= MAJORITY;
                     self.send(
                         n,
-                        Body::Renew { g: vote.g, token: if confirms { token } else { 0 } },
+                        MessageBody::Renew { g: vote.g, token: if confirms { token } else { 0 } },
                     );
                     let known = match self.config.variant {
-                        Variant::GrantWithoutTicket => seat.ticket,
+                        Variant::GrantWithoutTicket => view.ticket,
                         _ => self.state.sites[n].node.ticket_of(self.k),
                     };
                     if phase == Phase::Wait && known != ticket {
@@ -94,39 +94,39 @@ impl Turn<'_> {
     }
 
     /// A message from node `n`.
-    pub(crate) fn receive(&mut self, n: usize, body: Body) {
+    pub(crate) fn receive(&mut self, n: usize, body: MessageBody) {
         let phase = self.me().phase;
-        self.seat(n).heard = true;
-        self.seat(n).silent = false;
+        self.view(n).heard = true;
+        self.view(n).silent = false;
         match (phase, body) {
             (Phase::Idle | Phase::Over, _) => return,
-            (_, Body::Granted { g, token, ticket, inquired, wake }) => {
+            (_, MessageBody::Granted { g, token, ticket, inquired, wake }) => {
                 let ticket = if self.config.is(Variant::GrantWithoutTicket) { g } else { ticket };
                 // In line only a renewal is an ack: a grant by hand-over has no more than a waiter lease.
                 let acked = if wake || phase == Phase::Wait { 0 } else { token };
-                self.granted(n, Vote { g, token, asked: 0, acked, inquired }, ticket);
+                self.granted(n, ModelVote { g, token, asked: 0, acked, inquired }, ticket);
             }
-            (_, Body::Queued { ticket }) if self.seat(n).vote.is_none() => {
-                self.seat(n).waits = true;
+            (_, MessageBody::Queued { ticket }) if self.view(n).vote.is_none() => {
+                self.view(n).waits = true;
                 self.placed(n, ticket);
             }
-            (_, Body::Renewed { g, token, inquired }) => {
+            (_, MessageBody::Renewed { g, token, inquired }) => {
                 self.me().told = self.me().told.max(token);
-                let ticket = self.seat(n).ticket;
-                self.granted(n, Vote { g, token, asked: 0, acked: token, inquired }, ticket);
+                let ticket = self.view(n).ticket;
+                self.granted(n, ModelVote { g, token, asked: 0, acked: token, inquired }, ticket);
             }
-            (_, Body::Inquire { g }) => {
-                if let Some(vote) = &mut self.seat(n).vote
+            (_, MessageBody::Inquire { g }) => {
+                if let Some(vote) = &mut self.view(n).vote
                     && vote.g == g
                 {
                     vote.inquired = true;
                 }
             }
-            (_, Body::NotHeld { g }) => {
-                let seat = self.seat(n);
-                seat.floor = seat.floor.max(g);
-                if seat.vote.is_some_and(|vote| vote.g == g) {
-                    seat.vote = None;
+            (_, MessageBody::NotHeld { g }) => {
+                let view = self.view(n);
+                view.floor = view.floor.max(g);
+                if view.vote.is_some_and(|vote| vote.g == g) {
+                    view.vote = None;
                     if phase == Phase::Wait {
                         self.acquire(n, 0);
                     }
@@ -138,49 +138,49 @@ impl Turn<'_> {
     }
 
     /// The node says that the client holds there.
-    fn granted(&mut self, n: usize, news: Vote, ticket: u8) {
+    fn granted(&mut self, n: usize, news: ModelVote, ticket: u8) {
         let waits = self.me().phase == Phase::Wait;
-        let seat = self.seat(n);
-        if news.g <= seat.floor {
+        let view = self.view(n);
+        if news.g <= view.floor {
             // The node may not have heard yet that this one was given back.
-            if waits && seat.vote.is_none() && !self.config.is(Variant::YieldOnce) {
+            if waits && view.vote.is_none() && !self.config.is(Variant::YieldOnce) {
                 self.acquire(n, news.g);
             }
             return;
         }
-        match &mut seat.vote {
+        match &mut view.vote {
             Some(vote) if vote.g > news.g => return,
             Some(vote) if vote.g == news.g => {
                 vote.token = vote.token.max(news.token);
                 vote.acked = if news.acked == 0 { vote.acked } else { news.acked };
                 vote.inquired = news.inquired;
             }
-            _ => seat.vote = Some(news),
+            _ => view.vote = Some(news),
         }
-        seat.waits = false;
+        view.waits = false;
         self.placed(n, ticket);
     }
 
     /// The node has the client at `ticket`; if that is another than its own, it is told.
     fn placed(&mut self, n: usize, ticket: u8) {
-        let Client { phase, ticket: own, .. } = *self.me();
-        let news = self.seat(n).ticket != ticket;
-        self.seat(n).ticket = ticket;
+        let ModelClient { phase, ticket: own, .. } = *self.me();
+        let news = self.view(n).ticket != ticket;
+        self.view(n).ticket = ticket;
         if phase == Phase::Wait && ticket != own && news {
             self.acquire(n, 0);
         }
     }
 
     fn answered(&mut self, n: usize) -> bool {
-        let seat = self.seat(n);
-        seat.vote.is_some() || seat.waits
+        let view = self.view(n);
+        view.vote.is_some() || view.waits
     }
 
-    fn votes(&self, which: impl Fn(&Vote) -> bool) -> usize {
+    fn votes(&self, which: impl Fn(&ModelVote) -> bool) -> usize {
         self.state
             .sites
             .iter()
-            .filter(|site| site.seats[self.k].vote.as_ref().is_some_and(&which))
+            .filter(|site| site.views[self.k].vote.as_ref().is_some_and(&which))
             .count()
     }
 
@@ -191,7 +191,7 @@ impl Turn<'_> {
     }
 
     fn acked(&self, n: usize) -> u8 {
-        self.state.sites[n].seats[self.k].vote.map_or(0, |vote| vote.acked)
+        self.state.sites[n].views[self.k].vote.map_or(0, |vote| vote.acked)
     }
 
     fn settle(&mut self) {
@@ -212,16 +212,16 @@ impl Turn<'_> {
         {
             return self.hold(token);
         }
-        let own = (0..NODES).map(|n| self.seat(n).ticket).max().unwrap_or(0);
+        let own = (0..NODES).map(|n| self.view(n).ticket).max().unwrap_or(0);
         let me = self.me();
         me.phase = Phase::Wait;
         me.ticket = if me.ticket == 0 { own } else { me.ticket };
         let own = me.ticket;
         for n in 0..NODES {
-            if let Some(vote) = &mut self.seat(n).vote {
+            if let Some(vote) = &mut self.view(n).vote {
                 vote.acked = 0;
             }
-            if self.answered(n) && self.seat(n).ticket != own {
+            if self.answered(n) && self.view(n).ticket != own {
                 self.acquire(n, 0);
             }
         }
@@ -239,10 +239,10 @@ impl Turn<'_> {
         }
         let mut responsive = 0;
         for n in 0..NODES {
-            let seat = self.seat(n);
-            let counts = !seat.silent;
+            let view = self.view(n);
+            let counts = !view.silent;
             responsive += usize::from(
-                seat.vote.is_some() && (counts || self.config.is(Variant::SilentVotesCount)),
+                view.vote.is_some() && (counts || self.config.is(Variant::SilentVotesCount)),
             );
         }
         if responsive < MAJORITY && self.me().phase == Phase::Wait {
@@ -252,8 +252,8 @@ impl Turn<'_> {
 
     /// Asks all its votes for the largest token it knows of.
     fn confirm(&mut self) {
-        let tokens = (0..NODES).filter_map(|n| self.seat(n).vote).map(|vote| vote.token).max();
-        let Client { token, told, .. } = *self.me();
+        let tokens = (0..NODES).filter_map(|n| self.view(n).vote).map(|vote| vote.token).max();
+        let ModelClient { token, told, .. } = *self.me();
         let token = token.max(told).max(tokens.unwrap_or(0));
         self.me().token = token;
         let equal = self.votes(|vote| vote.token == token) >= MAJORITY;
@@ -261,12 +261,12 @@ impl Turn<'_> {
             return self.confirm_by_itself(token);
         }
         for n in 0..NODES {
-            if let Some(vote) = &mut self.seat(n).vote
+            if let Some(vote) = &mut self.view(n).vote
                 && vote.asked != token
             {
                 vote.asked = token;
                 let g = vote.g;
-                self.send(n, Body::Renew { g, token });
+                self.send(n, MessageBody::Renew { g, token });
             }
         }
     }
@@ -274,7 +274,7 @@ impl Turn<'_> {
     /// What broken variants do instead: nobody is asked.
     fn confirm_by_itself(&mut self, token: u8) {
         for n in 0..NODES {
-            if let Some(vote) = &mut self.seat(n).vote {
+            if let Some(vote) = &mut self.view(n).vote {
                 vote.acked = token;
             }
         }
@@ -285,12 +285,12 @@ impl Turn<'_> {
 
     fn yield_what_is_inquired(&mut self) {
         for n in 0..NODES {
-            let seat = self.seat(n);
-            let Some(vote) = seat.vote.filter(|vote| vote.inquired) else { continue };
-            seat.vote = None;
-            seat.waits = true;
+            let view = self.view(n);
+            let Some(vote) = view.vote.filter(|vote| vote.inquired) else { continue };
+            view.vote = None;
+            view.waits = true;
             if !self.config.is(Variant::NoFloor) {
-                self.seat(n).floor = vote.g;
+                self.view(n).floor = vote.g;
             }
             self.acquire(n, vote.g);
         }
@@ -302,12 +302,12 @@ impl Turn<'_> {
         self.me().phase = Phase::Held;
         self.me().token = token;
         if token <= self.state.top {
-            self.state.broken.add(Broken::TOKENS);
+            self.state.broken.add(BrokenPromises::TOKENS);
         }
         self.state.top = self.state.top.max(token);
         for other in (0..CLIENTS).filter(|&other| self.state.clients[other].phase == Phase::Wait) {
             if self.state.sites.iter().filter(|site| site.is_before(other, k)).count() >= MAJORITY {
-                self.state.broken.add(Broken::ORDER);
+                self.state.broken.add(BrokenPromises::ORDER);
             }
         }
     }

@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use crate::patience::{eventually, settled};
-use crate::{Builder, Error, Flavor, Reply, Server};
+use crate::{Builder, Flavor, Server, ServerReply, SetupError};
 
 /// The name by which sentinels know the master.
 pub const MASTER_NAME: &str = "turns";
@@ -27,15 +27,15 @@ const REPLICATION_USER: &str = "follower on >follow +psync +replconf +ping";
 const SENTINEL_SETTINGS: [&str; 2] =
     ["down-after-milliseconds turns 500", "failover-timeout turns 3000"];
 
-/// Builds a [`Replicated`] set.
+/// Builds a [`ReplicaSet`] set.
 #[derive(Clone, Debug)]
-pub struct ReplicatedBuilder {
+pub struct ReplicaSetBuilder {
     server: Builder,
     replicas: usize,
     min_replicas: bool,
 }
 
-impl ReplicatedBuilder {
+impl ReplicaSetBuilder {
     /// How many replicas the master has. Default: 2.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
@@ -66,15 +66,15 @@ impl ReplicatedBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if the server is not installed.
-    pub fn start(self) -> Result<Replicated, Error> {
+    /// [`SetupError::Missing`] if the server is not installed.
+    pub fn start(self) -> Result<ReplicaSet, SetupError> {
         let master = self.server().start()?;
         let mut servers = vec![master];
         for _ in 0..self.replicas {
             servers.push(self.server().replica_of(servers[0].port()).start()?);
         }
         let port = servers[0].port();
-        let mut set = Replicated { servers, sentinels: Vec::new() };
+        let mut set = ReplicaSet { servers, sentinels: Vec::new() };
         // A sentinel asks only every ten seconds who the replicas are: let it find them at once.
         for replica in &set.servers[1..] {
             set.follows(replica, port)?;
@@ -102,7 +102,7 @@ impl ReplicatedBuilder {
     }
 }
 
-fn sentinel(flavor: Flavor, master: u16) -> Result<Server, Error> {
+fn sentinel(flavor: Flavor, master: u16) -> Result<Server, SetupError> {
     // A new link is first asked for a sign of life after this period. With the usual second and
     // half a second to be taken for dead, every new master would be deposed at once. Much less, and
     // what is known of the replicas, asked for every second, would be too old to choose one.
@@ -117,27 +117,27 @@ fn sentinel(flavor: Flavor, master: u16) -> Result<Server, Error> {
 
 /// A running set. Dropping it ends all of it.
 #[derive(Debug)]
-pub struct Replicated {
-    /// The first was started as the master; who it is now, [`Replicated::master`] knows.
+pub struct ReplicaSet {
+    /// The first was started as the master; who it is now, [`ReplicaSet::master`] knows.
     pub servers: Vec<Server>,
     /// Three of them.
     pub sentinels: Vec<Server>,
 }
 
-impl Replicated {
+impl ReplicaSet {
     /// Starts a master with two replicas.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] if the server is not installed.
-    pub fn start(flavor: Flavor) -> Result<Self, Error> {
+    /// [`SetupError::Missing`] if the server is not installed.
+    pub fn start(flavor: Flavor) -> Result<Self, SetupError> {
         Self::builder(flavor).start()
     }
 
     /// Builds one to measure.
-    pub fn builder(flavor: Flavor) -> ReplicatedBuilder {
+    pub fn builder(flavor: Flavor) -> ReplicaSetBuilder {
         let server = Server::builder(flavor);
-        ReplicatedBuilder { server, replicas: 2, min_replicas: false }
+        ReplicaSetBuilder { server, replicas: 2, min_replicas: false }
     }
 
     /// `redis+sentinel://` with the addresses of the sentinels and the master's name.
@@ -151,27 +151,27 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// [`Error::NoneAnswers`] if no sentinel does.
-    pub fn master(&self) -> Result<&Server, Error> {
+    /// [`SetupError::NoneAnswers`] if no sentinel does.
+    pub fn master(&self) -> Result<&Server, SetupError> {
         self.sentinels
             .iter()
             .filter(|sentinel| sentinel.is_running())
             .find_map(|sentinel| self.master_by(sentinel))
-            .ok_or(Error::NoneAnswers("sentinel"))
+            .ok_or(SetupError::NoneAnswers("sentinel"))
     }
 
-    /// Who follows the master or should, in the order of [`Replicated::servers`].
+    /// Who follows the master or should, in the order of [`ReplicaSet::servers`].
     ///
     /// # Errors
     ///
-    /// [`Error::NoneAnswers`] if no sentinel does.
-    pub fn replicas(&self) -> Result<Vec<&Server>, Error> {
+    /// [`SetupError::NoneAnswers`] if no sentinel does.
+    pub fn replicas(&self) -> Result<Vec<&Server>, SetupError> {
         let master = self.master()?.port();
         Ok(self.servers.iter().filter(|server| server.port() != master).collect())
     }
 
     /// Cuts the replicas off from the master, with all that is written from now on. They stay stale
-    /// until [`Replicated::mend_replication`], or until one of them becomes the master.
+    /// until [`ReplicaSet::mend_replication`], or until one of them becomes the master.
     ///
     /// Sentinel promotes no replica that was cut off for five seconds more than the master is down:
     /// to see a fail-over, kill the master soon.
@@ -179,7 +179,7 @@ impl Replicated {
     /// # Errors
     ///
     /// If the master can't be reached.
-    pub fn cut_replication(&self) -> Result<(), Error> {
+    pub fn cut_replication(&self) -> Result<(), SetupError> {
         let master = self.master()?;
         master.must(&["ACL", "SETUSER", "follower", "off"])?;
         master.must(&["CLIENT", "KILL", "TYPE", "replica"])?;
@@ -199,7 +199,7 @@ impl Replicated {
     /// # Errors
     ///
     /// If the master can't be reached.
-    pub fn mend_replication(&self) -> Result<(), Error> {
+    pub fn mend_replication(&self) -> Result<(), SetupError> {
         let master = self.master()?;
         master.must(&["ACL", "SETUSER", "follower", "on"])?;
         for replica in self.replicas()?.into_iter().filter(|replica| replica.is_running()) {
@@ -213,8 +213,8 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// [`Error::Patience`] if they do not.
-    pub fn failed_over(&self, old: &Server) -> Result<&Server, Error> {
+    /// [`SetupError::Patience`] if they do not.
+    pub fn failed_over(&self, old: &Server) -> Result<&Server, SetupError> {
         settled("the sentinels agree on another master", || {
             let running = self.sentinels.iter().filter(|sentinel| sentinel.is_running());
             let named: Vec<Option<&Server>> = running.map(|s| self.master_by(s)).collect();
@@ -236,7 +236,7 @@ impl Replicated {
         self.servers.iter().find(|server| server.port() == port)
     }
 
-    fn follows(&self, replica: &Server, master: u16) -> Result<(), Error> {
+    fn follows(&self, replica: &Server, master: u16) -> Result<(), SetupError> {
         settled("a replica follows the master", || {
             let info = replica.info("replication");
             let is = |name: &str, value: &str| info.get(name).is_some_and(|is| is == value);
@@ -245,13 +245,14 @@ impl Replicated {
         })
     }
 
-    fn is_known_to(&self, sentinel: &Server) -> Result<(), Error> {
+    fn is_known_to(&self, sentinel: &Server) -> Result<(), SetupError> {
         let replicas = (self.servers.len() - 1).to_string();
         let others = (SENTINELS - 1).to_string();
         settled("a sentinel knows all others", || {
             let master = sentinel.try_cli(&["SENTINEL", "MASTER", MASTER_NAME]);
             let master = master.map_err(|error| error.to_string())?;
-            let field = |name: &str| master.field(name).and_then(Reply::text).unwrap_or_default();
+            let field =
+                |name: &str| master.field(name).and_then(ServerReply::text).unwrap_or_default();
             let all = field("flags") == "master"
                 && field("num-slaves") == replicas
                 && field("num-other-sentinels") == others;
@@ -259,7 +260,7 @@ impl Replicated {
             let list = list.map_err(|error| error.to_string())?;
             let linked = list.array().unwrap_or_default().iter().all(|replica| {
                 let is = |name: &str, value: &str| {
-                    replica.field(name).and_then(Reply::text) == Some(value)
+                    replica.field(name).and_then(ServerReply::text) == Some(value)
                 };
                 is("flags", "slave") && is("master-link-status", "ok")
             });

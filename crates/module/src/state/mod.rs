@@ -3,7 +3,7 @@
 //! connections do.
 
 mod connections;
-mod houses;
+mod locations;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -15,20 +15,20 @@ use crate::binding::Bindings;
 use crate::info::Counts;
 use crate::polls::Polls;
 use crate::record::Record;
-use crate::sys::Handle;
+use crate::sys::BlockedClient;
 
 thread_local! {
-    static WORLD: RefCell<World> = RefCell::default();
+    static STATE: RefCell<ModuleState> = RefCell::default();
 }
 
 /// Everything. Not to be held while the server is called: it may call back.
-pub(crate) fn world<T>(look: impl FnOnce(&mut World) -> T) -> T {
-    WORLD.with_borrow_mut(look)
+pub(crate) fn with_state<T>(look: impl FnOnce(&mut ModuleState) -> T) -> T {
+    STATE.with_borrow_mut(look)
 }
 
 /// A client that waits, or was just granted the lock and not told yet.
-pub(crate) struct Waiter {
-    pub(crate) handle: Handle,
+pub(crate) struct BlockedWaiter {
+    pub(crate) handle: BlockedClient,
     /// The connection, as the server numbers it.
     pub(crate) connection: u64,
     pub(crate) record: u64,
@@ -42,21 +42,21 @@ pub(crate) struct Waiter {
 }
 
 /// A client that was granted the lock, and whose reply is on its way.
-struct Told {
+struct GrantedClient {
     connection: u64,
     record: u64,
     owner: Owner,
 }
 
 /// What a connection holds for only as long as it lasts.
-struct Tie {
+struct BoundHold {
     client: ClientId,
     record: u64,
     owner: Owner,
 }
 
 /// Where a lock is that somebody waits for or holds by a connection.
-struct Home {
+struct LockLocation {
     db: i32,
     key: Box<[u8]>,
     due_ms: Option<u64>,
@@ -77,7 +77,7 @@ pub(crate) enum Chore {
 
 /// A chore, and where.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Job {
+pub(crate) struct DueChore {
     pub(crate) record: u64,
     pub(crate) db: i32,
     pub(crate) key: Box<[u8]>,
@@ -85,7 +85,7 @@ pub(crate) struct Job {
 }
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct ModuleState {
     /// The id of this run of the server.
     pub(crate) run: Arc<str>,
     /// No channel yet: one for all that have none.
@@ -107,19 +107,19 @@ pub(crate) struct World {
     pub(crate) timer: Option<(u64, u64)>,
     /// What the clock said last.
     pub(crate) clock_ms: u64,
-    waiters: HashMap<ClientId, Waiter>,
+    waiters: HashMap<ClientId, BlockedWaiter>,
     /// Whose time is up when.
     ends: BTreeSet<(u64, ClientId)>,
     /// Those who wait, and those who have yet to hear that they don't any more.
-    handles: HashMap<Handle, ClientId>,
-    told: HashMap<ClientId, Told>,
-    ties: HashMap<u64, Vec<Tie>>,
-    homes: HashMap<u64, Home>,
+    handles: HashMap<BlockedClient, ClientId>,
+    told: HashMap<ClientId, GrantedClient>,
+    bound_holds: HashMap<u64, Vec<BoundHold>>,
+    locations: HashMap<u64, LockLocation>,
     due: BTreeSet<(u64, u64)>,
     chores: VecDeque<(u64, Chore)>,
 }
 
-impl World {
+impl ModuleState {
     pub(crate) fn new_record(&self) -> Box<Record> {
         Record::new(&self.run, &self.no_channel)
     }
@@ -133,6 +133,6 @@ impl World {
     }
 
     pub(crate) fn tied(&self) -> usize {
-        self.ties.values().map(Vec::len).sum()
+        self.bound_holds.values().map(Vec::len).sum()
     }
 }

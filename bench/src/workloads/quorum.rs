@@ -6,43 +6,47 @@ use taketurns::Connect;
 use taketurns_servers::Server;
 
 use super::pairs;
-use super::{Contestant, Measure, Party, Plot, Work};
-use crate::stage::{Driver, Stage, Way, Why, said};
+use super::{Contestant, ContestantGroup, Measure, Plot, Workload};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, said};
 
 /// As of [`pairs`], but what counts is the time.
 const MEASURES: &[Measure] = &[pairs::MEASURES[1], pairs::MEASURES[0]];
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let mut contestants = Vec::new();
-    for (way, one) in Way::BOTH.into_iter().zip(["one node, scripts", "one node, module"]) {
+    for (backend, one) in
+        BenchBackend::BOTH.into_iter().zip(["one node, scripts", "one node, module"])
+    {
         for nodes in [1, 3, 5] {
-            let stage = stage.clone();
+            let setup = setup.clone();
             let name = match nodes {
                 1 => one.to_owned(),
-                _ => format!("quorum of {nodes}, {}", way.name()),
+                _ => format!("quorum of {nodes}, {}", backend.name()),
             };
-            let time = stage.time(0.4, 1.5);
+            let time = setup.time(0.4, 1.5);
             let seconds = time.as_secs_f64() + 0.5;
             let run = move || {
-                let servers = start(way, nodes)?;
+                let servers = start(backend, nodes)?;
                 let url = match servers.as_slice() {
-                    [one] => way.url(one),
+                    [one] => backend.url(one),
                     all => {
-                        let urls: Vec<String> = all.iter().map(|server| way.url(server)).collect();
+                        let urls: Vec<String> =
+                            all.iter().map(|server| backend.url(server)).collect();
                         format!("quorum:{}", urls.join(","))
                     }
                 };
-                stage.run(async move {
-                    let locks = Driver::Thread.open(Connect::new(&url)).await?;
+                setup.run(async move {
+                    let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
                     let values = pairs::ours(&locks, 1, time).await;
                     locks.close().await;
                     values
                 })
             };
-            contestants.push(Contestant::new(name, Party::Ours, seconds, run).against(one));
+            contestants
+                .push(Contestant::new(name, ContestantGroup::Ours, seconds, run).against(one));
         }
     }
-    Work {
+    Workload {
         letter: "i",
         title: "Quorum against one node",
         about: "One task acquires and releases one lock over and over, on one node and on a majority of 3 \
@@ -54,6 +58,6 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-fn start(way: Way, nodes: usize) -> Result<Vec<Server>, Why> {
-    (0..nodes).map(|_| way.builder()?.start().map_err(said)).collect()
+fn start(backend: BenchBackend, nodes: usize) -> Result<Vec<Server>, BenchError> {
+    (0..nodes).map(|_| backend.builder()?.start().map_err(said)).collect()
 }

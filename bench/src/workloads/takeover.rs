@@ -6,8 +6,8 @@ use std::time::Duration;
 use taketurns::Connect;
 
 use super::space::all_wait;
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
-use crate::stage::{Driver, Helper, Stage, Way, Why, fresh, said};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, Helper, fresh, said};
 use crate::turns::now_us;
 
 const MEASURES: &[Measure] = &[measure("kill to grant", "ms"), measure("of the lease", "×")];
@@ -15,27 +15,27 @@ const LEASE: Duration = Duration::from_secs(2);
 
 /// Who dies.
 #[derive(Clone, Copy)]
-enum Holder {
+enum HolderKind {
     /// A client of ours by this way.
-    Client(Way),
+    Client(BenchBackend),
     /// Whoever sent one command to the module, with `BOUND`.
     Bound,
     /// A process that uses the file engine.
     File,
 }
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let holders = [
-        ("scripts", Holder::Client(Way::Scripts)),
-        ("module", Holder::Client(Way::Module)),
-        ("module, BOUND", Holder::Bound),
-        ("file engine", Holder::File),
+        ("scripts", HolderKind::Client(BenchBackend::Scripts)),
+        ("module", HolderKind::Client(BenchBackend::Module)),
+        ("module, BOUND", HolderKind::Bound),
+        ("file engine", HolderKind::File),
     ];
     let contestants = holders.map(|(name, holder)| {
-        let stage = stage.clone();
-        Contestant::new(name, Party::Ours, 3.0, move || run(&stage, holder))
+        let setup = setup.clone();
+        Contestant::new(name, ContestantGroup::Ours, 3.0, move || run(&setup, holder))
     });
-    Work {
+    Workload {
         letter: "j",
         title: "Take-over after kill -9 of the holder",
         about: "A process holds a lock by a lease of 2 s, which it has renewed at least once, and is \
@@ -43,41 +43,41 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
                 renewal comes. What is bound to a connection ends with it.",
         measures: MEASURES,
         contestants: contestants.into(),
-        rounds_max: if stage.quick { 1 } else { 5 },
+        rounds_max: if setup.quick { 1 } else { 5 },
         plot: Plot::Bars,
     }
 }
 
-fn run(stage: &Stage, holder: Holder) -> Result<Values, Why> {
+fn run(setup: &BenchSetup, holder: HolderKind) -> Result<Values, BenchError> {
     let lock = fresh("orphan");
     let lease_ms = LEASE.as_millis().to_string();
     let (mut process, url) = match holder {
-        Holder::Client(way) => {
-            let url = stage.url(way);
+        HolderKind::Client(backend) => {
+            let url = setup.url(backend);
             (Helper::start("hold-one", &[&url, &lock, &lease_ms])?, url)
         }
-        Holder::Bound => {
-            let port = stage.module.port().to_string();
+        HolderKind::Bound => {
+            let port = setup.module.port().to_string();
             let key = format!("tt:{lock}");
-            (Helper::start("hold-bound", &[&port, &key, "60000"])?, stage.url(Way::Module))
+            (Helper::start("hold-bound", &[&port, &key, "60000"])?, setup.url(BenchBackend::Module))
         }
-        Holder::File => {
-            let url = format!("file:{}", stage.path("orphan").display());
+        HolderKind::File => {
+            let url = format!("file:{}", setup.path("orphan").display());
             (Helper::start("hold-one", &[&url, &lock, &lease_ms])?, url)
         }
     };
     if process.line()? != "held" {
         return Err("the holder could not take it".to_owned());
     }
-    let granted_us = stage.run(async move {
-        let locks = Driver::Thread.open(Connect::new(&url)).await?;
+    let granted_us = setup.run(async move {
+        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
         let waiting = tokio::spawn({
             let mutex = locks.mutex(&lock);
             async move {
                 let guard = mutex.acquire().await.map_err(said)?;
                 let granted_us = now_us();
                 guard.release().await.map_err(said)?;
-                Ok::<_, Why>(granted_us)
+                Ok::<_, BenchError>(granted_us)
             }
         });
         all_wait(&locks, &lock, 1).await?;

@@ -2,40 +2,40 @@
 
 use taketurns_servers::Proxy;
 
-use crate::faults::{Blow, Fault};
+use crate::faults::{Injection, StoreFault};
 
 /// All of it, on the way to one server.
-pub(super) fn faults<'a>(on: &'static str, proxy: &'a Proxy) -> Vec<Fault<'a>> {
+pub(super) fn faults<'a>(on: &'static str, proxy: &'a Proxy) -> Vec<StoreFault<'a>> {
     vec![
-        Fault::new("network slow", move |dice| {
+        StoreFault::new("network slow", move |dice| {
             let delay = dice.time(20, 700);
-            Blow::on(on)
+            Injection::on(on)
                 .begin(move || proxy.delay(delay))
                 .lasting(dice.time(500, 4_000))
                 .end(|| proxy.delay(std::time::Duration::ZERO))
         }),
-        Fault::new("connections reset", move |_| Blow::on(on).begin(|| proxy.cut())),
-        Fault::new("cut off", move |dice| {
-            Blow::on(on)
+        StoreFault::new("connections reset", move |_| Injection::on(on).begin(|| proxy.cut())),
+        StoreFault::new("cut off", move |dice| {
+            Injection::on(on)
                 .begin(|| proxy.refuse(true).map(|()| proxy.cut()))
                 .lasting(dice.time(200, 4_000))
                 .end(|| proxy.refuse(false))
         }),
         // What vanished meanwhile stays lost: such a connection is silent until somebody closes it.
-        Fault::new("half-open", move |dice| {
-            Blow::on(on)
+        StoreFault::new("half-open", move |dice| {
+            Injection::on(on)
                 .begin(|| proxy.hold(true))
                 .lasting(dice.time(200, 4_000))
                 .end(|| proxy.hold(false))
         }),
-        Fault::new("wake-ups lost", move |dice| {
-            Blow::on(on)
+        StoreFault::new("wake-ups lost", move |dice| {
+            Injection::on(on)
                 .begin(|| proxy.drop_pushes(true))
                 .lasting(dice.time(200, 3_000))
                 .end(|| proxy.drop_pushes(false))
         }),
-        Fault::new("wake-ups doubled", move |dice| {
-            Blow::on(on)
+        StoreFault::new("wake-ups doubled", move |dice| {
+            Injection::on(on)
                 .begin(|| proxy.duplicate_pushes(true))
                 .lasting(dice.time(200, 3_000))
                 .end(|| proxy.duplicate_pushes(false))

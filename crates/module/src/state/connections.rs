@@ -4,18 +4,22 @@ use std::collections::{HashMap, HashSet};
 
 use taketurns_core::{ClientId, Grant, Owner, WakeEvent};
 
-use super::{Chore, Tie, Told, Waiter, World};
-use crate::blocked::Outcome;
+use super::{BlockedWaiter, BoundHold, Chore, GrantedClient, ModuleState};
+use crate::blocked::BlockedReply;
 use crate::problem::Problem;
-use crate::sys::Handle;
+use crate::sys::BlockedClient;
 
 /// How many locks a connection is tied to before those that it let go of are looked for.
 const TIES: usize = 1_024;
 
-impl World {
+impl ModuleState {
     /// Everybody whose connection is open and who still wants what it asked for, and of which lock.
     pub(crate) fn open_clients(&self) -> HashMap<ClientId, u64> {
-        let tied = self.ties.values().flatten().map(|tie| (tie.client, tie.record));
+        let tied = self
+            .bound_holds
+            .values()
+            .flatten()
+            .map(|bound_hold| (bound_hold.client, bound_hold.record));
         let waiting = self.waiters.iter().map(|(client, waiter)| (*client, waiter.record));
         // Who polls is not among them: if its place goes, its next poll takes another.
         waiting.chain(tied).collect()
@@ -30,28 +34,32 @@ impl World {
         record: u64,
     ) -> bool {
         let Some(of) = open.get_mut(&client) else { return false };
-        if *of != record && !self.homes.contains_key(of) {
+        if *of != record && !self.locations.contains_key(of) {
             *of = record;
-            let ties = self.ties.values_mut().flatten().filter(|tie| tie.client == client);
-            ties.for_each(|tie| tie.record = record);
+            let bound_holds = self
+                .bound_holds
+                .values_mut()
+                .flatten()
+                .filter(|bound_hold| bound_hold.client == client);
+            bound_holds.for_each(|bound_hold| bound_hold.record = record);
         }
         *of == record
     }
 
-    pub(crate) fn wait(&mut self, client: ClientId, waiter: Waiter) {
+    pub(crate) fn wait(&mut self, client: ClientId, waiter: BlockedWaiter) {
         self.handles.insert(waiter.handle, client);
         self.ends.insert((waiter.until_ms, client));
         self.waiters.insert(client, waiter);
     }
 
-    pub(super) fn take_waiter(&mut self, client: ClientId) -> Option<Waiter> {
+    pub(super) fn take_waiter(&mut self, client: ClientId) -> Option<BlockedWaiter> {
         let waiter = self.waiters.remove(&client)?;
         self.ends.remove(&(waiter.until_ms, client));
         Some(waiter)
     }
 
     /// Those who have waited for long enough, to be told so: they give up.
-    pub(crate) fn tired(&mut self, now_ms: u64) -> Vec<Handle> {
+    pub(crate) fn tired(&mut self, now_ms: u64) -> Vec<BlockedClient> {
         let mut handles = Vec::new();
         while let Some(&(_, client)) = self.ends.first().filter(|(until_ms, _)| *until_ms <= now_ms)
             && let Some(waiter) = self.take_waiter(client)
@@ -79,35 +87,35 @@ impl World {
         record: u64,
         event: &WakeEvent,
         now_ms: u64,
-    ) -> Option<(Handle, Outcome)> {
+    ) -> Option<(BlockedClient, BlockedReply)> {
         self.waiters.get(&client).filter(|waiter| waiter.record == record)?;
         let waiter = self.take_waiter(client)?;
         let outcome = match event {
             WakeEvent::Granted(Grant { token, member, .. }) => {
-                let Waiter { connection, owner, .. } = waiter;
-                self.told.insert(client, Told { connection, record, owner });
+                let BlockedWaiter { connection, owner, .. } = waiter;
+                self.told.insert(client, GrantedClient { connection, record, owner });
                 if client.is_bound() {
-                    self.tie(connection, client, record, owner);
+                    self.bound_hold(connection, client, record, owner);
                 }
-                Outcome::Granted {
+                BlockedReply::Granted {
                     secret: waiter.secret,
                     token: token.map_or(0, |token| token.raw()),
                     member: member.clone(),
                 }
             }
             WakeEvent::Refused(refusal) => {
-                Outcome::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
+                BlockedReply::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
             }
             // Nobody breaks a place in the queue, and no connection asks on behalf of a quorum.
             WakeEvent::Revoked { .. } | WakeEvent::Inquired { .. } => {
-                Outcome::Problem(Problem::REVOKED)
+                BlockedReply::Problem(Problem::REVOKED)
             }
         };
         Some((waiter.handle, outcome))
     }
 
     /// The client was told.
-    pub(crate) fn answered(&mut self, handle: Handle) {
+    pub(crate) fn answered(&mut self, handle: BlockedClient) {
         if let Some(client) = self.handles.remove(&handle) {
             self.told.remove(&client);
         }
@@ -115,13 +123,13 @@ impl World {
 
     /// The client is gone, or waits no more: what it asked for is given up, also if it was granted
     /// a moment ago and never told. True if it has yet to be unblocked.
-    pub(crate) fn left(&mut self, handle: Handle) -> bool {
+    pub(crate) fn left(&mut self, handle: BlockedClient) -> bool {
         let Some(client) = self.handles.remove(&handle) else { return false };
         let waiter = self.take_waiter(client);
-        if let Some(Waiter { record, owner, .. }) = waiter {
+        if let Some(BlockedWaiter { record, owner, .. }) = waiter {
             self.chores.push_back((record, Chore::Leave(owner)));
         }
-        if let Some(Told { connection, record, owner }) = self.told.remove(&client) {
+        if let Some(GrantedClient { connection, record, owner }) = self.told.remove(&client) {
             self.untie(connection, owner);
             self.chores.push_back((record, Chore::Leave(owner)));
         }
@@ -135,24 +143,31 @@ impl World {
     }
 
     /// What is held ends with the connection.
-    pub(crate) fn tie(&mut self, connection: u64, client: ClientId, record: u64, owner: Owner) {
-        let homes = &self.homes;
-        let ties = self.ties.entry(connection).or_default();
-        if ties.len() >= TIES && ties.len().is_power_of_two() {
-            ties.retain(|tie| homes.contains_key(&tie.record));
-            let records: HashSet<u64> = ties.iter().map(|tie| tie.record).collect();
+    pub(crate) fn bound_hold(
+        &mut self,
+        connection: u64,
+        client: ClientId,
+        record: u64,
+        owner: Owner,
+    ) {
+        let locations = &self.locations;
+        let bound_holds = self.bound_holds.entry(connection).or_default();
+        if bound_holds.len() >= TIES && bound_holds.len().is_power_of_two() {
+            bound_holds.retain(|bound_hold| locations.contains_key(&bound_hold.record));
+            let records: HashSet<u64> =
+                bound_holds.iter().map(|bound_hold| bound_hold.record).collect();
             let chores = records.into_iter().map(|record| (record, Chore::Untie(connection)));
             self.chores.extend(chores);
         }
-        ties.push(Tie { client, record, owner });
+        bound_holds.push(BoundHold { client, record, owner });
     }
 
     /// It was given back.
     pub(crate) fn untie(&mut self, connection: u64, owner: Owner) {
-        if let Some(ties) = self.ties.get_mut(&connection) {
-            ties.retain(|tie| tie.owner != owner);
-            if ties.is_empty() {
-                self.ties.remove(&connection);
+        if let Some(bound_holds) = self.bound_holds.get_mut(&connection) {
+            bound_holds.retain(|bound_hold| bound_hold.owner != owner);
+            if bound_holds.is_empty() {
+                self.bound_holds.remove(&connection);
             }
         }
     }
@@ -164,15 +179,17 @@ impl World {
         record: u64,
         is_held: impl Fn(Owner) -> bool,
     ) {
-        if let Some(ties) = self.ties.get_mut(&connection) {
-            ties.retain(|tie| tie.record != record || is_held(tie.owner));
+        if let Some(bound_holds) = self.bound_holds.get_mut(&connection) {
+            bound_holds
+                .retain(|bound_hold| bound_hold.record != record || is_held(bound_hold.owner));
         }
     }
 
     /// A connection was closed. False if nothing ends with it.
     pub(crate) fn closed(&mut self, connection: u64) -> bool {
-        let ties = self.ties.remove(&connection).into_iter().flatten();
-        let mut ends: Vec<_> = ties.map(|tie| (tie.record, tie.owner)).collect();
+        let bound_holds = self.bound_holds.remove(&connection).into_iter().flatten();
+        let mut ends: Vec<_> =
+            bound_holds.map(|bound_hold| (bound_hold.record, bound_hold.owner)).collect();
         ends.extend(self.polls.close(connection));
         self.leave(ends)
     }

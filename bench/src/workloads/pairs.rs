@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use taketurns::{Connect, Locks, Mutex};
 
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
 use crate::floor::Floor;
 use crate::rivals::Rival;
-use crate::stage::{Driver, Stage, Way, Why, fresh, said};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, fresh, said};
 
 /// What pairs are compared by.
 pub(super) const RATE: &str = "pairs per second";
@@ -25,54 +25,54 @@ pub(crate) const CLIENT: &str = "client's processor";
 /// Until caches, connections and scripts are there.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-pub(super) fn alone(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
-    Work {
+pub(super) fn alone(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload {
+    Workload {
         letter: "a",
         title: "Alone",
         about: "One task acquires and releases one lock over and over. The floor is `SET NX PX` with 16 \
                 random bytes and `EVALSHA` of a script that compares and deletes, on the same client \
                 crate and runtime: two round trips, as ours.",
         measures: MEASURES,
-        contestants: contestants(stage, rivals, 1),
+        contestants: contestants(setup, rivals, 1),
         rounds_max: usize::MAX,
         plot: Plot::Bars,
     }
 }
 
-pub(super) fn many(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
-    Work {
+pub(super) fn many(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload {
+    Workload {
         letter: "b",
         title: "64 tasks, each with a lock of its own, over one connection",
         about: "The same by 64 tasks at once that share a client, and with it one connection.",
         measures: MEASURES,
-        contestants: contestants(stage, rivals, 64),
+        contestants: contestants(setup, rivals, 64),
         rounds_max: usize::MAX,
         plot: Plot::Bars,
     }
 }
 
-fn contestants(stage: &Rc<Stage>, rivals: &[Rc<Rival>], tasks: usize) -> Vec<Contestant> {
-    let time = stage.time(0.4, 1.5);
+fn contestants(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>], tasks: usize) -> Vec<Contestant> {
+    let time = setup.time(0.4, 1.5);
     let seconds = time.as_secs_f64() + 0.2;
     let floor = {
-        let stage = stage.clone();
-        Contestant::new("floor", Party::Floor, seconds, move || {
-            let url = stage.plain.url();
-            stage.run(async move {
+        let setup = setup.clone();
+        Contestant::new("floor", ContestantGroup::Floor, seconds, move || {
+            let url = setup.plain.url();
+            setup.run(async move {
                 let floor = Floor::open(&url).await?;
-                let raw = |_| Raw { floor: floor.clone(), name: fresh("own") };
+                let raw = |_| FloorPair { floor: floor.clone(), name: fresh("own") };
                 together(time, (0..tasks).map(raw).collect()).await
             })
         })
     };
     let mut all = vec![floor];
-    for way in Way::BOTH {
-        for driver in Driver::BOTH {
-            let stage = stage.clone();
-            let name = format!("{}{}", way.name(), driver.suffix());
-            all.push(Contestant::new(name, Party::Ours, seconds, move || {
-                let url = stage.url(way);
-                stage.run(async move {
+    for backend in BenchBackend::BOTH {
+        for driver in BenchDriver::BOTH {
+            let setup = setup.clone();
+            let name = format!("{}{}", backend.name(), driver.suffix());
+            all.push(Contestant::new(name, ContestantGroup::Ours, seconds, move || {
+                let url = setup.url(backend);
+                setup.run(async move {
                     let locks = driver.open(Connect::new(&url)).await?;
                     let values = ours(&locks, tasks, time).await;
                     locks.close().await;
@@ -82,10 +82,10 @@ fn contestants(stage: &Rc<Stage>, rivals: &[Rc<Rival>], tasks: usize) -> Vec<Con
         }
     }
     for rival in rivals {
-        let (stage, rival) = (stage.clone(), rival.clone());
+        let (setup, rival) = (setup.clone(), rival.clone());
         let (name, party) = (rival.name.clone(), rival.party());
         let mut contestant = Contestant::new(name, party, seconds + 0.5, move || {
-            Ok(values(rival.pairs(stage.plain.url(), tasks, time)?, tasks))
+            Ok(values(rival.pairs(setup.plain.url(), tasks, time)?, tasks))
         });
         // Only ours have goals here, and a quick run has to end.
         if time < Duration::from_secs(1) {
@@ -97,7 +97,11 @@ fn contestants(stage: &Rc<Stage>, rivals: &[Rc<Rival>], tasks: usize) -> Vec<Con
 }
 
 /// So many tasks, each with a lock of its own.
-pub(super) async fn ours(locks: &Locks, tasks: usize, time: Duration) -> Result<Values, Why> {
+pub(super) async fn ours(
+    locks: &Locks,
+    tasks: usize,
+    time: Duration,
+) -> Result<Values, BenchError> {
     let own = |_| locks.mutex(fresh("own"));
     together(time, (0..tasks).map(own).collect()).await
 }
@@ -105,28 +109,28 @@ pub(super) async fn ours(locks: &Locks, tasks: usize, time: Duration) -> Result<
 /// What is done over and over.
 pub(super) trait Pair: Send + 'static {
     /// Acquires and releases.
-    fn pair(&mut self) -> impl Future<Output = Result<(), Why>> + Send;
+    fn pair(&mut self) -> impl Future<Output = Result<(), BenchError>> + Send;
 }
 
 impl Pair for Mutex {
-    async fn pair(&mut self) -> Result<(), Why> {
+    async fn pair(&mut self) -> Result<(), BenchError> {
         self.acquire().await.map_err(said)?.release().await.map_err(said)
     }
 }
 
-struct Raw {
+struct FloorPair {
     floor: Floor,
     name: String,
 }
 
-impl Pair for Raw {
-    async fn pair(&mut self) -> Result<(), Why> {
+impl Pair for FloorPair {
+    async fn pair(&mut self) -> Result<(), BenchError> {
         self.floor.pair(&self.name).await
     }
 }
 
 /// What these do at the same time, each as a task.
-pub(super) async fn together<P: Pair>(time: Duration, pairs: Vec<P>) -> Result<Values, Why> {
+pub(super) async fn together<P: Pair>(time: Duration, pairs: Vec<P>) -> Result<Values, BenchError> {
     let (count, begun, spent) = (pairs.len(), Instant::now(), processor_us());
     let tasks: Vec<_> = pairs.into_iter().map(|pair| tokio::spawn(repeat(time, pair))).collect();
     let mut per_second = 0.0;
@@ -146,7 +150,7 @@ fn processor_us() -> f64 {
 }
 
 /// How often per second it was done, after a warm-up.
-async fn repeat(time: Duration, mut pair: impl Pair) -> Result<f64, Why> {
+async fn repeat(time: Duration, mut pair: impl Pair) -> Result<f64, BenchError> {
     let begun = Instant::now();
     while begun.elapsed() < WARM_UP {
         pair.pair().await?;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use taketurns::{Connect, Locks};
 
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
 use crate::rivals::Rival;
-use crate::stage::{Driver, Stage, Way, Why, asked_of, fresh, said};
-use crate::turns::{Judged, Turn, hold, judge, now_us};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, asked_of, fresh, said};
+use crate::turns::{LoggedTurn, TurnStatistics, hold, judge, now_us};
 
 const CLIENTS: u32 = 16;
 const HOLD: Duration = Duration::from_millis(1);
@@ -29,27 +29,30 @@ const COST: &[Measure] = &[
     measure("of it in commands", "µs"),
 ];
 
-pub(super) fn fairness(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
-    let time = stage.time(1.0, 3.0);
+pub(super) fn fairness(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload {
+    let time = setup.time(1.0, 3.0);
     let seconds = time.as_secs_f64() + 0.3;
     let mut contestants = Vec::new();
-    for way in Way::BOTH {
-        let stage = stage.clone();
-        contestants.push(Contestant::new(way.name(), Party::Ours, seconds, move || {
-            let url = stage.url(way);
-            judged(
-                &stage.run(
-                    async move { crowd(clients(&url, None).await?, End::After(time)).await },
-                )?,
-            )
-        }));
+    for backend in BenchBackend::BOTH {
+        let setup = setup.clone();
+        contestants.push(Contestant::new(
+            backend.name(),
+            ContestantGroup::Ours,
+            seconds,
+            move || {
+                let url = setup.url(backend);
+                judged(&setup.run(async move {
+                    crowd(clients(&url, None).await?, TurnLimit::After(time)).await
+                })?)
+            },
+        ));
     }
     for rival in rivals {
-        let (stage, rival) = (stage.clone(), rival.clone());
+        let (setup, rival) = (setup.clone(), rival.clone());
         let (name, party) = (rival.name.clone(), rival.party());
-        let quick = stage.quick;
+        let quick = setup.quick;
         let mut contestant = Contestant::new(name, party, seconds + 0.7, move || {
-            judged(&rival.crowd(stage.plain.url(), CLIENTS, HOLD, time)?)
+            judged(&rival.crowd(setup.plain.url(), CLIENTS, HOLD, time)?)
         });
         // A quick run has to end.
         if quick {
@@ -57,7 +60,7 @@ pub(super) fn fairness(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
         }
         contestants.push(contestant);
     }
-    Work {
+    Workload {
         letter: "d",
         title: "16 clients, one lock",
         about: "16 clients with a connection each take turns on one lock, and hold it for a millisecond: \
@@ -74,14 +77,14 @@ pub(super) fn fairness(stage: &Rc<Stage>, rivals: &[Rc<Rival>]) -> Work {
     }
 }
 
-pub(super) fn cost(stage: &Rc<Stage>) -> Work {
-    let turns = stage.pick(20.0, 50.0) as usize;
-    let contestant = |way: Way| {
-        let stage = stage.clone();
-        let run = move || spent(&stage, way, turns);
-        Contestant::new(way.name(), Party::Ours, 1.0 + turns as f64 / 40.0, run)
+pub(super) fn cost(setup: &Rc<BenchSetup>) -> Workload {
+    let turns = setup.pick(20.0, 50.0) as usize;
+    let contestant = |backend: BenchBackend| {
+        let setup = setup.clone();
+        let run = move || spent(&setup, backend, turns);
+        Contestant::new(backend.name(), ContestantGroup::Ours, 1.0 + turns as f64 / 40.0, run)
     };
-    Work {
+    Workload {
         letter: "e",
         title: "What a contended turn costs the server",
         about: "The same crowd, each client with so many turns. Commands are those of the clients: \
@@ -90,7 +93,7 @@ pub(super) fn cost(stage: &Rc<Stage>) -> Work {
                 default, however many turns there are; here they last for a minute, so that nothing but \
                 turns is counted.",
         measures: COST,
-        contestants: Way::BOTH.map(contestant).into(),
+        contestants: BenchBackend::BOTH.map(contestant).into(),
         rounds_max: 3,
         plot: Plot::Bars,
     }
@@ -98,24 +101,24 @@ pub(super) fn cost(stage: &Rc<Stage>) -> Work {
 
 /// When a client has had enough.
 #[derive(Clone, Copy)]
-enum End {
+enum TurnLimit {
     After(Duration),
     Turns(usize),
 }
 
-async fn clients(url: &str, waiter_lease: Option<Duration>) -> Result<Vec<Locks>, Why> {
+async fn clients(url: &str, waiter_lease: Option<Duration>) -> Result<Vec<Locks>, BenchError> {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         let mut connect = Connect::new(url);
         if let Some(waiter_lease) = waiter_lease {
             connect = connect.waiter_lease(waiter_lease);
         }
-        clients.push(Driver::Thread.open(connect).await?);
+        clients.push(BenchDriver::Thread.open(connect).await?);
     }
     Ok(clients)
 }
 
-async fn crowd(clients: Vec<Locks>, end: End) -> Result<Vec<Turn>, Why> {
+async fn crowd(clients: Vec<Locks>, end: TurnLimit) -> Result<Vec<LoggedTurn>, BenchError> {
     let lock = fresh("crowd");
     let begun = Instant::now();
     let tasks: Vec<_> = (0..)
@@ -127,8 +130,8 @@ async fn crowd(clients: Vec<Locks>, end: End) -> Result<Vec<Turn>, Why> {
                 let mut turns = Vec::new();
                 loop {
                     let enough = match end {
-                        End::After(time) => begun.elapsed() >= time,
-                        End::Turns(count) => turns.len() >= count,
+                        TurnLimit::After(time) => begun.elapsed() >= time,
+                        TurnLimit::Turns(count) => turns.len() >= count,
                     };
                     if enough {
                         break;
@@ -139,11 +142,11 @@ async fn crowd(clients: Vec<Locks>, end: End) -> Result<Vec<Turn>, Why> {
                     hold(HOLD).await;
                     let released_us = now_us();
                     guard.release().await.map_err(said)?;
-                    turns.push(Turn { client, asked_us, got_us, released_us });
+                    turns.push(LoggedTurn { client, asked_us, got_us, released_us });
                 }
                 drop(mutex);
                 locks.close().await;
-                Ok::<_, Why>(turns)
+                Ok::<_, BenchError>(turns)
             })
         })
         .collect();
@@ -154,22 +157,23 @@ async fn crowd(clients: Vec<Locks>, end: End) -> Result<Vec<Turn>, Why> {
     Ok(log)
 }
 
-fn judged(log: &[Turn]) -> Result<Values, Why> {
+fn judged(log: &[LoggedTurn]) -> Result<Values, BenchError> {
     let judged = judge(log, CLIENTS)?;
-    let Judged { hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us, .. } = judged;
+    let TurnStatistics { hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us, .. } =
+        judged;
     let values = [hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us];
     let values = values.into_iter().chain([judged.wait_max_shares, judged.overtakes]);
     Ok(FAIRNESS.iter().map(|measure| measure.name).zip(values).collect())
 }
 
-fn spent(stage: &Stage, way: Way, turns: usize) -> Result<Values, Why> {
-    let url = stage.url(way);
-    let server = stage.server(way);
-    let clients = stage.run(async move { clients(&url, Some(Duration::from_secs(60))).await })?;
+fn spent(setup: &BenchSetup, backend: BenchBackend, turns: usize) -> Result<Values, BenchError> {
+    let url = setup.url(backend);
+    let server = setup.server(backend);
+    let clients = setup.run(async move { clients(&url, Some(Duration::from_secs(60))).await })?;
     server.reset_stats();
-    let before = main_thread_us(stage, way)?;
-    let log = stage.run(crowd(clients, End::Turns(turns)))?;
-    let time = main_thread_us(stage, way)? - before;
+    let before = main_thread_us(setup, backend)?;
+    let log = setup.run(crowd(clients, TurnLimit::Turns(turns)))?;
+    let time = main_thread_us(setup, backend)? - before;
     let (calls, usec) = asked_of(server)?;
     let per_turn = |total: f64| total / log.len() as f64;
     let values = [calls, time, usec].map(per_turn);
@@ -177,8 +181,8 @@ fn spent(stage: &Stage, way: Way, turns: usize) -> Result<Values, Why> {
 }
 
 /// What the server's main thread has spent so far.
-fn main_thread_us(stage: &Stage, way: Way) -> Result<f64, Why> {
-    let info = stage.server(way).info("cpu");
+fn main_thread_us(setup: &BenchSetup, backend: BenchBackend) -> Result<f64, BenchError> {
+    let info = setup.server(backend).info("cpu");
     let seconds = |field: &str| info.get(field).and_then(|text| text.parse::<f64>().ok());
     let spent = ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"].map(seconds);
     match spent {

@@ -6,8 +6,8 @@ use std::time::Instant;
 use taketurns::Connect;
 
 use super::space::{hold_all, queue_up};
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
-use crate::stage::{Driver, Stage, Way, Why, said};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, said};
 
 const MEASURES: &[Measure] = &[
     measure("a listing", "ms"),
@@ -19,12 +19,12 @@ const WAITERS: usize = 16;
 /// A tenth of the time is spent on looking, at most: see `pace` of the program.
 const SHARE: f64 = 10.0;
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
-    let contestant = |way: Way| {
-        let stage = stage.clone();
-        Contestant::new(way.name(), Party::Ours, 5.0, move || run(&stage, way))
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
+    let contestant = |backend: BenchBackend| {
+        let setup = setup.clone();
+        Contestant::new(backend.name(), ContestantGroup::Ours, 5.0, move || run(&setup, backend))
     };
-    Work {
+    Workload {
         letter: "o",
         title: "Looking at 10 000 locks and 1 000 waiters",
         about: "`Locks::list_with` from a second client, with up to 16 waiters of each lock. All locks are \
@@ -32,23 +32,23 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
                 for its commands. `top` and `serve` look again after ten times what a listing took, which \
                 gives the last column.",
         measures: MEASURES,
-        contestants: Way::BOTH.map(contestant).into(),
+        contestants: BenchBackend::BOTH.map(contestant).into(),
         rounds_max: usize::MAX,
         plot: Plot::Bars,
     }
 }
 
-fn run(stage: &Stage, way: Way) -> Result<Values, Why> {
-    let server = way.builder()?.start().map_err(said)?;
-    let url = way.url(&server);
+fn run(setup: &BenchSetup, backend: BenchBackend) -> Result<Values, BenchError> {
+    let server = backend.builder()?.start().map_err(said)?;
+    let url = backend.url(&server);
     let holder = {
         let url = url.clone();
-        stage.run(async move { Driver::Thread.open(Connect::new(&url)).await })?
+        setup.run(async move { BenchDriver::Thread.open(Connect::new(&url)).await })?
     };
-    let guards = stage.run(hold_all(holder.clone()))?;
-    let waiting = stage.run(queue_up(holder.clone(), 1_000))?;
-    let (took, counted) = stage.run(async move {
-        let locks = Driver::Thread.open(Connect::new(&url)).await?;
+    let guards = setup.run(hold_all(holder.clone()))?;
+    let waiting = setup.run(queue_up(holder.clone(), 1_000))?;
+    let (took, counted) = setup.run(async move {
+        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
         // The first finds out what the server has.
         locks.list_with("*", WAITERS).await.map_err(said)?;
         server.reset_stats();
@@ -62,7 +62,7 @@ fn run(stage: &Stage, way: Way) -> Result<Values, Why> {
         let counted: u64 = server.command_stats().values().map(|one| one.usec).sum();
         Ok((took.as_secs_f64() * 1e3, counted as f64 / 1e3))
     })?;
-    stage.run(async move {
+    setup.run(async move {
         drop((guards, waiting));
         holder.close().await;
         Ok(())

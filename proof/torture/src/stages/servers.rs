@@ -4,9 +4,9 @@
 use std::fs::{self, File};
 use std::io;
 
-use taketurns_servers::{Reply, Server};
+use taketurns_servers::{Server, ServerReply};
 
-use crate::faults::Done;
+use crate::faults::StepResult;
 use crate::plan::MAX_LEASE;
 
 /// The options of every store: quarantines are short, and a server of which nothing is known is not
@@ -16,21 +16,21 @@ pub(super) fn options() -> String {
 }
 
 /// One command that has to work.
-pub(super) fn say(server: &Server, words: &[&str]) -> Done {
+pub(super) fn say(server: &Server, words: &[&str]) -> StepResult {
     match server.try_cli(words)? {
-        Reply::Error(error) => Err(format!("{}: {error}", words.join(" ")).into()),
+        ServerReply::Error(error) => Err(format!("{}: {error}", words.join(" ")).into()),
         _ => Ok(()),
     }
 }
 
 /// Closes the connections of all clients, also of those that listen.
-pub(super) fn kill_clients(server: &Server) -> Done {
+pub(super) fn kill_clients(server: &Server) -> StepResult {
     say(server, &["CLIENT", "KILL", "TYPE", "normal"])?;
     say(server, &["CLIENT", "KILL", "TYPE", "pubsub"])
 }
 
 /// Fills a server up to a limit just above what it needs, so that nothing more can be acquired.
-pub(super) fn fill(server: &Server) -> Done {
+pub(super) fn fill(server: &Server) -> StepResult {
     let used: u64 = server.info("memory").get("used_memory").ok_or("no INFO")?.parse()?;
     say(server, &["CONFIG", "SET", "maxmemory", &(used + 400_000).to_string()])?;
     let block = "x".repeat(50_000);
@@ -47,13 +47,13 @@ pub(super) fn fill(server: &Server) -> Done {
 const FILLING: &str = "torture:filling";
 
 /// Takes what [`fill`] did back.
-pub(super) fn empty(server: &Server) -> Done {
+pub(super) fn empty(server: &Server) -> StepResult {
     say(server, &["DEL", FILLING])?;
     say(server, &["CONFIG", "SET", "maxmemory", "0"])
 }
 
 /// Cuts some bytes off the log of a server that does not run, as a power cut would.
-pub(super) fn cut_log(server: &Server, bytes: u64) -> Done {
+pub(super) fn cut_log(server: &Server, bytes: u64) -> StepResult {
     let folder = fs::read_dir(server.dir().join("appendonlydir"))?;
     let entries: io::Result<Vec<_>> = folder.map(|entry| Ok(entry?.path())).collect();
     let is_log = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".incr.aof");
@@ -65,7 +65,7 @@ pub(super) fn cut_log(server: &Server, bytes: u64) -> Done {
 }
 
 /// Removes all that a server that does not run would know again.
-pub(super) fn forget(server: &Server) -> Done {
+pub(super) fn forget(server: &Server) -> StepResult {
     match fs::remove_dir_all(server.dir().join("appendonlydir")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),

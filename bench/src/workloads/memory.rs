@@ -9,27 +9,29 @@ use taketurns::Connect;
 use tokio::sync::OwnedMutexGuard;
 
 use super::pairs::{self, Pair};
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
-use crate::stage::{Driver, Stage, Why};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use crate::setup::{BenchDriver, BenchError, BenchSetup};
 
 const MEASURES: &[Measure] = &[measure("time of a pair", "µs"), measure("turn of 16 tasks", "µs")];
 const KEYED: &str = "keyed tokio mutex";
 const TASKS: usize = 16;
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
-    let time = stage.time(0.3, 1.0);
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
+    let time = setup.time(0.3, 1.0);
     let seconds = time.as_secs_f64() * 2.0 + 0.2;
     let keyed = {
-        let stage = stage.clone();
-        Contestant::new(KEYED, Party::Floor, seconds, move || stage.run(keyed(time)))
+        let setup = setup.clone();
+        Contestant::new(KEYED, ContestantGroup::Floor, seconds, move || setup.run(keyed(time)))
     };
-    let ours = Driver::BOTH.map(|driver| {
-        let stage = stage.clone();
+    let ours = BenchDriver::BOTH.map(|driver| {
+        let setup = setup.clone();
         let name = format!("memory engine{}", driver.suffix());
-        Contestant::new(name, Party::Ours, seconds, move || stage.run(engine(driver, time)))
-            .against(KEYED)
+        Contestant::new(name, ContestantGroup::Ours, seconds, move || {
+            setup.run(engine(driver, time))
+        })
+        .against(KEYED)
     });
-    Work {
+    Workload {
         letter: "l",
         title: "Within a process",
         about: "Against a map of names to `tokio::sync::Mutex` (which is fair) behind a standard mutex, \
@@ -42,7 +44,7 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-async fn engine(driver: Driver, time: Duration) -> Result<Values, Why> {
+async fn engine(driver: BenchDriver, time: Duration) -> Result<Values, BenchError> {
     let locks = driver.open(Connect::new("memory:")).await?;
     let alone = pairs::ours(&locks, 1, time).await?;
     let one = |_| locks.mutex("one");
@@ -51,16 +53,16 @@ async fn engine(driver: Driver, time: Duration) -> Result<Values, Why> {
     values(&alone, &crowd)
 }
 
-async fn keyed(time: Duration) -> Result<Values, Why> {
-    let keyed = Keyed::default();
-    let named = |name: &str| Named { keyed: keyed.clone(), name: name.to_owned() };
+async fn keyed(time: Duration) -> Result<Values, BenchError> {
+    let keyed = KeyedMutexes::default();
+    let named = |name: &str| KeyedPair { keyed: keyed.clone(), name: name.to_owned() };
     let alone = pairs::together(time, vec![named("own")]).await?;
     let crowd = pairs::together(time, (0..TASKS).map(|_| named("one")).collect()).await?;
     values(&alone, &crowd)
 }
 
 /// The time of a pair, and for a crowd that of one turn.
-fn values(alone: &Values, crowd: &Values) -> Result<Values, Why> {
+fn values(alone: &Values, crowd: &Values) -> Result<Values, BenchError> {
     let of = |values: &Values| {
         let found = values.iter().find(|(measure, _)| *measure == MEASURES[0].name);
         found.map(|(_, value)| *value).ok_or("it was not measured")
@@ -70,39 +72,39 @@ fn values(alone: &Values, crowd: &Values) -> Result<Values, Why> {
 
 /// A mutex per name, for as long as somebody has or wants it.
 #[derive(Clone, Default)]
-struct Keyed(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>);
+struct KeyedMutexes(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>);
 
 /// One name of them.
-struct Named {
-    keyed: Keyed,
+struct KeyedPair {
+    keyed: KeyedMutexes,
     name: String,
 }
 
-impl Pair for Named {
-    async fn pair(&mut self) -> Result<(), Why> {
+impl Pair for KeyedPair {
+    async fn pair(&mut self) -> Result<(), BenchError> {
         drop(self.keyed.lock(&self.name).await);
         Ok(())
     }
 }
 
-struct Held {
-    keyed: Keyed,
+struct KeyedGuard {
+    keyed: KeyedMutexes,
     name: String,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Keyed {
-    async fn lock(&self, name: &str) -> Held {
+impl KeyedMutexes {
+    async fn lock(&self, name: &str) -> KeyedGuard {
         let mutex = {
             let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             map.entry(name.to_owned()).or_default().clone()
         };
         let guard = Some(mutex.lock_owned().await);
-        Held { keyed: self.clone(), name: name.to_owned(), guard }
+        KeyedGuard { keyed: self.clone(), name: name.to_owned(), guard }
     }
 }
 
-impl Drop for Held {
+impl Drop for KeyedGuard {
     fn drop(&mut self) {
         let mut map = self.keyed.0.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.guard.take());

@@ -9,9 +9,9 @@ use taketurns::{Connect, Locks};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::space::{JOINING, all_wait};
-use super::{Contestant, Measure, Party, Plot, Values, Work, measure};
+use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
 use crate::floor::Hop;
-use crate::stage::{Driver, Stage, Way, Why, fresh, said};
+use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, fresh, said};
 use crate::stats::{median, percentile};
 use crate::turns::now_us;
 
@@ -28,15 +28,15 @@ const FIRST: usize = 20;
 /// Between two: everybody is at rest then, on both sides.
 const REST: Duration = Duration::from_millis(1);
 
-pub(super) fn work(stage: &Rc<Stage>) -> Work {
-    let mut contestants = vec![hop(stage)];
-    let drivers = if stage.quick { &Driver::BOTH[..1] } else { &Driver::BOTH[..] };
-    for way in Way::BOTH {
+pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
+    let mut contestants = vec![hop(setup)];
+    let drivers = if setup.quick { &BenchDriver::BOTH[..1] } else { &BenchDriver::BOTH[..] };
+    for backend in BenchBackend::BOTH {
         for &driver in drivers {
-            contestants.extend(CROWDS.map(|waiters| ours(stage, way, driver, waiters)));
+            contestants.extend(CROWDS.map(|waiters| ours(setup, backend, driver, waiters)));
         }
     }
-    Work {
+    Workload {
         letter: "c",
         title: "Hand-over",
         about: "So many tasks wait for one lock, by two clients with a connection each. Counted is the \
@@ -51,11 +51,11 @@ pub(super) fn work(stage: &Rc<Stage>) -> Work {
     }
 }
 
-fn hop(stage: &Rc<Stage>) -> Contestant {
-    let stage = stage.clone();
-    Contestant::new(HOP, Party::Floor, 0.8, move || {
-        let url = stage.plain.url();
-        stage.run(async move {
+fn hop(setup: &Rc<BenchSetup>) -> Contestant {
+    let setup = setup.clone();
+    Contestant::new(HOP, ContestantGroup::Floor, 0.8, move || {
+        let url = setup.plain.url();
+        setup.run(async move {
             let (mut speaker, mut hearer) = Hop::open(&url, fresh("hop")).await?.split();
             let said_us = Arc::new(AtomicU64::new(0));
             let hearing = tokio::spawn({
@@ -66,7 +66,7 @@ fn hop(stage: &Rc<Stage>) -> Contestant {
                         hearer.hear().await?;
                         times.push(now_us() - said_us.load(Ordering::Acquire));
                     }
-                    Ok::<_, Why>(times)
+                    Ok::<_, BenchError>(times)
                 }
             });
             for _ in 0..FIRST + HAND_OVERS {
@@ -79,13 +79,18 @@ fn hop(stage: &Rc<Stage>) -> Contestant {
     })
 }
 
-fn ours(stage: &Rc<Stage>, way: Way, driver: Driver, waiters: usize) -> Contestant {
-    let (stage, quick) = (stage.clone(), stage.quick);
-    let name = format!("{}{}, {waiters}", way.name(), driver.suffix());
+fn ours(
+    setup: &Rc<BenchSetup>,
+    backend: BenchBackend,
+    driver: BenchDriver,
+    waiters: usize,
+) -> Contestant {
+    let (setup, quick) = (setup.clone(), setup.quick);
+    let name = format!("{}{}, {waiters}", backend.name(), driver.suffix());
     let seconds = 1.0 + waiters as f64 / 10_000.0;
     let run = move || {
-        let url = stage.url(way);
-        stage.run(async move {
+        let url = setup.url(backend);
+        setup.run(async move {
             let clients =
                 [driver.open(Connect::new(&url)).await?, driver.open(Connect::new(&url)).await?];
             let times = among(&clients, waiters).await;
@@ -95,7 +100,7 @@ fn ours(stage: &Rc<Stage>, way: Way, driver: Driver, waiters: usize) -> Contesta
             values(&times?)
         })
     };
-    let mut contestant = Contestant::new(name, Party::Ours, seconds, run).against(HOP);
+    let mut contestant = Contestant::new(name, ContestantGroup::Ours, seconds, run).against(HOP);
     // The ends say most, and a quick run has to end.
     if quick && ![CROWDS[0], CROWDS[CROWDS.len() - 1]].contains(&waiters) {
         contestant.rounds_max = 1;
@@ -104,7 +109,7 @@ fn ours(stage: &Rc<Stage>, way: Way, driver: Driver, waiters: usize) -> Contesta
 }
 
 /// What the tasks share.
-struct Queue {
+struct HandOverQueue {
     lock: String,
     clients: [Locks; 2],
     /// Who asks next does so by the next client.
@@ -115,9 +120,9 @@ struct Queue {
 }
 
 /// One holds and so many wait, all the time.
-async fn among(clients: &[Locks; 2], waiters: usize) -> Result<Vec<u64>, Why> {
+async fn among(clients: &[Locks; 2], waiters: usize) -> Result<Vec<u64>, BenchError> {
     let (times, mut taken) = unbounded_channel();
-    let queue = Arc::new(Queue {
+    let queue = Arc::new(HandOverQueue {
         lock: fresh("crowd"),
         clients: clients.clone(),
         asked: AtomicUsize::new(0),
@@ -155,8 +160,8 @@ async fn among(clients: &[Locks; 2], waiters: usize) -> Result<Vec<u64>, Why> {
     Ok(all)
 }
 
-impl Queue {
-    async fn take_turns(self: Arc<Self>) -> Result<(), Why> {
+impl HandOverQueue {
+    async fn take_turns(self: Arc<Self>) -> Result<(), BenchError> {
         loop {
             let client = self.asked.fetch_add(1, Ordering::Relaxed) % 2;
             let guard = self.clients[client].mutex(&self.lock).acquire().await.map_err(said)?;
@@ -173,7 +178,7 @@ impl Queue {
     }
 }
 
-fn values(times: &[u64]) -> Result<Values, Why> {
+fn values(times: &[u64]) -> Result<Values, BenchError> {
     let times: Vec<f64> = times[FIRST..].iter().map(|&time| time as f64).collect();
     let none = || "there were no hand-overs".to_owned();
     Ok(vec![

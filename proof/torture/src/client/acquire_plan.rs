@@ -1,0 +1,97 @@
+//! What a task asks for, and how: chosen anew for every turn.
+
+use std::time::Duration;
+
+use taketurns::{Acquire, Locks};
+use taketurns_history::{HistoryAsk, HistoryLock, LockKind};
+
+use crate::dice::RunDice;
+use crate::plan::{LEASE, MAX_LEASE, MEMBERS};
+
+/// How long a task waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitChoice {
+    /// As long as it takes.
+    Endless,
+    /// So long, or not at all.
+    Within(Duration),
+    /// It is dropped then, wherever it is.
+    Dropped(Duration),
+}
+
+/// One acquire and what is done under it.
+#[derive(Clone, Debug)]
+pub(super) struct AcquirePlan {
+    pub(super) lock: String,
+    pub(super) ask: HistoryAsk,
+    pub(super) limit: WaitChoice,
+    pub(super) lease: Duration,
+    /// For how long it is held.
+    pub(super) hold: Duration,
+    /// How long the last look at the guard is old when the write goes out.
+    pub(super) slow: Duration,
+    /// Is the guard dropped, instead of given back?
+    pub(super) dropped: bool,
+    permits: u32,
+}
+
+impl AcquirePlan {
+    pub(super) fn new(locks: &[HistoryLock], dice: &mut RunDice) -> Self {
+        let lock = dice.pick(locks);
+        let ask = match lock.kind {
+            LockKind::Mutex => HistoryAsk::Mutex,
+            LockKind::Rwlock if dice.once_in(3) => HistoryAsk::Write,
+            LockKind::Rwlock => HistoryAsk::Read,
+            LockKind::Semaphore(permits) => {
+                HistoryAsk::Permits(dice.between(1, u64::from(permits)) as u32)
+            }
+            LockKind::Pool if dice.once_in(3) => {
+                HistoryAsk::Member((*dice.pick(&MEMBERS)).to_owned())
+            }
+            LockKind::Pool => HistoryAsk::Any,
+        };
+        let limit = match dice.between(1, 10) {
+            1..=5 => WaitChoice::Endless,
+            6..=7 => WaitChoice::Within(dice.time(50, 2_000)),
+            8 => WaitChoice::Within(Duration::ZERO),
+            _ => WaitChoice::Dropped(dice.time(0, 500)),
+        };
+        // Most are short, so that much happens; some outlive their lease, and have to renew it.
+        let hold = match dice.between(1, 100) {
+            1..=80 => dice.time(0, 10),
+            81..=98 => dice.time(10, 200),
+            _ => dice.time(1_500, 4_000),
+        };
+        let lease = if dice.once_in(4) { dice.time(1_000, 3_000) } else { LEASE }.min(MAX_LEASE);
+        let slow = if dice.once_in(3) { dice.time(0, 60) } else { Duration::ZERO };
+        let permits = if let LockKind::Semaphore(permits) = lock.kind { permits } else { 0 };
+        let dropped = dice.once_in(8);
+        let lock = lock.name.clone();
+        Self { lock, ask, limit, lease, hold, slow, dropped, permits }
+    }
+
+    /// The acquire. What people see of it is its number, by which an observer knows it.
+    pub(super) fn acquire(&self, locks: &Locks, op: u64) -> Acquire {
+        let name = &self.lock;
+        let acquire = match &self.ask {
+            HistoryAsk::Mutex => locks.mutex(name).acquire(),
+            HistoryAsk::Read => locks.rwlock(name).read(),
+            HistoryAsk::Write => locks.rwlock(name).write(),
+            HistoryAsk::Permits(take) => {
+                locks.semaphore(name, self.permits).acquire().permits(*take)
+            }
+            HistoryAsk::Any => locks.pool(name).any(),
+            HistoryAsk::Member(member) => locks.pool(name).member(member),
+        };
+        let acquire = acquire.lease(self.lease).why(op.to_string());
+        match self.limit {
+            WaitChoice::Within(within) => acquire.within(within),
+            WaitChoice::Endless | WaitChoice::Dropped(_) => acquire,
+        }
+    }
+
+    /// May it change what the lock guards? Who shares a lock may not.
+    pub(super) fn writes(&self) -> bool {
+        !matches!(self.ask, HistoryAsk::Read | HistoryAsk::Permits(_))
+    }
+}
