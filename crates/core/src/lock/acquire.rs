@@ -3,10 +3,10 @@
 use super::grant::Terms;
 use super::queue::Waiter;
 use super::{Lock, Work};
-use crate::{Acquire, Ballot, Now, Place, Refusal, Reply, limits};
+use crate::{AcquireRequest, Ballot, Now, Place, Refusal, Reply, limits};
 
 impl Lock {
-    pub(super) fn acquire(&mut self, now: Now, acquire: &Acquire, work: &mut Work) -> Reply {
+    pub(super) fn acquire(&mut self, now: Now, acquire: &AcquireRequest, work: &mut Work) -> Reply {
         if let Some(holder) = self.holders.get(acquire.owner) {
             return match acquire.ballot().filter(|_| holder.vote.is_some()) {
                 Some(ballot) => self.vote_again(now, acquire, ballot),
@@ -33,7 +33,12 @@ impl Lock {
         }
     }
 
-    fn newcomer(&mut self, now: Now, acquire: &Acquire, work: &mut Work) -> Result<Reply, Refusal> {
+    fn newcomer(
+        &mut self,
+        now: Now,
+        acquire: &AcquireRequest,
+        work: &mut Work,
+    ) -> Result<Reply, Refusal> {
         self.check(now, acquire)?;
         if !self.in_use() {
             self.kind = acquire.ask.kind();
@@ -84,7 +89,7 @@ impl Lock {
     }
 
     /// Everything that can be wrong with an acquire by an owner not seen yet.
-    fn check(&self, now: Now, acquire: &Acquire) -> Result<(), Refusal> {
+    fn check(&self, now: Now, acquire: &AcquireRequest) -> Result<(), Refusal> {
         if now.ms >= acquire.not_after_ms {
             return Err(Refusal::TooLate);
         }

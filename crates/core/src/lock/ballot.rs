@@ -9,7 +9,7 @@ use super::grant::within_reach;
 use super::holders::{Cast, Holder};
 use super::queue::{Spot, Waiter};
 use super::{Lock, Work};
-use crate::{Acquire, Ballot, Now, Reply, Wake, WakeEvent, limits};
+use crate::{AcquireRequest, Ballot, Now, Reply, Wake, WakeEvent, limits};
 
 impl Lock {
     /// Does somebody wait with a lower ticket than this holder's? It may be dead by now: whoever gives
@@ -44,7 +44,12 @@ impl Lock {
 
     /// Asked again by its holder: takes over the ticket, and gives up the vote if that is what is meant.
     /// Whoever is first in line then is handed it, and be it the same one.
-    pub(super) fn vote_again(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Reply {
+    pub(super) fn vote_again(
+        &mut self,
+        now: Now,
+        acquire: &AcquireRequest,
+        ballot: Ballot,
+    ) -> Reply {
         let owner = acquire.owner;
         if let Some(ticket) = ballot.ticket {
             let ticket = ticket.min(limits::AGREED_MAX);
@@ -59,7 +64,7 @@ impl Lock {
         granted.map_or(Reply::NotHeld, Reply::Granted)
     }
 
-    fn give_way(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Option<Spot> {
+    fn give_way(&mut self, now: Now, acquire: &AcquireRequest, ballot: Ballot) -> Option<Spot> {
         let holder = self.holders.get(acquire.owner)?;
         let vote = holder.vote.filter(|vote| Some(vote.number) == ballot.yields)?;
         let waiter_lease_ms = acquire.waiter_lease_ms.filter(|ms| limits::is_lease(*ms))?;

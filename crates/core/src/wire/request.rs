@@ -3,7 +3,7 @@
 use super::{
     Words, ask, hex, maybe, push_ask, push_hex, push_maybe, push_number, push_numbers, read_owner,
 };
-use crate::{Acquire, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack};
+use crate::{AcquireRequest, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack};
 
 /// What is to be done: a kind of request, or a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ pub fn encode_request_to(args: &mut Args, request: &Request) {
     }
 }
 
-fn encode_acquire(args: &mut Args, acquire: &Acquire) {
+fn encode_acquire(args: &mut Args, acquire: &AcquireRequest) {
     args.push_owner(acquire.owner);
     args.push_client(acquire.client);
     args.write(|bytes| push_ask(bytes, &acquire.ask));
@@ -212,7 +212,7 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
         (
             Verb::Acquire,
             &[owner, client_, ask_, lease, waiter_lease, not_after, label, ref rest @ ..],
-        ) => Request::Acquire(Acquire {
+        ) => Request::Acquire(AcquireRequest {
             owner: read_owner(owner)?,
             client: client(client_)?,
             ask: ask(text(ask_)?)?,

@@ -1,12 +1,12 @@
 //! What was stored and damaged must not come back as a lock.
 
 use super::*;
-use crate::{Acquire, Ask, Label, Now, Request, Token};
+use crate::{AcquireRequest, Ask, Label, Now, Request, Token};
 
 const NOW: Now = Now { ms: 1_000, wall_us: 5 };
 
 fn acquire(lock: &mut Lock, bits: u64, ask: Ask) {
-    let acquire = Acquire {
+    let acquire = AcquireRequest {
         owner: Owner::from_bits(bits.into()),
         client: ClientId::from_bits(bits),
         ask,

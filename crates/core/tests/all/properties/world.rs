@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use taketurns_core::wire::{self, Answered};
 use taketurns_core::{
-    Acquire, Ask, ClientId, Grant, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request, Step,
-    Token, Wake, WakeEvent,
+    AcquireRequest, Ask, ClientId, Grant, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request,
+    Step, Token, Wake, WakeEvent,
 };
 
 use crate::properties::checker::Checker;
@@ -19,7 +19,7 @@ const ROUND_MS: u64 = 100;
 
 /// One acquire as its client sees it.
 struct Attempt {
-    acquire: Acquire,
+    acquire: AcquireRequest,
     sent: u32,
     held: bool,
     /// What it was granted last, as far as it heard.
@@ -27,7 +27,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(acquire: Acquire) -> Self {
+    fn new(acquire: AcquireRequest) -> Self {
         Self { acquire, sent: 1, held: false, grant: None }
     }
 
@@ -46,7 +46,7 @@ pub(crate) struct World {
     /// Who has each client's number now. The dead send nothing more.
     clients: [ClientId; CLIENTS],
     attempts: Vec<Attempt>,
-    under_way: Vec<Acquire>,
+    under_way: Vec<AcquireRequest>,
     /// What was sent and may come once more: refreshes, renewals and releases.
     sent: Vec<Request>,
     wakes_lost: bool,
@@ -215,7 +215,7 @@ impl World {
             (want, kind) => panic!("{want:?} of a {kind}"),
         };
         self.ids += 1;
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(self.ids.into()),
             client: self.clients[client],
             ask,
@@ -235,7 +235,7 @@ impl World {
         }
     }
 
-    fn acquire(&mut self, acquire: Acquire) {
+    fn acquire(&mut self, acquire: AcquireRequest) {
         let reply = self.send(Request::Acquire(acquire.clone())).reply;
         let Some(at) = self.attempt_of(acquire.owner) else { return };
         match reply {
@@ -289,7 +289,7 @@ impl World {
     fn renew(&mut self, at: usize, lease_ms: u64) {
         let mut held: Vec<_> = self.attempts.iter().filter(|attempt| attempt.held).collect();
         let Some(attempt) = pick(&mut held, at) else { return };
-        let Acquire { owner, client, .. } = attempt.acquire;
+        let AcquireRequest { owner, client, .. } = attempt.acquire;
         if self.send(Request::Renew { owner, client, lease_ms, write_back: None }).reply
             == Reply::NotHeld
         {
@@ -323,7 +323,7 @@ impl World {
         }
         let other = if self.checker.kind == Kind::Mutex { Ask::Read } else { Ask::Mutex };
         self.ids += 1;
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(self.ids.into()),
             client: self.clients[0],
             ask: other,

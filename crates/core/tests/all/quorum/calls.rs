@@ -2,7 +2,7 @@
 
 use taketurns_core::quorum::{Send, What};
 use taketurns_core::session::Anchor;
-use taketurns_core::{Acquire, Ask, Ballot, Label, Request};
+use taketurns_core::{AcquireRequest, Ask, Ballot, Label, Request};
 
 use crate::quorum::checker::Wrong;
 use crate::quorum::world::{Attempt, Event, World, client_id};
@@ -44,7 +44,7 @@ impl World {
                     anchor.map_or(0, |anchor| anchor.engine_ms_at(now_us) + within_ms);
                 let latest_ms = &mut self.attempts[attempt].not_after_ms[node];
                 *latest_ms = not_after_ms.max(*latest_ms);
-                Request::Acquire(Acquire {
+                Request::Acquire(AcquireRequest {
                     owner,
                     client: client_id(client),
                     ask: Ask::Mutex,

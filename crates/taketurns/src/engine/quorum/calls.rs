@@ -7,7 +7,7 @@ use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
 use tokio::sync::watch;
 
 use super::super::nodes::{lock, refuse_other_kinds};
-use super::super::{Acquire, EngineError, Refusal, Reply};
+use super::super::{AcquireRequest, EngineError, Refusal, Reply};
 use super::driver::Quorum;
 use super::run::{Errand, Failed, Run};
 use crate::clock::local_us;
@@ -16,7 +16,7 @@ impl Quorum {
     pub(super) async fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
         refuse_other_kinds(&acquire.ask)?;
         let owner = acquire.owner;
@@ -96,7 +96,7 @@ impl Quorum {
         owner: Owner,
         lease_ms: u64,
     ) -> Result<Reply, EngineError> {
-        let acquire = || Acquire { lease_ms, ..somebody(owner, self.nodes.client) };
+        let acquire = || AcquireRequest { lease_ms, ..somebody(owner, self.nodes.client) };
         self.forget(owner);
         let mut changed = lock(&self.runs).get(&owner).map(Run::subscribe);
         let mut round = None;
@@ -195,8 +195,8 @@ fn given_up() -> EngineError {
 }
 
 /// For an owner whose lock was acquired elsewhere, so that nothing is known of it.
-pub(super) fn somebody(owner: Owner, client: ClientId) -> Acquire {
-    Acquire {
+pub(super) fn somebody(owner: Owner, client: ClientId) -> AcquireRequest {
+    AcquireRequest {
         owner,
         client,
         ask: Ask::Mutex,

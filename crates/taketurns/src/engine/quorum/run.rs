@@ -1,7 +1,7 @@
 //! One candidacy of this client: the pure [`Candidate`], and what it takes to send what it wants sent.
 
 use taketurns_core::quorum::{Candidate, Send, Verdict, What};
-use taketurns_core::{Acquire, Ballot, Grant, Name, Place, Reply, Request, Token};
+use taketurns_core::{AcquireRequest, Ballot, Grant, Name, Place, Reply, Request, Token};
 use tokio::sync::watch;
 
 use super::super::nodes::ARRIVES_WITHIN_MS;
@@ -34,7 +34,7 @@ pub(super) enum News {
 pub(super) struct Run {
     pub(super) lock: Name,
     pub(super) candidate: Candidate,
-    acquire: Acquire,
+    acquire: AcquireRequest,
     /// For each node the `not_after` of the last acquire sent there.
     not_after_ms: Vec<u64>,
     /// Nothing new is asked for: what the owner has is to be found.
@@ -53,7 +53,7 @@ pub(super) struct Errand {
 }
 
 impl Run {
-    pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+    pub(super) fn new(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         Self {
             lock: lock.clone(),
             candidate: Candidate::new(nodes, acquire.lease_ms, acquire.waiter_lease_ms),
@@ -67,7 +67,7 @@ impl Run {
     }
 
     /// For an owner that got its lock elsewhere: asks for nothing, and hears what there is.
-    pub(super) fn find(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+    pub(super) fn find(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         let candidate = Candidate::finder(nodes, acquire.lease_ms);
         Self { finds: true, candidate, ..Self::new(lock, nodes, acquire) }
     }
@@ -122,7 +122,7 @@ impl Run {
                 let clock_ms = clock_ms(node).filter(|_| !self.finds);
                 let not_after_ms = clock_ms.map_or(0, |ms| ms + ARRIVES_WITHIN_MS);
                 self.not_after_ms[node] = not_after_ms;
-                Request::Acquire(Acquire {
+                Request::Acquire(AcquireRequest {
                     waiter_lease_ms: self.acquire.waiter_lease_ms.filter(|_| waits),
                     not_after_ms,
                     ballot: Some(Ballot { hint, ticket, yields }),
@@ -236,7 +236,7 @@ mod tests {
     const NOW_US: u64 = 1_000_000;
 
     fn run() -> Run {
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(1),
             client: ClientId::from_bits(2),
             ask: Ask::Mutex,

@@ -42,8 +42,8 @@ pub(crate) use exam::{Against, ExaminedNode, examine};
 pub(crate) use node::Seen;
 
 use super::{
-    Acquire, Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Reply,
-    Stamp, Wakes,
+    AcquireRequest, Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Origin,
+    Reply, Stamp, Wakes,
 };
 use greeter::Greeter;
 use listing::Listing;
@@ -199,7 +199,7 @@ impl Speaker {
         &self,
         lock: &Name,
         request: &Request,
-        &Acquire { owner, waiter_lease_ms, .. }: &Acquire,
+        &AcquireRequest { owner, waiter_lease_ms, .. }: &AcquireRequest,
     ) -> Result<Answer, EngineError> {
         // What was asked the first time is carried out, whatever becomes of the rest.
         let unknown = |error: EngineError| EngineError::Unknown(error.to_string());

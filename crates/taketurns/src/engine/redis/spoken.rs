@@ -12,7 +12,7 @@ use super::net::session::Session;
 use super::net::topology::Net;
 use super::net::url::{Config, Servers};
 use super::protocol::{self, Protocol, Tokens, Wire};
-use crate::engine::{Acquire, Answer, EngineError, Guarantees, Survives, Wakes, Woken};
+use crate::engine::{AcquireRequest, Answer, EngineError, Guarantees, Survives, Wakes, Woken};
 
 /// The wire that is spoken, if any.
 pub(super) struct Spoken {
@@ -156,7 +156,7 @@ impl Spoken {
     }
 
     /// To be said before an acquire is sent.
-    pub(super) fn expect(&self, lock: &Name, acquire: &Acquire) {
+    pub(super) fn expect(&self, lock: &Name, acquire: &AcquireRequest) {
         if acquire.waiter_lease_ms.is_some() {
             self.called.expect(lock, acquire.owner);
         }

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use taketurns_core::redlock::{Renewal, Verdict};
-use taketurns_core::{Acquire, Name, Owner, Place, Refusal, Reply, Request};
+use taketurns_core::{AcquireRequest, Name, Owner, Place, Refusal, Reply, Request};
 use tokio::sync::watch;
 
 use super::super::EngineError;
@@ -18,7 +18,7 @@ impl Redlock {
     pub(super) async fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
         let owner = acquire.owner;
         let mut changed = match self.start(name, acquire) {
@@ -41,7 +41,7 @@ impl Redlock {
     fn start(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<watch::Receiver<()>, Reply> {
         let (owner, waits) = (acquire.owner, acquire.waiter_lease_ms.is_some());
         let state = &mut *lock(&self.state);

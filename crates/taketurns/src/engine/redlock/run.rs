@@ -1,7 +1,7 @@
 //! One owner's business with one lock: the pure [`Contender`], and what it takes to send what it wants sent.
 
 use taketurns_core::redlock::{Contender, Verdict};
-use taketurns_core::{Acquire, Grant, Name, Owner, Refusal, Request, WakeEvent};
+use taketurns_core::{AcquireRequest, Grant, Name, Owner, Refusal, Request, WakeEvent};
 use tokio::sync::watch;
 
 use super::super::Woken;
@@ -22,7 +22,7 @@ pub(super) struct Run {
     pub(super) lock: Name,
     pub(super) contender: Contender,
     /// What is asked for; `None` if it was got elsewhere.
-    pub(super) acquire: Option<Acquire>,
+    pub(super) acquire: Option<AcquireRequest>,
     /// For each node the `not_after` of the last acquire sent there.
     pub(super) not_after_ms: Vec<u64>,
     pub(super) told: Told,
@@ -33,7 +33,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+    pub(super) fn new(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         let contender = match acquire.waiter_lease_ms {
             Some(_) => Contender::new(nodes),
             None => Contender::of_one_try(nodes),
@@ -76,7 +76,7 @@ impl Run {
     pub(super) fn request(&mut self, node: usize, not_after_ms: u64) -> Option<Request> {
         let acquire = self.acquire.clone()?;
         self.not_after_ms[node] = not_after_ms;
-        Some(Request::Acquire(Acquire {
+        Some(Request::Acquire(AcquireRequest {
             waiter_lease_ms: None,
             not_after_ms,
             ballot: None,
