@@ -49,7 +49,7 @@ pub mod wire;
 
 pub use ids::{ClientId, Owner, Token};
 pub use kind::{Ask, Kind};
-pub use lock::{Corrupt, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
+pub use lock::{CorruptSnapshot, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
 pub use name::{InvalidLabel, InvalidName, Label, Member, Name, Pattern};
 pub use request::{
     AcquireRequest, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote, Wake,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use taketurns_core::wire::{self, Answered};
+use taketurns_core::wire::{self, WireReply};
 use taketurns_core::{
     AcquireRequest, Ask, ClientId, Grant, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request,
     Step, Token, Wake, WakeEvent,
@@ -356,7 +356,7 @@ pub(crate) fn said_and_heard(now: Now, request: &Request, step: &Step) {
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     assert_eq!(wire::decode_request(verb, &args).as_ref(), Some(request));
     assert_eq!(wire::Verb::parse(verb.name().as_bytes()), Some(verb));
-    let answered = Answered { now_ms: now.ms, more: step.more, reply: step.reply.clone() };
+    let answered = WireReply { now_ms: now.ms, more: step.more, reply: step.reply.clone() };
     let mut owners = BTreeMap::new();
     if let Reply::Refreshed { granted, .. } = &step.reply {
         owners.extend(granted.iter().map(|(owner, _)| (wire::public_id(*owner), *owner)));
@@ -366,7 +366,7 @@ pub(crate) fn said_and_heard(now: Now, request: &Request, step: &Step) {
     for Wake { owner, event, .. } in &step.wakes {
         assert!(!said.contains(&wire::owner_text(*owner)), "a secret is told");
         let message = wire::seal(*owner, "0123456789abcdef0123", event);
-        let sealed = wire::Sealed::parse(message.as_bytes()).expect("a wake-up");
+        let sealed = wire::SealedWake::parse(message.as_bytes()).expect("a wake-up");
         assert_eq!((sealed.id, sealed.run), (&*wire::public_id(*owner), "0123456789abcdef"));
         assert_eq!(sealed.open(*owner).as_ref(), Some(event));
         assert_eq!(sealed.open(Owner::from_bits(owner.expose() ^ 1)), None);

@@ -35,7 +35,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use redis::cmd;
-use taketurns_core::wire::{self, Answered};
+use taketurns_core::wire::{self, WireReply};
 use taketurns_core::{ClientId, Name, Pattern, Request, View};
 
 pub(crate) use exam::{Against, ExaminedNode, examine};
@@ -168,7 +168,7 @@ impl Speaker {
         let text: Option<String> = redis::from_redis_value(value).ok();
         let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
         let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
-        let Answered { now_ms, more, reply } =
+        let WireReply { now_ms, more, reply } =
             answered.ok_or_else(|| strange(&session, "a request"))?;
         let reply = self.spoken.reply(reply);
         Ok(Answer { reply, stamp: stamp(now_ms, &session, sent_us), more })

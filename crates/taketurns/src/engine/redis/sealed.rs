@@ -3,7 +3,7 @@
 //! A wake-up names its owner by a hash and is sealed with the owner's secret, so that nobody who may
 //! publish can make one up. What is for nobody is dropped.
 
-use taketurns_core::wire::Sealed;
+use taketurns_core::wire::SealedWake;
 use taketurns_core::{ClientId, Wake};
 
 use super::UNKNOWN;
@@ -16,7 +16,7 @@ pub(super) fn open(
     wakes: &Wakes,
     origin_of_run: impl Fn(&str) -> Option<Origin>,
 ) -> Option<Woken> {
-    let sealed = Sealed::parse(message)?;
+    let sealed = SealedWake::parse(message)?;
     let (owner, lock) = wakes.owner_of(sealed.id)?;
     let Some(event) = sealed.open(owner) else {
         tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");
