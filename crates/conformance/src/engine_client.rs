@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use taketurns::engine::{
-    Acquire, Answer, Engine, Grant, Owner, Place, Reply, Request, WakeEvent, Wakes, Woken,
+    AcquireRequest, Answer, Engine, Grant, Owner, Place, Reply, Request, WakeEvent, Wakes, Woken,
 };
 use taketurns::{Ask, ClientId, Label, Name, View};
 use tokio::sync::mpsc;
@@ -61,7 +61,9 @@ impl EngineClient {
     }
 
     pub(crate) async fn ask(&self, lock: &str, request: Request) -> Answer {
-        if let Request::Acquire(Acquire { owner, .. }) | Request::Renew { owner, .. } = &request {
+        if let Request::Acquire(AcquireRequest { owner, .. }) | Request::Renew { owner, .. } =
+            &request
+        {
             self.wakes.expect(&name(lock), *owner);
         }
         self.engine.call(&name(lock), request).await.expect("the engine answers")
@@ -76,8 +78,8 @@ impl EngineClient {
     }
 
     /// An acquire with its leases that waits if it has to.
-    pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> Acquire {
-        Acquire {
+    pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> AcquireRequest {
+        AcquireRequest {
             owner,
             client: self.id,
             ask,
@@ -96,7 +98,7 @@ impl EngineClient {
 
     pub(crate) async fn try_acquire(&self, lock: &str, owner: Owner, ask: Ask) -> Reply {
         let request = self.request(owner, ask).await;
-        self.send(lock, Request::Acquire(Acquire { waiter_lease_ms: None, ..request })).await
+        self.send(lock, Request::Acquire(AcquireRequest { waiter_lease_ms: None, ..request })).await
     }
 
     /// Holds at once, or the test fails.

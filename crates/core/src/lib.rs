@@ -18,11 +18,11 @@
 //! counts as lost, when to ask again), pure as well.
 //!
 //! ```
-//! use taketurns_core::{Acquire, Ask, ClientId, Label, Lock, Now, Owner, Reply, Request};
+//! use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Lock, Now, Owner, Reply, Request};
 //!
 //! let mut lock = Lock::new();
 //! let now = Now { ms: 1_000, wall_us: 1_790_000_000_000_000 };
-//! let step = lock.apply(now, &Request::Acquire(Acquire {
+//! let step = lock.apply(now, &Request::Acquire(AcquireRequest {
 //!     owner: Owner::from_bits(1),
 //!     client: ClientId::from_bits(7),
 //!     ask: Ask::Mutex,
@@ -49,9 +49,9 @@ pub mod wire;
 
 pub use ids::{ClientId, Owner, Token};
 pub use kind::{Ask, Kind};
-pub use lock::{Corrupt, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
+pub use lock::{CorruptSnapshot, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
 pub use name::{InvalidLabel, InvalidName, Label, Member, Name, Pattern};
 pub use request::{
-    Acquire, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote, Wake, WakeEvent,
-    WriteBack,
+    AcquireRequest, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote, Wake,
+    WakeEvent, WriteBack,
 };

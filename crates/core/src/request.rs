@@ -17,7 +17,7 @@ pub struct Now {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Hold the lock, or wait for it.
-    Acquire(Acquire),
+    Acquire(AcquireRequest),
     /// Keep all places of one client alive, and say which of them hold the lock by now.
     Refresh {
         /// Whose places.
@@ -80,7 +80,7 @@ pub enum Request {
 
 /// An acquire: [`Request::Acquire`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acquire {
+pub struct AcquireRequest {
     /// The secret of the grant to be.
     pub owner: Owner,
     /// Where wake-ups go, and whose refresh keeps the place.
@@ -99,7 +99,7 @@ pub struct Acquire {
     pub label: Label,
 }
 
-impl Acquire {
+impl AcquireRequest {
     /// Its ballot, if it is for what a majority can decide about.
     pub(crate) fn ballot(&self) -> Option<Ballot> {
         self.ballot.filter(|_| self.ask == Ask::Mutex)

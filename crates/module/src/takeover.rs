@@ -94,7 +94,7 @@ fn read(fields: &Fields, now: Now) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Refusal, Reply};
+    use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Owner, Refusal, Reply};
     use taketurns_servers::fuzz;
 
     const NOW: Now = Now { ms: 5_000, wall_us: 5_000_000 };
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn acquire(lock: &mut Lock, owner: u128, ask: Ask) -> Reply {
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(owner),
             client: ClientId::NOBODY,
             ask,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use taketurns_core::session::{Patience, Terms, Wanted};
+use taketurns_core::session::{AcquireSpec, HoldTerms, WaitLimit};
 use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
 
 use crate::clock::{local_us, micros, millis};
@@ -93,7 +93,7 @@ impl<M> Acquire<M> {
         &self.locks
     }
 
-    fn wanted(self, patience: Patience) -> Result<Wanted, Error> {
+    fn wanted(self, patience: WaitLimit) -> Result<AcquireSpec, Error> {
         let client = &self.locks.shared.client;
         let ask = match (self.ask?, self.local_turns) {
             (ask, 1) => ask,
@@ -111,7 +111,7 @@ impl<M> Acquire<M> {
         };
         let max_lease = client.engine.max_lease();
         let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
-        let terms = Terms {
+        let terms = HoldTerms {
             lock: self.name?,
             // It has none before it begins.
             owner: Owner::from_bits(0),
@@ -123,10 +123,10 @@ impl<M> Acquire<M> {
             true => client.label.clone(),
             false => Label::new(&client.who, &self.why)?,
         };
-        Ok(Wanted { terms, ask, label, patience })
+        Ok(AcquireSpec { terms, ask, label, wait_limit: patience })
     }
 
-    fn start(self, patience: Patience) -> Result<Running, Error> {
+    fn start(self, patience: WaitLimit) -> Result<Running, Error> {
         let shared = self.locks.shared.clone();
         let wanted = self.wanted(patience)?;
         let telling = Telling::new(&wanted.terms.lock, &wanted.ask);
@@ -212,9 +212,9 @@ impl IntoFuture for Acquire<Waiting> {
 
     fn into_future(self) -> Self::IntoFuture {
         let patience = match self.limit {
-            None => Patience::Endless,
-            Some(Duration::ZERO) => Patience::Try,
-            Some(within) => Patience::Until(local_us().saturating_add(micros(within))),
+            None => WaitLimit::Endless,
+            Some(Duration::ZERO) => WaitLimit::Try,
+            Some(within) => WaitLimit::Until(local_us().saturating_add(micros(within))),
         };
         let (name, within) = (self.name.clone(), self.limit.unwrap_or_default());
         Acquiring { running: self.start(patience), name, within, mode: PhantomData }
@@ -228,7 +228,7 @@ impl IntoFuture for Acquire<Trying> {
     fn into_future(self) -> Self::IntoFuture {
         let name = self.name.clone();
         let within = Duration::ZERO;
-        Acquiring { running: self.start(Patience::Try), name, within, mode: PhantomData }
+        Acquiring { running: self.start(WaitLimit::Try), name, within, mode: PhantomData }
     }
 }
 

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use taketurns_core::session::{self, Anchor, Failure, Session};
+use taketurns_core::session::{self, Anchor, CallFailure, Session};
 use taketurns_core::{ClientId, Label, Name, Owner, Request};
 use tokio::sync::mpsc;
 
@@ -90,7 +90,7 @@ impl Client {
         lock: &Name,
         answer: Result<Answer, EngineError>,
         trouble: &mut Option<EngineError>,
-    ) -> Result<session::Answer, Failure> {
+    ) -> Result<session::TimedReply, CallFailure> {
         match answer {
             Ok(answer) => {
                 *trouble = None;
@@ -113,7 +113,7 @@ impl Client {
         self: &Arc<Self>,
         lock: &Name,
         request: Request,
-    ) -> Result<session::Answer, EngineError> {
+    ) -> Result<session::TimedReply, EngineError> {
         let (sent_us, what) = (local_us(), meter::Call::of(&request));
         let answer = self.engine.call(lock, request).await;
         let answer = self.answered(lock, what, sent_us, answer)?;
@@ -126,7 +126,7 @@ impl Client {
     pub(crate) async fn call_all(
         self: &Arc<Self>,
         calls: Vec<(Name, Request)>,
-    ) -> Vec<Result<session::Answer, EngineError>> {
+    ) -> Vec<Result<session::TimedReply, EngineError>> {
         let sent_us = local_us();
         let about = |(lock, request): &(Name, Request)| (lock.clone(), meter::Call::of(request));
         let about: Vec<(Name, meter::Call)> = calls.iter().map(about).collect();
@@ -140,7 +140,7 @@ impl Client {
         what: meter::Call,
         sent_us: u64,
         answer: Result<Answer, EngineError>,
-    ) -> Result<session::Answer, EngineError> {
+    ) -> Result<session::TimedReply, EngineError> {
         what.took(answer.is_ok(), local_us().saturating_sub(sent_us));
         let answer = answer?;
         if answer.more {
@@ -227,9 +227,9 @@ impl Sent {
     }
 }
 
-fn read(answer: Answer, asked_us: u64) -> session::Answer {
+fn read(answer: Answer, asked_us: u64) -> session::TimedReply {
     let Answer { reply, stamp, .. } = answer;
-    session::Answer { reply, origin: stamp.origin, anchor: anchor(stamp, asked_us) }
+    session::TimedReply { reply, origin: stamp.origin, anchor: anchor(stamp, asked_us) }
 }
 
 fn anchor(stamp: Stamp, asked_us: u64) -> Anchor {
@@ -237,13 +237,13 @@ fn anchor(stamp: Stamp, asked_us: u64) -> Anchor {
 }
 
 /// What a failure means to the session.
-pub(crate) fn failure(error: &EngineError) -> Failure {
+pub(crate) fn failure(error: &EngineError) -> CallFailure {
     match error {
-        EngineError::Unreachable(_) | EngineError::Loading(_) => Failure::NotDone,
+        EngineError::Unreachable(_) | EngineError::Loading(_) => CallFailure::NotDone,
         // A minority may have carried it out.
-        EngineError::Unknown(_) | EngineError::NoQuorum(_) => Failure::Unknown,
-        EngineError::Broken(_) => Failure::Broken,
-        EngineError::Unsupported(_) | EngineError::Unfenced => Failure::Unsupported,
+        EngineError::Unknown(_) | EngineError::NoQuorum(_) => CallFailure::Unknown,
+        EngineError::Broken(_) => CallFailure::Broken,
+        EngineError::Unsupported(_) | EngineError::Unfenced => CallFailure::Unsupported,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use taketurns_core::session::{Hold, LossCause, Turn};
+use taketurns_core::session::{Hold, LocalTurn, LossCause};
 use taketurns_core::{Member, Name, Reply, Token};
 
 use crate::client::failure;
@@ -28,7 +28,7 @@ use crate::{Error, Handle};
 pub struct Guard {
     hold: Arc<Hold>,
     /// If the lock is handed on inside this process.
-    turn: Option<Turn>,
+    turn: Option<LocalTurn>,
     /// Whoever asks to be told of a loss learns by it that the turn was over before.
     mark: Option<Arc<()>>,
     /// It was released, or handed on.
@@ -37,7 +37,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>, turn: Option<Turn>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(hold: Arc<Hold>, turn: Option<LocalTurn>, shared: Arc<Shared>) -> Self {
         let mark = turn.as_ref().map(|_| Arc::new(()));
         Self { hold, turn, mark, is_over: false, shared }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use taketurns_core::session::Terms;
+use taketurns_core::session::HoldTerms;
 use taketurns_core::{Name, Owner, Token, limits};
 
 use crate::Error;
@@ -25,14 +25,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(terms: Terms, token: Option<Token>) -> Self {
-        let Terms { lock: name, owner, lease_ms, bury_until_ms, .. } = terms;
+    pub(crate) fn new(terms: HoldTerms, token: Option<Token>) -> Self {
+        let HoldTerms { lock: name, owner, lease_ms, bury_until_ms, .. } = terms;
         Self { name, owner, token, lease_ms, bury_until_ms }
     }
 
     /// What an adopted lock is held on.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms {
+    pub(crate) fn terms(&self) -> HoldTerms {
+        HoldTerms {
             lock: self.name.clone(),
             owner: self.owner,
             lease_ms: self.lease_ms,

@@ -1,6 +1,6 @@
 //! The one task that renews what a client holds, refreshes its places and wakes whoever has paused.
 
-use taketurns_core::session::{Refresh, Renewal, Transmit};
+use taketurns_core::session::{PlaceRefresh, Renewal, Transmit};
 use taketurns_core::{Name, Reply, Request};
 use tokio::sync::watch;
 use tracing::{Instrument, Span};
@@ -86,7 +86,7 @@ async fn renew(client: Arc<Client>, renewals: Vec<Renewal>, span: Span) {
     }
 }
 
-async fn refresh(client: Arc<Client>, refreshes: Vec<Refresh>) {
+async fn refresh(client: Arc<Client>, refreshes: Vec<PlaceRefresh>) {
     let waiter_lease_ms = client.waiter_lease_ms;
     let request = Request::Refresh { client: client.id, waiter_lease_ms };
     let calls = refreshes.iter().map(|refresh| (refresh.lock.clone(), request.clone())).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::session::{Answer, LossCause, Terms};
+use taketurns_core::session::{HoldTerms, LossCause, TimedReply};
 use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View};
 
 use crate::clock::local_us;
@@ -125,7 +125,7 @@ impl Locks {
     /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
     pub async fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
         let terms = handle.terms();
-        let (grant, Answer { origin, anchor, .. }) =
+        let (grant, TimedReply { origin, anchor, .. }) =
             self.renew_handle(&terms, terms.lease_ms).await?;
         let client = &self.shared.client;
         let hold = client.drive(|session, now_us| {
@@ -160,7 +160,7 @@ impl Locks {
     /// # Errors
     /// [`Error::NotHeld`] if it was released before or its lease is over.
     pub async fn release(&self, handle: &Handle) -> Result<(), Error> {
-        let Terms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
+        let HoldTerms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
         let client = &self.shared.client;
         let id = client.drive(|session, now_us| {
             session.begin_release(now_us, &lock, owner, bury_until_ms, None, lease_ms * 1_000)
@@ -168,16 +168,20 @@ impl Locks {
         Release::new(client, lock, id).await
     }
 
-    async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Answer), Error> {
+    async fn renew_handle(
+        &self,
+        terms: &HoldTerms,
+        lease_ms: u64,
+    ) -> Result<(Grant, TimedReply), Error> {
         let lock = &terms.lock;
         let client = &self.shared.client;
         let answer = client.call(lock, client.renewal(terms.owner, lease_ms)).await;
         meter::renewal(Renewal::of(&answer));
         match answer {
-            Ok(ref answer @ Answer { reply: Reply::Renewed(ref grant), .. }) => {
+            Ok(ref answer @ TimedReply { reply: Reply::Renewed(ref grant), .. }) => {
                 Ok((grant.clone(), answer.clone()))
             }
-            Ok(Answer { reply: Reply::Revoked, .. }) => {
+            Ok(TimedReply { reply: Reply::Revoked, .. }) => {
                 Err(Error::Lost { lock: lock.clone(), cause: LossCause::Revoked })
             }
             Ok(_) => Err(Error::NotHeld { lock: lock.clone() }),
@@ -276,11 +280,11 @@ impl Locks {
         let (client, name) = (self.shared.client.clone(), lock.clone());
         let answer = client.call(&name, request).await;
         match answer.map_err(|error| Error::from_engine(lock, error))? {
-            Answer { reply: Reply::Refused(refusal), anchor, .. } => {
+            TimedReply { reply: Reply::Refused(refusal), anchor, .. } => {
                 Err(Error::from_refusal(lock, refusal, anchor.engine_ms)
                     .unwrap_or_else(|| Error::Store(refusal.to_string())))
             }
-            Answer { reply, .. } => Ok(reply),
+            TimedReply { reply, .. } => Ok(reply),
         }
     }
 }

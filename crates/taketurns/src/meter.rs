@@ -13,7 +13,7 @@ mod recorder;
 #[cfg(all(test, feature = "metrics"))]
 mod tests;
 
-use taketurns_core::session::{Anchor, Answer, LossCause};
+use taketurns_core::session::{Anchor, LossCause, TimedReply};
 use taketurns_core::{Kind, Reply, Request};
 
 use crate::{Error, ErrorKind};
@@ -195,7 +195,7 @@ pub(crate) enum Renewal {
 }
 
 impl Renewal {
-    pub(crate) fn of<E>(answer: &Result<Answer, E>) -> Self {
+    pub(crate) fn of<E>(answer: &Result<TimedReply, E>) -> Self {
         match answer.as_ref().map(|answer| &answer.reply) {
             Ok(Reply::Renewed(_)) => Self::Renewed,
             Ok(Reply::Revoked | Reply::NotHeld) => Self::Lost,

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use taketurns_core::session::{
-    AcquireNext, Acquired, GuardEnd, Hold, ReleaseId, ReleaseNext, Released, Spare, Turn, Wanted,
+    AcquireAction, AcquireOutcome, AcquireSpec, GuardEnd, Hold, LocalTurn, ReleaseAction,
+    ReleaseId, ReleaseOutcome, WakerSwap,
 };
 use taketurns_core::{Name, Owner, Request};
 
@@ -26,7 +27,7 @@ pub(crate) struct Pursuit {
     /// By whom, from when it has begun until it is over.
     owner: Option<Owner>,
     /// What is wanted, until it has begun.
-    wanted: Option<Wanted>,
+    wanted: Option<AcquireSpec>,
     /// When it began.
     began_us: u64,
     call: Option<Call>,
@@ -37,12 +38,12 @@ pub(crate) struct Pursuit {
 /// A lock that is held, whose turn it is if several of this process take turns, and since when.
 pub(crate) struct Taken {
     pub(crate) hold: std::sync::Arc<Hold>,
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<LocalTurn>,
     pub(crate) since_us: u64,
 }
 
 impl Pursuit {
-    pub(crate) fn new(client: Arc<Client>, wanted: Wanted) -> Self {
+    pub(crate) fn new(client: Arc<Client>, wanted: AcquireSpec) -> Self {
         let (lock, wanted) = (wanted.terms.lock.clone(), Some(wanted));
         Self { client, lock, owner: None, wanted, began_us: 0, call: None, trouble: None }
     }
@@ -70,20 +71,20 @@ impl Pursuit {
             }
             let (now_us, next) = self.step(answer, cx.waker().clone());
             match next {
-                AcquireNext::Send(request) => {
+                AcquireAction::Send(request) => {
                     self.call = Some(self.client.begin_call(&self.lock, request, now_us));
                     is_sent = true;
                 }
-                AcquireNext::Answer => return Poll::Pending,
-                AcquireNext::Wait => {
+                AcquireAction::Answer => return Poll::Pending,
+                AcquireAction::Wait => {
                     self.call = None;
                     return Poll::Pending;
                 }
-                AcquireNext::Renamed(fresh) => {
+                AcquireAction::Renamed(fresh) => {
                     self.call = None;
                     self.owner = Some(fresh);
                 }
-                AcquireNext::Done(acquired) => {
+                AcquireAction::Done(acquired) => {
                     self.call = None;
                     return Poll::Ready(self.end(now_us, acquired));
                 }
@@ -96,8 +97,8 @@ impl Pursuit {
         &mut self,
         answer: Option<Result<Answer, EngineError>>,
         waker: Waker,
-    ) -> (u64, AcquireNext) {
-        let mut spare = Spare::new(waker);
+    ) -> (u64, AcquireAction) {
+        let mut spare = WakerSwap::new(waker);
         let source = self.client.engine.source(&self.lock);
         let sent = self.call.as_ref().filter(|_| answer.is_some()).map(Call::sent);
         let answer = sent
@@ -108,7 +109,7 @@ impl Pursuit {
         }
         let is_answered = matches!(answer, Some(Ok(_)));
         let Self { client, owner, wanted, began_us, .. } = self;
-        let mut next = AcquireNext::Wait;
+        let mut next = AcquireAction::Wait;
         let now_us = client.drive(|session, now_us| {
             if let Some(mut wanted) = wanted.take() {
                 wanted.terms.owner = random::owner(now_us);
@@ -129,9 +130,9 @@ impl Pursuit {
         (now_us, next)
     }
 
-    fn end(&mut self, now_us: u64, acquired: Acquired) -> Result<Option<Taken>, Error> {
+    fn end(&mut self, now_us: u64, acquired: AcquireOutcome) -> Result<Option<Taken>, Error> {
         self.owner = None;
-        if let Acquired::Granted { hold, turn, woken } = acquired {
+        if let AcquireOutcome::Granted { hold, turn, woken } = acquired {
             if let Some((anchor, deadline_ms)) = woken
                 && self.client.engine.guarantees().event_driven
             {
@@ -143,8 +144,8 @@ impl Pursuit {
         }
         let lock = &self.lock;
         Err(match acquired {
-            Acquired::Granted { .. } | Acquired::Busy => return Ok(None),
-            Acquired::TimedOut { was_answered: true, quarantine_left_us } => {
+            AcquireOutcome::Granted { .. } | AcquireOutcome::Busy => return Ok(None),
+            AcquireOutcome::TimedOut { was_answered: true, quarantine_left_us } => {
                 let lock = lock.clone();
                 match quarantine_left_us {
                     Some(left_us) => {
@@ -153,15 +154,15 @@ impl Pursuit {
                     None => Error::Timeout { lock, within: Duration::ZERO },
                 }
             }
-            Acquired::TimedOut { .. } => self.no_answer(),
-            Acquired::Refused { refusal, now_ms } => {
+            AcquireOutcome::TimedOut { .. } => self.no_answer(),
+            AcquireOutcome::Refused { refusal, now_ms } => {
                 let error = Error::from_refusal(lock, refusal, now_ms);
                 error.unwrap_or_else(|| Error::Store(refusal.to_string()))
             }
-            Acquired::Malformed(reply) => {
+            AcquireOutcome::Malformed(reply) => {
                 Error::Store(format!("an acquire was answered with {reply:?}"))
             }
-            Acquired::Failed => match self.trouble.take() {
+            AcquireOutcome::Failed => match self.trouble.take() {
                 Some(error) => Error::from_engine(lock, error),
                 None => Error::Closed,
             },
@@ -186,7 +187,7 @@ impl Drop for Pursuit {
         let Some(owner) = self.owner.take() else { return };
         // First this: what was sent is of no interest any more.
         self.call = None;
-        let mut spare = Spare::default();
+        let mut spare = WakerSwap::default();
         self.client.drive(|session, now_us| session.cancel_acquire(now_us, owner, &mut spare));
     }
 }
@@ -230,7 +231,7 @@ impl Release {
     ) -> Option<Self> {
         let (id, next) = end.release?;
         let mut release = Self::new(client, lock.clone(), id);
-        if let ReleaseNext::Send { request, .. } = next {
+        if let ReleaseAction::Send { request, .. } = next {
             release.send(request, now_us);
         }
         Some(release)
@@ -257,10 +258,10 @@ impl Release {
         &mut self,
         answer: Result<Answer, EngineError>,
         waker: Waker,
-    ) -> Option<Released> {
+    ) -> Option<ReleaseOutcome> {
         let (id, sent) = (self.id, self.call.take()?.sent());
         let answer = self.client.read(sent, &self.lock, answer, &mut self.trouble);
-        let (is_answered, mut spare) = (answer.is_ok(), Spare::new(waker));
+        let (is_answered, mut spare) = (answer.is_ok(), WakerSwap::new(waker));
         let (now_us, released) = self.client.drive(|session, now_us| {
             (now_us, session.handle_release_answer(now_us, id, answer, &mut spare))
         });
@@ -274,14 +275,14 @@ impl Release {
         released
     }
 
-    fn result(&mut self, released: Released) -> Result<(), Error> {
+    fn result(&mut self, released: ReleaseOutcome) -> Result<(), Error> {
         self.is_over = true;
         let lock = self.lock.clone();
         match (released, self.unknown.take(), self.trouble.take()) {
-            (Released::Released, ..) => Ok(()),
-            (Released::Unknown, Some(why), _) => Err(Error::Indeterminate { lock, why }),
-            (Released::Failed, _, Some(error)) => Err(Error::from_engine(&lock, error)),
-            (Released::NotHeld | Released::Unknown | Released::Failed, ..) => {
+            (ReleaseOutcome::Released, ..) => Ok(()),
+            (ReleaseOutcome::Unknown, Some(why), _) => Err(Error::Indeterminate { lock, why }),
+            (ReleaseOutcome::Failed, _, Some(error)) => Err(Error::from_engine(&lock, error)),
+            (ReleaseOutcome::NotHeld | ReleaseOutcome::Unknown | ReleaseOutcome::Failed, ..) => {
                 Err(Error::NotHeld { lock })
             }
         }
@@ -307,14 +308,14 @@ impl Future for Release {
                     None => return Poll::Pending,
                 }
             }
-            let (id, mut spare) = (this.id, Spare::new(cx.waker().clone()));
+            let (id, mut spare) = (this.id, WakerSwap::new(cx.waker().clone()));
             let (now_us, next) = this
                 .client
                 .drive(|session, now_us| (now_us, session.poll_release(now_us, id, &mut spare)));
             match next {
-                ReleaseNext::Send { request, .. } => this.send(request, now_us),
-                ReleaseNext::Answer | ReleaseNext::Wait => return Poll::Pending,
-                ReleaseNext::Done(released) => return Poll::Ready(this.result(released)),
+                ReleaseAction::Send { request, .. } => this.send(request, now_us),
+                ReleaseAction::Answer | ReleaseAction::Wait => return Poll::Pending,
+                ReleaseAction::Done(released) => return Poll::Ready(this.result(released)),
             }
         }
     }

@@ -12,7 +12,7 @@
 //! that panics leaves the session in no state to be trusted: everything held counts as lost from then on.
 
 use taketurns_core::ClientId;
-use taketurns_core::session::{Event, Hold, LossCause, Session, Transmit};
+use taketurns_core::session::{Hold, LossCause, Session, SessionEvent, Transmit};
 use tokio::sync::Notify;
 
 use crate::clock::local_us;
@@ -108,14 +108,14 @@ impl Drop for Locked<'_> {
     }
 }
 
-fn tell(event: Event) {
+fn tell(event: SessionEvent) {
     match event {
-        Event::Lost { hold, cause } => announce(&hold, cause),
-        Event::ClockSet => tracing::warn!(
+        SessionEvent::Lost { hold, cause } => announce(&hold, cause),
+        SessionEvent::ClockSet => tracing::warn!(
             target: "taketurns::client",
             "the clock of the store was set forward; what is held there counts as lost"
         ),
-        Event::Quarantined { lock, left_ms } => {
+        SessionEvent::Quarantined { lock, left_ms } => {
             tracing::warn!(
                 target: "taketurns::waits",
                 %lock,
@@ -123,8 +123,8 @@ fn tell(event: Event) {
                 "in quarantine: its store was restarted or failed over"
             );
         }
-        Event::Queued { ahead } => meter::queued(ahead),
-        Event::Rejoined { lock } => tracing::warn!(
+        SessionEvent::Queued { ahead } => meter::queued(ahead),
+        SessionEvent::Rejoined { lock } => tracing::warn!(
             name: "taketurns.rejoined",
             target: "taketurns::waits",
             %lock,
@@ -150,14 +150,16 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Wake, Waker};
 
-    use taketurns_core::session::{AcquireNext, Anchor, Origin, Patience, Spare, Terms, Wanted};
+    use taketurns_core::session::{
+        AcquireAction, AcquireSpec, Anchor, HoldTerms, Origin, WaitLimit, WakerSwap,
+    };
     use taketurns_core::{Ask, Grant, Label, Name, Owner, WakeEvent};
 
     use super::*;
     use crate::sync::Arc;
 
-    fn terms(owner: u128) -> Terms {
-        Terms {
+    fn terms(owner: u128) -> HoldTerms {
+        HoldTerms {
             lock: Name::new("l").expect("a name"),
             owner: Owner::from_bits(owner),
             lease_ms: 30_000,
@@ -181,19 +183,19 @@ mod tests {
 
     /// An acquire that waits for an answer, with a waker of its own.
     fn asks(shell: &Shell, owner: u128, waker: Waker) {
-        let wanted = Wanted {
+        let wanted = AcquireSpec {
             terms: terms(owner),
             ask: Ask::Mutex,
             label: Label::default(),
-            patience: Patience::Endless,
+            wait_limit: WaitLimit::Endless,
         };
-        let mut spare = Spare::new(waker);
+        let mut spare = WakerSwap::new(waker);
         let next = shell.drive(|session, now_us| {
             session.begin_acquire(wanted);
             let owner = Owner::from_bits(owner);
             session.poll_acquire(now_us, owner, 0, &mut spare, || Owner::from_bits(9))
         });
-        assert!(matches!(next, AcquireNext::Send(_)));
+        assert!(matches!(next, AcquireAction::Send(_)));
     }
 
     /// Comes back into the shell when it is woken, and when it is dropped.
@@ -236,7 +238,7 @@ mod tests {
         });
         assert_eq!(times.load(Ordering::SeqCst), 2, "woken, and dropped with that");
         asks(&shell, 2, waker());
-        let mut spare = Spare::default();
+        let mut spare = WakerSwap::default();
         shell.drive(|session, now_us| {
             session.cancel_acquire(now_us, Owner::from_bits(2), &mut spare);
         });

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use taketurns::engine::{
-    Acquire, Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent,
+    AcquireRequest, Answer, Now, Origin, Owner, Reply, Request, Stamp, Wake, WakeEvent,
 };
 use taketurns::{ClientId, Name, Token, View};
 use taketurns_core::{Grant, Lock, limits};
@@ -308,7 +308,8 @@ impl Register {
         wakes: &[Wake],
         noted: &mut Vec<EventKind>,
     ) {
-        if let Request::Acquire(Acquire { client, .. }) | Request::Refresh { client, .. } = request
+        if let Request::Acquire(AcquireRequest { client, .. }) | Request::Refresh { client, .. } =
+            request
         {
             self.heard_again(name, |heard| heard == *client, noted);
         }
@@ -405,7 +406,7 @@ mod tests {
     use super::*;
 
     fn acquire(owner: Owner) -> Request {
-        Request::Acquire(Acquire {
+        Request::Acquire(AcquireRequest {
             owner,
             client: ClientId::from_bits(1),
             ask: Ask::Mutex,

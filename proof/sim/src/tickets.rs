@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use taketurns::engine::{Acquire, Owner, Reply};
+use taketurns::engine::{AcquireRequest, Owner, Reply};
 
 /// Where each node has each owner.
 pub(crate) struct Tickets {
@@ -20,7 +20,7 @@ impl Tickets {
     pub(crate) fn answered(
         &mut self,
         node: usize,
-        acquire: &Acquire,
+        acquire: &AcquireRequest,
         reply: &Reply,
     ) -> Option<u64> {
         let asked = acquire.ballot.and_then(|ballot| ballot.ticket);

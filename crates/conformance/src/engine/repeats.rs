@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taketurns::Ask;
-use taketurns::engine::{Acquire, Refusal, Reply, Request};
+use taketurns::engine::{AcquireRequest, Refusal, Reply, Request};
 
 use crate::Fixture;
 use crate::engine_client::{EngineClient, granted, name, owner};
@@ -35,7 +35,7 @@ pub async fn an_acquire_sent_twice_gives_the_same_place(fixture: &dyn Fixture) {
 pub async fn an_acquire_that_comes_too_late_changes_nothing(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let request = party.request(owner(), Ask::Mutex).await;
-    let late = Acquire { not_after_ms: party.now_ms().await + 100, ..request };
+    let late = AcquireRequest { not_after_ms: party.now_ms().await + 100, ..request };
     fixture.pass(Duration::from_millis(200)).await;
     let reply = party.send("l", Request::Acquire(late)).await;
     assert_eq!(reply, Reply::Refused(Refusal::TooLate));

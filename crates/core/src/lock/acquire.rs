@@ -1,19 +1,24 @@
 //! Acquire: the same answer however often it is sent, granted only if nobody is overtaken.
 
-use super::grant::Terms;
+use super::grant::GrantTerms;
 use super::queue::Waiter;
-use super::{Lock, Work};
-use crate::{Acquire, Ballot, Now, Place, Refusal, Reply, limits};
+use super::{Lock, StepWork};
+use crate::{AcquireRequest, Ballot, Now, Place, Refusal, Reply, limits};
 
 impl Lock {
-    pub(super) fn acquire(&mut self, now: Now, acquire: &Acquire, work: &mut Work) -> Reply {
+    pub(super) fn acquire(
+        &mut self,
+        now: Now,
+        acquire: &AcquireRequest,
+        work: &mut StepWork,
+    ) -> Reply {
         if let Some(holder) = self.holders.get(acquire.owner) {
             return match acquire.ballot().filter(|_| holder.vote.is_some()) {
                 Some(ballot) => self.vote_again(now, acquire, ballot),
                 None => Reply::Granted(self.grant_of(holder)),
             };
         }
-        if let Some(mut spot) = self.queue.place_of(acquire.owner) {
+        if let Some(mut key) = self.queue.place_of(acquire.owner) {
             if let Some(waiter_lease_ms) = acquire.waiter_lease_ms {
                 if !limits::is_lease(waiter_lease_ms) {
                     return Reply::Refused(Refusal::InvalidLease);
@@ -21,11 +26,11 @@ impl Lock {
                 self.queue.keep_alive(acquire.client, waiter_lease_ms, now);
             }
             let ticket = acquire.ballot().and_then(|ballot| ballot.ticket);
-            if let Some(ticket) = ticket.filter(|_| self.queue.is_ballot(spot)) {
-                spot = self.queue.move_to(spot, ticket.min(limits::AGREED_MAX));
-                self.inquire(spot, work);
+            if let Some(ticket) = ticket.filter(|_| self.queue.is_ballot(key)) {
+                key = self.queue.move_to(key, ticket.min(limits::AGREED_MAX));
+                self.inquire(key, work);
             }
-            return self.queued(now, spot.0);
+            return self.queued(now, key.0);
         }
         match self.newcomer(now, acquire, work) {
             Ok(reply) => reply,
@@ -33,7 +38,12 @@ impl Lock {
         }
     }
 
-    fn newcomer(&mut self, now: Now, acquire: &Acquire, work: &mut Work) -> Result<Reply, Refusal> {
+    fn newcomer(
+        &mut self,
+        now: Now,
+        acquire: &AcquireRequest,
+        work: &mut StepWork,
+    ) -> Result<Reply, Refusal> {
         self.check(now, acquire)?;
         if !self.in_use() {
             self.kind = acquire.ask.kind();
@@ -49,12 +59,12 @@ impl Lock {
         };
         let quarantined = self.quarantined_until_ms(now);
         if quarantined.is_none()
-            && let Some(opening) = self.opening(&acquire.ask)
+            && let Some(free_slot) = self.free_slot(&acquire.ask)
         {
             let Ballot { hint, ticket, .. } = acquire.ballot().unwrap_or_default();
             let ticket = ticket.map(|ticket| ticket.min(limits::AGREED_MAX));
-            let (member, lease_ms) = (opening.member, acquire.lease_ms);
-            let terms = Terms { member, lease_ms, handed: false, hint, ticket };
+            let (member, lease_ms) = (free_slot.member, acquire.lease_ms);
+            let terms = GrantTerms { member, lease_ms, handed: false, hint, ticket };
             let grant = self.grant(now, waiter(), terms);
             return Ok(Reply::Granted(grant));
         }
@@ -72,19 +82,19 @@ impl Lock {
             // Free members were passed by, though nobody stands before the newcomer.
             self.members.offer_again();
         }
-        let spot = match acquire.ballot() {
+        let key = match acquire.ballot() {
             None => self.queue.push(waiter(), waiter_lease_ms, now),
             Some(ballot) => {
                 let ticket = self.ticket(now, ballot);
                 self.queue.put(ticket, waiter(), waiter_lease_ms, now)
             }
         };
-        self.inquire(spot, work);
-        Ok(self.queued(now, spot.0))
+        self.inquire(key, work);
+        Ok(self.queued(now, key.0))
     }
 
     /// Everything that can be wrong with an acquire by an owner not seen yet.
-    fn check(&self, now: Now, acquire: &Acquire) -> Result<(), Refusal> {
+    fn check(&self, now: Now, acquire: &AcquireRequest) -> Result<(), Refusal> {
         if now.ms >= acquire.not_after_ms {
             return Err(Refusal::TooLate);
         }

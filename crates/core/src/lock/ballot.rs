@@ -6,22 +6,22 @@
 //! if it is given up: so whoever has the lowest ticket comes to have the votes of all.
 
 use super::grant::within_reach;
-use super::holders::{Cast, Holder};
-use super::queue::{Spot, Waiter};
-use super::{Lock, Work};
-use crate::{Acquire, Ballot, Now, Reply, Wake, WakeEvent, limits};
+use super::holders::{Holder, HolderVote};
+use super::queue::{PlaceKey, Waiter};
+use super::{Lock, StepWork};
+use crate::{AcquireRequest, Ballot, Now, Reply, Wake, WakeEvent, limits};
 
 impl Lock {
     /// Does somebody wait with a lower ticket than this holder's? It may be dead by now: whoever gives
     /// way finds out.
     pub(super) fn is_inquired(&self, holder: &Holder) -> bool {
-        let spot = holder.vote.map(|vote| (vote.ticket, holder.owner));
-        spot.is_some_and(|spot| self.queue.first().is_some_and(|first| first < spot))
+        let key = holder.vote.map(|vote| (vote.ticket, holder.owner));
+        key.is_some_and(|key| self.queue.first().is_some_and(|first| first < key))
     }
 
     /// Tells the holder, if whoever has just come to stand here comes before it.
-    pub(super) fn inquire(&self, spot: Spot, work: &mut Work) {
-        if self.queue.first() != Some(spot) {
+    pub(super) fn inquire(&self, key: PlaceKey, work: &mut StepWork) {
+        if self.queue.first() != Some(key) {
             return;
         }
         for holder in self.holders.iter().filter(|holder| self.is_inquired(holder)) {
@@ -44,22 +44,27 @@ impl Lock {
 
     /// Asked again by its holder: takes over the ticket, and gives up the vote if that is what is meant.
     /// Whoever is first in line then is handed it, and be it the same one.
-    pub(super) fn vote_again(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Reply {
+    pub(super) fn vote_again(
+        &mut self,
+        now: Now,
+        acquire: &AcquireRequest,
+        ballot: Ballot,
+    ) -> Reply {
         let owner = acquire.owner;
         if let Some(ticket) = ballot.ticket {
             let ticket = ticket.min(limits::AGREED_MAX);
             self.holders.update(owner, |holder| {
-                holder.vote = holder.vote.map(|vote| Cast { ticket, ..vote });
+                holder.vote = holder.vote.map(|vote| HolderVote { ticket, ..vote });
             });
         }
-        if let Some(spot) = self.give_way(now, acquire, ballot) {
-            return self.queued(now, spot.0);
+        if let Some(key) = self.give_way(now, acquire, ballot) {
+            return self.queued(now, key.0);
         }
         let granted = self.holders.get(owner).map(|holder| self.grant_of(holder));
         granted.map_or(Reply::NotHeld, Reply::Granted)
     }
 
-    fn give_way(&mut self, now: Now, acquire: &Acquire, ballot: Ballot) -> Option<Spot> {
+    fn give_way(&mut self, now: Now, acquire: &AcquireRequest, ballot: Ballot) -> Option<PlaceKey> {
         let holder = self.holders.get(acquire.owner)?;
         let vote = holder.vote.filter(|vote| Some(vote.number) == ballot.yields)?;
         let waiter_lease_ms = acquire.waiter_lease_ms.filter(|ms| limits::is_lease(*ms))?;

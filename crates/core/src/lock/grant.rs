@@ -1,15 +1,15 @@
 //! Granting and renewing. The token is minted in the same step in which the holder is taken in.
 
-use super::holders::{Cast, Holder};
-use super::queue::{Spot, Waiter};
-use super::{Lock, Work};
+use super::holders::{Holder, HolderVote};
+use super::queue::{PlaceKey, Waiter};
+use super::{Lock, StepWork};
 use crate::{
     Ask, ClientId, Grant, Member, Now, Owner, Refusal, Reply, Token, Vote, Wake, WakeEvent,
     WriteBack, limits,
 };
 
-/// On what terms a waiter becomes a holder.
-pub(super) struct Terms {
+/// The terms on which a waiter becomes a holder.
+pub(super) struct GrantTerms {
     pub(super) member: Option<Member>,
     pub(super) lease_ms: u64,
     /// It waited, and may not know of it.
@@ -25,27 +25,27 @@ impl Lock {
     pub(super) fn hand_over(
         &mut self,
         now: Now,
-        spot: Spot,
+        key: PlaceKey,
         member: Option<Member>,
-        work: &mut Work,
+        work: &mut StepWork,
     ) {
-        let Some((waiter, waiter_lease_ms)) = self.take_place(spot) else { return };
+        let Some((waiter, waiter_lease_ms)) = self.take_place(key) else { return };
         let lease_ms = waiter.lease_ms.min(waiter_lease_ms);
         let Waiter { client, owner, .. } = waiter;
-        let terms = Terms { member, lease_ms, handed: true, hint: 0, ticket: Some(spot.0) };
+        let terms = GrantTerms { member, lease_ms, handed: true, hint: 0, ticket: Some(key.0) };
         let grant = self.grant(now, waiter, terms);
         work.wakes.push(Wake { client, owner, event: WakeEvent::Granted(grant) });
     }
 
-    fn take_place(&mut self, spot: Spot) -> Option<(Waiter, u64)> {
-        let Waiter { client, owner, .. } = *self.queue.get(spot)?;
+    fn take_place(&mut self, key: PlaceKey) -> Option<(Waiter, u64)> {
+        let Waiter { client, owner, .. } = *self.queue.get(key)?;
         let waiter_lease_ms = self.queue.client(client)?.waiter_lease_ms;
         self.queue.hand_over(client, owner);
-        Some((self.queue.remove(spot)?, waiter_lease_ms))
+        Some((self.queue.remove(key)?, waiter_lease_ms))
     }
 
     /// Mints the token and takes the holder in, in one go.
-    pub(super) fn grant(&mut self, now: Now, waiter: Waiter, terms: Terms) -> Grant {
+    pub(super) fn grant(&mut self, now: Now, waiter: Waiter, terms: GrantTerms) -> Grant {
         let number = self.mint(now, waiter.ballot.then_some(terms.hint));
         let ask = self.reserve(now, waiter.ask);
         if let Some(member) = &terms.member {
@@ -63,7 +63,7 @@ impl Lock {
             since_ms: now.ms,
             handed: terms.handed,
             revoked: false,
-            vote: waiter.ballot.then_some(Cast { number, ticket }),
+            vote: waiter.ballot.then_some(HolderVote { number, ticket }),
             label: waiter.label,
         };
         let grant = self.grant_of(&holder);
@@ -109,7 +109,7 @@ impl Lock {
 
     /// What a holder is told of its grant.
     pub(super) fn grant_of(&self, holder: &Holder) -> Grant {
-        let vote = |Cast { number, ticket }: Cast| Vote {
+        let vote = |HolderVote { number, ticket }: HolderVote| Vote {
             number,
             ticket,
             inquired: self.is_inquired(holder),

@@ -22,7 +22,7 @@ pub(super) struct Holder {
     pub(super) handed: bool,
     pub(super) revoked: bool,
     /// Set if it was asked for with a ballot.
-    pub(super) vote: Option<Cast>,
+    pub(super) vote: Option<HolderVote>,
     pub(super) label: Label,
 }
 
@@ -35,7 +35,7 @@ impl Holder {
 
 /// A vote that this node has cast for its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cast {
+pub(super) struct HolderVote {
     /// The token as it was minted.
     pub(super) number: u64,
     pub(super) ticket: u64,
@@ -46,7 +46,7 @@ pub(super) struct Cast {
 /// come, makes them exact again. For a holder that is alone they are exact from its grant or next
 /// renewal on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ends {
+pub(super) struct LeaseBounds {
     pub(super) first_ms: u64,
     pub(super) last_ms: u64,
 }
@@ -55,93 +55,93 @@ pub(super) struct Ends {
 /// holder, and `weight` is the sum of what they asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holders {
-    by_owner: ByOwner,
-    ends: Ends,
+    by_owner: HolderMap,
+    ends: LeaseBounds,
     weight: u64,
 }
 
 /// The holders themselves. Most locks have one at a time, for which a tree would take as much memory
 /// as for eleven. Invariant: `Many` are at least two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum ByOwner {
+enum HolderMap {
     #[default]
     None,
     One(Box<Holder>),
     Many(BTreeMap<Owner, Holder>),
 }
 
-impl ByOwner {
+impl HolderMap {
     fn len(&self) -> usize {
         match self {
-            ByOwner::None => 0,
-            ByOwner::One(_) => 1,
-            ByOwner::Many(many) => many.len(),
+            HolderMap::None => 0,
+            HolderMap::One(_) => 1,
+            HolderMap::Many(many) => many.len(),
         }
     }
 
     /// In the order of their owners.
     fn iter(&self) -> impl Iterator<Item = &Holder> {
         let (one, many) = match self {
-            ByOwner::None => (None, None),
-            ByOwner::One(holder) => (Some(&**holder), None),
-            ByOwner::Many(many) => (None, Some(many.values())),
+            HolderMap::None => (None, None),
+            HolderMap::One(holder) => (Some(&**holder), None),
+            HolderMap::Many(many) => (None, Some(many.values())),
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
         let (one, many) = match self {
-            ByOwner::None => (None, None),
-            ByOwner::One(holder) => (Some(&mut **holder), None),
-            ByOwner::Many(many) => (None, Some(many.values_mut())),
+            HolderMap::None => (None, None),
+            HolderMap::One(holder) => (Some(&mut **holder), None),
+            HolderMap::Many(many) => (None, Some(many.values_mut())),
         };
         one.into_iter().chain(many.into_iter().flatten())
     }
 
     fn get(&self, owner: Owner) -> Option<&Holder> {
         match self {
-            ByOwner::None => None,
-            ByOwner::One(holder) => Some(&**holder).filter(|holder| holder.owner == owner),
-            ByOwner::Many(many) => many.get(&owner),
+            HolderMap::None => None,
+            HolderMap::One(holder) => Some(&**holder).filter(|holder| holder.owner == owner),
+            HolderMap::Many(many) => many.get(&owner),
         }
     }
 
     fn get_mut(&mut self, owner: Owner) -> Option<&mut Holder> {
         match self {
-            ByOwner::None => None,
-            ByOwner::One(holder) => Some(&mut **holder).filter(|holder| holder.owner == owner),
-            ByOwner::Many(many) => many.get_mut(&owner),
+            HolderMap::None => None,
+            HolderMap::One(holder) => Some(&mut **holder).filter(|holder| holder.owner == owner),
+            HolderMap::Many(many) => many.get_mut(&owner),
         }
     }
 
     /// To be called with an owner that is not there.
     fn insert(&mut self, holder: Holder) {
         *self = match std::mem::take(self) {
-            ByOwner::None => ByOwner::One(Box::new(holder)),
-            ByOwner::One(one) => {
-                ByOwner::Many([*one, holder].map(|holder| (holder.owner, holder)).into())
+            HolderMap::None => HolderMap::One(Box::new(holder)),
+            HolderMap::One(one) => {
+                HolderMap::Many([*one, holder].map(|holder| (holder.owner, holder)).into())
             }
-            ByOwner::Many(mut many) => {
+            HolderMap::Many(mut many) => {
                 many.insert(holder.owner, holder);
-                ByOwner::Many(many)
+                HolderMap::Many(many)
             }
         };
     }
 
     fn remove(&mut self, owner: Owner) -> Option<Holder> {
         match self {
-            ByOwner::None => None,
-            ByOwner::One(holder) if holder.owner != owner => None,
-            ByOwner::One(_) => match std::mem::take(self) {
-                ByOwner::One(holder) => Some(*holder),
+            HolderMap::None => None,
+            HolderMap::One(holder) if holder.owner != owner => None,
+            HolderMap::One(_) => match std::mem::take(self) {
+                HolderMap::One(holder) => Some(*holder),
                 _ => None,
             },
-            ByOwner::Many(many) => {
+            HolderMap::Many(many) => {
                 let holder = many.remove(&owner);
                 if many.len() == 1
                     && let Some((_, last)) = many.pop_first()
                 {
-                    *self = ByOwner::One(Box::new(last));
+                    *self = HolderMap::One(Box::new(last));
                 }
                 holder
             }
@@ -151,7 +151,7 @@ impl ByOwner {
 
 impl Holders {
     /// Builds them again. `None` if one owner holds twice.
-    pub(super) fn restore(holders: Vec<Holder>, ends: Ends) -> Option<Self> {
+    pub(super) fn restore(holders: Vec<Holder>, ends: LeaseBounds) -> Option<Self> {
         let mut restored = Self::default();
         for holder in holders {
             if !restored.insert(holder) {
@@ -167,7 +167,7 @@ impl Holders {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self.by_owner, ByOwner::None)
+        matches!(self.by_owner, HolderMap::None)
     }
 
     /// The sum of what all holders asked for.
@@ -183,7 +183,7 @@ impl Holders {
         self.by_owner.iter()
     }
 
-    pub(super) fn ends(&self) -> Ends {
+    pub(super) fn ends(&self) -> LeaseBounds {
         self.ends
     }
 
@@ -208,7 +208,7 @@ impl Holders {
         let holder = self.by_owner.remove(owner)?;
         self.weight -= holder.ask.weight();
         if self.is_empty() {
-            self.ends = Ends::default();
+            self.ends = LeaseBounds::default();
         }
         Some(holder)
     }
@@ -231,7 +231,7 @@ impl Holders {
         if self.is_empty() || self.ends.first_ms > now.ms {
             return Vec::new();
         }
-        if let ByOwner::One(holder) = &self.by_owner
+        if let HolderMap::One(holder) = &self.by_owner
             && holder.deadline_ms <= now.ms
         {
             let owner = holder.owner;
@@ -260,7 +260,7 @@ impl Holders {
 
     fn widen(&mut self, deadline_ms: u64) {
         if self.len() == 1 {
-            self.ends = Ends { first_ms: deadline_ms, last_ms: deadline_ms };
+            self.ends = LeaseBounds { first_ms: deadline_ms, last_ms: deadline_ms };
         } else {
             self.ends.first_ms = self.ends.first_ms.min(deadline_ms);
             self.ends.last_ms = self.ends.last_ms.max(deadline_ms);
@@ -269,7 +269,7 @@ impl Holders {
 
     fn look_at_all(&mut self) {
         let deadlines = || self.iter().map(|holder| holder.deadline_ms);
-        self.ends = Ends {
+        self.ends = LeaseBounds {
             first_ms: deadlines().min().unwrap_or(0),
             last_ms: deadlines().max().unwrap_or(0),
         };

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::lazy::Blank;
+use super::lazy_box::StaticDefault;
 use crate::Member;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum State {
+pub(super) enum MemberState {
     /// Nobody has it. The number says since when: the smallest is free for longest.
     Free(u64),
     Held {
@@ -27,7 +27,7 @@ pub(super) enum State {
 /// Invariant: `free` names exactly the members in that state, by their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Members {
-    all: BTreeMap<Member, State>,
+    all: BTreeMap<Member, MemberState>,
     free: BTreeMap<u64, Member>,
     next_free: u64,
     /// Those with this number or a larger one have yet to be offered to who waits; the others were
@@ -35,8 +35,8 @@ pub(super) struct Members {
     offered: u64,
 }
 
-impl Blank for Members {
-    fn blank() -> &'static Self {
+impl StaticDefault for Members {
+    fn static_default() -> &'static Self {
         static BLANK: Members =
             Members { all: BTreeMap::new(), free: BTreeMap::new(), next_free: 0, offered: 0 };
         &BLANK
@@ -46,13 +46,13 @@ impl Blank for Members {
 impl Members {
     /// Builds them again from their states. `None` if two are free since the same moment.
     pub(super) fn restore(
-        states: Vec<(Member, State)>,
+        states: Vec<(Member, MemberState)>,
         next_free: u64,
         offered: u64,
     ) -> Option<Self> {
         let mut members = Self { next_free, offered, ..Self::default() };
         for (member, state) in states {
-            if let State::Free(since) = state
+            if let MemberState::Free(since) = state
                 && members.free.insert(since, member.clone()).is_some()
             {
                 return None;
@@ -74,7 +74,7 @@ impl Members {
         self.all.contains_key(member)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Member, State)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Member, MemberState)> {
         self.all.iter().map(|(member, &state)| (member, state))
     }
 
@@ -105,7 +105,7 @@ impl Members {
 
     /// May a newcomer take it? Not before it was offered to who waits.
     pub(super) fn is_free(&self, member: &Member) -> bool {
-        matches!(self.all.get(member), Some(&State::Free(since)) if since < self.offered)
+        matches!(self.all.get(member), Some(&MemberState::Free(since)) if since < self.offered)
     }
 
     /// The member free for longest that a newcomer may take.
@@ -120,8 +120,8 @@ impl Members {
                 self.free_again(member);
                 true
             }
-            Some(State::Held { leaving }) => std::mem::take(leaving),
-            Some(State::Free(_)) => false,
+            Some(MemberState::Held { leaving }) => std::mem::take(leaving),
+            Some(MemberState::Free(_)) => false,
         }
     }
 
@@ -129,8 +129,8 @@ impl Members {
     pub(super) fn remove(&mut self, member: &Member) -> bool {
         match self.all.get_mut(member) {
             None => false,
-            Some(State::Held { leaving }) => !std::mem::replace(leaving, true),
-            Some(State::Free(since)) => {
+            Some(MemberState::Held { leaving }) => !std::mem::replace(leaving, true),
+            Some(MemberState::Free(since)) => {
                 self.free.remove(since);
                 self.all.remove(member);
                 true
@@ -139,15 +139,15 @@ impl Members {
     }
 
     pub(super) fn hold(&mut self, member: &Member) {
-        let held = State::Held { leaving: false };
-        if let Some(State::Free(since)) = self.all.insert(member.clone(), held) {
+        let held = MemberState::Held { leaving: false };
+        if let Some(MemberState::Free(since)) = self.all.insert(member.clone(), held) {
             self.free.remove(&since);
         }
     }
 
     /// Its holder is gone.
     pub(super) fn give_back(&mut self, member: &Member) {
-        if matches!(self.all.get(member), Some(State::Held { leaving: true })) {
+        if matches!(self.all.get(member), Some(MemberState::Held { leaving: true })) {
             self.all.remove(member);
         } else {
             self.free_again(member);
@@ -155,7 +155,7 @@ impl Members {
     }
 
     fn free_again(&mut self, member: &Member) {
-        self.all.insert(member.clone(), State::Free(self.next_free));
+        self.all.insert(member.clone(), MemberState::Free(self.next_free));
         self.free.insert(self.next_free, member.clone());
         self.next_free += 1;
     }

@@ -4,28 +4,28 @@
 //! request, then hands over what the request set free. So no step ever sees a holder whose lease is
 //! over, and nothing but a step changes the lock.
 
-mod about;
 mod acquire;
 mod ballot;
 mod grant;
 mod holders;
-mod lazy;
+mod lazy_box;
 mod members;
 mod next;
+mod queries;
 mod queue;
 mod snapshot;
-mod tombs;
+mod tombstones;
 mod view;
 
-pub use snapshot::{Corrupt, Snapshot};
+pub use snapshot::{CorruptSnapshot, Snapshot};
 pub use view::{HolderView, MemberView, View, WaiterView};
 
 use holders::{Holder, Holders};
-use lazy::Lazy;
+use lazy_box::LazyBox;
 use members::Members;
-use next::Next;
-use queue::{Queue, Waiter};
-use tombs::Tombs;
+use next::HeadAction;
+use queue::{WaitQueue, Waiter};
+use tombstones::Tombstones;
 
 use crate::{
     ClientId, Kind, Member, Now, Owner, Refusal, Reply, Request, Step, Token, Wake, WakeEvent,
@@ -42,13 +42,13 @@ pub struct Lock {
     /// Until then nobody is granted, for whoever keeps the lock may have forgotten a holder.
     quarantine_until_ms: u64,
     holders: Holders,
-    queue: Lazy<Queue>,
-    members: Lazy<Members>,
-    tombs: Lazy<Tombs>,
+    queue: LazyBox<WaitQueue>,
+    members: LazyBox<Members>,
+    tombs: LazyBox<Tombstones>,
 }
 
-/// What one step may still do, and whom it has to wake.
-struct Work {
+/// The work of one step: how many waiters it may still handle, and whom it has to wake.
+struct StepWork {
     left: u32,
     more: bool,
     wakes: Vec<Wake>,
@@ -70,7 +70,7 @@ impl Lock {
     /// Carries out one request at one instant. Takes time in the logarithm of the number of waiters
     /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
-        let mut work = Work { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
+        let mut work = StepWork { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
         let kind = self.kind;
         let (caught_up, offered) = (self.catch_up(now), self.members.offered());
         self.settle(now, &mut work);
@@ -194,7 +194,7 @@ impl Lock {
     }
 
     /// Hands over whatever is free, to whoever is next.
-    fn settle(&mut self, now: Now, work: &mut Work) {
+    fn settle(&mut self, now: Now, work: &mut StepWork) {
         if self.quarantined_until_ms(now).is_some() {
             return;
         }
@@ -205,11 +205,11 @@ impl Lock {
             }
             work.left -= 1;
             match next {
-                Next::Grant(place, member) => self.hand_over(now, place, member, work),
-                Next::Skip(place) => {
+                HeadAction::Grant(place, member) => self.hand_over(now, place, member, work),
+                HeadAction::Skip(place) => {
                     self.queue.remove(place);
                 }
-                Next::Refuse(place) => {
+                HeadAction::Refuse(place) => {
                     if let Some(Waiter { client, owner, .. }) = self.queue.remove(place) {
                         let event = WakeEvent::Refused(Refusal::KindMismatch(self.kind));
                         work.wakes.push(Wake { client, owner, event });
@@ -261,7 +261,7 @@ impl Lock {
         if left.is_some() { Reply::Left } else { Reply::NotHeld }
     }
 
-    fn break_(&mut self, token: Option<Token>, at_once: bool, work: &mut Work) -> Reply {
+    fn break_(&mut self, token: Option<Token>, at_once: bool, work: &mut StepWork) -> Reply {
         let broken: Vec<(ClientId, Owner, Token)> = self
             .holders
             .iter()

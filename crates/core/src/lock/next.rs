@@ -1,30 +1,30 @@
-//! Who is next? The one place that knows, for all four kinds.
+//! Who is next? The one rule for it, for all four kinds of lock.
 //!
 //! First come, first served: a waiter is granted when it is at the head of its line and fits beside
 //! the present holders, a newcomer when it fits and nobody waits whom it would overtake. Dead
 //! waiters are skipped on the way.
 
 use super::Lock;
-use super::queue::Spot;
+use super::queue::PlaceKey;
 use crate::{Ask, Kind, Member, Now, limits};
 
-/// What to do with the place at the head.
-pub(super) enum Next {
+/// What to do with the waiter at the head of the queue.
+pub(super) enum HeadAction {
     /// Hand it the lock, or this member of the pool.
-    Grant(Spot, Option<Member>),
+    Grant(PlaceKey, Option<Member>),
     /// Its client died.
-    Skip(Spot),
+    Skip(PlaceKey),
     /// It asks for more than there is since the semaphore was made smaller.
-    Refuse(Spot),
+    Refuse(PlaceKey),
 }
 
 /// What a newcomer may take at once.
-pub(super) struct Opening {
+pub(super) struct FreeSlot {
     pub(super) member: Option<Member>,
 }
 
 impl Lock {
-    pub(super) fn next(&mut self, now: Now) -> Option<Next> {
+    pub(super) fn next(&mut self, now: Now) -> Option<HeadAction> {
         match self.kind {
             Kind::Pool => self.next_for_a_member(now),
             _ => self.next_in_line(now),
@@ -32,49 +32,49 @@ impl Lock {
     }
 
     /// May a newcomer be granted at once? To be asked when all is settled.
-    pub(super) fn opening(&self, ask: &Ask) -> Option<Opening> {
+    pub(super) fn free_slot(&self, ask: &Ask) -> Option<FreeSlot> {
         match ask {
             Ask::Any => {
                 let member = self.members.free_longest()?.clone();
-                Some(Opening { member: Some(member) })
+                Some(FreeSlot { member: Some(member) })
             }
             Ask::Member(member) => {
-                self.members.is_free(member).then(|| Opening { member: Some(member.clone()) })
+                self.members.is_free(member).then(|| FreeSlot { member: Some(member.clone()) })
             }
-            _ => (self.queue.is_empty() && self.fits(ask)).then_some(Opening { member: None }),
+            _ => (self.queue.is_empty() && self.fits(ask)).then_some(FreeSlot { member: None }),
         }
     }
 
-    fn next_in_line(&self, now: Now) -> Option<Next> {
+    fn next_in_line(&self, now: Now) -> Option<HeadAction> {
         if self.holders.weight() >= self.kind.capacity() {
             return None;
         }
         let (place, waiter) = self.queue.head(None)?;
         if !self.queue.is_live(waiter, now) {
-            return Some(Next::Skip(place));
+            return Some(HeadAction::Skip(place));
         }
         if waiter.ask.weight() > self.kind.capacity() {
-            return Some(Next::Refuse(place));
+            return Some(HeadAction::Refuse(place));
         }
-        self.fits(&waiter.ask).then_some(Next::Grant(place, None))
+        self.fits(&waiter.ask).then_some(HeadAction::Grant(place, None))
     }
 
     /// Offers each freed member to the foremost of those who want it: by name, or any.
-    fn next_for_a_member(&mut self, now: Now) -> Option<Next> {
+    fn next_for_a_member(&mut self, now: Now) -> Option<HeadAction> {
         while let Some(member) = self.members.to_offer() {
             let by_name = self.queue.head(Some(member));
             let any = self.queue.head(None);
             match by_name.into_iter().chain(any).min_by_key(|(place, _)| *place) {
                 Some((place, waiter)) if self.queue.is_live(waiter, now) => {
-                    return Some(Next::Grant(place, Some(member.clone())));
+                    return Some(HeadAction::Grant(place, Some(member.clone())));
                 }
-                Some((place, _)) => return Some(Next::Skip(place)),
+                Some((place, _)) => return Some(HeadAction::Skip(place)),
                 None => self.members.not_wanted(),
             }
         }
         // Without members nobody can be granted, but the dead must not keep the lock in use.
         let (place, waiter) = self.queue.iter().next().filter(|_| self.members.is_empty())?;
-        (!self.queue.is_live(waiter, now)).then_some(Next::Skip(place))
+        (!self.queue.is_live(waiter, now)).then_some(HeadAction::Skip(place))
     }
 
     fn fits(&self, ask: &Ask) -> bool {

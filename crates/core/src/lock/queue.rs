@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::holders::Holder;
-use super::lazy::Blank;
+use super::lazy_box::StaticDefault;
 use crate::{Ask, ClientId, Label, Member, Now, Owner};
 
-/// Where somebody stands: by number, and among equal numbers, which only tickets can be, by owner.
-pub(super) type Spot = (u64, Owner);
+/// The key of a place: its number, and its owner among equal numbers, which only tickets can be.
+pub(super) type PlaceKey = (u64, Owner);
 
 /// One waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +31,9 @@ pub(super) struct Waiter {
 
 /// What the lock knows of a client that waits, or was handed the lock and has not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct WaitingClient {
     pub(super) deadline_ms: u64,
-    /// The era of that deadline: see [`Era`].
+    /// The era of that deadline: see [`ClockEra`].
     pub(super) era: u64,
     pub(super) waiter_lease_ms: u64,
     pub(super) waiting: u32,
@@ -45,54 +45,54 @@ pub(super) struct Client {
 /// beginning of this era. One that had lapsed may so be taken for alive once more, and cost those behind
 /// it that much; in return setting a clock back costs one step nothing, however many wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Era {
+pub(super) struct ClockEra {
     pub(super) number: u64,
     pub(super) began_ms: u64,
 }
 
-/// Invariants: `by_owner` and `lines` name exactly the places in `places`; each waiter has a client,
+/// All waiters of one lock. Invariants: `by_owner` and `lines` name exactly the places in `places`; each waiter has a client,
 /// whose `waiting` counts its places; a client with neither place nor hand-over is forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Queue {
-    places: BTreeMap<Spot, Waiter>,
+pub(super) struct WaitQueue {
+    places: BTreeMap<PlaceKey, Waiter>,
     by_owner: BTreeMap<Owner, u64>,
-    lines: BTreeMap<Option<Member>, BTreeSet<Spot>>,
-    clients: BTreeMap<ClientId, Client>,
+    lines: BTreeMap<Option<Member>, BTreeSet<PlaceKey>>,
+    clients: BTreeMap<ClientId, WaitingClient>,
     next: u64,
     /// The place where the sweep for the dead goes on; at the front if `None`.
-    sweep_at: Option<Spot>,
-    era: Era,
+    sweep_at: Option<PlaceKey>,
+    era: ClockEra,
 }
 
-impl Blank for Queue {
-    fn blank() -> &'static Self {
-        static BLANK: Queue = Queue {
+impl StaticDefault for WaitQueue {
+    fn static_default() -> &'static Self {
+        static BLANK: WaitQueue = WaitQueue {
             places: BTreeMap::new(),
             by_owner: BTreeMap::new(),
             lines: BTreeMap::new(),
             clients: BTreeMap::new(),
             next: 0,
             sweep_at: None,
-            era: Era { number: 0, began_ms: 0 },
+            era: ClockEra { number: 0, began_ms: 0 },
         };
         &BLANK
     }
 }
 
-impl Queue {
+impl WaitQueue {
     pub(super) fn restore(
         places: Vec<(u64, Waiter)>,
-        clients: Vec<(ClientId, Client)>,
+        clients: Vec<(ClientId, WaitingClient)>,
         next: u64,
-        sweep_at: Option<Spot>,
-        era: Era,
+        sweep_at: Option<PlaceKey>,
+        era: ClockEra,
     ) -> Self {
         let clients = clients.into_iter().collect();
         let mut queue = Self { next, sweep_at, era, clients, ..Self::default() };
         for (number, waiter) in places {
-            let spot = (number, waiter.owner);
-            queue.index(spot, &waiter);
-            queue.places.insert(spot, waiter);
+            let key = (number, waiter.owner);
+            queue.index(key, &waiter);
+            queue.places.insert(key, waiter);
         }
         queue
     }
@@ -105,11 +105,11 @@ impl Queue {
         self.places.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Spot, &Waiter)> {
-        self.places.iter().map(|(&spot, waiter)| (spot, waiter))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PlaceKey, &Waiter)> {
+        self.places.iter().map(|(&key, waiter)| (key, waiter))
     }
 
-    pub(super) fn clients(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+    pub(super) fn clients(&self) -> impl Iterator<Item = (ClientId, &WaitingClient)> {
         self.clients.iter().map(|(&id, client)| (id, client))
     }
 
@@ -121,39 +121,39 @@ impl Queue {
         self.next
     }
 
-    pub(super) fn sweep_at(&self) -> Option<Spot> {
+    pub(super) fn sweep_at(&self) -> Option<PlaceKey> {
         self.sweep_at
     }
 
-    pub(super) fn era(&self) -> Era {
+    pub(super) fn era(&self) -> ClockEra {
         self.era
     }
 
-    pub(super) fn place_of(&self, owner: Owner) -> Option<Spot> {
+    pub(super) fn place_of(&self, owner: Owner) -> Option<PlaceKey> {
         self.by_owner.get(&owner).map(|&number| (number, owner))
     }
 
-    pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
+    pub(super) fn client(&self, id: ClientId) -> Option<&WaitingClient> {
         self.clients.get(&id)
     }
 
-    pub(super) fn get(&self, spot: Spot) -> Option<&Waiter> {
-        self.places.get(&spot)
+    pub(super) fn get(&self, key: PlaceKey) -> Option<&Waiter> {
+        self.places.get(&key)
     }
 
     /// Is the number of this place a ticket?
-    pub(super) fn is_ballot(&self, spot: Spot) -> bool {
-        self.get(spot).is_some_and(|waiter| waiter.ballot)
+    pub(super) fn is_ballot(&self, key: PlaceKey) -> bool {
+        self.get(key).is_some_and(|waiter| waiter.ballot)
     }
 
     /// The first place in a line, dead or alive.
-    pub(super) fn head(&self, line: Option<&Member>) -> Option<(Spot, &Waiter)> {
-        let spot = *self.lines.get(&line.cloned())?.first()?;
-        Some((spot, &self.places[&spot]))
+    pub(super) fn head(&self, line: Option<&Member>) -> Option<(PlaceKey, &Waiter)> {
+        let key = *self.lines.get(&line.cloned())?.first()?;
+        Some((key, &self.places[&key]))
     }
 
     /// The foremost place of all.
-    pub(super) fn first(&self) -> Option<Spot> {
+    pub(super) fn first(&self) -> Option<PlaceKey> {
         self.places.keys().next().copied()
     }
 
@@ -173,7 +173,7 @@ impl Queue {
     }
 
     /// Puts a waiter at the end of its line, and keeps its client's places alive.
-    pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> Spot {
+    pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> PlaceKey {
         self.put(self.next, waiter, waiter_lease_ms, now)
     }
 
@@ -184,12 +184,12 @@ impl Queue {
         waiter: Waiter,
         waiter_lease_ms: u64,
         now: Now,
-    ) -> Spot {
-        let spot = (number, waiter.owner);
+    ) -> PlaceKey {
+        let key = (number, waiter.owner);
         self.next = self.next.max(number + 1);
         self.clients
             .entry(waiter.client)
-            .or_insert_with(|| Client {
+            .or_insert_with(|| WaitingClient {
                 deadline_ms: 0,
                 era: self.era.number,
                 waiter_lease_ms,
@@ -198,41 +198,41 @@ impl Queue {
             })
             .waiting += 1;
         self.keep_alive(waiter.client, waiter_lease_ms, now);
-        self.index(spot, &waiter);
-        self.places.insert(spot, waiter);
-        spot
+        self.index(key, &waiter);
+        self.places.insert(key, waiter);
+        key
     }
 
-    pub(super) fn remove(&mut self, spot: Spot) -> Option<Waiter> {
-        let waiter = self.take(spot)?;
+    pub(super) fn remove(&mut self, key: PlaceKey) -> Option<Waiter> {
+        let waiter = self.take(key)?;
         self.update_client(waiter.client, |client| client.waiting -= 1);
         Some(waiter)
     }
 
     /// Moves a waiter to another number.
-    pub(super) fn move_to(&mut self, spot: Spot, number: u64) -> Spot {
-        if number == spot.0 {
-            return spot;
+    pub(super) fn move_to(&mut self, key: PlaceKey, number: u64) -> PlaceKey {
+        if number == key.0 {
+            return key;
         }
-        let Some(waiter) = self.take(spot) else { return spot };
-        let spot = (number, waiter.owner);
+        let Some(waiter) = self.take(key) else { return key };
+        let key = (number, waiter.owner);
         self.next = self.next.max(number + 1);
-        self.index(spot, &waiter);
-        self.places.insert(spot, waiter);
-        spot
+        self.index(key, &waiter);
+        self.places.insert(key, waiter);
+        key
     }
 
     /// Takes a waiter out of all but what is known of its client.
-    fn take(&mut self, spot: Spot) -> Option<Waiter> {
-        let waiter = self.places.remove(&spot)?;
-        if self.sweep_at == Some(spot) {
-            self.sweep_at = self.after(spot);
+    fn take(&mut self, key: PlaceKey) -> Option<Waiter> {
+        let waiter = self.places.remove(&key)?;
+        if self.sweep_at == Some(key) {
+            self.sweep_at = self.after(key);
         }
         self.by_owner.remove(&waiter.owner);
         let line = waiter.ask.line().cloned();
-        if let Some(spots) = self.lines.get_mut(&line) {
-            spots.remove(&spot);
-            if spots.is_empty() {
+        if let Some(keys) = self.lines.get_mut(&line) {
+            keys.remove(&key);
+            if keys.is_empty() {
                 self.lines.remove(&line);
             }
         }
@@ -252,7 +252,7 @@ impl Queue {
 
     /// The clock was set back: nobody is taken for alive for longer than its waiter lease.
     pub(super) fn begin_era(&mut self, now: Now) {
-        self.era = Era { number: self.era.number + 1, began_ms: now.ms };
+        self.era = ClockEra { number: self.era.number + 1, began_ms: now.ms };
     }
 
     /// How long a holder may hold without renewal: its lease, but no more than a waiter lease while
@@ -286,33 +286,33 @@ impl Queue {
     /// so however many die in the middle of the queue, they can't pile up.
     pub(super) fn sweep(&mut self, now: Now, count: u32) {
         for _ in 0..count {
-            let Some(spot) = self.sweep_at.or_else(|| self.first()) else { return };
-            let dead = !self.is_live(&self.places[&spot], now);
-            self.sweep_at = self.after(spot);
+            let Some(key) = self.sweep_at.or_else(|| self.first()) else { return };
+            let dead = !self.is_live(&self.places[&key], now);
+            self.sweep_at = self.after(key);
             if dead {
-                self.remove(spot);
+                self.remove(key);
             }
         }
     }
 
-    fn after(&self, spot: Spot) -> Option<Spot> {
+    fn after(&self, key: PlaceKey) -> Option<PlaceKey> {
         use std::ops::Bound::{Excluded, Unbounded};
-        self.places.range((Excluded(spot), Unbounded)).next().map(|(&spot, _)| spot)
+        self.places.range((Excluded(key), Unbounded)).next().map(|(&key, _)| key)
     }
 
-    fn lapses_ms(&self, client: &Client) -> u64 {
+    fn lapses_ms(&self, client: &WaitingClient) -> u64 {
         if client.era == self.era.number {
             return client.deadline_ms;
         }
         client.deadline_ms.min(self.era.began_ms.saturating_add(client.waiter_lease_ms))
     }
 
-    fn index(&mut self, spot: Spot, waiter: &Waiter) {
-        self.by_owner.insert(waiter.owner, spot.0);
-        self.lines.entry(waiter.ask.line().cloned()).or_default().insert(spot);
+    fn index(&mut self, key: PlaceKey, waiter: &Waiter) {
+        self.by_owner.insert(waiter.owner, key.0);
+        self.lines.entry(waiter.ask.line().cloned()).or_default().insert(key);
     }
 
-    fn update_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
+    fn update_client(&mut self, id: ClientId, change: impl FnOnce(&mut WaitingClient)) {
         if let Some(client) = self.clients.get_mut(&id) {
             change(client);
             if client.waiting == 0 && client.handed.is_empty() {
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_sign_of_life_never_shortens_a_place() {
-        let (mut queue, client) = (Queue::default(), ClientId::from_bits(7));
+        let (mut queue, client) = (WaitQueue::default(), ClientId::from_bits(7));
         let waiter = Waiter {
             owner: Owner::from_bits(1),
             client,
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_sign_of_life_counts_from_a_clock_that_was_set_back() {
-        let (mut queue, client) = (Queue::default(), ClientId::from_bits(7));
+        let (mut queue, client) = (WaitQueue::default(), ClientId::from_bits(7));
         let (owner, ask, label) = (Owner::from_bits(1), Ask::Mutex, Label::default());
         let waiter = Waiter { owner, client, ask, lease_ms: 1, since_ms: 0, ballot: false, label };
         queue.push(waiter.clone(), 3_000, at(100_000));

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::holders::{Ends, Holder, Holders};
-use super::members::{Members, State};
-use super::queue::{Client, Era, Queue, Waiter};
-use super::tombs::Tombs;
+use super::holders::{Holder, Holders, LeaseBounds};
+use super::members::{MemberState, Members};
+use super::queue::{ClockEra, WaitQueue, Waiter, WaitingClient};
+use super::tombstones::Tombstones;
 use super::{Kind, Lock};
 use crate::{ClientId, Member, Owner, limits};
 
@@ -21,13 +21,13 @@ pub struct Snapshot {
     seen_ms: u64,
     quarantine_until_ms: u64,
     holders: Vec<Holder>,
-    ends: Ends,
+    ends: LeaseBounds,
     places: Vec<(u64, Waiter)>,
-    clients: Vec<(ClientId, Client)>,
+    clients: Vec<(ClientId, WaitingClient)>,
     next_place: u64,
     sweep_at: Option<(u64, Owner)>,
-    era: Era,
-    members: Vec<(Member, State)>,
+    era: ClockEra,
+    members: Vec<(Member, MemberState)>,
     next_free: u64,
     offered: u64,
     tombs: Vec<(Owner, u64)>,
@@ -36,7 +36,7 @@ pub struct Snapshot {
 /// What was read back is not the state of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored lock is corrupt: {0}")]
-pub struct Corrupt(&'static str);
+pub struct CorruptSnapshot(&'static str);
 
 impl Lock {
     /// The lock as plain data.
@@ -48,7 +48,7 @@ impl Lock {
             quarantine_until_ms: self.quarantine_until_ms,
             holders: self.holders.iter().cloned().collect(),
             ends: self.holders.ends(),
-            places: self.queue.iter().map(|(spot, waiter)| (spot.0, waiter.clone())).collect(),
+            places: self.queue.iter().map(|(key, waiter)| (key.0, waiter.clone())).collect(),
             clients: self.queue.clients().map(|(id, client)| (id, client.clone())).collect(),
             next_place: self.queue.next(),
             sweep_at: self.queue.sweep_at(),
@@ -63,12 +63,12 @@ impl Lock {
     /// The lock that a snapshot was taken of.
     ///
     /// # Errors
-    /// [`Corrupt`] if the data can't be the state of a lock.
-    pub fn restore(snapshot: Snapshot) -> Result<Self, Corrupt> {
+    /// [`CorruptSnapshot`] if the data can't be the state of a lock.
+    pub fn restore(snapshot: Snapshot) -> Result<Self, CorruptSnapshot> {
         let holders = Holders::restore(snapshot.holders, snapshot.ends)
-            .ok_or(Corrupt("one owner holds twice"))?;
+            .ok_or(CorruptSnapshot("one owner holds twice"))?;
         let places = snapshot.places.len();
-        let queue = Queue::restore(
+        let queue = WaitQueue::restore(
             snapshot.places,
             snapshot.clients,
             snapshot.next_place,
@@ -76,15 +76,15 @@ impl Lock {
             snapshot.era,
         );
         if queue.len() != places {
-            return Err(Corrupt("one place is taken twice"));
+            return Err(CorruptSnapshot("one place is taken twice"));
         }
         let count = snapshot.members.len();
         let members = Members::restore(snapshot.members, snapshot.next_free, snapshot.offered)
-            .ok_or(Corrupt("two members are free since the same moment"))?;
+            .ok_or(CorruptSnapshot("two members are free since the same moment"))?;
         if members.len() != count {
-            return Err(Corrupt("one member is there twice"));
+            return Err(CorruptSnapshot("one member is there twice"));
         }
-        let mut tombs = Tombs::default();
+        let mut tombs = Tombstones::default();
         for (owner, until_ms) in snapshot.tombs {
             tombs.bury(owner, until_ms);
         }
@@ -106,75 +106,77 @@ impl Lock {
     /// for tests, and for state that comes from outside.
     ///
     /// # Errors
-    /// [`Corrupt`] names the first thing that is not so.
-    pub fn audit(&self) -> Result<(), Corrupt> {
+    /// [`CorruptSnapshot`] names the first thing that is not so.
+    pub fn audit(&self) -> Result<(), CorruptSnapshot> {
         self.audit_holders()?;
         self.audit_queue()?;
         self.audit_members()
     }
 
-    fn audit_holders(&self) -> Result<(), Corrupt> {
+    fn audit_holders(&self) -> Result<(), CorruptSnapshot> {
         let tokens: BTreeSet<_> = self.holders.iter().map(|holder| holder.token.raw()).collect();
         if tokens.len() != self.holders.len() {
-            return Err(Corrupt("two holders have one token"));
+            return Err(CorruptSnapshot("two holders have one token"));
         }
         if tokens.last().is_some_and(|&newest| newest > self.last_token) {
-            return Err(Corrupt("a holder's token was never given out"));
+            return Err(CorruptSnapshot("a holder's token was never given out"));
         }
         let minted_later =
             |holder: &Holder| holder.vote.is_some_and(|vote| vote.number > holder.token.raw());
         if self.holders.iter().any(minted_later) {
-            return Err(Corrupt("a vote's token is smaller than the one it was minted with"));
+            return Err(CorruptSnapshot(
+                "a vote's token is smaller than the one it was minted with",
+            ));
         }
         let mut tickets = self.holders.iter().filter_map(|holder| Some(holder.vote?.ticket));
         if tickets.any(|ticket| ticket > limits::COUNTED_MAX) {
-            return Err(Corrupt("a vote's ticket is past the largest"));
+            return Err(CorruptSnapshot("a vote's ticket is past the largest"));
         }
         if self.last_token > limits::COUNTED_MAX {
-            return Err(Corrupt("the last token is past the largest"));
+            return Err(CorruptSnapshot("the last token is past the largest"));
         }
         if self.holders.len() > limits::HOLDERS_MAX {
-            return Err(Corrupt("too many holders"));
+            return Err(CorruptSnapshot("too many holders"));
         }
-        let Ends { first_ms, last_ms } = self.holders.ends();
+        let LeaseBounds { first_ms, last_ms } = self.holders.ends();
         let bounded = |holder: &Holder| (first_ms..=last_ms).contains(&holder.deadline_ms);
         if !self.holders.iter().all(bounded) {
-            return Err(Corrupt("a lease ends outside the bounds of all"));
+            return Err(CorruptSnapshot("a lease ends outside the bounds of all"));
         }
         let together = |holder: &Holder| same_kind(holder.ask.kind(), self.kind);
         if !self.holders.iter().all(together) {
-            return Err(Corrupt("a holder is of another kind than its lock"));
+            return Err(CorruptSnapshot("a holder is of another kind than its lock"));
         }
         // A semaphore made smaller may be over its capacity until holders leave.
         let may_exceed = matches!(self.kind, Kind::Semaphore { .. });
         if !may_exceed && self.holders.weight() > self.kind.capacity() {
-            return Err(Corrupt("more is held than there is"));
+            return Err(CorruptSnapshot("more is held than there is"));
         }
         Ok(())
     }
 
-    fn audit_queue(&self) -> Result<(), Corrupt> {
+    fn audit_queue(&self) -> Result<(), CorruptSnapshot> {
         if self.queue.owners().any(|owner| self.holders.get(owner).is_some()) {
-            return Err(Corrupt("one owner both holds and waits"));
+            return Err(CorruptSnapshot("one owner both holds and waits"));
         }
         if self.queue.owners().count() != self.queue.len() {
-            return Err(Corrupt("one owner waits twice"));
+            return Err(CorruptSnapshot("one owner waits twice"));
         }
         if self.queue.len() > limits::QUEUE_MAX {
-            return Err(Corrupt("too many waiters"));
+            return Err(CorruptSnapshot("too many waiters"));
         }
         if self.queue.next() > limits::COUNTED_MAX || self.queue.era().number > limits::COUNTED_MAX
         {
-            return Err(Corrupt("a place or an era is past the largest"));
+            return Err(CorruptSnapshot("a place or an era is past the largest"));
         }
-        if self.queue.iter().any(|(spot, _)| spot.0 >= self.queue.next()) {
-            return Err(Corrupt("a place was never given out"));
+        if self.queue.iter().any(|(key, _)| key.0 >= self.queue.next()) {
+            return Err(CorruptSnapshot("a place was never given out"));
         }
         if self.queue.sweep_at().is_some_and(|place| self.queue.get(place).is_none()) {
-            return Err(Corrupt("the sweep goes on at a place that is not there"));
+            return Err(CorruptSnapshot("the sweep goes on at a place that is not there"));
         }
         if !self.queue.iter().all(|(_, waiter)| same_kind(waiter.ask.kind(), self.kind)) {
-            return Err(Corrupt("a waiter is of another kind than its lock"));
+            return Err(CorruptSnapshot("a waiter is of another kind than its lock"));
         }
         let mut waiting: BTreeMap<ClientId, u32> = BTreeMap::new();
         for (_, waiter) in self.queue.iter() {
@@ -183,67 +185,67 @@ impl Lock {
         let mut handed = 0;
         for (id, client) in self.queue.clients() {
             if client.era > self.queue.era().number {
-                return Err(Corrupt("a client is of an era to come"));
+                return Err(CorruptSnapshot("a client is of an era to come"));
             }
             if client.waiting != waiting.remove(&id).unwrap_or(0) {
-                return Err(Corrupt("a client's places are miscounted"));
+                return Err(CorruptSnapshot("a client's places are miscounted"));
             }
             if client.waiting == 0 && client.handed.is_empty() {
-                return Err(Corrupt("a client is remembered for nothing"));
+                return Err(CorruptSnapshot("a client is remembered for nothing"));
             }
             let is_handed = |owner: &Owner| {
                 self.holders.get(*owner).is_some_and(|holder| holder.handed && holder.client == id)
             };
             if !client.handed.iter().all(is_handed) {
-                return Err(Corrupt("a hand-over has no holder"));
+                return Err(CorruptSnapshot("a hand-over has no holder"));
             }
             handed += client.handed.len();
         }
         if !waiting.is_empty() {
-            return Err(Corrupt("a waiter has no client"));
+            return Err(CorruptSnapshot("a waiter has no client"));
         }
         if handed != self.holders.iter().filter(|holder| holder.handed).count() {
-            return Err(Corrupt("a hand-over has no client"));
+            return Err(CorruptSnapshot("a hand-over has no client"));
         }
         Ok(())
     }
 
-    fn audit_members(&self) -> Result<(), Corrupt> {
+    fn audit_members(&self) -> Result<(), CorruptSnapshot> {
         if self.members.len() > limits::MEMBERS_MAX {
-            return Err(Corrupt("too many members"));
+            return Err(CorruptSnapshot("too many members"));
         }
         if !self.members.is_empty() && self.kind != Kind::Pool {
-            return Err(Corrupt("there are members, but it is no pool"));
+            return Err(CorruptSnapshot("there are members, but it is no pool"));
         }
         let held: BTreeSet<_> =
             self.holders.iter().filter_map(|holder| holder.member.as_ref()).collect();
         if held.len() != self.holders.iter().filter(|holder| holder.member.is_some()).count() {
-            return Err(Corrupt("one member has two holders"));
+            return Err(CorruptSnapshot("one member has two holders"));
         }
         if self.kind == Kind::Pool && held.len() != self.holders.len() {
-            return Err(Corrupt("a holder of the pool has no member"));
+            return Err(CorruptSnapshot("a holder of the pool has no member"));
         }
-        let in_state = |wanted: fn(State) -> bool| {
+        let in_state = |wanted: fn(MemberState) -> bool| {
             self.members.iter().filter(move |(_, state)| wanted(*state)).map(|(member, _)| member)
         };
-        if !in_state(|state| matches!(state, State::Held { .. })).eq(held) {
-            return Err(Corrupt("a member's state is not that of its holder"));
+        if !in_state(|state| matches!(state, MemberState::Held { .. })).eq(held) {
+            return Err(CorruptSnapshot("a member's state is not that of its holder"));
         }
         if self.members.next_free() > limits::COUNTED_MAX {
-            return Err(Corrupt("a member is freed past the largest moment"));
+            return Err(CorruptSnapshot("a member is freed past the largest moment"));
         }
         if self.members.offered() > self.members.next_free() {
-            return Err(Corrupt("a member was offered before it was freed"));
+            return Err(CorruptSnapshot("a member was offered before it was freed"));
         }
         for (member, state) in self.members.iter() {
-            if let State::Free(since) = state {
+            if let MemberState::Free(since) = state {
                 if since >= self.members.next_free() {
-                    return Err(Corrupt("a member is free since a moment to come"));
+                    return Err(CorruptSnapshot("a member is free since a moment to come"));
                 }
                 let wanted =
                     self.queue.head(Some(member)).is_some() || self.queue.head(None).is_some();
                 if since < self.members.offered() && wanted {
-                    return Err(Corrupt("a member is free while somebody waits for it"));
+                    return Err(CorruptSnapshot("a member is free while somebody waits for it"));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Lock;
-use super::members::State;
+use super::members::MemberState;
 use crate::{Ask, ClientId, Kind, Label, Member, Now, Token};
 
 /// A lock at one instant. Owners are secrets and are not in it.
@@ -130,7 +130,7 @@ impl Lock {
             .map(|(member, state)| MemberView {
                 name: member.clone(),
                 held: held(member),
-                leaving: matches!(state, State::Held { leaving: true }),
+                leaving: matches!(state, MemberState::Held { leaving: true }),
                 stale: false,
             })
             .collect();

@@ -1,20 +1,20 @@
 //! What a candidate makes of what it knows: where it stands, and what is to be sent next.
 
-use super::node::{Node, Standing, Voted};
-use super::{Candidate, Send, Verdict};
+use super::node::{CandidateNode, NodeGrant, NodeStanding};
+use super::{Candidate, NodeRequest, QuorumVerdict};
 use crate::WriteBack;
 
 impl Candidate {
     /// Where it stands at this time. Lost is final.
-    pub fn verdict(&mut self, now_us: u64) -> Verdict {
+    pub fn verdict(&mut self, now_us: u64) -> QuorumVerdict {
         let Some(token) = self.token else { return self.outlook() };
         self.note_loss(now_us);
         let until_us = self.until_us(token);
         let left = self.nodes.iter().filter(|node| node.vote().is_some() && !node.revoked).count();
         match self.lost {
-            false if left < self.majority && self.is_revoked() => Verdict::Revoked,
-            false => Verdict::Held { token, until_us },
-            true => Verdict::Lost,
+            false if left < self.majority && self.is_revoked() => QuorumVerdict::Revoked,
+            false => QuorumVerdict::Held { token, until_us },
+            true => QuorumVerdict::Lost,
         }
     }
 
@@ -28,38 +28,42 @@ impl Candidate {
     }
 
     /// Where one stands that has not held the lock.
-    fn outlook(&self) -> Verdict {
+    fn outlook(&self) -> QuorumVerdict {
         if let Some(ticket) = self.ticket {
-            return Verdict::Waiting { ticket };
+            return QuorumVerdict::Waiting { ticket };
         }
-        let most = |wanted: fn(&Node) -> bool| {
+        let most = |wanted: fn(&CandidateNode) -> bool| {
             self.nodes.iter().filter(|node| wanted(node)).count() >= self.majority
         };
         let refusal = self.nodes.iter().find_map(|node| node.refusal);
-        if self.patient && !self.nodes.iter().any(Node::is_awaited) {
+        if self.patient && !self.nodes.iter().any(CandidateNode::is_awaited) {
             // All there is was found, and it becomes no more by waiting: a place is none either.
-            return if most(Node::has_no_grant) { Verdict::Busy } else { Verdict::NoQuorum };
+            return if most(CandidateNode::has_no_grant) {
+                QuorumVerdict::Busy
+            } else {
+                QuorumVerdict::NoQuorum
+            };
         }
         match refusal {
-            _ if most(|node| node.is_ours() || node.is_awaited()) => Verdict::Open,
-            _ if most(|node| node.is_ours() || node.is_busy) => Verdict::Busy,
-            Some(refusal) if most(Node::has_answered) => Verdict::Refused(refusal),
+            _ if most(|node| node.is_ours() || node.is_awaited()) => QuorumVerdict::Open,
+            _ if most(|node| node.is_ours() || node.is_busy) => QuorumVerdict::Busy,
+            Some(refusal) if most(CandidateNode::has_answered) => QuorumVerdict::Refused(refusal),
             // It can't be had; whether a majority says so is not known yet.
-            _ if most(|node| node.has_answered() || node.is_awaited()) => Verdict::Open,
-            _ => Verdict::NoQuorum,
+            _ if most(|node| node.has_answered() || node.is_awaited()) => QuorumVerdict::Open,
+            _ => QuorumVerdict::NoQuorum,
         }
     }
 
     /// Until when a majority of nodes hold a grant for us with at least this token.
     fn until_us(&self, token: u64) -> u64 {
-        let votes = self.nodes.iter().filter_map(Node::vote);
+        let votes = self.nodes.iter().filter_map(CandidateNode::vote);
         let ends = votes.filter(|vote| vote.token >= token).map(|vote| vote.until_us);
         nth_largest(ends, self.majority)
     }
 
     /// The token that a majority of acknowledged votes agree on, each of them for the full lease.
     fn agreed(&self, now_us: u64) -> Option<u64> {
-        let votes = || self.nodes.iter().filter_map(Node::vote);
+        let votes = || self.nodes.iter().filter_map(CandidateNode::vote);
         votes().map(|vote| vote.token).find(|token| {
             let agree = votes().filter(|vote| vote.full && vote.token == *token);
             let ends = agree.map(|vote| vote.until_us);
@@ -68,12 +72,12 @@ impl Candidate {
     }
 
     /// Whatever what is known by now calls for.
-    pub(super) fn advance(&mut self, now_us: u64, sends: &mut Vec<Send>) {
+    pub(super) fn advance(&mut self, now_us: u64, sends: &mut Vec<NodeRequest>) {
         if self.over {
             return;
         }
         if let Some(token) = self.token {
-            if matches!(self.verdict(now_us), Verdict::Held { .. }) {
+            if matches!(self.verdict(now_us), QuorumVerdict::Held { .. }) {
                 self.confirm(now_us, token, sends);
             }
             return;
@@ -82,12 +86,13 @@ impl Candidate {
             self.token = Some(token);
             return;
         }
-        if self.patient && self.nodes.iter().any(Node::is_asked) {
+        if self.patient && self.nodes.iter().any(CandidateNode::is_asked) {
             return;
         }
         let patience_us = self.waiter_lease_ms.unwrap_or(self.lease_ms) * 1_000 / 3;
-        let responsive = |node: &&Node| node.is_in_reach() && !node.is_stuck(now_us, patience_us);
-        let votes = self.nodes.iter().filter(responsive).filter_map(Node::vote);
+        let responsive =
+            |node: &&CandidateNode| node.is_in_reach() && !node.is_stuck(now_us, patience_us);
+        let votes = self.nodes.iter().filter(responsive).filter_map(CandidateNode::vote);
         let tokens: Vec<u64> = votes.map(|vote| vote.token).collect();
         if tokens.len() < self.majority {
             self.settle_ticket(sends);
@@ -104,7 +109,7 @@ impl Candidate {
 
     /// As soon as a majority has answered, the largest of what they said is our ticket; and all nodes
     /// are to have us there.
-    fn settle_ticket(&mut self, sends: &mut Vec<Send>) {
+    fn settle_ticket(&mut self, sends: &mut Vec<NodeRequest>) {
         if self.waiter_lease_ms.is_none() {
             return;
         }
@@ -128,7 +133,7 @@ impl Candidate {
     }
 
     /// Writes the token, and the full lease, to every vote that does not have them.
-    fn confirm(&mut self, now_us: u64, token: u64, sends: &mut Vec<Send>) {
+    fn confirm(&mut self, now_us: u64, token: u64, sends: &mut Vec<NodeRequest>) {
         for node in 0..self.nodes.len() {
             let state = &self.nodes[node];
             let Some(vote) = state.vote().filter(|_| !state.revoked) else { continue };
@@ -141,16 +146,16 @@ impl Candidate {
     }
 
     /// With less than a majority, whoever has a lower ticket comes first.
-    fn give_way(&mut self, sends: &mut Vec<Send>) {
+    fn give_way(&mut self, sends: &mut Vec<NodeRequest>) {
         if self.ticket.is_none() {
             return;
         }
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
-                Standing::Voted(Voted { number, inquired: true, .. }) => {
+                NodeStanding::Voted(NodeGrant { number, inquired: true, .. }) => {
                     self.yield_vote(node, number, sends);
                 }
-                Standing::Nothing if self.nodes[node].regain && self.nodes[node].is_blank() => {
+                NodeStanding::Nothing if self.nodes[node].regain && self.nodes[node].is_blank() => {
                     self.ask_node(node, None, sends);
                 }
                 _ => {}
@@ -159,9 +164,9 @@ impl Candidate {
     }
 
     /// Gives a vote back, and asks to have it again when it is our turn.
-    pub(super) fn yield_vote(&mut self, node: usize, number: u64, sends: &mut Vec<Send>) {
+    pub(super) fn yield_vote(&mut self, node: usize, number: u64, sends: &mut Vec<NodeRequest>) {
         self.nodes[node].is_gone(number);
-        self.nodes[node].standing = Standing::Waiting;
+        self.nodes[node].standing = NodeStanding::Waiting;
         self.nodes[node].yields = Some(number);
         self.ask_node(node, Some(number), sends);
     }

@@ -20,12 +20,12 @@
 //!   who have no majority, and so comes to have one.
 
 mod decide;
-mod hear;
+mod inputs;
 mod node;
 #[cfg(test)]
 mod tests;
 
-use node::{Node, Renewing, Standing, Voted};
+use node::{CandidateNode, NodeGrant, NodeStanding, PendingRenewal};
 
 use crate::{Refusal, WriteBack};
 
@@ -34,18 +34,18 @@ pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// Something to be sent to one node.
+/// A request to be sent to one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Send {
+pub struct NodeRequest {
     /// To which.
     pub node: usize,
     /// What.
-    pub what: What,
+    pub kind: NodeRequestKind,
 }
 
-/// What is sent to a node.
+/// What a [`NodeRequest`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum NodeRequestKind {
     /// An acquire with a ballot.
     Ask {
         /// See [`crate::Ballot::ticket`].
@@ -75,7 +75,7 @@ pub enum What {
 
 /// Where a candidate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum QuorumVerdict {
     /// Too few nodes have answered.
     Open,
     /// It waits in line.
@@ -109,7 +109,7 @@ pub struct Candidate {
     lease_ms: u64,
     /// `None` if it would not wait.
     waiter_lease_ms: Option<u64>,
-    nodes: Vec<Node>,
+    nodes: Vec<CandidateNode>,
     ticket: Option<u64>,
     /// The token that it asks a majority to agree on.
     proposal: u64,
@@ -130,7 +130,7 @@ impl Candidate {
             majority: majority(nodes),
             lease_ms,
             waiter_lease_ms,
-            nodes: vec![Node::default(); nodes],
+            nodes: vec![CandidateNode::default(); nodes],
             ticket: None,
             proposal: 0,
             token: None,
@@ -149,7 +149,7 @@ impl Candidate {
 
     /// Asks all nodes of which nothing is known: to begin with, and again after no majority was to be
     /// had.
-    pub fn ask(&mut self) -> Vec<Send> {
+    pub fn ask(&mut self) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         for node in 0..self.nodes.len() {
             if self.nodes[node].is_blank() {
@@ -161,22 +161,24 @@ impl Candidate {
 
     /// A third of the waiter lease has passed: votes are kept, and nodes that have nothing of us are
     /// asked again.
-    pub fn handle_tick(&mut self, now_us: u64) -> Vec<Send> {
+    pub fn handle_tick(&mut self, now_us: u64) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         let Some(waiter_lease_ms) = self.waiter_lease_ms.filter(|_| self.is_running()) else {
             return sends;
         };
-        self.nodes.iter_mut().for_each(Node::forgive);
+        self.nodes.iter_mut().for_each(CandidateNode::forgive);
         self.advance(now_us, &mut sends);
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
-                Standing::Waiting if self.nodes[node].is_to_hear_of_a_yield() => {
+                NodeStanding::Waiting if self.nodes[node].needs_yield() => {
                     self.ask_node(node, self.nodes[node].yields, &mut sends);
                 }
-                Standing::Nothing if self.nodes[node].is_blank() => {
+                NodeStanding::Nothing if self.nodes[node].is_blank() => {
                     self.ask_node(node, None, &mut sends);
                 }
-                Standing::Voted(Voted { number, .. }) if !self.nodes[node].is_renewing() => {
+                NodeStanding::Voted(NodeGrant { number, .. })
+                    if !self.nodes[node].is_renewing() =>
+                {
                     let write_back = WriteBack { number, token: 0 };
                     self.renew_node(now_us, node, write_back, waiter_lease_ms, &mut sends);
                 }
@@ -188,15 +190,15 @@ impl Candidate {
 
     /// Renews what is held, for this long, and asks once more for the votes that it does not have.
     /// [`Candidate::renewed`] says what came of that round.
-    pub fn renew(&mut self, now_us: u64, lease_ms: u64) -> Vec<Send> {
+    pub fn renew(&mut self, now_us: u64, lease_ms: u64) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
-        let Verdict::Held { token, .. } = self.verdict(now_us) else { return sends };
+        let QuorumVerdict::Held { token, .. } = self.verdict(now_us) else { return sends };
         self.round += 1;
         self.lease_ms = self.lease_ms.max(lease_ms);
         for node in 0..self.nodes.len() {
             match self.nodes[node].standing {
-                Standing::Voted(_) if self.nodes[node].revoked => {}
-                Standing::Voted(Voted { number, .. }) => {
+                NodeStanding::Voted(_) if self.nodes[node].revoked => {}
+                NodeStanding::Voted(NodeGrant { number, .. }) => {
                     let write_back = WriteBack { number, token };
                     self.renew_node(now_us, node, write_back, lease_ms, &mut sends);
                 }
@@ -210,11 +212,11 @@ impl Candidate {
     }
 
     /// It is over: everything is given back, on all nodes, also on those that never answered.
-    pub fn give_up(&mut self) -> Vec<Send> {
+    pub fn give_up(&mut self) -> Vec<NodeRequest> {
         self.over = true;
-        let release = |(node, state): (usize, &Node)| Send {
+        let release = |(node, state): (usize, &CandidateNode)| NodeRequest {
             node,
-            what: What::Release { bury: state.may_be_asked() },
+            kind: NodeRequestKind::Release { bury: state.may_be_asked() },
         };
         self.nodes.iter().enumerate().map(release).collect()
     }
@@ -245,7 +247,7 @@ impl Candidate {
     /// Has it a place on this node, which a refresh keeps? What was lost may have been released by another
     /// client.
     pub fn waits_on(&self, node: usize) -> bool {
-        matches!(self.nodes[node].standing, Standing::Waiting) && !self.lost
+        matches!(self.nodes[node].standing, NodeStanding::Waiting) && !self.lost
     }
 
     /// Until which local time so many nodes are in quarantine that no majority can vote.
@@ -259,14 +261,14 @@ impl Candidate {
     /// Why each node that has no vote or place of ours has none, as far as it is known.
     pub fn troubles(&self) -> Vec<(usize, String)> {
         let troubles = self.nodes.iter().enumerate();
-        troubles.filter_map(|(node, state)| Some((node, state.why()?))).collect()
+        troubles.filter_map(|(node, state)| Some((node, state.trouble_text()?))).collect()
     }
 
     fn is_running(&self) -> bool {
         self.token.is_none() && !self.over
     }
 
-    fn ask_node(&mut self, node: usize, yields: Option<u64>, sends: &mut Vec<Send>) {
+    fn ask_node(&mut self, node: usize, yields: Option<u64>, sends: &mut Vec<NodeRequest>) {
         self.ask_node_and(node, yields, self.waiter_lease_ms.is_some(), sends);
     }
 
@@ -275,11 +277,14 @@ impl Candidate {
         node: usize,
         yields: Option<u64>,
         waits: bool,
-        sends: &mut Vec<Send>,
+        sends: &mut Vec<NodeRequest>,
     ) {
         let known = self.nodes[node].vote().map(|vote| vote.number);
         self.nodes[node].asked();
-        sends.push(Send { node, what: What::Ask { ticket: self.ticket, yields, waits, known } });
+        sends.push(NodeRequest {
+            node,
+            kind: NodeRequestKind::Ask { ticket: self.ticket, yields, waits, known },
+        });
     }
 
     fn renew_node(
@@ -288,10 +293,13 @@ impl Candidate {
         node: usize,
         write_back: WriteBack,
         lease_ms: u64,
-        sends: &mut Vec<Send>,
+        sends: &mut Vec<NodeRequest>,
     ) {
         let round = self.round;
-        self.nodes[node].renewing = Some(Renewing { write_back, round, since_us: now_us });
-        sends.push(Send { node, what: What::Renew { write_back, lease_ms, round } });
+        self.nodes[node].renewing = Some(PendingRenewal { write_back, round, since_us: now_us });
+        sends.push(NodeRequest {
+            node,
+            kind: NodeRequestKind::Renew { write_back, lease_ms, round },
+        });
     }
 }

@@ -1,22 +1,22 @@
-//! What a candidate knows of one node.
+//! What a candidate knows of one node: its grant or place there, and the requests under way.
 
-use super::What;
+use super::NodeRequestKind;
 use crate::session::Anchor;
 use crate::{Grant, Place, Refusal, WriteBack};
 
-/// What a candidate has on a node, as far as it knows.
+/// What the candidate has on this node, as far as it knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum NodeStanding {
     #[default]
     Nothing,
     /// A place in its queue.
     Waiting,
-    Voted(Voted),
+    Voted(NodeGrant),
 }
 
-/// A grant of a node's.
+/// A grant by one node: its vote for the candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Voted {
+pub(super) struct NodeGrant {
     pub(super) number: u64,
     /// The largest that it was said to have.
     pub(super) token: u64,
@@ -30,16 +30,16 @@ pub(super) struct Voted {
 
 /// A renewal that is under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Renewing {
+pub(super) struct PendingRenewal {
     pub(super) write_back: WriteBack,
     pub(super) round: u64,
     pub(super) since_us: u64,
 }
 
-/// One node, as a candidate sees it.
+/// One node from the candidate's point of view.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
-    pub(super) standing: Standing,
+pub(super) struct CandidateNode {
+    pub(super) standing: NodeStanding,
     /// The highest number of a grant that was given up or is gone. None up to it ever counts again.
     pub(super) floor: u64,
     /// The ticket that it has us at.
@@ -47,11 +47,11 @@ pub(super) struct Node {
     /// How many acquires are under way.
     asks: u32,
     /// One of them was not answered, and may arrive yet.
-    unheard: bool,
+    unanswered: bool,
     /// The grant that was given up, until the node has heard it.
     pub(super) yields: Option<u64>,
     /// The last renewal that is under way.
-    pub(super) renewing: Option<Renewing>,
+    pub(super) renewing: Option<PendingRenewal>,
     /// The last round of renewals that it took part in.
     pub(super) renewed: u64,
     pub(super) revoked: bool,
@@ -64,17 +64,17 @@ pub(super) struct Node {
     pub(super) trouble: Option<String>,
 }
 
-impl Node {
-    pub(super) fn vote(&self) -> Option<Voted> {
+impl CandidateNode {
+    pub(super) fn vote(&self) -> Option<NodeGrant> {
         match self.standing {
-            Standing::Voted(vote) => Some(vote),
+            NodeStanding::Voted(vote) => Some(vote),
             _ => None,
         }
     }
 
     /// Has it a place or a grant of ours?
     pub(super) fn is_known(&self) -> bool {
-        self.standing != Standing::Nothing
+        self.standing != NodeStanding::Nothing
     }
 
     /// Has it a place or a grant of ours, as far as can be told?
@@ -103,7 +103,7 @@ impl Node {
 
     /// May an acquire arrive yet?
     pub(super) fn may_be_asked(&self) -> bool {
-        self.is_asked() || self.unheard
+        self.is_asked() || self.unanswered
     }
 
     /// Did it answer what was sent last, or may yet?
@@ -111,7 +111,7 @@ impl Node {
         self.trouble.is_none() && self.refusal.is_none()
     }
 
-    pub(super) fn is_to_hear_of_a_yield(&self) -> bool {
+    pub(super) fn needs_yield(&self) -> bool {
         self.yields.is_some() && !self.is_asked()
     }
 
@@ -153,16 +153,16 @@ impl Node {
     }
 
     /// Something is under way no more, and was answered or not.
-    pub(super) fn answered(&mut self, what: What, is_answer: bool) {
-        match what {
-            What::Ask { yields, .. } => {
+    pub(super) fn answered(&mut self, kind: NodeRequestKind, is_answer: bool) {
+        match kind {
+            NodeRequestKind::Ask { yields, .. } => {
                 self.asks = self.asks.saturating_sub(1);
-                self.unheard |= !is_answer;
+                self.unanswered |= !is_answer;
                 if is_answer && self.yields == yields {
                     self.yields = None;
                 }
             }
-            What::Renew { write_back, round, .. }
+            NodeRequestKind::Renew { write_back, round, .. }
                 if self.is_renewing_with(write_back) && !self.is_renewing_in(round + 1) =>
             {
                 self.renewing = None;
@@ -177,7 +177,7 @@ impl Node {
         self.quarantined_until_us = place.quarantined_until_ms.map(quarantine_ends);
         self.was_late = false;
         if self.vote().is_none() {
-            self.standing = Standing::Waiting;
+            self.standing = NodeStanding::Waiting;
             self.ticket = Some(place.number);
         }
     }
@@ -211,9 +211,9 @@ impl Node {
         if self.vote().is_none_or(|known| known.number <= number) {
             self.ticket = Some(vote.ticket);
         }
-        self.standing = Standing::Voted(match self.vote() {
+        self.standing = NodeStanding::Voted(match self.vote() {
             Some(known) if known.number > number => known,
-            Some(known) if known.number == number => Voted {
+            Some(known) if known.number == number => NodeGrant {
                 number,
                 token: known.token.max(token),
                 inquired: vote.inquired,
@@ -223,14 +223,14 @@ impl Node {
             known => {
                 self.revoked = false;
                 self.floor = self.floor.max(known.map_or(0, |known| known.number));
-                Voted { number, token, inquired: vote.inquired, until_us, full }
+                NodeGrant { number, token, inquired: vote.inquired, until_us, full }
             }
         });
         None
     }
 
     pub(super) fn inquired(&mut self, number: u64) {
-        if let Standing::Voted(vote) = &mut self.standing {
+        if let NodeStanding::Voted(vote) = &mut self.standing {
             vote.inquired |= vote.number == number;
         }
     }
@@ -240,12 +240,12 @@ impl Node {
         self.floor = self.floor.max(number);
         if self.vote().is_some_and(|vote| vote.number <= number) {
             self.revoked = false;
-            self.standing = Standing::Nothing;
+            self.standing = NodeStanding::Nothing;
         }
     }
 
     /// Why it is of no use to us. Nothing is wrong with one that may still answer.
-    pub(super) fn why(&self) -> Option<String> {
+    pub(super) fn trouble_text(&self) -> Option<String> {
         let refused = || self.refusal.map(|refusal| refusal.to_string());
         let busy = || self.is_busy.then(|| "somebody else holds it there".to_owned());
         self.trouble.clone().or_else(refused).or_else(busy)

@@ -33,22 +33,22 @@ fn queued(number: u64) -> Reply {
     Reply::Queued(place)
 }
 
-fn ask(node: usize, ticket: Option<u64>, yields: Option<u64>) -> Send {
-    Send { node, what: What::Ask { ticket, yields, waits: true, known: None } }
+fn ask(node: usize, ticket: Option<u64>, yields: Option<u64>) -> NodeRequest {
+    NodeRequest { node, kind: NodeRequestKind::Ask { ticket, yields, waits: true, known: None } }
 }
 
-fn confirm(node: usize, number: u64, token: u64) -> Send {
+fn confirm(node: usize, number: u64, token: u64) -> NodeRequest {
     let write_back = WriteBack { number, token };
-    Send { node, what: What::Renew { write_back, lease_ms: LEASE_MS, round: 0 } }
+    NodeRequest { node, kind: NodeRequestKind::Renew { write_back, lease_ms: LEASE_MS, round: 0 } }
 }
 
-fn renew(node: usize, number: u64, token: u64) -> Send {
+fn renew(node: usize, number: u64, token: u64) -> NodeRequest {
     let write_back = WriteBack { number, token };
-    Send { node, what: What::Renew { write_back, lease_ms: LEASE_MS, round: 1 } }
+    NodeRequest { node, kind: NodeRequestKind::Renew { write_back, lease_ms: LEASE_MS, round: 1 } }
 }
 
 /// The candidate hears the answer to what it sent first.
-fn hear(candidate: &mut Candidate, node: usize, reply: Reply) -> Vec<Send> {
+fn hear(candidate: &mut Candidate, node: usize, reply: Reply) -> Vec<NodeRequest> {
     candidate.handle_reply(1_000, ask(node, None, None), Ok((reply, anchor(0))))
 }
 
@@ -59,12 +59,12 @@ fn all_are_asked_at_once_and_a_majority_that_agrees_is_enough() {
     assert!(candidate.ask().is_empty(), "once");
     assert!(hear(&mut candidate, 3, granted(70)).is_empty());
     assert!(hear(&mut candidate, 0, granted(70)).is_empty());
-    assert_eq!(candidate.verdict(1_000), Verdict::Open);
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Open);
     assert!(hear(&mut candidate, 4, granted(70)).is_empty());
     let until_us = anchor(0).valid_until_us(LEASE_MS);
-    assert_eq!(candidate.verdict(1_000), Verdict::Held { token: 70, until_us });
-    assert_eq!(candidate.verdict(until_us), Verdict::Lost);
-    assert_eq!(candidate.verdict(1_000), Verdict::Lost, "for good");
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Held { token: 70, until_us });
+    assert_eq!(candidate.verdict(until_us), QuorumVerdict::Lost);
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Lost, "for good");
 }
 
 #[test]
@@ -74,16 +74,16 @@ fn a_finder_that_hears_of_one_grant_and_of_a_place_does_not_wait_for_more() {
         finder.ask();
         hear(&mut finder, 0, granted(70));
         hear(&mut finder, 1, queued(70));
-        assert_eq!(finder.verdict(1_000), Verdict::Open, "the last may have granted it too");
+        assert_eq!(finder.verdict(1_000), QuorumVerdict::Open, "the last may have granted it too");
         if is_down {
             finder.handle_reply(1_000, ask(2, None, None), Err("it is down".to_owned()));
-            assert_eq!(finder.verdict(1_000), Verdict::NoQuorum, "nobody knows");
+            assert_eq!(finder.verdict(1_000), QuorumVerdict::NoQuorum, "nobody knows");
         } else {
             // It is being released, and one node has heard that.
             for _ in 0..2 {
                 hear(&mut finder, 2, Reply::Refused(Refusal::TooLate));
             }
-            assert_eq!(finder.verdict(1_000), Verdict::Busy, "it is not held");
+            assert_eq!(finder.verdict(1_000), QuorumVerdict::Busy, "it is not held");
         }
     }
 }
@@ -103,7 +103,7 @@ fn a_candidate_whose_votes_are_broken_gives_them_back_and_asks_again() {
     for node in [2, 3, 4] {
         hear(&mut candidate, node, granted(70));
     }
-    assert!(matches!(candidate.verdict(1_000), Verdict::Held { token: 70, .. }));
+    assert!(matches!(candidate.verdict(1_000), QuorumVerdict::Held { token: 70, .. }));
     let sends = candidate.handle_wake(1_000, 2, &revoked(70));
     assert!(sends.is_empty(), "a holder does not try to have back what was broken");
 }
@@ -116,7 +116,7 @@ fn a_try_whose_votes_are_broken_is_over() {
     assert!(candidate.handle_wake(1_000, 0, &revoked(70)).is_empty());
     hear(&mut candidate, 1, Reply::Busy);
     hear(&mut candidate, 2, granted(71));
-    assert_eq!(candidate.verdict(1_000), Verdict::Busy);
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Busy);
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn tokens_that_differ_are_written_back() {
     candidate.ask();
     hear(&mut candidate, 0, granted(70));
     assert_eq!(hear(&mut candidate, 1, granted(72)), [confirm(0, 70, 72)]);
-    assert_eq!(candidate.verdict(1_000), Verdict::Open);
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Open);
     let renewed = Reply::Renewed(grant(70, 72, LEASE_MS, false));
     candidate.handle_reply(2_000, confirm(0, 70, 72), Ok((renewed, anchor(1_000))));
-    assert!(matches!(candidate.verdict(2_000), Verdict::Held { token: 72, .. }));
+    assert!(matches!(candidate.verdict(2_000), QuorumVerdict::Held { token: 72, .. }));
 }
 
 #[test]
@@ -150,12 +150,12 @@ fn the_largest_of_the_first_majority_is_the_ticket_everywhere() {
     hear(&mut candidate, 1, granted(30));
     let sends = hear(&mut candidate, 2, queued(20));
     assert_eq!(sends, [ask(0, Some(30), None), ask(2, Some(30), None)]);
-    assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Waiting { ticket: 30 });
     // One that answers later is told, too, also if it has us further back.
     assert_eq!(hear(&mut candidate, 3, queued(40)), [ask(3, Some(30), None)]);
     let placed = Ok((queued(30), anchor(0)));
     assert!(candidate.handle_reply(1_000, ask(3, Some(30), None), placed).is_empty());
-    assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Waiting { ticket: 30 });
 }
 
 /// Waits on three nodes, with a vote of the first, at ticket 30.
@@ -180,11 +180,11 @@ fn whoever_waited_holds_by_confirmation_only() {
     let renewed = |number| Reply::Renewed(grant(number, 40, 40_000, false));
     let reply = Ok((renewed(40), anchor(3_000)));
     candidate.handle_reply(4_000, confirm(1, 40, 40), reply);
-    assert_eq!(candidate.verdict(4_000), Verdict::Waiting { ticket: 30 });
+    assert_eq!(candidate.verdict(4_000), QuorumVerdict::Waiting { ticket: 30 });
     let reply = Ok((renewed(30), anchor(3_500)));
     candidate.handle_reply(4_000, confirm(0, 30, 40), reply);
     let until_us = anchor(3_000).valid_until_us(40_000);
-    assert_eq!(candidate.verdict(4_000), Verdict::Held { token: 40, until_us });
+    assert_eq!(candidate.verdict(4_000), QuorumVerdict::Held { token: 40, until_us });
 }
 
 #[test]
@@ -196,10 +196,10 @@ fn with_less_than_a_majority_an_inquired_vote_is_given_up_and_never_counts_again
     assert!(candidate.handle_wake(2_000, 0, &inquired).is_empty(), "once");
     // An answer from before: the node is told again, and the vote does not count.
     let late = grant(30, 30, LEASE_MS, false);
-    assert!(candidate.handle_told(2_000, 0, &late, anchor(1_000)).is_empty());
+    assert!(candidate.handle_refreshed_grant(2_000, 0, &late, anchor(1_000)).is_empty());
     let queued = Ok((queued(30), anchor(0)));
     candidate.handle_reply(2_000, ask(0, Some(30), Some(30)), queued);
-    candidate.handle_told(2_000, 0, &late, anchor(1_000));
+    candidate.handle_refreshed_grant(2_000, 0, &late, anchor(1_000));
     assert_eq!(candidate.handle_tick(3_000), [ask(0, Some(30), Some(30))]);
     assert!(candidate.handle_wake(2_000, 1, &wake(40)).is_empty(), "one vote is no majority");
     // Another grant is another matter.
@@ -224,7 +224,10 @@ fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     let reply = Ok((renewed, anchor(2_000)));
     assert!(candidate.handle_reply(3_000, confirm(0, 30, 40), reply).is_empty());
     let kept = WriteBack { number: 30, token: 0 };
-    let keep = Send { node: 0, what: What::Renew { write_back: kept, lease_ms: 3_000, round: 0 } };
+    let keep = NodeRequest {
+        node: 0,
+        kind: NodeRequestKind::Renew { write_back: kept, lease_ms: 3_000, round: 0 },
+    };
     assert_eq!(candidate.handle_tick(1_001_000), [keep]);
     let sends = candidate.handle_tick(1_002_000);
     assert_eq!(sends, [ask(0, Some(30), Some(30))]);
@@ -241,16 +244,16 @@ fn one_who_does_not_wait_is_told_what_stands_in_the_way() {
         candidate.verdict(1_000)
     };
     let full = Reply::Refused(Refusal::QueueFull);
-    assert_eq!(try_([Ok(granted(7)), Ok(granted(8)), Err("down")]), Verdict::Open);
+    assert_eq!(try_([Ok(granted(7)), Ok(granted(8)), Err("down")]), QuorumVerdict::Open);
     assert!(matches!(
         try_([Ok(granted(7)), Ok(granted(7)), Ok(Reply::Busy)]),
-        Verdict::Held { .. }
+        QuorumVerdict::Held { .. }
     ));
-    assert_eq!(try_([Ok(granted(7)), Ok(Reply::Busy), Ok(Reply::Busy)]), Verdict::Busy);
-    assert_eq!(try_([Ok(granted(7)), Ok(Reply::Busy), Err("down")]), Verdict::Busy);
-    assert_eq!(try_([Ok(granted(7)), Err("down"), Err("down")]), Verdict::NoQuorum);
-    assert_eq!(try_([Ok(Reply::Busy), Err("down"), Err("down")]), Verdict::NoQuorum);
-    let refused = Verdict::Refused(Refusal::QueueFull);
+    assert_eq!(try_([Ok(granted(7)), Ok(Reply::Busy), Ok(Reply::Busy)]), QuorumVerdict::Busy);
+    assert_eq!(try_([Ok(granted(7)), Ok(Reply::Busy), Err("down")]), QuorumVerdict::Busy);
+    assert_eq!(try_([Ok(granted(7)), Err("down"), Err("down")]), QuorumVerdict::NoQuorum);
+    assert_eq!(try_([Ok(Reply::Busy), Err("down"), Err("down")]), QuorumVerdict::NoQuorum);
+    let refused = QuorumVerdict::Refused(Refusal::QueueFull);
     assert_eq!(try_([Ok(Reply::Busy), Ok(full), Err("down")]), refused);
 }
 
@@ -273,22 +276,24 @@ fn a_held_lock_is_renewed_by_a_majority_and_lost_without_one() {
     let down = candidate.handle_reply(1_000, ask(2, None, None), Err("down".into()));
     assert!(down.is_empty());
     let sends = candidate.renew(10_000_000, LEASE_MS);
-    let again =
-        Send { node: 2, what: What::Ask { ticket: None, yields: None, waits: false, known: None } };
+    let again = NodeRequest {
+        node: 2,
+        kind: NodeRequestKind::Ask { ticket: None, yields: None, waits: false, known: None },
+    };
     assert_eq!(sends, [renew(0, 7, 7), renew(1, 7, 7), again]);
     assert_eq!((candidate.round(), candidate.renewed(1)), (1, None));
     let renewed = || Ok((Reply::Renewed(grant(7, 7, 40_000, false)), anchor(10_000_000)));
     candidate.handle_reply(10_001_000, renew(0, 7, 7), renewed());
     let before = anchor(0).valid_until_us(LEASE_MS);
-    assert_eq!(candidate.verdict(10_001_000), Verdict::Held { token: 7, until_us: before });
+    assert_eq!(candidate.verdict(10_001_000), QuorumVerdict::Held { token: 7, until_us: before });
     assert_eq!(candidate.renewed(1), None);
     candidate.handle_reply(10_001_000, renew(1, 7, 7), renewed());
     assert_eq!(candidate.renewed(1), Some(true));
     let after = anchor(10_000_000).valid_until_us(40_000);
-    assert_eq!(candidate.verdict(10_001_000), Verdict::Held { token: 7, until_us: after });
+    assert_eq!(candidate.verdict(10_001_000), QuorumVerdict::Held { token: 7, until_us: after });
     let gone = Ok((Reply::NotHeld, anchor(11_000_000)));
     candidate.handle_reply(11_001_000, confirm(1, 7, 7), gone);
-    assert_eq!(candidate.verdict(11_001_000), Verdict::Lost);
+    assert_eq!(candidate.verdict(11_001_000), QuorumVerdict::Lost);
 }
 
 #[test]
@@ -301,11 +306,11 @@ fn a_vote_that_is_gained_while_holding_counts_once_it_has_the_token() {
     let gone = Ok((Reply::NotHeld, anchor(2_000)));
     let mut without = candidate.clone();
     without.handle_reply(3_000, confirm(1, 7, 7), gone.clone());
-    assert_eq!(without.verdict(3_000), Verdict::Lost);
+    assert_eq!(without.verdict(3_000), QuorumVerdict::Lost);
     let renewed = Ok((Reply::Renewed(grant(5, 7, 40_000, false)), anchor(2_000)));
     candidate.handle_reply(3_000, confirm(2, 5, 7), renewed);
     candidate.handle_reply(3_000, confirm(1, 7, 7), gone);
-    assert!(matches!(candidate.verdict(3_000), Verdict::Held { .. }));
+    assert!(matches!(candidate.verdict(3_000), QuorumVerdict::Held { .. }));
 }
 
 #[test]
@@ -313,7 +318,7 @@ fn whatever_there_is_is_given_back_everywhere() {
     let mut candidate = candidate(3);
     candidate.ask();
     hear(&mut candidate, 0, granted(7));
-    let release = |node, bury| Send { node, what: What::Release { bury } };
+    let release = |node, bury| NodeRequest { node, kind: NodeRequestKind::Release { bury } };
     assert_eq!(candidate.give_up(), [release(0, false), release(1, true), release(2, true)]);
     assert!(hear(&mut candidate, 1, granted(7)).is_empty(), "it is over");
 }
@@ -326,9 +331,9 @@ fn a_break_counts_when_no_majority_is_left_unbroken() {
         hear(&mut candidate, node, granted(7));
     }
     candidate.handle_wake(2_000, 0, &revoked(7));
-    assert!(matches!(candidate.verdict(2_000), Verdict::Held { .. }));
+    assert!(matches!(candidate.verdict(2_000), QuorumVerdict::Held { .. }));
     candidate.handle_wake(2_000, 1, &revoked(7));
-    assert_eq!(candidate.verdict(2_000), Verdict::Revoked);
+    assert_eq!(candidate.verdict(2_000), QuorumVerdict::Revoked);
     assert!(candidate.renew(2_000, LEASE_MS).is_empty());
 }
 
@@ -351,7 +356,7 @@ fn news_that_another_vote_was_broken_changes_nothing() {
         assert_eq!(candidate.verdict(1_000), verdict);
         candidate.handle_wake(1_000, 0, &revoked(70));
         candidate.handle_wake(1_000, 1, &revoked(70));
-        assert_eq!(candidate.verdict(1_000) == Verdict::Revoked, holds);
+        assert_eq!(candidate.verdict(1_000) == QuorumVerdict::Revoked, holds);
     }
 }
 
@@ -378,8 +383,8 @@ fn who_is_told_that_it_waits_does_not_hold_what_it_was_granted_before_it_asked()
     assert!(!candidate.waits_on(0));
     hear(&mut candidate, 1, queued(50));
     let known = Some(40);
-    let again = What::Ask { ticket: Some(50), yields: None, waits: true, known };
-    let again = Send { node: 0, what: again };
+    let again = NodeRequestKind::Ask { ticket: Some(50), yields: None, waits: true, known };
+    let again = NodeRequest { node: 0, kind: again };
     assert!(candidate.handle_reply(1_000, again, Ok((queued(50), anchor(0)))).is_empty());
     assert!(candidate.waits_on(0));
 }
@@ -412,10 +417,10 @@ fn what_a_refresh_tells_of_is_no_hold_before_it_is_confirmed() {
         hear(&mut candidate, node, queued(30));
     }
     let told = grant(40, 40, 3_000, false);
-    candidate.handle_told(1_000, 0, &told, anchor(0));
-    let sends = candidate.handle_told(1_000, 1, &told, anchor(0));
+    candidate.handle_refreshed_grant(1_000, 0, &told, anchor(0));
+    let sends = candidate.handle_refreshed_grant(1_000, 1, &told, anchor(0));
     assert_eq!(sends, [confirm(0, 40, 40), confirm(1, 40, 40)]);
-    assert_eq!(candidate.verdict(1_000), Verdict::Waiting { ticket: 30 });
+    assert_eq!(candidate.verdict(1_000), QuorumVerdict::Waiting { ticket: 30 });
 }
 
 #[test]
@@ -427,11 +432,11 @@ fn a_place_that_is_missing_is_asked_for_again_by_who_waits_and_not_by_who_held()
     hear(&mut candidate, 2, queued(70));
     hear(&mut candidate, 0, granted(70));
     hear(&mut candidate, 1, granted(70));
-    let Verdict::Held { until_us, .. } = candidate.verdict(1_000) else { panic!("it holds") };
+    let QuorumVerdict::Held { until_us, .. } = candidate.verdict(1_000) else { panic!("it holds") };
     // It may have been handed on, and released by whoever has it: then its place went with it.
     assert!(candidate.waits_on(2), "as far as is known");
     assert_eq!(candidate.handle_missing(2), []);
-    assert_eq!(candidate.verdict(until_us), Verdict::Lost);
+    assert_eq!(candidate.verdict(until_us), QuorumVerdict::Lost);
     assert!(!candidate.waits_on(2), "not any more");
     assert_eq!(candidate.handle_missing(2), []);
 }

@@ -14,7 +14,7 @@
 //!   the acquire before was answered, and the release after it.
 //! - A renewal never brings back what a node does not have any more. Lost is final.
 
-mod hear;
+mod inputs;
 mod node;
 mod pause;
 #[cfg(test)]
@@ -22,8 +22,8 @@ mod tests;
 
 use crate::Refusal;
 use crate::quorum::majority;
-pub use hear::Unanswered;
-use node::{Node, Said};
+pub use inputs::NodeFailure;
+use node::{ContenderNode, NodeDenial};
 pub use pause::pause_us;
 
 /// For how long the slow are waited for at least, once a majority has answered. What was won is in the way
@@ -34,7 +34,7 @@ const PATIENCE_OF_ONE_TRY_US: u64 = 1_000_000;
 
 /// Where a contender stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RedlockVerdict {
     /// Nothing is asked for now: it is to try again.
     Idle,
     /// Too few nodes have answered.
@@ -60,7 +60,7 @@ pub enum Verdict {
 
 /// What came of a round of renewals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewal {
+pub enum RenewalVerdict {
     /// A majority has renewed it: held until this local time.
     Held {
         /// When the first of the last majority ends.
@@ -75,13 +75,13 @@ pub enum Renewal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ContenderStage {
     /// Between two rounds.
     Idle,
     /// In a round.
     Asking,
-    /// Got elsewhere, and not renewed yet: nothing is known of it.
-    Strange,
+    /// Acquired by another client, and not renewed here yet: nothing is known of it.
+    Adopted,
     Held,
     Lost,
     /// Given up for good.
@@ -92,8 +92,8 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub struct Contender {
     majority: usize,
-    nodes: Vec<Node>,
-    stage: Stage,
+    nodes: Vec<ContenderNode>,
+    stage: ContenderStage,
     /// Rounds of acquires so far.
     round: u64,
     /// When the last of them began.
@@ -110,8 +110,8 @@ impl Contender {
     pub fn new(nodes: usize) -> Self {
         Self {
             majority: majority(nodes),
-            nodes: vec![Node::default(); nodes],
-            stage: Stage::Idle,
+            nodes: vec![ContenderNode::default(); nodes],
+            stage: ContenderStage::Idle,
             round: 0,
             began_us: 0,
             patience_us: None,
@@ -125,10 +125,10 @@ impl Contender {
         Self { least_patience_us: PATIENCE_OF_ONE_TRY_US, ..Self::new(nodes) }
     }
 
-    /// For what an owner got elsewhere: a renewal finds out what it has.
-    pub fn stranger(nodes: usize) -> Self {
-        let node = Node { ours: true, ..Node::default() };
-        Self { stage: Stage::Strange, nodes: vec![node; nodes], ..Self::new(nodes) }
+    /// For a lock that another client acquired: a renewal finds out what its owner has.
+    pub fn adopted(nodes: usize) -> Self {
+        let node = ContenderNode { ours: true, ..ContenderNode::default() };
+        Self { stage: ContenderStage::Adopted, nodes: vec![node; nodes], ..Self::new(nodes) }
     }
 
     /// Begins a round, whose number it answers with the nodes to ask. Those that have yet to answer an
@@ -136,7 +136,7 @@ impl Contender {
     pub fn ask(&mut self, now_us: u64) -> (u64, Vec<usize>) {
         self.round += 1;
         (self.began_us, self.patience_us) = (now_us, None);
-        self.stage = Stage::Asking;
+        self.stage = ContenderStage::Asking;
         let mut asked = Vec::new();
         for (number, node) in self.nodes.iter_mut().enumerate() {
             if node.begin(self.round) {
@@ -148,15 +148,15 @@ impl Contender {
 
     /// The round has failed: nothing of it counts any more. Answers the nodes to be told of it: those that
     /// have granted (true), and those that may yet. What was told them comes to
-    /// [`Contender::handle_released`].
-    pub fn retreat(&mut self) -> Vec<(usize, bool)> {
-        self.stage = Stage::Idle;
+    /// [`Contender::handle_release_reply`].
+    pub fn roll_back(&mut self) -> Vec<(usize, bool)> {
+        self.stage = ContenderStage::Idle;
         let tell = self.nodes.iter_mut().enumerate().filter_map(|(number, node)| {
-            let is_to_be_told = node.is_to_be_told(self.round);
+            let needs_release = node.needs_release(self.round);
             let has_granted = node.vote.take().is_some();
             node.ours = false;
-            is_to_be_told.then(|| {
-                node.telling += 1;
+            needs_release.then(|| {
+                node.releasing += 1;
                 (number, has_granted)
             })
         });
@@ -165,15 +165,15 @@ impl Contender {
 
     /// Nothing is asked for, nothing may arrive yet, and all that was granted is given back.
     pub fn has_left_nothing(&self) -> bool {
-        let is_clean = |node: &Node| !node.may_have() && node.telling == 0;
-        self.stage == Stage::Idle && self.nodes.iter().all(is_clean)
+        let is_clean = |node: &ContenderNode| !node.may_have() && node.releasing == 0;
+        self.stage == ContenderStage::Idle && self.nodes.iter().all(is_clean)
     }
 
     /// It is over for good. Answers for each node whether an acquire may still arrive there; all are to be
     /// told.
     pub fn give_up(&mut self) -> Vec<bool> {
-        self.stage = Stage::Over;
-        self.nodes.iter().map(|node| node.is_asked() || node.unheard).collect()
+        self.stage = ContenderStage::Over;
+        self.nodes.iter().map(|node| node.is_asked() || node.unanswered).collect()
     }
 
     /// Begins a round of renewals, whose number it answers with the nodes to ask: those that may have a
@@ -191,29 +191,29 @@ impl Contender {
     }
 
     /// What came of this round of renewals, or of one after it. `None` if that is still open.
-    pub fn renewed(&mut self, renewal: u64, now_us: u64) -> Option<Renewal> {
-        let is_renewed = |node: &Node| node.renewed >= renewal && node.vote.is_some();
+    pub fn renewed(&mut self, renewal: u64, now_us: u64) -> Option<RenewalVerdict> {
+        let is_renewed = |node: &ContenderNode| node.renewed >= renewal && node.vote.is_some();
         let renewed = self.count(is_renewed);
-        if self.verdict(now_us) == Verdict::Lost {
-            return Some(Renewal::Lost);
+        if self.verdict(now_us) == RedlockVerdict::Lost {
+            return Some(RenewalVerdict::Lost);
         }
         if renewed >= self.majority {
-            self.stage = Stage::Held;
+            self.stage = ContenderStage::Held;
             return Some(match self.verdict(now_us) {
-                Verdict::Held { until_us } => Renewal::Held { until_us },
-                Verdict::Revoked => Renewal::Revoked,
-                _ => Renewal::Lost,
+                RedlockVerdict::Held { until_us } => RenewalVerdict::Held { until_us },
+                RedlockVerdict::Revoked => RenewalVerdict::Revoked,
+                _ => RenewalVerdict::Lost,
             });
         }
         if self.count(|node| node.ours) < self.majority {
-            self.stage = Stage::Lost;
-            return Some(Renewal::Lost);
+            self.stage = ContenderStage::Lost;
+            return Some(RenewalVerdict::Lost);
         }
         if self.count(|node| node.ours && !node.revoked) < self.majority {
-            return Some(Renewal::Revoked);
+            return Some(RenewalVerdict::Revoked);
         }
         let awaited = self.count(|node| !is_renewed(node) && node.renewing >= renewal);
-        (renewed + awaited < self.majority).then_some(Renewal::NoQuorum)
+        (renewed + awaited < self.majority).then_some(RenewalVerdict::NoQuorum)
     }
 
     /// Until which local time those are waited for that have not answered in this round; `None` while no
@@ -223,54 +223,58 @@ impl Contender {
     }
 
     /// Where it stands at this time.
-    pub fn verdict(&mut self, now_us: u64) -> Verdict {
+    pub fn verdict(&mut self, now_us: u64) -> RedlockVerdict {
         match self.stage {
-            Stage::Idle => Verdict::Idle,
-            Stage::Over | Stage::Lost => Verdict::Lost,
-            Stage::Asking => self.count_votes(now_us),
-            Stage::Strange => Verdict::Open,
-            Stage::Held => self.hold(now_us),
+            ContenderStage::Idle => RedlockVerdict::Idle,
+            ContenderStage::Over | ContenderStage::Lost => RedlockVerdict::Lost,
+            ContenderStage::Asking => self.count_votes(now_us),
+            ContenderStage::Adopted => RedlockVerdict::Open,
+            ContenderStage::Held => self.hold(now_us),
         }
     }
 
-    fn count_votes(&mut self, now_us: u64) -> Verdict {
+    fn count_votes(&mut self, now_us: u64) -> RedlockVerdict {
         let votes = self.count(|node| node.vote.is_some());
         if votes >= self.majority {
             let until_us = self.until_us();
             if until_us <= now_us {
-                return Verdict::Over;
+                return RedlockVerdict::Over;
             }
-            self.stage = Stage::Held;
-            return Verdict::Held { until_us };
+            self.stage = ContenderStage::Held;
+            return RedlockVerdict::Held { until_us };
         }
         let is_patient = self.patience_us.is_none_or(|until_us| now_us < until_us);
         let awaited = self.count(|node| node.is_asked_in(self.round) && is_patient);
-        let busy = self.count(|node| node.said == Said::Busy);
-        let refused = self.count(|node| matches!(node.said, Said::Refused(_)));
-        let refusal = self.nodes.iter().find_map(|node| match node.said {
-            Said::Refused(refusal) => Some(refusal),
+        let busy = self.count(|node| node.denial == NodeDenial::Busy);
+        let refused = self.count(|node| matches!(node.denial, NodeDenial::Refused(_)));
+        let refusal = self.nodes.iter().find_map(|node| match node.denial {
+            NodeDenial::Refused(refusal) => Some(refusal),
             _ => None,
         });
         let answered = votes + busy + refused;
         match refusal {
-            _ if votes + awaited >= self.majority => Verdict::Open,
-            _ if votes + busy >= self.majority => Verdict::Busy,
-            Some(refusal) if answered >= self.majority => Verdict::Refused(refusal),
+            _ if votes + awaited >= self.majority => RedlockVerdict::Open,
+            _ if votes + busy >= self.majority => RedlockVerdict::Busy,
+            Some(refusal) if answered >= self.majority => RedlockVerdict::Refused(refusal),
             // It can't be had; whether a majority says so is not known yet.
-            _ if answered + awaited >= self.majority => Verdict::Open,
-            _ => Verdict::NoQuorum,
+            _ if answered + awaited >= self.majority => RedlockVerdict::Open,
+            _ => RedlockVerdict::NoQuorum,
         }
     }
 
-    fn hold(&mut self, now_us: u64) -> Verdict {
+    fn hold(&mut self, now_us: u64) -> RedlockVerdict {
         let left = self.count(|node| node.vote.is_some() && !node.revoked);
         let until_us = self.until_us();
         if until_us > now_us {
             let is_revoked = left < self.majority && self.nodes.iter().any(|node| node.revoked);
-            return if is_revoked { Verdict::Revoked } else { Verdict::Held { until_us } };
+            return if is_revoked {
+                RedlockVerdict::Revoked
+            } else {
+                RedlockVerdict::Held { until_us }
+            };
         }
-        self.stage = Stage::Lost;
-        Verdict::Lost
+        self.stage = ContenderStage::Lost;
+        RedlockVerdict::Lost
     }
 
     /// Until when a majority of nodes have granted it.
@@ -280,14 +284,14 @@ impl Contender {
         ends.get(self.majority - 1).copied().unwrap_or(0)
     }
 
-    fn count(&self, wanted: impl Fn(&Node) -> bool) -> usize {
+    fn count(&self, wanted: impl Fn(&ContenderNode) -> bool) -> usize {
         self.nodes.iter().filter(|node| wanted(node)).count()
     }
 
     /// Until which local time so many nodes are in quarantine that no majority can grant.
     pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
-        let end = |node: &Node| match node.said {
-            Said::Refused(Refusal::Quarantined { until_ms }) => until_ms * 1_000,
+        let end = |node: &ContenderNode| match node.denial {
+            NodeDenial::Refused(Refusal::Quarantined { until_ms }) => until_ms * 1_000,
             _ => 0,
         };
         let mut ends: Vec<u64> = self.nodes.iter().map(end).collect();
@@ -298,6 +302,6 @@ impl Contender {
     /// Why each node that has not granted it has not, as far as it is known.
     pub fn troubles(&self) -> Vec<(usize, String)> {
         let troubles = self.nodes.iter().enumerate();
-        troubles.filter_map(|(number, node)| Some((number, node.why()?))).collect()
+        troubles.filter_map(|(number, node)| Some((number, node.trouble_text()?))).collect()
     }
 }

@@ -1,10 +1,10 @@
-//! What a contender knows of one node.
+//! What a contender knows of one node: whether it granted, and the requests under way.
 
 use crate::Refusal;
 
-/// What a node said to the last acquire, if it did not grant it.
+/// Why a node did not grant the last acquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum NodeDenial {
     #[default]
     Nothing,
     Busy,
@@ -13,16 +13,16 @@ pub(super) enum Said {
     Trouble(String),
 }
 
-/// One node, as a contender sees it.
+/// One node from the contender's point of view.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct ContenderNode {
     /// The round of the acquire that is under way.
     pub(super) asked: Option<u64>,
     /// Releases under way.
-    pub(super) telling: u32,
+    pub(super) releasing: u32,
     /// An acquire was not answered, and may arrive yet.
-    pub(super) unheard: bool,
-    pub(super) said: Said,
+    pub(super) unanswered: bool,
+    pub(super) denial: NodeDenial,
     /// Until which local time it has granted the lock.
     pub(super) vote: Option<u64>,
     /// It may have a grant of ours, by what it said last.
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub(super) renewed: u64,
 }
 
-impl Node {
+impl ContenderNode {
     pub(super) fn is_asked(&self) -> bool {
         self.asked.is_some()
     }
@@ -45,38 +45,39 @@ impl Node {
 
     /// A round begins. True if it can be asked.
     pub(super) fn begin(&mut self, round: u64) -> bool {
-        if self.is_asked() || self.telling > 0 {
-            self.said = Said::Trouble("it has not answered what was sent before".to_owned());
+        if self.is_asked() || self.releasing > 0 {
+            self.denial =
+                NodeDenial::Trouble("it has not answered what was sent before".to_owned());
             return false;
         }
-        *self = Self { asked: Some(round), unheard: self.unheard, ..Self::default() };
+        *self = Self { asked: Some(round), unanswered: self.unanswered, ..Self::default() };
         true
     }
 
     /// May it have a grant of ours, now or yet?
     pub(super) fn may_have(&self) -> bool {
-        self.ours || self.is_asked() || self.unheard
+        self.ours || self.is_asked() || self.unanswered
     }
 
     /// Is it to be told that this round has failed? Of a round before it was told then.
-    pub(super) fn is_to_be_told(&self, round: u64) -> bool {
-        let is_told = self.telling > 0 || self.is_asked();
-        self.ours || self.is_asked_in(round) || (self.unheard && !is_told)
+    pub(super) fn needs_release(&self, round: u64) -> bool {
+        let is_releasing = self.releasing > 0 || self.is_asked();
+        self.ours || self.is_asked_in(round) || (self.unanswered && !is_releasing)
     }
 
     /// It has nothing of ours, by its own word.
     pub(super) fn is_gone(&mut self) {
         self.vote = None;
         self.ours = false;
-        self.said = Said::Trouble("it holds it no more".to_owned());
+        self.denial = NodeDenial::Trouble("it holds it no more".to_owned());
     }
 
-    pub(super) fn why(&self) -> Option<String> {
-        match &self.said {
-            Said::Nothing => None,
-            Said::Busy => Some("somebody else holds it there".to_owned()),
-            Said::Refused(refusal) => Some(refusal.to_string()),
-            Said::Trouble(why) => Some(why.clone()),
+    pub(super) fn trouble_text(&self) -> Option<String> {
+        match &self.denial {
+            NodeDenial::Nothing => None,
+            NodeDenial::Busy => Some("somebody else holds it there".to_owned()),
+            NodeDenial::Refused(refusal) => Some(refusal.to_string()),
+            NodeDenial::Trouble(why) => Some(why.clone()),
         }
     }
 }

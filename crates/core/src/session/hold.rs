@@ -50,14 +50,14 @@ const ENDED: u64 = CAUSES.len() as u64;
 /// From here on the word is a time.
 const TIMES: u64 = ENDED + 1;
 
-/// What the word says.
-enum Word {
+/// The atomic word, decoded.
+enum HoldState {
     Lost(LossCause),
     Ended,
     Until(u64),
 }
 
-impl Word {
+impl HoldState {
     fn read(word: u64) -> Self {
         match CAUSES.get(word as usize) {
             Some(cause) => Self::Lost(*cause),
@@ -86,7 +86,7 @@ pub struct Loss {
 
 /// On what terms a lock is held.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct HoldTerms {
     /// Which lock.
     pub lock: Name,
     /// The secret of the grant.
@@ -103,7 +103,7 @@ pub struct Terms {
 /// One held lock.
 #[derive(Debug)]
 pub struct Hold {
-    terms: Terms,
+    terms: HoldTerms,
     token: Option<Token>,
     /// The token with which the grant was minted: by this one it is broken.
     minted: Option<Token>,
@@ -117,11 +117,11 @@ pub struct Hold {
     span_us: AtomicU64,
     /// Since when somebody has it; 0 once that is over.
     since_us: AtomicU64,
-    notes: Mutex<Notes>,
+    notes: Mutex<HoldNotes>,
 }
 
 #[derive(Debug, Default)]
-struct Notes {
+struct HoldNotes {
     watchers: Vec<(u64, Waker)>,
     watchers_ever: u64,
     /// Why the last renewal failed, if it did.
@@ -130,13 +130,13 @@ struct Notes {
 
 impl Hold {
     /// Takes a grant at `now_us`. `None` if it is over already by the local clock.
-    pub(super) fn new(now_us: u64, terms: Terms, grant: Grant, anchor: Anchor) -> Option<Self> {
+    pub(super) fn new(now_us: u64, terms: HoldTerms, grant: Grant, anchor: Anchor) -> Option<Self> {
         let valid_until_us = anchor.valid_until_us(grant.deadline_ms);
         (valid_until_us > now_us).then(|| Self::until(now_us, terms, grant, valid_until_us))
     }
 
     /// One that counts as held until a local time.
-    pub(super) fn until(now_us: u64, terms: Terms, grant: Grant, valid_until_us: u64) -> Self {
+    pub(super) fn until(now_us: u64, terms: HoldTerms, grant: Grant, valid_until_us: u64) -> Self {
         let end_us = now_us.saturating_add(terms.max_hold_us.unwrap_or(u64::MAX));
         let until_us = valid_until_us.min(end_us);
         Self {
@@ -146,7 +146,7 @@ impl Hold {
             tokens: grant.tokens,
             member: grant.member,
             end_us,
-            word: AtomicU64::new(Word::of_time(until_us)),
+            word: AtomicU64::new(HoldState::of_time(until_us)),
             span_us: AtomicU64::new(valid_until_us - now_us),
             since_us: AtomicU64::new(now_us),
             notes: Mutex::default(),
@@ -159,7 +159,7 @@ impl Hold {
     }
 
     /// The terms.
-    pub fn terms(&self) -> &Terms {
+    pub fn terms(&self) -> &HoldTerms {
         &self.terms
     }
 
@@ -206,10 +206,10 @@ impl Hold {
     fn lose_if(&self, now_us: u64, cause: Option<LossCause>) -> Option<Loss> {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            let until_us = match Word::read(word) {
-                Word::Lost(cause) => return Some(Loss { cause, is_news: false }),
-                Word::Ended => return None,
-                Word::Until(until_us) => until_us,
+            let until_us = match HoldState::read(word) {
+                HoldState::Lost(cause) => return Some(Loss { cause, is_news: false }),
+                HoldState::Ended => return None,
+                HoldState::Until(until_us) => until_us,
             };
             let cause = match cause {
                 _ if now_us >= until_us && until_us >= self.end_us => LossCause::MaxHold,
@@ -217,7 +217,7 @@ impl Hold {
                 Some(cause) => cause,
                 None => return None,
             };
-            match self.replace(word, Word::of_loss(cause)) {
+            match self.replace(word, HoldState::of_loss(cause)) {
                 Ok(_) => return Some(Loss { cause, is_news: true }),
                 Err(present) => word = present,
             }
@@ -231,14 +231,14 @@ impl Hold {
                 return Some(loss);
             }
             let word = self.word.load(Ordering::Acquire);
-            let until_us = match Word::read(word) {
-                Word::Until(until_us) => until_us,
-                Word::Lost(_) => continue,
-                Word::Ended => return None,
+            let until_us = match HoldState::read(word) {
+                HoldState::Until(until_us) => until_us,
+                HoldState::Lost(_) => continue,
+                HoldState::Ended => return None,
             };
             // The answer to an older renewal says less than what is known.
             let until_us = valid_until_us.max(until_us).min(self.end_us);
-            if self.replace(word, Word::of_time(until_us)).is_ok() {
+            if self.replace(word, HoldState::of_time(until_us)).is_ok() {
                 self.span_us.store(until_us.saturating_sub(now_us), Ordering::Relaxed);
                 return None;
             }
@@ -248,7 +248,7 @@ impl Hold {
     /// It is released, or made a handle: nobody loses it any more.
     pub(super) fn end(&self) {
         let mut word = self.word.load(Ordering::Acquire);
-        while let Word::Until(_) = Word::read(word) {
+        while let HoldState::Until(_) = HoldState::read(word) {
             match self.replace(word, ENDED) {
                 Ok(_) => return,
                 Err(present) => word = present,
@@ -262,9 +262,9 @@ impl Hold {
 
     /// The local time at which it counts as lost unless it is renewed; 0 if nobody holds it.
     pub fn valid_until_us(&self) -> u64 {
-        match Word::read(self.word.load(Ordering::Acquire)) {
-            Word::Until(until_us) => until_us,
-            Word::Lost(_) | Word::Ended => 0,
+        match HoldState::read(self.word.load(Ordering::Acquire)) {
+            HoldState::Until(until_us) => until_us,
+            HoldState::Lost(_) | HoldState::Ended => 0,
         }
     }
 
@@ -338,7 +338,7 @@ impl Hold {
         watchers.into_iter().map(|(_, waker)| waker).collect()
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn notes(&self) -> MutexGuard<'_, HoldNotes> {
         // Nothing panics under it.
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }

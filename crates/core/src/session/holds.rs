@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::release::{ReleaseId, ReleaseNext};
-use super::renewals::{Kept, Need};
+use super::held_lock::{HeldLock, HoldAction};
+use super::release::{ReleaseAction, ReleaseId};
 use super::timers::Timer;
-use super::turns::{Seat, Turn};
+use super::turns::{LocalTurn, TurnBudget};
 use super::{
-    Anchor, Answer, Event, Failure, Hold, Loss, LossCause, Origin, Session, Spare, Terms, Transmit,
+    Anchor, CallFailure, Hold, HoldTerms, Loss, LossCause, Origin, Session, SessionEvent,
+    TimedReply, Transmit, WakerSwap,
 };
 use crate::{Grant, Owner, Reply, Token};
 
@@ -38,7 +39,7 @@ pub struct GuardEnd {
     /// For how long it was held; `None` if it was lost.
     pub held_us: Option<u64>,
     /// It has to be given back, and this is what its release needs. `None` if another of this client has it now.
-    pub release: Option<(ReleaseId, ReleaseNext)>,
+    pub release: Option<(ReleaseId, ReleaseAction)>,
 }
 
 impl Session {
@@ -47,7 +48,7 @@ impl Session {
     pub fn adopt(
         &mut self,
         now_us: u64,
-        terms: Terms,
+        terms: HoldTerms,
         token: Option<Token>,
         grant: Grant,
         (origin, anchor): (Origin, Anchor),
@@ -63,7 +64,7 @@ impl Session {
         now_us: u64,
         hold: Hold,
         source: u64,
-        seat: Option<Seat>,
+        budget: Option<TurnBudget>,
         id: Option<String>,
     ) -> Arc<Hold> {
         let (owner, hold) = (hold.owner(), Arc::new(hold));
@@ -74,15 +75,15 @@ impl Session {
         }
         // Of a handle that was copied: the other guard is not renewed any more.
         self.forget(owner);
-        let mut kept = Kept::new(now_us, hold.clone(), source, seat);
-        kept.id = id;
-        self.holds.insert(owner, kept);
+        let mut held = HeldLock::new(now_us, hold.clone(), source, budget);
+        held.id = id;
+        self.holds.insert(owner, held);
         self.plan(now_us, owner);
         hold
     }
 
     /// A guard ends.
-    pub fn release(&mut self, now_us: u64, hold: &Arc<Hold>, turn: Option<&Turn>) -> GuardEnd {
+    pub fn release(&mut self, now_us: u64, hold: &Arc<Hold>, turn: Option<&LocalTurn>) -> GuardEnd {
         let loss = self.loss(now_us, hold);
         // Before anybody else can have it: the next of this process may begin at once.
         let held_us = match loss {
@@ -90,21 +91,21 @@ impl Session {
             Some(_) => None,
         };
         if let Some(turn) = turn
-            && self.pass_on(now_us, hold, &turn.course)
+            && self.pass_turn(now_us, hold, &turn.group)
         {
             return GuardEnd { loss, held_us, release: None };
         }
         let id = self.begin_give_back(now_us, hold);
-        let next = self.poll_release(now_us, id, &mut Spare::default());
+        let next = self.poll_release(now_us, id, &mut WakerSwap::default());
         GuardEnd { loss, held_us, release: Some((id, next)) }
     }
 
     /// A guard becomes a handle: nobody renews its lock any more, and nobody here gives it back.
-    pub fn carry(&mut self, hold: &Arc<Hold>, turn: Option<&Turn>) {
+    pub fn carry(&mut self, hold: &Arc<Hold>, turn: Option<&LocalTurn>) {
         self.forget(hold.owner());
         hold.end();
         if let Some(turn) = turn {
-            self.lead_on(&turn.course);
+            self.pass_lead(&turn.group);
         }
     }
 
@@ -115,22 +116,22 @@ impl Session {
     }
 
     fn begin_give_back(&mut self, now_us: u64, hold: &Arc<Hold>) -> ReleaseId {
-        let Terms { lock, owner, lease_ms, bury_until_ms, .. } = hold.terms();
+        let HoldTerms { lock, owner, lease_ms, bury_until_ms, .. } = hold.terms();
         // Of one that was forgotten before it is not known which tokens were used.
         let last_used = self
             .forget(*owner)
             .filter(|_| hold.tokens() > 1)
-            .and_then(|kept| kept.seat.map_or(hold.token(), |seat| seat.last_used()));
+            .and_then(|held| held.budget.map_or(hold.token(), |budget| budget.last_used()));
         hold.end();
         let for_us = lease_ms.saturating_mul(1_000);
         self.begin_release(now_us, lock, *owner, *bury_until_ms, last_used, for_us)
     }
 
-    pub(super) fn forget(&mut self, owner: Owner) -> Option<Kept> {
-        let mut kept = self.holds.remove(&owner)?;
-        self.timers.set(&mut kept.due, || Timer::Hold(owner), None);
-        self.forget_id(kept.id.take());
-        Some(kept)
+    pub(super) fn forget(&mut self, owner: Owner) -> Option<HeldLock> {
+        let mut held = self.holds.remove(&owner)?;
+        self.timers.set(&mut held.due, || Timer::Hold(owner), None);
+        self.forget_id(held.id.take());
+        Some(held)
     }
 
     /// Returns why a lock is lost, if it is.
@@ -142,13 +143,13 @@ impl Session {
 
     pub(super) fn report(&mut self, hold: &Arc<Hold>, loss: Option<Loss>) {
         if let Some(Loss { cause, is_news: true }) = loss {
-            self.effects.events.push(Event::Lost { hold: hold.clone(), cause });
+            self.effects.events.push(SessionEvent::Lost { hold: hold.clone(), cause });
         }
     }
 
     pub(super) fn lose(&mut self, now_us: u64, owner: Owner, cause: LossCause) {
-        let Some(kept) = self.holds.get(&owner) else { return };
-        let hold = kept.hold.clone();
+        let Some(held) = self.holds.get(&owner) else { return };
+        let hold = held.hold.clone();
         if let Some(loss) = hold.lose(now_us, cause) {
             self.handle_loss(now_us, &hold, loss);
         }
@@ -167,16 +168,16 @@ impl Session {
 
     /// Sets the timer of a held lock.
     fn plan(&mut self, now_us: u64, owner: Owner) {
-        let Some(kept) = self.holds.get_mut(&owner) else { return };
-        let at_us = match kept.need(now_us, 0) {
-            Need::Wait { until_us } => until_us,
-            Need::Renew { .. } => now_us,
-            Need::Lost(loss) => {
-                let hold = kept.hold.clone();
+        let Some(held) = self.holds.get_mut(&owner) else { return };
+        let at_us = match held.need(now_us, 0) {
+            HoldAction::Wait { until_us } => until_us,
+            HoldAction::Renew { .. } => now_us,
+            HoldAction::Lost(loss) => {
+                let hold = held.hold.clone();
                 return self.handle_loss(now_us, &hold, loss);
             }
         };
-        self.timers.set(&mut kept.due, || Timer::Hold(owner), Some(at_us));
+        self.timers.set(&mut held.due, || Timer::Hold(owner), Some(at_us));
         self.look_sooner();
     }
 
@@ -190,15 +191,15 @@ impl Session {
         // A server that does not answer must not hold up what another answers.
         let mut renewals: BTreeMap<u64, Vec<Renewal>> = BTreeMap::new();
         for owner in holds.collect::<Vec<_>>() {
-            let Some(kept) = self.holds.get_mut(&owner) else { continue };
-            let hold = kept.hold.clone();
-            match kept.need(now_us, SOON_US) {
-                Need::Wait { .. } => {}
-                Need::Renew { lease_ms } => {
-                    kept.handle_renewal_sent();
-                    renewals.entry(kept.source).or_default().push(Renewal { hold, lease_ms });
+            let Some(held) = self.holds.get_mut(&owner) else { continue };
+            let hold = held.hold.clone();
+            match held.need(now_us, SOON_US) {
+                HoldAction::Wait { .. } => {}
+                HoldAction::Renew { lease_ms } => {
+                    held.handle_renewal_sent();
+                    renewals.entry(held.source).or_default().push(Renewal { hold, lease_ms });
                 }
-                Need::Lost(loss) => self.handle_loss(now_us, &hold, loss),
+                HoldAction::Lost(loss) => self.handle_loss(now_us, &hold, loss),
             }
             self.plan(now_us, owner);
         }
@@ -216,34 +217,34 @@ impl Session {
         &mut self,
         now_us: u64,
         owner: Owner,
-        answer: Result<Answer, Failure>,
+        answer: Result<TimedReply, CallFailure>,
     ) -> bool {
         if let Ok(answer) = &answer {
             self.observe(now_us, answer.origin, answer.anchor);
         }
         let random = self.jitter.next();
-        let Some(kept) = self.holds.get_mut(&owner) else { return false };
+        let Some(held) = self.holds.get_mut(&owner) else { return false };
         let is_renewed = match answer {
-            Ok(Answer { reply: Reply::Renewed(grant), origin, anchor }) => {
-                kept.source = origin.source;
+            Ok(TimedReply { reply: Reply::Renewed(grant), origin, anchor }) => {
+                held.source = origin.source;
                 let until_us = anchor.valid_until_us(grant.deadline_ms);
-                if let Some(loss) = kept.handle_renewed(now_us, until_us) {
-                    let hold = kept.hold.clone();
+                if let Some(loss) = held.handle_renewed(now_us, until_us) {
+                    let hold = held.hold.clone();
                     self.handle_loss(now_us, &hold, loss);
                     return false;
                 }
                 true
             }
-            Ok(Answer { reply: Reply::Revoked, .. }) => {
+            Ok(TimedReply { reply: Reply::Revoked, .. }) => {
                 self.lose(now_us, owner, LossCause::Revoked);
                 false
             }
-            Ok(Answer { reply: Reply::NotHeld, .. }) => {
+            Ok(TimedReply { reply: Reply::NotHeld, .. }) => {
                 self.lose(now_us, owner, LossCause::Gone);
                 false
             }
             Ok(_) | Err(_) => {
-                kept.handle_failure(now_us, random);
+                held.handle_failure(now_us, random);
                 false
             }
         };

@@ -1,4 +1,4 @@
-//! By what the engine names the owners of a client to others: a hash of each, made only when somebody asks,
+//! Public ids of owners: the hash by which an engine names an owner to others. Made only when somebody asks,
 //! since most owners are never sent a message.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use crate::{Name, Owner};
 
 /// Invariant: an owner that acquires or holds has its id noted with that and in `named`, or is in `unnamed`.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct PublicIds {
     named: HashMap<String, Owner>,
     /// Those whose id nobody has asked for yet, and some that are over by now.
     unnamed: Vec<Owner>,
@@ -21,7 +21,7 @@ const OVER_MAX: usize = 64;
 impl Session {
     /// Whose public id that is, and the lock that it wants or holds. Each owner is hashed once at most, however
     /// many ask.
-    pub fn owner_of(&mut self, id: &str) -> Option<(Owner, Name)> {
+    pub fn find_owner(&mut self, id: &str) -> Option<(Owner, Name)> {
         if !self.ids.named.contains_key(id) {
             for owner in std::mem::take(&mut self.ids.unnamed) {
                 if let Some((_, noted)) = self.noted_id(owner) {
@@ -37,17 +37,17 @@ impl Session {
     }
 
     /// How many owners acquire or hold.
-    pub fn owners(&self) -> usize {
+    pub fn owner_count(&self) -> usize {
         self.acquires.len() + self.holds.len()
     }
 
     /// Does this owner acquire?
-    pub fn acquires(&self, owner: Owner) -> bool {
+    pub fn is_acquiring(&self, owner: Owner) -> bool {
         self.acquires.contains_key(&owner)
     }
 
     /// Does this owner acquire or hold, or is it about to be released?
-    pub fn knows(&self, owner: Owner) -> bool {
+    pub fn has_owner(&self, owner: Owner) -> bool {
         self.is_live(owner) || self.releases.values().any(|release| release.owner == owner)
     }
 
@@ -57,7 +57,7 @@ impl Session {
 
     /// From now on an owner acquires or holds.
     pub(super) fn note_owner(&mut self, owner: Owner) {
-        if self.ids.unnamed.len() >= 2 * self.owners() + OVER_MAX {
+        if self.ids.unnamed.len() >= 2 * self.owner_count() + OVER_MAX {
             let mut unnamed = std::mem::take(&mut self.ids.unnamed);
             unnamed.retain(|owner| self.is_live(*owner));
             // A handle may be adopted again and again.
@@ -77,21 +77,21 @@ impl Session {
 
     fn noted_id(&mut self, owner: Owner) -> Option<(&Name, &mut Option<String>)> {
         if let Some(acquire) = self.acquires.get_mut(&owner) {
-            return Some((&acquire.wanted.terms.lock, &mut acquire.id));
+            return Some((&acquire.spec.terms.lock, &mut acquire.id));
         }
-        let kept = self.holds.get_mut(&owner)?;
-        Some((kept.hold.name(), &mut kept.id))
+        let held = self.holds.get_mut(&owner)?;
+        Some((held.hold.name(), &mut held.id))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Anchor, Origin, Patience, Spare, Terms, Wanted};
+    use crate::session::{AcquireSpec, Anchor, HoldTerms, Origin, WaitLimit, WakerSwap};
     use crate::{Ask, ClientId, Grant, Label};
 
-    fn terms(owner: u128) -> Terms {
-        Terms {
+    fn terms(owner: u128) -> HoldTerms {
+        HoldTerms {
             lock: Name::new("l").unwrap(),
             owner: Owner::from_bits(owner),
             lease_ms: 30_000,
@@ -101,8 +101,8 @@ mod tests {
     }
 
     fn begin(session: &mut Session, owner: u128) {
-        let (ask, label, patience) = (Ask::Mutex, Label::default(), Patience::Endless);
-        session.begin_acquire(Wanted { terms: terms(owner), ask, label, patience });
+        let (ask, label, wait_limit) = (Ask::Mutex, Label::default(), WaitLimit::Endless);
+        session.begin_acquire(AcquireSpec { terms: terms(owner), ask, label, wait_limit });
     }
 
     fn adopt(session: &mut Session, owner: u128) -> std::sync::Arc<crate::session::Hold> {
@@ -114,7 +114,7 @@ mod tests {
 
     fn finds(session: &mut Session, owner: u128) -> bool {
         let owner = Owner::from_bits(owner);
-        session.owner_of(&public_id(owner)).is_some_and(|(found, _)| found == owner)
+        session.find_owner(&public_id(owner)).is_some_and(|(found, _)| found == owner)
     }
 
     #[test]
@@ -125,13 +125,13 @@ mod tests {
         assert!(finds(&mut session, 1));
         begin(&mut session, 2);
         assert!(finds(&mut session, 2) && finds(&mut session, 1));
-        session.cancel_acquire(0, Owner::from_bits(1), &mut Spare::default());
+        session.cancel_acquire(0, Owner::from_bits(1), &mut WakerSwap::default());
         assert!(finds(&mut session, 2) && !finds(&mut session, 1));
         let hold = adopt(&mut session, 3);
         assert!(finds(&mut session, 3));
         session.carry(&hold, None);
         assert!(!finds(&mut session, 3));
-        session.cancel_acquire(0, Owner::from_bits(2), &mut Spare::default());
+        session.cancel_acquire(0, Owner::from_bits(2), &mut WakerSwap::default());
         assert!(session.ids.named.is_empty());
     }
 
@@ -141,14 +141,14 @@ mod tests {
         let hold = adopt(&mut session, 1);
         let end = session.release(0, &hold, None);
         let (id, _) = end.release.expect("it is given back");
-        assert!(session.knows(hold.owner()) && !finds(&mut session, 1));
+        assert!(session.has_owner(hold.owner()) && !finds(&mut session, 1));
         session.handle_release_answer(
             0,
             id,
-            Err(crate::session::Failure::Unsupported),
-            &mut Spare::default(),
+            Err(crate::session::CallFailure::Unsupported),
+            &mut WakerSwap::default(),
         );
-        assert!(!session.knows(hold.owner()));
+        assert!(!session.has_owner(hold.owner()));
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         let mut session = Session::new(ClientId::from_bits(1), 0);
         for owner in 0..1_000 {
             begin(&mut session, owner);
-            session.cancel_acquire(0, Owner::from_bits(owner), &mut Spare::default());
+            session.cancel_acquire(0, Owner::from_bits(owner), &mut WakerSwap::default());
             adopt(&mut session, 7_000);
             assert!(session.ids.unnamed.len() <= 2 + OVER_MAX, "{}", session.ids.unnamed.len());
         }

@@ -1,4 +1,4 @@
-//! Everything that a client knows, and all that it decides on its own: one pure state machine.
+//! The client as one pure state machine: everything that it knows, and all that it decides on its own.
 //!
 //! ```text
 //!      begin_acquire, begin_release, release,        handle_acquire_answer, handle_release_answer,
@@ -22,43 +22,43 @@
 //! turns one into the other.
 
 mod acquire;
-mod acquiring;
+mod acquire_state;
 mod anchor;
 mod backoff;
+mod held_lock;
 mod hold;
 mod holds;
 mod ids;
+mod place_set;
 mod places;
-mod queue;
 mod release;
-mod renewals;
-mod sight;
 mod timers;
 mod turns;
+mod wake_anchor;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::task::Waker;
 
-pub use acquire::{AcquireNext, Acquired, Patience, Wanted};
+pub use acquire::{AcquireAction, AcquireOutcome, AcquireSpec, WaitLimit};
 pub use anchor::{Anchor, Anchors, Origin};
 pub use backoff::Backoff;
-pub use hold::{Hold, Loss, LossCause, Terms};
+pub use hold::{Hold, HoldTerms, Loss, LossCause};
 pub use holds::{GuardEnd, Renewal};
-pub use places::Refresh;
-pub use release::{ReleaseId, ReleaseNext, Released};
-pub use turns::Turn;
+pub use places::PlaceRefresh;
+pub use release::{ReleaseAction, ReleaseId, ReleaseOutcome};
+pub use turns::LocalTurn;
 
 use crate::limits;
 use crate::{ClientId, Name, Owner, Reply, Token, WakeEvent};
-use acquiring::Acquiring;
-use ids::Ids;
-use queue::Queue;
-use release::Release;
-use renewals::Kept;
+use acquire_state::AcquireState;
+use held_lock::HeldLock;
+use ids::PublicIds;
+use place_set::PlaceSet;
+use release::ReleaseState;
 use timers::{Timer, Timers};
-use turns::{Course, Line};
+use turns::{TurnGroup, TurnQueue};
 
 /// All that one client knows.
 #[derive(Debug)]
@@ -66,14 +66,14 @@ pub struct Session {
     client: ClientId,
     waiter_lease_ms: u64,
     anchors: Anchors,
-    acquires: ByOwner<Acquiring>,
-    releases: BTreeMap<ReleaseId, Release>,
+    acquires: OwnerMap<AcquireState>,
+    releases: BTreeMap<ReleaseId, ReleaseState>,
     releases_ever: u64,
-    holds: ByOwner<Kept>,
-    ids: Ids,
+    holds: OwnerMap<HeldLock>,
+    ids: PublicIds,
     /// Of the locks that somebody waits for. Invariant: it has exactly the places that acquires have.
-    queues: BTreeMap<Name, Queue>,
-    lines: BTreeMap<Arc<Course>, Line>,
+    places: BTreeMap<Name, PlaceSet>,
+    turn_queues: BTreeMap<Arc<TurnGroup>, TurnQueue>,
     timers: Timers,
     /// When the client looks at the timers again if nobody tells it to look sooner; 0 while it looks.
     looks_at_us: u64,
@@ -88,9 +88,9 @@ pub struct Session {
     is_unattended: bool,
 }
 
-/// What the engine answered, and when.
+/// A reply of the engine, with the time at which it was true.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct TimedReply {
     /// What it said.
     pub reply: Reply,
     /// Whose clock it is.
@@ -99,9 +99,9 @@ pub struct Answer {
     pub anchor: Anchor,
 }
 
-/// Why there is no answer.
+/// Why a call to the engine was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum CallFailure {
     /// The request was not carried out, and can be sent again.
     NotDone,
     /// It may have been carried out, and can be sent again.
@@ -112,13 +112,13 @@ pub enum Failure {
     Unsupported,
 }
 
-/// What others have to be told. To be done once the session's mutex is released.
+/// What a step leaves to be done once the session's mutex is released.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Tasks that have something to do.
     pub wakers: Vec<Waker>,
     /// What happened.
-    pub events: Vec<Event>,
+    pub events: Vec<SessionEvent>,
     /// The timers have to be looked at.
     pub look: bool,
 }
@@ -133,7 +133,7 @@ impl Effects {
 /// What happened, for logs and metrics.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum SessionEvent {
     /// A held lock is lost. Those who watch it have to be told.
     Lost {
         /// Which.
@@ -168,7 +168,7 @@ pub enum Transmit {
     /// Renewals on one server, in one write.
     Renew(Vec<Renewal>),
     /// Refreshes of places.
-    Refresh(Vec<Refresh>),
+    Refresh(Vec<PlaceRefresh>),
     /// A release that the session began by itself, to be polled to its end.
     Release {
         /// The lock.
@@ -180,15 +180,15 @@ pub enum Transmit {
     },
 }
 
-/// A waker that comes in, and the one that goes out for it. What is left here is dropped once the
-/// session's mutex is released: a waker that is dropped may drop a task, which may come back.
+/// Exchanges an operation's waker: the new one goes in, the old one comes out. The old one is dropped once
+/// the session's mutex is released, since dropping a waker may drop a task, which may call the session.
 #[derive(Debug, Default)]
-pub struct Spare {
+pub struct WakerSwap {
     fresh: Option<Waker>,
     old: Option<Waker>,
 }
 
-impl Spare {
+impl WakerSwap {
     /// Of a waker that was cloned before the session's mutex was locked.
     pub fn new(fresh: Waker) -> Self {
         Self { fresh: Some(fresh), old: None }
@@ -212,9 +212,9 @@ impl Session {
             releases: BTreeMap::new(),
             releases_ever: 0,
             holds: HashMap::default(),
-            ids: Ids::default(),
-            queues: BTreeMap::new(),
-            lines: BTreeMap::new(),
+            ids: PublicIds::default(),
+            places: BTreeMap::new(),
+            turn_queues: BTreeMap::new(),
             timers: Timers::default(),
             looks_at_us: 0,
             jitter: Jitter(seed),
@@ -237,8 +237,8 @@ impl Session {
         if self.anchors.observe(origin, anchor, now_us) {
             return;
         }
-        self.effects.events.push(Event::ClockSet);
-        let there = self.holds.iter().filter(|(_, kept)| kept.source == origin.source);
+        self.effects.events.push(SessionEvent::ClockSet);
+        let there = self.holds.iter().filter(|(_, held)| held.source == origin.source);
         for owner in there.map(|(owner, _)| *owner).collect::<BTreeSet<_>>() {
             self.lose(now_us, owner, LossCause::ClockSet);
         }
@@ -257,7 +257,7 @@ impl Session {
 
     fn handle_revocation(&mut self, now_us: u64, owner: Owner, token: Option<Token>) {
         match self.holds.get(&owner) {
-            Some(kept) if kept.hold.is_of(token) => self.lose(now_us, owner, LossCause::Revoked),
+            Some(held) if held.hold.is_of(token) => self.lose(now_us, owner, LossCause::Revoked),
             Some(_) => {}
             None => self.handle_revoked(owner, token),
         }
@@ -294,11 +294,11 @@ impl Session {
     pub fn handle_unattended(&mut self, now_us: u64) {
         self.is_unattended = true;
         let acquires = self.acquires.values_mut().filter_map(|acquire| acquire.waker.take());
-        let releases = self.releases.values_mut().filter_map(Release::take_waker);
+        let releases = self.releases.values_mut().filter_map(ReleaseState::take_waker);
         self.effects.wakers.extend(acquires.chain(releases));
         for owner in self.holds.keys().copied().collect::<BTreeSet<_>>() {
-            if let Some(kept) = self.forget(owner) {
-                self.report(&kept.hold, kept.hold.lose(now_us, LossCause::Unattended));
+            if let Some(held) = self.forget(owner) {
+                self.report(&held.hold, held.hold.lose(now_us, LossCause::Unattended));
             }
         }
     }
@@ -335,12 +335,12 @@ impl Session {
 
 /// Owners are random, so their own bits do as a hash. The order is the same in every run of a
 /// simulation.
-type ByOwner<T> = HashMap<Owner, T, BuildHasherDefault<OwnBits>>;
+type OwnerMap<T> = HashMap<Owner, T, BuildHasherDefault<OwnerHasher>>;
 
 #[derive(Debug, Default)]
-struct OwnBits(u64);
+struct OwnerHasher(u64);
 
-impl Hasher for OwnBits {
+impl Hasher for OwnerHasher {
     fn finish(&self) -> u64 {
         self.0
     }

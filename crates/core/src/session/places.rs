@@ -1,16 +1,16 @@
-//! The places of a client in queues, and what the acquires that wait there are told.
+//! The client's places in all queues: taking them, refreshing them, and signalling the acquires that wait.
 
 use std::collections::BTreeSet;
 
-use super::acquiring::{Acquiring, Offer, Signal};
-use super::queue::Queue;
+use super::acquire_state::{AcquireState, Offer, Signal};
+use super::place_set::PlaceSet;
 use super::timers::Timer;
-use super::{Anchor, Answer, Event, Failure, Origin, Session, Transmit};
+use super::{Anchor, CallFailure, Origin, Session, SessionEvent, TimedReply, Transmit};
 use crate::{Grant, Name, Owner, Place, Refusal, Reply, Token};
 
-/// A lock. This client's places in its queue have to be refreshed.
+/// A refresh to be sent: it keeps all places of this client in one lock's queue.
 #[derive(Clone, Debug)]
-pub struct Refresh {
+pub struct PlaceRefresh {
     /// Which.
     pub lock: Name,
     asked: Vec<Owner>,
@@ -27,23 +27,23 @@ impl Session {
         anchor: Anchor,
     ) {
         let Some(acquire) = self.acquires.get_mut(&owner) else { return };
-        acquire.sight.handle_waiting(origin, anchor);
+        acquire.wake_anchor.handle_waiting(origin, anchor);
         let before = acquire.place.replace(place.number);
-        let lock = &acquire.wanted.terms.lock;
+        let lock = &acquire.spec.terms.lock;
         let ahead = place.number.saturating_sub(place.front);
-        let is_first = !self.queues.contains_key(lock);
-        let queue = self.queues.entry(lock.clone());
-        let queue = queue.or_insert_with(|| Queue::new(anchor.sent_us, self.waiter_lease_ms));
+        let is_first = !self.places.contains_key(lock);
+        let queue = self.places.entry(lock.clone());
+        let queue = queue.or_insert_with(|| PlaceSet::new(anchor.sent_us, self.waiter_lease_ms));
         let events = &mut self.effects.events;
         if let Some(left_ms) = queue.handle_quarantine(anchor, place.quarantined_until_ms) {
-            events.push(Event::Quarantined { lock: lock.clone(), left_ms });
+            events.push(SessionEvent::Quarantined { lock: lock.clone(), left_ms });
         }
         queue.put(owner, place.number, before);
         if before.is_some_and(|before| before != place.number) {
-            events.push(Event::Rejoined { lock: lock.clone() });
+            events.push(SessionEvent::Rejoined { lock: lock.clone() });
         }
         if before != Some(place.number) {
-            events.push(Event::Queued { ahead });
+            events.push(SessionEvent::Queued { ahead });
         }
         if is_first {
             queue.handle_recheck(now_us, anchor, place.recheck_ms, ahead);
@@ -60,14 +60,14 @@ impl Session {
     /// Wake-ups may have been lost: every lock that is waited for is asked about now, or just this one.
     pub fn handle_doubt(&mut self, now_us: u64, lock: Option<&Name>) {
         self.doubted_us = Some(now_us);
-        let doubt = |(name, queue): (&Name, &mut Queue)| {
+        let doubt = |(name, queue): (&Name, &mut PlaceSet)| {
             queue.handle_doubt(now_us);
             self.timers.set(&mut queue.due, || Timer::Queue(name.clone()), Some(now_us));
         };
         match lock {
-            None => self.queues.iter_mut().for_each(doubt),
+            None => self.places.iter_mut().for_each(doubt),
             Some(lock) => {
-                self.queues.get_mut(lock).map(|queue| (lock, queue)).into_iter().for_each(doubt)
+                self.places.get_mut(lock).map(|queue| (lock, queue)).into_iter().for_each(doubt)
             }
         }
         self.look_sooner();
@@ -77,10 +77,11 @@ impl Session {
     pub(super) fn refresh(&mut self, now_us: u64) {
         let soon_us = now_us.saturating_add(self.waiter_lease_ms.saturating_mul(1_000) / 6);
         let mut refreshes = Vec::new();
-        for (lock, queue) in &mut self.queues {
+        for (lock, queue) in &mut self.places {
             if queue.due_us() <= soon_us {
                 queue.handle_sent(now_us);
-                refreshes.push(Refresh { lock: lock.clone(), asked: queue.owners().collect() });
+                refreshes
+                    .push(PlaceRefresh { lock: lock.clone(), asked: queue.owners().collect() });
                 let due_us = queue.due_us();
                 self.timers.set(&mut queue.due, || Timer::Queue(lock.clone()), Some(due_us));
             }
@@ -92,7 +93,7 @@ impl Session {
     pub fn handle_refreshes(
         &mut self,
         now_us: u64,
-        answers: Vec<(Refresh, Result<Answer, Failure>)>,
+        answers: Vec<(PlaceRefresh, Result<TimedReply, CallFailure>)>,
     ) {
         let asked: BTreeSet<&Name> = answers.iter().map(|(refresh, _)| &refresh.lock).collect();
         let unsure = self.locks_without_place().filter(|lock| asked.contains(lock));
@@ -108,8 +109,14 @@ impl Session {
     }
 
     /// `is_sure` if no other acquire of this client may have a place that is not known yet.
-    fn handle_refreshed(&mut self, now_us: u64, refresh: &Refresh, answer: Answer, is_sure: bool) {
-        let Answer { reply, origin, anchor } = answer;
+    fn handle_refreshed(
+        &mut self,
+        now_us: u64,
+        refresh: &PlaceRefresh,
+        answer: TimedReply,
+        is_sure: bool,
+    ) {
+        let TimedReply { reply, origin, anchor } = answer;
         let Reply::Refreshed { waiting, front, recheck_ms, quarantined_until_ms, granted } = reply
         else {
             return;
@@ -124,11 +131,11 @@ impl Session {
             self.handle_held(owner, grant, origin, anchor);
         }
         let lock = &refresh.lock;
-        let Some(queue) = self.queues.get_mut(lock) else { return };
+        let Some(queue) = self.places.get_mut(lock) else { return };
         let ahead = queue.ahead(front);
         queue.handle_recheck(now_us, anchor, recheck_ms, ahead);
         if let Some(left_ms) = queue.handle_quarantine(anchor, quarantined_until_ms) {
-            self.effects.events.push(Event::Quarantined { lock: lock.clone(), left_ms });
+            self.effects.events.push(SessionEvent::Quarantined { lock: lock.clone(), left_ms });
         }
         let (due_us, places) = (queue.due_us(), queue.len());
         self.timers.set(&mut queue.due, || Timer::Queue(lock.clone()), Some(due_us));
@@ -148,9 +155,9 @@ impl Session {
     pub(super) fn handle_granted(&mut self, owner: Owner, grant: Grant, origin: Origin) {
         let newest = self.anchors.newest(origin.source);
         let Some(acquire) = self.acquires.get_mut(&owner) else { return };
-        acquire.sight.handle_wake(origin);
-        let anchor = acquire.sight.anchor(origin, newest, grant.deadline_ms);
-        self.tell(owner, Signal::Granted { grant, origin, anchor });
+        acquire.wake_anchor.handle_wake(origin);
+        let anchor = acquire.wake_anchor.anchor(origin, newest, grant.deadline_ms);
+        self.signal(owner, Signal::Granted { grant, origin, anchor });
     }
 
     /// A refresh says that this owner holds.
@@ -162,28 +169,28 @@ impl Session {
         anchor: Anchor,
     ) {
         let (is_woken, is_confirmed) = (true, false);
-        self.tell(owner, Signal::Held(Offer { grant, origin, anchor, is_woken, is_confirmed }));
+        self.signal(owner, Signal::Held(Offer { grant, origin, anchor, is_woken, is_confirmed }));
     }
 
     pub(super) fn handle_refused(&mut self, owner: Owner, refusal: Refusal) {
-        self.tell(owner, Signal::Refused(refusal));
+        self.signal(owner, Signal::Refused(refusal));
     }
 
     pub(super) fn handle_lapsed(&mut self, owner: Owner) {
-        self.tell(owner, Signal::Rejoin);
+        self.signal(owner, Signal::Rejoin);
     }
 
     pub(super) fn handle_revoked(&mut self, owner: Owner, token: Option<Token>) {
-        self.tell(owner, Signal::Revoked(token));
+        self.signal(owner, Signal::Revoked(token));
     }
 
     pub(super) fn handle_still_waiting(&mut self, owner: Owner, origin: Origin, anchor: Anchor) {
         if let Some(acquire) = self.acquires.get_mut(&owner) {
-            acquire.sight.handle_waiting(origin, anchor);
+            acquire.wake_anchor.handle_waiting(origin, anchor);
         }
     }
 
-    fn tell(&mut self, owner: Owner, signal: Signal) {
+    fn signal(&mut self, owner: Owner, signal: Signal) {
         if let Some(acquire) = self.acquires.get_mut(&owner) {
             acquire.inbox.push_back(signal);
             self.effects.wakers.extend(acquire.waker.take());
@@ -199,7 +206,8 @@ impl Session {
 
     /// The locks of acquires that were sent and have no place that is known here: they may have one.
     pub(super) fn locks_without_place(&self) -> impl Iterator<Item = &Name> {
-        let is_unsure = |acquire: &&Acquiring| acquire.traffic.sent > 0 && acquire.place.is_none();
-        self.acquires.values().filter(is_unsure).map(|acquire| &acquire.wanted.terms.lock)
+        let is_unsure =
+            |acquire: &&AcquireState| acquire.traffic.sent > 0 && acquire.place.is_none();
+        self.acquires.values().filter(is_unsure).map(|acquire| &acquire.spec.terms.lock)
     }
 }

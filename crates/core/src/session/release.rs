@@ -2,8 +2,8 @@
 
 use std::task::Waker;
 
-use super::timers::{Due, Timer};
-use super::{Answer, Backoff, Failure, Session, Spare};
+use super::timers::{DueTime, Timer};
+use super::{Backoff, CallFailure, Session, TimedReply, WakerSwap};
 use crate::{Name, Owner, Reply, Request, Token};
 
 /// An engine that says it is broken may mend (a disk that was full), but not for long is it worth
@@ -16,7 +16,7 @@ pub struct ReleaseId(pub(super) u64);
 
 /// One release under way. An owner may have several: a handle can be released again and again. It is sent again until the engine answers or it can't matter any more.
 #[derive(Debug)]
-pub(super) struct Release {
+pub(super) struct ReleaseState {
     lock: Name,
     pub(super) owner: Owner,
     bury_until_ms: u64,
@@ -26,13 +26,13 @@ pub(super) struct Release {
     backoff: Backoff,
     /// A request was sent, and no answer told whether it was carried out.
     is_unknown: bool,
-    stage: Stage,
+    stage: ReleaseStage,
     waker: Option<Waker>,
-    due: Due,
+    due: DueTime,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ReleaseStage {
     Ask,
     Asking,
     Pausing { until_us: u64 },
@@ -40,7 +40,7 @@ enum Stage {
 
 /// What a release needs next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ReleaseNext {
+pub enum ReleaseAction {
     /// This has to be sent.
     Send {
         /// About which lock.
@@ -53,12 +53,12 @@ pub enum ReleaseNext {
     /// Nothing, until its waker is called.
     Wait,
     /// It is over.
-    Done(Released),
+    Done(ReleaseOutcome),
 }
 
 /// How a release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
+pub enum ReleaseOutcome {
     /// The engine has nothing of the owner any more.
     Released,
     /// There was nothing to release.
@@ -69,7 +69,7 @@ pub enum Released {
     Failed,
 }
 
-impl Release {
+impl ReleaseState {
     pub(super) fn take_waker(&mut self) -> Option<Waker> {
         self.waker.take()
     }
@@ -87,7 +87,7 @@ impl Session {
         last_used: Option<Token>,
         for_us: u64,
     ) -> ReleaseId {
-        let release = Release {
+        let release = ReleaseState {
             lock: lock.clone(),
             owner,
             bury_until_ms,
@@ -96,9 +96,9 @@ impl Session {
             until_us: now_us.saturating_add(for_us),
             backoff: Backoff::default(),
             is_unknown: false,
-            stage: Stage::Ask,
+            stage: ReleaseStage::Ask,
             waker: None,
-            due: Due::default(),
+            due: DueTime::default(),
         };
         self.releases_ever += 1;
         let id = ReleaseId(self.releases_ever);
@@ -107,25 +107,30 @@ impl Session {
     }
 
     /// Returns what a release needs next.
-    pub fn poll_release(&mut self, now_us: u64, id: ReleaseId, spare: &mut Spare) -> ReleaseNext {
+    pub fn poll_release(
+        &mut self,
+        now_us: u64,
+        id: ReleaseId,
+        swap: &mut WakerSwap,
+    ) -> ReleaseAction {
         let Some(release) = self.releases.get_mut(&id) else {
-            return ReleaseNext::Done(Released::NotHeld);
+            return ReleaseAction::Done(ReleaseOutcome::NotHeld);
         };
-        spare.store(&mut release.waker);
+        swap.store(&mut release.waker);
         match release.stage {
-            Stage::Asking => return ReleaseNext::Answer,
-            Stage::Pausing { .. } if self.is_unattended => {
-                self.end_release(id, Released::Failed, spare);
-                return ReleaseNext::Done(Released::Failed);
+            ReleaseStage::Asking => return ReleaseAction::Answer,
+            ReleaseStage::Pausing { .. } if self.is_unattended => {
+                self.end_release(id, ReleaseOutcome::Failed, swap);
+                return ReleaseAction::Done(ReleaseOutcome::Failed);
             }
-            Stage::Pausing { until_us } if now_us < until_us => return ReleaseNext::Wait,
-            Stage::Ask | Stage::Pausing { .. } => {}
+            ReleaseStage::Pausing { until_us } if now_us < until_us => return ReleaseAction::Wait,
+            ReleaseStage::Ask | ReleaseStage::Pausing { .. } => {}
         }
-        release.stage = Stage::Asking;
+        release.stage = ReleaseStage::Asking;
         self.timers.set(&mut release.due, || Timer::Release(id), None);
-        let Release { owner, bury_until_ms, last_used, .. } = *release;
+        let ReleaseState { owner, bury_until_ms, last_used, .. } = *release;
         let request = Request::Release { owner, bury_until_ms, last_used };
-        ReleaseNext::Send { lock: release.lock.clone(), request }
+        ReleaseAction::Send { lock: release.lock.clone(), request }
     }
 
     /// A release was answered, or failed. Returns how it ended, if it has.
@@ -133,36 +138,36 @@ impl Session {
         &mut self,
         now_us: u64,
         id: ReleaseId,
-        answer: Result<Answer, Failure>,
-        spare: &mut Spare,
-    ) -> Option<Released> {
+        answer: Result<TimedReply, CallFailure>,
+        swap: &mut WakerSwap,
+    ) -> Option<ReleaseOutcome> {
         if let Ok(answer) = &answer {
             self.observe(now_us, answer.origin, answer.anchor);
         }
         let random = self.jitter.next();
         let release = self.releases.get_mut(&id)?;
         let failure = match answer {
-            Ok(Answer { reply: Reply::NotHeld, .. }) if release.is_unknown => {
-                return self.end_release(id, Released::Unknown, spare);
+            Ok(TimedReply { reply: Reply::NotHeld, .. }) if release.is_unknown => {
+                return self.end_release(id, ReleaseOutcome::Unknown, swap);
             }
-            Ok(Answer { reply: Reply::NotHeld, .. }) => {
-                return self.end_release(id, Released::NotHeld, spare);
+            Ok(TimedReply { reply: Reply::NotHeld, .. }) => {
+                return self.end_release(id, ReleaseOutcome::NotHeld, swap);
             }
-            Ok(_) => return self.end_release(id, Released::Released, spare),
+            Ok(_) => return self.end_release(id, ReleaseOutcome::Released, swap),
             Err(failure) => failure,
         };
         let until_us = match failure {
-            Failure::Unsupported => 0,
-            Failure::Broken => release.until_us.min(release.started_us + BROKEN_PATIENCE_US),
-            Failure::NotDone | Failure::Unknown => release.until_us,
+            CallFailure::Unsupported => 0,
+            CallFailure::Broken => release.until_us.min(release.started_us + BROKEN_PATIENCE_US),
+            CallFailure::NotDone | CallFailure::Unknown => release.until_us,
         };
         let again_us = now_us.saturating_add(release.backoff.pause_us(random));
         if again_us >= until_us || self.is_unattended {
-            return self.end_release(id, Released::Failed, spare);
+            return self.end_release(id, ReleaseOutcome::Failed, swap);
         }
-        release.is_unknown |= failure == Failure::Unknown;
-        release.stage = Stage::Pausing { until_us: again_us };
-        spare.store(&mut release.waker);
+        release.is_unknown |= failure == CallFailure::Unknown;
+        release.stage = ReleaseStage::Pausing { until_us: again_us };
+        swap.store(&mut release.waker);
         self.timers.set(&mut release.due, || Timer::Release(id), Some(again_us));
         self.look_sooner();
         None
@@ -171,12 +176,12 @@ impl Session {
     fn end_release(
         &mut self,
         id: ReleaseId,
-        released: Released,
-        spare: &mut Spare,
-    ) -> Option<Released> {
+        released: ReleaseOutcome,
+        swap: &mut WakerSwap,
+    ) -> Option<ReleaseOutcome> {
         if let Some(mut release) = self.releases.remove(&id) {
             self.timers.set(&mut release.due, || Timer::Release(id), None);
-            spare.old = release.waker;
+            swap.old = release.waker;
         }
         self.effects.look |= self.is_closing && self.releases.is_empty();
         Some(released)
@@ -202,9 +207,9 @@ mod tests {
     use crate::ClientId;
     use crate::session::{Anchor, Origin};
 
-    fn answered(reply: Reply) -> Result<Answer, Failure> {
+    fn answered(reply: Reply) -> Result<TimedReply, CallFailure> {
         let anchor = Anchor { sent_us: 0, engine_ms: 0 };
-        Ok(Answer { reply, origin: Origin::default(), anchor })
+        Ok(TimedReply { reply, origin: Origin::default(), anchor })
     }
 
     #[test]
@@ -213,25 +218,25 @@ mod tests {
         let (lock, owner) = (Name::new("l").unwrap(), Owner::from_bits(1));
         let mut begin = || session.begin_release(0, &lock, owner, 0, None, 30_000_000);
         let ids = [begin(), begin()];
-        let mut spare = Spare::default();
+        let mut swap = WakerSwap::default();
         for id in ids {
-            let next = session.poll_release(0, id, &mut spare);
-            assert!(matches!(next, ReleaseNext::Send { .. }), "{next:?}");
+            let next = session.poll_release(0, id, &mut swap);
+            assert!(matches!(next, ReleaseAction::Send { .. }), "{next:?}");
         }
         assert_eq!(
-            session.handle_release_answer(1, ids[0], Err(Failure::NotDone), &mut spare),
+            session.handle_release_answer(1, ids[0], Err(CallFailure::NotDone), &mut swap),
             None
         );
         let released =
-            session.handle_release_answer(2, ids[1], answered(Reply::Released), &mut spare);
-        assert_eq!(released, Some(Released::Released));
+            session.handle_release_answer(2, ids[1], answered(Reply::Released), &mut swap);
+        assert_eq!(released, Some(ReleaseOutcome::Released));
         let until_us = session.poll_timeout().expect("the other one pauses");
         session.handle_timeout(until_us);
-        let next = session.poll_release(until_us, ids[0], &mut spare);
-        assert!(matches!(next, ReleaseNext::Send { .. }), "{next:?}");
+        let next = session.poll_release(until_us, ids[0], &mut swap);
+        assert!(matches!(next, ReleaseAction::Send { .. }), "{next:?}");
         let released =
-            session.handle_release_answer(until_us, ids[0], answered(Reply::NotHeld), &mut spare);
-        assert_eq!(released, Some(Released::NotHeld));
+            session.handle_release_answer(until_us, ids[0], answered(Reply::NotHeld), &mut swap);
+        assert_eq!(released, Some(ReleaseOutcome::NotHeld));
         assert_eq!(session.poll_timeout(), None);
         assert!(session.close());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::release::ReleaseId;
 use crate::{Name, Owner};
 
-/// What is due.
+/// A timer of the session, named by what it is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// An acquire runs out of time, or has paused for long enough.
@@ -20,7 +20,7 @@ pub(super) enum Timer {
 
 /// When a timer fires, as noted by its owner. Only [`Timers::set`] changes it.
 #[derive(Debug, Default)]
-pub(super) struct Due(Option<u64>);
+pub(super) struct DueTime(Option<u64>);
 
 /// All timers that are set. Invariant: each is here exactly once, at the time that its owner noted.
 #[derive(Debug, Default)]
@@ -28,7 +28,12 @@ pub(super) struct Timers(BTreeSet<(u64, Timer)>);
 
 impl Timers {
     /// Sets a timer, or with `None` clears it.
-    pub(super) fn set(&mut self, due: &mut Due, timer: impl FnOnce() -> Timer, at_us: Option<u64>) {
+    pub(super) fn set(
+        &mut self,
+        due: &mut DueTime,
+        timer: impl FnOnce() -> Timer,
+        at_us: Option<u64>,
+    ) {
         if due.0 == at_us {
             return;
         }

@@ -1,5 +1,5 @@
-//! The words in which a lock is spoken to from afar: requests as arguments, replies and wake-ups as
-//! text. The scripts, the module and the client all speak them.
+//! The wire format: requests as arguments, replies and wake-ups as text. The Lua scripts, the module and the
+//! client all use it.
 //!
 //! ```text
 //!   request   a verb and its arguments
@@ -20,9 +20,9 @@ use digits::{hex, push_hex};
 
 pub use digits::{number, push_number};
 pub use head::Head;
-pub use reply::{Answered, decode, encode, encode_to};
+pub use reply::{WireReply, decode, encode, encode_to};
 pub use request::{Args, Verb, decode_request, encode_request, encode_request_to};
-pub use wake::{Sealed, seal};
+pub use wake::{SealedWake, seal};
 
 use crate::{Ask, ClientId, Grant, Kind, Member, Owner, Refusal, Token, Vote};
 
@@ -141,9 +141,9 @@ fn push_ask(text: &mut Vec<u8>, ask: &Ask) {
 }
 
 /// Words parted by single spaces, with free text at the end.
-struct Words<'a>(&'a str);
+struct WordReader<'a>(&'a str);
 
-impl<'a> Words<'a> {
+impl<'a> WordReader<'a> {
     fn word(&mut self) -> Option<&'a str> {
         if self.0.is_empty() {
             return None;

@@ -1,11 +1,13 @@
 //! Replies as text.
 
-use super::{Words, into_text, public_id, push_grant, push_number, push_numbers, push_refusal};
+use super::{
+    WordReader, into_text, public_id, push_grant, push_number, push_numbers, push_refusal,
+};
 use crate::{Grant, Owner, Place, Reply};
 
-/// A reply, taken apart.
+/// A reply as it is on the wire, with the engine's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct WireReply {
     /// The engine's time.
     pub now_ms: u64,
     /// One step was not enough.
@@ -16,12 +18,12 @@ pub struct Answered {
 
 /// Reads a reply. `owner_of` is asked whose id that is: who is not known is left out. `None` if no
 /// lock of ours says that.
-pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Answered> {
+pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<WireReply> {
     let (first, rest) = match text.split_once('\n') {
         Some((first, rest)) => (first, Some(rest)),
         None => (text, None),
     };
-    let mut words = Words(first);
+    let mut words = WordReader(first);
     let (now_ms, flags): (u64, u8) = (words.number()?, words.number()?);
     let reply = match words.word()? {
         "G" => Reply::Granted(words.grant()?),
@@ -50,14 +52,14 @@ pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<An
         "X" => Reply::Refused(words.refusal()?),
         _ => return None,
     };
-    Some(Answered { now_ms, more: flags & 1 != 0, reply })
+    Some(WireReply { now_ms, more: flags & 1 != 0, reply })
 }
 
 /// The grants that a refresh tells of, one in each line.
 fn told(lines: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Vec<(Owner, Grant)>> {
     let mut granted = Vec::new();
     for line in lines.split('\n') {
-        let mut words = Words(line);
+        let mut words = WordReader(line);
         let id = words.word()?;
         (words.word()? == "G").then_some(())?;
         let grant = words.grant()?;
@@ -67,14 +69,14 @@ fn told(lines: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Vec<(Ow
 }
 
 /// Writes a reply.
-pub fn encode(answered: &Answered) -> String {
+pub fn encode(answered: &WireReply) -> String {
     let mut text = Vec::with_capacity(64);
     encode_to(&mut text, answered);
     into_text(text)
 }
 
 /// Writes a reply, at the end of what is there.
-pub fn encode_to(text: &mut Vec<u8>, answered: &Answered) {
+pub fn encode_to(text: &mut Vec<u8>, answered: &WireReply) {
     push_number(text, answered.now_ms);
     text.extend_from_slice(if answered.more { b" 1 " } else { b" 0 " });
     match &answered.reply {

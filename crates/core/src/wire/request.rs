@@ -1,9 +1,10 @@
 //! Requests as a verb and its arguments.
 
 use super::{
-    Words, ask, hex, maybe, push_ask, push_hex, push_maybe, push_number, push_numbers, read_owner,
+    WordReader, ask, hex, maybe, push_ask, push_hex, push_maybe, push_number, push_numbers,
+    read_owner,
 };
-use crate::{Acquire, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack};
+use crate::{AcquireRequest, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack};
 
 /// What is to be done: a kind of request, or a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +194,7 @@ pub fn encode_request_to(args: &mut Args, request: &Request) {
     }
 }
 
-fn encode_acquire(args: &mut Args, acquire: &Acquire) {
+fn encode_acquire(args: &mut Args, acquire: &AcquireRequest) {
     args.push_owner(acquire.owner);
     args.push_client(acquire.client);
     args.write(|bytes| push_ask(bytes, &acquire.ask));
@@ -212,7 +213,7 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
         (
             Verb::Acquire,
             &[owner, client_, ask_, lease, waiter_lease, not_after, label, ref rest @ ..],
-        ) => Request::Acquire(Acquire {
+        ) => Request::Acquire(AcquireRequest {
             owner: read_owner(owner)?,
             client: client(client_)?,
             ask: ask(text(ask_)?)?,
@@ -266,25 +267,28 @@ fn member(bytes: &[u8]) -> Option<Member> {
 }
 
 /// One argument more, or none.
-fn optional<T>(rest: &[&[u8]], read: impl FnOnce(Words<'_>) -> Option<T>) -> Option<Option<T>> {
+fn optional<T>(
+    rest: &[&[u8]],
+    read: impl FnOnce(WordReader<'_>) -> Option<T>,
+) -> Option<Option<T>> {
     match rest {
         [] => Some(None),
-        [words] => read(Words(text(words)?)).map(Some),
+        [words] => read(WordReader(text(words)?)).map(Some),
         _ => None,
     }
 }
 
-fn ballot(mut words: Words<'_>) -> Option<Ballot> {
+fn ballot(mut words: WordReader<'_>) -> Option<Ballot> {
     let (hint, ticket, yields) = (words.number()?, words.maybe()?, words.maybe()?);
     words.0.is_empty().then_some(Ballot { hint, ticket, yields })
 }
 
-fn last_used(mut words: Words<'_>) -> Option<Token> {
+fn last_used(mut words: WordReader<'_>) -> Option<Token> {
     let token = words.number()?;
     words.0.is_empty().then_some(Token::from_raw(token))
 }
 
-fn write_back(mut words: Words<'_>) -> Option<WriteBack> {
+fn write_back(mut words: WordReader<'_>) -> Option<WriteBack> {
     let (number, token) = (words.number()?, words.number()?);
     words.0.is_empty().then_some(WriteBack { number, token })
 }

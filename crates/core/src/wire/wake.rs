@@ -1,14 +1,14 @@
 //! Wake-ups as text, sealed with the secret of the owner whom they are for.
 
 use super::{
-    Words, hex_of, into_text, owner_word, public_id, push_grant, push_number, push_numbers,
+    WordReader, hex_of, into_text, owner_word, public_id, push_grant, push_number, push_numbers,
     push_refusal, sha1,
 };
 use crate::{Owner, Token, WakeEvent};
 
 /// A wake-up whose seal has yet to be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed<'a> {
+pub struct SealedWake<'a> {
     seal: &'a str,
     body: &'a str,
     /// The owner it is for: see [`public_id`].
@@ -18,7 +18,7 @@ pub struct Sealed<'a> {
     event: &'a str,
 }
 
-impl<'a> Sealed<'a> {
+impl<'a> SealedWake<'a> {
     /// Takes a message apart. `None` if it can't be a wake-up.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let (seal, body) = std::str::from_utf8(message).ok()?.split_once(' ')?;
@@ -32,7 +32,7 @@ impl<'a> Sealed<'a> {
         if seal_of(owner, self.body.as_bytes()) != self.seal.as_bytes() {
             return None;
         }
-        let mut words = Words(self.event);
+        let mut words = WordReader(self.event);
         Some(match words.word()? {
             "G" => WakeEvent::Granted(words.grant()?),
             // Scripts and modules of before said no token.

@@ -1,7 +1,8 @@
 //! A step is bounded however many wait. Counted, not timed.
 
 use taketurns_core::{
-    Acquire, Ask, ClientId, Label, Lock, Member, Now, Owner, Refusal, Reply, Request, Step, limits,
+    AcquireRequest, Ask, ClientId, Label, Lock, Member, Now, Owner, Refusal, Reply, Request, Step,
+    limits,
 };
 
 const STEP: u64 = limits::STEP_MAX as u64;
@@ -12,7 +13,7 @@ fn at(ms: u64) -> Now {
 }
 
 fn acquire(number: u64, client: u64, ask: Ask) -> Request {
-    Request::Acquire(Acquire {
+    Request::Acquire(AcquireRequest {
         owner: Owner::from_bits(number.into()),
         client: ClientId::from_bits(client),
         ask,

@@ -1,12 +1,12 @@
 //! What a lock says without a step, for the engine that keeps it.
 
-use taketurns_core::{Acquire, Ask, ClientId, Label, Lock, Member, Now, Owner, Request};
+use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Lock, Member, Now, Owner, Request};
 
 const AT: Now = Now { ms: 1_000, wall_us: 1_000_000 };
 
 fn acquire(lock: &mut Lock, number: u64) -> ClientId {
     let client = ClientId::from_bits(number);
-    let request = Acquire {
+    let request = AcquireRequest {
         owner: Owner::from_bits(number.into()),
         client,
         ask: Ask::Mutex,
@@ -67,7 +67,7 @@ fn a_lock_is_blank_until_there_is_something_to_remember() {
 fn a_tick_is_due_when_a_head_that_asks_for_too_much_lapses() {
     let mut lock = Lock::new();
     let mut ask = |number: u64, ask, waiter_lease_ms| {
-        let request = Acquire {
+        let request = AcquireRequest {
             owner: Owner::from_bits(number.into()),
             client: ClientId::from_bits(number),
             ask,

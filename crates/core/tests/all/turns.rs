@@ -2,7 +2,7 @@
 //! forgotten too.
 
 use taketurns_core::{
-    Acquire, Ask, ClientId, Grant, Label, Lock, Now, Owner, Reply, Request, Token, limits,
+    AcquireRequest, Ask, ClientId, Grant, Label, Lock, Now, Owner, Reply, Request, Token, limits,
 };
 
 const START_US: u64 = 1_790_000_000_000_000;
@@ -15,7 +15,7 @@ fn at(us: u64) -> Now {
 }
 
 fn acquire(lock: &mut Lock, now: Now, owner: Owner, tokens: u32) -> Grant {
-    let request = Request::Acquire(Acquire {
+    let request = Request::Acquire(AcquireRequest {
         owner,
         client: ClientId::from_bits(1),
         ask: Ask::Turns { tokens },

@@ -1,6 +1,6 @@
 //! `FENCELOCK.ACQUIRE`: to wait for a lock, to try it once, or to poll for it.
 
-use taketurns_core::{Acquire, ClientId, Label, Refusal, Reply, Request, limits};
+use taketurns_core::{AcquireRequest, ClientId, Label, Refusal, Reply, Request, limits};
 
 use super::{CommandResult, max_lease_ms, writable};
 use crate::blocked::granted;
@@ -155,7 +155,7 @@ fn request(
         true => Label::new(&format!("client {connection}"), "").unwrap_or_default(),
         false => Label::default(),
     };
-    Request::Acquire(Acquire {
+    Request::Acquire(AcquireRequest {
         owner: secret::owner(secret),
         client,
         ask: words.ask.clone(),

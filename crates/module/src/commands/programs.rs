@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use serde::Serialize;
-use taketurns_core::wire::{self, Answered, Verb};
+use taketurns_core::wire::{self, Verb, WireReply};
 use taketurns_core::{ClientId, Request, View};
 
 use super::{CommandResult, left_ms, may_break, room, writable};
@@ -84,7 +84,7 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let reply = open_lock.step_by(Requester::Program(binding), &request);
     open_lock.finish();
     // If one step was not enough, the server goes on by itself.
-    answer(ctx, &Answered { now_ms, more: false, reply });
+    answer(ctx, &WireReply { now_ms, more: false, reply });
     Ok(())
 }
 
@@ -99,7 +99,7 @@ thread_local! {
     static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-fn answer(ctx: &Ctx, answered: &Answered) {
+fn answer(ctx: &Ctx, answered: &WireReply) {
     TEXT.with_borrow_mut(|text| {
         text.clear();
         wire::encode_to(text, answered);

@@ -1,4 +1,4 @@
-use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Refusal, Reply};
+use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Owner, Refusal, Reply};
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn fresh() -> Box<Record> {
 }
 
 fn ask(owner: u128, client: ClientId, ask: Ask) -> Request {
-    Request::Acquire(Acquire {
+    Request::Acquire(AcquireRequest {
         owner: Owner::from_bits(owner),
         client,
         ask,

@@ -42,7 +42,7 @@ pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
 pub use taketurns_core::session::Origin;
 pub use taketurns_core::{
-    Acquire, Ballot, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Vote, Wake,
+    AcquireRequest, Ballot, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Vote, Wake,
     WakeEvent, WriteBack,
 };
 
@@ -349,7 +349,7 @@ impl Wakes {
     /// Whose public id that is, and which lock it wants or holds: what is for nobody is not pushed.
     pub fn owner_of(&self, id: &str) -> Option<(Owner, Name)> {
         match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.owner_of(id)),
+            Owners::Shell(shell) => shell.look(|session| session.find_owner(id)),
             Owners::Named(named) => sync::lock(named).get(id).cloned(),
         }
     }
@@ -357,7 +357,7 @@ impl Wakes {
     /// Does this owner want or hold a lock, or is it about to be released?
     pub fn knows(&self, owner: Owner) -> bool {
         match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.knows(owner)),
+            Owners::Shell(shell) => shell.look(|session| session.has_owner(owner)),
             Owners::Named(named) => sync::lock(named).values().any(|(named, _)| *named == owner),
         }
     }
@@ -366,7 +366,7 @@ impl Wakes {
     #[cfg(feature = "redis")]
     pub(crate) fn waits(&self, owner: Owner) -> bool {
         match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.acquires(owner)),
+            Owners::Shell(shell) => shell.look(|session| session.is_acquiring(owner)),
             Owners::Named(_) => self.knows(owner),
         }
     }
@@ -374,7 +374,7 @@ impl Wakes {
     /// How many want or hold one.
     pub fn owners(&self) -> usize {
         match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.owners()),
+            Owners::Shell(shell) => shell.look(|session| session.owner_count()),
             Owners::Named(named) => sync::lock(named).len(),
         }
     }

@@ -2,7 +2,7 @@
 //! conformance suite runs with them), and each of them is needed, which is what is shown here.
 
 use taketurns::engine::{
-    self, Acquire, Engine, EngineError, Owner, Pattern, Reply, Request, Wakes,
+    self, AcquireRequest, Engine, EngineError, Owner, Pattern, Reply, Request, Wakes,
 };
 use taketurns::{Ask, ClientId, Label, Member, Name};
 use taketurns_servers::{Flavor, Server, on_both};
@@ -33,7 +33,7 @@ async fn use_locks(engine: &dyn Engine) -> Result<(), EngineError> {
     let member = Member::new("m").expect("a name");
     let not_after_ms = engine.ping().await?.now_ms + 60_000;
     let acquire = |owner: u128, ask: Ask| {
-        Request::Acquire(Acquire {
+        Request::Acquire(AcquireRequest {
             owner: Owner::from_bits(owner),
             client: CLIENT,
             ask,

@@ -1,12 +1,12 @@
 //! What was stored and damaged must not come back as a lock.
 
 use super::*;
-use crate::{Acquire, Ask, Label, Now, Request, Token};
+use crate::{AcquireRequest, Ask, Label, Now, Request, Token};
 
 const NOW: Now = Now { ms: 1_000, wall_us: 5 };
 
 fn acquire(lock: &mut Lock, bits: u64, ask: Ask) {
-    let acquire = Acquire {
+    let acquire = AcquireRequest {
         owner: Owner::from_bits(bits.into()),
         client: ClientId::from_bits(bits),
         ask,
@@ -56,7 +56,7 @@ fn read() -> Lock {
     lock
 }
 
-fn damaged(lock: fn() -> Lock, damage: fn(&mut Snapshot)) -> Result<Lock, Corrupt> {
+fn damaged(lock: fn() -> Lock, damage: fn(&mut Snapshot)) -> Result<Lock, CorruptSnapshot> {
     let mut snapshot = lock().snapshot();
     damage(&mut snapshot);
     Lock::restore(snapshot)
@@ -113,10 +113,14 @@ fn what_can_not_be_a_lock_is_refused() {
         (pool, |s| s.members[2].1 = s.members[3].1, "two members are free since the same moment"),
         (pool, |s| s.holders[0].member = s.holders[1].member.clone(), "one member has two holders"),
         (pool, |s| s.holders[0].member = None, "a holder of the pool has no member"),
-        (pool, |s| s.members[0].1 = State::Free(0), "a member's state is not that of its holder"),
         (
             pool,
-            |s| s.members[2].1 = State::Held { leaving: false },
+            |s| s.members[0].1 = MemberState::Free(0),
+            "a member's state is not that of its holder",
+        ),
+        (
+            pool,
+            |s| s.members[2].1 = MemberState::Held { leaving: false },
             "a member's state is not that of its holder",
         ),
         (pool, |s| s.offered += 1, "a member was offered before it was freed"),
@@ -140,7 +144,7 @@ fn what_can_not_be_a_lock_is_refused() {
         ),
     ];
     for (lock, damage, message) in cases {
-        assert_eq!(damaged(*lock, *damage), Err(Corrupt(message)));
+        assert_eq!(damaged(*lock, *damage), Err(CorruptSnapshot(message)));
     }
 }
 
@@ -161,7 +165,7 @@ fn the_largest_last_token_is_one() {
 #[test]
 fn a_lock_that_has_no_token_left_to_give_is_refused() {
     let refused = damaged(mutex, |s| s.last_token = limits::TOKEN_MAX);
-    assert_eq!(refused, Err(Corrupt("the last token is past the largest")));
+    assert_eq!(refused, Err(CorruptSnapshot("the last token is past the largest")));
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn no_stored_lock_is_past_a_limit() {
     one_more.owner = Owner::from_bits(0);
     one_more.token = Token::from_raw(1);
     snapshot.holders.push(one_more);
-    assert_eq!(Lock::restore(snapshot), Err(Corrupt("too many holders")));
+    assert_eq!(Lock::restore(snapshot), Err(CorruptSnapshot("too many holders")));
 
     let mut lock = Lock::new();
     for n in 0..limits::MEMBERS_MAX {
@@ -183,8 +187,8 @@ fn no_stored_lock_is_past_a_limit() {
     }
     let mut snapshot = lock.snapshot();
     assert_eq!(Lock::restore(snapshot.clone()), Ok(lock));
-    snapshot.members.push((member("one more"), State::Free(snapshot.next_free)));
-    assert_eq!(Lock::restore(snapshot), Err(Corrupt("too many members")));
+    snapshot.members.push((member("one more"), MemberState::Free(snapshot.next_free)));
+    assert_eq!(Lock::restore(snapshot), Err(CorruptSnapshot("too many members")));
 
     let mut snapshot = mutex().snapshot();
     let (_, waiter) = snapshot.places[1].clone();
@@ -198,5 +202,5 @@ fn no_stored_lock_is_past_a_limit() {
     assert!(Lock::restore(snapshot.clone()).is_ok());
     let owner = Owner::from_bits(99);
     snapshot.places.push((snapshot.next_place, Waiter { owner, ..waiter }));
-    assert_eq!(Lock::restore(snapshot), Err(Corrupt("too many waiters")));
+    assert_eq!(Lock::restore(snapshot), Err(CorruptSnapshot("too many waiters")));
 }

@@ -1,7 +1,8 @@
 //! Locks and requests as they may be, drawn.
 
 use taketurns_core::{
-    Acquire, Ask, Ballot, ClientId, Label, Lock, Member, Now, Owner, Request, Token, WriteBack,
+    AcquireRequest, Ask, Ballot, ClientId, Label, Lock, Member, Now, Owner, Request, Token,
+    WriteBack,
 };
 use taketurns_servers::fuzz::Dice;
 
@@ -16,7 +17,7 @@ pub(crate) fn request(dice: &mut Dice, kind: usize) -> Request {
     // Sometimes it is taken for another kind.
     let kind = if dice.percent(3) { dice.below(5) } else { kind };
     match dice.below(20) {
-        0..9 => Request::Acquire(Acquire {
+        0..9 => Request::Acquire(AcquireRequest {
             owner,
             client,
             ask: ask(dice, kind),

@@ -1,6 +1,6 @@
 //! The wire: what comes from a client, from a server, or from whoever may write to one.
 
-use taketurns_core::wire::{self, Answered, Sealed, Verb};
+use taketurns_core::wire::{self, SealedWake, Verb, WireReply};
 use taketurns_core::{Grant, Kind, Member, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent};
 use taketurns_servers::fuzz::{self, Dice};
 
@@ -66,7 +66,7 @@ fn reply(dice: &mut Dice) -> Reply {
 #[test]
 fn a_reply_that_is_read_is_written_and_read_as_the_same() {
     fuzz::rounds("replies", 20_000, |dice| {
-        let answered = Answered { now_ms: 1_700_000_000_000, more: true, reply: reply(dice) };
+        let answered = WireReply { now_ms: 1_700_000_000_000, more: true, reply: reply(dice) };
         let genuine = wire::encode(&answered);
         assert_eq!(wire::decode(&genuine, owner_of), Some(answered), "{genuine:?}");
         let damaged = dice.damaged_text(&[genuine]);
@@ -86,7 +86,7 @@ fn a_wake_up_opens_only_as_it_was_sealed() {
             _ => WakeEvent::Granted(grant(dice)),
         };
         let genuine = wire::seal(OWNER, "0123456789abcdef0123", &event);
-        let opened = |message: &[u8]| Sealed::parse(message)?.open(OWNER);
+        let opened = |message: &[u8]| SealedWake::parse(message)?.open(OWNER);
         assert_eq!(opened(genuine.as_bytes()), Some(event), "{genuine}");
         let damaged = dice.damaged(&[&genuine]);
         assert!(damaged == genuine.as_bytes() || opened(&damaged).is_none(), "{damaged:?}");

@@ -18,8 +18,8 @@
 //! An owner is a capital letter, and unless it says otherwise `A` is of client `c1`, `B` of `c2`, ….
 
 use taketurns_core::{
-    Acquire, Ask, Ballot, ClientId, Grant, Label, Lock, Now, Owner, Place, Reply, Request, Step,
-    Token, Vote, Wake, WakeEvent, WriteBack,
+    AcquireRequest, Ask, Ballot, ClientId, Grant, Label, Lock, Now, Owner, Place, Reply, Request,
+    Step, Token, Vote, Wake, WakeEvent, WriteBack,
 };
 
 use super::Outcome;
@@ -116,13 +116,13 @@ impl World {
         })
     }
 
-    fn acquire(&self, words: &Words<'_>, owner: Owner) -> Result<Acquire, String> {
+    fn acquire(&self, words: &Words<'_>, owner: Owner) -> Result<AcquireRequest, String> {
         let wait = match words.value("wait") {
             Some("no") => None,
             _ => Some(words.option("wait", 3_000)?),
         };
         let who = name(owner);
-        Ok(Acquire {
+        Ok(AcquireRequest {
             owner,
             client: words.client(owner)?,
             ask: words.list.get(2).map_or(Ok(Ask::Mutex), |word| ask(word))?,

@@ -36,7 +36,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
 use taketurns_core::session::{
-    AcquireNext, Acquired, Anchor, Hold, Refresh, ReleaseId, ReleaseNext, Session, Spare, Turn,
+    AcquireAction, AcquireOutcome, Anchor, Hold, LocalTurn, PlaceRefresh, ReleaseAction, ReleaseId,
+    Session, WakerSwap,
 };
 use taketurns_core::{ClientId, Name, Owner};
 
@@ -66,7 +67,7 @@ impl Wake for Counter {
 /// What a holder has in its hands.
 struct Guard {
     hold: Arc<Hold>,
-    turn: Option<Turn>,
+    turn: Option<LocalTurn>,
 }
 
 /// One server of the store.
@@ -86,7 +87,7 @@ struct World {
     wakers: BTreeMap<(Subject, Owner), Arc<Counter>>,
     /// When requests were sent that were not answered yet.
     sent: BTreeMap<(Subject, Owner), u64>,
-    refreshes: BTreeMap<Name, (u64, Refresh)>,
+    refreshes: BTreeMap<Name, (u64, PlaceRefresh)>,
     guards: BTreeMap<Owner, Guard>,
     /// The newest release of each owner.
     releases: BTreeMap<Owner, ReleaseId>,
@@ -158,9 +159,9 @@ impl World {
     }
 
     fn acquire(&mut self, words: &Words<'_>) -> Result<(), String> {
-        let wanted = read::wanted(words, self.now_us)?;
-        let owner = self.enter(wanted.terms.owner, &wanted.terms.lock)?;
-        self.session.begin_acquire(wanted);
+        let spec = read::spec(words, self.now_us)?;
+        let owner = self.enter(spec.terms.owner, &spec.terms.lock)?;
+        self.session.begin_acquire(spec);
         self.poll_acquire(owner)
     }
 
@@ -200,23 +201,23 @@ impl World {
             let key = (Subject::Acquire, owner);
             let (lock, fresh) = (self.lock(owner)?, self.fresh);
             let mint = || Owner::from_bits(u128::from(fresh - b'A' + 1));
-            let mut spare = Spare::new(self.waker(Subject::Acquire, owner)?);
+            let mut swap = WakerSwap::new(self.waker(Subject::Acquire, owner)?);
             let server = read::server(&lock);
-            match self.session.poll_acquire(self.now_us, owner, server, &mut spare, mint) {
-                AcquireNext::Send(request) => self.send(Subject::Acquire, owner, &request),
-                AcquireNext::Answer => self.out.say("answer"),
-                AcquireNext::Wait => {
+            match self.session.poll_acquire(self.now_us, owner, server, &mut swap, mint) {
+                AcquireAction::Send(request) => self.send(Subject::Acquire, owner, &request),
+                AcquireAction::Answer => self.out.say("answer"),
+                AcquireAction::Wait => {
                     self.sent.remove(&key);
                     self.out.say("wait");
                 }
-                AcquireNext::Renamed(fresh) => {
+                AcquireAction::Renamed(fresh) => {
                     self.out.say(format!("goes on as {}", name(fresh)));
                     self.end(Subject::Acquire, owner);
                     self.fresh -= 1;
                     owner = self.enter(fresh, &lock)?;
                     continue;
                 }
-                AcquireNext::Done(acquired) => {
+                AcquireAction::Done(acquired) => {
                     self.end(Subject::Acquire, owner);
                     self.acquired(owner, acquired);
                 }
@@ -225,9 +226,9 @@ impl World {
         }
     }
 
-    fn acquired(&mut self, owner: Owner, acquired: Acquired) {
+    fn acquired(&mut self, owner: Owner, acquired: AcquireOutcome) {
         match acquired {
-            Acquired::Granted { hold, turn, woken } => self.hold(owner, hold, turn, woken),
+            AcquireOutcome::Granted { hold, turn, woken } => self.hold(owner, hold, turn, woken),
             other => self.out.say(show::acquired(&other)),
         }
     }
@@ -236,7 +237,7 @@ impl World {
         &mut self,
         owner: Owner,
         hold: Arc<Hold>,
-        turn: Option<Turn>,
+        turn: Option<LocalTurn>,
         woken: Option<(Anchor, u64)>,
     ) {
         self.out.say(show::granted(owner, &hold, turn.as_ref(), woken));
@@ -244,8 +245,8 @@ impl World {
     }
 
     fn cancel(&mut self, owner: Owner) -> Result<(), String> {
-        let mut spare = Spare::new(self.waker(Subject::Acquire, owner)?);
-        self.session.cancel_acquire(self.now_us, owner, &mut spare);
+        let mut swap = WakerSwap::new(self.waker(Subject::Acquire, owner)?);
+        self.session.cancel_acquire(self.now_us, owner, &mut swap);
         self.end(Subject::Acquire, owner);
         Ok(())
     }
@@ -282,16 +283,16 @@ impl World {
     fn poll_release(&mut self, owner: Owner) {
         let waker = self.waker(Subject::Release, owner).unwrap_or_else(|_| Waker::noop().clone());
         let Some(id) = self.releases.get(&owner) else { return };
-        let next = self.session.poll_release(self.now_us, *id, &mut Spare::new(waker));
+        let next = self.session.poll_release(self.now_us, *id, &mut WakerSwap::new(waker));
         self.release_next(owner, next);
     }
 
-    fn release_next(&mut self, owner: Owner, next: ReleaseNext) {
+    fn release_next(&mut self, owner: Owner, next: ReleaseAction) {
         match next {
-            ReleaseNext::Send { request, .. } => self.send(Subject::Release, owner, &request),
-            ReleaseNext::Answer => self.out.say("answer"),
-            ReleaseNext::Wait => self.out.say("wait"),
-            ReleaseNext::Done(released) => {
+            ReleaseAction::Send { request, .. } => self.send(Subject::Release, owner, &request),
+            ReleaseAction::Answer => self.out.say("answer"),
+            ReleaseAction::Wait => self.out.say("wait"),
+            ReleaseAction::Done(released) => {
                 self.end(Subject::Release, owner);
                 self.out.say(show::released(released));
             }

@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use taketurns_core::{
-    Acquire, Ask, Ballot, ClientId, Grant, Label, Lock, Now, Owner, Reply, Request, Step, Token,
-    WakeEvent, WriteBack, limits,
+    AcquireRequest, Ask, Ballot, ClientId, Grant, Label, Lock, Now, Owner, Reply, Request, Step,
+    Token, WakeEvent, WriteBack, limits,
 };
 
 use crate::properties::world::said_and_heard;
@@ -131,7 +131,7 @@ impl Node {
     }
 
     fn acquire(&mut self, owner: u8, ballot: Option<Ballot>, waits: bool) {
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: id(owner),
             client: client(owner),
             ask: Ask::Mutex,

@@ -6,8 +6,8 @@ mod requests;
 use std::collections::BTreeMap;
 
 use taketurns_core::{
-    Acquire, Ask, ClientId, Grant, Kind, Member, Now, Owner, Reply, Request, Step, Token, Wake,
-    WakeEvent,
+    AcquireRequest, Ask, ClientId, Grant, Kind, Member, Now, Owner, Reply, Request, Step, Token,
+    Wake, WakeEvent,
 };
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Held {
 
 #[derive(Debug)]
 struct Waiting {
-    acquire: Acquire,
+    acquire: AcquireRequest,
     /// Its waiter lease ran out at some time: nothing is promised to it any more.
     lapsed: bool,
 }
@@ -180,7 +180,7 @@ impl Checker {
     fn check_grant(
         &mut self,
         now: Now,
-        acquire: Acquire,
+        acquire: AcquireRequest,
         place: Option<u64>,
         grant: &Grant,
         lease_ms: u64,

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use taketurns_core::wire::{self, Answered};
+use taketurns_core::wire::{self, WireReply};
 use taketurns_core::{
-    Acquire, Ask, ClientId, Grant, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request, Step,
-    Token, Wake, WakeEvent,
+    AcquireRequest, Ask, ClientId, Grant, Kind, Label, Lock, Now, Owner, Refusal, Reply, Request,
+    Step, Token, Wake, WakeEvent,
 };
 
 use crate::properties::checker::Checker;
@@ -19,7 +19,7 @@ const ROUND_MS: u64 = 100;
 
 /// One acquire as its client sees it.
 struct Attempt {
-    acquire: Acquire,
+    acquire: AcquireRequest,
     sent: u32,
     held: bool,
     /// What it was granted last, as far as it heard.
@@ -27,7 +27,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(acquire: Acquire) -> Self {
+    fn new(acquire: AcquireRequest) -> Self {
         Self { acquire, sent: 1, held: false, grant: None }
     }
 
@@ -46,7 +46,7 @@ pub(crate) struct World {
     /// Who has each client's number now. The dead send nothing more.
     clients: [ClientId; CLIENTS],
     attempts: Vec<Attempt>,
-    under_way: Vec<Acquire>,
+    under_way: Vec<AcquireRequest>,
     /// What was sent and may come once more: refreshes, renewals and releases.
     sent: Vec<Request>,
     wakes_lost: bool,
@@ -215,7 +215,7 @@ impl World {
             (want, kind) => panic!("{want:?} of a {kind}"),
         };
         self.ids += 1;
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(self.ids.into()),
             client: self.clients[client],
             ask,
@@ -235,7 +235,7 @@ impl World {
         }
     }
 
-    fn acquire(&mut self, acquire: Acquire) {
+    fn acquire(&mut self, acquire: AcquireRequest) {
         let reply = self.send(Request::Acquire(acquire.clone())).reply;
         let Some(at) = self.attempt_of(acquire.owner) else { return };
         match reply {
@@ -289,7 +289,7 @@ impl World {
     fn renew(&mut self, at: usize, lease_ms: u64) {
         let mut held: Vec<_> = self.attempts.iter().filter(|attempt| attempt.held).collect();
         let Some(attempt) = pick(&mut held, at) else { return };
-        let Acquire { owner, client, .. } = attempt.acquire;
+        let AcquireRequest { owner, client, .. } = attempt.acquire;
         if self.send(Request::Renew { owner, client, lease_ms, write_back: None }).reply
             == Reply::NotHeld
         {
@@ -323,7 +323,7 @@ impl World {
         }
         let other = if self.checker.kind == Kind::Mutex { Ask::Read } else { Ask::Mutex };
         self.ids += 1;
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(self.ids.into()),
             client: self.clients[0],
             ask: other,
@@ -356,7 +356,7 @@ pub(crate) fn said_and_heard(now: Now, request: &Request, step: &Step) {
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     assert_eq!(wire::decode_request(verb, &args).as_ref(), Some(request));
     assert_eq!(wire::Verb::parse(verb.name().as_bytes()), Some(verb));
-    let answered = Answered { now_ms: now.ms, more: step.more, reply: step.reply.clone() };
+    let answered = WireReply { now_ms: now.ms, more: step.more, reply: step.reply.clone() };
     let mut owners = BTreeMap::new();
     if let Reply::Refreshed { granted, .. } = &step.reply {
         owners.extend(granted.iter().map(|(owner, _)| (wire::public_id(*owner), *owner)));
@@ -366,7 +366,7 @@ pub(crate) fn said_and_heard(now: Now, request: &Request, step: &Step) {
     for Wake { owner, event, .. } in &step.wakes {
         assert!(!said.contains(&wire::owner_text(*owner)), "a secret is told");
         let message = wire::seal(*owner, "0123456789abcdef0123", event);
-        let sealed = wire::Sealed::parse(message.as_bytes()).expect("a wake-up");
+        let sealed = wire::SealedWake::parse(message.as_bytes()).expect("a wake-up");
         assert_eq!((sealed.id, sealed.run), (&*wire::public_id(*owner), "0123456789abcdef"));
         assert_eq!(sealed.open(*owner).as_ref(), Some(event));
         assert_eq!(sealed.open(Owner::from_bits(owner.expose() ^ 1)), None);

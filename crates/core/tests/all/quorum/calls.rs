@@ -1,8 +1,8 @@
 //! What a candidate wants sent, as requests to nodes whose clocks are known from their replies.
 
-use taketurns_core::quorum::{Send, What};
+use taketurns_core::quorum::{NodeRequest, NodeRequestKind};
 use taketurns_core::session::Anchor;
-use taketurns_core::{Acquire, Ask, Ballot, Label, Request};
+use taketurns_core::{AcquireRequest, Ask, Ballot, Label, Request};
 
 use crate::quorum::checker::Wrong;
 use crate::quorum::world::{Attempt, Event, World, client_id};
@@ -13,7 +13,7 @@ const SLACK_US: u64 = 1_000_000;
 /// A request that is not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
-    Send { attempt: usize, client: usize, send: Send, sent_us: u64 },
+    Send { attempt: usize, client: usize, send: NodeRequest, sent_us: u64 },
     Refresh { client: usize, node: usize, sent_us: u64, asked: Vec<usize> },
 }
 
@@ -33,18 +33,18 @@ impl Call {
 }
 
 impl World {
-    pub(crate) fn send(&mut self, attempt: usize, send: Send) -> Result<(), Wrong> {
+    pub(crate) fn send(&mut self, attempt: usize, send: NodeRequest) -> Result<(), Wrong> {
         let Attempt { client, owner, lease_ms, .. } = self.attempts[attempt];
         let (now_us, node) = (self.local_us(client), send.node);
-        let request = match send.what {
-            What::Ask { ticket, yields, waits, .. } => {
+        let request = match send.kind {
+            NodeRequestKind::Ask { ticket, yields, waits, .. } => {
                 let within_ms = self.plan.arrives_within_ms;
                 let anchor = self.clients[client].anchors[node];
                 let not_after_ms =
                     anchor.map_or(0, |anchor| anchor.engine_ms_at(now_us) + within_ms);
                 let latest_ms = &mut self.attempts[attempt].not_after_ms[node];
                 *latest_ms = not_after_ms.max(*latest_ms);
-                Request::Acquire(Acquire {
+                Request::Acquire(AcquireRequest {
                     owner,
                     client: client_id(client),
                     ask: Ask::Mutex,
@@ -55,11 +55,11 @@ impl World {
                     label: Label::default(),
                 })
             }
-            What::Renew { write_back, lease_ms, .. } => {
+            NodeRequestKind::Renew { write_back, lease_ms, .. } => {
                 let (client, write_back) = (client_id(client), Some(write_back));
                 Request::Renew { owner, client, lease_ms, write_back }
             }
-            What::Release { bury } => {
+            NodeRequestKind::Release { bury } => {
                 let latest_ms = self.attempts[attempt].not_after_ms[node];
                 let bury_until_ms = if bury { latest_ms } else { 0 };
                 Request::Release { owner, bury_until_ms, last_used: None }

@@ -1,7 +1,7 @@
 //! What stands between candidates and the network: it hands them what is heard, refreshes places,
 //! renews, releases, and tells the checker.
 
-use taketurns_core::quorum::{Candidate, Send, Verdict, What};
+use taketurns_core::quorum::{Candidate, NodeRequest, NodeRequestKind, QuorumVerdict};
 use taketurns_core::session::Anchor;
 use taketurns_core::{Owner, Reply, Request};
 
@@ -114,7 +114,7 @@ impl World {
             Call::Send { attempt, client, send, sent_us } => {
                 let anchor = self.observe(client, send.node, sent_us, engine_ms);
                 self.tell(|| format!("{attempt} hears of {send:?}: {reply:?}"));
-                if let What::Ask { ticket, .. } = send.what {
+                if let NodeRequestKind::Ask { ticket, .. } = send.kind {
                     self.checker.placed(attempt, send.node, ticket, &reply);
                 }
                 let now_us = self.local_us(client);
@@ -146,7 +146,7 @@ impl World {
             let attempt = attempt_of(*owner);
             if !self.attempts[attempt].is_over {
                 let candidate = &mut self.attempts[attempt].candidate;
-                let sends = candidate.handle_told(now_us, node, grant, anchor);
+                let sends = candidate.handle_refreshed_grant(now_us, node, grant, anchor);
                 self.follow(attempt, sends)?;
             }
         }
@@ -170,7 +170,7 @@ impl World {
     fn failed(&mut self, call: Call) -> Result<(), Wrong> {
         let Call::Send { attempt, client, send, .. } = call else { return Ok(()) };
         self.tell(|| format!("{attempt} hears nothing of {send:?}"));
-        if matches!(send.what, What::Release { .. }) {
+        if matches!(send.kind, NodeRequestKind::Release { .. }) {
             return self.send(attempt, send);
         }
         let (now_us, silent) = (self.local_us(client), Err("silent".to_owned()));
@@ -222,7 +222,7 @@ impl World {
     }
 
     /// Sends what the candidate wants sent, and looks at what has come of it.
-    fn follow(&mut self, attempt: usize, sends: Vec<Send>) -> Result<(), Wrong> {
+    fn follow(&mut self, attempt: usize, sends: Vec<NodeRequest>) -> Result<(), Wrong> {
         for send in sends {
             self.send(attempt, send)?;
         }
@@ -232,9 +232,9 @@ impl World {
         }
         let now_us = self.local_us(client);
         match self.attempts[attempt].candidate.verdict(now_us) {
-            Verdict::Open => Ok(()),
-            Verdict::Waiting { ticket } => self.checker.settled(attempt, ticket),
-            Verdict::Held { token, until_us } => {
+            QuorumVerdict::Open => Ok(()),
+            QuorumVerdict::Waiting { ticket } => self.checker.settled(attempt, ticket),
+            QuorumVerdict::Held { token, until_us } => {
                 let true_us = self.true_us(client, until_us);
                 self.tell(|| format!("{attempt} holds with {token} until {true_us}"));
                 let in_order = self.in_order();
@@ -250,7 +250,7 @@ impl World {
                 }
                 Ok(())
             }
-            Verdict::Refused(_) | Verdict::NoQuorum if waits => {
+            QuorumVerdict::Refused(_) | QuorumVerdict::NoQuorum if waits => {
                 if !retries {
                     self.attempts[attempt].retries = true;
                     let us = self.dice.between(1_000, 50_000);
@@ -258,7 +258,7 @@ impl World {
                 }
                 Ok(())
             }
-            Verdict::Lost if self.in_order() => {
+            QuorumVerdict::Lost if self.in_order() => {
                 Err(format!("{attempt} lost what it held, though nothing went wrong"))
             }
             _ => self.give_up(attempt),

@@ -1,6 +1,8 @@
 //! The module's commands, as they may be sent.
 
-use taketurns_core::{Acquire, Ask, Ballot, Label, Member, Owner, Request, Token, WriteBack, wire};
+use taketurns_core::{
+    AcquireRequest, Ask, Ballot, Label, Member, Owner, Request, Token, WriteBack, wire,
+};
 
 use crate::fuzz::desk::{Command, Desk, MEMBERS, read};
 use crate::fuzz::model::{Means, Wanted};
@@ -256,7 +258,7 @@ impl Desk {
         if gives_way {
             owner = self.owner(key);
         }
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner,
             client: self.client(),
             ask: ask.clone(),

@@ -1,7 +1,7 @@
 //! A program that waits by itself, as the Rust client does: its places are no connection's.
 
 use taketurns_core::wire::{decode, encode_request};
-use taketurns_core::{Acquire, Ask, ClientId, Label, Owner, Reply, Request, limits};
+use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Owner, Reply, Request, limits};
 use taketurns_servers::Server;
 
 use crate::persistence::support::Client;
@@ -16,8 +16,8 @@ pub(crate) struct Program {
 }
 
 /// What a program asked for, and by which it is known to the lock.
-pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> Acquire {
-    Acquire {
+pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> AcquireRequest {
+    AcquireRequest {
         owner: Owner::from_bits(owner),
         client: id,
         ask,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use taketurns_core::wire::decode;
 use taketurns_core::{
-    Acquire, Ask, Ballot, ClientId, Label, Lock, Member, Owner, Reply as Said, Request, Snapshot,
-    WriteBack,
+    AcquireRequest, Ask, Ballot, ClientId, Label, Lock, Member, Owner, Reply as Said, Request,
+    Snapshot, WriteBack,
 };
 use taketurns_servers::fuzz::Dice;
 use taketurns_servers::{Server, ServerReply, eventually};
@@ -256,7 +256,7 @@ fn acquire(
 ) -> Request {
     let member = Member::new("x").expect("a member");
     let asks = [Ask::Mutex, Ask::Write, Ask::Permits { take: 2, of: 3 }, Ask::Member(member)];
-    Request::Acquire(Acquire {
+    Request::Acquire(AcquireRequest {
         owner,
         client,
         ask: asks[(number % 4) as usize].clone(),

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::{Acquire, Ask, ClientId, Name, Owner, Pattern, View, limits};
+use taketurns_core::{AcquireRequest, Ask, ClientId, Name, Owner, Pattern, View, limits};
 
 use super::super::{
     Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp,
@@ -18,7 +18,7 @@ pub(crate) trait Decides: Driver {
     fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> impl Future<Output = Result<Reply, EngineError>> + Send;
 
     fn renew(

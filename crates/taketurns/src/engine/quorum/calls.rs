@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use taketurns_core::quorum::Verdict;
+use taketurns_core::quorum::QuorumVerdict;
 use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
 use tokio::sync::watch;
 
 use super::super::nodes::{lock, refuse_other_kinds};
-use super::super::{Acquire, EngineError, Refusal, Reply};
+use super::super::{AcquireRequest, EngineError, Refusal, Reply};
 use super::driver::Quorum;
 use super::run::{Errand, Failed, Run};
 use crate::clock::local_us;
@@ -16,7 +16,7 @@ impl Quorum {
     pub(super) async fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
         refuse_other_kinds(&acquire.ask)?;
         let owner = acquire.owner;
@@ -96,7 +96,7 @@ impl Quorum {
         owner: Owner,
         lease_ms: u64,
     ) -> Result<Reply, EngineError> {
-        let acquire = || Acquire { lease_ms, ..somebody(owner, self.nodes.client) };
+        let acquire = || AcquireRequest { lease_ms, ..somebody(owner, self.nodes.client) };
         self.forget(owner);
         let mut changed = lock(&self.runs).get(&owner).map(Run::subscribe);
         let mut round = None;
@@ -116,21 +116,21 @@ impl Quorum {
                 let Some(run) = runs.get_mut(&owner) else { return Ok(Reply::NotHeld) };
                 let now_us = local_us();
                 match (run.candidate.verdict(now_us), round) {
-                    (Verdict::Held { .. }, None) => {
+                    (QuorumVerdict::Held { .. }, None) => {
                         let sends = run.candidate.renew(now_us, lease_ms);
                         round = Some(run.candidate.round());
                         Step::Send(self.errands(run, sends))
                     }
-                    (Verdict::Held { .. }, Some(round)) => {
+                    (QuorumVerdict::Held { .. }, Some(round)) => {
                         match (run.candidate.renewed(round), run.renewed(now_us)) {
                             (None, _) => Step::Wait,
                             (Some(true), Some(grant)) => Step::Done(Reply::Renewed(grant)),
                             (Some(_), _) => Step::NoQuorum,
                         }
                     }
-                    (Verdict::Open, _) => Step::Wait,
-                    (Verdict::Revoked, _) => Step::Done(Reply::Revoked),
-                    (Verdict::NoQuorum, _) => Step::NoQuorum,
+                    (QuorumVerdict::Open, _) => Step::Wait,
+                    (QuorumVerdict::Revoked, _) => Step::Done(Reply::Revoked),
+                    (QuorumVerdict::NoQuorum, _) => Step::NoQuorum,
                     _ => Step::Done(Reply::NotHeld),
                 }
             };
@@ -165,7 +165,7 @@ impl Quorum {
         let now_us = local_us();
         let (mut waiting, mut granted, mut quarantined_until_ms) = (0, Vec::new(), None);
         for (owner, run) in lock(&self.runs).iter_mut().filter(|(_, run)| run.lock == *name) {
-            if matches!(run.candidate.verdict(now_us), Verdict::Waiting { .. }) {
+            if matches!(run.candidate.verdict(now_us), QuorumVerdict::Waiting { .. }) {
                 waiting += 1;
                 let until_us = run.candidate.quarantined_until_us(now_us);
                 quarantined_until_ms = until_us.map(|until_us| until_us / 1_000);
@@ -195,8 +195,8 @@ fn given_up() -> EngineError {
 }
 
 /// For an owner whose lock was acquired elsewhere, so that nothing is known of it.
-pub(super) fn somebody(owner: Owner, client: ClientId) -> Acquire {
-    Acquire {
+pub(super) fn somebody(owner: Owner, client: ClientId) -> AcquireRequest {
+    AcquireRequest {
         owner,
         client,
         ask: Ask::Mutex,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use taketurns_core::quorum::Send;
+use taketurns_core::quorum::NodeRequest;
 use taketurns_core::{Name, Owner};
 
 use super::super::nodes::{Driver, Heard, Nodes, lock, look_after};
@@ -75,7 +75,7 @@ impl Quorum {
         median.map_or(0, |ms| ms.saturating_mul(1_000).saturating_add(HINT_AHEAD_US))
     }
 
-    pub(super) fn errands(&self, run: &mut Run, sends: Vec<Send>) -> Vec<Errand> {
+    pub(super) fn errands(&self, run: &mut Run, sends: Vec<NodeRequest>) -> Vec<Errand> {
         if sends.is_empty() {
             return Vec::new();
         }
@@ -98,7 +98,7 @@ impl Quorum {
         self: &Arc<Self>,
         owner: Owner,
         name: &Name,
-        send: Send,
+        send: NodeRequest,
         heard: Result<Heard, EngineError>,
     ) {
         if let Ok(heard) = &heard {
@@ -109,7 +109,11 @@ impl Quorum {
     }
 
     /// Lets a run go on, sends what it wants sent, and tells the client what is news.
-    pub(super) fn with(self: &Arc<Self>, owner: Owner, go_on: impl FnOnce(&mut Run) -> Vec<Send>) {
+    pub(super) fn with(
+        self: &Arc<Self>,
+        owner: Owner,
+        go_on: impl FnOnce(&mut Run) -> Vec<NodeRequest>,
+    ) {
         let mut runs = lock(&self.runs);
         let Some(run) = runs.get_mut(&owner) else { return };
         let sends = go_on(run);
@@ -144,8 +148,9 @@ impl Quorum {
             let Reply::Refreshed { waiting, granted, .. } = &heard.reply else { return };
             for (owner, grant) in granted {
                 let anchor = heard.anchor;
-                quorum
-                    .with(*owner, |run| run.candidate.handle_told(local_us(), node, grant, anchor));
+                quorum.with(*owner, |run| {
+                    run.candidate.handle_refreshed_grant(local_us(), node, grant, anchor)
+                });
             }
             let is_granted = |owner: &&Owner| granted.iter().any(|(granted, _)| granted == *owner);
             let missing: Vec<Owner> =

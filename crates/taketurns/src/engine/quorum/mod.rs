@@ -19,7 +19,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex};
 
-use taketurns_core::{Acquire, ClientId, Name, Owner};
+use taketurns_core::{AcquireRequest, ClientId, Name, Owner};
 
 use super::nodes::{Decides, Majority, Members};
 use super::{Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Survives, Wakes};
@@ -60,7 +60,7 @@ impl Decides for Quorum {
     async fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
         self.acquire(name, acquire).await
     }

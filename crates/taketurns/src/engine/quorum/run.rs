@@ -1,7 +1,7 @@
 //! One candidacy of this client: the pure [`Candidate`], and what it takes to send what it wants sent.
 
-use taketurns_core::quorum::{Candidate, Send, Verdict, What};
-use taketurns_core::{Acquire, Ballot, Grant, Name, Place, Reply, Request, Token};
+use taketurns_core::quorum::{Candidate, NodeRequest, NodeRequestKind, QuorumVerdict};
+use taketurns_core::{AcquireRequest, Ballot, Grant, Name, Place, Reply, Request, Token};
 use tokio::sync::watch;
 
 use super::super::nodes::ARRIVES_WITHIN_MS;
@@ -34,7 +34,7 @@ pub(super) enum News {
 pub(super) struct Run {
     pub(super) lock: Name,
     pub(super) candidate: Candidate,
-    acquire: Acquire,
+    acquire: AcquireRequest,
     /// For each node the `not_after` of the last acquire sent there.
     not_after_ms: Vec<u64>,
     /// Nothing new is asked for: what the owner has is to be found.
@@ -48,12 +48,12 @@ pub(super) struct Run {
 
 /// A request to be sent to one node.
 pub(super) struct Errand {
-    pub(super) send: Send,
+    pub(super) send: NodeRequest,
     pub(super) request: Request,
 }
 
 impl Run {
-    pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+    pub(super) fn new(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         Self {
             lock: lock.clone(),
             candidate: Candidate::new(nodes, acquire.lease_ms, acquire.waiter_lease_ms),
@@ -67,7 +67,7 @@ impl Run {
     }
 
     /// For an owner that got its lock elsewhere: asks for nothing, and hears what there is.
-    pub(super) fn find(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+    pub(super) fn find(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         let candidate = Candidate::finder(nodes, acquire.lease_ms);
         Self { finds: true, candidate, ..Self::new(lock, nodes, acquire) }
     }
@@ -87,7 +87,10 @@ impl Run {
     pub(super) fn is_left(&mut self, now_us: u64) -> bool {
         let is_over = !matches!(
             self.candidate.verdict(now_us),
-            Verdict::Open | Verdict::Waiting { .. } | Verdict::Held { .. } | Verdict::Revoked
+            QuorumVerdict::Open
+                | QuorumVerdict::Waiting { .. }
+                | QuorumVerdict::Held { .. }
+                | QuorumVerdict::Revoked
         );
         let is_awaited = self.changed.receiver_count() > 0;
         is_over || !is_awaited && now_us >= self.answered_us + LINGERS_US
@@ -100,42 +103,43 @@ impl Run {
     /// Puts what is to be sent into words. `clock_ms` says what a node's clock shows now.
     pub(super) fn errands(
         &mut self,
-        sends: Vec<Send>,
+        sends: Vec<NodeRequest>,
         hint: u64,
         clock_ms: impl Fn(usize) -> Option<u64>,
     ) -> Vec<Errand> {
-        let errand = |send: Send| Errand { send, request: self.request(send, hint, &clock_ms) };
+        let errand =
+            |send: NodeRequest| Errand { send, request: self.request(send, hint, &clock_ms) };
         sends.into_iter().map(errand).collect()
     }
 
     fn request(
         &mut self,
-        Send { node, what }: Send,
+        NodeRequest { node, kind }: NodeRequest,
         hint: u64,
         clock_ms: impl Fn(usize) -> Option<u64>,
     ) -> Request {
         let owner = self.acquire.owner;
-        match what {
-            What::Ask { ticket, yields, waits, .. } => {
+        match kind {
+            NodeRequestKind::Ask { ticket, yields, waits, .. } => {
                 let hint = hint.max(self.candidate.floor(node) + 1);
                 // A node that was never heard says that it is too late, and by that what time it is.
                 let clock_ms = clock_ms(node).filter(|_| !self.finds);
                 let not_after_ms = clock_ms.map_or(0, |ms| ms + ARRIVES_WITHIN_MS);
                 self.not_after_ms[node] = not_after_ms;
-                Request::Acquire(Acquire {
+                Request::Acquire(AcquireRequest {
                     waiter_lease_ms: self.acquire.waiter_lease_ms.filter(|_| waits),
                     not_after_ms,
                     ballot: Some(Ballot { hint, ticket, yields }),
                     ..self.acquire.clone()
                 })
             }
-            What::Renew { write_back, lease_ms, .. } => Request::Renew {
+            NodeRequestKind::Renew { write_back, lease_ms, .. } => Request::Renew {
                 owner,
                 client: self.acquire.client,
                 lease_ms,
                 write_back: Some(write_back),
             },
-            What::Release { bury } => {
+            NodeRequestKind::Release { bury } => {
                 let bury_until_ms = match bury {
                     // It was acquired elsewhere, and a slow node may have that acquire yet to hear.
                     _ if self.finds => clock_ms(node).unwrap_or(0) + ARRIVES_WITHIN_MS,
@@ -151,19 +155,19 @@ impl Run {
     pub(super) fn outcome(&mut self, now_us: u64) -> Option<Result<Reply, Failed>> {
         self.answered_us = now_us;
         Some(match self.candidate.verdict(now_us) {
-            Verdict::Open => return None,
-            Verdict::Waiting { ticket } => {
+            QuorumVerdict::Open => return None,
+            QuorumVerdict::Waiting { ticket } => {
                 self.told = Told::Waiting;
                 Ok(Reply::Queued(self.place(ticket, now_us)))
             }
-            Verdict::Held { token, until_us } => {
+            QuorumVerdict::Held { token, until_us } => {
                 self.told = Told::Held;
                 Ok(Reply::Granted(grant(token, until_us)))
             }
-            Verdict::Busy => Ok(Reply::Busy),
-            Verdict::Refused(refusal) => Ok(Reply::Refused(refusal)),
-            Verdict::Lost | Verdict::Revoked => Err(Failed::Lost),
-            Verdict::NoQuorum => Err(Failed::NoQuorum),
+            QuorumVerdict::Busy => Ok(Reply::Busy),
+            QuorumVerdict::Refused(refusal) => Ok(Reply::Refused(refusal)),
+            QuorumVerdict::Lost | QuorumVerdict::Revoked => Err(Failed::Lost),
+            QuorumVerdict::NoQuorum => Err(Failed::NoQuorum),
         })
     }
 
@@ -180,7 +184,7 @@ impl Run {
     /// What it holds, if it does.
     pub(super) fn held(&mut self, now_us: u64) -> Option<Grant> {
         match self.candidate.verdict(now_us) {
-            Verdict::Held { token, until_us } => Some(grant(token, until_us)),
+            QuorumVerdict::Held { token, until_us } => Some(grant(token, until_us)),
             _ => None,
         }
     }
@@ -196,15 +200,15 @@ impl Run {
     pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
         self.changed.send_replace(());
         match (self.candidate.verdict(now_us), self.told) {
-            (Verdict::Held { token, until_us }, Told::Waiting) => {
+            (QuorumVerdict::Held { token, until_us }, Told::Waiting) => {
                 self.told = Told::Held;
                 Some(News::Granted(grant(token, until_us)))
             }
-            (Verdict::Revoked, Told::Held) => {
+            (QuorumVerdict::Revoked, Told::Held) => {
                 self.told = Told::Revoked;
                 self.candidate.token().map(|token| News::Revoked(Token::from_raw(token)))
             }
-            (Verdict::Lost, Told::Held) => {
+            (QuorumVerdict::Lost, Told::Held) => {
                 self.told = Told::Lost;
                 Some(News::Lost)
             }
@@ -236,7 +240,7 @@ mod tests {
     const NOW_US: u64 = 1_000_000;
 
     fn run() -> Run {
-        let acquire = Acquire {
+        let acquire = AcquireRequest {
             owner: Owner::from_bits(1),
             client: ClientId::from_bits(2),
             ask: Ask::Mutex,
@@ -254,10 +258,10 @@ mod tests {
         let vote = Some(Vote { number: token, ticket: token, inquired: false });
         let token = Some(Token::from_raw(token));
         let grant = Grant { token, tokens: 1, deadline_ms: 31_000, member: None, vote };
-        let what = What::Ask { ticket: None, yields: None, waits: true, known: None };
+        let kind = NodeRequestKind::Ask { ticket: None, yields: None, waits: true, known: None };
         let anchor = Anchor { sent_us: NOW_US, engine_ms: 1_000 };
         let reply = Ok((Reply::Granted(grant), anchor));
-        run.candidate.handle_reply(NOW_US, Send { node, what }, reply);
+        run.candidate.handle_reply(NOW_US, NodeRequest { node, kind }, reply);
     }
 
     /// Until when it is buried on each node if it is given up at 6 s.

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::cmd;
-use taketurns_core::wire::{self, Answered};
+use taketurns_core::wire::{self, WireReply};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
 pub(crate) use exam::{Against, ExaminedNode, examine};
@@ -53,7 +53,7 @@ use handshake::query::now_ms;
 use handshake::session::ServerSession;
 use handshake::verifier::Verifier;
 use listing::Listing;
-use router::{Router, ServerReply};
+use router::{RoutedReply, Router};
 use url::RedisConfig;
 use wake_up::WakeUpReader;
 
@@ -275,12 +275,12 @@ impl Executor {
         Err(EngineError::Unknown("the server loses its state again and again".into()))
     }
 
-    fn decode(&self, reply: ServerReply) -> Result<SessionAnswer, EngineError> {
-        let ServerReply { value, session, sent_us } = reply;
+    fn decode(&self, reply: RoutedReply) -> Result<SessionAnswer, EngineError> {
+        let RoutedReply { value, session, sent_us } = reply;
         let text: Option<String> = redis::from_redis_value(value).ok();
         let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
         let decoded = text.as_deref().and_then(|text| wire::decode(text, owner_of));
-        let Answered { now_ms, more, reply } =
+        let WireReply { now_ms, more, reply } =
             decoded.ok_or_else(|| malformed(&session, "a request"))?;
         Ok((Answer { reply, stamp: stamp(now_ms, &session, sent_us), more }, session))
     }
@@ -306,7 +306,7 @@ impl Executor {
 
     async fn ping(&self) -> Result<Stamp, EngineError> {
         let reply = self.router.call(b"", &|_: &Backend| cmd("TIME")).await?;
-        let ServerReply { value, session, sent_us } = reply;
+        let RoutedReply { value, session, sent_us } = reply;
         let now_ms = now_ms(&value).ok_or_else(|| malformed(&session, "TIME"))?;
         Ok(stamp(now_ms, &session, sent_us))
     }
@@ -346,7 +346,7 @@ impl Executor {
     }
 }
 
-fn read_view(reply: ServerReply) -> Result<Option<View>, EngineError> {
+fn read_view(reply: RoutedReply) -> Result<Option<View>, EngineError> {
     view::read(&reply.value).ok_or_else(|| malformed(&reply.session, "a look at a lock"))
 }
 

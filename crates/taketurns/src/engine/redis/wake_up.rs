@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use taketurns_core::wire::Sealed;
+use taketurns_core::wire::SealedWake;
 use taketurns_core::{ClientId, Wake};
 
 use super::router::Router;
@@ -33,7 +33,7 @@ impl WakeUpReader {
 
     /// What a message says, if it is genuine and for somebody.
     pub(super) fn read(&self, message: &[u8]) -> Option<Woken> {
-        let sealed = Sealed::parse(message)?;
+        let sealed = SealedWake::parse(message)?;
         let (owner, lock) = self.wakes.owner_of(sealed.id)?;
         let Some(event) = sealed.open(owner) else {
             tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");

@@ -3,8 +3,8 @@
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use taketurns_core::redlock::{Renewal, Verdict};
-use taketurns_core::{Acquire, Name, Owner, Place, Refusal, Reply, Request};
+use taketurns_core::redlock::{RedlockVerdict, RenewalVerdict};
+use taketurns_core::{AcquireRequest, Name, Owner, Place, Refusal, Reply, Request};
 use tokio::sync::watch;
 
 use super::super::EngineError;
@@ -18,7 +18,7 @@ impl Redlock {
     pub(super) async fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
         let owner = acquire.owner;
         let mut changed = match self.start(name, acquire) {
@@ -41,7 +41,7 @@ impl Redlock {
     fn start(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<watch::Receiver<()>, Reply> {
         let (owner, waits) = (acquire.owner, acquire.waiter_lease_ms.is_some());
         let state = &mut *lock(&self.state);
@@ -57,7 +57,7 @@ impl Redlock {
         let is_first = lines.of(name).is_none();
         let run = match runs.entry(owner) {
             // It asks again, since too few nodes were there.
-            Entry::Occupied(known) if known.get().failed == Some(Verdict::NoQuorum) => {
+            Entry::Occupied(known) if known.get().failed == Some(RedlockVerdict::NoQuorum) => {
                 known.into_mut()
             }
             Entry::Occupied(known) => return Ok(known.get().subscribe()),
@@ -69,7 +69,7 @@ impl Redlock {
                 }
                 if !is_first {
                     // It waits behind others of this client.
-                    run.failed = Some(Verdict::Busy);
+                    run.failed = Some(RedlockVerdict::Busy);
                     return Ok(run.subscribe());
                 }
                 run
@@ -93,16 +93,16 @@ impl Redlock {
         // Nobody waits for the answer.
         let Some(run) = runs.get_mut(&owner) else { return Some(Err(given_up())) };
         let failed = match run.contender.verdict(now_us) {
-            Verdict::Held { until_us } => {
+            RedlockVerdict::Held { until_us } => {
                 run.told = Told::Held;
                 return Some(Ok(Reply::Granted(grant(until_us))));
             }
-            Verdict::Lost | Verdict::Revoked => Verdict::Over,
+            RedlockVerdict::Lost | RedlockVerdict::Revoked => RedlockVerdict::Over,
             _ => run.failed?,
         };
         let line = lines.of(&run.lock);
         if let (true, Some(line)) = (run.waits() && is_hopeful(failed), line)
-            && failed != Verdict::NoQuorum
+            && failed != RedlockVerdict::NoQuorum
             && let Some(number) = line.number_of(owner)
         {
             run.told = Told::Waiting;
@@ -114,21 +114,21 @@ impl Redlock {
                 quarantined_until_ms: until_us.map(|until_us| until_us / 1_000),
             })));
         }
-        if failed == Verdict::NoQuorum {
+        if failed == RedlockVerdict::NoQuorum {
             // Whoever asks again goes on from here.
             return Some(Err(self.nodes.no_quorum(run.contender.troubles())));
         }
         self.end(state, owner);
         Some(match failed {
-            Verdict::Refused(refusal) => Ok(Reply::Refused(refusal)),
-            Verdict::Over => Err(EngineError::Unknown("its lease was over too soon".into())),
+            RedlockVerdict::Refused(refusal) => Ok(Reply::Refused(refusal)),
+            RedlockVerdict::Over => Err(EngineError::Unknown("its lease was over too soon".into())),
             _ => Ok(Reply::Busy),
         })
     }
 
     /// Is it over, and does nobody here care? It was carried elsewhere then, and not released here.
     fn is_left(&self, owner: Owner, run: &mut Run) -> bool {
-        run.contender.verdict(local_us()) == Verdict::Lost && !self.wakes.knows(owner)
+        run.contender.verdict(local_us()) == RedlockVerdict::Lost && !self.wakes.knows(owner)
     }
 
     pub(super) async fn renew(
@@ -153,19 +153,19 @@ impl Redlock {
             }
         };
         match renewed {
-            Renewal::Held { until_us } => {
+            RenewalVerdict::Held { until_us } => {
                 if let Some(run) = lock(&self.state).runs.get_mut(&owner) {
                     run.told = Told::Held;
                 }
                 Ok(Reply::Renewed(grant(until_us)))
             }
-            Renewal::Revoked => Ok(Reply::Revoked),
-            Renewal::Lost => {
+            RenewalVerdict::Revoked => Ok(Reply::Revoked),
+            RenewalVerdict::Lost => {
                 // What is left of it on a minority is in everybody's way.
                 self.give_up(owner);
                 Ok(Reply::NotHeld)
             }
-            Renewal::NoQuorum => {
+            RenewalVerdict::NoQuorum => {
                 self.forget_stranger(owner);
                 Err(self.nodes.no_quorum(troubles))
             }
@@ -189,7 +189,7 @@ impl Redlock {
         }
         let stranger = || Run::stranger(name, self.nodes.count());
         let run = state.runs.entry(owner).or_insert_with(stranger);
-        if run.contender.verdict(local_us()) == Verdict::Idle {
+        if run.contender.verdict(local_us()) == RedlockVerdict::Idle {
             return None;
         }
         let (renewal, asked) = run.contender.renew();
@@ -204,7 +204,7 @@ impl Redlock {
                 }
                 let heard = heard.map(|heard| (heard.reply, heard.anchor));
                 let heard = heard.map_err(|error| error.to_string());
-                redlock.with(owner, |run| run.contender.handle_renewed(node, renewal, heard));
+                redlock.with(owner, |run| run.contender.handle_renewal_reply(node, renewal, heard));
             });
         }
         Some((renewal, run.subscribe()))

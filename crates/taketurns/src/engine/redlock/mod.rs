@@ -21,7 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use taketurns_core::{Acquire, ClientId, Name, Owner};
+use taketurns_core::{AcquireRequest, ClientId, Name, Owner};
 
 use super::nodes::{Decides, Driver, Majority, Members, Nodes, lock};
 use super::{
@@ -125,7 +125,7 @@ impl Decides for Redlock {
     async fn acquire(
         self: &Arc<Self>,
         name: &Name,
-        acquire: Acquire,
+        acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
         if !self.unfenced {
             return Err(EngineError::Unfenced);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns_core::redlock::{Unanswered, Verdict};
+use taketurns_core::redlock::{NodeFailure, RedlockVerdict};
 use taketurns_core::{Name, Owner, Reply, Request, WakeEvent};
 use tokio::sync::mpsc;
 
@@ -45,7 +45,7 @@ impl Redlock {
         if let Ok(heard) = &heard {
             look_after(self, name, node, heard);
         }
-        let heard = heard.map(|heard| (heard.reply, heard.anchor)).map_err(|error| Unanswered {
+        let heard = heard.map(|heard| (heard.reply, heard.anchor)).map_err(|error| NodeFailure {
             why: error.to_string(),
             unknown: matches!(error, EngineError::Unknown(_)),
         });
@@ -53,12 +53,12 @@ impl Redlock {
         // Who gave up has buried it.
         let Some(run) = state.runs.get_mut(&owner) else { return };
         let before_us = run.contender.patience_until_us();
-        if run.contender.handle_acquired(local_us(), node, round, heard) {
+        if run.contender.handle_acquire_reply(local_us(), node, round, heard) {
             self.take_back(owner, run, node, None);
         }
         let until_us = run.contender.patience_until_us().filter(|_| before_us.is_none());
         if let Some(until_us) = until_us
-            && run.contender.verdict(local_us()) == Verdict::Open
+            && run.contender.verdict(local_us()) == RedlockVerdict::Open
         {
             self.conclude_at(until_us, owner);
         }
@@ -80,8 +80,11 @@ impl Redlock {
         let State { runs, lines } = state;
         let Some(run) = runs.get_mut(&owner) else { return };
         match run.contender.verdict(now_us) {
-            Verdict::Idle | Verdict::Open | Verdict::Lost | Verdict::Revoked => {}
-            Verdict::Held { .. } => lines.leave(&run.lock, owner),
+            RedlockVerdict::Idle
+            | RedlockVerdict::Open
+            | RedlockVerdict::Lost
+            | RedlockVerdict::Revoked => {}
+            RedlockVerdict::Held { .. } => lines.leave(&run.lock, owner),
             failed => {
                 let quarantined_until_us = run.contender.quarantined_until_us(now_us);
                 if let Some(line) = lines.of(&run.lock) {
@@ -96,9 +99,9 @@ impl Redlock {
     }
 
     /// Gives back what was won in a round that failed.
-    fn retreat(self: &Arc<Self>, owner: Owner, run: &mut Run, failed: Verdict) {
+    fn retreat(self: &Arc<Self>, owner: Owner, run: &mut Run, failed: RedlockVerdict) {
         let (given_back, mut rest) = mpsc::channel(1);
-        for (node, has_granted) in run.contender.retreat() {
+        for (node, has_granted) in run.contender.roll_back() {
             self.take_back(owner, run, node, has_granted.then(|| given_back.clone()));
         }
         drop(given_back);
@@ -110,16 +113,16 @@ impl Redlock {
     }
 
     /// A round has failed, and what was won in it is given back.
-    fn fail(self: &Arc<Self>, owner: Owner, failed: Verdict) {
+    fn fail(self: &Arc<Self>, owner: Owner, failed: RedlockVerdict) {
         let mut state = lock(&self.state);
         let Some(run) = state.runs.get_mut(&owner) else { return };
-        if run.contender.verdict(local_us()) != Verdict::Idle {
+        if run.contender.verdict(local_us()) != RedlockVerdict::Idle {
             // It tries again by now.
             return;
         }
         run.failed = Some(failed);
         run.stir();
-        if let Verdict::Refused(refusal) = failed
+        if let RedlockVerdict::Refused(refusal) = failed
             && run.told == Told::Waiting
             && !is_hopeful(failed)
         {
@@ -146,7 +149,7 @@ impl Redlock {
             let record = |_: Result<Reply, EngineError>| drop(lock(&first).take());
             tell(&redlock, &name, node, request, until_us, busy, record).await;
             if let Some(run) = lock(&redlock.state).runs.get_mut(&owner) {
-                run.contender.handle_released(node);
+                run.contender.handle_release_reply(node);
             }
         });
     }

@@ -1,7 +1,7 @@
 //! One owner's business with one lock: the pure [`Contender`], and what it takes to send what it wants sent.
 
-use taketurns_core::redlock::{Contender, Verdict};
-use taketurns_core::{Acquire, Grant, Name, Owner, Refusal, Request, WakeEvent};
+use taketurns_core::redlock::{Contender, RedlockVerdict};
+use taketurns_core::{AcquireRequest, Grant, Name, Owner, Refusal, Request, WakeEvent};
 use tokio::sync::watch;
 
 use super::super::Woken;
@@ -22,18 +22,18 @@ pub(super) struct Run {
     pub(super) lock: Name,
     pub(super) contender: Contender,
     /// What is asked for; `None` if it was got elsewhere.
-    pub(super) acquire: Option<Acquire>,
+    pub(super) acquire: Option<AcquireRequest>,
     /// For each node the `not_after` of the last acquire sent there.
     pub(super) not_after_ms: Vec<u64>,
     pub(super) told: Told,
     /// How the last round failed, once what was won in it is given back.
-    pub(super) failed: Option<Verdict>,
+    pub(super) failed: Option<RedlockVerdict>,
     /// Something was heard.
     changed: watch::Sender<()>,
 }
 
 impl Run {
-    pub(super) fn new(lock: &Name, nodes: usize, acquire: Acquire) -> Self {
+    pub(super) fn new(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         let contender = match acquire.waiter_lease_ms {
             Some(_) => Contender::new(nodes),
             None => Contender::of_one_try(nodes),
@@ -45,7 +45,7 @@ impl Run {
     pub(super) fn stranger(lock: &Name, nodes: usize) -> Self {
         Self {
             lock: lock.clone(),
-            contender: Contender::stranger(nodes),
+            contender: Contender::adopted(nodes),
             acquire: None,
             not_after_ms: vec![0; nodes],
             told: Told::Nothing,
@@ -76,7 +76,7 @@ impl Run {
     pub(super) fn request(&mut self, node: usize, not_after_ms: u64) -> Option<Request> {
         let acquire = self.acquire.clone()?;
         self.not_after_ms[node] = not_after_ms;
-        Some(Request::Acquire(Acquire {
+        Some(Request::Acquire(AcquireRequest {
             waiter_lease_ms: None,
             not_after_ms,
             ballot: None,
@@ -87,7 +87,7 @@ impl Run {
     /// What it holds, if it does.
     pub(super) fn held(&mut self, now_us: u64) -> Option<Grant> {
         match self.contender.verdict(now_us) {
-            Verdict::Held { until_us } => Some(grant(until_us)),
+            RedlockVerdict::Held { until_us } => Some(grant(until_us)),
             _ => None,
         }
     }
@@ -96,15 +96,15 @@ impl Run {
     pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
         self.stir();
         match (self.contender.verdict(now_us), self.told) {
-            (Verdict::Held { until_us }, Told::Waiting) => {
+            (RedlockVerdict::Held { until_us }, Told::Waiting) => {
                 self.told = Told::Held;
                 Some(News::Event(WakeEvent::Granted(grant(until_us))))
             }
-            (Verdict::Revoked, Told::Held) => {
+            (RedlockVerdict::Revoked, Told::Held) => {
                 self.told = Told::Over;
                 Some(News::Event(WakeEvent::Revoked { token: None }))
             }
-            (Verdict::Lost, Told::Held) => {
+            (RedlockVerdict::Lost, Told::Held) => {
                 self.told = Told::Over;
                 Some(News::Lost)
             }
@@ -138,9 +138,9 @@ impl News {
 }
 
 /// Is it of use to try again?
-pub(super) fn is_hopeful(failed: Verdict) -> bool {
+pub(super) fn is_hopeful(failed: RedlockVerdict) -> bool {
     match failed {
-        Verdict::Refused(refusal) => {
+        RedlockVerdict::Refused(refusal) => {
             matches!(refusal, Refusal::TooLate | Refusal::Quarantined { .. })
         }
         _ => true,

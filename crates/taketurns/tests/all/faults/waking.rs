@@ -227,7 +227,7 @@ async fn a_place_that_the_client_knows_nothing_of_does_not_hold_up_the_others() 
     // As after a fail-over to a server that did not hear that it was given up.
     let (wakes, _woken) = Wakes::channel();
     let engine = Box::new(store.clone()).open(view.holders[0].client, wakes).await;
-    let forgotten = Request::Acquire(taketurns::engine::Acquire {
+    let forgotten = Request::Acquire(taketurns::engine::AcquireRequest {
         owner: Owner::from_bits(7),
         client: view.holders[0].client,
         ask: taketurns::Ask::Mutex,

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use taketurns::engine::{
-    Acquire, Clock, Engine, FileEngine, Manual, Owner, Reply, Request, Wakes, Woken,
+    AcquireRequest, Clock, Engine, FileEngine, Manual, Owner, Reply, Request, Wakes, Woken,
 };
 use taketurns::{Ask, ClientId, ErrorKind, Label, Locks, Name};
 use tempfile::TempDir;
@@ -143,7 +143,7 @@ impl Party {
     /// Acquires, in the name of any client, with leases that nothing in a test could wait for.
     async fn acquire(&self, lock: &str, owner: u128, client: ClientId) -> Reply {
         let now_ms = self.engine.ping().await.expect("it answers").now_ms;
-        let request = Acquire {
+        let request = AcquireRequest {
             owner: Owner::from_bits(owner),
             client,
             ask: Ask::Mutex,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use taketurns::engine::{
-    Acquire, Clock, Engine, EngineError, FileEngine, Owner, Pattern, Reply, Request, Wakes,
+    AcquireRequest, Clock, Engine, EngineError, FileEngine, Owner, Pattern, Reply, Request, Wakes,
 };
 use taketurns::{Ask, ClientId, Label, Member, Name};
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ pub(crate) async fn acquire(
     lock: &str,
     owner: u128,
 ) -> Result<Reply, EngineError> {
-    let request = Acquire {
+    let request = AcquireRequest {
         owner: Owner::from_bits(owner),
         client: ClientId::from_bits(1),
         ask: Ask::Mutex,

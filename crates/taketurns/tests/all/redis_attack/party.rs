@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use taketurns::engine::{self, Acquire, Engine, EngineError, Owner, Reply, Request, Wakes};
+use taketurns::engine::{self, AcquireRequest, Engine, EngineError, Owner, Reply, Request, Wakes};
 use taketurns::{Ask, ClientId, Label, Name};
 use taketurns_servers::PATIENCE;
 
@@ -66,7 +66,7 @@ impl Party {
     }
 
     fn request(&self, ask: Ask, owner: u128, lease_ms: u64) -> Request {
-        Request::Acquire(Acquire {
+        Request::Acquire(AcquireRequest {
             owner: Owner::from_bits(owner),
             client: self.client,
             ask,

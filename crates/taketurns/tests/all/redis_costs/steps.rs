@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use taketurns::engine::{self, Acquire, Engine, Owner, Reply, Request, Wakes};
+use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
 use taketurns::{Ask, ClientId, Label, Name};
 use taketurns_servers::{Flavor, Server, on_both};
 
@@ -55,7 +55,7 @@ impl Line {
         self.came += 1;
         let owner = Owner::from_bits(self.came << 64);
         self.owners.push_back(owner);
-        Request::Acquire(Acquire {
+        Request::Acquire(AcquireRequest {
             owner,
             client: ClientId::from_bits(CLIENT),
             ask: Ask::Mutex,

@@ -1,6 +1,6 @@
 //! `protocol=fairqueue`: those who died or gave up, ours and strangers.
 
-use taketurns::engine::{self, Acquire, Engine, Owner, Reply, Request, Wakes};
+use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
 use taketurns::{Ask, ClientId, Label, Name};
 use taketurns_servers::{Flavor, Proxy, on_both};
 
@@ -12,7 +12,7 @@ async fn stands_and_is_dead(server: &Server) -> Box<dyn Engine> {
     let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
     let (client, (wakes, _)) = (ClientId::from_bits(7), Wakes::channel());
     let engine = soon("connecting", engine::open(&url, client, wakes)).await.expect("a server");
-    let acquire = Acquire {
+    let acquire = AcquireRequest {
         owner: Owner::from_bits(7),
         client,
         ask: Ask::Mutex,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use taketurns::engine::{self, Acquire, Owner, Reply, Request, Wakes};
+use taketurns::engine::{self, AcquireRequest, Owner, Reply, Request, Wakes};
 use taketurns::{Ask, ClientId, ErrorKind, Label, Name};
 use taketurns_servers::{Flavor, eventually, on_both};
 
@@ -14,7 +14,7 @@ async fn dies_in_line(scene: &Scene, list: &str, waiter_lease_ms: u64) {
     let url = format!("{}?protocol=redturn&unfenced=ok", scene.server.url());
     let (client, (wakes, _)) = (ClientId::from_bits(7), Wakes::channel());
     let engine = soon("connecting", engine::open(&url, client, wakes)).await.expect("a server");
-    let acquire = Acquire {
+    let acquire = AcquireRequest {
         owner: Owner::from_bits(7),
         client,
         ask: Ask::Mutex,

@@ -1,7 +1,7 @@
 //! `protocol=zmutex`: ours and strangers in one set, and who gets what when.
 
 use taketurns::Ask;
-use taketurns::engine::{self, Acquire, Engine, Owner, Reply, Request, Wakes};
+use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
 use taketurns_servers::{Cluster, Flavor, ServerClock, eventually, on_both};
 
 use super::zmutex::*;
@@ -19,7 +19,7 @@ pub(crate) async fn lifeless(server: &Server) -> Box<dyn Engine> {
 
 /// What it asks for, with a lease and a waiter lease of so many milliseconds.
 pub(crate) fn asks(owner: u128, ask: Ask, lease_ms: u64) -> Request {
-    Request::Acquire(Acquire {
+    Request::Acquire(AcquireRequest {
         owner: Owner::from_bits(owner),
         client: taketurns::ClientId::from_bits(7),
         ask,

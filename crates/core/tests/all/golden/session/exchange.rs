@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use taketurns_core::session::{
-    Anchor, Answer, Effects, Failure, Origin, Refresh, Renewal, Spare, Transmit,
+    Anchor, CallFailure, Effects, Origin, PlaceRefresh, Renewal, TimedReply, Transmit, WakerSwap,
 };
 use taketurns_core::{Name, Owner, Request};
 
@@ -33,10 +33,10 @@ impl World {
             }
             Subject::Renew => self.renewed(owner, answer),
             Subject::Release => {
-                let mut spare = Spare::new(self.waker(Subject::Release, owner)?);
+                let mut swap = WakerSwap::new(self.waker(Subject::Release, owner)?);
                 let id = *self.releases.get(&owner).ok_or("nothing is released")?;
                 let session = &mut self.session;
-                match session.handle_release_answer(self.now_us, id, answer, &mut spare) {
+                match session.handle_release_answer(self.now_us, id, answer, &mut swap) {
                     Some(released) => {
                         self.end(Subject::Release, owner);
                         self.out.say(show::released(released));
@@ -56,7 +56,7 @@ impl World {
         Ok(())
     }
 
-    fn renewed(&mut self, owner: Owner, answer: Result<Answer, Failure>) {
+    fn renewed(&mut self, owner: Owner, answer: Result<TimedReply, CallFailure>) {
         let is_renewed = self.session.handle_renewal(self.now_us, owner, answer);
         let guard = self.guards.values().find(|guard| guard.hold.owner() == owner);
         match guard.filter(|_| is_renewed) {
@@ -72,10 +72,10 @@ impl World {
         words: &Words<'_>,
         lock: &Name,
         sent_us: u64,
-    ) -> Result<Result<Answer, Failure>, String> {
+    ) -> Result<Result<TimedReply, CallFailure>, String> {
         let (origin, now_ms) = self.engine(lock);
         let anchor = Anchor { sent_us, engine_ms: words.option("engine", now_ms)? };
-        Ok(read::reply(words)?.map(|reply| Answer { reply, origin, anchor }))
+        Ok(read::reply(words)?.map(|reply| TimedReply { reply, origin, anchor }))
     }
 
     /// Hands out all that the session has for others, as a client does after every call.
@@ -123,7 +123,7 @@ impl World {
                 }
             }
             Transmit::Refresh(refreshes) => {
-                let sent = |refresh: Refresh| (refresh.lock.clone(), (self.now_us, refresh));
+                let sent = |refresh: PlaceRefresh| (refresh.lock.clone(), (self.now_us, refresh));
                 self.refreshes.extend(refreshes.into_iter().map(sent));
             }
             Transmit::Release { id, owner, .. } => {

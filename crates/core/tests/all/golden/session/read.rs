@@ -1,6 +1,6 @@
 //! From the words of a script to what a session is given.
 
-use taketurns_core::session::{Failure, Patience, Terms, Wanted};
+use taketurns_core::session::{AcquireSpec, CallFailure, HoldTerms, WaitLimit};
 use taketurns_core::{
     Ask, Grant, Kind, Label, Name, Owner, Place, Refusal, Reply, Token, WakeEvent,
 };
@@ -67,8 +67,8 @@ pub(super) fn server(lock: &Name) -> u64 {
     number.unwrap_or(0)
 }
 
-pub(super) fn terms(words: &Words<'_>) -> Result<Terms, String> {
-    Ok(Terms {
+pub(super) fn terms(words: &Words<'_>) -> Result<HoldTerms, String> {
+    Ok(HoldTerms {
         lock: lock_of(words)?,
         owner: owner(words.at(1)?)?,
         lease_ms: words.option("lease", 30_000)?,
@@ -77,12 +77,12 @@ pub(super) fn terms(words: &Words<'_>) -> Result<Terms, String> {
     })
 }
 
-pub(super) fn wanted(words: &Words<'_>, now_us: u64) -> Result<Wanted, String> {
+pub(super) fn spec(words: &Words<'_>, now_us: u64) -> Result<AcquireSpec, String> {
     let terms = terms(words)?;
-    let patience = match words.value("wait") {
-        None => Patience::Endless,
-        Some("no") => Patience::Try,
-        Some(word) => Patience::Until(now_us + us(word)?),
+    let wait_limit = match words.value("wait") {
+        None => WaitLimit::Endless,
+        Some("no") => WaitLimit::Try,
+        Some(word) => WaitLimit::Until(now_us + us(word)?),
     };
     let ask = match (words.maybe("turns")?, words.list.get(2)) {
         (Some(turns), _) => Ask::Turns { tokens: turns as u32 },
@@ -90,7 +90,7 @@ pub(super) fn wanted(words: &Words<'_>, now_us: u64) -> Result<Wanted, String> {
         (None, None) => Ask::Mutex,
     };
     let label = Label::new(&name(terms.owner), "").map_err(|invalid| invalid.to_string())?;
-    Ok(Wanted { terms, ask, label, patience })
+    Ok(AcquireSpec { terms, ask, label, wait_limit })
 }
 
 pub(super) fn grant(words: &Words<'_>) -> Result<Grant, String> {
@@ -113,7 +113,7 @@ pub(super) fn wake(words: &Words<'_>) -> Result<WakeEvent, String> {
 }
 
 /// The answer to a request.
-pub(super) fn reply(words: &Words<'_>) -> Result<Result<Reply, Failure>, String> {
+pub(super) fn reply(words: &Words<'_>) -> Result<Result<Reply, CallFailure>, String> {
     Ok(Ok(match words.at(3)? {
         "granted" => Reply::Granted(grant(words)?),
         "renewed" => Reply::Renewed(grant(words)?),
@@ -156,12 +156,12 @@ fn refusal(word: &str) -> Result<Refusal, String> {
     })
 }
 
-fn failure(word: &str) -> Result<Failure, String> {
+fn failure(word: &str) -> Result<CallFailure, String> {
     Ok(match word {
-        "not_done" => Failure::NotDone,
-        "unknown" => Failure::Unknown,
-        "broken" => Failure::Broken,
-        "unsupported" => Failure::Unsupported,
+        "not_done" => CallFailure::NotDone,
+        "unknown" => CallFailure::Unknown,
+        "broken" => CallFailure::Broken,
+        "unsupported" => CallFailure::Unsupported,
         _ => return Err(format!("`{word}` is no failure")),
     })
 }

@@ -1,9 +1,10 @@
 //! What comes out of a session, in words.
 
 use taketurns_core::session::{
-    Acquired, Anchor, Event, Hold, Refresh, Released, Renewal, Transmit, Turn,
+    AcquireOutcome, Anchor, Hold, LocalTurn, PlaceRefresh, ReleaseOutcome, Renewal, SessionEvent,
+    Transmit,
 };
-use taketurns_core::{Acquire, Ask, Owner, Request};
+use taketurns_core::{AcquireRequest, Ask, Owner, Request};
 
 use crate::golden::words::name;
 
@@ -17,8 +18,13 @@ pub(super) fn ms(us: u64) -> String {
 
 pub(super) fn request(request: &Request) -> String {
     match request {
-        Request::Acquire(Acquire {
-            owner, ask, lease_ms, waiter_lease_ms, not_after_ms, ..
+        Request::Acquire(AcquireRequest {
+            owner,
+            ask,
+            lease_ms,
+            waiter_lease_ms,
+            not_after_ms,
+            ..
         }) => {
             let wait = waiter_lease_ms.map_or("no".into(), |ms| ms.to_string());
             let ask = if *ask == Ask::Mutex { String::new() } else { format!(" ({ask})") };
@@ -43,7 +49,7 @@ pub(super) fn request(request: &Request) -> String {
 pub(super) fn granted(
     owner: Owner,
     hold: &Hold,
-    turn: Option<&Turn>,
+    turn: Option<&LocalTurn>,
     woken: Option<(Anchor, u64)>,
 ) -> String {
     let token = turn.map_or(hold.token(), |turn| turn.token);
@@ -61,38 +67,40 @@ pub(super) fn granted(
     format!("granted token={token} until={until}{of}{woken}")
 }
 
-pub(super) fn acquired(acquired: &Acquired) -> String {
+pub(super) fn acquired(acquired: &AcquireOutcome) -> String {
     match acquired {
-        Acquired::Granted { .. } => "granted".into(),
-        Acquired::Busy => "busy".into(),
-        Acquired::TimedOut { was_answered, quarantine_left_us } => {
+        AcquireOutcome::Granted { .. } => "granted".into(),
+        AcquireOutcome::Busy => "busy".into(),
+        AcquireOutcome::TimedOut { was_answered, quarantine_left_us } => {
             let answered = if *was_answered { "" } else { ", without an answer" };
             let quarantined = quarantine_left_us
                 .map_or(String::new(), |us| format!(", quarantined for {} ms", ms(us)));
             format!("timed out{answered}{quarantined}")
         }
-        Acquired::Refused { refusal, now_ms } => format!("refused at {now_ms}: {refusal}"),
-        Acquired::Malformed(reply) => format!("malformed reply: {reply:?}"),
-        Acquired::Failed => "failed".into(),
+        AcquireOutcome::Refused { refusal, now_ms } => format!("refused at {now_ms}: {refusal}"),
+        AcquireOutcome::Malformed(reply) => format!("malformed reply: {reply:?}"),
+        AcquireOutcome::Failed => "failed".into(),
     }
 }
 
-pub(super) fn released(released: Released) -> &'static str {
+pub(super) fn released(released: ReleaseOutcome) -> &'static str {
     match released {
-        Released::Released => "released",
-        Released::NotHeld => "not held",
-        Released::Unknown => "not held, and it is not known what became of a try before",
-        Released::Failed => "failed",
+        ReleaseOutcome::Released => "released",
+        ReleaseOutcome::NotHeld => "not held",
+        ReleaseOutcome::Unknown => "not held, and it is not known what became of a try before",
+        ReleaseOutcome::Failed => "failed",
     }
 }
 
-pub(super) fn event(event: &Event) -> String {
+pub(super) fn event(event: &SessionEvent) -> String {
     match event {
-        Event::Lost { hold, cause } => format!("lost {}: {cause}", name(hold.owner())),
-        Event::ClockSet => "clock set".into(),
-        Event::Quarantined { lock, left_ms } => format!("quarantined {lock} for {left_ms} ms"),
-        Event::Queued { ahead } => format!("queued behind {ahead}"),
-        Event::Rejoined { lock } => format!("rejoined {lock}"),
+        SessionEvent::Lost { hold, cause } => format!("lost {}: {cause}", name(hold.owner())),
+        SessionEvent::ClockSet => "clock set".into(),
+        SessionEvent::Quarantined { lock, left_ms } => {
+            format!("quarantined {lock} for {left_ms} ms")
+        }
+        SessionEvent::Queued { ahead } => format!("queued behind {ahead}"),
+        SessionEvent::Rejoined { lock } => format!("rejoined {lock}"),
         other => format!("{other:?}"),
     }
 }
@@ -106,7 +114,7 @@ pub(super) fn transmit(transmit: &Transmit) -> String {
             format!("renew {}", renewals.iter().map(renewal).collect::<Vec<_>>().join(", "))
         }
         Transmit::Refresh(refreshes) => {
-            let lock = |Refresh { lock, .. }: &Refresh| lock.to_string();
+            let lock = |PlaceRefresh { lock, .. }: &PlaceRefresh| lock.to_string();
             format!("refresh {}", refreshes.iter().map(lock).collect::<Vec<_>>().join(", "))
         }
         Transmit::Release { lock, owner, .. } => {

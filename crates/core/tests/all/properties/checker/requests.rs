@@ -1,13 +1,14 @@
 //! What each request has to be answered with, and what it changes in the books.
 
 use taketurns_core::{
-    Acquire, ClientId, Kind, Member, Now, Owner, Refusal, Reply, Step, Token, Wake, WakeEvent,
+    AcquireRequest, ClientId, Kind, Member, Now, Owner, Refusal, Reply, Step, Token, Wake,
+    WakeEvent,
 };
 
 use super::{Checker, Held, Waiting};
 
 impl Checker {
-    pub(super) fn check_acquire(&mut self, now: Now, acquire: &Acquire, step: &Step) {
+    pub(super) fn check_acquire(&mut self, now: Now, acquire: &AcquireRequest, step: &Step) {
         let place = self.place_of(acquire.owner);
         if let Some(held) = self.holders.get(&acquire.owner) {
             let Reply::Granted(grant) = &step.reply else { panic!("a retry lost its grant") };

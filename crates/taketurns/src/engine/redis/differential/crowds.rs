@@ -3,7 +3,7 @@
 
 use taketurns_core::wire::Head;
 use taketurns_core::{
-    Acquire, Ask, Ballot, ClientId, Label, Member, Reply, Request, Token, WriteBack, limits,
+    AcquireRequest, Ask, Ballot, ClientId, Label, Member, Reply, Request, Token, WriteBack, limits,
 };
 use taketurns_servers::{Flavor, Server, on_both};
 
@@ -38,8 +38,8 @@ impl Story {
         self.ask(Request::Acquire(request))
     }
 
-    fn request(&self, number: u64, ask: Ask) -> Acquire {
-        Acquire {
+    fn request(&self, number: u64, ask: Ask) -> AcquireRequest {
+        AcquireRequest {
             owner: owner(number),
             client: ClientId::from_bits(1),
             ask,
@@ -54,7 +54,7 @@ impl Story {
     /// Waits, for as long as its client gives no further sign of life.
     fn wait(&mut self, number: u64, ask: Ask) {
         let (client, waiter_lease_ms) = (ClientId::from_bits(2), Some(WAITER_LEASE_MS));
-        let request = Acquire { client, waiter_lease_ms, ..self.request(number, ask) };
+        let request = AcquireRequest { client, waiter_lease_ms, ..self.request(number, ask) };
         let reply = self.ask(Request::Acquire(request));
         assert!(matches!(reply, Reply::Queued(_)), "{reply:?}");
     }
@@ -131,7 +131,7 @@ on_both! {
     fn a_token_past_any_that_is_agreed_on_is_cut_off(flavor: Flavor) {
         let mut story = Story::new();
         let ballot = Some(Ballot { hint: u64::MAX, ticket: Some(u64::MAX), yields: None });
-        let acquire = Acquire { ballot, ..story.request(1, Ask::Mutex) };
+        let acquire = AcquireRequest { ballot, ..story.request(1, Ask::Mutex) };
         let (owner, client) = (acquire.owner, acquire.client);
         let Reply::Granted(grant) = story.ask(Request::Acquire(acquire)) else { unreachable!() };
         let number = grant.vote.expect("a vote").number;
@@ -159,7 +159,7 @@ on_both! {
             rig.connection.command(&set).expect("set");
             let Request::Acquire(acquire) = story.told[0].request.clone() else { unreachable!() };
             let (owner, waiter_lease_ms) = (owner(number), Some(3_000));
-            let request = Request::Acquire(Acquire { owner, waiter_lease_ms, ..acquire });
+            let request = Request::Acquire(AcquireRequest { owner, waiter_lease_ms, ..acquire });
             rig.reply(&request, &binding, story.life.now())
         };
         assert!(matches!(queue(1, limits::QUEUE_MAX - 1), Reply::Queued(_)));

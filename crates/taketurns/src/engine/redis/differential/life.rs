@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use taketurns_core::{
-    Acquire, Ask, ClientId, Kind, Label, Lock, Member, Now, Owner, Reply, Request, Step, Token,
-    limits,
+    AcquireRequest, Ask, ClientId, Kind, Label, Lock, Member, Now, Owner, Reply, Request, Step,
+    Token, limits,
 };
 use taketurns_servers::fuzz::Dice;
 
@@ -224,7 +224,7 @@ impl Life {
         let is_new = crowd || self.dice.percent(self.ballots.newcomers());
         let owner = if is_new { self.new_owner() } else { self.owner() };
         let (who, why) = self.dice.one_of(&[("", ""), ("web1:7 x", ""), ("ü", "two words")]);
-        Request::Acquire(Acquire {
+        Request::Acquire(AcquireRequest {
             owner,
             client: self.client(),
             ask: self.ask(),

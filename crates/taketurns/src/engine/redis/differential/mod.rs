@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use taketurns_core::wire::{self, Answered, Sealed, Verb, sha1_hex};
+use taketurns_core::wire::{self, SealedWake, Verb, WireReply, sha1_hex};
 use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent};
 use taketurns_servers::resp::{self, Connection};
 use taketurns_servers::{Flavor, Server};
@@ -177,7 +177,7 @@ impl Rig {
             }
             let reply = self.connection.read().expect("a reply");
             let expected =
-                Answered { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
+                WireReply { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
             let text = reply.text().unwrap_or_else(|| panic!("{reply}\n{}", case()));
             assert_eq!(text, wire::encode(&expected), "reply\n{}", case());
             if !one.look {
@@ -211,7 +211,7 @@ impl Rig {
         for wake in batch.iter().flat_map(|one| &one.wakes) {
             let (channel, message) = self.heard();
             assert_eq!(channel, format!("{CHANNEL}{}", wake.client), "seed {seed}");
-            let sealed = Sealed::parse(message.as_bytes()).expect("a wake-up");
+            let sealed = SealedWake::parse(message.as_bytes()).expect("a wake-up");
             assert_eq!(sealed.id, wire::public_id(wake.owner), "seed {seed}");
             assert_eq!(sealed.open(wake.owner).as_ref(), Some(&wake.event), "seed {seed}");
             let stranger = Owner::from_bits(wake.owner.expose() ^ 1);
@@ -244,4 +244,4 @@ fn expires(one: &Tried) -> RangeInclusive<i64> {
 }
 
 /// Kept here so that the two submodules agree on what a reply of the server is.
-type Stored = resp::ServerReply;
+type Stored = resp::RoutedReply;

@@ -3,7 +3,7 @@
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use taketurns_core::{Acquire, Ask, ClientId, Label, Name, Owner, Reply, Request};
+use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Name, Owner, Reply, Request};
 use taketurns_servers::{Flavor, PATIENCE, Server, eventually, on_both};
 use tokio::time::timeout;
 
@@ -49,7 +49,7 @@ enum Went {
 
 /// Asks until it is carried out, as a client would.
 async fn acquire(engine: &dyn Engine, owner: u128) -> Went {
-    let request = Request::Acquire(Acquire {
+    let request = Request::Acquire(AcquireRequest {
         owner: Owner::from_bits(owner),
         client: ClientId::from_bits(1),
         ask: Ask::Mutex,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 
-use super::ServerReply;
+use super::RoutedReply;
 use super::marker_check::{self, MarkerCheck, MarkerFinding};
 use super::session_slot::{OpenFuture, SessionSlot};
 use super::slot_map::{ClusterMember, SlotMap};
@@ -156,7 +156,7 @@ impl Cluster {
         key: &[u8],
         command: &dyn RoutedCommand,
         check: MarkerCheck,
-    ) -> Result<(ServerReply, bool), Failure> {
+    ) -> Result<(RoutedReply, bool), Failure> {
         self.home().await?;
         let mut node = self.owner_of(key)?;
         let (mut asking, mut redirects) = (false, 0);
@@ -172,7 +172,7 @@ impl Cluster {
                         self.refresh();
                     }
                     return Ok((
-                        ServerReply { value, session, sent_us },
+                        RoutedReply { value, session, sent_us },
                         seen != MarkerFinding::Changed,
                     ));
                 }

@@ -42,14 +42,14 @@ use sentinel::Sentinels;
 use single::{ServerLocator, SingleServer};
 
 /// A reply, and by which session.
-pub(crate) struct ServerReply {
+pub(crate) struct RoutedReply {
     pub(crate) value: Value,
     pub(crate) session: Arc<ServerSession>,
     /// When the command was sent, if the router looked at the clock: no sooner than it was called.
     pub(crate) sent_us: Option<u64>,
 }
 
-type RouterResult = Result<ServerReply, Failure>;
+type RouterResult = Result<RoutedReply, Failure>;
 
 /// The servers of one store, for one client.
 pub(crate) struct Router {
@@ -110,7 +110,7 @@ impl Router {
         &self,
         key: &[u8],
         command: &dyn RoutedCommand,
-    ) -> Result<ServerReply, EngineError> {
+    ) -> Result<RoutedReply, EngineError> {
         Ok(self.call_once(key, command).await?)
     }
 
@@ -120,7 +120,7 @@ impl Router {
         &self,
         key: &[u8],
         command: &dyn RoutedCommand,
-    ) -> Result<(ServerReply, bool), EngineError> {
+    ) -> Result<(RoutedReply, bool), EngineError> {
         match &self.topology {
             Topology::Single(single) => Ok((self.call_single(single, command).await?, true)),
             Topology::Cluster(cluster) => {
@@ -154,7 +154,7 @@ impl Router {
             let dialect = command.dialect(backend);
             let bound = BoundCommand { command, backend, dialect };
             let failure = match session.connection().send(&bound).await {
-                Ok(value) => return Ok(ServerReply { value, session, sent_us }),
+                Ok(value) => return Ok(RoutedReply { value, session, sent_us }),
                 Err(failure) => failure,
             };
             match budget.retry(failure, || command.handle_wrong_type(backend, dialect)) {
@@ -173,7 +173,7 @@ impl Router {
     pub(crate) async fn call_all(
         &self,
         calls: &[(Vec<u8>, Box<dyn RoutedCommand + '_>)],
-    ) -> Vec<Result<ServerReply, EngineError>> {
+    ) -> Vec<Result<RoutedReply, EngineError>> {
         let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (index, (key, _)) in calls.iter().enumerate() {
             groups.entry(self.source(key)).or_default().push(index);
@@ -261,7 +261,7 @@ impl Router {
                 (Err(failure), Topology::Cluster(cluster)) => cluster.handle_failure(failure),
                 (Ok(_), _) => {}
             }
-            (index, reply.map(|value| ServerReply { value, session: session.clone(), sent_us }))
+            (index, reply.map(|value| RoutedReply { value, session: session.clone(), sent_us }))
         });
         replies.collect()
     }

@@ -17,7 +17,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use super::party::{CHANNEL, Party, a_call, assert_broken, command, refused};
 use super::server::{NO_HELLO, ask, connections, gone, redis, serve, until};
 use crate::engine::EngineError;
-use crate::engine::redis::router::ServerReply;
+use crate::engine::redis::router::RoutedReply;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_answered_and_says_by_which_session() {
@@ -63,7 +63,7 @@ async fn in_one_write_each_command_has_its_own_answer() {
     let mut length = 0;
     for (n, answer) in answers.into_iter().enumerate() {
         match answer {
-            Ok(ServerReply { value, .. }) => {
+            Ok(RoutedReply { value, .. }) => {
                 length += 1;
                 assert_eq!(value, Value::Int(length), "{n}");
             }

@@ -1,4 +1,4 @@
-//! Keeping what is held: when to renew, and from when on it counts as lost.
+//! One lock that the session keeps: when to renew it, and from when on it counts as lost.
 //!
 //! ```text
 //!   granted          renew at a third                       lost, for good
@@ -8,33 +8,33 @@
 
 use std::sync::Arc;
 
-use super::timers::Due;
-use super::turns::Seat;
+use super::timers::DueTime;
+use super::turns::TurnBudget;
 use super::{Backoff, Hold, Loss};
 use crate::limits;
 
 /// A renewal comes early by no more than this part of what is left.
 const EARLY_PART: u64 = 16;
 
-/// A held lock, and when it is renewed.
+/// A held lock with its renewal schedule.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct HeldLock {
     pub(super) hold: Arc<Hold>,
     /// Which server it is on.
     pub(super) source: u64,
-    pub(super) due: Due,
+    pub(super) due: DueTime,
     /// The public id of its owner, once somebody asked for it.
     pub(super) id: Option<String>,
     /// If the lock is handed on inside this process.
-    pub(super) seat: Option<Seat>,
+    pub(super) budget: Option<TurnBudget>,
     renew_at_us: u64,
     is_renewing: bool,
     backoff: Backoff,
 }
 
-/// What a held lock needs next.
+/// What the session does next with a held lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum HoldAction {
     /// Nothing until this local time.
     Wait { until_us: u64 },
     /// A renewal for this long. Until it is answered nothing else is due but being lost.
@@ -43,20 +43,25 @@ pub(super) enum Need {
     Lost(Loss),
 }
 
-impl Kept {
-    pub(super) fn new(now_us: u64, hold: Arc<Hold>, source: u64, seat: Option<Seat>) -> Self {
-        let mut kept = Self {
+impl HeldLock {
+    pub(super) fn new(
+        now_us: u64,
+        hold: Arc<Hold>,
+        source: u64,
+        budget: Option<TurnBudget>,
+    ) -> Self {
+        let mut held = Self {
             hold,
             source,
-            due: Due::default(),
+            due: DueTime::default(),
             id: None,
-            seat,
+            budget,
             renew_at_us: 0,
             is_renewing: false,
             backoff: Backoff::default(),
         };
-        kept.plan(now_us);
-        kept
+        held.plan(now_us);
+        held
     }
 
     /// The next renewal is due at a third of what is left; never if `max_hold` ends before.
@@ -69,19 +74,19 @@ impl Kept {
 
     /// Returns what it needs. A renewal that is due within `by_us` is due now, unless that is much of
     /// what is left: so that many can be renewed together.
-    pub(super) fn need(&self, now_us: u64, by_us: u64) -> Need {
+    pub(super) fn need(&self, now_us: u64, by_us: u64) -> HoldAction {
         if let Some(loss) = self.hold.loss(now_us) {
-            return Need::Lost(loss);
+            return HoldAction::Lost(loss);
         }
         let until_us = self.hold.valid_until_us();
         let by_us = by_us.min(until_us.saturating_sub(now_us) / EARLY_PART);
         if self.is_renewing {
-            return Need::Wait { until_us };
+            return HoldAction::Wait { until_us };
         }
         if self.renew_at_us > now_us + by_us || self.renew_at_us >= until_us {
-            return Need::Wait { until_us: self.renew_at_us.min(until_us) };
+            return HoldAction::Wait { until_us: self.renew_at_us.min(until_us) };
         }
-        Need::Renew { lease_ms: self.lease_from(now_us) }
+        HoldAction::Renew { lease_ms: self.lease_from(now_us) }
     }
 
     pub(super) fn handle_renewal_sent(&mut self) {

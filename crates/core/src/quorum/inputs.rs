@@ -1,7 +1,8 @@
-//! What a candidate hears: answers, wake-ups, what a refresh tells, and that a clock was set.
+//! What comes in to a candidate: answers of nodes, wake-ups, grants found by a refresh, and news that a clock
+//! was set.
 
-use super::node::{Standing, Voted};
-use super::{Candidate, Send, What};
+use super::node::{NodeGrant, NodeStanding};
+use super::{Candidate, NodeRequest, NodeRequestKind};
 use crate::session::Anchor;
 use crate::{Grant, Refusal, Reply, Token, WakeEvent};
 
@@ -10,33 +11,33 @@ impl Candidate {
     pub fn handle_reply(
         &mut self,
         now_us: u64,
-        sent: Send,
+        sent: NodeRequest,
         heard: Result<(Reply, Anchor), String>,
-    ) -> Vec<Send> {
+    ) -> Vec<NodeRequest> {
         let (mut sends, node) = (Vec::new(), sent.node);
         self.note_loss(now_us);
         let is_answer = heard.is_ok();
-        self.nodes[node].answered(sent.what, is_answer);
-        match (sent.what, heard) {
-            (what, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
+        self.nodes[node].answered(sent.kind, is_answer);
+        match (sent.kind, heard) {
+            (kind, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
                 // Asked without a ticket, it was granted at once, if at all.
-                let full = match what {
-                    What::Renew { lease_ms, .. } => lease_ms >= self.lease_ms,
-                    What::Ask { ticket, .. } => ticket.is_none(),
-                    What::Release { .. } => false,
+                let full = match kind {
+                    NodeRequestKind::Renew { lease_ms, .. } => lease_ms >= self.lease_ms,
+                    NodeRequestKind::Ask { ticket, .. } => ticket.is_none(),
+                    NodeRequestKind::Release { .. } => false,
                 };
                 self.granted(node, &grant, Some(anchor), full);
-                if let What::Renew { round, .. } = what {
+                if let NodeRequestKind::Renew { round, .. } = kind {
                     self.nodes[node].renewed = self.nodes[node].renewed.max(round);
                 }
             }
-            (What::Ask { known, .. }, Ok((Reply::Queued(place), anchor))) => {
+            (NodeRequestKind::Ask { known, .. }, Ok((Reply::Queued(place), anchor))) => {
                 // Whoever waits does not hold: what was granted before we asked is gone.
                 known.into_iter().for_each(|number| self.nodes[node].is_gone(number));
                 self.nodes[node].queued(place, anchor);
             }
-            (What::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
-            (What::Ask { waits, .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
+            (NodeRequestKind::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
+            (NodeRequestKind::Ask { waits, .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
                 if !self.nodes[node].was_late && !self.over =>
             {
                 // Its clock was not known well enough, and is now.
@@ -46,14 +47,14 @@ impl Candidate {
             (_, Ok((Reply::Refused(refusal), anchor))) => {
                 self.nodes[node].refused(refusal, anchor);
             }
-            (What::Renew { write_back, .. }, Ok((Reply::NotHeld, _))) => {
+            (NodeRequestKind::Renew { write_back, .. }, Ok((Reply::NotHeld, _))) => {
                 self.nodes[node].is_gone(write_back.number);
                 self.nodes[node].regain = true;
             }
-            (What::Renew { write_back, .. }, Ok((Reply::Revoked, _))) => {
+            (NodeRequestKind::Renew { write_back, .. }, Ok((Reply::Revoked, _))) => {
                 self.revoked(node, Some(write_back.number), &mut sends);
             }
-            (What::Release { .. }, _) => {}
+            (NodeRequestKind::Release { .. }, _) => {}
             (_, Ok((reply, _))) => {
                 self.nodes[node].trouble = Some(format!("it answered with {reply:?}"));
             }
@@ -65,7 +66,7 @@ impl Candidate {
 
     /// A node sent a wake-up. How long it was under way is not known: so what it tells of is not
     /// acknowledged yet.
-    pub fn handle_wake(&mut self, now_us: u64, node: usize, event: &WakeEvent) -> Vec<Send> {
+    pub fn handle_wake(&mut self, now_us: u64, node: usize, event: &WakeEvent) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         self.note_loss(now_us);
         match event {
@@ -75,7 +76,7 @@ impl Candidate {
                 self.revoked(node, token.map(Token::raw), &mut sends);
             }
             WakeEvent::Refused(refusal) => {
-                self.nodes[node].standing = Standing::Nothing;
+                self.nodes[node].standing = NodeStanding::Nothing;
                 self.nodes[node].refusal = Some(*refusal);
             }
         }
@@ -84,13 +85,13 @@ impl Candidate {
     }
 
     /// The answer to a refresh told of this grant.
-    pub fn handle_told(
+    pub fn handle_refreshed_grant(
         &mut self,
         now_us: u64,
         node: usize,
         grant: &Grant,
         anchor: Anchor,
-    ) -> Vec<Send> {
+    ) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         self.note_loss(now_us);
         self.granted(node, grant, Some(anchor), false);
@@ -101,7 +102,7 @@ impl Candidate {
     /// A node has fewer places of ours than it should: this one may have lapsed, or been granted
     /// unheard. Whoever has the lock does without: another client may have released it meanwhile, and a place
     /// taken after that is nobody's.
-    pub fn handle_missing(&mut self, node: usize) -> Vec<Send> {
+    pub fn handle_missing(&mut self, node: usize) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         if self.waits_on(node) && !self.nodes[node].is_asked() && self.is_running() {
             self.ask_node(node, self.nodes[node].yields, &mut sends);
@@ -111,7 +112,7 @@ impl Candidate {
 
     /// The clock of a node was set forward: what it granted may have ended before its time.
     pub fn handle_clock_set(&mut self, now_us: u64, node: usize) {
-        if let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing {
+        if let NodeStanding::Voted(NodeGrant { number, .. }) = self.nodes[node].standing {
             self.nodes[node].is_gone(number);
         }
         self.note_loss(now_us);
@@ -120,8 +121,10 @@ impl Candidate {
     /// The vote of this number was broken, or whichever there is. A holder loses the lock by that. A
     /// candidate gives the vote back, for it can't be confirmed any more, and asks for another if it
     /// waits. News of another vote is old, and changes nothing.
-    fn revoked(&mut self, node: usize, broken: Option<u64>, sends: &mut Vec<Send>) {
-        let Standing::Voted(Voted { number, .. }) = self.nodes[node].standing else { return };
+    fn revoked(&mut self, node: usize, broken: Option<u64>, sends: &mut Vec<NodeRequest>) {
+        let NodeStanding::Voted(NodeGrant { number, .. }) = self.nodes[node].standing else {
+            return;
+        };
         if broken.is_some_and(|broken| broken != number) {
             return;
         }

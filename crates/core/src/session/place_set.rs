@@ -1,22 +1,22 @@
-//! The places of a client in one lock's queue: when to refresh them, and when to ask whether the
+//! The places that a client has in one lock's queue: when to refresh them, and when to ask whether the
 //! holder's lease has run out.
 
 use std::collections::BTreeSet;
 
 use super::Anchor;
-use super::timers::Due;
+use super::timers::DueTime;
 use crate::Owner;
 
 /// Between two places in the queue that ask again at the holder's deadline, so that they do not all
 /// ask at once: the first is the one that matters.
 const STAGGER_US: u64 = 5_000;
 
-/// Those of a client that wait for one lock. While all is well it sends nothing but their refresh.
+/// The places of a client in one lock's queue. While all is well, the client sends only their refresh.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct PlaceSet {
     /// In a quorum two may have the same number.
     places: BTreeSet<(u64, Owner)>,
-    pub(super) due: Due,
+    pub(super) due: DueTime,
     third_us: u64,
     refresh_at_us: u64,
     recheck_at_us: Option<u64>,
@@ -26,14 +26,14 @@ pub(super) struct Queue {
     pub(super) quarantined_until_us: Option<u64>,
 }
 
-impl Queue {
+impl PlaceSet {
     /// Starts with a request that was sent at `sent_us` and has given the first place: it kept the place
     /// alive too.
     pub(super) fn new(sent_us: u64, waiter_lease_ms: u64) -> Self {
         let third_us = waiter_lease_ms.saturating_mul(1_000) / 3;
         Self {
             places: BTreeSet::new(),
-            due: Due::default(),
+            due: DueTime::default(),
             third_us,
             refresh_at_us: sent_us.saturating_add(third_us),
             recheck_at_us: None,
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn two_with_the_same_number_each_have_a_place() {
-        let mut queue = Queue::new(0, 3_000);
+        let mut queue = PlaceSet::new(0, 3_000);
         let owners = [1, 2].map(Owner::from_bits);
         for owner in owners {
             queue.put(owner, 7, None);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_place_is_refreshed_at_a_third_of_its_lease() {
-        let mut queue = Queue::new(1_000, 3_000);
+        let mut queue = PlaceSet::new(1_000, 3_000);
         assert_eq!(queue.due_us(), 1_001_000);
         queue.handle_sent(1_200_000);
         assert_eq!(queue.due_us(), 2_200_000);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_holders_deadline_is_asked_about_once_it_has_passed() {
-        let mut queue = Queue::new(0, 3_000);
+        let mut queue = PlaceSet::new(0, 3_000);
         queue.handle_recheck(0, ANCHOR, Some(300), 0);
         assert_eq!(queue.due_us(), 200_000 + 2_000 + 2_000);
         queue.handle_recheck(0, ANCHOR, Some(60_000), 0);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_is_missed_while_a_refresh_is_under_way_stays_in_doubt() {
-        let mut queue = Queue::new(0, 3_000);
+        let mut queue = PlaceSet::new(0, 3_000);
         queue.handle_sent(10);
         queue.handle_doubt(20);
         queue.handle_recheck(30, ANCHOR, Some(60_000), 0);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn those_behind_ask_later_but_not_by_more_than_a_refresh() {
         let due = |ahead| {
-            let mut queue = Queue::new(0, 30_000);
+            let mut queue = PlaceSet::new(0, 30_000);
             queue.handle_recheck(0, ANCHOR, Some(100), ahead);
             queue.due_us()
         };
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_quarantine_is_news_once() {
-        let mut queue = Queue::new(0, 3_000);
+        let mut queue = PlaceSet::new(0, 3_000);
         assert_eq!(queue.handle_quarantine(ANCHOR, Some(600)), Some(500));
         assert_eq!(queue.quarantined_until_us, Some(500_000));
         assert_eq!(queue.handle_quarantine(ANCHOR, Some(600)), None);

@@ -1,25 +1,25 @@
-//! Owners that were cancelled while an acquire of theirs may still be under way.
+//! Tombstones: owners that were cancelled while an acquire of theirs may still be under way.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::lazy::Blank;
+use super::lazy_box::StaticDefault;
 use crate::{Owner, limits};
 
 /// Invariant: `order` names each owner once, the one that was buried first at the front.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tombs {
+pub(super) struct Tombstones {
     until: BTreeMap<Owner, u64>,
     order: VecDeque<Owner>,
 }
 
-impl Blank for Tombs {
-    fn blank() -> &'static Self {
-        static BLANK: Tombs = Tombs { until: BTreeMap::new(), order: VecDeque::new() };
+impl StaticDefault for Tombstones {
+    fn static_default() -> &'static Self {
+        static BLANK: Tombstones = Tombstones { until: BTreeMap::new(), order: VecDeque::new() };
         &BLANK
     }
 }
 
-impl Tombs {
+impl Tombstones {
     pub(super) fn bury(&mut self, owner: Owner, until_ms: u64) {
         if self.until.insert(owner, until_ms).is_none() {
             self.order.push_back(owner);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn no_more_than_the_limit_are_kept_and_the_first_buried_goes_first() {
-        let mut tombs = Tombs::default();
+        let mut tombs = Tombstones::default();
         for n in 0..=limits::TOMBS_MAX as u64 {
             tombs.bury(Owner::from_bits(n.into()), 10 + n);
         }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn one_purge_drops_a_bounded_number() {
-        let mut tombs = Tombs::default();
+        let mut tombs = Tombstones::default();
         for n in 0..100 {
             tombs.bury(Owner::from_bits(n), 5);
         }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn burying_again_moves_the_time() {
-        let (mut tombs, owner) = (Tombs::default(), Owner::from_bits(1));
+        let (mut tombs, owner) = (Tombstones::default(), Owner::from_bits(1));
         tombs.bury(owner, 5);
         tombs.bury(owner, 9);
         tombs.purge(5);
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn one_whose_time_has_come_counts_no_more_even_behind_another() {
         let (mut tombs, first, second) =
-            (Tombs::default(), Owner::from_bits(1), Owner::from_bits(2));
+            (Tombstones::default(), Owner::from_bits(1), Owner::from_bits(2));
         tombs.bury(first, 9);
         tombs.bury(second, 5);
         tombs.purge(5);

@@ -1,13 +1,13 @@
-//! What a contender hears.
+//! What comes in to a contender: answers of nodes, revocations, and news that a clock was set.
 
-use super::node::{Node, Said};
-use super::{Contender, Stage};
+use super::node::{ContenderNode, NodeDenial};
+use super::{Contender, ContenderStage};
 use crate::session::Anchor;
 use crate::{Refusal, Reply};
 
-/// Why there is no answer.
+/// Why a node did not answer an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct NodeFailure {
     /// For people.
     pub why: String,
     /// The request may have been carried out, or may be yet.
@@ -16,39 +16,40 @@ pub struct Unanswered {
 
 impl Contender {
     /// What a node answered to the acquire of this round. True if that is of no use any more, and the
-    /// node is to be told: see [`Contender::handle_released`].
-    pub fn handle_acquired(
+    /// node is to be told: see [`Contender::handle_release_reply`].
+    pub fn handle_acquire_reply(
         &mut self,
         now_us: u64,
         node: usize,
         round: u64,
-        heard: Result<(Reply, Anchor), Unanswered>,
+        heard: Result<(Reply, Anchor), NodeFailure>,
     ) -> bool {
-        let is_present = self.round == round && matches!(self.stage, Stage::Asking | Stage::Held);
+        let is_present = self.round == round
+            && matches!(self.stage, ContenderStage::Asking | ContenderStage::Held);
         let node = &mut self.nodes[node];
         if node.is_asked_in(round) {
             node.asked = None;
         }
-        node.unheard |= matches!(&heard, Err(unanswered) if unanswered.unknown);
+        node.unanswered |= matches!(&heard, Err(unanswered) if unanswered.unknown);
         let granted_until_us = match &heard {
             Ok((Reply::Granted(grant), anchor)) => Some(anchor.valid_until_us(grant.deadline_ms)),
             _ => None,
         };
         if !is_present {
             // What is over for good was buried; what failed is given back.
-            let is_to_be_told =
-                self.stage != Stage::Over && (granted_until_us.is_some() || node.unheard);
-            node.telling += u32::from(is_to_be_told);
-            return is_to_be_told;
+            let needs_release = self.stage != ContenderStage::Over
+                && (granted_until_us.is_some() || node.unanswered);
+            node.releasing += u32::from(needs_release);
+            return needs_release;
         }
         node.vote = granted_until_us;
-        node.ours = granted_until_us.is_some() || node.unheard;
-        node.said = match heard {
-            Ok((Reply::Granted(_), _)) => Said::Nothing,
-            Ok((Reply::Busy, _)) => Said::Busy,
-            Ok((Reply::Refused(refusal), anchor)) => Said::Refused(locally(refusal, anchor)),
-            Ok((reply, _)) => Said::Trouble(format!("it answered with {reply:?}")),
-            Err(unanswered) => Said::Trouble(unanswered.why),
+        node.ours = granted_until_us.is_some() || node.unanswered;
+        node.denial = match heard {
+            Ok((Reply::Granted(_), _)) => NodeDenial::Nothing,
+            Ok((Reply::Busy, _)) => NodeDenial::Busy,
+            Ok((Reply::Refused(refusal), anchor)) => NodeDenial::Refused(locally(refusal, anchor)),
+            Ok((reply, _)) => NodeDenial::Trouble(format!("it answered with {reply:?}")),
+            Err(unanswered) => NodeDenial::Trouble(unanswered.why),
         };
         self.note_majority(now_us);
         false
@@ -56,8 +57,9 @@ impl Contender {
 
     /// Once a majority has answered, the others are given as long again, and no less than 50 ms.
     fn note_majority(&mut self, now_us: u64) {
-        let has_answered =
-            |node: &Node| node.vote.is_some() || matches!(node.said, Said::Busy | Said::Refused(_));
+        let has_answered = |node: &ContenderNode| {
+            node.vote.is_some() || matches!(node.denial, NodeDenial::Busy | NodeDenial::Refused(_))
+        };
         if self.patience_us.is_none() && self.count(has_answered) >= self.majority {
             let took_us = now_us.saturating_sub(self.began_us);
             self.patience_us = Some(now_us.saturating_add(took_us.max(self.least_patience_us)));
@@ -65,12 +67,12 @@ impl Contender {
     }
 
     /// A release that was to be told to this node was heard there, or can't matter any more.
-    pub fn handle_released(&mut self, node: usize) {
-        self.nodes[node].telling = self.nodes[node].telling.saturating_sub(1);
+    pub fn handle_release_reply(&mut self, node: usize) {
+        self.nodes[node].releasing = self.nodes[node].releasing.saturating_sub(1);
     }
 
     /// What a node answered to a renewal of this round.
-    pub fn handle_renewed(
+    pub fn handle_renewal_reply(
         &mut self,
         node: usize,
         renewal: u64,
@@ -83,13 +85,15 @@ impl Contender {
                 let until_us = anchor.valid_until_us(grant.deadline_ms);
                 node.vote = Some(node.vote.unwrap_or(0).max(until_us));
                 node.renewed = node.renewed.max(renewal);
-                node.said = Said::Nothing;
+                node.denial = NodeDenial::Nothing;
                 return;
             }
             Ok((Reply::NotHeld, _)) => node.is_gone(),
             Ok((Reply::Revoked, _)) => node.revoked = true,
-            Ok((reply, _)) => node.said = Said::Trouble(format!("it answered with {reply:?}")),
-            Err(why) => node.said = Said::Trouble(why),
+            Ok((reply, _)) => {
+                node.denial = NodeDenial::Trouble(format!("it answered with {reply:?}"))
+            }
+            Err(why) => node.denial = NodeDenial::Trouble(why),
         }
         if node.renewing == renewal {
             node.renewing = 0;

@@ -1,26 +1,26 @@
-use super::super::{Anchor, LossCause, Terms};
+use super::super::{Anchor, HoldTerms, LossCause};
 use super::*;
 use crate::{Grant, Name, Owner};
 
 const SECOND_US: u64 = 1_000_000;
 
 /// A held lock, and what is asked of it in short.
-struct Tested(Kept);
+struct Tested(HeldLock);
 
 impl Tested {
     fn new(now_us: u64, valid_until_us: u64, lease_ms: u64, max_hold_us: Option<u64>) -> Self {
         let (lock, owner) = (Name::new("l").unwrap(), Owner::from_bits(1));
-        let terms = Terms { lock, owner, lease_ms, max_hold_us, bury_until_ms: 0 };
+        let terms = HoldTerms { lock, owner, lease_ms, max_hold_us, bury_until_ms: 0 };
         let grant = Grant { token: None, tokens: 1, deadline_ms: 0, member: None, vote: None };
         let hold = Hold::until(now_us, terms, grant, valid_until_us);
-        Self(Kept::new(now_us, Arc::new(hold), 0, None))
+        Self(HeldLock::new(now_us, Arc::new(hold), 0, None))
     }
 
-    fn poll(&self, now_us: u64) -> Need {
+    fn poll(&self, now_us: u64) -> HoldAction {
         self.poll_early(now_us, 0)
     }
 
-    fn poll_early(&self, now_us: u64, by_us: u64) -> Need {
+    fn poll_early(&self, now_us: u64, by_us: u64) -> HoldAction {
         self.0.need(now_us, by_us)
     }
 
@@ -37,8 +37,8 @@ impl Tested {
     }
 }
 
-fn is_lost(need: Need, cause: LossCause) -> bool {
-    matches!(need, Need::Lost(loss) if loss.cause == cause)
+fn is_lost(need: HoldAction, cause: LossCause) -> bool {
+    matches!(need, HoldAction::Lost(loss) if loss.cause == cause)
 }
 
 /// Granted at local 0 for 30 s, as if there were no margin.
@@ -56,35 +56,38 @@ fn renewed(hold: &mut Tested, sent_us: u64, now_us: u64) -> bool {
 #[test]
 fn a_renewal_is_due_at_a_third_of_what_was_granted() {
     let mut hold = hold(None);
-    assert_eq!(hold.poll(0), Need::Wait { until_us: 10 * SECOND_US });
-    assert_eq!(hold.poll(10 * SECOND_US - 1), Need::Wait { until_us: 10 * SECOND_US });
-    assert_eq!(hold.poll(10 * SECOND_US), Need::Renew { lease_ms: 30_000 });
+    assert_eq!(hold.poll(0), HoldAction::Wait { until_us: 10 * SECOND_US });
+    assert_eq!(hold.poll(10 * SECOND_US - 1), HoldAction::Wait { until_us: 10 * SECOND_US });
+    assert_eq!(hold.poll(10 * SECOND_US), HoldAction::Renew { lease_ms: 30_000 });
     assert!(renewed(&mut hold, 10 * SECOND_US, 11 * SECOND_US));
     let valid_until_us = 10 * SECOND_US + RENEWED_FOR_US;
     assert_eq!(hold.valid_until_us(), valid_until_us);
     let third_us = (valid_until_us - 11 * SECOND_US) / 3;
-    assert_eq!(hold.poll(11 * SECOND_US), Need::Wait { until_us: 11 * SECOND_US + third_us });
+    assert_eq!(hold.poll(11 * SECOND_US), HoldAction::Wait { until_us: 11 * SECOND_US + third_us });
 }
 
 #[test]
 fn a_renewal_that_is_due_soon_can_go_along_with_others_unless_that_is_too_early() {
     let hold = hold(None);
     let soon_us = 10 * SECOND_US - 250_000;
-    assert_eq!(hold.poll_early(soon_us, 250_000), Need::Renew { lease_ms: 30_000 });
-    assert_eq!(hold.poll_early(soon_us - 1, 250_000), Need::Wait { until_us: 10 * SECOND_US });
+    assert_eq!(hold.poll_early(soon_us, 250_000), HoldAction::Renew { lease_ms: 30_000 });
+    assert_eq!(
+        hold.poll_early(soon_us - 1, 250_000),
+        HoldAction::Wait { until_us: 10 * SECOND_US }
+    );
     // A sixteenth of the 20 s and more that are left.
     let soon_us = 10 * SECOND_US - 1_200_000;
-    assert_eq!(hold.poll_early(soon_us, SECOND_US * 9), Need::Renew { lease_ms: 30_000 });
+    assert_eq!(hold.poll_early(soon_us, SECOND_US * 9), HoldAction::Renew { lease_ms: 30_000 });
     let early_us = 10 * SECOND_US - 1_400_000;
-    let wait = Need::Wait { until_us: 10 * SECOND_US };
+    let wait = HoldAction::Wait { until_us: 10 * SECOND_US };
     assert_eq!(hold.poll_early(early_us, SECOND_US * 9), wait);
 }
 
 #[test]
 fn a_hand_over_is_renewed_at_a_third_of_the_waiter_lease_and_for_the_full_lease() {
     let hold = Tested::new(0, 3 * SECOND_US, 30_000, None);
-    assert_eq!(hold.poll(0), Need::Wait { until_us: SECOND_US });
-    assert_eq!(hold.poll(SECOND_US), Need::Renew { lease_ms: 30_000 });
+    assert_eq!(hold.poll(0), HoldAction::Wait { until_us: SECOND_US });
+    assert_eq!(hold.poll(SECOND_US), HoldAction::Renew { lease_ms: 30_000 });
 }
 
 #[test]
@@ -92,15 +95,15 @@ fn a_failed_renewal_is_tried_again_after_pauses_that_double() {
     let mut hold = hold(None);
     let mut now_us = 10 * SECOND_US;
     for pause_us in [5_000, 10_000, 20_000] {
-        assert_eq!(hold.poll(now_us), Need::Renew { lease_ms: 30_000 });
+        assert_eq!(hold.poll(now_us), HoldAction::Renew { lease_ms: 30_000 });
         hold.0.handle_failure(now_us, 0);
-        assert_eq!(hold.poll(now_us), Need::Wait { until_us: now_us + pause_us });
+        assert_eq!(hold.poll(now_us), HoldAction::Wait { until_us: now_us + pause_us });
         now_us += pause_us;
     }
     assert!(renewed(&mut hold, now_us, now_us));
     hold.0.handle_failure(now_us, 0);
     let until_us = now_us + 5_000;
-    assert_eq!(hold.poll(now_us), Need::Wait { until_us }, "a success starts them over");
+    assert_eq!(hold.poll(now_us), HoldAction::Wait { until_us }, "a success starts them over");
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn a_pause_never_hides_the_deadline() {
     let mut hold = hold(None);
     hold.0.handle_failure(30 * SECOND_US - 1_000, 0);
     let deadline_us = 30 * SECOND_US;
-    assert_eq!(hold.poll(deadline_us - 1), Need::Wait { until_us: deadline_us });
+    assert_eq!(hold.poll(deadline_us - 1), HoldAction::Wait { until_us: deadline_us });
     assert!(is_lost(hold.poll(deadline_us), LossCause::Expired));
 }
 
@@ -142,17 +145,17 @@ fn the_answer_to_an_older_renewal_shortens_nothing() {
 fn max_hold_ends_exactly() {
     let end_us = 45 * SECOND_US;
     let mut hold = hold(Some(end_us));
-    assert_eq!(hold.poll(20 * SECOND_US), Need::Renew { lease_ms: 25_000 + 2_500 + 10 });
+    assert_eq!(hold.poll(20 * SECOND_US), HoldAction::Renew { lease_ms: 25_000 + 2_500 + 10 });
     assert!(renewed(&mut hold, 20 * SECOND_US, 20 * SECOND_US));
     assert_eq!(hold.valid_until_us(), end_us);
-    assert_eq!(hold.poll(end_us - 1), Need::Wait { until_us: end_us }, "no more renewals");
+    assert_eq!(hold.poll(end_us - 1), HoldAction::Wait { until_us: end_us }, "no more renewals");
     assert!(is_lost(hold.poll(end_us), LossCause::MaxHold));
 }
 
 #[test]
 fn far_from_the_end_of_max_hold_the_full_lease_is_renewed() {
     let hold = hold(Some(60 * SECOND_US));
-    assert_eq!(hold.poll(10 * SECOND_US), Need::Renew { lease_ms: 30_000 });
+    assert_eq!(hold.poll(10 * SECOND_US), HoldAction::Renew { lease_ms: 30_000 });
     assert_eq!(hold.lost(30 * SECOND_US), Some(LossCause::Expired), "not renewed in time");
 }
 
@@ -160,7 +163,7 @@ fn far_from_the_end_of_max_hold_the_full_lease_is_renewed() {
 fn a_max_hold_within_the_first_lease_is_never_renewed() {
     let hold = Tested::new(7, 30 * SECOND_US, 30_000, Some(SECOND_US));
     assert_eq!(hold.valid_until_us(), SECOND_US + 7);
-    assert_eq!(hold.poll(SECOND_US / 2), Need::Wait { until_us: SECOND_US + 7 });
+    assert_eq!(hold.poll(SECOND_US / 2), HoldAction::Wait { until_us: SECOND_US + 7 });
     assert_eq!(hold.lost(SECOND_US + 7), Some(LossCause::MaxHold));
 }
 
@@ -169,7 +172,7 @@ fn the_renewals_near_the_end_of_max_hold_reach_it_in_spite_of_the_margin() {
     let end_us = 30 * SECOND_US + 50_000;
     let mut hold = hold(Some(end_us));
     let now_us = 29 * SECOND_US;
-    let Need::Renew { lease_ms } = hold.poll(now_us) else { panic!("a renewal is due") };
+    let HoldAction::Renew { lease_ms } = hold.poll(now_us) else { panic!("a renewal is due") };
     let anchor = Anchor { sent_us: now_us, engine_ms: 0 };
     assert!(hold.renewed(now_us, anchor, lease_ms));
     assert_eq!(hold.valid_until_us(), end_us);
@@ -178,7 +181,7 @@ fn the_renewals_near_the_end_of_max_hold_reach_it_in_spite_of_the_margin() {
 #[test]
 fn a_lease_shorter_than_the_shortest_is_renewed_as_it_is() {
     let hold = Tested::new(0, 4_000, 5, Some(SECOND_US));
-    assert_eq!(hold.poll(2_000), Need::Renew { lease_ms: 5 });
+    assert_eq!(hold.poll(2_000), HoldAction::Renew { lease_ms: 5 });
 }
 
 #[test]

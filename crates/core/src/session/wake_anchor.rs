@@ -1,10 +1,10 @@
-//! Which anchor a wake-up is judged by.
+//! Chooses the [`Anchor`] that turns a wake-up's deadline into local time.
 //!
-//! A wake-up says until when on the engine's clock, and an [`Anchor`] what that is on ours. How long
-//! the wake-up was under way can't be known, and the engine's clock may have been set back meanwhile:
-//! a later anchor would then make the grant too long, and two would hold. An anchor older than the grant
-//! can only make it shorter then; but it would make it too long if the clock was set forward before the
-//! grant, where the newest anchor makes it shorter. So both are used, and the shorter result counts.
+//! A wake-up names a deadline on the engine's clock. How long the wake-up was under way can't be known, and
+//! the engine's clock may have been set back meanwhile: a later anchor would then make the grant too long,
+//! and two clients would hold. An anchor older than the grant can only make it shorter then; but it would
+//! make it too long if the clock was set forward before the grant, where the newest anchor makes it shorter.
+//! So both are used, and the shorter result counts.
 //!
 //! An answer needs none of this, unless it tells of a grant that was made elsewhere: by the server that a
 //! replica has replaced, with another clock. That server may have ended the grant by its own clock and granted
@@ -15,12 +15,12 @@ use super::{Anchor, Origin};
 /// How many earlier servers and connections an acquire remembers the clocks of.
 const EARLIER_MAX: usize = 8;
 
-/// What one acquire has seen of the engine's clock before it can have been granted.
+/// What one acquire knows of the engine's clocks before it can have been granted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
-    seen: Option<(Origin, Anchor)>,
+pub(super) struct WakeAnchor {
+    before: Option<(Origin, Anchor)>,
     asked: bool,
-    /// Asked more than once: it may have been granted before, unheard, and waits anew.
+    /// Asked more than once: it may have been granted before without knowing, and wait anew.
     again: bool,
     /// The last origin that is known not to have found it granted already: whatever it is granted there was
     /// granted there.
@@ -31,17 +31,16 @@ pub(super) struct Sight {
     earlier: Vec<(Origin, Anchor)>,
 }
 
-impl Sight {
-    /// It is about to ask. What is known of the engine's clock by then is older than any grant, but only
-    /// the first time.
+impl WakeAnchor {
+    /// The acquire is about to be sent. An anchor known by then predates any grant, but only the first time.
     pub(super) fn handle_asking(&mut self, known: Option<(Origin, Anchor)>) {
         if let Some((origin, anchor)) = known {
             self.note_clock(origin, anchor);
         }
         if self.asked {
-            (self.again, self.seen) = (true, None);
+            (self.again, self.before) = (true, None);
         } else {
-            (self.asked, self.seen) = (true, known);
+            (self.asked, self.before) = (true, known);
         }
     }
 
@@ -50,7 +49,7 @@ impl Sight {
         self.note_clock(origin, anchor);
         self.home = Some(origin);
         if !self.again {
-            self.seen = Some((origin, anchor));
+            self.before = Some((origin, anchor));
         }
     }
 
@@ -105,8 +104,8 @@ impl Sight {
         }
     }
 
-    /// What a wake-up of that origin, which grants until `deadline_ms`, can be judged by, if `newest` is
-    /// the newest that is known now. Without it, it has to be asked about.
+    /// Returns the anchor for a wake-up of that origin that grants until `deadline_ms`; `newest` is the newest
+    /// anchor known now. With `None` the client has to ask how long the grant is good for.
     pub(super) fn anchor(
         &self,
         origin: Origin,
@@ -116,7 +115,7 @@ impl Sight {
         let of_origin = |known: Option<(Origin, Anchor)>| {
             known.filter(|(of, _)| *of == origin).map(|(_, anchor)| anchor)
         };
-        let both = [of_origin(self.seen)?, of_origin(newest)?];
+        let both = [of_origin(self.before)?, of_origin(newest)?];
         both.into_iter().min_by_key(|anchor| anchor.valid_until_us(deadline_ms))
     }
 }
@@ -132,98 +131,110 @@ mod tests {
     }
 
     /// By what a grant until 5 s is judged, if this was heard last.
-    fn judged_by(sight: &Sight, newest: Anchor) -> Option<Anchor> {
-        sight.anchor(HERE, Some((HERE, newest)), 5_000)
+    fn judged_by(wake_anchor: &WakeAnchor, newest: Anchor) -> Option<Anchor> {
+        wake_anchor.anchor(HERE, Some((HERE, newest)), 5_000)
     }
 
-    fn waiting_since(sent_us: u64, engine_ms: u64) -> Sight {
-        let mut sight = Sight::default();
-        sight.handle_asking(None);
-        sight.handle_waiting(HERE, at(sent_us, engine_ms));
-        sight
+    fn waiting_since(sent_us: u64, engine_ms: u64) -> WakeAnchor {
+        let mut wake_anchor = WakeAnchor::default();
+        wake_anchor.handle_asking(None);
+        wake_anchor.handle_waiting(HERE, at(sent_us, engine_ms));
+        wake_anchor
     }
 
     #[test]
     fn what_was_known_before_it_asked_counts_until_it_is_known_to_wait() {
-        let mut sight = Sight::default();
+        let mut wake_anchor = WakeAnchor::default();
         let newest = at(9_000, 1_000);
-        assert_eq!(judged_by(&sight, newest), None);
-        sight.handle_asking(Some((HERE, at(1_000, 1_000))));
-        assert_eq!(judged_by(&sight, newest), Some(at(1_000, 1_000)), "a wake-up before the reply");
-        sight.handle_waiting(HERE, at(2_000, 1_000));
-        assert_eq!(judged_by(&sight, newest), Some(at(2_000, 1_000)));
+        assert_eq!(judged_by(&wake_anchor, newest), None);
+        wake_anchor.handle_asking(Some((HERE, at(1_000, 1_000))));
+        assert_eq!(
+            judged_by(&wake_anchor, newest),
+            Some(at(1_000, 1_000)),
+            "a wake-up before the reply"
+        );
+        wake_anchor.handle_waiting(HERE, at(2_000, 1_000));
+        assert_eq!(judged_by(&wake_anchor, newest), Some(at(2_000, 1_000)));
     }
 
     #[test]
     fn a_clock_that_was_set_back_since_makes_no_grant_longer() {
-        let sight = waiting_since(1_000_000, 4_000);
+        let wake_anchor = waiting_since(1_000_000, 4_000);
         // Two seconds later its clock shows one less.
-        assert_eq!(judged_by(&sight, at(3_000_000, 3_000)), Some(at(1_000_000, 4_000)));
+        assert_eq!(judged_by(&wake_anchor, at(3_000_000, 3_000)), Some(at(1_000_000, 4_000)));
     }
 
     #[test]
     fn a_clock_that_was_set_forward_before_makes_no_grant_longer() {
-        let sight = waiting_since(1_000_000, 1_000);
-        assert_eq!(judged_by(&sight, at(2_000_000, 4_000)), Some(at(2_000_000, 4_000)));
+        let wake_anchor = waiting_since(1_000_000, 1_000);
+        assert_eq!(judged_by(&wake_anchor, at(2_000_000, 4_000)), Some(at(2_000_000, 4_000)));
     }
 
     #[test]
     fn another_run_or_connection_is_another_clock() {
-        let (sight, elsewhere) = (waiting_since(1, 1), Origin { epoch: 2, ..HERE });
-        assert_eq!(sight.anchor(elsewhere, Some((elsewhere, at(2, 2))), 5_000), None);
-        assert_eq!(sight.anchor(HERE, Some((elsewhere, at(2, 2))), 5_000), None);
-        assert_eq!(sight.anchor(HERE, None, 5_000), None);
+        let (wake_anchor, elsewhere) = (waiting_since(1, 1), Origin { epoch: 2, ..HERE });
+        assert_eq!(wake_anchor.anchor(elsewhere, Some((elsewhere, at(2, 2))), 5_000), None);
+        assert_eq!(wake_anchor.anchor(HERE, Some((elsewhere, at(2, 2))), 5_000), None);
+        assert_eq!(wake_anchor.anchor(HERE, None, 5_000), None);
     }
 
     #[test]
     fn who_asks_again_may_have_been_granted_before() {
-        let mut sight = waiting_since(1, 1);
-        sight.handle_asking(Some((HERE, at(3, 3))));
-        assert_eq!(judged_by(&sight, at(4, 4)), None);
-        sight.handle_waiting(HERE, at(4, 4));
-        assert_eq!(judged_by(&sight, at(4, 4)), None, "an old wake-up may still be under way");
+        let mut wake_anchor = waiting_since(1, 1);
+        wake_anchor.handle_asking(Some((HERE, at(3, 3))));
+        assert_eq!(judged_by(&wake_anchor, at(4, 4)), None);
+        wake_anchor.handle_waiting(HERE, at(4, 4));
+        assert_eq!(
+            judged_by(&wake_anchor, at(4, 4)),
+            None,
+            "an old wake-up may still be under way"
+        );
     }
 
     const REPLICA: Origin = Origin { epoch: 2, ..HERE };
 
     #[test]
     fn a_grant_of_the_server_before_is_judged_by_its_clock_too() {
-        let mut sight = waiting_since(1_000_000, 2_000);
+        let mut wake_anchor = waiting_since(1_000_000, 2_000);
         // The replica's clock shows a second less.
         let told = at(3_000_000, 3_000);
-        assert!(sight.is_from_elsewhere(REPLICA));
-        assert_eq!(sight.shortest(REPLICA, told, 5_000), at(1_000_000, 2_000));
-        assert_eq!(sight.shortest(HERE, told, 5_000), told, "what it was granted here");
-        sight.handle_waiting(REPLICA, told);
-        assert!(!sight.is_from_elsewhere(REPLICA));
-        assert_eq!(sight.shortest(REPLICA, told, 5_000), told, "it waited there first");
+        assert!(wake_anchor.is_from_elsewhere(REPLICA));
+        assert_eq!(wake_anchor.shortest(REPLICA, told, 5_000), at(1_000_000, 2_000));
+        assert_eq!(wake_anchor.shortest(HERE, told, 5_000), told, "what it was granted here");
+        wake_anchor.handle_waiting(REPLICA, told);
+        assert!(!wake_anchor.is_from_elsewhere(REPLICA));
+        assert_eq!(wake_anchor.shortest(REPLICA, told, 5_000), told, "it waited there first");
         let next = Origin { epoch: 3, ..HERE };
         let told = at(4_000_000, 3_500);
-        assert_eq!(sight.shortest(next, told, 5_000), at(1_000_000, 2_000), "the shortest of all");
+        assert_eq!(
+            wake_anchor.shortest(next, told, 5_000),
+            at(1_000_000, 2_000),
+            "the shortest of all"
+        );
     }
 
     #[test]
     fn what_the_first_request_or_a_wake_up_is_granted_is_granted_there() {
-        let mut sight = Sight::default();
-        sight.handle_asking(Some((HERE, at(1, 1))));
-        sight.handle_answered(REPLICA);
-        assert!(!sight.is_from_elsewhere(REPLICA));
-        let mut sight = waiting_since(1, 1);
-        sight.handle_asking(None);
-        sight.handle_answered(REPLICA);
-        assert!(sight.is_from_elsewhere(REPLICA), "the second may have been granted before");
-        sight.handle_wake(REPLICA);
-        sight.handle_wake(HERE);
-        assert!(!sight.is_from_elsewhere(REPLICA), "an old wake-up changes nothing");
+        let mut wake_anchor = WakeAnchor::default();
+        wake_anchor.handle_asking(Some((HERE, at(1, 1))));
+        wake_anchor.handle_answered(REPLICA);
+        assert!(!wake_anchor.is_from_elsewhere(REPLICA));
+        let mut wake_anchor = waiting_since(1, 1);
+        wake_anchor.handle_asking(None);
+        wake_anchor.handle_answered(REPLICA);
+        assert!(wake_anchor.is_from_elsewhere(REPLICA), "the second may have been granted before");
+        wake_anchor.handle_wake(REPLICA);
+        wake_anchor.handle_wake(HERE);
+        assert!(!wake_anchor.is_from_elsewhere(REPLICA), "an old wake-up changes nothing");
     }
 
     #[test]
     fn only_so_many_servers_are_remembered() {
-        let mut sight = waiting_since(0, 0);
+        let mut wake_anchor = waiting_since(0, 0);
         for epoch in 2..100 {
-            sight.handle_waiting(Origin { epoch, ..HERE }, at(epoch, epoch));
+            wake_anchor.handle_waiting(Origin { epoch, ..HERE }, at(epoch, epoch));
         }
-        assert_eq!(sight.earlier.len(), EARLIER_MAX);
-        assert_eq!(sight.latest.map(|(origin, _)| origin.epoch), Some(99));
+        assert_eq!(wake_anchor.earlier.len(), EARLIER_MAX);
+        assert_eq!(wake_anchor.latest.map(|(origin, _)| origin.epoch), Some(99));
     }
 }

@@ -4,23 +4,23 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::acquire::{Patience, Wanted};
-use super::sight::Sight;
-use super::timers::Due;
-use super::turns::{Course, Turn};
+use super::acquire::{AcquireSpec, WaitLimit};
+use super::timers::DueTime;
+use super::turns::{LocalTurn, TurnGroup};
+use super::wake_anchor::WakeAnchor;
 use super::{Anchor, Anchors, Backoff, Hold, Origin};
-use crate::{Acquire, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
+use crate::{AcquireRequest, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
 
 /// One acquire under way.
 #[derive(Debug)]
-pub(super) struct Acquiring {
-    pub(super) wanted: Wanted,
-    pub(super) course: Option<Arc<Course>>,
+pub(super) struct AcquireState {
+    pub(super) spec: AcquireSpec,
+    pub(super) group: Option<Arc<TurnGroup>>,
     pub(super) traffic: Traffic,
-    /// What a wake-up is judged by.
-    pub(super) sight: Sight,
-    pub(super) stage: Stage,
-    /// What it was told while nobody polled it.
+    /// The anchor for wake-ups.
+    pub(super) wake_anchor: WakeAnchor,
+    pub(super) stage: AcquireStage,
+    /// Signals that came while nobody polled it.
     pub(super) inbox: VecDeque<Signal>,
     /// The tokens of grants of this owner that were broken, by what it was told.
     pub(super) revoked: BTreeSet<Token>,
@@ -28,21 +28,21 @@ pub(super) struct Acquiring {
     pub(super) place: Option<u64>,
     pub(super) backoff: Backoff,
     pub(super) waker: Option<Waker>,
-    pub(super) due: Due,
+    pub(super) due: DueTime,
     /// Its public id, once somebody asked for it.
     pub(super) id: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) enum Stage {
-    /// It waits for another of this client to be done.
-    InLine {
+pub(super) enum AcquireStage {
+    /// It waits for a local turn of this client.
+    AwaitingTurn {
         number: u64,
     },
     /// It was offered a turn.
     Turn {
         hold: Arc<Hold>,
-        turn: Turn,
+        turn: LocalTurn,
     },
     Ask,
     Asking,
@@ -59,19 +59,19 @@ pub(super) enum Stage {
     Spent {
         give_back: bool,
     },
-    Over(Over),
+    Over(AcquireEnd),
 }
 
-/// Why it goes no further.
+/// Why an acquire ended without the lock.
 #[derive(Debug)]
-pub(super) enum Over {
+pub(super) enum AcquireEnd {
     Busy,
     Failed,
     Malformed(Reply),
     Refused { refusal: Refusal, now_ms: u64 },
 }
 
-/// What a waiting acquire is told.
+/// A message to a waiting acquire, kept until it is polled.
 #[derive(Debug)]
 pub(super) enum Signal {
     /// A wake-up granted it the lock. The anchor is what the grant was judged by when the wake-up came;
@@ -88,7 +88,7 @@ pub(super) enum Signal {
     Revoked(Option<Token>),
 }
 
-/// What may still be under way to the engine, or be there.
+/// Counts the requests of one acquire, so that it is known what the engine may still have of it.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     /// The `not_after` of the last acquire sent.
@@ -113,7 +113,7 @@ impl Traffic {
     }
 }
 
-/// A grant, and what it is judged by.
+/// A grant that the engine has offered, and the anchor for its deadline.
 #[derive(Debug)]
 pub(super) struct Offer {
     pub(super) grant: Grant,
@@ -125,8 +125,8 @@ pub(super) struct Offer {
     pub(super) is_confirmed: bool,
 }
 
-/// What to do with an acquire now.
-pub(super) enum Move {
+/// What an acquire does next.
+pub(super) enum AcquireDecision {
     Ask,
     Confirm,
     Answer,
@@ -138,117 +138,132 @@ pub(super) enum Move {
     End,
 }
 
-impl Acquiring {
-    pub(super) fn new(wanted: Wanted, course: Option<Arc<Course>>, stage: Stage) -> Self {
+impl AcquireState {
+    pub(super) fn new(
+        spec: AcquireSpec,
+        group: Option<Arc<TurnGroup>>,
+        stage: AcquireStage,
+    ) -> Self {
         Self {
-            wanted,
-            course,
+            spec,
+            group,
             traffic: Traffic::default(),
-            sight: Sight::default(),
+            wake_anchor: WakeAnchor::default(),
             stage,
             inbox: VecDeque::new(),
             revoked: BTreeSet::new(),
             place: None,
             backoff: Backoff::default(),
             waker: None,
-            due: Due::default(),
+            due: DueTime::default(),
             id: None,
         }
     }
 
     pub(super) fn owner(&self) -> Owner {
-        self.wanted.terms.owner
+        self.spec.terms.owner
     }
 
     pub(super) fn pause(&mut self, now_us: u64, random: u64) {
         let until_us = now_us.saturating_add(self.backoff.pause_us(random));
-        self.stage = Stage::Pausing { until_us };
+        self.stage = AcquireStage::Pausing { until_us };
     }
 
     /// When it has to be woken, if nothing else does.
     pub(super) fn due_us(&self) -> Option<u64> {
-        let until_us = match self.wanted.patience {
-            Patience::Until(until_us) => Some(until_us),
-            Patience::Try | Patience::Endless => None,
+        let until_us = match self.spec.wait_limit {
+            WaitLimit::Until(until_us) => Some(until_us),
+            WaitLimit::Try | WaitLimit::Endless => None,
         };
         let pause_us = match self.stage {
-            Stage::Pausing { until_us } => Some(until_us),
+            AcquireStage::Pausing { until_us } => Some(until_us),
             _ => None,
         };
         [until_us, pause_us].into_iter().flatten().min()
     }
 
-    pub(super) fn decide(&mut self, now_us: u64, random: u64, anchors: &Anchors) -> Move {
+    pub(super) fn decide(
+        &mut self,
+        now_us: u64,
+        random: u64,
+        anchors: &Anchors,
+    ) -> AcquireDecision {
         // The end of the time given comes before a grant that arrives with it.
-        if matches!(self.wanted.patience, Patience::Until(until_us) if now_us >= until_us) {
-            return Move::TimeOut;
+        if matches!(self.spec.wait_limit, WaitLimit::Until(until_us) if now_us >= until_us) {
+            return AcquireDecision::TimeOut;
         }
         loop {
             match &self.stage {
-                Stage::InLine { .. } => return Move::Wait,
-                Stage::Turn { .. } => return Move::TakeTurn,
-                Stage::Ask => return Move::Ask,
-                Stage::Confirm => return Move::Confirm,
-                Stage::Confirming => return Move::Answer,
-                Stage::Over(_) => return Move::End,
-                Stage::Spent { give_back } => return Move::StartOver { give_back: *give_back },
-                Stage::Granted(offer)
+                AcquireStage::AwaitingTurn { .. } => return AcquireDecision::Wait,
+                AcquireStage::Turn { .. } => return AcquireDecision::TakeTurn,
+                AcquireStage::Ask => return AcquireDecision::Ask,
+                AcquireStage::Confirm => return AcquireDecision::Confirm,
+                AcquireStage::Confirming => return AcquireDecision::Answer,
+                AcquireStage::Over(_) => return AcquireDecision::End,
+                AcquireStage::Spent { give_back } => {
+                    return AcquireDecision::StartOver { give_back: *give_back };
+                }
+                AcquireStage::Granted(offer)
                     if self.is_revoked(&offer.grant) || self.is_over_elsewhere(now_us, offer) =>
                 {
-                    return Move::StartOver { give_back: true };
+                    return AcquireDecision::StartOver { give_back: true };
                 }
-                Stage::Granted(_) => {
+                AcquireStage::Granted(_) => {
                     // If it comes too late to be taken, the acquire has to ask.
-                    if let Stage::Granted(offer) =
-                        std::mem::replace(&mut self.stage, Stage::Confirm)
+                    if let AcquireStage::Granted(offer) =
+                        std::mem::replace(&mut self.stage, AcquireStage::Confirm)
                     {
-                        return Move::Take(self.shorten(offer));
+                        return AcquireDecision::Take(self.shorten(offer));
                     }
                 }
-                Stage::Asking | Stage::Waiting | Stage::Pausing { .. } => {}
+                AcquireStage::Asking | AcquireStage::Waiting | AcquireStage::Pausing { .. } => {}
             }
-            let is_waiting = matches!(self.stage, Stage::Waiting);
+            let is_waiting = matches!(self.stage, AcquireStage::Waiting);
             match self.inbox.pop_front() {
                 // The wake-up came after the news that its grant was broken: only an answer tells whether
                 // this owner has that grant still, or a place by now.
                 Some(Signal::Granted { grant, .. } | Signal::Held(Offer { grant, .. }))
                     if self.is_revoked(&grant) =>
                 {
-                    self.stage = Stage::Ask;
+                    self.stage = AcquireStage::Ask;
                 }
                 Some(Signal::Granted { grant, origin, anchor }) => {
                     match self.judge(grant, origin, anchor, anchors) {
-                        Some(offer) => return Move::Take(offer),
-                        None => self.stage = Stage::Confirm,
+                        Some(offer) => return AcquireDecision::Take(offer),
+                        None => self.stage = AcquireStage::Confirm,
                     }
                 }
                 Some(Signal::Held(offer)) if self.is_over_elsewhere(now_us, &offer) => {
-                    return Move::StartOver { give_back: true };
+                    return AcquireDecision::StartOver { give_back: true };
                 }
-                Some(Signal::Held(offer)) => return Move::Take(self.shorten(offer)),
+                Some(Signal::Held(offer)) => return AcquireDecision::Take(self.shorten(offer)),
                 Some(Signal::Refused(Refusal::Cancelled)) => {
-                    self.stage = Stage::Spent { give_back: false };
+                    self.stage = AcquireStage::Spent { give_back: false };
                 }
                 Some(Signal::Refused(Refusal::TooLate)) => self.pause(now_us, random),
                 Some(Signal::Refused(refusal)) => {
-                    self.stage = Stage::Over(Over::Refused { refusal, now_ms: 0 });
+                    self.stage = AcquireStage::Over(AcquireEnd::Refused { refusal, now_ms: 0 });
                 }
                 // It may be old, and this owner have a place: so it asks again as the same owner.
                 Some(Signal::Revoked(Some(token))) => {
                     self.revoked.insert(token);
-                    self.stage = Stage::Ask;
+                    self.stage = AcquireStage::Ask;
                 }
                 // What was granted is broken, and nobody works under it yet: it is given back, and what
                 // this owner is told of it from now on is old.
-                Some(Signal::Revoked(None)) => return Move::StartOver { give_back: true },
+                Some(Signal::Revoked(None)) => {
+                    return AcquireDecision::StartOver { give_back: true };
+                }
                 Some(Signal::Rejoin) if is_waiting => self.pause(now_us, random),
                 // The answer will say. Were it heeded, refreshes that say so more often than the acquire is
                 // sent would keep it from ever being sent.
                 Some(Signal::Rejoin) => {}
                 None => match self.stage {
-                    Stage::Asking => return Move::Answer,
-                    Stage::Pausing { until_us } if now_us >= until_us => self.stage = Stage::Ask,
-                    _ => return Move::Wait,
+                    AcquireStage::Asking => return AcquireDecision::Answer,
+                    AcquireStage::Pausing { until_us } if now_us >= until_us => {
+                        self.stage = AcquireStage::Ask
+                    }
+                    _ => return AcquireDecision::Wait,
                 },
             }
         }
@@ -264,7 +279,7 @@ impl Acquiring {
         anchors: &Anchors,
     ) -> Option<Offer> {
         let newest = anchors.newest(origin.source);
-        let both = [told?, self.sight.anchor(origin, newest, grant.deadline_ms)?];
+        let both = [told?, self.wake_anchor.anchor(origin, newest, grant.deadline_ms)?];
         let anchor =
             both.into_iter().min_by_key(|anchor| anchor.valid_until_us(grant.deadline_ms))?;
         let (is_woken, is_confirmed) = (true, false);
@@ -276,10 +291,10 @@ impl Acquiring {
     fn is_over_elsewhere(&self, now_us: u64, offer: &Offer) -> bool {
         let Offer { ref grant, origin, anchor, is_confirmed, .. } = *offer;
         if is_confirmed {
-            return self.sight.is_from_elsewhere(origin);
+            return self.wake_anchor.is_from_elsewhere(origin);
         }
         let is_over = |anchor: Anchor| anchor.valid_until_us(grant.deadline_ms) <= now_us;
-        !is_over(anchor) && is_over(self.sight.shortest(origin, anchor, grant.deadline_ms))
+        !is_over(anchor) && is_over(self.wake_anchor.shortest(origin, anchor, grant.deadline_ms))
     }
 
     /// Judges a grant that an answer told of by the clocks of earlier servers too.
@@ -287,7 +302,7 @@ impl Acquiring {
         if offer.is_confirmed {
             return offer;
         }
-        let anchor = self.sight.shortest(offer.origin, offer.anchor, offer.grant.deadline_ms);
+        let anchor = self.wake_anchor.shortest(offer.origin, offer.anchor, offer.grant.deadline_ms);
         Offer { anchor, ..offer }
     }
 
@@ -325,16 +340,16 @@ impl Acquiring {
         self.traffic.not_after_ms = not_after_ms;
         self.read_inbox();
         self.traffic.sent += 1;
-        let waits = self.wanted.patience != Patience::Try;
-        Request::Acquire(Acquire {
+        let waits = self.spec.wait_limit != WaitLimit::Try;
+        Request::Acquire(AcquireRequest {
             owner: self.owner(),
             client,
-            ask: self.wanted.ask.clone(),
-            lease_ms: self.wanted.terms.lease_ms,
+            ask: self.spec.ask.clone(),
+            lease_ms: self.spec.terms.lease_ms,
             waiter_lease_ms: waits.then_some(waiter_lease_ms),
             not_after_ms,
             ballot: None,
-            label: self.wanted.label.clone(),
+            label: self.spec.label.clone(),
         })
     }
 }

@@ -1,8 +1,9 @@
-//! What can be asked about a lock without a step: by whoever keeps it, to look after it.
+//! Read-only questions about a lock, for the engine that keeps it: how many hold and wait, when a tick is due,
+//! how much memory it takes, when it may be forgotten.
 
 use super::Lock;
 use super::holders::Holder;
-use super::queue::{Client, Waiter};
+use super::queue::{Waiter, WaitingClient};
 use crate::{ClientId, Kind, Owner, limits};
 
 impl Lock {
@@ -76,7 +77,7 @@ impl Lock {
         let places = places + waiting * average(labels, waiting.min(LOOKS));
         let by_owner = tree(OWNER + NUMBER, waiting);
         let lines = tree(NUMBER, waiting) + tree(6 * NUMBER, waiting.min(1));
-        let clients = tree(NUMBER + size_of::<Client>(), self.queue.clients().count());
+        let clients = tree(NUMBER + size_of::<WaitingClient>(), self.queue.clients().count());
         let members = 2 * tree(4 * NUMBER, self.members.len());
         let tombs = tree(OWNER + NUMBER, self.tombs.iter().count());
         size_of::<Self>() + holders + places + by_owner + lines + clients + members + tombs
