@@ -244,4 +244,4 @@ fn expires(one: &Tried) -> RangeInclusive<i64> {
 }
 
 /// Kept here so that the two submodules agree on what a reply of the server is.
-type Stored = resp::RoutedReply;
+type Stored = resp::ServerReply;

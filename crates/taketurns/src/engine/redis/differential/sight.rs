@@ -3,7 +3,7 @@
 
 use redis::Value;
 use taketurns_core::{Lock, Now, View};
-use taketurns_servers::resp::RoutedReply;
+use taketurns_servers::resp::ServerReply;
 
 use super::super::view;
 use super::KEY;
@@ -34,7 +34,7 @@ impl Sight {
     }
 
     /// The script looks at the first places only, and can't know of the dead behind them.
-    pub(super) fn compare(&self, shown: &RoutedReply) -> Result<(), String> {
+    pub(super) fn compare(&self, shown: &ServerReply) -> Result<(), String> {
         let shown = view::read(&value(shown)).ok_or_else(|| format!("no view: {shown}"))?;
         let mut expected = self.view.clone();
         if self.waiters_max < ALL
@@ -48,12 +48,12 @@ impl Sight {
 }
 
 /// What a client of the library would have been given.
-fn value(reply: &RoutedReply) -> Value {
+fn value(reply: &ServerReply) -> Value {
     match reply {
-        RoutedReply::Simple(text) | RoutedReply::Error(text) => Value::SimpleString(text.clone()),
-        RoutedReply::Int(number) => Value::Int(*number),
-        RoutedReply::Bulk(bytes) => Value::BulkString(bytes.clone()),
-        RoutedReply::Nil => Value::Nil,
-        RoutedReply::Array(all) => Value::Array(all.iter().map(value).collect()),
+        ServerReply::Simple(text) | ServerReply::Error(text) => Value::SimpleString(text.clone()),
+        ServerReply::Int(number) => Value::Int(*number),
+        ServerReply::Bulk(bytes) => Value::BulkString(bytes.clone()),
+        ServerReply::Nil => Value::Nil,
+        ServerReply::Array(all) => Value::Array(all.iter().map(value).collect()),
     }
 }
