@@ -12,10 +12,10 @@ use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
 
 use crate::clock::{local_us, micros, millis};
 use crate::connect::checked_lease;
-use crate::driver::Shared;
-use crate::meter::Waited;
-use crate::operation::{Pursuit, Taken};
-use crate::telling::Telling;
+use crate::driver::ClientHandle;
+use crate::meter::WaitOutcome;
+use crate::operation::{AcquireOperation, GrantedLock};
+use crate::telling::AcquireSpan;
 use crate::{Error, Guard, Locks};
 
 /// Marks an [`Acquire`] that waits.
@@ -129,8 +129,8 @@ impl<M> Acquire<M> {
     fn start(self, patience: Patience) -> Result<Running, Error> {
         let shared = self.locks.shared.clone();
         let wanted = self.wanted(patience)?;
-        let telling = Telling::new(&wanted.terms.lock, &wanted.ask);
-        let pursuit = Pursuit::new(shared.client.clone(), wanted);
+        let telling = AcquireSpan::new(&wanted.terms.lock, &wanted.ask);
+        let pursuit = AcquireOperation::new(shared.client.clone(), wanted);
         Ok(Running { pursuit, telling, shared })
     }
 }
@@ -244,16 +244,16 @@ pub struct Acquiring<M> {
 
 struct Running {
     /// Cleans up after itself if it is dropped.
-    pursuit: Pursuit,
-    telling: Telling,
+    pursuit: AcquireOperation,
+    telling: AcquireSpan,
     /// The client lives as long as this does, and as the guard does that comes of it.
-    shared: Arc<Shared>,
+    shared: Arc<ClientHandle>,
 }
 
 /// Dropped while it waits, it was cancelled.
 impl Drop for Running {
     fn drop(&mut self) {
-        self.telling.over(Waited::Cancelled, self.pursuit.began_us());
+        self.telling.over(WaitOutcome::Cancelled, self.pursuit.began_us());
     }
 }
 
@@ -265,14 +265,15 @@ impl<M> Acquiring<M> {
         };
         let taken = ready!(telling.during(|| pursuit.poll(cx)));
         match &taken {
-            Ok(Some(Taken { hold, turn, since_us })) => {
+            Ok(Some(GrantedLock { hold, turn, since_us })) => {
                 let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
                 telling.granted(token, since_us.saturating_sub(pursuit.began_us()));
             }
-            Ok(None) => telling.over(Waited::Busy, pursuit.began_us()),
-            Err(error) => telling.over(Waited::of_error(error), pursuit.began_us()),
+            Ok(None) => telling.over(WaitOutcome::Busy, pursuit.began_us()),
+            Err(error) => telling.over(WaitOutcome::of_error(error), pursuit.began_us()),
         }
-        let guard = taken?.map(|Taken { hold, turn, .. }| Guard::new(hold, turn, shared.clone()));
+        let guard =
+            taken?.map(|GrantedLock { hold, turn, .. }| Guard::new(hold, turn, shared.clone()));
         Poll::Ready(Ok(guard))
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use taketurns_core::{ClientId, Label, limits};
 use tokio::runtime::Handle as Tokio;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::clock::{local_us, millis};
-use crate::driver::{Driver, Shared};
+use crate::driver::{ClientDriver, ClientHandle};
 use crate::engine::{self, EngineError, Open, Wakes};
 use crate::keeper::keep;
 use crate::loading::LoadingWait;
@@ -138,7 +138,7 @@ impl Connect {
     /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
     /// [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
     pub async fn open(self) -> Result<Locks, Error> {
-        let driver = Driver::start()?;
+        let driver = ClientDriver::start()?;
         self.open_with(driver).await
     }
 
@@ -147,10 +147,10 @@ impl Connect {
     /// # Errors
     /// As [`Connect::open`].
     pub async fn open_on(self, runtime: Tokio) -> Result<Locks, Error> {
-        self.open_with(Driver::on(Runtime::Tokio(runtime))).await
+        self.open_with(ClientDriver::on(Runtime::Tokio(runtime))).await
     }
 
-    async fn open_with(mut self, driver: Driver) -> Result<Locks, Error> {
+    async fn open_with(mut self, driver: ClientDriver) -> Result<Locks, Error> {
         meter::describe();
         let mut opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
@@ -161,7 +161,7 @@ impl Connect {
         let mut wait = LoadingWait::new(self.within, local_us());
         let mut tell = self.on_loading.take().unwrap_or_else(warn_once);
         let runtime = driver.runtime().clone();
-        let Opened { client, idle } = loop {
+        let client = loop {
             let again = opener.again();
             let attempt = OpenAttempt {
                 opener,
@@ -171,10 +171,12 @@ impl Connect {
             };
             // On the driver, where an engine finds the runtime that its connections are to live on.
             let refusal = match runtime.spawn(attempt.run()).await.ok_or(Error::Closed)? {
-                Ok(opened) => break opened,
+                Ok(client) => break Arc::new(client),
                 Err(refusal) => refusal,
             };
-            let Refused { error, is_loading: true } = refusal else { return Err(refusal.error) };
+            let OpenFailure { error, is_loading: true } = refusal else {
+                return Err(refusal.error);
+            };
             let Some(next) = again else { return Err(error) };
             // In the caller's future and not on the driver: when it is dropped, nothing asks any more.
             match wait.pause(local_us(), random::bits64()) {
@@ -189,7 +191,7 @@ impl Connect {
         drop(tell);
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(keep(client.clone(), stopped));
-        Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
+        Ok(Locks { shared: Arc::new(ClientHandle::new(client, driver, stop)) })
     }
 }
 
@@ -201,26 +203,20 @@ struct OpenAttempt {
     runtime: Runtime,
 }
 
-/// A client that is connected, and what its tasks need.
-struct Opened {
-    client: Arc<Client>,
-    idle: mpsc::Receiver<()>,
-}
-
 /// Why an attempt failed.
-struct Refused {
+struct OpenFailure {
     error: Error,
     is_loading: bool,
 }
 
-impl From<EngineError> for Refused {
+impl From<EngineError> for OpenFailure {
     fn from(error: EngineError) -> Self {
         Self { is_loading: error.is_loading(), error: Error::from_store(error) }
     }
 }
 
 impl OpenAttempt {
-    async fn run(self) -> Result<Opened, Refused> {
+    async fn run(self) -> Result<Client, OpenFailure> {
         let id = ClientId::of_program(random::bits64());
         let shell = Arc::new(Shell::new(id));
         let engine = self.opener.open(id, Wakes::of(shell.clone())).await?;
@@ -230,15 +226,14 @@ impl OpenAttempt {
             Ok(waiter_lease_ms) => waiter_lease_ms,
             Err(error) => {
                 engine.close().await;
-                return Err(Refused { error, is_loading: false });
+                return Err(OpenFailure { error, is_loading: false });
             }
         };
-        let (client, idle) =
-            Client::new(engine, id, self.label, waiter_lease_ms, shell, self.runtime);
+        let client = Client::new(engine, id, self.label, waiter_lease_ms, shell, self.runtime);
         let sent_us = local_us();
         let stamp = client.engine.ping().await?;
         client.observe(sent_us, stamp);
-        Ok(Opened { client: Arc::new(client), idle })
+        Ok(client)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::Error;
 use crate::client::Client;
@@ -17,13 +17,13 @@ use crate::sync::{self, Arc, thread};
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs tasks. A thread of its own ends when this is dropped.
-pub(crate) struct Driver {
+pub(crate) struct ClientDriver {
     runtime: Runtime,
     /// Dropping it ends the thread. `None` if there is none of our own.
     thread: Option<oneshot::Sender<()>>,
 }
 
-impl Driver {
+impl ClientDriver {
     /// Starts a thread; on a machine that is simulated, nothing but tasks.
     pub(crate) fn start() -> Result<Self, Error> {
         #[cfg(feature = "simulation")]
@@ -63,26 +63,24 @@ impl Driver {
 }
 
 /// What `Locks` and guards have in common. The client ends when the last of them is dropped.
-pub(crate) struct Shared {
+pub(crate) struct ClientHandle {
     pub(crate) client: Arc<Client>,
-    end: Option<End>,
+    end: Option<ClientEnd>,
 }
 
 /// What ending the client takes.
-struct End {
-    driver: Driver,
+struct ClientEnd {
+    driver: ClientDriver,
     stop: watch::Sender<bool>,
-    idle: mpsc::Receiver<()>,
 }
 
-impl Shared {
+impl ClientHandle {
     pub(crate) fn new(
         client: Arc<Client>,
-        driver: Driver,
+        driver: ClientDriver,
         stop: watch::Sender<bool>,
-        idle: mpsc::Receiver<()>,
     ) -> Self {
-        Self { client, end: Some(End { driver, stop, idle }) }
+        Self { client, end: Some(ClientEnd { driver, stop }) }
     }
 
     /// Does the client run on a thread of its own?
@@ -92,13 +90,12 @@ impl Shared {
 
     /// Starts the end, and answers what resolves when it is done.
     pub(crate) fn finish(&mut self) -> Option<oneshot::Receiver<()>> {
-        let End { driver, stop, mut idle } = self.end.take()?;
+        let ClientEnd { driver, stop } = self.end.take()?;
         let client = self.client.clone();
         let (done, finished) = oneshot::channel();
-        client.finish();
         driver.runtime().clone().spawn(async move {
             let drain = async {
-                idle.recv().await;
+                client.drain().await;
                 client.engine.close().await;
             };
             let _ = timeout(DRAIN_WITHIN, drain).await;
@@ -111,7 +108,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ClientHandle {
     fn drop(&mut self) {
         let _ = self.finish();
     }

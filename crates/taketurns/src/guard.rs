@@ -12,9 +12,9 @@ use taketurns_core::{Member, Name, Reply, Token};
 
 use crate::client::failure;
 use crate::clock::local_us;
-use crate::driver::Shared;
-use crate::meter::{self, Ended};
-use crate::operation::Release;
+use crate::driver::ClientHandle;
+use crate::meter::{self, HoldOutcome};
+use crate::operation::ReleaseOperation;
 use crate::shell::announce;
 use crate::telling;
 use crate::{Error, Handle};
@@ -33,11 +33,11 @@ pub struct Guard {
     mark: Option<Arc<()>>,
     /// It was released, or handed on.
     is_over: bool,
-    shared: Arc<Shared>,
+    shared: Arc<ClientHandle>,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>, turn: Option<Turn>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(hold: Arc<Hold>, turn: Option<Turn>, shared: Arc<ClientHandle>) -> Self {
         let mark = turn.as_ref().map(|_| Arc::new(()));
         Self { hold, turn, mark, is_over: false, shared }
     }
@@ -77,7 +77,7 @@ impl Guard {
     /// Resolves when the lock is lost, with the cause. Never resolves if it is released before.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         let turn = self.mark.as_ref().map(Arc::downgrade);
-        let lost = Lost { hold: self.hold.clone(), watcher: 0 };
+        let lost = LossFuture { hold: self.hold.clone(), watcher: 0 };
         // It may have been lost before anybody could be told.
         let by_now = self.loss();
         async move {
@@ -133,7 +133,7 @@ impl Guard {
     /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`], [`Error::Unreachable`] or
     /// [`Error::NoQuorum`] if the store did not say: then it ends with its lease at the latest.
     pub fn release(mut self) -> Releasing {
-        let (lost, release) = self.end(Ended::Released);
+        let (lost, release) = self.end(HoldOutcome::Released);
         let lost = self.held_unless(lost).err();
         let mut releasing = Releasing { release, lost, _shared: self.shared.clone() };
         if let Some(release) = &mut releasing.release {
@@ -143,7 +143,7 @@ impl Guard {
     }
 
     /// Ends its turn: the lock is given back, unless another of this client has it now.
-    fn end(&mut self, how: Ended) -> (Option<LossCause>, Option<Release>) {
+    fn end(&mut self, how: HoldOutcome) -> (Option<LossCause>, Option<ReleaseOperation>) {
         self.is_over = true;
         let (token, turn, client) = (self.token(), self.turn.take(), &self.shared.client);
         let (now_us, end) = client
@@ -152,7 +152,7 @@ impl Guard {
             meter::hold_ended(held_us, how);
             telling::released(self.name(), token, held_us, how);
         }
-        (end.loss, Release::of_guard(client, self.hold.name(), end, now_us))
+        (end.loss, ReleaseOperation::of_guard(client, self.hold.name(), end, now_us))
     }
 
     /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
@@ -170,8 +170,8 @@ impl Guard {
             && let Some(since_us) = self.hold.end_turn()
         {
             let held_us = local_us().saturating_sub(since_us);
-            meter::hold_ended(held_us, Ended::Carried);
-            telling::released(self.name(), token, held_us, Ended::Carried);
+            meter::hold_ended(held_us, HoldOutcome::Carried);
+            telling::released(self.name(), token, held_us, HoldOutcome::Carried);
         }
         let client = &self.shared.client;
         let turn = self.turn.take();
@@ -184,7 +184,7 @@ impl Guard {
         let (client, lock, owner) = (&self.shared.client, self.name(), self.hold.owner());
         let request = client.renewal(owner, self.hold.terms().lease_ms);
         let answer = client.call(lock, request).await;
-        meter::renewal(meter::Renewal::of(&answer));
+        meter::renewal(meter::RenewalOutcome::of(&answer));
         let wrong = match &answer {
             Ok(answer) => not_renewed(&answer.reply).map(Error::Store),
             Err(error) => Some(Error::from_engine(lock, error.clone())),
@@ -218,20 +218,20 @@ impl Drop for Guard {
             return;
         }
         // It ends with its lease at the latest, and nobody waits for the answer.
-        if let (_, Some(release)) = self.end(Ended::Dropped) {
+        if let (_, Some(release)) = self.end(HoldOutcome::Dropped) {
             release.start();
         }
     }
 }
 
 /// Resolves when a lock is lost.
-struct Lost {
+struct LossFuture {
     hold: Arc<Hold>,
     /// The number under which it is told, once it has one.
     watcher: u64,
 }
 
-impl Future for Lost {
+impl Future for LossFuture {
     type Output = LossCause;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LossCause> {
@@ -246,7 +246,7 @@ impl Future for Lost {
     }
 }
 
-impl Drop for Lost {
+impl Drop for LossFuture {
     fn drop(&mut self) {
         if self.watcher > 0 {
             self.hold.unwatch(self.watcher);
@@ -267,10 +267,10 @@ impl fmt::Debug for Guard {
 /// A release under way. It goes on if this is dropped.
 pub struct Releasing {
     /// `None` if the lock was handed on inside this process.
-    release: Option<Release>,
+    release: Option<ReleaseOperation>,
     /// It was lost before.
     lost: Option<Error>,
-    _shared: Arc<Shared>,
+    _shared: Arc<ClientHandle>,
 }
 
 impl Future for Releasing {

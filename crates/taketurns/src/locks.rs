@@ -8,10 +8,10 @@ use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View
 
 use crate::clock::local_us;
 use crate::connect::checked_lease;
-use crate::driver::Shared;
+use crate::driver::ClientHandle;
 use crate::engine::Guarantees;
-use crate::meter::{self, Renewal};
-use crate::operation::Release;
+use crate::meter::{self, RenewalOutcome};
+use crate::operation::ReleaseOperation;
 use crate::{All, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
@@ -21,7 +21,7 @@ const PAGE: usize = 500;
 /// guard are dropped, once what they released is released.
 #[derive(Clone)]
 pub struct Locks {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientHandle>,
 }
 
 impl Locks {
@@ -165,14 +165,14 @@ impl Locks {
         let id = client.drive(|session, now_us| {
             session.begin_release(now_us, &lock, owner, bury_until_ms, None, lease_ms * 1_000)
         });
-        Release::new(client, lock, id).await
+        ReleaseOperation::new(client, lock, id).await
     }
 
     async fn renew_handle(&self, terms: &Terms, lease_ms: u64) -> Result<(Grant, Answer), Error> {
         let lock = &terms.lock;
         let client = &self.shared.client;
         let answer = client.call(lock, client.renewal(terms.owner, lease_ms)).await;
-        meter::renewal(Renewal::of(&answer));
+        meter::renewal(RenewalOutcome::of(&answer));
         match answer {
             Ok(ref answer @ Answer { reply: Reply::Renewed(ref grant), .. }) => {
                 Ok((grant.clone(), answer.clone()))

@@ -20,7 +20,7 @@ use crate::sync::Arc;
 use crate::{Error, meter, random};
 
 /// An acquire under way. Dropped, it gives up the place, or the lock if it was just granted.
-pub(crate) struct Pursuit {
+pub(crate) struct AcquireOperation {
     client: Arc<Client>,
     lock: Name,
     /// By whom, from when it has begun until it is over.
@@ -35,13 +35,13 @@ pub(crate) struct Pursuit {
 }
 
 /// A lock that is held, whose turn it is if several of this process take turns, and since when.
-pub(crate) struct Taken {
+pub(crate) struct GrantedLock {
     pub(crate) hold: std::sync::Arc<Hold>,
     pub(crate) turn: Option<Turn>,
     pub(crate) since_us: u64,
 }
 
-impl Pursuit {
+impl AcquireOperation {
     pub(crate) fn new(client: Arc<Client>, wanted: Wanted) -> Self {
         let (lock, wanted) = (wanted.terms.lock.clone(), Some(wanted));
         Self { client, lock, owner: None, wanted, began_us: 0, call: None, trouble: None }
@@ -53,7 +53,10 @@ impl Pursuit {
     }
 
     /// `Ok(None)` means that others hold the lock and it would not wait.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Taken>, Error>> {
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<GrantedLock>, Error>> {
         let mut is_sent = false;
         loop {
             // An answer comes before what the engine pushed after it.
@@ -129,7 +132,7 @@ impl Pursuit {
         (now_us, next)
     }
 
-    fn end(&mut self, now_us: u64, acquired: Acquired) -> Result<Option<Taken>, Error> {
+    fn end(&mut self, now_us: u64, acquired: Acquired) -> Result<Option<GrantedLock>, Error> {
         self.owner = None;
         if let Acquired::Granted { hold, turn, woken } = acquired {
             if let Some((anchor, deadline_ms)) = woken
@@ -139,7 +142,7 @@ impl Pursuit {
                 meter::granted_late(anchor, deadline_ms, lease_ms, now_us);
             }
             meter::hold_began();
-            return Ok(Some(Taken { hold, turn, since_us: now_us }));
+            return Ok(Some(GrantedLock { hold, turn, since_us: now_us }));
         }
         let lock = &self.lock;
         Err(match acquired {
@@ -180,7 +183,7 @@ impl Pursuit {
 }
 
 /// Nobody waits for it any more.
-impl Drop for Pursuit {
+impl Drop for AcquireOperation {
     fn drop(&mut self) {
         // One that was never polled has not begun.
         let Some(owner) = self.owner.take() else { return };
@@ -192,7 +195,7 @@ impl Drop for Pursuit {
 }
 
 /// A release under way. It goes on if this is dropped.
-pub(crate) struct Release {
+pub(crate) struct ReleaseOperation {
     client: Arc<Client>,
     lock: Name,
     id: ReleaseId,
@@ -206,7 +209,7 @@ pub(crate) struct Release {
     is_over: bool,
 }
 
-impl Release {
+impl ReleaseOperation {
     /// Of one that the session has begun.
     pub(crate) fn new(client: &Arc<Client>, lock: Name, id: ReleaseId) -> Self {
         Self {
@@ -288,7 +291,7 @@ impl Release {
     }
 }
 
-impl Future for Release {
+impl Future for ReleaseOperation {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -320,7 +323,7 @@ impl Future for Release {
     }
 }
 
-impl Drop for Release {
+impl Drop for ReleaseOperation {
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -338,7 +341,7 @@ impl Drop for Release {
 
 /// A release that nobody waits for. A runtime that has ended drops it at once, and then nobody goes on with
 /// it: the lock ends with its lease.
-struct Orphan(Release);
+struct Orphan(ReleaseOperation);
 
 impl Future for Orphan {
     type Output = Result<(), Error>;

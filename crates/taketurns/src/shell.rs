@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::clock::local_us;
 use crate::engine::Woken;
-use crate::meter::{self, Ended};
+use crate::meter::{self, HoldOutcome};
 use crate::random;
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -57,7 +57,7 @@ impl Shell {
         step: impl FnOnce(&mut Session, u64) -> T,
         sends: impl FnOnce(&mut Session) -> S,
     ) -> (T, S) {
-        let mut locked = Locked { session: lock(&self.session), is_done: false };
+        let mut locked = StepGuard { session: lock(&self.session), is_done: false };
         let output = step(&mut locked.session, local_us());
         let (effects, sends) = (locked.session.take_effects(), sends(&mut locked.session));
         locked.is_done = true;
@@ -95,12 +95,12 @@ impl Shell {
 
 /// A session in the middle of a step. Whether the thread panics says nothing: a guard that is dropped by
 /// a panic of its user takes a step like any other.
-struct Locked<'a> {
+struct StepGuard<'a> {
     session: MutexGuard<'a, Session>,
     is_done: bool,
 }
 
-impl Drop for Locked<'_> {
+impl Drop for StepGuard<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.session.handle_unattended(0);
@@ -139,7 +139,7 @@ pub(crate) fn announce(hold: &Hold, cause: LossCause) {
     tracing::warn!(name: "taketurns.lost", target: "taketurns::held", lock = %hold.name(), %cause, "the lock was lost");
     meter::lost(cause);
     if let Some(since_us) = hold.end_turn() {
-        meter::hold_ended(local_us().saturating_sub(since_us), Ended::Lost);
+        meter::hold_ended(local_us().saturating_sub(since_us), HoldOutcome::Lost);
     }
     hold.take_watchers().into_iter().for_each(std::task::Waker::wake);
 }

@@ -13,18 +13,18 @@ use tracing::{Span, debug, debug_span};
 use crate::clock::local_us;
 #[cfg(feature = "redis")]
 use crate::meter;
-use crate::meter::{Ended, Wait, Waited};
+use crate::meter::{HoldOutcome, WaitMeasure, WaitOutcome};
 
 /// One acquire: its span, and its wait that is measured.
-pub(crate) struct Telling {
+pub(crate) struct AcquireSpan {
     lock: Name,
     kind: Kind,
     /// From the first poll on.
     span: Option<Span>,
-    wait: Option<Wait>,
+    wait: Option<WaitMeasure>,
 }
 
-impl Telling {
+impl AcquireSpan {
     pub(crate) fn new(lock: &Name, ask: &Ask) -> Self {
         Self { lock: lock.clone(), kind: ask.kind(), span: None, wait: None }
     }
@@ -33,7 +33,7 @@ impl Telling {
     pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let Self { lock, kind, span, wait } = self;
         let span = span.get_or_insert_with(|| {
-            *wait = Some(Wait::begin(*kind));
+            *wait = Some(WaitMeasure::begin(*kind));
             debug_span!(
                 target: "taketurns",
                 "taketurns.acquire",
@@ -49,7 +49,7 @@ impl Telling {
 
     /// It has the lock, after so long.
     pub(crate) fn granted(&mut self, token: Option<Token>, waited_us: u64) {
-        let waited_ms = self.end(Waited::Granted, waited_us);
+        let waited_ms = self.end(WaitOutcome::Granted, waited_us);
         let (lock, token) = (&self.lock, token.map(Token::raw));
         let Some(span) = &self.span else { return };
         span.record("token", token);
@@ -65,13 +65,13 @@ impl Telling {
     }
 
     /// It does not have it. Of no effect once it was told that it is over.
-    pub(crate) fn over(&mut self, how: Waited, began_us: u64) {
+    pub(crate) fn over(&mut self, how: WaitOutcome, began_us: u64) {
         if self.wait.is_some() {
             self.end(how, local_us().saturating_sub(began_us));
         }
     }
 
-    fn end(&mut self, how: Waited, waited_us: u64) -> u64 {
+    fn end(&mut self, how: WaitOutcome, waited_us: u64) -> u64 {
         if let Some(wait) = self.wait.take() {
             wait.end(how, waited_us);
         }
@@ -85,7 +85,7 @@ impl Telling {
 }
 
 /// Somebody let go of a lock that was held until then.
-pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Ended) {
+pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: HoldOutcome) {
     debug!(
         name: "taketurns.released",
         target: "taketurns",

@@ -17,10 +17,6 @@ mod guard;
 mod lock;
 
 use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::Duration;
 
 use tokio::task::unconstrained;
@@ -66,24 +62,8 @@ pub fn examine(url: &str) -> Result<crate::doctor::Report, Error> {
 
 /// Runs a future on this thread. It may be any of this crate's: none needs a runtime to be polled.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut cx = Context::from_waker(&waker);
     // Inside a task, tokio has every future pause now and then, until the task is back at its runtime: it never would be.
-    let mut future = pin!(unconstrained(future));
-    loop {
-        match future.as_mut().poll(&mut cx) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
+    pollster::block_on(unconstrained(future))
 }
 
 /// The locks of one store. See [`crate::Locks`]. Dropping the last clone waits until everything

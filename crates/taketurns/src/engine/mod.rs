@@ -28,13 +28,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use taketurns_core::wire::public_id;
 use taketurns_core::{ClientId, Name, View, limits};
 use tokio::sync::mpsc;
 
 pub use crate::clock::{Clock, Manual};
 use crate::doctor::Report;
-use crate::runtime::together;
 use crate::shell::Shell;
 use crate::sync::{self, Arc, Mutex};
 #[cfg(feature = "file")]
@@ -203,7 +203,7 @@ pub trait Engine: Send + Sync + 'static {
         let call = |(lock, request): (Name, Request)| -> EngineFuture<'a, _> {
             Box::pin(self.call(&lock, request))
         };
-        Box::pin(together(calls.into_iter().map(call).collect()))
+        Box::pin(join_all(calls.into_iter().map(call)))
     }
 
     /// Which of the engine's servers, as in [`Origin::source`], this lock is kept on. 0 if there is

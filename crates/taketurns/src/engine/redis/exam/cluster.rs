@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::cmd;
 use tokio::time::timeout;
 
@@ -19,7 +20,6 @@ use super::gather::{Keys, Part, Server};
 use super::judge::{Against, judge};
 use super::{followed, look_at_all, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
-use crate::runtime::together;
 
 /// For all questions to one seed together.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(super) async fn examine(opener: &Opener, seeds: &[Address]) -> (Vec<Check>, 
         };
         Box::pin(asking) as Pin<Box<dyn Future<Output = Result<Map, Failure>> + Send + '_>>
     };
-    let maps = together(seeds.iter().map(ask).collect()).await;
+    let maps = join_all(seeds.iter().map(ask)).await;
     let map = maps.into_iter().flatten().find(|map| !map.ranges.is_empty());
     let masters = map.as_ref().map(|map| masters(&map.ranges)).unwrap_or_default();
     let prefix = &opener.config.prefix;

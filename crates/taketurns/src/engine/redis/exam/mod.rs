@@ -27,7 +27,7 @@ use super::net::url::{Address, Config, Servers};
 use super::node::Visitor;
 use crate::Error;
 use crate::doctor::{ALL, Check, Report, Subject, list};
-use crate::runtime::together;
+use futures_util::future::join_all;
 use gather::{Keys, Part, Server, look_at};
 use judge::judge;
 
@@ -128,7 +128,7 @@ async fn look_at_all(opener: &Opener, wanted: Vec<(Address, Part, Keys)>) -> Vec
         let looking = async move { look_at(opener, &address, part, keys).await };
         Box::pin(looking) as Pin<Box<dyn Future<Output = Server> + Send + '_>>
     };
-    together(wanted.into_iter().map(look).collect()).await
+    join_all(wanted.into_iter().map(look)).await
 }
 
 /// Looks at those that follow a master, by its own word.

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{Value, cmd};
 use tokio::time::timeout;
 
@@ -19,7 +20,6 @@ use super::gather::{Keys, Part, Server, look_at};
 use super::judge::{Against, judge};
 use super::{followed, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
-use crate::runtime::together;
 
 /// For all questions to one of them together.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub(super) async fn examine(
         };
         Box::pin(asking) as Pin<Box<dyn Future<Output = Sentinel> + Send + '_>>
     };
-    let found = together(addresses.iter().map(ask).collect()).await;
+    let found = join_all(addresses.iter().map(ask)).await;
     let mut reached = found.iter().any(|sentinel| sentinel.answer.is_ok());
     let mut checks = judge_sentinels(&found);
     if let Some(master) = master_of(&found) {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::cmd;
 use tokio::time::timeout;
 
@@ -12,7 +13,6 @@ use super::failure::Failure;
 use super::link::{connect_plain, send};
 use super::opener::Opener;
 use super::url::Address;
-use crate::runtime::together;
 
 /// For each, and all at once: a dead one must not hold up whoever connects.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(crate) async fn lacking(opener: &Opener, replicas: &[Address]) -> Vec<Addres
     let looks = replicas.iter().map(|replica| {
         Box::pin(lacks(opener, replica)) as Pin<Box<dyn Future<Output = bool> + Send + '_>>
     });
-    let lacking = together(looks.collect()).await;
+    let lacking = join_all(looks).await;
     replicas.iter().zip(lacking).filter(|(_, lacks)| *lacks).map(|(at, _)| at.clone()).collect()
 }
 

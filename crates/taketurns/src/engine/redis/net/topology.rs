@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -32,7 +33,7 @@ use super::solo::{Finder, Solo};
 use super::url::{Config, Servers};
 use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
-use crate::runtime::{entered, together};
+use crate::runtime::entered;
 use crate::sync::lock;
 
 /// Tasks that were told to end do so at their next turn.
@@ -166,7 +167,7 @@ impl Net {
         let writes = groups.into_values().map(|group| {
             Box::pin(self.call_group(calls, group)) as Pin<Box<dyn Future<Output = _> + Send>>
         });
-        let answered = together(writes.collect()).await;
+        let answered = join_all(writes).await;
         let mut answers: Vec<(usize, Answered)> = answered.into_iter().flatten().collect();
         answers.sort_by_key(|(index, _)| *index);
         answers.into_iter().map(|(_, answer)| answer.map_err(EngineError::from)).collect()
