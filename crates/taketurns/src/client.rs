@@ -22,6 +22,7 @@ use crate::meter;
 use crate::runtime::{Runtime, sleep};
 use crate::shell::Shell;
 use crate::sync::Arc;
+use crate::telling::target;
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
 /// and leases do not.
@@ -85,7 +86,7 @@ impl Client {
                 Ok(read(answer, sent.at_us))
             }
             Err(error) => {
-                tracing::debug!(%lock, %error, "the store did not answer");
+                tracing::debug!(target: target::CLIENT, %lock, %error, "the store did not answer");
                 let failure = failure(&error);
                 *trouble = Some(error);
                 Err(failure)

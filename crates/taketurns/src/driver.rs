@@ -10,6 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::Error;
 use crate::client::Client;
+use crate::engine::EngineError;
 use crate::runtime::{Runtime, timeout};
 use crate::sync::{self, Arc, thread};
 
@@ -20,7 +21,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct ClientDriver {
     runtime: Runtime,
     /// Dropping it ends the thread. `None` if there is none of our own.
-    thread: Option<oneshot::Sender<()>>,
+    _thread: Option<oneshot::Sender<()>>,
 }
 
 impl ClientDriver {
@@ -30,8 +31,10 @@ impl ClientDriver {
         if crate::simulation::current().is_some() {
             return Ok(Self::on(Runtime::current()));
         }
-        let failed =
-            |error| Error::Unreachable(format!("the driver thread can't be started: {error}"));
+        let failed = |error| {
+            let why = format!("the driver thread can't be started: {error}");
+            Error::Unreachable(EngineError::Unreachable(why))
+        };
         let (started, starting) = sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         // Made in the thread: a runtime must not be dropped in async code, not even if this fails.
@@ -49,12 +52,12 @@ impl ClientDriver {
         };
         thread::Builder::new().name("taketurns".into()).spawn(run).map_err(failed)?;
         let runtime = starting.recv().map_err(|_| Error::Closed)?.map_err(failed)?;
-        Ok(Self { runtime: Runtime::Tokio(runtime), thread: Some(stop) })
+        Ok(Self { runtime: Runtime::Tokio(runtime), _thread: Some(stop) })
     }
 
     /// Uses a runtime that somebody else runs.
     pub(crate) fn on(runtime: Runtime) -> Self {
-        Self { runtime, thread: None }
+        Self { runtime, _thread: None }
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -81,11 +84,6 @@ impl ClientHandle {
         stop: watch::Sender<bool>,
     ) -> Self {
         Self { client, end: Some(ClientEnd { driver, stop }) }
-    }
-
-    /// Does the client run on a thread of its own?
-    pub(crate) fn has_thread(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.driver.thread.is_some())
     }
 
     /// Starts the end, and answers what resolves when it is done.

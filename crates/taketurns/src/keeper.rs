@@ -10,7 +10,7 @@ use crate::client::{Client, failure, sleep_until_some};
 use crate::meter;
 use crate::operation::ReleaseOperation;
 use crate::sync::Arc;
-use crate::telling;
+use crate::telling::{self, target};
 
 /// Does what is due until told to stop.
 pub(crate) fn keep(
@@ -69,17 +69,17 @@ async fn renew(client: Arc<Client>, renewals: Vec<Renewal>, span: Span) {
         meter::renewal(meter::RenewalOutcome::of(&answer));
         let lock = hold.name();
         let trouble = match &answer {
-            Err(error) => Some(Error::from_engine(lock, error.clone()).to_string()),
+            Err(error) => Some(Error::from_engine(lock, error.clone())),
             Ok(answer) => crate::guard::not_renewed(&answer.reply),
         };
         if let Some(error) = &trouble {
-            tracing::debug!(%lock, %error, "a renewal failed");
+            tracing::debug!(target: target::HELD, %lock, %error, "a renewal failed");
         }
         // Of a lock that is lost the last trouble may say why.
         if trouble.is_some()
             || matches!(&answer, Ok(answer) if matches!(answer.reply, Reply::Renewed(_)))
         {
-            hold.set_trouble(trouble);
+            hold.set_trouble(trouble.map(|error| error.to_string()));
         }
         let answer = answer.map_err(|error| failure(&error));
         client.drive(|session, now_us| session.handle_renewal(now_us, hold.owner(), answer));
@@ -93,7 +93,7 @@ async fn refresh(client: Arc<Client>, refreshes: Vec<Refresh>) {
     let answers = client.call_all(calls).await;
     let answers = refreshes.into_iter().zip(answers).map(|(refresh, answer)| {
         let answer = answer.map_err(|error| {
-            tracing::debug!(lock = %refresh.lock, %error, "a place could not be refreshed");
+            tracing::debug!(target: target::WAITS, lock = %refresh.lock, %error, "a place could not be refreshed");
             failure(&error)
         });
         (refresh, answer)

@@ -16,6 +16,7 @@ use taketurns_core::{Name, Owner, Request};
 
 use crate::client::{Call, Client};
 use crate::engine::{Answer, EngineError};
+use crate::error::malformed;
 use crate::sync::Arc;
 use crate::{Error, meter, random};
 
@@ -45,6 +46,10 @@ impl AcquireOperation {
     pub(crate) fn new(client: Arc<Client>, wanted: Wanted) -> Self {
         let (lock, wanted) = (wanted.terms.lock.clone(), Some(wanted));
         Self { client, lock, owner: None, wanted, began_us: 0, call: None, trouble: None }
+    }
+
+    pub(crate) fn lock(&self) -> &Name {
+        &self.lock
     }
 
     /// When it was first polled.
@@ -157,13 +162,8 @@ impl AcquireOperation {
                 }
             }
             Acquired::TimedOut { .. } => self.no_answer(),
-            Acquired::Refused { refusal, now_ms } => {
-                let error = Error::from_refusal(lock, refusal, now_ms);
-                error.unwrap_or_else(|| Error::Store(refusal.to_string()))
-            }
-            Acquired::Malformed(reply) => {
-                Error::Store(format!("an acquire was answered with {reply:?}"))
-            }
+            Acquired::Refused { refusal, now_ms } => Error::from_refusal(lock, refusal, now_ms),
+            Acquired::Malformed(reply) => malformed("an acquire", &reply),
             Acquired::Failed => match self.trouble.take() {
                 Some(error) => Error::from_engine(lock, error),
                 None => Error::Closed,
@@ -178,7 +178,8 @@ impl AcquireOperation {
             None => String::new(),
         };
         let lock = &self.lock;
-        Error::Unreachable(format!("there was no answer for lock {lock} in the time given{why}"))
+        let why = format!("there was no answer for lock {lock} in the time given{why}");
+        Error::Unreachable(EngineError::Unreachable(why))
     }
 }
 
@@ -203,7 +204,7 @@ pub(crate) struct ReleaseOperation {
     /// Why the last request was not answered.
     trouble: Option<EngineError>,
     /// Why it is not known what became of a request before.
-    unknown: Option<String>,
+    unknown: Option<EngineError>,
     output: Option<Result<(), Error>>,
     /// It is over, or nobody is left to go on with it.
     is_over: bool,
@@ -272,7 +273,7 @@ impl ReleaseOperation {
             && let Some(error @ (EngineError::Unknown(_) | EngineError::NoQuorum(_))) =
                 &self.trouble
         {
-            self.unknown = Some(error.to_string());
+            self.unknown = Some(error.clone());
         }
         released
     }
@@ -282,7 +283,7 @@ impl ReleaseOperation {
         let lock = self.lock.clone();
         match (released, self.unknown.take(), self.trouble.take()) {
             (Released::Released, ..) => Ok(()),
-            (Released::Unknown, Some(why), _) => Err(Error::Indeterminate { lock, why }),
+            (Released::Unknown, Some(source), _) => Err(Error::Indeterminate { lock, source }),
             (Released::Failed, _, Some(error)) => Err(Error::from_engine(&lock, error)),
             (Released::NotHeld | Released::Unknown | Released::Failed, ..) => {
                 Err(Error::NotHeld { lock })

@@ -20,6 +20,7 @@ use crate::engine::Woken;
 use crate::meter::{self, HoldOutcome};
 use crate::random;
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::telling::target;
 
 /// A session that many threads use.
 pub(crate) struct Shell {
@@ -112,12 +113,12 @@ fn tell(event: Event) {
     match event {
         Event::Lost { hold, cause } => announce(&hold, cause),
         Event::ClockSet => tracing::warn!(
-            target: "taketurns::client",
+            target: target::CLIENT,
             "the clock of the store was set forward; what is held there counts as lost"
         ),
         Event::Quarantined { lock, left_ms } => {
             tracing::warn!(
-                target: "taketurns::waits",
+                target: target::WAITS,
                 %lock,
                 left_ms,
                 "in quarantine: its store was restarted or failed over"
@@ -126,7 +127,7 @@ fn tell(event: Event) {
         Event::Queued { ahead } => meter::queued(ahead),
         Event::Rejoined { lock } => tracing::warn!(
             name: "taketurns.rejoined",
-            target: "taketurns::waits",
+            target: target::WAITS,
             %lock,
             "the place lapsed; waiting again at the tail"
         ),
@@ -136,7 +137,13 @@ fn tell(event: Event) {
 
 /// Tells everybody that a lock is lost, for the first and only time.
 pub(crate) fn announce(hold: &Hold, cause: LossCause) {
-    tracing::warn!(name: "taketurns.lost", target: "taketurns::held", lock = %hold.name(), %cause, "the lock was lost");
+    tracing::warn!(
+        name: "taketurns.lost",
+        target: target::HELD,
+        lock = %hold.name(),
+        %cause,
+        "the lock was lost"
+    );
     meter::lost(cause);
     if let Some(since_us) = hold.end_turn() {
         meter::hold_ended(local_us().saturating_sub(since_us), HoldOutcome::Lost);

@@ -1,7 +1,5 @@
-//! What is told of locks to whoever looks on: spans and events of `tracing`, with names that stay.
-//!
-//! Their target is `taketurns`, but for warnings, which had theirs before they had names. Never an
-//! owner, which is a secret. `docs/metrics.md` lists them.
+//! Spans and events of `tracing` that have names, and the targets of all events. Both stay as they are, since people
+//! filter by them. No field is ever an owner, which is a secret. `docs/metrics.md` lists them.
 
 #[cfg(feature = "redis")]
 use std::fmt::Display;
@@ -14,6 +12,30 @@ use crate::clock::local_us;
 #[cfg(feature = "redis")]
 use crate::meter;
 use crate::meter::{HoldOutcome, WaitMeasure, WaitOutcome};
+
+/// The targets of log events. None is the path of a module, which may change.
+pub(crate) mod target {
+    /// Spans, and events about one lock that went well.
+    pub(crate) const TAKETURNS: &str = "taketurns";
+    /// What an acquire did with its lock.
+    pub(crate) const ACQUIRE: &str = "taketurns::acquire";
+    /// The client and its store as a whole.
+    pub(crate) const CLIENT: &str = "taketurns::client";
+    /// Connecting.
+    pub(crate) const CONNECT: &str = "taketurns::connect";
+    /// Who leads.
+    pub(crate) const ELECTION: &str = "taketurns::election";
+    /// The file engine.
+    #[cfg(feature = "file")]
+    pub(crate) const FILE: &str = "taketurns::file";
+    /// Locks that are held: renewals, losses.
+    pub(crate) const HELD: &str = "taketurns::held";
+    /// The nodes of a quorum.
+    #[cfg(feature = "redis")]
+    pub(crate) const QUORUM: &str = "taketurns::quorum";
+    /// Places in queues.
+    pub(crate) const WAITS: &str = "taketurns::waits";
+}
 
 /// One acquire: its span, and its wait that is measured.
 pub(crate) struct AcquireSpan {
@@ -35,7 +57,7 @@ impl AcquireSpan {
         let span = span.get_or_insert_with(|| {
             *wait = Some(WaitMeasure::begin(*kind));
             debug_span!(
-                target: "taketurns",
+                target: target::TAKETURNS,
                 "taketurns.acquire",
                 %lock,
                 kind = kind.word(),
@@ -55,7 +77,7 @@ impl AcquireSpan {
         span.record("token", token);
         debug!(
             name: "taketurns.granted",
-            target: "taketurns",
+            target: target::TAKETURNS,
             parent: span,
             %lock,
             token,
@@ -88,7 +110,7 @@ impl AcquireSpan {
 pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: HoldOutcome) {
     debug!(
         name: "taketurns.released",
-        target: "taketurns",
+        target: target::TAKETURNS,
         %lock,
         token = token.map(Token::raw),
         held_ms = held_us / 1_000,
@@ -99,7 +121,7 @@ pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Hol
 
 /// One write with the renewals of so many locks.
 pub(crate) fn renew(locks: usize) -> Span {
-    debug_span!(target: "taketurns", "taketurns.renew", locks, failed = Empty)
+    debug_span!(target: target::TAKETURNS, "taketurns.renew", locks, failed = Empty)
 }
 
 /// A connection that is to take the place of one that was there before.
@@ -110,7 +132,7 @@ pub(crate) struct Reconnect(Span);
 impl Reconnect {
     pub(crate) fn begin() -> Self {
         let span = debug_span!(
-            target: "taketurns",
+            target: target::TAKETURNS,
             "taketurns.reconnect",
             server = Empty,
             outcome = Empty,
@@ -151,5 +173,18 @@ mod tests {
         let told: BTreeSet<&str> = sources.iter().flat_map(|source| named(source, '"')).collect();
         assert_eq!(named(include_str!("../../../docs/metrics.md"), '`'), told);
         assert_eq!(told.len(), 7, "{told:?}");
+    }
+
+    #[test]
+    fn the_page_names_every_target() {
+        let page = include_str!("../../../docs/metrics.md");
+        let source = include_str!("telling.rs").lines();
+        let targets =
+            source.filter_map(|line| line.split_once(": &str = \"")?.1.strip_suffix("\";"));
+        let targets: BTreeSet<&str> = targets.collect();
+        assert_eq!(targets.len(), 9, "{targets:?}");
+        for target in targets {
+            assert!(page.contains(&format!("`{target}`")), "{target}");
+        }
     }
 }

@@ -155,7 +155,7 @@ impl Life {
                 self.log.note(What::Failed { op, error: format!("{:?}", error.kind()) });
             }
             Some(Ok(guard)) => {
-                let token = guard.token().map(|token| token.raw());
+                let token = guard.token().fenced().map(|token| token.raw());
                 let member = guard.member().map(|member| member.as_str().to_owned());
                 let until_us = self.until_us(&guard);
                 self.log.note(What::Granted { op, token, member, until_us });
@@ -286,7 +286,7 @@ fn asked(locks: &Locks, kept: &Lock, dice: &mut Dice) -> (Acquire, Ask) {
         Kind::Rwlock => (locks.rwlock(name).write(), Ask::Write),
         Kind::Semaphore(permits) => {
             let take = dice.between(1, u64::from(*permits)) as u32;
-            (locks.semaphore(name, *permits).acquire().permits(take), Ask::Permits(take))
+            (locks.semaphore(name, *permits).acquire_many(take), Ask::Permits(take))
         }
         Kind::Pool if dice.chance(500) => (locks.pool(name).any(), Ask::Any),
         Kind::Pool => {

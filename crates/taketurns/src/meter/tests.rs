@@ -7,6 +7,7 @@ use taketurns_core::Name;
 
 use super::recorder::{LIST, MetricType};
 use super::*;
+use crate::engine::EngineError;
 
 /// What `taketurns serve` shows at /metrics, which is no part of this crate.
 const SERVED: [&str; 14] = [
@@ -86,9 +87,9 @@ fn errors_are_told_apart_by_who_has_to_do_something() {
         (Error::Quarantined { lock: lock.clone(), left: Duration::ZERO }, WaitOutcome::Timeout),
         (Error::QueueFull { lock: lock.clone() }, WaitOutcome::Refused),
         (Error::KindMismatch { lock, is: Kind::Pool }, WaitOutcome::Refused),
-        (Error::Unsupported(String::new()), WaitOutcome::Refused),
-        (Error::Unreachable(String::new()), WaitOutcome::Failed),
-        (Error::Store(String::new()), WaitOutcome::Failed),
+        (Error::Unsupported(EngineError::Unfenced), WaitOutcome::Refused),
+        (Error::Unreachable(EngineError::Unreachable(String::new())), WaitOutcome::Failed),
+        (Error::Store(EngineError::Broken(String::new())), WaitOutcome::Failed),
         (Error::Closed, WaitOutcome::Failed),
     ];
     for (error, expected) in cases {

@@ -94,7 +94,7 @@ impl Taker {
         let at_us = now_us();
         let until_us = at_us + micros(guard.left());
         let member = guard.member().map(ToString::to_string);
-        let token = guard.token().map(taketurns::Token::raw);
+        let token = guard.token().fenced().map(taketurns::Token::raw);
         self.notes.note_at(at_us, What::Granted { op, token, member: member.clone(), until_us });
         let key = member.map_or_else(|| wish.lock.clone(), |it| format!("{}/{it}", wish.lock));
         let of = token.filter(|_| wish.writes());

@@ -73,7 +73,7 @@ impl Wish {
             Ask::Mutex => locks.mutex(name).acquire(),
             Ask::Read => locks.rwlock(name).read(),
             Ask::Write => locks.rwlock(name).write(),
-            Ask::Permits(take) => locks.semaphore(name, self.permits).acquire().permits(*take),
+            Ask::Permits(take) => locks.semaphore(name, self.permits).acquire_many(*take),
             Ask::Any => locks.pool(name).any(),
             Ask::Member(member) => locks.pool(name).member(member),
         };
