@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use taketurns::{Connect, blocking};
+use taketurns::Connect;
+use taketurns::blocking::Wait;
 use taketurns_servers::Connection;
 
 use crate::setup::{BenchError, said};
@@ -41,7 +42,7 @@ fn hold_many(url: &str) -> Result<(), BenchError> {
 /// Holds one lock, by a lease of so many milliseconds.
 fn hold_one(url: &str, lock: &str, lease_ms: &str) -> Result<(), BenchError> {
     let lease = Duration::from_millis(lease_ms.parse().map_err(said)?);
-    let locks = blocking::connect(url).map_err(said)?;
+    let locks = taketurns::connect(url).wait().map_err(said)?;
     let _guard = locks.mutex(lock).acquire().lease(lease).wait().map_err(said)?;
     ready_until_the_end("held")
 }
@@ -62,13 +63,13 @@ const HOLD: Duration = Duration::from_millis(1);
 
 /// Takes turns on a lock of the file engine, and prints them.
 fn turns_of_file(path: &str, client: &str, seconds: &str) -> Result<(), BenchError> {
-    let locks = blocking::connect(&format!("file:{path}")).map_err(said)?;
+    let locks = taketurns::connect(&format!("file:{path}")).wait().map_err(said)?;
     let mutex = locks.mutex("turns");
     take_turns(
         client,
         seconds,
         || mutex.acquire().wait().map_err(said),
-        |guard| guard.release().map_err(said),
+        |guard| guard.release().wait().map_err(said),
     )
 }
 

@@ -116,7 +116,7 @@ impl AskArgs {
     ) -> Result<Option<Guard>, taketurns::Error> {
         let acquire = match (self.permits, &self.member) {
             (Some(Permits { take, of }), _) => {
-                locks.semaphore(self.lock.as_str(), of).try_acquire().permits(take)
+                locks.semaphore(self.lock.as_str(), of).try_acquire_many(take)
             }
             (_, Some(member)) => locks.pool(self.lock.as_str()).try_member(member.as_str()),
             _ if self.pool => locks.pool(self.lock.as_str()).try_any(),
@@ -135,7 +135,7 @@ impl AskArgs {
     ) -> Result<Guard, taketurns::Error> {
         let acquire = match (self.permits, &self.member) {
             (Some(Permits { take, of }), _) => {
-                locks.semaphore(self.lock.as_str(), of).acquire().permits(take)
+                locks.semaphore(self.lock.as_str(), of).acquire_many(take)
             }
             (_, Some(member)) => locks.pool(self.lock.as_str()).member(member.as_str()),
             _ if self.pool => locks.pool(self.lock.as_str()).any(),
@@ -150,7 +150,7 @@ impl AskArgs {
         }
     }
 
-    fn with_options<M>(&self, acquire: Acquire<M>, max_hold: Option<Duration>) -> Acquire<M> {
+    fn with_options<T>(&self, acquire: Acquire<T>, max_hold: Option<Duration>) -> Acquire<T> {
         let mut acquire = acquire;
         if let Some(lease) = self.lease {
             acquire = acquire.lease(lease);

@@ -201,10 +201,10 @@ mod tests {
 
     #[test]
     fn too_few_nodes_are_a_store_that_is_down_and_what_it_cannot_do_is_a_wrong_command() {
-        let missing = taketurns::NoQuorum { needed: 2, of: 3, nodes: Vec::new() };
+        let missing = taketurns::NoQuorum::new(2, 3, Vec::new());
         assert_eq!(Failure::from(taketurns::Error::NoQuorum(missing)).code, UNAVAILABLE);
-        let pools = taketurns::Error::Unsupported("pools".to_owned());
-        assert_eq!(Failure::from(pools).code, USAGE);
+        let pools = taketurns::engine::EngineError::Unsupported("pools".to_owned());
+        assert_eq!(Failure::from(taketurns::Error::Unsupported(pools)).code, USAGE);
     }
 
     #[test]

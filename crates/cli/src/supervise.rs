@@ -153,7 +153,7 @@ impl Watch<'_> {
     async fn left_of_broken(&self) -> Duration {
         let asked = timeout(BROKEN_ASK_MAX, self.locks.inspect(self.guard.name().as_str())).await;
         let Ok(Ok(Some(view))) = asked else { return Duration::ZERO };
-        let ours = view.holders.iter().find(|holder| holder.token == self.guard.token());
+        let ours = view.holders.iter().find(|holder| holder.token == self.guard.token().fenced());
         // Counted from before the question was sent: it can only be longer.
         ours.map_or(Duration::ZERO, |holder| Duration::from_millis(holder.left_ms))
     }

@@ -136,9 +136,24 @@ impl fmt::Debug for ClientId {
 pub struct Token(u64);
 
 impl Token {
+    /// The token of a lock that has none, since its store speaks a foreign protocol without tokens. Every token that
+    /// a store gives out is larger, and a fence never admits this one.
+    pub const UNFENCED: Self = Self(0);
+
     /// A token read back from wherever it travelled through.
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
+    }
+
+    /// Returns whether a store gave it out, so that a resource can compare it. False only for
+    /// [`Token::UNFENCED`].
+    pub const fn is_fenced(self) -> bool {
+        self.0 > Self::UNFENCED.0
+    }
+
+    /// Returns the token, or `None` if it is [`Token::UNFENCED`].
+    pub fn fenced(self) -> Option<Self> {
+        self.is_fenced().then_some(self)
     }
 
     /// The number, as the resource compares it.
@@ -161,6 +176,13 @@ mod tests {
     fn debug_shows_nothing_of_the_owner() {
         assert_eq!(format!("{:?}", Owner::from_bits(0xdead_beef)), "Owner(…)");
         assert_eq!(Owner::from_bits(5).expose(), 5);
+    }
+
+    #[test]
+    fn every_token_of_a_store_is_larger_than_none() {
+        assert!(!Token::UNFENCED.is_fenced() && Token::UNFENCED.fenced().is_none());
+        let first = Token::from_raw(1);
+        assert!(first > Token::UNFENCED && first.fenced() == Some(first));
     }
 
     #[test]

@@ -84,6 +84,22 @@ impl Member {
 
 macro_rules! as_text {
     ($type:ty) => {
+        impl TryFrom<&str> for $type {
+            type Error = InvalidName;
+
+            fn try_from(name: &str) -> Result<Self, InvalidName> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = InvalidName;
+
+            fn try_from(name: String) -> Result<Self, InvalidName> {
+                Self::new(&name)
+            }
+        }
+
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&self.0)
@@ -274,6 +290,8 @@ mod tests {
         assert_eq!(format!("{:>3}", Member::new("m").unwrap()), "  m");
         assert_eq!(Member::new("b-3").unwrap().as_str(), "b-3");
         assert!(Member::new("").is_err());
+        assert_eq!(Name::try_from("a"), Name::new("a"));
+        assert_eq!(Name::try_from("a\nb".to_owned()), Err(InvalidName::Control(10)));
     }
 
     #[test]

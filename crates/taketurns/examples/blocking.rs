@@ -1,22 +1,24 @@
-//! Without async: the same names, and what async code awaits, this waits for.
+//! Without async: `wait()` where async code says `.await`.
 
 use std::time::Duration;
 
-use taketurns::blocking;
+use taketurns::blocking::Wait;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let url = format!("file:{}", directory.path().join("locks.db").display());
-    let locks = blocking::connect(&url)?;
+    let locks = taketurns::connect(&url).wait()?;
 
-    let guard =
-        locks.mutex("backup").acquire().within(Duration::from_secs(5)).why("nightly").wait()?;
+    let acquire = locks.mutex("backup").acquire().within(Duration::from_secs(5)).why("nightly");
+    let guard = acquire.wait()?;
     println!("held with token {}", guard.check()?);
     println!("meanwhile another gets: {:?}", locks.mutex("backup").try_acquire().wait()?);
-    guard.release()?;
+    guard.release().wait()?;
 
-    let files =
-        locks.mutex("backup").acquire().run(|guard| format!("by token {:?}", guard.token()))?;
+    let files = locks.mutex("backup").run(async |token| format!("by token {token}")).wait()?;
     println!("backed up {files}");
+
+    drop(locks.mutex("backup").acquire().wait()?); // released in the background …
+    locks.close().wait(); // … and surely by now: a process may end before a drop is done
     Ok(())
 }

@@ -12,9 +12,9 @@ async fn candidate(
 ) -> Result<(), taketurns::Error> {
     let locks: Locks = Connect::engine(store).who(name).open().await?;
     let mut terms = 0;
-    let leads = |token: Option<taketurns::Token>| {
+    let leads = |token: taketurns::Token| {
         terms += 1;
-        let (term, token) = (terms, token.expect("this engine is fenced"));
+        let term = terms;
         async move {
             println!("{name} leads with token {token}, for the {term}. time");
             sleep(Duration::from_millis(60)).await;
@@ -28,7 +28,7 @@ async fn observe(election: Election) -> Result<(), taketurns::Error> {
     let mut observer = election.observe().every(Duration::from_millis(10));
     loop {
         match observer.changed().await? {
-            Some(leader) => println!("  {} leads, {}", leader.who, leader.why),
+            Some(leader) => println!("  {} leads, {}", leader.label.who(), leader.label.why()),
             None => println!("  nobody leads"),
         }
     }
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let observer = tokio::spawn(observe(election.clone()));
     let candidates =
         ["anna", "bert", "carl"].map(|name| tokio::spawn(candidate(name, store.clone())));
-    while election.leader().await?.is_none_or(|leader| leader.who != "bert") {
+    while election.leader().await?.is_none_or(|leader| leader.label.who() != "bert") {
         sleep(Duration::from_millis(5)).await;
     }
     locks.break_lock("scheduler").await?; // bert drops what it does, and campaigns again

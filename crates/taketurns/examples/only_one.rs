@@ -9,7 +9,7 @@ async fn worker(name: &str, locks: Locks) -> Result<(), taketurns::Error> {
     let leads = locks.mutex("leader").acquire().lease(Duration::from_secs(2)).why(name);
     leads
         .run(async |token| {
-            println!("{name} leads with token {}", token.expect("this engine is fenced"));
+            println!("{name} leads with token {token}");
             tokio::time::sleep(Duration::from_millis(20)).await;
             println!("{name} is done");
         })

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (gpus, busy) = (locks.semaphore("gpu", 4), busy.clone());
         jobs.push(tokio::spawn(async move {
             let take = 1 + job % 2;
-            let guard = gpus.acquire().permits(take).await?;
+            let guard = gpus.acquire_many(take).await?;
             let now = busy.fetch_add(take, Ordering::SeqCst) + take;
             println!("job {job} has {take}; {now} of 4 are busy");
             assert!(now <= 4);

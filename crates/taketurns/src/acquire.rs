@@ -1,4 +1,4 @@
-//! [`Acquire`]: what is asked for and how, and the future that it becomes.
+//! [`Acquire`]: a request for a lock with its options, and the future that it becomes.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -8,94 +8,101 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use taketurns_core::session::{AcquireSpec, HoldTerms, WaitLimit};
-use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
+use taketurns_core::{Ask, Label, Owner, Token, limits};
 
 use crate::clock::{local_us, micros, millis};
 use crate::connect::checked_lease;
-use crate::driver::Shared;
-use crate::meter::Waited;
-use crate::operation::{Pursuit, Taken};
-use crate::telling::Telling;
-use crate::{Error, Guard, Locks};
+use crate::driver::ClientHandle;
+use crate::lock::LockRef;
+use crate::meter::WaitOutcome;
+use crate::operation::{AcquireOperation, GrantedLock};
+use crate::telling::{AcquireSpan, target};
+use crate::{Error, Guard};
 
-/// Marks an [`Acquire`] that waits.
-#[derive(Debug)]
-pub enum Waiting {}
-
-/// Marks an [`Acquire`] that does not.
-#[derive(Debug)]
-pub enum Trying {}
-
-/// A lock to be had: set options, then `.await` it. Nothing is sent before that.
+/// A request for a lock: set options, then `.await` it. Nothing is sent before that.
 ///
-/// Dropping the future, at any point, gives up the place in the queue, or the lock if it was just
-/// granted.
+/// `Acquire` waits and gives a [`Guard`]. `Acquire<Option<Guard>>`, of `try_acquire` and its like, does not wait, and
+/// gives `None` if others hold the lock or are before it in the queue.
+///
+/// ```
+/// # use taketurns::blocking::Wait;
+/// # async {
+/// # let locks = taketurns::connect("memory:").await?;
+/// use std::time::Duration;
+///
+/// let acquire = locks.mutex("orders/42").acquire().lease(Duration::from_secs(10)).why("ship it");
+/// let guard = acquire.within(Duration::from_secs(5)).await?;
+/// # drop(guard);
+/// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+/// ```
+///
+/// # Errors
+/// - What was asked for can't be: [`Error::InvalidName`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
+///   [`Error::InvalidMaxHold`], [`Error::InvalidPermits`], [`Error::InvalidLocalTurns`].
+/// - The lock can't be had: [`Error::Timeout`], [`Error::KindMismatch`], [`Error::QueueFull`],
+///   [`Error::Quarantined`], [`Error::Unfenced`].
+/// - The store can't be used: [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Indeterminate`],
+///   [`Error::Unsupported`], [`Error::Store`]. A request that waits goes on through an outage.
+///
+/// # Cancel safety
+/// Dropping the future, at any point, gives up the place in the queue, or the lock if it was just granted.
 #[must_use = "an acquire does nothing until it is awaited"]
 #[derive(Debug)]
-pub struct Acquire<M = Waiting> {
-    locks: Locks,
-    name: Result<Name, Error>,
+pub struct Acquire<T = Guard> {
+    lock: LockRef,
     ask: Result<Ask, Error>,
-    lease: Option<Duration>,
-    max_hold: Option<Duration>,
-    why: String,
-    limit: Option<Duration>,
-    local_turns: u32,
-    mode: PhantomData<M>,
+    options: AcquireOptions,
+    output: PhantomData<fn() -> T>,
 }
 
-impl<M> Acquire<M> {
-    pub(crate) fn new(locks: Locks, name: Result<Name, Error>, ask: Result<Ask, Error>) -> Self {
-        Self {
-            locks,
-            name,
-            ask,
-            lease: None,
-            max_hold: None,
-            why: String::new(),
-            limit: None,
-            local_turns: 1,
-            mode: PhantomData,
-        }
+/// The options of an acquire, whatever it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct AcquireOptions {
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) why: String,
+    pub(crate) within: Option<Duration>,
+    pub(crate) local_turns: u32,
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self { lease: None, max_hold: None, why: String::new(), within: None, local_turns: 1 }
+    }
+}
+
+impl<T> Acquire<T> {
+    pub(crate) fn new(lock: LockRef, ask: Result<Ask, Error>) -> Self {
+        Self::with(lock, ask, AcquireOptions::default())
     }
 
-    /// How long the lock outlives this client; it is renewed at a third of that. Default: 30 s, or what
-    /// the store takes at most if that is less.
+    pub(crate) fn with(lock: LockRef, ask: Result<Ask, Error>, options: AcquireOptions) -> Self {
+        Self { lock, ask, options, output: PhantomData }
+    }
+
+    /// Sets how long the lock outlives this client, which renews it after a third of that. At least 10 ms. Default:
+    /// 30 s, or the longest lease of the store if that is less.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.options.lease = Some(lease);
         self
     }
 
-    /// Ends renewal after this long, at least 10 ms: a holder that hangs can't keep the lock for ever.
-    /// Default: no end.
+    /// Ends renewal after this long, at least 10 ms, so that a holder that hangs can't keep the lock for ever.
+    /// Default: never.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.max_hold = Some(max_hold);
+        self.options.max_hold = Some(max_hold);
         self
     }
 
-    /// Why the lock is wanted, for people to see. Default: nothing.
+    /// Sets why the lock is wanted, for people to see. Default: nothing.
     pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = why.into();
+        self.options.why = why.into();
         self
-    }
-
-    /// How many permits of a semaphore to take. Default: 1. An error for any other kind.
-    pub fn permits(mut self, permits: u32) -> Self {
-        self.ask = match self.ask {
-            Ok(Ask::Permits { of, .. }) => Ok(Ask::Permits { take: permits, of }),
-            Ok(_) => Err(Error::InvalidPermits),
-            Err(error) => Err(error),
-        };
-        self
-    }
-
-    pub(crate) fn locks(&self) -> &Locks {
-        &self.locks
     }
 
     fn wanted(self, patience: WaitLimit) -> Result<AcquireSpec, Error> {
-        let client = &self.locks.shared.client;
-        let ask = match (self.ask?, self.local_turns) {
+        let (options, client) = (self.options, &self.lock.locks.shared.client);
+        let ask = match (self.ask?, options.local_turns) {
             (ask, 1) => ask,
             (Ask::Mutex, tokens @ 1..=limits::LOCAL_TURNS_MAX) => Ask::Turns { tokens },
             _ => return Err(Error::InvalidLocalTurns),
@@ -103,7 +110,7 @@ impl<M> Acquire<M> {
         if !ask.is_possible() {
             return Err(Error::InvalidPermits);
         }
-        let max_hold_us = match self.max_hold {
+        let max_hold_us = match options.max_hold {
             Some(max_hold) if millis(max_hold) < limits::LEASE_MS_MIN => {
                 return Err(Error::InvalidMaxHold(max_hold));
             }
@@ -112,80 +119,86 @@ impl<M> Acquire<M> {
         let max_lease = client.engine.max_lease();
         let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
         let terms = HoldTerms {
-            lock: self.name?,
+            lock: self.lock.name?,
             // It has none before it begins.
             owner: Owner::from_bits(0),
-            lease_ms: checked_lease(self.lease.unwrap_or(default), max_lease)?,
+            lease_ms: checked_lease(options.lease.unwrap_or(default), max_lease)?,
             max_hold_us,
             bury_until_ms: 0,
         };
-        let label = match self.why.is_empty() {
+        let label = match options.why.is_empty() {
             true => client.label.clone(),
-            false => Label::new(&client.who, &self.why)?,
+            false => Label::new(&client.who, &options.why)?,
         };
         Ok(AcquireSpec { terms, ask, label, wait_limit: patience })
     }
 
-    fn start(self, patience: WaitLimit) -> Result<Running, Error> {
-        let shared = self.locks.shared.clone();
-        let wanted = self.wanted(patience)?;
-        let telling = Telling::new(&wanted.terms.lock, &wanted.ask);
-        let pursuit = Pursuit::new(shared.client.clone(), wanted);
-        Ok(Running { pursuit, telling, shared })
+    fn start(self, patience: WaitLimit) -> AcquireFuture<T> {
+        let shared = self.lock.locks.shared.clone();
+        let within = self.options.within.unwrap_or_default();
+        let attempt = self.wanted(patience).map(|wanted| {
+            let span = AcquireSpan::new(&wanted.terms.lock, &wanted.ask);
+            let operation = AcquireOperation::new(shared.client.clone(), wanted);
+            AcquireAttempt { operation, span, shared }
+        });
+        AcquireFuture { attempt, within, output: PhantomData }
     }
 }
 
-impl Acquire<Waiting> {
-    /// Of those in this process that want this mutex at the same time, each with this option, up to so
-    /// many may have it one after the other without asking the store: a turn that is handed on here
-    /// takes a microsecond or so, and not a round trip. Their tokens increase as all tokens do. In
-    /// return the others wait for longer: for up to so many turns where they would have waited for
-    /// one, but no longer than for the length of the lease and the turn that was under way then.
+impl Acquire {
+    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] or [`Error::NoQuorum`] if the
+    /// store never answered; zero tries once. Default: waits for ever, also while the store is down.
+    pub fn within(mut self, within: Duration) -> Self {
+        self.options.within = Some(within);
+        self
+    }
+
+    /// Lets up to `turns` tasks of this process share one grant of a mutex, one after the other, without a round trip
+    /// to the store in between. At most 10 000. Default: 1, so every task gets its own grant.
     ///
-    /// Those who share turns have to agree on this number, on the lease and on `max_hold`, which count
-    /// from the first of the turns; others queue by themselves. To people all turns look like the
-    /// first one. The store reserves a token for each turn, and may reserve fewer while many were used
-    /// within a few milliseconds: then it is asked sooner. Of no effect on one that does not wait. At most
-    /// 10 000. Default: 1, which is none.
+    /// A turn that is handed on inside the process takes about a microsecond. Tokens increase from turn to turn, as
+    /// they always do. In return other processes wait longer: for up to `turns` turns instead of one, but no longer
+    /// than the lease and the turn that is under way when it ends.
+    ///
+    /// Tasks share a grant only if they use the same number, lease and `max_hold`. The lease and `max_hold` count from
+    /// the first turn, and views show the label of the first turn. The store reserves a token for each turn; it may
+    /// reserve fewer right after many were used, and then the client asks again sooner.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// let guard = locks.mutex("hot").acquire().local_turns(100).await?;
-    /// # drop(guard); Ok(()) }) }
+    /// # drop(guard);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn local_turns(mut self, turns: u32) -> Self {
-        self.local_turns = turns;
+        self.options.local_turns = turns;
         self
     }
 
-    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] or
-    /// [`Error::NoQuorum`] if the store never answered; zero tries once. Default: waits for ever, also
-    /// through times when the store is down.
-    pub fn within(mut self, within: Duration) -> Self {
-        self.limit = Some(within);
-        self
-    }
-
-    /// Waits for the lock, does the work under it, and releases it. The work is given the token, and
-    /// is dropped where it stands if the lock is lost. If the release fails the work is done all the
-    /// same: that is logged, and the lock ends with its lease.
+    /// Waits for the lock, does the work under it, and releases it. The work gets the fencing token. If the release
+    /// fails, the work is done all the same: the failure is logged, and the lock ends with its lease.
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let acquire = locks.mutex("report").acquire().why("nightly");
+    /// let report = acquire.run(async |token| format!("written with token {token}")).await?;
+    /// # drop(report);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
     ///
     /// # Errors
-    /// As for an acquire; [`Error::Lost`] if the lock was lost before the work was done.
+    /// As [`Acquire`]; [`Error::Lost`] if the lock was lost before the work was done. Then the work was dropped at the
+    /// `.await` where it was.
     ///
-    /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// # let locks = taketurns::connect("memory:").await?;
-    /// let sum = locks.mutex("sum").run(|_token| async { 1 + 1 }).await?;
-    /// assert_eq!(sum, 2);
-    /// # Ok(()) }) }
-    /// ```
+    /// # Cancel safety
+    /// Dropping the future drops the work and releases the lock.
     pub async fn run<F, Fut>(self, work: F) -> Result<Fut::Output, Error>
     where
-        F: FnOnce(Option<Token>) -> Fut,
+        F: FnOnce(Token) -> Fut,
         Fut: Future,
     {
         let guard = self.await?;
@@ -200,102 +213,142 @@ impl Acquire<Waiting> {
         guard.still_held()?;
         let lock = guard.name().clone();
         if let Err(error) = guard.release().await {
-            tracing::warn!(%lock, %error, "the work was done, but the lock was not released");
+            tracing::warn!(
+                target: target::ACQUIRE,
+                %lock,
+                %error,
+                "the work was done, but the lock was not released"
+            );
         }
         Ok(output)
     }
+
+    /// Does the work as [`Acquire::run`] does, but starts over if the lock is lost: it drops the work, waits for the
+    /// lock again, and begins the work anew with a larger token. This is how a leader leads: see
+    /// [`Locks::election`](crate::Locks::election).
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let election = locks.election("scheduler");
+    /// let jobs = election.campaign().why("node-1").lead(async |_token| 3).await?;
+    /// assert_eq!(jobs, 3);
+    /// assert_eq!(election.leader().await?, None);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Acquire`]; never [`Error::Lost`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work and releases the lock.
+    pub async fn lead<F, Fut>(self, mut work: F) -> Result<Fut::Output, Error>
+    where
+        F: FnMut(Token) -> Fut,
+        Fut: Future,
+    {
+        loop {
+            let Self { lock, ask, options, .. } = &self;
+            let again = Acquire::<Guard>::with(lock.clone(), ask.clone(), options.clone());
+            match again.run(&mut work).await {
+                Err(Error::Lost { .. }) => {}
+                done => return done,
+            }
+        }
+    }
 }
 
-impl IntoFuture for Acquire<Waiting> {
+impl IntoFuture for Acquire {
     type Output = Result<Guard, Error>;
-    type IntoFuture = Acquiring<Waiting>;
+    type IntoFuture = AcquireFuture;
 
     fn into_future(self) -> Self::IntoFuture {
-        let patience = match self.limit {
+        let patience = match self.options.within {
             None => WaitLimit::Endless,
             Some(Duration::ZERO) => WaitLimit::Try,
             Some(within) => WaitLimit::Until(local_us().saturating_add(micros(within))),
         };
-        let (name, within) = (self.name.clone(), self.limit.unwrap_or_default());
-        Acquiring { running: self.start(patience), name, within, mode: PhantomData }
+        self.start(patience)
     }
 }
 
-impl IntoFuture for Acquire<Trying> {
+impl IntoFuture for Acquire<Option<Guard>> {
     type Output = Result<Option<Guard>, Error>;
-    type IntoFuture = Acquiring<Trying>;
+    type IntoFuture = AcquireFuture<Option<Guard>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let name = self.name.clone();
-        let within = Duration::ZERO;
-        Acquiring { running: self.start(WaitLimit::Try), name, within, mode: PhantomData }
+        self.start(WaitLimit::Try)
     }
 }
 
-/// An acquire under way. Dropping it gives up.
+/// The future of an [`Acquire`]. Dropping it gives up.
 #[must_use = "dropping it gives up"]
-pub struct Acquiring<M> {
+pub struct AcquireFuture<T = Guard> {
     /// An error if it can't even be tried.
-    running: Result<Running, Error>,
-    name: Result<Name, Error>,
+    attempt: Result<AcquireAttempt, Error>,
     within: Duration,
-    mode: PhantomData<fn() -> M>,
+    output: PhantomData<fn() -> T>,
 }
 
-struct Running {
+struct AcquireAttempt {
     /// Cleans up after itself if it is dropped.
-    pursuit: Pursuit,
-    telling: Telling,
+    operation: AcquireOperation,
+    span: AcquireSpan,
     /// The client lives as long as this does, and as the guard does that comes of it.
-    shared: Arc<Shared>,
+    shared: Arc<ClientHandle>,
+}
+
+impl AcquireAttempt {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
+        let Self { operation, span, shared } = self;
+        let granted = ready!(span.during(|| operation.poll(cx)));
+        let began_us = operation.began_us();
+        match &granted {
+            Ok(Some(GrantedLock { hold, turn, since_us })) => {
+                let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
+                span.granted(token, since_us.saturating_sub(began_us));
+            }
+            Ok(None) => span.over(WaitOutcome::Busy, began_us),
+            Err(error) => span.over(WaitOutcome::of_error(error), began_us),
+        }
+        let guard = |GrantedLock { hold, turn, .. }| Guard::new(hold, turn, shared.clone());
+        Poll::Ready(granted.map(|granted| granted.map(guard)))
+    }
 }
 
 /// Dropped while it waits, it was cancelled.
-impl Drop for Running {
+impl Drop for AcquireAttempt {
     fn drop(&mut self) {
-        self.telling.over(Waited::Cancelled, self.pursuit.began_us());
+        self.span.over(WaitOutcome::Cancelled, self.operation.began_us());
     }
 }
 
-impl<M> Acquiring<M> {
-    fn poll_guard(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
-        let Running { pursuit, telling, shared } = match &mut self.running {
-            Ok(running) => running,
-            Err(error) => return Poll::Ready(Err(error.clone())),
-        };
-        let taken = ready!(telling.during(|| pursuit.poll(cx)));
-        match &taken {
-            Ok(Some(Taken { hold, turn, since_us })) => {
-                let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
-                telling.granted(token, since_us.saturating_sub(pursuit.began_us()));
-            }
-            Ok(None) => telling.over(Waited::Busy, pursuit.began_us()),
-            Err(error) => telling.over(Waited::of_error(error), pursuit.began_us()),
-        }
-        let guard = taken?.map(|Taken { hold, turn, .. }| Guard::new(hold, turn, shared.clone()));
-        Poll::Ready(Ok(guard))
-    }
-}
-
-impl Future for Acquiring<Waiting> {
+impl Future for AcquireFuture {
     type Output = Result<Guard, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let within = self.within;
-        Poll::Ready(match (ready!(self.poll_guard(cx)), &self.name) {
-            (Ok(Some(guard)), _) => Ok(guard),
-            (Ok(None), Ok(lock)) => Err(Error::Timeout { lock: lock.clone(), within }),
-            (Ok(None), Err(error)) => Err(error.clone()),
-            (Err(Error::Timeout { lock, .. }), _) => Err(Error::Timeout { lock, within }),
-            (Err(error), _) => Err(error),
+        let attempt = match &mut self.attempt {
+            Ok(attempt) => attempt,
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        Poll::Ready(match ready!(attempt.poll(cx)) {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => Err(Error::Timeout { lock: attempt.operation.lock().clone(), within }),
+            Err(Error::Timeout { lock, .. }) => Err(Error::Timeout { lock, within }),
+            Err(error) => Err(error),
         })
     }
 }
 
-impl Future for Acquiring<Trying> {
+impl Future for AcquireFuture<Option<Guard>> {
     type Output = Result<Option<Guard>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_guard(cx)
+        match &mut self.attempt {
+            Ok(attempt) => attempt.poll(cx),
+            Err(error) => Poll::Ready(Err(error.clone())),
+        }
     }
 }

@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use taketurns_core::session::LossCause;
-use taketurns_core::{Name, Token};
+use taketurns_core::{Ask, Name, Token};
 
+use crate::acquire::AcquireOptions;
 use crate::clock::local_us;
-use crate::{Error, Guard, Locks};
+use crate::lock::LockRef;
+use crate::{Acquire, Error, Guard, Locks};
 
-/// Several mutexes, to be had all together. They are taken one after the other in the order of their
-/// names, so that no two `all`s wait for each other. See [`Locks::all`].
+/// Several mutexes, all of them or none. They are acquired one after the other in the order of their names, so that no
+/// two `all`s deadlock. See [`Locks::all`].
 #[derive(Clone, Debug)]
 pub struct All {
     locks: Locks,
@@ -27,69 +31,59 @@ impl All {
 
     /// Waits for all of them.
     pub fn acquire(&self) -> AcquireAll {
-        let (lease, max_hold, within, why) = (None, None, None, String::new());
-        AcquireAll { all: self.clone(), lease, max_hold, within, why }
+        AcquireAll { all: self.clone(), options: AcquireOptions::default() }
     }
 }
 
-/// Several mutexes to be had: set options, then `.await` it. Dropping the future gives up all.
+/// A request for several mutexes: set options, then `.await` it. Nothing is sent before that.
+///
+/// # Errors
+/// As [`Acquire`], of whichever mutex fails first; [`Error::Lost`] if one was lost while another was waited for. None
+/// is held then.
+///
+/// # Cancel safety
+/// Dropping the future gives up all of them.
 #[must_use = "an acquire does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct AcquireAll {
     all: All,
-    lease: Option<Duration>,
-    max_hold: Option<Duration>,
-    within: Option<Duration>,
-    why: String,
+    options: AcquireOptions,
 }
 
 impl AcquireAll {
-    pub(crate) fn locks(&self) -> &Locks {
-        &self.all.locks
-    }
-
-    /// How long each lock outlives this client. Default: 30 s.
+    /// Sets how long each lock outlives this client. Default: as [`Acquire::lease`].
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.options.lease = Some(lease);
         self
     }
 
-    /// Ends renewal of each lock this long after it was had. Default: no end.
+    /// Ends the renewal of each lock this long after it was acquired. Default: never.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.max_hold = Some(max_hold);
+        self.options.max_hold = Some(max_hold);
         self
     }
 
-    /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] or
-    /// [`Error::NoQuorum`] if the store never answered about the one that was asked for last; none is held
-    /// then. Default: waits for ever.
+    /// Gives up after this long, for all of them together, as [`Acquire::within`] does. Default: waits for ever.
     pub fn within(mut self, within: Duration) -> Self {
-        self.within = Some(within);
+        self.options.within = Some(within);
         self
     }
 
-    /// Why the locks are wanted, for people to see. Default: nothing.
+    /// Sets why the locks are wanted, for people to see. Default: nothing.
     pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = why.into();
+        self.options.why = why.into();
         self
     }
 
     async fn take(self) -> Result<AllGuard, Error> {
-        let started_us = local_us();
-        let mut guards = Vec::with_capacity(self.all.names.len());
-        for name in &self.all.names {
-            let mut acquire = self.all.locks.mutex(name).acquire().why(&self.why);
-            if let Some(lease) = self.lease {
-                acquire = acquire.lease(lease);
-            }
-            if let Some(max_hold) = self.max_hold {
-                acquire = acquire.max_hold(max_hold);
-            }
-            if let Some(within) = self.within {
-                let passed = Duration::from_micros(local_us() - started_us);
-                acquire = acquire.within(within.saturating_sub(passed));
-            }
-            guards.push(acquire.await?);
+        let (all, mut options) = (self.all, self.options);
+        let (started_us, within) = (local_us(), options.within);
+        let mut guards = Vec::with_capacity(all.names.len());
+        for name in &all.names {
+            let passed = Duration::from_micros(local_us() - started_us);
+            options.within = within.map(|within| within.saturating_sub(passed));
+            let lock = LockRef::new(&all.locks, name);
+            guards.push(Acquire::<Guard>::with(lock, Ok(Ask::Mutex), options.clone()).await?);
         }
         let guards = AllGuard { guards };
         // The first may have been lost while the last was waited for.
@@ -107,7 +101,7 @@ impl IntoFuture for AcquireAll {
     }
 }
 
-/// Several mutexes, all held. Losing one is losing all: it says so as soon as the first is lost.
+/// Several mutexes, all held. If one of them is lost, all count as lost.
 #[must_use = "dropping a guard releases the locks"]
 #[derive(Debug)]
 pub struct AllGuard {
@@ -115,12 +109,12 @@ pub struct AllGuard {
 }
 
 impl AllGuard {
-    /// Are all still held? Then here are their tokens, in the order of their names.
+    /// Returns the tokens of all locks, in the order of their names, if all are still held.
     ///
     /// # Errors
     /// [`Error::Lost`] for the first that is not; [`Error::Unfenced`] as for [`Guard::check`].
     pub fn check(&self) -> Result<Vec<(Name, Token)>, Error> {
-        // That one is lost is more than that another has no token.
+        // That one is lost matters more than that another has no token.
         self.still_held()?;
         self.guards.iter().map(|guard| Ok((guard.name().clone(), guard.check()?))).collect()
     }
@@ -129,47 +123,43 @@ impl AllGuard {
         self.guards.iter().try_for_each(Guard::still_held)
     }
 
-    /// Are all still held?
+    /// Returns whether all are still held.
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(Guard::is_held)
     }
 
     /// Resolves when the first of them is lost, with its name and the cause.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the next one resolves too.
     pub fn lost(&self) -> impl Future<Output = (Name, LossCause)> + Send + 'static + use<> {
-        type Lost = Pin<Box<dyn Future<Output = LossCause> + Send>>;
-        let mut lost: Vec<(Name, Lost)> = self
-            .guards
-            .iter()
-            .map(|guard| (guard.name().clone(), Box::pin(guard.lost()) as Lost))
-            .collect();
+        let lost = |guard: &Guard| (guard.name().clone(), Box::pin(guard.lost()));
+        let mut losses: Vec<_> = self.guards.iter().map(lost).collect();
         std::future::poll_fn(move |cx| {
-            for (name, lost) in &mut lost {
-                if let std::task::Poll::Ready(cause) = lost.as_mut().poll(cx) {
-                    return std::task::Poll::Ready((name.clone(), cause));
+            for (name, lost) in &mut losses {
+                if let Poll::Ready(cause) = lost.as_mut().poll(cx) {
+                    return Poll::Ready((name.clone(), cause));
                 }
             }
-            std::task::Poll::Pending
+            Poll::Pending
         })
     }
 
-    /// The guards one by one, in the order of their names.
+    /// Returns the guards one by one, in the order of their names.
     pub fn into_guards(self) -> Vec<Guard> {
         self.guards
     }
 
-    /// Gives all of them back, also if the future is dropped.
+    /// Releases all of them.
     ///
     /// # Errors
-    /// The first error of any; the others are released all the same.
+    /// The first error of any, as [`Guard::release`]; the others are released all the same.
+    ///
+    /// # Cancel safety
+    /// All are released even if the future is dropped.
     pub fn release(self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         // Started here, not when first polled.
-        let releasing: Vec<_> = self.guards.into_iter().map(Guard::release).collect();
-        async move {
-            let mut result = Ok(());
-            for release in releasing {
-                result = result.and(release.await);
-            }
-            result
-        }
+        let releases: Vec<_> = self.guards.into_iter().map(Guard::release).collect();
+        async { join_all(releases).await.into_iter().collect() }
     }
 }

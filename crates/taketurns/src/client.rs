@@ -1,10 +1,10 @@
 //! One client of one engine: what all its locks and guards share.
 //!
 //! ```text
-//!   Locks, Guard ──► Shared ──► Client ──► Engine
-//!                      │          │  ▲
-//!          ends it     ▼          ▼  └── answers, to the operation that asked
-//!                    Driver     Shell ◄─ wake-ups, on the thread that read them
+//!   Locks, Guard ──► ClientHandle ──► Client ──► Engine
+//!                         │             │  ▲
+//!             ends it     ▼             ▼  └── answers, to the operation that asked
+//!                    ClientDriver     Shell ◄─ wake-ups, on the thread that read them
 //! ```
 
 use std::future::Future;
@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use taketurns_core::session::{self, Anchor, CallFailure, Session};
 use taketurns_core::{ClientId, Label, Name, Owner, Request};
-use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::clock::local_us;
 use crate::engine::{Answer, Answering, Engine, EngineError, Stamp};
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
 use crate::shell::Shell;
-use crate::sync::{Arc, Mutex, Weak, lock};
+use crate::sync::Arc;
+use crate::telling::target;
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
 /// and leases do not.
@@ -37,11 +38,8 @@ pub(crate) struct Client {
     pub(crate) waiter_lease_ms: u64,
     pub(crate) shell: Arc<Shell>,
     runtime: Runtime,
-    /// Each task that must end before the client does has a clone of it.
-    busy: Mutex<Option<Arc<mpsc::Sender<()>>>>,
-    /// For the tasks that such a task starts when the client has none any more: what an acquire
-    /// leaves to be given back has to be waited for too.
-    tasks: Weak<mpsc::Sender<()>>,
+    /// The tasks that must end before the client does.
+    tasks: TaskTracker,
 }
 
 impl Client {
@@ -52,22 +50,10 @@ impl Client {
         waiter_lease_ms: u64,
         shell: Arc<Shell>,
         runtime: Runtime,
-    ) -> (Self, mpsc::Receiver<()>) {
-        let (busy, idle) = mpsc::channel(1);
-        let busy = Arc::new(busy);
+    ) -> Self {
         shell.drive(|session, _| session.set_waiter_lease_ms(waiter_lease_ms));
-        let client = Self {
-            engine,
-            id,
-            who: label.who().to_owned(),
-            label,
-            waiter_lease_ms,
-            shell,
-            runtime,
-            tasks: Arc::downgrade(&busy),
-            busy: Mutex::new(Some(busy)),
-        };
-        (client, idle)
+        let (who, tasks) = (label.who().to_owned(), TaskTracker::new());
+        Self { engine, id, who, label, waiter_lease_ms, shell, runtime, tasks }
     }
 
     /// Takes one step of the session, and sends what that wants sent.
@@ -79,14 +65,14 @@ impl Client {
 
     /// Begins a request.
     pub(crate) fn begin_call(&self, lock: &Name, request: Request, sent_us: u64) -> Call {
-        let what = meter::Call::of(&request);
-        Call { answer: self.engine.call(lock, request), sent: Sent { at_us: sent_us, what } }
+        let what = meter::RequestKind::of(&request);
+        Call { answer: self.engine.call(lock, request), sent: CallStart { at_us: sent_us, what } }
     }
 
     /// Reads an answer, for the session. Notes why there is none.
     pub(crate) fn read(
         self: &Arc<Self>,
-        sent: Sent,
+        sent: CallStart,
         lock: &Name,
         answer: Result<Answer, EngineError>,
         trouble: &mut Option<EngineError>,
@@ -100,7 +86,7 @@ impl Client {
                 Ok(read(answer, sent.at_us))
             }
             Err(error) => {
-                tracing::debug!(%lock, %error, "the store did not answer");
+                tracing::debug!(target: target::CLIENT, %lock, %error, "the store did not answer");
                 let failure = failure(&error);
                 *trouble = Some(error);
                 Err(failure)
@@ -114,7 +100,7 @@ impl Client {
         lock: &Name,
         request: Request,
     ) -> Result<session::TimedReply, EngineError> {
-        let (sent_us, what) = (local_us(), meter::Call::of(&request));
+        let (sent_us, what) = (local_us(), meter::RequestKind::of(&request));
         let answer = self.engine.call(lock, request).await;
         let answer = self.answered(lock, what, sent_us, answer)?;
         self.drive(|session, now_us| session.observe(now_us, answer.origin, answer.anchor));
@@ -128,8 +114,9 @@ impl Client {
         calls: Vec<(Name, Request)>,
     ) -> Vec<Result<session::TimedReply, EngineError>> {
         let sent_us = local_us();
-        let about = |(lock, request): &(Name, Request)| (lock.clone(), meter::Call::of(request));
-        let about: Vec<(Name, meter::Call)> = calls.iter().map(about).collect();
+        let about =
+            |(lock, request): &(Name, Request)| (lock.clone(), meter::RequestKind::of(request));
+        let about: Vec<(Name, meter::RequestKind)> = calls.iter().map(about).collect();
         let answers = self.engine.call_all(calls).await.into_iter().zip(about);
         answers.map(|(answer, (lock, what))| self.answered(&lock, what, sent_us, answer)).collect()
     }
@@ -137,7 +124,7 @@ impl Client {
     fn answered(
         self: &Arc<Self>,
         lock: &Name,
-        what: meter::Call,
+        what: meter::RequestKind,
         sent_us: u64,
         answer: Result<Answer, EngineError>,
     ) -> Result<session::TimedReply, EngineError> {
@@ -174,16 +161,7 @@ impl Client {
 
     /// Runs a task to its end, even if the client is dropped meanwhile.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let busy = self.busy();
-        self.runtime.spawn(async move {
-            task.await;
-            drop(busy);
-        });
-    }
-
-    /// As long as somebody has it, the client does not end. `None` if it is about to.
-    fn busy(&self) -> Option<Arc<mpsc::Sender<()>>> {
-        self.tasks.upgrade()
+        self.runtime.spawn(self.tasks.track_future(task));
     }
 
     /// Runs a future with the client's timers at hand, whoever polls it.
@@ -191,23 +169,25 @@ impl Client {
         self.runtime.entered(future).await
     }
 
-    /// From now on nothing new keeps the client alive, but for what tasks under way still start.
-    pub(crate) fn finish(&self) {
-        *lock(&self.busy) = None;
+    /// Waits until no task is left, nor any that such a task has started meanwhile: what a dropped acquire leaves to
+    /// be released is one.
+    pub(crate) async fn drain(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 }
 
 /// A request under way.
 pub(crate) struct Call {
     answer: Answering,
-    sent: Sent,
+    sent: CallStart,
 }
 
 /// What was sent, and when.
 #[derive(Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct CallStart {
     at_us: u64,
-    what: meter::Call,
+    what: meter::RequestKind,
 }
 
 impl Call {
@@ -215,12 +195,12 @@ impl Call {
         Pin::new(&mut self.answer).poll(cx)
     }
 
-    pub(crate) fn sent(&self) -> Sent {
+    pub(crate) fn sent(&self) -> CallStart {
         self.sent
     }
 }
 
-impl Sent {
+impl CallStart {
     /// It was answered, or failed.
     pub(crate) fn took(self, is_answered: bool, now_us: u64) {
         self.what.took(is_answered, now_us.saturating_sub(self.at_us));

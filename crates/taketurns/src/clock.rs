@@ -39,12 +39,13 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 
 /// An embedded engine's time: the system's, or one that a test moves by hand.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Clock {
     /// The boot clock for leases, the wall clock for tokens.
     #[default]
     System,
     /// Both stand still until they are moved.
-    Manual(Manual),
+    Manual(ManualClock),
 }
 
 impl Clock {
@@ -70,17 +71,17 @@ impl Clock {
 ///
 /// ```
 /// # use std::time::Duration;
-/// use taketurns::engine::{Clock, Manual};
-/// let manual = Manual::new();
+/// use taketurns::engine::{Clock, ManualClock};
+/// let manual = ManualClock::new();
 /// let clock = Clock::Manual(manual.clone());
 /// let before = clock.now().ms;
 /// manual.advance(Duration::from_secs(3));
 /// assert_eq!(clock.now().ms, before + 3_000);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Manual(Arc<[AtomicU64; 2]>);
+pub struct ManualClock(Arc<[AtomicU64; 2]>);
 
-impl Manual {
+impl ManualClock {
     /// Starts at an arbitrary time.
     pub fn new() -> Self {
         Self(Arc::new([AtomicU64::new(1_000_000), AtomicU64::new(2_000_000)]))
@@ -106,7 +107,7 @@ impl Manual {
     }
 }
 
-impl Default for Manual {
+impl Default for ManualClock {
     fn default() -> Self {
         Self::new()
     }

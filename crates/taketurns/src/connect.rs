@@ -5,61 +5,85 @@ use std::time::Duration;
 
 use taketurns_core::{ClientId, Label, limits};
 use tokio::runtime::Handle as Tokio;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::clock::{local_us, millis};
-use crate::driver::{Driver, Shared};
+use crate::driver::{ClientDriver, ClientHandle};
 use crate::engine::{self, EngineError, Open, Wakes};
 use crate::keeper::keep;
 use crate::loading::LoadingWait;
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
 use crate::shell::Shell;
+use crate::telling::target;
 use crate::{Error, Locks, random};
 
 /// Connects to a store with the defaults of [`Connect`], by its URL:
 ///
 /// | | shared by |
 /// |---|---|
-/// | `redis://HOST`, `redis+sentinel://H1,H2,H3/MASTER`, `redis+cluster://H1,H2` | whoever reaches the server; `rediss…` for TLS |
-/// | `quorum:redis://A,redis://B,redis://C` | whoever reaches a majority of the servers; mutexes only |
+/// | `redis://HOST`, `redis+sentinel://H1,H2,H3/MASTER`, `redis+cluster://H1,H2` | all clients of the server; `rediss…` for TLS |
+/// | `quorum:redis://A,redis://B,redis://C` | all clients of a majority of the servers; mutexes only |
 /// | `file:PATH` | the processes of a machine |
 /// | `memory:NAME` | all of this process |
-/// | `memory:` | nobody but clones of what this returns |
+/// | `memory:` | clones of what this returns |
 ///
-/// A Redis server that is loading its data, as after a reboot, is waited for: see [`Connect::within`].
+/// It waits for a Redis server that is loading its data, as after a reboot: see [`Connect::within`].
 ///
 /// A tokio runtime with several threads reads the answers of a Redis server itself. If it was built without
 /// `enable_io`, tokio's panic about that is caught once per connection, and the client's own thread goes on reading.
 /// The application's panic hook sees it.
 ///
 /// # Errors
-/// [`Error::InvalidUrl`], [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
+/// As [`Connect::open`].
+///
+/// # Cancel safety
+/// Dropping the future gives up.
 ///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # use taketurns::blocking::Wait;
+/// # async {
 /// let locks = taketurns::connect("memory:").await?;
 /// let guard = locks.mutex("orders/42").acquire().await?;
 /// println!("held with token {}", guard.check()?);
 /// guard.release().await?;
-/// # Ok(()) }) }
+/// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
 /// ```
 pub async fn connect(url: &str) -> Result<Locks, Error> {
     Connect::new(url).open().await
 }
 
-/// As [`connect()`], but renewals and wake-ups run on the caller's runtime, which has to be kept
-/// running and not blocked for as long as locks are held.
+/// Connects as [`connect()`] does, but renewals and wake-ups run on the caller's runtime, which must go on running,
+/// and not be blocked, for as long as locks are held. See also [`crate::blocking`].
+///
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+/// # runtime.block_on(async {
+/// let locks = taketurns::connect_on("memory:", tokio::runtime::Handle::current()).await?;
+/// # locks.close().await;
+/// # Ok::<(), taketurns::Error>(()) }).unwrap();
+/// ```
 ///
 /// # Errors
-/// As [`connect()`].
+/// As [`Connect::open`].
 pub async fn connect_on(url: &str, runtime: Tokio) -> Result<Locks, Error> {
     Connect::new(url).open_on(runtime).await
 }
 
-/// How to connect. Each option says its default.
+/// How to connect: options, then [`Connect::open`].
+///
+/// ```
+/// # use taketurns::blocking::Wait;
+/// # async {
+/// use std::time::Duration;
+/// use taketurns::Connect;
+///
+/// let connect = Connect::new("memory:").who("web-1").waiter_lease(Duration::from_secs(5));
+/// let locks = connect.within(Duration::from_secs(30)).open().await?;
+/// # drop(locks);
+/// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+/// ```
 #[must_use = "nothing is connected until `open` is called"]
 pub struct Connect {
     opener: Result<Box<dyn Open>, Error>,
@@ -73,13 +97,13 @@ pub struct Connect {
 type OnLoading = Box<dyn FnMut(&str) + Send>;
 
 impl Connect {
-    /// To a store by its URL, as in [`connect()`]. For Redis it may have options, such as
+    /// Connects to a store by its URL, as in [`connect()`]. For Redis it may have options, such as
     /// `redis://HOST/0?prefix=app:&max_lease=120&strict=true`.
     pub fn new(url: &str) -> Self {
         Self::with(engine::by_url(url))
     }
 
-    /// To an engine of one's own.
+    /// Connects to an engine of your own.
     pub fn engine(opener: impl Open) -> Self {
         Self::with(Ok(Box::new(opener)))
     }
@@ -88,69 +112,58 @@ impl Connect {
         Self { opener, who: None, waiter_lease: None, within: None, on_loading: None }
     }
 
-    /// Who holds and waits, as people see it. Default: host, process and program.
+    /// Sets who holds and waits, for people to see. Default: host, process and program.
     pub fn who(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());
         self
     }
 
-    /// How long a place in a queue outlives this client; it is refreshed at a third of that.
-    /// From 10 ms to 60 s, and for a quorum no longer than its `max_lease`. Default: 3 s, or as long as that
-    /// allows.
+    /// Sets how long a place in a queue outlives this client, which refreshes it after a third of that. From 10 ms to
+    /// 60 s, and for a quorum no longer than its `max_lease`. Default: 3 s, or the longest that the store takes if that
+    /// is less.
     pub fn waiter_lease(mut self, waiter_lease: Duration) -> Self {
         self.waiter_lease = Some(waiter_lease);
         self
     }
 
-    /// How long to wait for a server that is loading its data (it answers `-LOADING`, as after a
-    /// reboot), counted from `open`; zero fails at once. Then `open` fails with [`Error::Unreachable`], or
-    /// for a quorum with [`Error::NoQuorum`].
+    /// Limits how long `open` waits for a server that is loading its data (it answers `-LOADING`, as after a reboot);
+    /// zero fails at once. After that `open` fails with [`Error::Unreachable`], or for a quorum with
+    /// [`Error::NoQuorum`].
     ///
-    /// Default: until the server has loaded, as an acquire waits without a limit too. That is no wait
-    /// for ever: loading ends by itself, either with a server that serves or with one that is gone, and a
-    /// server that is gone (connection refused, no answer) is an error at once, whatever the limit. A quorum
-    /// waits only while the nodes that are loading are needed for a majority.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// use std::time::Duration;
-    /// use taketurns::Connect;
-    ///
-    /// let locks = Connect::new("memory:").within(Duration::from_secs(30)).open().await?;
-    /// # drop(locks); Ok(()) }) }
-    /// ```
+    /// Default: until the server has loaded. Loading ends by itself, with a server that serves or with one that is gone.
+    /// A server that is gone (connection refused, no answer) is an error at once, whatever the limit. A quorum waits
+    /// only while it needs the nodes that are loading for a majority.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// Calls this with the reason, a sentence, whenever a server turns out to be loading its data and
-    /// `open` is about to wait for it. Default: a warning in the log, once.
+    /// Calls `tell` with the reason, a sentence, whenever `open` is about to wait for a server that is loading its data.
+    /// Default: logs a warning, once.
     pub fn on_loading(mut self, tell: impl FnMut(&str) + Send + 'static) -> Self {
         self.on_loading = Some(Box::new(tell));
         self
     }
 
-    /// Connects, with a driver thread of its own. Dropping the future gives up.
+    /// Connects, with a thread for the client.
     ///
     /// # Errors
     /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
     /// [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
     pub async fn open(self) -> Result<Locks, Error> {
-        let driver = Driver::start()?;
+        let driver = ClientDriver::start()?;
         self.open_with(driver).await
     }
 
-    /// Connects, with tasks on the caller's runtime.
+    /// Connects, with tasks on the caller's runtime: see [`connect_on`].
     ///
     /// # Errors
     /// As [`Connect::open`].
     pub async fn open_on(self, runtime: Tokio) -> Result<Locks, Error> {
-        self.open_with(Driver::on(Runtime::Tokio(runtime))).await
+        self.open_with(ClientDriver::on(Runtime::Tokio(runtime))).await
     }
 
-    async fn open_with(mut self, driver: Driver) -> Result<Locks, Error> {
+    async fn open_with(mut self, driver: ClientDriver) -> Result<Locks, Error> {
         meter::describe();
         let mut opener = self.opener?;
         let who = self.who.unwrap_or_else(default_who);
@@ -161,7 +174,7 @@ impl Connect {
         let mut wait = LoadingWait::new(self.within, local_us());
         let mut tell = self.on_loading.take().unwrap_or_else(warn_once);
         let runtime = driver.runtime().clone();
-        let Opened { client, idle } = loop {
+        let client = loop {
             let again = opener.again();
             let attempt = OpenAttempt {
                 opener,
@@ -171,10 +184,12 @@ impl Connect {
             };
             // On the driver, where an engine finds the runtime that its connections are to live on.
             let refusal = match runtime.spawn(attempt.run()).await.ok_or(Error::Closed)? {
-                Ok(opened) => break opened,
+                Ok(client) => break Arc::new(client),
                 Err(refusal) => refusal,
             };
-            let Refused { error, is_loading: true } = refusal else { return Err(refusal.error) };
+            let OpenFailure { error, is_loading: true } = refusal else {
+                return Err(refusal.error);
+            };
             let Some(next) = again else { return Err(error) };
             // In the caller's future and not on the driver: when it is dropped, nothing asks any more.
             match wait.pause(local_us(), random::bits64()) {
@@ -189,7 +204,7 @@ impl Connect {
         drop(tell);
         let (stop, stopped) = watch::channel(false);
         driver.runtime().spawn(keep(client.clone(), stopped));
-        Ok(Locks { shared: Arc::new(Shared::new(client, driver, stop, idle)) })
+        Ok(Locks { shared: Arc::new(ClientHandle::new(client, driver, stop)) })
     }
 }
 
@@ -201,26 +216,20 @@ struct OpenAttempt {
     runtime: Runtime,
 }
 
-/// A client that is connected, and what its tasks need.
-struct Opened {
-    client: Arc<Client>,
-    idle: mpsc::Receiver<()>,
-}
-
 /// Why an attempt failed.
-struct Refused {
+struct OpenFailure {
     error: Error,
     is_loading: bool,
 }
 
-impl From<EngineError> for Refused {
+impl From<EngineError> for OpenFailure {
     fn from(error: EngineError) -> Self {
         Self { is_loading: error.is_loading(), error: Error::from_store(error) }
     }
 }
 
 impl OpenAttempt {
-    async fn run(self) -> Result<Opened, Refused> {
+    async fn run(self) -> Result<Client, OpenFailure> {
         let id = ClientId::of_program(random::bits64());
         let shell = Arc::new(Shell::new(id));
         let engine = self.opener.open(id, Wakes::of(shell.clone())).await?;
@@ -230,22 +239,21 @@ impl OpenAttempt {
             Ok(waiter_lease_ms) => waiter_lease_ms,
             Err(error) => {
                 engine.close().await;
-                return Err(Refused { error, is_loading: false });
+                return Err(OpenFailure { error, is_loading: false });
             }
         };
-        let (client, idle) =
-            Client::new(engine, id, self.label, waiter_lease_ms, shell, self.runtime);
+        let client = Client::new(engine, id, self.label, waiter_lease_ms, shell, self.runtime);
         let sent_us = local_us();
         let stamp = client.engine.ping().await?;
         client.observe(sent_us, stamp);
-        Ok(Opened { client: Arc::new(client), idle })
+        Ok(client)
     }
 }
 
 /// What is said while the store is loading.
 fn loading(error: &Error) -> String {
     match error {
-        Error::Unreachable(why) => why.clone(),
+        Error::Unreachable(why) => why.to_string(),
         other => other.to_string(),
     }
 }
@@ -255,7 +263,7 @@ fn warn_once() -> OnLoading {
     let mut is_told = false;
     Box::new(move |why| {
         if !std::mem::replace(&mut is_told, true) {
-            tracing::warn!("waiting for the store: {why}");
+            tracing::warn!(target: target::CONNECT, "waiting for the store: {why}");
         }
     })
 }
@@ -264,7 +272,7 @@ fn warn_once() -> OnLoading {
 fn given_up(error: Error, within: Option<Duration>) -> Error {
     match (error, within) {
         (Error::Unreachable(why), Some(within)) if !within.is_zero() => {
-            Error::Unreachable(format!("{why}; waited {within:?} for it"))
+            Error::Unreachable(EngineError::Loading(format!("{why}; waited {within:?} for it")))
         }
         (error, _) => error,
     }

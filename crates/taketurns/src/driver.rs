@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::Error;
 use crate::client::Client;
+use crate::engine::EngineError;
 use crate::runtime::{Runtime, timeout};
 use crate::sync::{self, Arc, thread};
 
@@ -17,21 +18,23 @@ use crate::sync::{self, Arc, thread};
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs tasks. A thread of its own ends when this is dropped.
-pub(crate) struct Driver {
+pub(crate) struct ClientDriver {
     runtime: Runtime,
     /// Dropping it ends the thread. `None` if there is none of our own.
-    thread: Option<oneshot::Sender<()>>,
+    _thread: Option<oneshot::Sender<()>>,
 }
 
-impl Driver {
+impl ClientDriver {
     /// Starts a thread; on a machine that is simulated, nothing but tasks.
     pub(crate) fn start() -> Result<Self, Error> {
         #[cfg(feature = "simulation")]
         if crate::simulation::current().is_some() {
             return Ok(Self::on(Runtime::current()));
         }
-        let failed =
-            |error| Error::Unreachable(format!("the driver thread can't be started: {error}"));
+        let failed = |error| {
+            let why = format!("the driver thread can't be started: {error}");
+            Error::Unreachable(EngineError::Unreachable(why))
+        };
         let (started, starting) = sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         // Made in the thread: a runtime must not be dropped in async code, not even if this fails.
@@ -49,12 +52,12 @@ impl Driver {
         };
         thread::Builder::new().name("taketurns".into()).spawn(run).map_err(failed)?;
         let runtime = starting.recv().map_err(|_| Error::Closed)?.map_err(failed)?;
-        Ok(Self { runtime: Runtime::Tokio(runtime), thread: Some(stop) })
+        Ok(Self { runtime: Runtime::Tokio(runtime), _thread: Some(stop) })
     }
 
     /// Uses a runtime that somebody else runs.
     pub(crate) fn on(runtime: Runtime) -> Self {
-        Self { runtime, thread: None }
+        Self { runtime, _thread: None }
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -63,42 +66,34 @@ impl Driver {
 }
 
 /// What `Locks` and guards have in common. The client ends when the last of them is dropped.
-pub(crate) struct Shared {
+pub(crate) struct ClientHandle {
     pub(crate) client: Arc<Client>,
-    end: Option<End>,
+    end: Option<ClientEnd>,
 }
 
 /// What ending the client takes.
-struct End {
-    driver: Driver,
+struct ClientEnd {
+    driver: ClientDriver,
     stop: watch::Sender<bool>,
-    idle: mpsc::Receiver<()>,
 }
 
-impl Shared {
+impl ClientHandle {
     pub(crate) fn new(
         client: Arc<Client>,
-        driver: Driver,
+        driver: ClientDriver,
         stop: watch::Sender<bool>,
-        idle: mpsc::Receiver<()>,
     ) -> Self {
-        Self { client, end: Some(End { driver, stop, idle }) }
-    }
-
-    /// Does the client run on a thread of its own?
-    pub(crate) fn has_thread(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.driver.thread.is_some())
+        Self { client, end: Some(ClientEnd { driver, stop }) }
     }
 
     /// Starts the end, and answers what resolves when it is done.
     pub(crate) fn finish(&mut self) -> Option<oneshot::Receiver<()>> {
-        let End { driver, stop, mut idle } = self.end.take()?;
+        let ClientEnd { driver, stop } = self.end.take()?;
         let client = self.client.clone();
         let (done, finished) = oneshot::channel();
-        client.finish();
         driver.runtime().clone().spawn(async move {
             let drain = async {
-                idle.recv().await;
+                client.drain().await;
                 client.engine.close().await;
             };
             let _ = timeout(DRAIN_WITHIN, drain).await;
@@ -111,7 +106,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ClientHandle {
     fn drop(&mut self) {
         let _ = self.finish();
     }

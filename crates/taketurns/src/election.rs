@@ -1,221 +1,109 @@
-//! [`Election`]: one leader at a time among those who campaign.
+//! [`Election`]: one leader at a time.
 //!
 //! ```text
-//!   campaign ── waits its turn ──► leads ── resigns, or is lost ──► the next one leads
+//!   campaign ── waits its turn ──► leads ── releases, or loses it ──► the next one leads
 //!   observe  ── looks at the lock every so often ──► tells whenever somebody else leads
 //! ```
 //!
-//! It is the mutex of that name with other words: who holds it leads, who waits for it campaigns. So all
-//! that is promised of a mutex is promised of a leader, tokens included, and `taketurns show` shows an
-//! election as it shows any lock.
+//! It is the mutex of that name: its holder leads, its waiters are the candidates. So all that is promised of a mutex
+//! is promised of a leader, tokens included, and `taketurns show` shows an election as it shows any lock.
 
 mod observer;
 
 use std::future::Future;
-use std::ops::Deref;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use taketurns_core::{Name, Token};
+use taketurns_core::{Ask, HolderView, Kind, Name, Token, View};
 
-use crate::acquire::{Acquire, Acquiring, Waiting};
-use crate::guard::Releasing;
-use crate::{Error, Guard, Locks};
+use crate::lock::LockRef;
+use crate::{Acquire, Error, Locks};
 
-pub use observer::{Leader, Observer};
+pub use observer::Observer;
 
 /// How many waiters a look shows. None is looked at, but stores take no less.
 const WAITERS: usize = 1;
 
 /// One leader at a time among those who campaign. See [`Locks::election`].
 #[derive(Clone, Debug)]
-pub struct Election {
-    locks: Locks,
-    name: Result<Name, Error>,
-}
+pub struct Election(LockRef);
 
 impl Election {
     pub(crate) fn new(locks: &Locks, name: &str) -> Self {
-        Self { locks: locks.clone(), name: Name::new(name).map_err(Error::from) }
+        Self(LockRef::new(locks, name))
     }
 
-    /// Stands for leader: waits until it is the first in line and nobody leads.
-    pub fn campaign(&self) -> Campaign {
-        Campaign { election: self.clone(), lease: None, within: None, why: String::new() }
+    /// Campaigns: waits until nobody leads and nobody is before it in the queue. The [`Guard`](crate::Guard) that it
+    /// gives is the leadership: `check()` it right before each use of what only the leader may touch, `release()` it to
+    /// resign.
+    pub fn campaign(&self) -> Acquire {
+        self.0.acquire(Ask::Mutex)
     }
 
-    /// Campaigns, and does the work while it leads. See [`Campaign::lead`].
+    /// Campaigns, does the work while it leads, and campaigns again if the leadership is lost. See [`Acquire::lead`],
+    /// which takes options.
     ///
     /// # Errors
-    /// As for a campaign.
+    /// As [`Acquire::lead`].
     pub async fn lead<F, Fut>(&self, work: F) -> Result<Fut::Output, Error>
     where
-        F: FnMut(Option<Token>) -> Fut,
+        F: FnMut(Token) -> Fut,
         Fut: Future,
     {
         self.campaign().lead(work).await
     }
 
-    /// Who leads now. Nobody does while a leader that was broken has yet to stop.
+    /// Returns who leads now: the holder of the mutex. `None` if nobody does, or if a leader that was broken has yet to
+    /// stop.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::KindMismatch`] if the lock of that name is no mutex;
     /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
-    pub async fn leader(&self) -> Result<Option<Leader>, Error> {
-        let name = self.name.clone()?;
-        match self.locks.look(&name, WAITERS).await? {
-            Some(view) => Leader::of(&name, &view),
+    pub async fn leader(&self) -> Result<Option<HolderView>, Error> {
+        let LockRef { locks, name } = &self.0;
+        let name = name.clone()?;
+        match locks.look(&name, WAITERS).await? {
+            Some(view) => leader_of(&name, view),
             None => Ok(None),
         }
     }
 
-    /// Watches who leads, without a part in it. See [`Observer`].
+    /// Watches who leads, without taking part. See [`Observer`].
     pub fn observe(&self) -> Observer {
         Observer::new(self.clone())
     }
-
-    pub(crate) fn locks(&self) -> &Locks {
-        &self.locks
-    }
 }
 
-/// A candidate: set options, then `.await` it, or let it [`lead`](Campaign::lead). Nothing is sent before
-/// that. Dropping the future withdraws.
-#[must_use = "a campaign does nothing until it is awaited"]
-#[derive(Clone, Debug)]
-pub struct Campaign {
-    election: Election,
-    lease: Option<Duration>,
-    within: Option<Duration>,
-    why: String,
+/// Returns who leads, by a view of the lock.
+fn leader_of(name: &Name, view: View) -> Result<Option<HolderView>, Error> {
+    if view.kind != Kind::Mutex && !view.holders.is_empty() {
+        return Err(Error::KindMismatch { lock: name.clone(), is: view.kind });
+    }
+    // A holder that was broken knows that it leads no more.
+    Ok(view.holders.into_iter().find(|holder| !holder.revoked))
 }
 
-impl Campaign {
-    /// How long the leadership outlives this client; it is renewed at a third of that. The next one leads
-    /// that much later if the leader dies. Default: 30 s, or what the store takes at most if that is
-    /// less.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
+#[cfg(test)]
+mod tests {
+    use super::observer::tests::holder;
+    use super::*;
+
+    fn leader(view: View) -> Result<Option<HolderView>, Error> {
+        leader_of(&Name::new("l").expect("a name"), view)
     }
 
-    /// Gives up after this long, as [`Acquire::within`] does. Default: waits for ever, also through
-    /// times when the store is down.
-    pub fn within(mut self, within: Duration) -> Self {
-        self.within = Some(within);
-        self
+    #[test]
+    fn the_holder_of_the_mutex_leads_unless_it_was_broken() {
+        let broken = HolderView { revoked: true, ..holder(7) };
+        let view = |holders| View { holders, ..View::default() };
+        assert_eq!(leader(view(vec![])).expect("nobody"), None);
+        assert_eq!(leader(view(vec![holder(7)])).expect("a mutex"), Some(holder(7)));
+        assert_eq!(leader(view(vec![broken.clone()])).expect("a mutex"), None);
+        assert_eq!(leader(view(vec![broken, holder(9)])).expect("a mutex"), Some(holder(9)));
     }
 
-    /// Why it wants to lead, for people to see. Default: nothing.
-    pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = why.into();
-        self
-    }
-
-    /// Campaigns and does the work while it leads. If the leadership is lost, the work is dropped where it
-    /// stands and it campaigns again, for as long as it takes: so the work may be begun several times, each
-    /// time with a larger token. When the work is done, it resigns.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// # let locks = taketurns::connect("memory:").await?;
-    /// let election = locks.election("scheduler");
-    /// let jobs = election.campaign().why("node-1").lead(|_token| async { 3 }).await?;
-    /// assert_eq!(jobs, 3);
-    /// assert_eq!(election.leader().await?, None);
-    /// # Ok(()) }) }
-    /// ```
-    ///
-    /// # Errors
-    /// As for an acquire; never [`Error::Lost`].
-    pub async fn lead<F, Fut>(self, mut work: F) -> Result<Fut::Output, Error>
-    where
-        F: FnMut(Option<Token>) -> Fut,
-        Fut: Future,
-    {
-        loop {
-            match self.acquire().run(&mut work).await {
-                Err(Error::Lost { .. }) => {}
-                done => return done,
-            }
-        }
-    }
-
-    pub(crate) fn locks(&self) -> &Locks {
-        &self.election.locks
-    }
-
-    fn acquire(&self) -> Acquire<Waiting> {
-        let Election { locks, name } = &self.election;
-        let ask = Ok(taketurns_core::Ask::Mutex);
-        let mut acquire = Acquire::new(locks.clone(), name.clone(), ask).why(&self.why);
-        if let Some(lease) = self.lease {
-            acquire = acquire.lease(lease);
-        }
-        match self.within {
-            Some(within) => acquire.within(within),
-            None => acquire,
-        }
-    }
-}
-
-impl IntoFuture for Campaign {
-    type Output = Result<Leadership, Error>;
-    type IntoFuture = Campaigning;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Campaigning(self.acquire().into_future())
-    }
-}
-
-/// A campaign under way. Dropping it withdraws.
-#[must_use = "dropping it withdraws"]
-pub struct Campaigning(Acquiring<Waiting>);
-
-impl Future for Campaigning {
-    type Output = Result<Leadership, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let guard = ready!(Pin::new(&mut self.0).poll(cx))?;
-        Poll::Ready(Ok(Leadership { guard }))
-    }
-}
-
-/// A leader's seat, for as long as it is kept. It is a [`Guard`], to which it dereferences: `check()` right
-/// before each use of what only the leader may touch, `lost()` to be told. Dropping it resigns in the
-/// background.
-#[must_use = "dropping a leadership resigns"]
-#[derive(Debug)]
-pub struct Leadership {
-    guard: Guard,
-}
-
-impl Leadership {
-    /// Does it still lead? Once it does not, it never does again.
-    pub fn is_leader(&self) -> bool {
-        self.guard.is_held()
-    }
-
-    /// Lets the next one lead, at once.
-    ///
-    /// # Errors
-    /// As [`Guard::release`].
-    pub fn resign(self) -> Releasing {
-        self.guard.release()
-    }
-
-    /// The guard that it is.
-    pub fn into_guard(self) -> Guard {
-        self.guard
-    }
-}
-
-impl Deref for Leadership {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
+    #[test]
+    fn a_lock_of_another_kind_has_no_leader() {
+        let view = View { kind: Kind::RwLock, holders: vec![holder(7)], ..View::default() };
+        let error = leader(view).expect_err("no mutex");
+        assert_eq!(error.kind(), crate::ErrorKind::KindMismatch);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, each variant with what happened, to which lock, and what to do.
+//! [`Error`]: what can go wrong. Each message says what happened, to which lock, and what to do.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,19 @@ use taketurns_core::{InvalidLabel, InvalidName, Kind, Name, Refusal};
 
 use crate::engine::EngineError;
 
-/// An error of this crate.
+/// An error of this crate. [`source`](std::error::Error::source) is the engine's own error, or what is wrong with the
+/// input, where there is one.
+///
+/// ```
+/// # use taketurns::blocking::Wait;
+/// # let locks = taketurns::connect("memory:").wait()?;
+/// use std::error::Error as _;
+///
+/// let error = locks.mutex("").acquire().wait().expect_err("no lock has an empty name");
+/// assert_eq!(error.kind(), taketurns::ErrorKind::InvalidName);
+/// assert!(!error.is_retryable() && error.source().is_some());
+/// # Ok::<(), taketurns::Error>(())
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,17 +36,19 @@ pub enum Error {
     },
     /// The store could not be reached, and the request was never placed there.
     #[error("the store can't be reached: {0}")]
-    Unreachable(String),
+    Unreachable(#[source] EngineError),
     /// Too few nodes of a quorum could be reached, and the request was never placed there.
     #[error("{0}")]
-    NoQuorum(NoQuorum),
+    NoQuorum(#[source] NoQuorum),
     /// The request was sent, but its outcome is unknown.
-    #[error("the outcome for lock {lock} is unknown ({why}); it ends with its lease at the latest")]
+    #[error(
+        "the outcome for lock {lock} is unknown ({source}); it ends with its lease at the latest"
+    )]
     Indeterminate {
         /// Which lock.
         lock: Name,
         /// What came in between.
-        why: String,
+        source: EngineError,
     },
     /// The lock was held, and is not any more.
     #[error("lock {lock} was lost: {cause}")]
@@ -132,10 +146,10 @@ pub enum Error {
     InvalidHandle,
     /// The store can be reached but not used: damaged, full, of another format, not ours.
     #[error("the store can't be used: {0}")]
-    Store(String),
+    Store(#[source] EngineError),
     /// The store has no such thing as what was asked for.
     #[error("this store can't do that: {0}")]
-    Unsupported(String),
+    Unsupported(#[source] EngineError),
     /// The client was closed.
     #[error("this client was closed")]
     Closed,
@@ -143,6 +157,7 @@ pub enum Error {
 
 /// Too few nodes answer for a majority: how many are needed, and what is wrong with the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NoQuorum {
     /// How many make a majority.
     pub needed: usize,
@@ -154,6 +169,7 @@ pub struct NoQuorum {
 
 /// Why one node of a quorum is of no use now.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeTrouble {
     /// Where it is, without a password.
     pub node: String,
@@ -163,7 +179,21 @@ pub struct NodeTrouble {
     pub loading: bool,
 }
 
+impl std::error::Error for NoQuorum {}
+
+impl NodeTrouble {
+    /// For an engine that has nodes: why one of them is of no use. Default: it is not loading its data.
+    pub fn new(node: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { node: node.into(), why: why.into(), loading: false }
+    }
+}
+
 impl NoQuorum {
+    /// For an engine that has nodes: `needed` of so many are a majority, and these are of no use.
+    pub fn new(needed: usize, of: usize, nodes: Vec<NodeTrouble>) -> Self {
+        Self { needed, of, nodes }
+    }
+
     /// Will there be a majority once the nodes that are loading their data have done so?
     pub(crate) fn is_loading(&self) -> bool {
         let loading = self.nodes.iter().filter(|node| node.loading).count();
@@ -191,7 +221,7 @@ impl fmt::Display for NodeTrouble {
     }
 }
 
-/// The same, without what it is about: for matching, and for exit codes.
+/// The variants of [`Error`] without what they are about: for matching, and for exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is explained at the variant of Error with its name")]
@@ -220,8 +250,28 @@ pub enum ErrorKind {
     Closed,
 }
 
+/// The error for a reply that answers another question than the one that was asked.
+pub(crate) fn malformed(question: &str, reply: &impl fmt::Debug) -> Error {
+    Error::Store(EngineError::Broken(format!("{question} was answered with {reply:?}")))
+}
+
 impl Error {
-    /// Which variant it is.
+    /// Returns whether the same call may succeed later, without anybody changing anything: the lock or its store was
+    /// busy or out of reach. After [`ErrorKind::Indeterminate`] the first call may have succeeded too. A lock that was
+    /// lost is not retryable, since its guard is worth nothing any more; acquiring it anew is another call.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Timeout
+                | ErrorKind::Unreachable
+                | ErrorKind::NoQuorum
+                | ErrorKind::Indeterminate
+                | ErrorKind::QueueFull
+                | ErrorKind::Quarantined
+        )
+    }
+
+    /// Returns which variant it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Timeout { .. } => ErrorKind::Timeout,
@@ -249,35 +299,31 @@ impl Error {
         }
     }
 
-    /// What an engine's failure means for a request about no lock in particular.
+    /// The error of a request about no lock in particular.
     pub(crate) fn from_store(error: EngineError) -> Self {
         match error {
-            EngineError::Unreachable(why)
-            | EngineError::Loading(why)
-            | EngineError::Unknown(why) => Error::Unreachable(why),
-            EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
-            EngineError::Broken(why) => Error::Store(why),
-            EngineError::Unsupported(why) => Error::Unsupported(why),
-            unfenced @ EngineError::Unfenced => Error::Unsupported(unfenced.to_string()),
+            EngineError::Unreachable(_) | EngineError::Loading(_) | EngineError::Unknown(_) => {
+                Error::Unreachable(error)
+            }
+            EngineError::NoQuorum(missing) => Error::NoQuorum(missing),
+            EngineError::Broken(_) => Error::Store(error),
+            EngineError::Unsupported(_) | EngineError::Unfenced => Error::Unsupported(error),
         }
     }
 
-    /// What an engine's failure means for a request about this lock.
+    /// The error of a request about this lock.
     pub(crate) fn from_engine(lock: &Name, error: EngineError) -> Self {
         match error {
-            EngineError::Unreachable(why) | EngineError::Loading(why) => Error::Unreachable(why),
-            EngineError::NoQuorum(trouble) => Error::NoQuorum(trouble),
-            EngineError::Unknown(why) => Error::Indeterminate { lock: lock.clone(), why },
-            EngineError::Broken(why) => Error::Store(why),
-            EngineError::Unsupported(why) => Error::Unsupported(why),
+            source @ EngineError::Unknown(_) => Error::Indeterminate { lock: lock.clone(), source },
             EngineError::Unfenced => Error::Unfenced { lock: lock.clone() },
+            error => Self::from_store(error),
         }
     }
 
-    /// What a refusal at this engine time means. `None` for those that say "send it again".
-    pub(crate) fn from_refusal(lock: &Name, refusal: Refusal, now_ms: u64) -> Option<Self> {
+    /// The error of a refusal at this engine time.
+    pub(crate) fn from_refusal(lock: &Name, refusal: Refusal, now_ms: u64) -> Self {
         let lock = lock.clone();
-        Some(match refusal {
+        match refusal {
             Refusal::KindMismatch(is) => Error::KindMismatch { lock, is },
             Refusal::QueueFull => Error::QueueFull { lock },
             Refusal::PoolFull => Error::PoolFull { lock },
@@ -286,9 +332,11 @@ impl Error {
                 lock,
                 left: Duration::from_millis(until_ms.saturating_sub(now_ms)),
             },
-            Refusal::InvalidLease => Error::Store(refusal.to_string()),
-            Refusal::TooLate | Refusal::Cancelled => return None,
-        })
+            // The client never sends what they are about.
+            Refusal::InvalidLease | Refusal::TooLate | Refusal::Cancelled => {
+                Error::Store(EngineError::Broken(refusal.to_string()))
+            }
+        }
     }
 }
 

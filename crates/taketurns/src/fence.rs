@@ -2,7 +2,8 @@
 //!
 //! A lease can end while its holder is stopped, and the holder goes on as if nothing had happened.
 //! No lock can prevent that; the resource can. It remembers the newest token it has seen and refuses
-//! older ones, so that a stale writer can't overwrite what a later holder wrote.
+//! older ones, so that a stale writer can't overwrite what a later holder wrote. It refuses
+//! [`Token::UNFENCED`] always.
 //!
 //! ```
 //! use taketurns::Token;
@@ -19,16 +20,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use taketurns_core::Token;
 
-/// A token older than one that was admitted before.
+/// A token that a fence refuses: an older one than was admitted before, or [`Token::UNFENCED`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("token {token} for {resource} is stale: {newest} was admitted before")]
-pub struct Stale {
-    /// What was to be written to.
+#[error("{}", self.message())]
+#[non_exhaustive]
+pub struct StaleToken {
+    /// The resource to be written to.
     pub resource: String,
-    /// What came.
+    /// The token that came.
     pub token: Token,
-    /// The newest that was admitted.
+    /// The newest token that was admitted, [`Token::UNFENCED`] if none was.
     pub newest: Token,
+}
+
+impl StaleToken {
+    fn message(&self) -> String {
+        let Self { resource, token, newest } = self;
+        match token.is_fenced() {
+            true => format!("token {token} for {resource} is stale: {newest} was admitted before"),
+            false => format!("a write to {resource} came without a token: its lock has none"),
+        }
+    }
 }
 
 /// Remembers the newest token of each resource in this process. For a resource that outlives the
@@ -39,7 +51,7 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// A fence that has seen nothing.
+    /// Makes a fence that has seen nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -48,8 +60,8 @@ impl Fence {
     /// number of times: one holder may write often.
     ///
     /// # Errors
-    /// [`Stale`], and then the write must not happen.
-    pub fn admit(&self, resource: &str, token: Token) -> Result<(), Stale> {
+    /// [`StaleToken`], and then the write must not happen.
+    pub fn admit(&self, resource: &str, token: Token) -> Result<(), StaleToken> {
         self.write(resource, token, || ())
     }
 
@@ -57,19 +69,18 @@ impl Fence {
     /// `write` must not use the same fence.
     ///
     /// # Errors
-    /// [`Stale`], and then `write` was not called.
+    /// [`StaleToken`], and then `write` was not called.
     pub fn write<T>(
         &self,
         resource: &str,
         token: Token,
         write: impl FnOnce() -> T,
-    ) -> Result<T, Stale> {
+    ) -> Result<T, StaleToken> {
         let mut newest = self.newest();
+        compare(resource, token, newest.get(resource).copied())?;
         match newest.get_mut(resource) {
-            Some(newest) => compare(resource, token, newest)?,
-            None => {
-                newest.insert(resource.to_owned(), token);
-            }
+            Some(newest) => *newest = token,
+            None => drop(newest.insert(resource.to_owned(), token)),
         }
         Ok(write())
     }
@@ -80,11 +91,11 @@ impl Fence {
     }
 }
 
-fn compare(resource: &str, token: Token, newest: &mut Token) -> Result<(), Stale> {
-    if token < *newest {
-        return Err(Stale { resource: resource.to_owned(), token, newest: *newest });
+fn compare(resource: &str, token: Token, newest: Option<Token>) -> Result<(), StaleToken> {
+    let newest = newest.unwrap_or(Token::UNFENCED);
+    if token < newest || !token.is_fenced() {
+        return Err(StaleToken { resource: resource.to_owned(), token, newest });
     }
-    *newest = token;
     Ok(())
 }
 
@@ -99,23 +110,24 @@ mod sqlite {
     use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
     use taketurns_core::Token;
 
-    use super::{Stale, compare};
+    use super::{StaleToken, compare};
 
-    /// The fence could not admit.
+    /// Why a fence did not admit a token.
     #[derive(Debug, thiserror::Error)]
+    #[non_exhaustive]
     pub enum FenceError {
         /// The token is stale: the write must not happen.
         #[error(transparent)]
-        Stale(#[from] Stale),
+        Stale(#[from] StaleToken),
         /// The file can't be read or written: whether the token is stale is not known, and the write
         /// must not happen either.
         #[error("the fence's file can't be used: {0}")]
-        File(String),
+        File(#[source] Box<dyn std::error::Error + Send + Sync>),
     }
 
     impl From<rusqlite::Error> for FenceError {
         fn from(error: rusqlite::Error) -> Self {
-            FenceError::File(error.to_string())
+            FenceError::File(error.into())
         }
     }
 
@@ -154,7 +166,7 @@ mod sqlite {
             let check = "PRAGMA integrity_check(taketurns_fence)";
             let found: String = connection.query_row(check, [], |row| row.get(0))?;
             if found != "ok" {
-                return Err(FenceError::File(format!("it is damaged: {found}")));
+                return Err(FenceError::File(format!("it is damaged: {found}").into()));
             }
             Ok(Self { connection })
         }
@@ -184,9 +196,7 @@ mod sqlite {
             // until the write is done.
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            if let Some(mut newest) = newest(&transaction, resource)? {
-                compare(resource, token, &mut newest)?;
-            }
+            compare(resource, token, newest(&transaction, resource)?)?;
             let output = write();
             // Nothing was changed in it.
             drop(transaction);
@@ -197,9 +207,7 @@ mod sqlite {
         fn remember(&mut self, resource: &str, token: Token) -> Result<(), FenceError> {
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            if let Some(mut newest) = newest(&transaction, resource)? {
-                compare(resource, token, &mut newest)?;
-            }
+            compare(resource, token, newest(&transaction, resource)?)?;
             transaction.execute(
                 "INSERT OR REPLACE INTO taketurns_fence (resource, newest) VALUES (?1, ?2)",
                 (resource, token.raw() as i64),
@@ -232,9 +240,18 @@ mod tests {
         fence.admit("b", token(3)).unwrap();
         assert!(fence.admit("b", token(2)).is_err());
         let stale = fence.admit("a", token(4)).unwrap_err();
-        assert_eq!(stale, Stale { resource: "a".into(), token: token(4), newest: token(5) });
+        assert_eq!(stale, StaleToken { resource: "a".into(), token: token(4), newest: token(5) });
         let written = fence.write("a", token(4), || unreachable!("a stale write happened"));
         assert!(written.is_err());
+    }
+
+    #[test]
+    fn what_comes_without_a_token_is_never_admitted() {
+        let fence = Fence::new();
+        let refused = fence.admit("new", Token::UNFENCED).unwrap_err();
+        assert_eq!(refused.to_string(), "a write to new came without a token: its lock has none");
+        fence.admit("new", token(1)).unwrap();
+        assert!(fence.admit("new", Token::UNFENCED).is_err());
     }
 
     #[test]
@@ -273,10 +290,11 @@ mod tests {
     fn a_fence_in_a_file_has_a_token_for_each_resource() {
         let dir = tempfile::tempdir().unwrap();
         let mut fence = SqliteFence::open(dir.path().join("fence.db")).unwrap();
+        assert!(fence.admit("a", Token::UNFENCED).is_err());
         fence.admit("a", token(5)).unwrap();
-        fence.admit("b", token(1)).unwrap();
+        fence.admit("b", token(2)).unwrap();
         assert!(fence.admit("a", token(4)).is_err());
-        assert!(fence.admit("b", token(0)).is_err());
+        assert!(fence.admit("b", token(1)).is_err());
     }
 
     #[cfg(feature = "file")]

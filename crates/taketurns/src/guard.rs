@@ -12,18 +12,30 @@ use taketurns_core::{Member, Name, Reply, Token};
 
 use crate::client::failure;
 use crate::clock::local_us;
-use crate::driver::Shared;
-use crate::meter::{self, Ended};
-use crate::operation::Release;
+use crate::driver::ClientHandle;
+use crate::error::malformed;
+use crate::meter::{self, HoldOutcome};
+use crate::operation::ReleaseOperation;
 use crate::shell::announce;
 use crate::telling;
 use crate::{Error, Handle};
 
-/// A held lock. It renews itself until it is released, dropped or lost.
+/// A held lock. It is renewed until it is released, dropped or lost.
 ///
-/// Dropping it releases the lock in the background, also outside a runtime. A process that ends right
-/// after may be too quick for that, and the lock then stays until its lease ends: before the end use
-/// [`Guard::release`], or [`Locks::close`](crate::Locks::close).
+/// Dropping it releases the lock in the background, also outside a runtime. A process that ends right after the drop
+/// may be quicker, and the lock then stays until its lease ends: so await [`Guard::release`], or
+/// [`Locks::close`](crate::Locks::close), before a process ends.
+///
+/// ```
+/// # use taketurns::blocking::Wait;
+/// # async {
+/// # let locks = taketurns::connect("memory:").await?;
+/// let guard = locks.mutex("orders/42").acquire().await?;
+/// let token = guard.check()?; // still held? the resource compares this, and refuses older ones
+/// assert!(token == guard.token() && guard.is_held() && !guard.left().is_zero());
+/// guard.release().await?;
+/// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+/// ```
 #[must_use = "dropping a guard releases the lock"]
 pub struct Guard {
     hold: Arc<Hold>,
@@ -33,27 +45,27 @@ pub struct Guard {
     mark: Option<Arc<()>>,
     /// It was released, or handed on.
     is_over: bool,
-    shared: Arc<Shared>,
+    shared: Arc<ClientHandle>,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>, turn: Option<LocalTurn>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(hold: Arc<Hold>, turn: Option<LocalTurn>, shared: Arc<ClientHandle>) -> Self {
         let mark = turn.as_ref().map(|_| Arc::new(()));
         Self { hold, turn, mark, is_over: false, shared }
     }
 
-    /// Is it still held? Then here is its token, for the resource to compare. To be called right
-    /// before each use of what the lock guards.
+    /// Returns the token, for the resource to compare, if the lock is still held. Call it right before each use of what
+    /// the lock guards.
     ///
     /// # Errors
-    /// [`Error::Lost`] from the moment on from which somebody else may hold it, for good;
-    /// [`Error::Unfenced`] if the store's wire has no room for a token.
+    /// [`Error::Lost`], for good, from the moment on from which somebody else may hold the lock;
+    /// [`Error::Unfenced`] if the store has no tokens.
     pub fn check(&self) -> Result<Token, Error> {
         self.still_held()?;
-        self.token().ok_or_else(|| Error::Unfenced { lock: self.name().clone() })
+        self.token().fenced().ok_or_else(|| Error::Unfenced { lock: self.name().clone() })
     }
 
-    /// Is it still held? Once it is not, it never is again.
+    /// Returns whether it is still held. Once it is not, it never is again.
     pub fn is_held(&self) -> bool {
         self.loss().is_none()
     }
@@ -75,9 +87,12 @@ impl Guard {
     }
 
     /// Resolves when the lock is lost, with the cause. Never resolves if it is released before.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the next one resolves too.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         let turn = self.mark.as_ref().map(Arc::downgrade);
-        let lost = Lost { hold: self.hold.clone(), watcher: 0 };
+        let lost = LossFuture { hold: self.hold.clone(), watcher: 0 };
         // It may have been lost before anybody could be told.
         let by_now = self.loss();
         async move {
@@ -93,22 +108,24 @@ impl Guard {
         }
     }
 
-    /// The fencing token. `None` only from a store whose wire has no room for one.
-    pub fn token(&self) -> Option<Token> {
-        self.turn.as_ref().map_or(self.hold.token(), |turn| turn.token)
+    /// Returns the fencing token, whether the lock is still held or not. [`Token::UNFENCED`] only if the store speaks a
+    /// foreign protocol that has no tokens (`unfenced=ok` in its URL).
+    pub fn token(&self) -> Token {
+        let token = self.turn.as_ref().map_or(self.hold.token(), |turn| turn.token);
+        token.unwrap_or(Token::UNFENCED)
     }
 
-    /// Which member of the pool it is, if the lock is a pool.
+    /// Returns which member of the pool it is, if the lock is a pool.
     pub fn member(&self) -> Option<&Member> {
         self.hold.member()
     }
 
-    /// The lock's name.
+    /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         self.hold.name()
     }
 
-    /// For how long it can still be relied on if it is never renewed again; zero once it is lost.
+    /// Returns how long it stays held if it is never renewed again; zero once it is lost.
     pub fn left(&self) -> Duration {
         if self.loss().is_some() {
             return Duration::ZERO;
@@ -116,51 +133,57 @@ impl Guard {
         Duration::from_micros(self.hold.valid_until_us().saturating_sub(local_us()))
     }
 
-    /// For how long the last grant or renewal was. A lock handed over while its client waited starts
-    /// with no more than the waiter lease, until the first renewal.
+    /// Returns how long the last grant or renewal was for. A lock that was handed over to a waiting client starts with
+    /// no more than the waiter lease, until the first renewal.
     pub fn span(&self) -> Duration {
         Duration::from_micros(self.hold.span_us())
     }
 
-    /// Why the last renewal failed, if it did and none has gone well since.
+    /// Returns why the last renewal failed, unless a later one succeeded.
     pub fn trouble(&self) -> Option<String> {
         self.hold.trouble()
     }
 
-    /// Gives the lock back. It is given back even if the future is dropped.
+    /// Releases the lock. The request is sent at once, not when the future is first polled.
     ///
     /// # Errors
     /// [`Error::Lost`] if it was lost before; [`Error::Indeterminate`], [`Error::Unreachable`] or
-    /// [`Error::NoQuorum`] if the store did not say: then it ends with its lease at the latest.
-    pub fn release(mut self) -> Releasing {
-        let (lost, release) = self.end(Ended::Released);
+    /// [`Error::NoQuorum`] if the store did not answer: then the lock ends with its lease at the latest.
+    ///
+    /// # Cancel safety
+    /// The lock is released even if the future is dropped.
+    pub fn release(mut self) -> ReleaseFuture {
+        let (lost, release) = self.end(HoldOutcome::Released);
         let lost = self.held_unless(lost).err();
-        let mut releasing = Releasing { release, lost, _shared: self.shared.clone() };
-        if let Some(release) = &mut releasing.release {
+        let mut future = ReleaseFuture { release, lost, _shared: self.shared.clone() };
+        if let Some(release) = &mut future.release {
             release.begin();
         }
-        releasing
+        future
     }
 
     /// Ends its turn: the lock is given back, unless another of this client has it now.
-    fn end(&mut self, how: Ended) -> (Option<LossCause>, Option<Release>) {
+    fn end(&mut self, how: HoldOutcome) -> (Option<LossCause>, Option<ReleaseOperation>) {
         self.is_over = true;
         let (token, turn, client) = (self.token(), self.turn.take(), &self.shared.client);
         let (now_us, end) = client
             .drive(|session, now_us| (now_us, session.release(now_us, &self.hold, turn.as_ref())));
         if let Some(held_us) = end.held_us {
             meter::hold_ended(held_us, how);
-            telling::released(self.name(), token, held_us, how);
+            telling::released(self.name(), token.fenced(), held_us, how);
         }
-        (end.loss, Release::of_guard(client, self.hold.name(), end, now_us))
+        (end.loss, ReleaseOperation::of_guard(client, self.hold.name(), end, now_us))
     }
 
-    /// Makes it a handle that another process can adopt. Renews first, so that there is a full lease
+    /// Makes it a handle that another process can adopt. Renews it once more, so that the other process has a full lease
     /// to do that in; from then on nobody renews it. A `max_hold` does not travel with it.
     ///
     /// # Errors
     /// [`Error::Lost`]; [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Indeterminate`], and then
-    /// it is released.
+    /// the lock is released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future releases the lock.
     pub async fn into_handle(mut self) -> Result<Handle, Error> {
         self.still_held()?;
         self.renew().await?;
@@ -170,8 +193,8 @@ impl Guard {
             && let Some(since_us) = self.hold.end_turn()
         {
             let held_us = local_us().saturating_sub(since_us);
-            meter::hold_ended(held_us, Ended::Carried);
-            telling::released(self.name(), token, held_us, Ended::Carried);
+            meter::hold_ended(held_us, HoldOutcome::Carried);
+            telling::released(self.name(), token.fenced(), held_us, HoldOutcome::Carried);
         }
         let client = &self.shared.client;
         let turn = self.turn.take();
@@ -184,9 +207,9 @@ impl Guard {
         let (client, lock, owner) = (&self.shared.client, self.name(), self.hold.owner());
         let request = client.renewal(owner, self.hold.terms().lease_ms);
         let answer = client.call(lock, request).await;
-        meter::renewal(meter::Renewal::of(&answer));
+        meter::renewal(meter::RenewalOutcome::of(&answer));
         let wrong = match &answer {
-            Ok(answer) => not_renewed(&answer.reply).map(Error::Store),
+            Ok(answer) => not_renewed(&answer.reply),
             Err(error) => Some(Error::from_engine(lock, error.clone())),
         };
         let answer = answer.map_err(|error| failure(&error));
@@ -197,10 +220,10 @@ impl Guard {
 }
 
 /// What is wrong with the answer to a renewal, if it is no answer to one.
-pub(crate) fn not_renewed(reply: &Reply) -> Option<String> {
+pub(crate) fn not_renewed(reply: &Reply) -> Option<Error> {
     match reply {
         Reply::Renewed(_) | Reply::Revoked | Reply::NotHeld => None,
-        reply => Some(format!("a renewal was answered with {reply:?}")),
+        reply => Some(malformed("a renewal", reply)),
     }
 }
 
@@ -218,20 +241,20 @@ impl Drop for Guard {
             return;
         }
         // It ends with its lease at the latest, and nobody waits for the answer.
-        if let (_, Some(release)) = self.end(Ended::Dropped) {
+        if let (_, Some(release)) = self.end(HoldOutcome::Dropped) {
             release.start();
         }
     }
 }
 
 /// Resolves when a lock is lost.
-struct Lost {
+struct LossFuture {
     hold: Arc<Hold>,
     /// The number under which it is told, once it has one.
     watcher: u64,
 }
 
-impl Future for Lost {
+impl Future for LossFuture {
     type Output = LossCause;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LossCause> {
@@ -246,7 +269,7 @@ impl Future for Lost {
     }
 }
 
-impl Drop for Lost {
+impl Drop for LossFuture {
     fn drop(&mut self) {
         if self.watcher > 0 {
             self.hold.unwatch(self.watcher);
@@ -264,16 +287,16 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A release under way. It goes on if this is dropped.
-pub struct Releasing {
+/// The future of [`Guard::release`]. The release goes on if this is dropped.
+pub struct ReleaseFuture {
     /// `None` if the lock was handed on inside this process.
-    release: Option<Release>,
+    release: Option<ReleaseOperation>,
     /// It was lost before.
     lost: Option<Error>,
-    _shared: Arc<Shared>,
+    _shared: Arc<ClientHandle>,
 }
 
-impl Future for Releasing {
+impl Future for ReleaseFuture {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

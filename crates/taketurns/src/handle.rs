@@ -10,22 +10,35 @@ use crate::Error;
 /// The form's own name and version.
 const FORM: &str = "tt1";
 
-/// A held lock that nobody renews, to be carried to another process and adopted there with
-/// [`Locks::adopt`](crate::Locks::adopt) before its lease ends. Whoever has it can release the lock:
-/// it is a secret. It is not to be copied: of two that adopt it, one may release the lock while the
-/// other believes that it holds.
+/// A held lock that nobody renews, on its way to another process, which adopts it with
+/// [`Locks::adopt`](crate::Locks::adopt) before its lease ends. It is a secret: it is all that is needed to release the
+/// lock. Do not copy it: if two processes adopt it, one may release the lock while the other believes that it holds.
+///
+/// ```
+/// # use taketurns::blocking::Wait;
+/// # async {
+/// # let locks = taketurns::connect("memory:").await?;
+/// use taketurns::Handle;
+///
+/// let text = locks.mutex("import").acquire().await?.into_handle().await?.expose();
+/// let handle = Handle::parse(&text)?; // in another process
+/// assert_eq!(handle.name().as_str(), "import");
+/// let guard = locks.adopt(handle).await?;
+/// # drop(guard);
+/// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+/// ```
 #[derive(PartialEq, Eq)]
 pub struct Handle {
     name: Name,
     owner: Owner,
-    token: Option<Token>,
+    token: Token,
     lease_ms: u64,
     /// Until when an acquire of the same owner may still be under way.
     bury_until_ms: u64,
 }
 
 impl Handle {
-    pub(crate) fn new(terms: HoldTerms, token: Option<Token>) -> Self {
+    pub(crate) fn new(terms: HoldTerms, token: Token) -> Self {
         let HoldTerms { lock: name, owner, lease_ms, bury_until_ms, .. } = terms;
         Self { name, owner, token, lease_ms, bury_until_ms }
     }
@@ -41,27 +54,26 @@ impl Handle {
         }
     }
 
-    /// The lock's name.
+    /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The fencing token of the grant.
-    pub fn token(&self) -> Option<Token> {
+    /// Returns the fencing token of the grant, [`Token::UNFENCED`] if the store has none.
+    pub fn token(&self) -> Token {
         self.token
     }
 
-    /// The handle as one line of text. A secret: not for logs, and not for a command line.
+    /// Returns the handle as one line of text. A secret: not for logs, and not for a command line.
     pub fn expose(&self) -> String {
-        let Self { name, owner, lease_ms, bury_until_ms, .. } = self;
-        let token = self.token.map_or(0, Token::raw);
+        let Self { name, owner, token, lease_ms, bury_until_ms } = self;
         format!("{FORM}.{:032x}.{token}.{lease_ms}.{bury_until_ms}.{name}", owner.expose())
     }
 
-    /// Reads what [`Handle::expose`] gave.
+    /// Reads what [`Handle::expose`] returned.
     ///
     /// # Errors
-    /// [`Error::InvalidHandle`], without a word of what was given.
+    /// [`Error::InvalidHandle`], which says nothing of what was given.
     pub fn parse(text: &str) -> Result<Self, Error> {
         Self::read(text.trim_end_matches(['\r', '\n'])).ok_or(Error::InvalidHandle)
     }
@@ -77,8 +89,8 @@ impl Handle {
         let lease_ms = parts.next()?.parse().ok().filter(|lease_ms| limits::is_lease(*lease_ms))?;
         let bury_until_ms = parts.next()?.parse().ok()?;
         let name = Name::new(parts.next()?).ok()?;
-        let token = (token > 0).then_some(Token::from_raw(token));
-        Some(Self { name, owner: Owner::from_bits(owner), token, lease_ms, bury_until_ms })
+        let (owner, token) = (Owner::from_bits(owner), Token::from_raw(token));
+        Some(Self { name, owner, token, lease_ms, bury_until_ms })
     }
 }
 
@@ -99,7 +111,7 @@ mod tests {
         Handle {
             name: Name::new("a.b c").unwrap(),
             owner: Owner::from_bits(0xab),
-            token: Some(Token::from_raw(7)),
+            token: Token::from_raw(7),
             lease_ms: 30_000,
             bury_until_ms: 99,
         }

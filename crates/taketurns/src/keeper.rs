@@ -8,9 +8,9 @@ use tracing::{Instrument, Span};
 use crate::Error;
 use crate::client::{Client, failure, sleep_until_some};
 use crate::meter;
-use crate::operation::Release;
+use crate::operation::ReleaseOperation;
 use crate::sync::Arc;
-use crate::telling;
+use crate::telling::{self, target};
 
 /// Does what is due until told to stop.
 pub(crate) fn keep(
@@ -18,7 +18,7 @@ pub(crate) fn keep(
     mut stop: watch::Receiver<bool>,
 ) -> impl Future<Output = ()> + Send {
     // Made before it is polled: the runtime may end before that.
-    let attended = Attended(client);
+    let attended = KeeperWatch(client);
     async move {
         let client = &attended.0;
         let mut is_stopped = false;
@@ -53,7 +53,7 @@ impl Client {
             }
             Transmit::Refresh(refreshes) => self.spawn(refresh(self.clone(), refreshes)),
             // Whoever gave it up does not wait for it.
-            Transmit::Release { lock, id, .. } => Release::new(self, lock, id).start(),
+            Transmit::Release { lock, id, .. } => ReleaseOperation::new(self, lock, id).start(),
         }
     }
 }
@@ -66,20 +66,20 @@ async fn renew(client: Arc<Client>, renewals: Vec<Renewal>, span: Span) {
     let failed = answers.iter().filter(|answer| answer.is_err()).count();
     span.record("failed", failed);
     for (Renewal { hold, .. }, answer) in renewals.into_iter().zip(answers) {
-        meter::renewal(meter::Renewal::of(&answer));
+        meter::renewal(meter::RenewalOutcome::of(&answer));
         let lock = hold.name();
         let trouble = match &answer {
-            Err(error) => Some(Error::from_engine(lock, error.clone()).to_string()),
+            Err(error) => Some(Error::from_engine(lock, error.clone())),
             Ok(answer) => crate::guard::not_renewed(&answer.reply),
         };
         if let Some(error) = &trouble {
-            tracing::debug!(%lock, %error, "a renewal failed");
+            tracing::debug!(target: target::HELD, %lock, %error, "a renewal failed");
         }
         // Of a lock that is lost the last trouble may say why.
         if trouble.is_some()
             || matches!(&answer, Ok(answer) if matches!(answer.reply, Reply::Renewed(_)))
         {
-            hold.set_trouble(trouble);
+            hold.set_trouble(trouble.map(|error| error.to_string()));
         }
         let answer = answer.map_err(|error| failure(&error));
         client.drive(|session, now_us| session.handle_renewal(now_us, hold.owner(), answer));
@@ -93,7 +93,7 @@ async fn refresh(client: Arc<Client>, refreshes: Vec<PlaceRefresh>) {
     let answers = client.call_all(calls).await;
     let answers = refreshes.into_iter().zip(answers).map(|(refresh, answer)| {
         let answer = answer.map_err(|error| {
-            tracing::debug!(lock = %refresh.lock, %error, "a place could not be refreshed");
+            tracing::debug!(target: target::WAITS, lock = %refresh.lock, %error, "a place could not be refreshed");
             failure(&error)
         });
         (refresh, answer)
@@ -103,9 +103,9 @@ async fn refresh(client: Arc<Client>, refreshes: Vec<PlaceRefresh>) {
 }
 
 /// If the task that renews is dropped, its runtime has ended.
-struct Attended(Arc<Client>);
+struct KeeperWatch(Arc<Client>);
 
-impl Drop for Attended {
+impl Drop for KeeperWatch {
     fn drop(&mut self) {
         self.0.shell.drive(|session, now_us| session.handle_unattended(now_us));
     }

@@ -1,13 +1,13 @@
-//! A lock for the things that several programs share: a nightly job, an order, a device, a leader's
+//! A distributed lock, for the things that several programs share: a nightly job, an order, a device, a leader's
 //! seat.
 //!
 //! Every lock is **fair** (first come, first served), **fenced** (each grant has a larger token than
-//! the one before), **leased** (it ends by itself if its holder dies), **event-driven** (whoever lets
-//! go wakes the next; nobody polls) and **cancel-safe** (a dropped future leaves nothing behind).
+//! the one before), **leased** (it ends by itself if its holder dies), **event-driven** (a release
+//! wakes the next waiter; nobody polls) and **cancel-safe** (a dropped future leaves nothing behind).
 //!
 //! ```
-//! # fn main() -> Result<(), taketurns::Error> {
-//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! # use taketurns::blocking::Wait;
+//! # async {
 //! use std::time::Duration;
 //!
 //! let locks = taketurns::connect("memory:").await?; // or "redis://127.0.0.1", …
@@ -15,7 +15,8 @@
 //! // Still held? Here is the token; the resource refuses older ones.
 //! let token = guard.check()?;
 //! guard.release().await?;
-//! # let _ = token; Ok(()) }) }
+//! # let _ = token;
+//! # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
 //! ```
 //!
 //! | | |
@@ -27,13 +28,13 @@
 //! | [`Locks::all`] | several mutexes at once, without deadlock |
 //! | [`Locks::election`] | one leader at a time, and who it is |
 //! | [`fence`] | the other side: a resource that refuses stale writers |
-//! | [`blocking`] | all of it without async |
+//! | [`blocking`] | all of it without async: `wait()` for `.await` |
 //! | [`manual`] | which store, in cron, in Kubernetes, coming from another lock, and what it can't do |
 //! | [`doctor`] | is a store fit to hold locks? |
 //!
-//! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not
-//! cost its locks. A runtime with several threads reads the answers to its own requests, while it does so in
-//! time. [`connect_on`] uses the caller's runtime for everything.
+//! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not lose its locks. A
+//! runtime with several threads reads the answers to its own requests, as long as it does so in time. [`connect_on`]
+//! uses the caller's runtime for everything.
 
 mod acquire;
 mod all;
@@ -42,6 +43,7 @@ mod client;
 mod clock;
 mod connect;
 #[cfg(feature = "simulation")]
+#[doc(hidden)]
 pub mod costs;
 pub mod doctor;
 mod driver;
@@ -58,24 +60,32 @@ mod locks;
 #[cfg(any(doc, doctest))]
 pub mod manual;
 mod meter;
+mod mutex;
 mod operation;
+mod pool;
 mod random;
 mod runtime;
+mod rwlock;
+mod semaphore;
 mod shell;
 #[cfg(feature = "simulation")]
+#[doc(hidden)]
 pub mod simulation;
 mod sync;
 mod telling;
 
-pub use acquire::{Acquire, Acquiring, Trying, Waiting};
+pub use acquire::{Acquire, AcquireFuture};
 pub use all::{AcquireAll, All, AllGuard};
 pub use connect::{Connect, connect, connect_on};
-pub use election::{Campaign, Campaigning, Election, Leader, Leadership, Observer};
+pub use election::{Election, Observer};
 pub use error::{Error, ErrorKind, NoQuorum, NodeTrouble};
-pub use guard::{Guard, Releasing};
+pub use guard::{Guard, ReleaseFuture};
 pub use handle::Handle;
-pub use lock::{Mutex, Pool, RwLock, Semaphore};
-pub use locks::{Break, Locks};
+pub use locks::{BreakLock, Locks};
+pub use mutex::Mutex;
+pub use pool::Pool;
+pub use rwlock::RwLock;
+pub use semaphore::Semaphore;
 pub use taketurns_core::limits;
 pub use taketurns_core::session::LossCause;
 pub use taketurns_core::{

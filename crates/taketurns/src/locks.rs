@@ -8,128 +8,143 @@ use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View
 
 use crate::clock::local_us;
 use crate::connect::checked_lease;
-use crate::driver::Shared;
+use crate::driver::ClientHandle;
 use crate::engine::Guarantees;
-use crate::meter::{self, Renewal};
-use crate::operation::Release;
+use crate::error::malformed;
+use crate::meter::{self, RenewalOutcome};
+use crate::operation::ReleaseOperation;
 use crate::{All, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
 const PAGE: usize = 500;
 
-/// The locks of one store. Cheap to clone; the connection ends when the last clone and the last
-/// guard are dropped, once what they released is released.
+/// The locks of one store. Cheap to clone. The connection ends when the last clone, the last lock handle (such as a
+/// [`Mutex`]) and the last guard are dropped, once what they released is released.
 #[derive(Clone)]
 pub struct Locks {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientHandle>,
 }
 
 impl Locks {
-    /// The mutex of that name: one holder at a time.
+    /// Returns the mutex of that name: one holder at a time.
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let guard = locks.mutex("orders/42").acquire().await?;
+    /// guard.release().await?;
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self, name.as_ref())
     }
 
-    /// The read-write lock of that name: many readers or one writer; a waiting writer stops later
-    /// readers.
+    /// Returns the read-write lock of that name: many readers or one writer. A waiting writer stops later readers.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
-    /// let (one, two) = (locks.rwlock("cfg").read().await?, locks.rwlock("cfg").read().await?);
-    /// assert!(locks.rwlock("cfg").try_write().await?.is_none());
-    /// # drop((one, two)); Ok(()) }) }
+    /// let writer = locks.rwlock("config").write().await?;
+    /// assert!(locks.rwlock("config").try_read().await?.is_none());
+    /// # drop(writer);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self, name.as_ref())
     }
 
-    /// The semaphore of that name, with this many permits.
+    /// Returns the semaphore of that name, with this many permits.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// let gpus = locks.semaphore("gpu", 4);
-    /// let three = gpus.acquire().permits(3).await?;
-    /// assert!(gpus.try_acquire().permits(2).await?.is_none());
-    /// locks.semaphore("gpu", 8).resize().await?; // four more, for everybody
-    /// # drop(three); Ok(()) }) }
+    /// let (one, two) = (gpus.acquire().await?, gpus.acquire_many(2).await?);
+    /// # drop((one, two));
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
         Semaphore::new(self, name.as_ref(), permits)
     }
 
-    /// The pool of that name: named members, each with one holder at a time.
+    /// Returns the pool of that name: named members, each with one holder at a time.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// let browsers = locks.pool("browsers");
     /// browsers.add("b-1").await?;
     /// let guard = browsers.any().await?;
     /// assert_eq!(guard.member().map(|member| member.as_str()), Some("b-1"));
-    /// # Ok(()) }) }
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn pool(&self, name: impl AsRef<str>) -> Pool {
         Pool::new(self, name.as_ref())
     }
 
-    /// Several mutexes at once, taken in the order of their names: no two `all`s deadlock.
+    /// Returns several mutexes as one. They are acquired in the order of their names, so no two `all`s deadlock.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// let both = locks.all(["to", "from"]).acquire().await?;
     /// assert_eq!(both.check()?.len(), 2);
-    /// # Ok(()) }) }
+    /// both.release().await?;
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> All {
         All::new(self, names)
     }
 
-    /// The election of that name: one leader at a time, on top of the mutex of that name.
+    /// Returns the election of that name: the mutex of that name, whose holder is the leader.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// let election = locks.election("scheduler");
     /// let leadership = election.campaign().why("node-1").await?;
     /// let token = leadership.check()?; // still the leader? the resource refuses older ones
     /// let leader = election.leader().await?.expect("it leads"); // anybody may ask
-    /// assert_eq!((leader.token, leader.why.as_str()), (Some(token), "node-1"));
-    /// leadership.resign().await?;
-    /// # Ok(()) }) }
+    /// assert_eq!((leader.token, leader.label.why()), (Some(token), "node-1"));
+    /// leadership.release().await?; // resigns
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(self, name.as_ref())
     }
 
-    /// Goes on with a lock that another process made a [`Handle`] of. Renews it first.
+    /// Adopts a lock that another process made a [`Handle`] of, and renews it from now on.
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// # use taketurns::Handle;
     /// let text = locks.mutex("x").acquire().await?.into_handle().await?.expose();
-    /// let guard = locks.adopt(Handle::parse(&text)?).await?; // elsewhere, in time
-    /// # drop(guard); Ok(()) }) }
+    /// let guard = locks.adopt(Handle::parse(&text)?).await?; // elsewhere, before the lease ends
+    /// # drop(guard);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
+    /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken; [`Error::Unreachable`],
+    /// [`Error::NoQuorum`], [`Error::Indeterminate`] or [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the handle. The lock ends with its lease.
     pub async fn adopt(&self, handle: Handle) -> Result<Guard, Error> {
         let terms = handle.terms();
         let (grant, TimedReply { origin, anchor, .. }) =
             self.renew_handle(&terms, terms.lease_ms).await?;
         let client = &self.shared.client;
         let hold = client.drive(|session, now_us| {
-            session.adopt(now_us, terms.clone(), handle.token(), grant, (origin, anchor))
+            session.adopt(now_us, terms.clone(), handle.token().fenced(), grant, (origin, anchor))
         });
         if let Some(hold) = hold {
             meter::hold_began();
@@ -139,11 +154,11 @@ impl Locks {
         self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock }))
     }
 
-    /// Renews the lock of a handle without adopting it: for one lease of its own length, or of the
-    /// given one if that ends later. Answers for how long it can be relied on from now.
+    /// Renews the lock of a handle once, without adopting it: by the lease of the handle, or by the given one if that
+    /// ends later. Returns for how long the lock stays held.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if its lease is over; [`Error::Lost`] if it was broken.
+    /// As [`Locks::adopt`]; [`Error::InvalidLease`].
     pub async fn renew(&self, handle: &Handle, lease: Option<Duration>) -> Result<Duration, Error> {
         let terms = handle.terms();
         let lease_ms = match lease {
@@ -158,14 +173,18 @@ impl Locks {
     /// Releases the lock of a handle.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if it was released before or its lease is over.
+    /// [`Error::NotHeld`] if it was released before or its lease is over; [`Error::Unreachable`],
+    /// [`Error::NoQuorum`], [`Error::Indeterminate`] or [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the release goes on even if the future is dropped.
     pub async fn release(&self, handle: &Handle) -> Result<(), Error> {
         let HoldTerms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
         let client = &self.shared.client;
         let id = client.drive(|session, now_us| {
             session.begin_release(now_us, &lock, owner, bury_until_ms, None, lease_ms * 1_000)
         });
-        Release::new(client, lock, id).await
+        ReleaseOperation::new(client, lock, id).await
     }
 
     async fn renew_handle(
@@ -176,7 +195,7 @@ impl Locks {
         let lock = &terms.lock;
         let client = &self.shared.client;
         let answer = client.call(lock, client.renewal(terms.owner, lease_ms)).await;
-        meter::renewal(Renewal::of(&answer));
+        meter::renewal(RenewalOutcome::of(&answer));
         match answer {
             Ok(ref answer @ TimedReply { reply: Reply::Renewed(ref grant), .. }) => {
                 Ok((grant.clone(), answer.clone()))
@@ -189,7 +208,20 @@ impl Locks {
         }
     }
 
-    /// Shows one lock with its first 500 waiters (see also [`Locks::list`]); `None` if nobody used it of late. Changes nothing.
+    /// Reads one lock with its first 500 waiters; `None` if nobody used it of late. Changes nothing. See also
+    /// [`Locks::list`].
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// assert!(locks.inspect("orders/42").await?.is_none());
+    /// let guard = locks.mutex("orders/42").acquire().why("ship it").await?;
+    /// let view = locks.inspect("orders/42").await?.expect("it is held");
+    /// assert_eq!((view.holders[0].label.why(), view.waiting), ("ship it", 0));
+    /// # drop(guard);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
     ///
     /// # Errors
     /// [`Error::InvalidName`], [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or
@@ -204,8 +236,20 @@ impl Locks {
         self.shared.client.engine.view(name, waiters).await.map_err(Error::from_store)
     }
 
-    /// Shows all locks whose name matches a pattern (`*` for any characters, `?` for one), each with
-    /// its first waiter, in the order of their names. Changes nothing.
+    /// Reads all locks whose name matches a pattern (`*` for any characters, `?` for one), each with its first waiter,
+    /// in the order of their names. Changes nothing.
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let guard = locks.mutex("orders/42").acquire().await?;
+    /// let names: Vec<String> =
+    ///     locks.list("orders/*").await?.iter().map(|(name, _)| name.to_string()).collect();
+    /// assert_eq!(names, ["orders/42"]);
+    /// # drop(guard);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
@@ -213,7 +257,7 @@ impl Locks {
         self.list_with(pattern, 1).await
     }
 
-    /// The same, each with its first waiters, at most so many, and 500 at most.
+    /// Reads the same as [`Locks::list`], but up to `waiters` waiters of each lock; at most 500.
     ///
     /// # Errors
     /// As [`Locks::list`].
@@ -237,36 +281,54 @@ impl Locks {
         }
     }
 
-    /// Takes a lock away from its holders: see [`Break`].
+    /// Takes a lock away from its holders: see [`BreakLock`].
     ///
     /// ```
-    /// # fn main() -> Result<(), taketurns::Error> {
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use taketurns::blocking::Wait;
+    /// # async {
     /// # let locks = taketurns::connect("memory:").await?;
     /// let guard = locks.mutex("stuck").acquire().why("nobody knows").await?;
     /// let view = locks.inspect("stuck").await?.expect("it is held");
     /// println!("taking it from {}", view.holders[0].label);
     /// locks.break_lock("stuck").await?;
     /// guard.lost().await;
-    /// # Ok(()) }) }
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
-    pub fn break_lock(&self, name: impl AsRef<str>) -> Break {
-        Break { locks: self.clone(), name: name.as_ref().to_owned(), token: None, at_once: false }
+    pub fn break_lock(&self, name: impl AsRef<str>) -> BreakLock {
+        BreakLock {
+            locks: self.clone(),
+            name: name.as_ref().to_owned(),
+            token: None,
+            at_once: false,
+        }
     }
 
-    /// Identifies this client among the holders and waiters of a [`View`].
+    /// Returns the id of this client among the holders and waiters of a [`View`].
     pub fn client_id(&self) -> ClientId {
         self.shared.client.id
     }
 
-    /// What the store's engine promises.
+    /// Returns what the store's engine promises.
     pub fn guarantees(&self) -> Guarantees {
         self.shared.client.engine.guarantees()
     }
 
-    /// Ends the connection once everything dropped or released is released, or after 5 s. Without
-    /// this, a process that ends may leave a lock to its lease. Other clones and guards of this
-    /// client must be gone; if some are left, the connection ends with the last of them instead.
+    /// Ends the connection once everything that was dropped or released before is released, or after 5 s. A process that
+    /// ends without this, or without awaiting [`Guard::release`], may leave a lock to its lease. The other clones, lock
+    /// handles and guards of this client must be gone; if some are left, this returns at once, and the connection ends
+    /// with the last of them.
+    ///
+    /// ```
+    /// use taketurns::blocking::Wait;
+    ///
+    /// let locks = taketurns::connect("memory:").wait()?;
+    /// drop(locks.mutex("orders/42").acquire().wait()?); // released in the background
+    /// locks.close().wait(); // and released for sure when this returns
+    /// # Ok::<(), taketurns::Error>(())
+    /// ```
+    ///
+    /// # Cancel safety
+    /// The end goes on if the future is dropped once it was polled.
     pub async fn close(self) {
         if let Some(mut shared) = Arc::into_inner(self.shared)
             && let Some(finished) = shared.finish()
@@ -281,8 +343,7 @@ impl Locks {
         let answer = client.call(&name, request).await;
         match answer.map_err(|error| Error::from_engine(lock, error))? {
             TimedReply { reply: Reply::Refused(refusal), anchor, .. } => {
-                Err(Error::from_refusal(lock, refusal, anchor.engine_ms)
-                    .unwrap_or_else(|| Error::Store(refusal.to_string())))
+                Err(Error::from_refusal(lock, refusal, anchor.engine_ms))
             }
             TimedReply { reply, .. } => Ok(reply),
         }
@@ -295,34 +356,39 @@ impl std::fmt::Debug for Locks {
     }
 }
 
-/// Takes a lock away from its holders, once awaited. Answers how many there were.
+/// Takes a lock away from its holders once awaited, and returns how many there were.
 ///
-/// By default it revokes: holders can't renew any more and are told that they lost the lock, and it
-/// passes on when they let go or their leases end, so nobody overlaps.
+/// By default it revokes: the holders can't renew any more and are told that they lost the lock. The lock passes on
+/// when they release it or their leases end, so no two holders overlap.
+///
+/// # Errors
+/// [`Error::InvalidName`]; [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Indeterminate`],
+/// [`Error::Unsupported`] or [`Error::Store`].
 #[must_use = "a break does nothing until it is awaited"]
-pub struct Break {
+#[derive(Debug)]
+pub struct BreakLock {
     locks: Locks,
     name: String,
     token: Option<Token>,
     at_once: bool,
 }
 
-impl Break {
-    /// Passes the lock on at once. The holder may not have noticed when the next one starts: only
-    /// the token keeps their work apart then.
+impl BreakLock {
+    /// Passes the lock on at once. The old holder may not have noticed when the next one starts, so only the token keeps
+    /// their work apart. Default: waits for the holder to stop.
     pub fn at_once(mut self) -> Self {
         self.at_once = true;
         self
     }
 
-    /// Only the holder with this token. Default: all holders.
+    /// Breaks only the holder with this token. Default: all holders.
     pub fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
     }
 }
 
-impl IntoFuture for Break {
+impl IntoFuture for BreakLock {
     type Output = Result<u32, Error>;
     type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -332,7 +398,7 @@ impl IntoFuture for Break {
             let request = Request::Break { token: self.token, at_once: self.at_once };
             match self.locks.request(&name, request).await? {
                 Reply::Broken(holders) => Ok(holders),
-                reply => Err(Error::Store(format!("a break was answered with {reply:?}"))),
+                reply => Err(malformed("a break", &reply)),
             }
         })
     }

@@ -57,7 +57,7 @@ const MICROS: f64 = 1e-6;
 
 /// How an acquire ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     Granted,
     /// It would not wait, and others had it.
     Busy,
@@ -71,7 +71,7 @@ pub(crate) enum Waited {
     Cancelled,
 }
 
-impl Waited {
+impl WaitOutcome {
     pub(crate) fn of_error(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Timeout | ErrorKind::Quarantined => Self::Timeout,
@@ -99,18 +99,18 @@ impl Waited {
 }
 
 /// An acquire under way. However it ends, it does not wait any more.
-pub(crate) struct Wait {
+pub(crate) struct WaitMeasure {
     kind: Kind,
 }
 
-impl Wait {
+impl WaitMeasure {
     pub(crate) fn begin(kind: Kind) -> Self {
         shift(key!(WAITING), 1.0);
         Self { kind }
     }
 
     /// After so long.
-    pub(crate) fn end(self, how: Waited, waited_us: u64) {
+    pub(crate) fn end(self, how: WaitOutcome, waited_us: u64) {
         macro_rules! of {
             ($outcome:literal) => {
                 match self.kind {
@@ -124,18 +124,18 @@ impl Wait {
             };
         }
         let key = match how {
-            Waited::Granted => of!("granted"),
-            Waited::Busy => of!("busy"),
-            Waited::Timeout => of!("timeout"),
-            Waited::Refused => of!("refused"),
-            Waited::Failed => of!("failed"),
-            Waited::Cancelled => of!("cancelled"),
+            WaitOutcome::Granted => of!("granted"),
+            WaitOutcome::Busy => of!("busy"),
+            WaitOutcome::Timeout => of!("timeout"),
+            WaitOutcome::Refused => of!("refused"),
+            WaitOutcome::Failed => of!("failed"),
+            WaitOutcome::Cancelled => of!("cancelled"),
         };
         measure(key, waited_us as f64 * MICROS);
     }
 }
 
-impl Drop for Wait {
+impl Drop for WaitMeasure {
     fn drop(&mut self) {
         shift(key!(WAITING), -1.0);
     }
@@ -143,7 +143,7 @@ impl Drop for Wait {
 
 /// How a held lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum HoldOutcome {
     Released,
     Dropped,
     Lost,
@@ -151,7 +151,7 @@ pub(crate) enum Ended {
     Carried,
 }
 
-impl Ended {
+impl HoldOutcome {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Released => "released",
@@ -168,13 +168,13 @@ pub(crate) fn hold_began() {
 }
 
 /// It is not held any more, after so long.
-pub(crate) fn hold_ended(held_us: u64, how: Ended) {
+pub(crate) fn hold_ended(held_us: u64, how: HoldOutcome) {
     shift(key!(HELD), -1.0);
     let key = match how {
-        Ended::Released => key!(HOLD, "outcome" => "released"),
-        Ended::Dropped => key!(HOLD, "outcome" => "dropped"),
-        Ended::Lost => key!(HOLD, "outcome" => "lost"),
-        Ended::Carried => key!(HOLD, "outcome" => "carried"),
+        HoldOutcome::Released => key!(HOLD, "outcome" => "released"),
+        HoldOutcome::Dropped => key!(HOLD, "outcome" => "dropped"),
+        HoldOutcome::Lost => key!(HOLD, "outcome" => "lost"),
+        HoldOutcome::Carried => key!(HOLD, "outcome" => "carried"),
     };
     measure(key, held_us as f64 * MICROS);
 }
@@ -186,7 +186,7 @@ pub(crate) fn queued(ahead: u64) {
 
 /// What a renewal was answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renewal {
+pub(crate) enum RenewalOutcome {
     Renewed,
     /// It was not held any more.
     Lost,
@@ -194,7 +194,7 @@ pub(crate) enum Renewal {
     Failed,
 }
 
-impl Renewal {
+impl RenewalOutcome {
     pub(crate) fn of<E>(answer: &Result<TimedReply, E>) -> Self {
         match answer.as_ref().map(|answer| &answer.reply) {
             Ok(Reply::Renewed(_)) => Self::Renewed,
@@ -204,11 +204,11 @@ impl Renewal {
     }
 }
 
-pub(crate) fn renewal(how: Renewal) {
+pub(crate) fn renewal(how: RenewalOutcome) {
     count(match how {
-        Renewal::Renewed => key!(RENEWALS, "outcome" => "renewed"),
-        Renewal::Lost => key!(RENEWALS, "outcome" => "lost"),
-        Renewal::Failed => key!(RENEWALS, "outcome" => "failed"),
+        RenewalOutcome::Renewed => key!(RENEWALS, "outcome" => "renewed"),
+        RenewalOutcome::Lost => key!(RENEWALS, "outcome" => "lost"),
+        RenewalOutcome::Failed => key!(RENEWALS, "outcome" => "failed"),
     });
 }
 
@@ -255,7 +255,7 @@ fn delay_us(anchor: Anchor, granted_ms: u64, now_us: u64) -> u64 {
 
 /// What the store was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum RequestKind {
     Acquire,
     Refresh,
     Renew,
@@ -264,7 +264,7 @@ pub(crate) enum Call {
     Other,
 }
 
-impl Call {
+impl RequestKind {
     pub(crate) fn of(request: &Request) -> Self {
         match request {
             Request::Acquire(_) => Self::Acquire,

@@ -17,11 +17,12 @@ use taketurns_core::{Name, Owner, Request};
 
 use crate::client::{Call, Client};
 use crate::engine::{Answer, EngineError};
+use crate::error::malformed;
 use crate::sync::Arc;
 use crate::{Error, meter, random};
 
 /// An acquire under way. Dropped, it gives up the place, or the lock if it was just granted.
-pub(crate) struct Pursuit {
+pub(crate) struct AcquireOperation {
     client: Arc<Client>,
     lock: Name,
     /// By whom, from when it has begun until it is over.
@@ -36,16 +37,20 @@ pub(crate) struct Pursuit {
 }
 
 /// A lock that is held, whose turn it is if several of this process take turns, and since when.
-pub(crate) struct Taken {
+pub(crate) struct GrantedLock {
     pub(crate) hold: std::sync::Arc<Hold>,
     pub(crate) turn: Option<LocalTurn>,
     pub(crate) since_us: u64,
 }
 
-impl Pursuit {
+impl AcquireOperation {
     pub(crate) fn new(client: Arc<Client>, wanted: AcquireSpec) -> Self {
         let (lock, wanted) = (wanted.terms.lock.clone(), Some(wanted));
         Self { client, lock, owner: None, wanted, began_us: 0, call: None, trouble: None }
+    }
+
+    pub(crate) fn lock(&self) -> &Name {
+        &self.lock
     }
 
     /// When it was first polled.
@@ -54,7 +59,10 @@ impl Pursuit {
     }
 
     /// `Ok(None)` means that others hold the lock and it would not wait.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Taken>, Error>> {
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<GrantedLock>, Error>> {
         let mut is_sent = false;
         loop {
             // An answer comes before what the engine pushed after it.
@@ -130,7 +138,7 @@ impl Pursuit {
         (now_us, next)
     }
 
-    fn end(&mut self, now_us: u64, acquired: AcquireOutcome) -> Result<Option<Taken>, Error> {
+    fn end(&mut self, now_us: u64, acquired: AcquireOutcome) -> Result<Option<GrantedLock>, Error> {
         self.owner = None;
         if let AcquireOutcome::Granted { hold, turn, woken } = acquired {
             if let Some((anchor, deadline_ms)) = woken
@@ -140,7 +148,7 @@ impl Pursuit {
                 meter::granted_late(anchor, deadline_ms, lease_ms, now_us);
             }
             meter::hold_began();
-            return Ok(Some(Taken { hold, turn, since_us: now_us }));
+            return Ok(Some(GrantedLock { hold, turn, since_us: now_us }));
         }
         let lock = &self.lock;
         Err(match acquired {
@@ -156,12 +164,9 @@ impl Pursuit {
             }
             AcquireOutcome::TimedOut { .. } => self.no_answer(),
             AcquireOutcome::Refused { refusal, now_ms } => {
-                let error = Error::from_refusal(lock, refusal, now_ms);
-                error.unwrap_or_else(|| Error::Store(refusal.to_string()))
+                Error::from_refusal(lock, refusal, now_ms)
             }
-            AcquireOutcome::Malformed(reply) => {
-                Error::Store(format!("an acquire was answered with {reply:?}"))
-            }
+            AcquireOutcome::Malformed(reply) => malformed("an acquire", &reply),
             AcquireOutcome::Failed => match self.trouble.take() {
                 Some(error) => Error::from_engine(lock, error),
                 None => Error::Closed,
@@ -176,12 +181,13 @@ impl Pursuit {
             None => String::new(),
         };
         let lock = &self.lock;
-        Error::Unreachable(format!("there was no answer for lock {lock} in the time given{why}"))
+        let why = format!("there was no answer for lock {lock} in the time given{why}");
+        Error::Unreachable(EngineError::Unreachable(why))
     }
 }
 
 /// Nobody waits for it any more.
-impl Drop for Pursuit {
+impl Drop for AcquireOperation {
     fn drop(&mut self) {
         // One that was never polled has not begun.
         let Some(owner) = self.owner.take() else { return };
@@ -193,7 +199,7 @@ impl Drop for Pursuit {
 }
 
 /// A release under way. It goes on if this is dropped.
-pub(crate) struct Release {
+pub(crate) struct ReleaseOperation {
     client: Arc<Client>,
     lock: Name,
     id: ReleaseId,
@@ -201,13 +207,13 @@ pub(crate) struct Release {
     /// Why the last request was not answered.
     trouble: Option<EngineError>,
     /// Why it is not known what became of a request before.
-    unknown: Option<String>,
+    unknown: Option<EngineError>,
     output: Option<Result<(), Error>>,
     /// It is over, or nobody is left to go on with it.
     is_over: bool,
 }
 
-impl Release {
+impl ReleaseOperation {
     /// Of one that the session has begun.
     pub(crate) fn new(client: &Arc<Client>, lock: Name, id: ReleaseId) -> Self {
         Self {
@@ -270,7 +276,7 @@ impl Release {
             && let Some(error @ (EngineError::Unknown(_) | EngineError::NoQuorum(_))) =
                 &self.trouble
         {
-            self.unknown = Some(error.to_string());
+            self.unknown = Some(error.clone());
         }
         released
     }
@@ -280,7 +286,9 @@ impl Release {
         let lock = self.lock.clone();
         match (released, self.unknown.take(), self.trouble.take()) {
             (ReleaseOutcome::Released, ..) => Ok(()),
-            (ReleaseOutcome::Unknown, Some(why), _) => Err(Error::Indeterminate { lock, why }),
+            (ReleaseOutcome::Unknown, Some(source), _) => {
+                Err(Error::Indeterminate { lock, source })
+            }
             (ReleaseOutcome::Failed, _, Some(error)) => Err(Error::from_engine(&lock, error)),
             (ReleaseOutcome::NotHeld | ReleaseOutcome::Unknown | ReleaseOutcome::Failed, ..) => {
                 Err(Error::NotHeld { lock })
@@ -289,7 +297,7 @@ impl Release {
     }
 }
 
-impl Future for Release {
+impl Future for ReleaseOperation {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -321,7 +329,7 @@ impl Future for Release {
     }
 }
 
-impl Drop for Release {
+impl Drop for ReleaseOperation {
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -339,7 +347,7 @@ impl Drop for Release {
 
 /// A release that nobody waits for. A runtime that has ended drops it at once, and then nobody goes on with
 /// it: the lock ends with its lease.
-struct Orphan(Release);
+struct Orphan(ReleaseOperation);
 
 impl Future for Orphan {
     type Output = Result<(), Error>;

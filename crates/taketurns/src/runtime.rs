@@ -35,7 +35,7 @@ impl Runtime {
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
-    ) -> Task<T> {
+    ) -> SpawnedTask<T> {
         let (done, result) = oneshot::channel();
         let task = async move {
             let _ = done.send(task.await);
@@ -45,7 +45,7 @@ impl Runtime {
             #[cfg(feature = "simulation")]
             Self::Simulated(machine) => machine.spawn(Box::pin(task)),
         }
-        Task(result)
+        SpawnedTask(result)
     }
 }
 
@@ -75,10 +75,10 @@ pub(crate) async fn entered<F: Future>(handle: &Handle, future: F) -> F::Output 
 }
 
 /// A task that was started. It goes on if this is dropped.
-pub(crate) struct Task<T>(oneshot::Receiver<T>);
+pub(crate) struct SpawnedTask<T>(oneshot::Receiver<T>);
 
 /// `None` if its runtime ended before it did.
-impl<T> Future for Task<T> {
+impl<T> Future for SpawnedTask<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -106,25 +106,4 @@ pub(crate) async fn timeout<T>(within: Duration, future: impl Future<Output = T>
         output = future => Some(output),
         () = sleep(within) => None,
     }
-}
-
-/// Runs a few futures at once, each to its end.
-pub(crate) async fn together<T>(
-    futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
-) -> Vec<T> {
-    let mut pending: Vec<_> = futures.into_iter().map(Some).collect();
-    let mut done: Vec<Option<T>> = pending.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for (slot, done) in pending.iter_mut().zip(&mut done) {
-            if let Some(future) = slot
-                && let Poll::Ready(value) = future.as_mut().poll(context)
-            {
-                *done = Some(value);
-                *slot = None;
-            }
-        }
-        if pending.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    done.into_iter().flatten().collect()
 }

@@ -17,9 +17,10 @@ use tokio::sync::Notify;
 
 use crate::clock::local_us;
 use crate::engine::Woken;
-use crate::meter::{self, Ended};
+use crate::meter::{self, HoldOutcome};
 use crate::random;
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::telling::target;
 
 /// A session that many threads use.
 pub(crate) struct Shell {
@@ -57,7 +58,7 @@ impl Shell {
         step: impl FnOnce(&mut Session, u64) -> T,
         sends: impl FnOnce(&mut Session) -> S,
     ) -> (T, S) {
-        let mut locked = Locked { session: lock(&self.session), is_done: false };
+        let mut locked = StepGuard { session: lock(&self.session), is_done: false };
         let output = step(&mut locked.session, local_us());
         let (effects, sends) = (locked.session.take_effects(), sends(&mut locked.session));
         locked.is_done = true;
@@ -95,12 +96,12 @@ impl Shell {
 
 /// A session in the middle of a step. Whether the thread panics says nothing: a guard that is dropped by
 /// a panic of its user takes a step like any other.
-struct Locked<'a> {
+struct StepGuard<'a> {
     session: MutexGuard<'a, Session>,
     is_done: bool,
 }
 
-impl Drop for Locked<'_> {
+impl Drop for StepGuard<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.session.handle_unattended(0);
@@ -112,12 +113,12 @@ fn tell(event: SessionEvent) {
     match event {
         SessionEvent::Lost { hold, cause } => announce(&hold, cause),
         SessionEvent::ClockSet => tracing::warn!(
-            target: "taketurns::client",
+            target: target::CLIENT,
             "the clock of the store was set forward; what is held there counts as lost"
         ),
         SessionEvent::Quarantined { lock, left_ms } => {
             tracing::warn!(
-                target: "taketurns::waits",
+                target: target::WAITS,
                 %lock,
                 left_ms,
                 "in quarantine: its store was restarted or failed over"
@@ -126,7 +127,7 @@ fn tell(event: SessionEvent) {
         SessionEvent::Queued { ahead } => meter::queued(ahead),
         SessionEvent::Rejoined { lock } => tracing::warn!(
             name: "taketurns.rejoined",
-            target: "taketurns::waits",
+            target: target::WAITS,
             %lock,
             "the place lapsed; waiting again at the tail"
         ),
@@ -136,10 +137,16 @@ fn tell(event: SessionEvent) {
 
 /// Tells everybody that a lock is lost, for the first and only time.
 pub(crate) fn announce(hold: &Hold, cause: LossCause) {
-    tracing::warn!(name: "taketurns.lost", target: "taketurns::held", lock = %hold.name(), %cause, "the lock was lost");
+    tracing::warn!(
+        name: "taketurns.lost",
+        target: target::HELD,
+        lock = %hold.name(),
+        %cause,
+        "the lock was lost"
+    );
     meter::lost(cause);
     if let Some(since_us) = hold.end_turn() {
-        meter::hold_ended(local_us().saturating_sub(since_us), Ended::Lost);
+        meter::hold_ended(local_us().saturating_sub(since_us), HoldOutcome::Lost);
     }
     hold.take_watchers().into_iter().for_each(std::task::Waker::wake);
 }

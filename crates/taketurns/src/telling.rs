@@ -1,7 +1,5 @@
-//! What is told of locks to whoever looks on: spans and events of `tracing`, with names that stay.
-//!
-//! Their target is `taketurns`, but for warnings, which had theirs before they had names. Never an
-//! owner, which is a secret. `docs/metrics.md` lists them.
+//! Spans and events of `tracing` that have names, and the targets of all events. Both stay as they are, since people
+//! filter by them. No field is ever an owner, which is a secret. `docs/metrics.md` lists them.
 
 #[cfg(feature = "redis")]
 use std::fmt::Display;
@@ -13,18 +11,42 @@ use tracing::{Span, debug, debug_span};
 use crate::clock::local_us;
 #[cfg(feature = "redis")]
 use crate::meter;
-use crate::meter::{Ended, Wait, Waited};
+use crate::meter::{HoldOutcome, WaitMeasure, WaitOutcome};
+
+/// The targets of log events. None is the path of a module, which may change.
+pub(crate) mod target {
+    /// Spans, and events about one lock that went well.
+    pub(crate) const TAKETURNS: &str = "taketurns";
+    /// What an acquire did with its lock.
+    pub(crate) const ACQUIRE: &str = "taketurns::acquire";
+    /// The client and its store as a whole.
+    pub(crate) const CLIENT: &str = "taketurns::client";
+    /// Connecting.
+    pub(crate) const CONNECT: &str = "taketurns::connect";
+    /// Who leads.
+    pub(crate) const ELECTION: &str = "taketurns::election";
+    /// The file engine.
+    #[cfg(feature = "file")]
+    pub(crate) const FILE: &str = "taketurns::file";
+    /// Locks that are held: renewals, losses.
+    pub(crate) const HELD: &str = "taketurns::held";
+    /// The nodes of a quorum.
+    #[cfg(feature = "redis")]
+    pub(crate) const QUORUM: &str = "taketurns::quorum";
+    /// Places in queues.
+    pub(crate) const WAITS: &str = "taketurns::waits";
+}
 
 /// One acquire: its span, and its wait that is measured.
-pub(crate) struct Telling {
+pub(crate) struct AcquireSpan {
     lock: Name,
     kind: Kind,
     /// From the first poll on.
     span: Option<Span>,
-    wait: Option<Wait>,
+    wait: Option<WaitMeasure>,
 }
 
-impl Telling {
+impl AcquireSpan {
     pub(crate) fn new(lock: &Name, ask: &Ask) -> Self {
         Self { lock: lock.clone(), kind: ask.kind(), span: None, wait: None }
     }
@@ -33,9 +55,9 @@ impl Telling {
     pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let Self { lock, kind, span, wait } = self;
         let span = span.get_or_insert_with(|| {
-            *wait = Some(Wait::begin(*kind));
+            *wait = Some(WaitMeasure::begin(*kind));
             debug_span!(
-                target: "taketurns",
+                target: target::TAKETURNS,
                 "taketurns.acquire",
                 %lock,
                 kind = kind.word(),
@@ -49,13 +71,13 @@ impl Telling {
 
     /// It has the lock, after so long.
     pub(crate) fn granted(&mut self, token: Option<Token>, waited_us: u64) {
-        let waited_ms = self.end(Waited::Granted, waited_us);
+        let waited_ms = self.end(WaitOutcome::Granted, waited_us);
         let (lock, token) = (&self.lock, token.map(Token::raw));
         let Some(span) = &self.span else { return };
         span.record("token", token);
         debug!(
             name: "taketurns.granted",
-            target: "taketurns",
+            target: target::TAKETURNS,
             parent: span,
             %lock,
             token,
@@ -65,13 +87,13 @@ impl Telling {
     }
 
     /// It does not have it. Of no effect once it was told that it is over.
-    pub(crate) fn over(&mut self, how: Waited, began_us: u64) {
+    pub(crate) fn over(&mut self, how: WaitOutcome, began_us: u64) {
         if self.wait.is_some() {
             self.end(how, local_us().saturating_sub(began_us));
         }
     }
 
-    fn end(&mut self, how: Waited, waited_us: u64) -> u64 {
+    fn end(&mut self, how: WaitOutcome, waited_us: u64) -> u64 {
         if let Some(wait) = self.wait.take() {
             wait.end(how, waited_us);
         }
@@ -85,10 +107,10 @@ impl Telling {
 }
 
 /// Somebody let go of a lock that was held until then.
-pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Ended) {
+pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: HoldOutcome) {
     debug!(
         name: "taketurns.released",
-        target: "taketurns",
+        target: target::TAKETURNS,
         %lock,
         token = token.map(Token::raw),
         held_ms = held_us / 1_000,
@@ -99,7 +121,7 @@ pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: End
 
 /// One write with the renewals of so many locks.
 pub(crate) fn renew(locks: usize) -> Span {
-    debug_span!(target: "taketurns", "taketurns.renew", locks, failed = Empty)
+    debug_span!(target: target::TAKETURNS, "taketurns.renew", locks, failed = Empty)
 }
 
 /// A connection that is to take the place of one that was there before.
@@ -110,7 +132,7 @@ pub(crate) struct Reconnect(Span);
 impl Reconnect {
     pub(crate) fn begin() -> Self {
         let span = debug_span!(
-            target: "taketurns",
+            target: target::TAKETURNS,
             "taketurns.reconnect",
             server = Empty,
             outcome = Empty,
@@ -151,5 +173,18 @@ mod tests {
         let told: BTreeSet<&str> = sources.iter().flat_map(|source| named(source, '"')).collect();
         assert_eq!(named(include_str!("../../../docs/metrics.md"), '`'), told);
         assert_eq!(told.len(), 7, "{told:?}");
+    }
+
+    #[test]
+    fn the_page_names_every_target() {
+        let page = include_str!("../../../docs/metrics.md");
+        let source = include_str!("telling.rs").lines();
+        let targets =
+            source.filter_map(|line| line.split_once(": &str = \"")?.1.strip_suffix("\";"));
+        let targets: BTreeSet<&str> = targets.collect();
+        assert_eq!(targets.len(), 9, "{targets:?}");
+        for target in targets {
+            assert!(page.contains(&format!("`{target}`")), "{target}");
+        }
     }
 }

@@ -155,7 +155,7 @@ impl SimClient {
                 self.log.note(EventKind::Failed { op, error: format!("{:?}", error.kind()) });
             }
             Some(Ok(guard)) => {
-                let token = guard.token().map(|token| token.raw());
+                let token = guard.token().fenced().map(|token| token.raw());
                 let member = guard.member().map(|member| member.as_str().to_owned());
                 let until_us = self.until_us(&guard);
                 self.log.note(EventKind::Granted { op, token, member, until_us });
@@ -293,7 +293,7 @@ fn asked(locks: &Locks, kept: &HistoryLock, dice: &mut SimDice) -> (Acquire, His
         LockKind::Rwlock => (locks.rwlock(name).write(), HistoryAsk::Write),
         LockKind::Semaphore(permits) => {
             let take = dice.between(1, u64::from(*permits)) as u32;
-            (locks.semaphore(name, *permits).acquire().permits(take), HistoryAsk::Permits(take))
+            (locks.semaphore(name, *permits).acquire_many(take), HistoryAsk::Permits(take))
         }
         LockKind::Pool if dice.chance(500) => (locks.pool(name).any(), HistoryAsk::Any),
         LockKind::Pool => {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use taketurns::Token;
-use taketurns::fence::{Fence, Stale};
+use taketurns::fence::{Fence, StaleToken};
 use taketurns_history::EventKind;
 use tokio::sync::oneshot;
 
@@ -42,7 +42,7 @@ pub(crate) struct Resource {
 
 impl Resource {
     /// The fence sees the token: nobody older writes from now on.
-    pub(crate) fn read(&self, resource: &str, token: Token) -> Result<Versions, Stale> {
+    pub(crate) fn read(&self, resource: &str, token: Token) -> Result<Versions, StaleToken> {
         self.fence.write(resource, token, || {
             lock(&self.versions).get(resource).copied().unwrap_or_default()
         })

@@ -84,7 +84,7 @@ async fn print(
     output::json(&Acquired {
         handle: handle.expose(),
         lock: &args.ask.lock,
-        token: handle.token(),
+        token: handle.token().fenced(),
         member,
         valid_for_ms: valid_for.as_millis() as u64,
     })

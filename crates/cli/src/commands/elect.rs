@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::getpid;
 use serde::Serialize;
-use taketurns::{Leader, Locks, Name, Token};
+use taketurns::{HolderView, Locks, Name, Token};
 
 use super::run::Under;
 use crate::ask;
@@ -116,8 +116,7 @@ async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u
             campaign = campaign.why(why);
         }
         let leadership = line.wait(campaign.into_future(), signals).await?;
-        let leadership = leadership.map_err(waiting::failure)?;
-        let outcome = under.run(leadership.into_guard(), signals).await?;
+        let outcome = under.run(leadership.map_err(waiting::failure)?, signals).await?;
         if !outcome.lost || outcome.told_to_end {
             return outcome.code;
         }
@@ -150,7 +149,7 @@ async fn observe(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8
     }
 }
 
-fn print(args: &Args, leader: Option<&Leader>) -> Result<(), Failure> {
+fn print(args: &Args, leader: Option<&HolderView>) -> Result<(), Failure> {
     let told = Told { election: &args.name, leader: leader.map(Leads::new) };
     if args.json { output::json_line(&told) } else { output::text(told) }
 }
@@ -179,13 +178,13 @@ struct Leads<'a> {
 }
 
 impl<'a> Leads<'a> {
-    fn new(leader: &'a Leader) -> Self {
+    fn new(leader: &'a HolderView) -> Self {
         Self {
-            who: &leader.who,
-            why: &leader.why,
+            who: leader.label.who(),
+            why: leader.label.why(),
             token: leader.token,
-            led_ms: leader.led_for.as_millis() as u64,
-            left_ms: leader.left.as_millis() as u64,
+            led_ms: leader.held_ms,
+            left_ms: leader.left_ms,
         }
     }
 }

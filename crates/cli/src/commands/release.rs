@@ -36,7 +36,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     store::close(locks).await;
     released?;
     if args.json {
-        output::json(&Released { lock: handle.name(), token: handle.token() })?;
+        output::json(&Released { lock: handle.name(), token: handle.token().fenced() })?;
     }
     Ok(0)
 }

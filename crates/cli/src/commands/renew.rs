@@ -48,7 +48,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     let lock = handle.name();
     if args.json {
         let valid_for_ms = valid_for.as_millis() as u64;
-        output::json(&Renewed { lock, token: handle.token(), valid_for_ms })?;
+        output::json(&Renewed { lock, token: handle.token().fenced(), valid_for_ms })?;
     } else {
         output::text(format_args!("{lock} is held for {}", output::duration(valid_for)))?;
     }

@@ -132,7 +132,7 @@ fn start(words: &[OsString], guard: &Guard, terminal: Option<&Terminal>) -> Resu
     // It is a secret, and another lock's: a script that has acquired one may use `run` too.
     command.env_remove("TAKETURNS_HANDLE");
     // What is not known now must not be inherited from a `run` around this one.
-    match guard.token() {
+    match guard.token().fenced() {
         Some(token) => command.env("TAKETURNS_TOKEN", token.to_string()),
         None => command.env_remove("TAKETURNS_TOKEN"),
     };

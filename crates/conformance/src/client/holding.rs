@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use taketurns::blocking::Wait;
 use taketurns::{ErrorKind, Handle, LossCause};
 
 use super::{has_waiters, is_known, is_left_alone, is_renewed, soon, token_of};
@@ -158,9 +159,7 @@ pub async fn work_that_outlasts_its_lock_was_not_done_under_it(fixture: &dyn Fix
     let result = acquire().run(async |_token| std::thread::sleep(BRIEF_HOLD * 2)).await;
     assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
     is_left_alone(&locks, "l").await;
-    let blocking = taketurns::blocking::Locks::from(locks.clone());
-    let acquire = blocking.mutex("l").acquire().max_hold(BRIEF_HOLD);
-    let result = acquire.run(|_guard| std::thread::sleep(BRIEF_HOLD * 2));
+    let result = acquire().run(async |_token| std::thread::sleep(BRIEF_HOLD * 2)).wait();
     assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
@@ -168,7 +167,7 @@ pub async fn work_that_outlasts_its_lock_was_not_done_under_it(fixture: &dyn Fix
 pub async fn work_under_a_lock_gives_its_result_and_releases(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let token = locks.mutex("l").run(async |token| token).await.expect("free");
-    assert_eq!(token.is_some(), locks.guarantees().fenced);
+    assert_eq!(token.is_fenced(), locks.guarantees().fenced);
     is_left_alone(&locks, "l").await;
 }
 
@@ -253,12 +252,11 @@ pub async fn a_blocked_runtime_keeps_its_locks(fixture: &dyn Fixture) {
 /// It blocks its thread and nothing else.
 pub async fn the_blocking_api_works_inside_async_code(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
-    let blocking = taketurns::blocking::Locks::from(locks.clone());
-    let guard = blocking.mutex("l").acquire().wait().expect("free");
+    let guard = locks.mutex("l").acquire().wait().expect("free");
     assert!(locks.mutex("l").try_acquire().await.expect("the store answers").is_none());
     assert!(guard.is_held());
-    guard.release().expect("held");
-    assert!(blocking.mutex("l").try_acquire().wait().expect("the store answers").is_some());
+    guard.release().wait().expect("held");
+    assert!(locks.mutex("l").try_acquire().wait().expect("the store answers").is_some());
 }
 
 /// Who and why, and never the secret.
@@ -302,10 +300,8 @@ pub async fn names_and_leases_are_checked_before_anything_is_sent(fixture: &dyn 
     let error = locks.mutex("l").acquire().why("x".repeat(300)).await.expect_err("not a label");
     assert_eq!(error.kind(), ErrorKind::InvalidLabel);
     for (permits, of) in [(5, 4), (0, 4), (1, 0)] {
-        let error = locks.semaphore("l", of).acquire().permits(permits).await.expect_err("no");
+        let error = locks.semaphore("l", of).acquire_many(permits).await.expect_err("no");
         assert_eq!(error.kind(), ErrorKind::InvalidPermits);
     }
-    let error = locks.mutex("l").acquire().permits(2).await.expect_err("a mutex has none");
-    assert_eq!(error.kind(), ErrorKind::InvalidPermits);
     assert!(locks.inspect("l").await.expect("the store answers").is_none());
 }

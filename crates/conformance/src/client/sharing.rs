@@ -50,7 +50,7 @@ pub async fn a_semaphore_never_gives_more_than_it_has(fixture: &dyn Fixture) {
         takers.push(tokio::spawn(async move {
             let take = 1 + taker % 2;
             for _ in 0..5 {
-                let acquire = locks.semaphore("s", 4).acquire().permits(take);
+                let acquire = locks.semaphore("s", 4).acquire_many(take);
                 let guard = soon("everyone has its turns", acquire).await.expect("a turn");
                 assert!(out.fetch_add(take, Ordering::SeqCst) + take <= 4);
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -14,7 +14,7 @@ mod subject;
 
 use std::fmt;
 
-use crate::driver::Driver;
+use crate::driver::ClientDriver;
 use crate::{Error, engine};
 
 pub(crate) use subject::Subject;
@@ -37,7 +37,7 @@ pub(crate) use subject::Subject;
 /// # Errors
 /// [`Error::InvalidUrl`] if there is no such store, [`Error::Unreachable`] if no thread can be started.
 pub async fn examine(url: &str) -> Result<Report, Error> {
-    let driver = Driver::start()?;
+    let driver = ClientDriver::start()?;
     let url = url.to_owned();
     let examined = driver.runtime().spawn(async move { engine::examine(&url).await });
     examined.await.ok_or(Error::Closed)?

@@ -28,13 +28,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use taketurns_core::wire::public_id;
 use taketurns_core::{ClientId, Name, View, limits};
 use tokio::sync::mpsc;
 
-pub use crate::clock::{Clock, Manual};
+pub use crate::clock::{Clock, ManualClock};
 use crate::doctor::Report;
-use crate::runtime::together;
 use crate::shell::Shell;
 use crate::sync::{self, Arc, Mutex};
 #[cfg(feature = "file")]
@@ -42,9 +42,11 @@ pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
 pub use taketurns_core::session::Origin;
 pub use taketurns_core::{
-    AcquireRequest, Ballot, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Vote, Wake,
-    WakeEvent, WriteBack,
+    AcquireRequest, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Wake, WakeEvent,
 };
+/// What only the nodes of a quorum are asked, and answer.
+#[doc(hidden)]
+pub use taketurns_core::{Ballot, Vote, WriteBack};
 
 /// A future that an engine answers with. It must not need a runtime to be polled: the caller's may
 /// be any, or none.
@@ -203,7 +205,7 @@ pub trait Engine: Send + Sync + 'static {
         let call = |(lock, request): (Name, Request)| -> EngineFuture<'a, _> {
             Box::pin(self.call(&lock, request))
         };
-        Box::pin(together(calls.into_iter().map(call).collect()))
+        Box::pin(join_all(calls.into_iter().map(call)))
     }
 
     /// Which of the engine's servers, as in [`Origin::source`], this lock is kept on. 0 if there is
@@ -386,13 +388,13 @@ impl std::fmt::Debug for Wakes {
     }
 }
 
-/// Opens the engine of a store URL for one client, without a client's machinery: for engines that
-/// are made of others, and for tests of engines. To be called on the runtime that is to drive its
+/// Opens the engine of a store URL without a client, for tests of engines. Call it on the runtime that is to drive the
 /// connections. Wake-ups for `client` are pushed into `wakes`.
 ///
 /// # Errors
 /// [`crate::Error::InvalidUrl`], [`crate::Error::Unreachable`], [`crate::Error::NoQuorum`] or
 /// [`crate::Error::Store`].
+#[doc(hidden)]
 pub async fn open(
     url: &str,
     client: ClientId,

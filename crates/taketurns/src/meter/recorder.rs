@@ -12,33 +12,48 @@ static METADATA: Metadata<'static> = Metadata::new("taketurns", Level::INFO, Som
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum MetricType {
     Counter,
     Gauge,
     Histogram,
 }
 
 /// One metric: its name, type and unit, and what it tells.
-pub(super) type Described = (&'static str, Type, Unit, &'static str);
+pub(super) type MetricEntry = (&'static str, MetricType, Unit, &'static str);
 
 /// All there are.
-pub(super) const LIST: [Described; 11] = [
-    (ACQUIRE_WAIT, Type::Histogram, Unit::Seconds, "From asking for a lock to having it, or not"),
-    (HOLD, Type::Histogram, Unit::Seconds, "From having a lock to letting go of it, or losing it"),
-    (QUEUE_DEPTH, Type::Histogram, Unit::Count, "The place in the queue that an acquire was given"),
-    (HELD, Type::Gauge, Unit::Count, "Locks that this process holds"),
-    (WAITING, Type::Gauge, Unit::Count, "Acquires of this process that are under way"),
-    (RENEWALS, Type::Counter, Unit::Count, "Renewals of held locks"),
-    (LOSSES, Type::Counter, Unit::Count, "Locks that were lost while they were held"),
-    (RECONNECTS, Type::Counter, Unit::Count, "Connections that took the place of one before"),
-    (WAKEUPS, Type::Counter, Unit::Count, "Wake-ups that the store pushed"),
+pub(super) const LIST: [MetricEntry; 11] = [
+    (
+        ACQUIRE_WAIT,
+        MetricType::Histogram,
+        Unit::Seconds,
+        "From asking for a lock to having it, or not",
+    ),
+    (
+        HOLD,
+        MetricType::Histogram,
+        Unit::Seconds,
+        "From having a lock to letting go of it, or losing it",
+    ),
+    (
+        QUEUE_DEPTH,
+        MetricType::Histogram,
+        Unit::Count,
+        "The place in the queue that an acquire was given",
+    ),
+    (HELD, MetricType::Gauge, Unit::Count, "Locks that this process holds"),
+    (WAITING, MetricType::Gauge, Unit::Count, "Acquires of this process that are under way"),
+    (RENEWALS, MetricType::Counter, Unit::Count, "Renewals of held locks"),
+    (LOSSES, MetricType::Counter, Unit::Count, "Locks that were lost while they were held"),
+    (RECONNECTS, MetricType::Counter, Unit::Count, "Connections that took the place of one before"),
+    (WAKEUPS, MetricType::Counter, Unit::Count, "Wake-ups that the store pushed"),
     (
         WAKEUP_DELAY,
-        Type::Histogram,
+        MetricType::Histogram,
         Unit::Seconds,
         "From the grant in the store to the waiter, at most",
     ),
-    (STORE_CALL, Type::Histogram, Unit::Seconds, "From a request to the store to its answer"),
+    (STORE_CALL, MetricType::Histogram, Unit::Seconds, "From a request to the store to its answer"),
 ];
 
 /// Tells the recorder what each metric means. Done for every client: the recorder may be younger than
@@ -48,9 +63,9 @@ pub(crate) fn describe() {
         for (name, is, unit, help) in LIST {
             let (name, help) = (KeyName::from_const_str(name), SharedString::const_str(help));
             match is {
-                Type::Counter => recorder.describe_counter(name, Some(unit), help),
-                Type::Gauge => recorder.describe_gauge(name, Some(unit), help),
-                Type::Histogram => recorder.describe_histogram(name, Some(unit), help),
+                MetricType::Counter => recorder.describe_counter(name, Some(unit), help),
+                MetricType::Gauge => recorder.describe_gauge(name, Some(unit), help),
+                MetricType::Histogram => recorder.describe_histogram(name, Some(unit), help),
             }
         }
     });

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use taketurns_core::Name;
 
-use super::recorder::{LIST, Type};
+use super::recorder::{LIST, MetricType};
 use super::*;
+use crate::engine::EngineError;
 
 /// What `taketurns serve` shows at /metrics, which is no part of this crate.
 const SERVED: [&str; 14] = [
@@ -73,7 +74,7 @@ fn the_dashboard_shows_every_metric_and_no_other() {
 #[test]
 fn names_say_the_unit_and_whether_they_only_grow() {
     for (name, is, unit, _) in LIST {
-        assert_eq!(name.ends_with("_total"), is == Type::Counter, "{name}");
+        assert_eq!(name.ends_with("_total"), is == MetricType::Counter, "{name}");
         assert_eq!(name.ends_with("_seconds"), unit == metrics::Unit::Seconds, "{name}");
     }
 }
@@ -82,17 +83,17 @@ fn names_say_the_unit_and_whether_they_only_grow() {
 fn errors_are_told_apart_by_who_has_to_do_something() {
     let lock = Name::new("l").expect("a name");
     let cases = [
-        (Error::Timeout { lock: lock.clone(), within: Duration::ZERO }, Waited::Timeout),
-        (Error::Quarantined { lock: lock.clone(), left: Duration::ZERO }, Waited::Timeout),
-        (Error::QueueFull { lock: lock.clone() }, Waited::Refused),
-        (Error::KindMismatch { lock, is: Kind::Pool }, Waited::Refused),
-        (Error::Unsupported(String::new()), Waited::Refused),
-        (Error::Unreachable(String::new()), Waited::Failed),
-        (Error::Store(String::new()), Waited::Failed),
-        (Error::Closed, Waited::Failed),
+        (Error::Timeout { lock: lock.clone(), within: Duration::ZERO }, WaitOutcome::Timeout),
+        (Error::Quarantined { lock: lock.clone(), left: Duration::ZERO }, WaitOutcome::Timeout),
+        (Error::QueueFull { lock: lock.clone() }, WaitOutcome::Refused),
+        (Error::KindMismatch { lock, is: Kind::Pool }, WaitOutcome::Refused),
+        (Error::Unsupported(EngineError::Unfenced), WaitOutcome::Refused),
+        (Error::Unreachable(EngineError::Unreachable(String::new())), WaitOutcome::Failed),
+        (Error::Store(EngineError::Broken(String::new())), WaitOutcome::Failed),
+        (Error::Closed, WaitOutcome::Failed),
     ];
     for (error, expected) in cases {
-        assert_eq!(Waited::of_error(&error), expected, "{error}");
+        assert_eq!(WaitOutcome::of_error(&error), expected, "{error}");
     }
 }
 

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use taketurns::engine::{Clock, Engine, EngineFuture, FileEngine, Manual, MemoryStore, Wakes};
+use taketurns::engine::{Clock, Engine, EngineFuture, FileEngine, ManualClock, MemoryStore, Wakes};
 use taketurns::{ClientId, Connect, Locks};
 use taketurns_conformance::Fixture;
 
 struct Memory {
-    manual: Manual,
+    manual: ManualClock,
     store: MemoryStore,
     shared: MemoryStore,
 }
 
 impl Memory {
     fn new() -> Self {
-        let manual = Manual::new();
+        let manual = ManualClock::new();
         let store = MemoryStore::new(Clock::Manual(manual.clone()));
         Self { manual, store, shared: MemoryStore::new(Clock::System) }
     }
@@ -41,13 +41,16 @@ impl Fixture for Memory {
 }
 
 struct File {
-    manual: Manual,
+    manual: ManualClock,
     dir: tempfile::TempDir,
 }
 
 impl File {
     fn new() -> Self {
-        Self { manual: Manual::new(), dir: tempfile::tempdir().expect("a temporary directory") }
+        Self {
+            manual: ManualClock::new(),
+            dir: tempfile::tempdir().expect("a temporary directory"),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {

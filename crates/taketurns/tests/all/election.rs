@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use taketurns::{Election, ErrorKind, Leader, Locks, LossCause, Token, blocking};
+use taketurns::blocking::Wait;
+use taketurns::{Election, ErrorKind, HolderView, Locks, LossCause, Token};
 use taketurns_servers::{Flavor, Proxy, Server};
 use tokio::sync::mpsc;
 
@@ -95,14 +96,14 @@ on_stores! {
         let leads = soon("a leader", first.campaign().why("one")).await.expect("free");
         let next = tokio::spawn(second.campaign().why("two").into_future());
         until_waiting(&one, 1).await;
-        assert!(leads.is_leader() && !next.is_finished());
+        assert!(leads.is_held() && !next.is_finished());
         for election in [&first, &second] {
             let leader = election.leader().await.expect("an answer").expect("somebody");
-            assert_eq!((leader.token, leader.why.as_str()), (leads.token(), "one"));
+            assert_eq!((leader.token, leader.label.why()), (Some(leads.token()), "one"));
             assert_eq!(leader.client, one.client_id());
         }
         let token = leads.check().expect("it leads");
-        leads.resign().await.expect("it leads");
+        leads.release().await.expect("it leads");
         let leads = soon("the next", next).await.expect("no panic").expect("its turn");
         assert!(leads.check().expect("it leads") > token);
         // Dropping it resigns too, and dropping a campaign withdraws.
@@ -122,8 +123,8 @@ on_stores! {
         let leads = tokio::spawn({
             let ends = ends.clone();
             async move {
-                let work = |token: Option<Token>| {
-                    begun.send(token.expect("fenced")).expect("heard");
+                let work = |token: Token| {
+                    begun.send(token).expect("heard");
                     let ends = ends.clone();
                     async move {
                         ends.notified().await;
@@ -146,7 +147,7 @@ on_stores! {
         let (one, two, watcher) = (connect(url).await, connect(url).await, connect(url).await);
         let election = watcher.election("e");
         let mut observer = election.observe().every(EVERY);
-        let changed = async |observer: &mut taketurns::Observer| -> Option<Leader> {
+        let changed = async |observer: &mut taketurns::Observer| -> Option<HolderView> {
             soon("a change", observer.changed()).await.expect("the store answers")
         };
         assert_eq!(changed(&mut observer).await, None, "first, how it is");
@@ -156,11 +157,11 @@ on_stores! {
             let leads = locks.election("e").campaign().why(&why);
             let leads = soon("a leader", leads).await.expect("free");
             let leader = changed(&mut observer).await.expect("somebody");
-            assert_eq!((leader.token, leader.why), (leads.token(), why));
+            assert_eq!((leader.token, leader.label.why()), (Some(leads.token()), why.as_str()));
             tokens.push(leader.token);
             // Two looks at the same leader are no change, also if the future is dropped between them.
             assert!(tokio::time::timeout(EVERY * 3, observer.changed()).await.is_err());
-            leads.resign().await.expect("it leads");
+            leads.release().await.expect("it leads");
             assert_eq!(changed(&mut observer).await, None);
         }
         assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
@@ -172,7 +173,7 @@ on_stores! {
         watcher.break_lock("e").await.expect("an answer");
         assert_eq!(soon("it is told", broken.lost()).await, LossCause::Revoked);
         assert_eq!(changed(&mut observer).await, None, "who was broken does not lead");
-        assert!(!broken.is_leader());
+        assert!(!broken.is_held());
         drop(broken);
         nothing_is_left(&watcher).await;
     }
@@ -195,7 +196,7 @@ fn an_observer_outlasts_a_store_that_is_gone_for_a_while() {
         assert!(waits.is_err(), "it waits: {waits:?}");
         proxy.refuse(false).expect("let in");
         let leader = soon("a look", observer.changed()).await.expect("an answer");
-        assert_eq!(leader.expect("somebody").token, leads.token());
+        assert_eq!(leader.expect("somebody").token, Some(leads.token()));
     });
 }
 
@@ -224,31 +225,27 @@ fn a_campaign_gives_up_after_its_time() {
 
 #[test]
 fn all_of_it_works_without_async() {
-    let locks = blocking::connect("memory:election-blocking").expect("a store");
+    let locks = taketurns::connect("memory:").wait().expect("a store");
     let election = locks.election("e");
     let mut observer = election.observe().every(EVERY);
-    assert_eq!(observer.changed().expect("an answer"), None);
+    assert_eq!(observer.changed().wait().expect("an answer"), None);
     let leads = election.campaign().why("one").lease(Duration::from_secs(9)).wait().expect("free");
-    let leader = observer.changed().expect("an answer").expect("somebody");
-    assert_eq!((leader.token, leader.why.as_str()), (leads.token(), "one"));
-    assert_eq!(
-        election.leader().expect("an answer").map(|leader| leader.token),
-        Some(leads.token())
-    );
-    leads.resign().expect("it leads");
-    assert_eq!(observer.changed().expect("an answer"), None);
+    let leader = observer.changed().wait().expect("an answer").expect("somebody");
+    assert_eq!((leader.token, leader.label.why()), (Some(leads.token()), "one"));
+    let seen = election.leader().wait().expect("an answer");
+    assert_eq!(seen.map(|leader| leader.token), Some(Some(leads.token())));
+    leads.release().wait().expect("it leads");
+    assert_eq!(observer.changed().wait().expect("an answer"), None);
     // The first term is taken from it; it is told, and leads again.
     let terms = AtomicU64::new(0);
-    let token = election.campaign().lead(|leads| {
+    let token = election.campaign().lead(async |token| {
         if terms.fetch_add(1, Ordering::Relaxed) == 0 {
-            locks.break_lock("e").wait().expect("an answer");
-            while leads.is_leader() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            locks.break_lock("e").await.expect("an answer");
+            std::future::pending::<()>().await;
         }
-        leads.token()
+        token
     });
-    assert!(token.expect("led") > leader.token);
+    assert!(Some(token.wait().expect("led")) > leader.token);
     assert_eq!(terms.into_inner(), 2);
-    assert_eq!(election.leader().expect("an answer"), None);
+    assert_eq!(election.leader().wait().expect("an answer"), None);
 }

@@ -75,14 +75,14 @@ fn on_the_callers_runtime_locks_are_kept_until_it_ends() {
 
 /// Its end would have to run on the thread that waits for it.
 #[test]
-fn a_blocking_client_on_the_callers_runtime_can_be_dropped_there() {
+fn a_client_on_the_callers_runtime_can_be_dropped_there() {
     let (done, dropped) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let handle = tokio::runtime::Handle::current();
             let locks = taketurns::connect_on("memory:", handle).await.expect("memory");
-            drop(taketurns::blocking::Locks::from(locks));
+            drop(locks);
         });
         done.send(()).expect("the test listens");
     });

@@ -20,7 +20,7 @@ async fn everything(url: &str) -> Result<(), EngineError> {
     let (wakes, _) = Wakes::channel();
     let engine = match engine::open(url, CLIENT, wakes).await {
         Ok(engine) => engine,
-        Err(taketurns::Error::Store(why)) => return Err(EngineError::Broken(why)),
+        Err(taketurns::Error::Store(error)) => return Err(error),
         Err(other) => panic!("{other}"),
     };
     let done = use_locks(&*engine).await;

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use taketurns::{Acquire, Error, ErrorKind, Guard, Handle, Locks, Name, Trying, View};
+use taketurns::{Acquire, Error, ErrorKind, Guard, Handle, Locks, Name, View};
 use taketurns_servers::fuzz::Dice;
 use tokio::time::{sleep, timeout};
 
@@ -91,7 +91,7 @@ impl User {
             5 => self.locks.rwlock(format!("{name}/rw")).read(),
             6 => {
                 let permits = 1 + self.dice.roll(3) as u32;
-                self.locks.semaphore(format!("{name}/s"), 3).acquire().permits(permits)
+                self.locks.semaphore(format!("{name}/s"), 3).acquire_many(permits)
             }
             _ => self.locks.pool(POOL).any(),
         };
@@ -107,14 +107,14 @@ impl User {
             0..4 => self.locks.mutex(&name).acquire(),
             4 => self.locks.rwlock(format!("{name}/rw")).write(),
             5 => self.locks.rwlock(format!("{name}/rw")).read(),
-            6 => self.locks.semaphore(format!("{name}/s"), 3).acquire().permits(2),
+            6 => self.locks.semaphore(format!("{name}/s"), 3).acquire_many(2),
             7 => self.locks.pool(POOL).member(MEMBERS[0]),
             _ => self.locks.pool("nobody").member("never there"),
         };
         acquire.lease(LEASE)
     }
 
-    fn trying(&mut self) -> Acquire<Trying> {
+    fn trying(&mut self) -> Acquire<Option<Guard>> {
         self.doing = "a try";
         let name = self.name();
         let kind = if self.mutexes_only { 0 } else { self.dice.roll(7) };
@@ -228,7 +228,7 @@ impl User {
     async fn break_it(&mut self, guard: &Guard) -> Result<u32, Error> {
         self.doing = "a break";
         let mut breaks = self.other.break_lock(guard.name().as_str());
-        if let Some(token) = guard.token() {
+        if let Some(token) = guard.token().fenced() {
             breaks = breaks.token(token);
         }
         if self.dice.roll(2) == 0 {

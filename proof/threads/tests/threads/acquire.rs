@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use shuttle::thread;
-use taketurns::{Acquiring, Waiting};
+use taketurns::AcquireFuture;
 
 use crate::{connect, in_many_orders, is_left_alone, store, with_store};
 
 /// Polls it so many times, and drops it, with what it may have got.
-pub(crate) fn drop_after(polls: usize, mut acquire: Acquiring<Waiting>) {
+pub(crate) fn drop_after(polls: usize, mut acquire: AcquireFuture) {
     for _ in 0..polls {
         if Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;

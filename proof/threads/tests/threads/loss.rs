@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use shuttle::thread;
-use taketurns::engine::{Clock, Manual, MemoryStore};
+use taketurns::engine::{Clock, ManualClock, MemoryStore};
 use taketurns::{Error, Guard, LossCause};
 
 use crate::{connect, in_many_orders, store, with_store};
@@ -31,7 +31,7 @@ fn ask(guard: &Guard, is_lost: &AtomicBool) -> Option<LossCause> {
 fn once_anybody_was_told_that_a_lock_is_lost_nobody_is_told_that_it_is_held() {
     in_many_orders(|| {
         with_store(async {
-            let manual = Manual::new();
+            let manual = ManualClock::new();
             let store = MemoryStore::new(Clock::Manual(manual.clone()));
             let (one, two) = (connect(&store).await, connect(&store).await);
             let guard = Arc::new(one.mutex("l").acquire().await.expect("free"));

@@ -77,9 +77,7 @@ impl AcquirePlan {
             HistoryAsk::Mutex => locks.mutex(name).acquire(),
             HistoryAsk::Read => locks.rwlock(name).read(),
             HistoryAsk::Write => locks.rwlock(name).write(),
-            HistoryAsk::Permits(take) => {
-                locks.semaphore(name, self.permits).acquire().permits(*take)
-            }
+            HistoryAsk::Permits(take) => locks.semaphore(name, self.permits).acquire_many(*take),
             HistoryAsk::Any => locks.pool(name).any(),
             HistoryAsk::Member(member) => locks.pool(name).member(member),
         };

@@ -94,7 +94,7 @@ impl TortureTask {
         let at_us = now_us();
         let until_us = at_us + micros(guard.left());
         let member = guard.member().map(ToString::to_string);
-        let token = guard.token().map(taketurns::Token::raw);
+        let token = guard.token().fenced().map(taketurns::Token::raw);
         self.notes
             .note_at(at_us, EventKind::Granted { op, token, member: member.clone(), until_us });
         let key = member.map_or_else(|| plan.lock.clone(), |it| format!("{}/{it}", plan.lock));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use taketurns::Token;
+use taketurns::engine::EngineError;
 
 use super::super::app::{Action, Break, Over};
 use super::super::keys::Key;
@@ -200,7 +201,7 @@ fn the_outcome_of_a_break_is_told() {
     );
     assert_eq!(told(asked(true), Ok(2)), "b: taken from 2 holders");
     assert_eq!(told(asked(true), Ok(0)), "b: let go of meanwhile, nothing was broken");
-    let gone = taketurns::Error::Unreachable("gone".into());
+    let gone = taketurns::Error::Unreachable(EngineError::Unreachable("gone".into()));
     assert!(told(asked(true), Err(gone)).starts_with("b was not broken: "));
     assert_eq!(stage.app.notice(now + Duration::from_secs(60)), None);
 }

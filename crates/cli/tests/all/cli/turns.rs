@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use taketurns::blocking::Wait;
+
 use crate::cli::helper::{Running, Store};
 
 /// Names the counter to the processes that count, and says how often.
@@ -18,12 +20,12 @@ fn add_one(counter: &Path) {
 }
 
 fn take_turns(counter: &Path, turns: u64) {
-    let locks = taketurns::blocking::connect(&env::var("TAKETURNS_STORE").unwrap()).unwrap();
+    let locks = taketurns::connect(&env::var("TAKETURNS_STORE").unwrap()).wait().unwrap();
     let mutex = locks.mutex("counter");
     for _ in 0..turns {
         let guard = mutex.acquire().wait().unwrap();
         add_one(counter);
-        guard.release().unwrap();
+        guard.release().wait().unwrap();
     }
 }
 

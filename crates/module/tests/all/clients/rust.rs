@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use taketurns::blocking::{self, Guard, Locks};
-use taketurns::{Connect, Error, ErrorKind, Handle};
+use taketurns::blocking::Wait;
+use taketurns::{Connect, Error, ErrorKind, Guard, Handle, Locks};
 use taketurns_servers::PATIENCE;
 
 use crate::clients::NAME;
@@ -24,7 +24,7 @@ impl Rust {
         thread::spawn(move || {
             // Long enough to keep its place on a machine that is busy with others.
             let connect = Connect::new(&url).waiter_lease(PATIENCE);
-            let locks = blocking::open(connect).expect("a connection");
+            let locks = connect.open().wait().expect("a connection");
             let mut handle = None;
             for ask in asked {
                 let answer = match carry_out(&locks, &mut handle, ask) {
@@ -70,17 +70,17 @@ fn carry_out(locks: &Locks, handle: &mut Option<Handle>, ask: Ask) -> Result<Ans
             granted(acquire.wait()?, handle)
         }
         Ask::Renew { lease_ms } => {
-            locks.renew(handle.as_ref().expect("it was granted"), Some(ms(lease_ms)))?;
+            locks.renew(handle.as_ref().expect("it was granted"), Some(ms(lease_ms))).wait()?;
             Ok(Answer::Done)
         }
         Ask::Release => {
-            locks.release(handle.as_ref().expect("it was granted"))?;
+            locks.release(handle.as_ref().expect("it was granted")).wait()?;
             Ok(Answer::Done)
         }
     }
 }
 
 fn granted(guard: Guard, handle: &mut Option<Handle>) -> Result<Answer, Error> {
-    let handle = handle.insert(guard.into_handle()?);
-    Ok(Answer::Granted(handle.token().expect("a token").raw()))
+    let handle = handle.insert(guard.into_handle().wait()?);
+    Ok(Answer::Granted(handle.token().raw()))
 }

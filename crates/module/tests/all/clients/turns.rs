@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taketurns::blocking;
+use taketurns::blocking::Wait;
 use taketurns_servers::{Flavor, Server, eventually, on_both};
 
 use crate::clients::party::{Answer, Ask, Party, one_of_each};
@@ -114,7 +114,7 @@ on_both! {
     fn the_rust_client_renews_by_itself_while_others_wait(flavor: Flavor) {
         let server = server(flavor);
         let mut parties = one_of_each(&server);
-        let locks = blocking::connect(&server.url()).expect("a connection");
+        let locks = taketurns::connect(&server.url()).wait().expect("a connection");
         let lease = Duration::from_secs(5);
         let guard = locks.mutex(NAME).acquire().lease(lease).wait().expect("the lock");
         for (at, (_, party)) in parties.iter_mut().enumerate() {
@@ -125,7 +125,7 @@ on_both! {
         let long = || (held_ms() > lease.as_millis() as i64).then_some(());
         eventually("it was held for longer than a lease", long).expect("it was");
         let mut last = guard.check().expect("held").raw();
-        guard.release().expect("released");
+        guard.release().wait().expect("released");
         for (name, party) in &mut parties {
             let token = granted(party.answer());
             assert!(token > last, "{name}: {token} after {last}");

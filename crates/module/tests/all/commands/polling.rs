@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use taketurns::blocking;
+use taketurns::blocking::Wait;
 use taketurns_servers::{Flavor, Server, ServerClock, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, builder, connection_at, info, waiter};
@@ -147,14 +147,14 @@ on_both! {
 
     fn a_client_that_polls_takes_turns_with_the_rust_client(flavor: Flavor) {
         let still = Still::start(flavor);
-        let locks = blocking::connect(&still.server.url()).expect("a connection");
+        let locks = taketurns::connect(&still.server.url()).wait().expect("a connection");
         let mutex = locks.mutex("a");
         let mut poller = still.client();
         for _ in 0..5 {
             let guard = mutex.acquire().wait().expect("the lock");
             (0..2).for_each(|_| assert_eq!(poller.lock("ACQUIRE tt:a 600"), ServerReply::Nil));
             let last = guard.check().expect("held").raw() as i64;
-            guard.release().expect("released");
+            guard.release().wait().expect("released");
             poller.until_held("tt:a", 1);
             let polled = poller.take("tt:a 600");
             assert!(polled.token > last, "{} after {last}", polled.token);

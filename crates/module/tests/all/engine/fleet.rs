@@ -102,7 +102,7 @@ async fn take_turns(locks: Locks, lock: &'static str, seen: Arc<Seen>) {
 
 impl Room {
     fn enter(&mut self, lock: &str, guard: &Guard) {
-        let token = guard.token().expect("fenced");
+        let token = guard.token();
         self.inside += 1;
         assert!(self.inside <= if lock == MUTEX { 1 } else { ROOM }, "{lock} is overcrowded");
         if let Some(member) = guard.member() {

@@ -12,6 +12,7 @@ use super::database::{boot_number, broken, connect, corrupt, create, engine_erro
 use super::rows::{decode, load, save};
 use super::wake::{Ear, Mouth};
 use crate::engine::{Answer, Clock, EngineError, Origin, Stamp, Wakes, Woken};
+use crate::telling::target;
 
 /// One step in so many looks for locks to forget: at least as many as it can have made.
 const STEPS_PER_SWEEP: u32 = 64;
@@ -55,7 +56,7 @@ impl Store {
         let sockets = match sockets(path, client, &wakes) {
             Ok(sockets) => Some(sockets),
             Err(error) => {
-                tracing::warn!(%error, "no socket for wake-ups beside the store: it is polled instead");
+                tracing::warn!(target: target::FILE, %error, "no socket for wake-ups beside the store: it is polled instead");
                 None
             }
         };
@@ -97,7 +98,7 @@ impl Store {
         match self.follow_up(name, wakes) {
             Ok(more) => answer.more |= more,
             Err(error) => {
-                tracing::warn!(lock = %name, %error, "what followed from a step was left to the next");
+                tracing::warn!(target: target::FILE, lock = %name, %error, "what followed from a step was left to the next");
             }
         }
         Ok(answer)
@@ -171,7 +172,7 @@ impl Store {
                 // One damaged lock must not hide all others.
                 Err(error) => {
                     let name = row.get_ref(0).and_then(|name| Ok(name.as_str()?)).unwrap_or("?");
-                    tracing::warn!(lock = name, %error, "left out of the listing");
+                    tracing::warn!(target: target::FILE, lock = name, %error, "left out of the listing");
                 }
             }
             if views.len() == max {

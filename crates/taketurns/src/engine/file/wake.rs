@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use taketurns_core::{ClientId, Name, Wake};
 
 use crate::engine::{Origin, Wakes, Woken};
+use crate::telling::target;
 
 /// One step wakes at most 64 waiters, each in some hundred bytes.
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
@@ -141,7 +142,7 @@ fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                tracing::warn!(%error, "wake-ups can't be heard any more: refreshes find them");
+                tracing::warn!(target: target::FILE, %error, "wake-ups can't be heard any more: refreshes find them");
                 wakes.push(Woken::Recheck);
                 return;
             }

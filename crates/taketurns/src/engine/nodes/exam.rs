@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use futures_util::future::join_all;
 use taketurns_core::quorum::majority;
 
 use super::super::redis::{Against, ExaminedNode};
@@ -11,7 +12,6 @@ use super::members::{Membership, NAME};
 use super::url::{Members, NodeUrl, Opener};
 use crate::Error;
 use crate::doctor::{ALL, Check, Report, Subject, list};
-use crate::runtime::together;
 
 /// What was seen of a node, as far as it matters to the others.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) async fn examine(urls: &str) -> Result<Report, Error> {
         .nodes
         .iter()
         .map(|url| Box::pin(look_at(url)) as Pin<Box<dyn Future<Output = Examined> + Send + '_>>);
-    let nodes = together(looks.collect()).await;
+    let nodes = join_all(looks).await;
     let seen: Vec<Seen> =
         members.nodes.iter().zip(&nodes).map(|(url, node)| node.seen(url)).collect();
     let against = median(&seen).map_or(Against::Ours, Against::Median);

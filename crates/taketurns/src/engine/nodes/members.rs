@@ -4,6 +4,7 @@
 use taketurns_core::{Member, Name, Reply, Request};
 
 use super::super::{Engine, EngineError};
+use crate::telling::target;
 
 /// The lock that says so. It shows in the listing of a node, not in that of the quorum.
 pub(crate) const NAME: &str = "taketurns:quorum";
@@ -65,7 +66,7 @@ impl Membership {
     pub(crate) async fn leave(&self, engine: &dyn Engine) {
         let Ok((name, member)) = self.entry() else { return };
         if let Err(error) = engine.call(&name, Request::PoolRemove { member }).await {
-            tracing::warn!(%error, "what lock {NAME} says on a node is wrong, and could not be removed");
+            tracing::warn!(target: target::QUORUM, %error, "what lock {NAME} says on a node is wrong, and could not be removed");
         }
     }
 

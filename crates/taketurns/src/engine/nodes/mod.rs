@@ -28,6 +28,7 @@ use super::{EngineError, Origin, Reply, Request, Stamp, Wakes, Woken};
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
 use crate::runtime::Runtime;
+use crate::telling::target;
 pub(crate) use engine::{Decides, Majority};
 pub(crate) use exam::examine;
 pub(crate) use node::{Heard, Node, lock};
@@ -135,7 +136,7 @@ pub(crate) fn look_after<D: Driver>(driver: &Arc<D>, name: &Name, node: usize, h
     let nodes = driver.nodes();
     if heard.clock_set {
         let address = &nodes.all[node].address;
-        tracing::warn!(%address, "the clock of a node was set forward: its votes count no more");
+        tracing::warn!(target: target::QUORUM, %address, "the clock of a node was set forward: its votes count no more");
         driver.handle_clock_set(node);
     }
     if heard.more {

@@ -17,6 +17,7 @@ use super::url::{Members, NodeUrl, Opener};
 use super::{Driver, Nodes};
 use crate::random;
 use crate::runtime::{Runtime, sleep, timeout};
+use crate::telling::target;
 
 /// For how long the slow are waited for once a majority is there.
 const GRACE: Duration = Duration::from_millis(300);
@@ -104,7 +105,7 @@ impl Links {
             return Err(error);
         }
         for trouble in troubles {
-            tracing::warn!("a node of the quorum is missing: {trouble}");
+            tracing::warn!(target: target::QUORUM, "a node of the quorum is missing: {trouble}");
         }
         Ok((driver, links))
     }
@@ -133,7 +134,9 @@ async fn forget_members(nodes: &Nodes, memberships: &[(NodeUrl, Membership)]) {
                 membership.leave(&*registry).await;
                 registry.close().await;
             }
-            Err(error) => tracing::warn!(%error, "a node can't be told that it is none"),
+            Err(error) => {
+                tracing::warn!(target: target::QUORUM, %error, "a node can't be told that it is none")
+            }
         }
     }
 }
@@ -178,7 +181,7 @@ impl<D: Driver> Link<D> {
                 Ok(woken) => break woken,
                 Err(error) => {
                     self.driver.nodes().all[self.number].is_missing(&error);
-                    tracing::debug!(%error, "a node of the quorum can't be used");
+                    tracing::debug!(target: target::QUORUM, %error, "a node of the quorum can't be used");
                     if let Some(first) = first.take() {
                         let _ = first.send((self.number, Err(error)));
                     }
@@ -190,7 +193,7 @@ impl<D: Driver> Link<D> {
         if let Some(first) = first {
             let _ = first.send((self.number, Ok(())));
         } else {
-            tracing::info!(node = self.url.place, "a node of the quorum is there again");
+            tracing::info!(target: target::QUORUM, node = self.url.place, "a node of the quorum is there again");
         }
         while let Some(event) = woken.recv().await {
             self.driver.handle_woken(self.number, event);

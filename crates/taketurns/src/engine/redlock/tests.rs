@@ -46,7 +46,7 @@ async fn a_lock_is_held_by_one_at_a_time_and_whoever_waits_gets_it() {
     let nodes = Nodes::new(5);
     let (first, second) = (nodes.connect().await, nodes.connect().await);
     let guard = first.mutex("a").acquire().await.expect("free");
-    assert_eq!(guard.token(), None);
+    assert_eq!(guard.token(), crate::Token::UNFENCED);
     assert!(second.mutex("a").try_acquire().await.expect("an answer").is_none());
     let waits = tokio::spawn(second.mutex("a").acquire().into_future());
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use std::sync::Arc;
 
-use taketurns::engine::{Clock, Manual, MemoryStore};
+use taketurns::engine::{Clock, ManualClock, MemoryStore};
 use taketurns::{Connect, LossCause};
 
 use super::faulty::Faults;
@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(3_600);
 /// The lease itself is long enough for the jump, and yet: another's may not have been.
 #[tokio::test]
 async fn a_clock_set_forward_loses_what_is_held_there() {
-    let manual = Manual::default();
+    let manual = ManualClock::default();
     let store = MemoryStore::new(Clock::Manual(manual.clone()));
     let locks = Connect::engine(store.clone()).open().await.expect("memory");
     let elsewhere = Connect::engine(MemoryStore::default()).open().await.expect("memory");
@@ -33,7 +33,7 @@ async fn a_clock_set_forward_loses_what_is_held_there() {
 /// Nobody's lease ends early by that.
 #[tokio::test]
 async fn a_clock_set_back_loses_nothing() {
-    let manual = Manual::default();
+    let manual = ManualClock::default();
     manual.advance(Duration::from_secs(600));
     let store = MemoryStore::new(Clock::Manual(manual.clone()));
     let locks = Connect::engine(store).open().await.expect("memory");
@@ -49,7 +49,7 @@ async fn a_clock_set_back_loses_nothing() {
 #[tokio::test]
 async fn a_wake_up_that_was_under_way_while_the_clock_was_set_back_lasts_no_longer() {
     let waiter_lease = Duration::from_secs(30);
-    let manual = Manual::default();
+    let manual = ManualClock::default();
     manual.advance(Duration::from_secs(600));
     let store = MemoryStore::new(Clock::Manual(manual.clone()));
     let faults = Arc::new(Faults::default());

@@ -239,12 +239,8 @@ impl FaultyEngine {
             return Err(EngineError::Unreachable("a refresh that was lost".into()));
         }
         if faults.too_few.load(Ordering::SeqCst) {
-            let down = NodeTrouble {
-                node: "redis://a".into(),
-                why: "does not answer".into(),
-                loading: false,
-            };
-            return Err(EngineError::NoQuorum(NoQuorum { needed: 2, of: 3, nodes: vec![down] }));
+            let down = NodeTrouble::new("redis://a", "does not answer");
+            return Err(EngineError::NoQuorum(NoQuorum::new(2, 3, vec![down])));
         }
         if faults.unable.load(Ordering::SeqCst) {
             faults.refused.fetch_add(1, Ordering::SeqCst);

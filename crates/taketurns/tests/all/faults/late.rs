@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taketurns::engine::{Clock, Manual, MemoryStore};
+use taketurns::engine::{Clock, ManualClock, MemoryStore};
 
 use super::faulty::Faults;
 use super::{connect, soon, store};
@@ -30,7 +30,7 @@ async fn old_bytes_of_a_cancelled_acquire_take_nothing() {
 
 #[tokio::test]
 async fn very_old_bytes_take_nothing_though_their_sender_could_not_call_them_back() {
-    let (manual, faults) = (Manual::new(), Arc::new(Faults::default()));
+    let (manual, faults) = (ManualClock::new(), Arc::new(Faults::default()));
     let store = MemoryStore::new(Clock::Manual(manual.clone()));
     let locks = connect(&store, &faults).await;
     let other = connect(&store, &Arc::default()).await;

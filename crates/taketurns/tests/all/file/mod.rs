@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use taketurns::blocking::Wait;
 use taketurns::engine::{
-    AcquireRequest, Clock, Engine, FileEngine, Manual, Owner, Reply, Request, Wakes, Woken,
+    AcquireRequest, Clock, Engine, FileEngine, ManualClock, Owner, Reply, Request, Wakes, Woken,
 };
 use taketurns::{Ask, ClientId, ErrorKind, Label, Locks, Name};
 use tempfile::TempDir;
@@ -175,23 +176,25 @@ async fn asking_about_a_lock_that_nobody_has_used_leaves_no_trace() {
 }
 
 #[test]
-fn a_blocking_guard_that_is_dropped_last_is_released_before_the_process_can_end() {
+fn a_guard_that_is_dropped_is_released_when_close_returns() {
     let (_dir, path) = directory();
     let url = format!("file:{}", path.display());
-    let connect = || taketurns::blocking::connect(&url).expect("a store in a file");
+    let connect = || taketurns::connect(&url).wait().expect("a store in a file");
     let watcher = connect();
     for _ in 0..20 {
-        drop(connect().mutex("l").acquire().wait().expect("free"));
+        let locks = connect();
+        drop(locks.mutex("l").acquire().wait().expect("free"));
+        locks.close().wait();
         let free = watcher.mutex("l").try_acquire().wait().expect("it answers");
-        assert!(free.is_some(), "the drop did not wait");
-        free.map(taketurns::blocking::Guard::release);
+        assert!(free.is_some(), "it did not wait for the drop");
+        free.map(|guard| guard.release().wait());
     }
 }
 
 #[tokio::test]
 async fn a_wall_clock_set_forward_forgets_no_lock_in_use() {
     let (_dir, path) = directory();
-    let manual = Manual::new();
+    let manual = ManualClock::new();
     let party = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
     assert!(matches!(party.acquire("held", 1, party.client).await, Reply::Granted(_)));
     party.acquire("idle", 2, party.client).await;
@@ -209,7 +212,7 @@ async fn a_wall_clock_set_forward_forgets_no_lock_in_use() {
 #[tokio::test]
 async fn a_step_that_waited_for_another_writer_has_the_time_at_which_it_could_write() {
     let (_dir, path) = directory();
-    let manual = Manual::new();
+    let manual = ManualClock::new();
     let party = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
     let before = party.engine.ping().await.expect("it answers").now_ms;
     let writer = rusqlite::Connection::open(&path).expect("SQLite");
@@ -252,7 +255,7 @@ async fn nobody_is_woken_by_a_step_that_could_not_be_committed() {
 #[tokio::test]
 async fn names_used_once_are_forgotten_as_fast_as_they_come() {
     let (_dir, path) = directory();
-    let manual = Manual::new();
+    let manual = ManualClock::new();
     let party = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
     for name in 0..3_000 {
         let lock = format!("once {name}");
@@ -291,7 +294,7 @@ async fn a_reboot_ends_all_leases_and_keeps_tokens_and_members() {
 #[tokio::test]
 async fn a_lock_taken_after_a_reboot_is_held_like_any_other() {
     let (_dir, path) = directory();
-    let clock = Clock::Manual(Manual::new());
+    let clock = Clock::Manual(ManualClock::new());
     let before = Party::join(&path, clock.clone(), 1).await;
     assert!(matches!(before.acquire("l", 1, before.client).await, Reply::Granted(_)));
     drop(before);
@@ -306,7 +309,7 @@ async fn a_lock_taken_after_a_reboot_is_held_like_any_other() {
 #[tokio::test]
 async fn what_was_used_before_a_reboot_is_forgotten_too() {
     let (_dir, path) = directory();
-    let manual = Manual::new();
+    let manual = ManualClock::new();
     let before = Party::join(&path, Clock::Manual(manual.clone()), 1).await;
     assert!(matches!(before.acquire("l", 1, before.client).await, Reply::Granted(_)));
     drop(before);

@@ -5,7 +5,7 @@ use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use taketurns::engine::{Clock, Manual, MemoryStore};
+use taketurns::engine::{Clock, ManualClock, MemoryStore};
 use taketurns::{Connect, Locks};
 use tokio::runtime::Builder;
 use tracing::field::{Field, Visit};
@@ -208,7 +208,7 @@ fn renewals_are_spans_and_nothing_that_is_told_is_a_secret() {
 #[test]
 fn a_place_that_lapsed_and_was_taken_anew_is_a_warning_with_a_name() {
     collect(|collector| async move {
-        let manual = Manual::new();
+        let manual = ManualClock::new();
         let store = MemoryStore::new(Clock::Manual(manual.clone()));
         let open = || {
             let runtime = tokio::runtime::Handle::current();

@@ -35,7 +35,7 @@ impl Scene {
         let held = held.into_handle().await.expect("held");
         for node in &each[..3] {
             let token = |view: &taketurns::View| view.holders.first().and_then(|one| one.token);
-            seen("it votes", node, "l", |view| token(view) == held.token()).await;
+            seen("it votes", node, "l", |view| token(view) == Some(held.token())).await;
         }
         for guard in foreign {
             guard.release().await.expect("held");

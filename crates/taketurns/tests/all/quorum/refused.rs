@@ -102,7 +102,9 @@ fn other_kinds_than_a_mutex_are_refused_each_with_its_reason() {
 /// It names these nodes, and no others, each with what is wrong.
 fn names_each(error: &Error, down: &[Server]) {
     let text = error.to_string();
-    let Error::NoQuorum(NoQuorum { needed: 3, of: 5, nodes }) = error else { panic!("{error:?}") };
+    let Error::NoQuorum(NoQuorum { needed: 3, of: 5, nodes, .. }) = error else {
+        panic!("{error:?}")
+    };
     let mut named: Vec<&str> = nodes.iter().map(|trouble| trouble.node.as_str()).collect();
     let mut wanted: Vec<String> = down.iter().map(|server| server.addr().to_string()).collect();
     named.sort_unstable();

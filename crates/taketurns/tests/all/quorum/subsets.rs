@@ -17,7 +17,7 @@ impl Foreign<'_> {
     async fn is_untouched(&self, lock: &str) {
         let view = seen("only the foreigner", self.node, lock, |view| view.waiting == 0).await;
         let [holder] = &view.holders[..] else { panic!("{lock}: {view:?}") };
-        assert_eq!(holder.token, self.handle.token(), "{lock}");
+        assert_eq!(holder.token, Some(self.handle.token()), "{lock}");
         assert_eq!(holder.client, self.node.client_id(), "{lock}");
         self.node.renew(&self.handle, None).await.expect("it can be renewed");
     }

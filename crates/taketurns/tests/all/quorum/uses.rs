@@ -81,9 +81,9 @@ fn what_is_seen_of_a_lock_is_one_holder_and_one_queue() {
         });
         let view = seen("it waits", &looks, "a", |view| view.waiting == 1).await;
         let [holder] = &view.holders[..] else { panic!("{view:?}") };
-        assert_eq!((holder.client, holder.token), (one.client_id(), guard.token()));
+        assert_eq!((holder.client, holder.token), (one.client_id(), Some(guard.token())));
         assert_eq!(holder.label.why(), "to be seen");
-        assert_eq!(view.last_token, guard.token());
+        assert_eq!(view.last_token, Some(guard.token()));
         let [waiter] = &view.waiters[..] else { panic!("{view:?}") };
         assert_eq!((waiter.client, waiter.label.why()), (two.client_id(), "to be next"));
 
@@ -97,7 +97,7 @@ fn what_is_seen_of_a_lock_is_one_holder_and_one_queue() {
         // With a minority down it is seen as before.
         nodes.servers[..2].iter().for_each(taketurns_servers::Server::kill);
         let view = seen("it is held", &looks, "a", |view| view.holders.len() == 1).await;
-        assert_eq!((view.holders[0].token, view.waiting), (guard.token(), 1));
+        assert_eq!((view.holders[0].token, view.waiting), (Some(guard.token()), 1));
         assert_eq!(names("*").await, ["a", "b"]);
         drop(other);
         guard.release().await.expect("held");

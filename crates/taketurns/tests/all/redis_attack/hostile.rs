@@ -30,7 +30,7 @@ on_both! {
             let absurd = format!("taketurns2 somebody {0} {0} {0} ", u64::MAX);
             server.cli(&["SET", MARKER, &absurd]);
             match Connect::new(&server.url()).open().await {
-                Err(Error::Store(why)) => assert!(why.contains("marker"), "{why}"),
+                Err(error @ Error::Store(_)) => assert!(error.to_string().contains("marker"), "{error}"),
                 other => panic!("{other:?}"),
             }
         });

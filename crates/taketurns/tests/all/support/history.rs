@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use taketurns::fence::{Fence, Stale};
+use taketurns::fence::{Fence, StaleToken};
 use taketurns::{ErrorKind, Guard, Token};
 
 /// One turn as its holder saw it: certain to hold from `from` to `until`, by its own clock.
@@ -42,12 +42,12 @@ impl History {
 
     /// Reads the counter that a lock guards. The fence sees the token: nobody older writes from now
     /// on.
-    pub(crate) fn read(&self, lock: &str, token: Token) -> Result<u64, Stale> {
+    pub(crate) fn read(&self, lock: &str, token: Token) -> Result<u64, StaleToken> {
         self.fence.write(lock, token, || self.counter(lock, |counter| counter.value))
     }
 
     /// Writes what was made of the value that was read.
-    pub(crate) fn write(&self, lock: &str, token: Token, value: u64) -> Result<(), Stale> {
+    pub(crate) fn write(&self, lock: &str, token: Token, value: u64) -> Result<(), StaleToken> {
         self.fence.write(lock, token, || {
             self.counter(lock, |counter| {
                 counter.value = value;
@@ -93,7 +93,7 @@ impl History {
 /// One turn: read the counter, take one's time, write it, and see all along that the lock is held.
 pub(crate) async fn turn(guard: Guard, hold: Duration, history: &History) {
     let from = Instant::now();
-    let (lock, token) = (guard.name().to_string(), guard.token().expect("fenced"));
+    let (lock, token) = (guard.name().to_string(), guard.token());
     let mut until = from;
     // The instant is taken first: it was held then.
     let mut is_held = || {

@@ -1,6 +1,6 @@
 //! `protocol=fairqueue`: who lets go calls the head of a queue that strangers and ours stand in.
 
-use taketurns::ErrorKind;
+use taketurns::{ErrorKind, Token};
 use taketurns_servers::{Connection, Flavor, on_both};
 
 use super::*;
@@ -108,7 +108,7 @@ on_both! {
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
             let guard = acquires(&ours, "orders").await;
-            assert_eq!(guard.token(), None, "there is no room for one");
+            assert_eq!(guard.token(), Token::UNFENCED, "there is no room for one");
             assert_eq!(foreign_keys(&server), [LOCK]);
             assert!((20_000..=60_000).contains(&left_ms(&server, LOCK)));
             let waiting = begins_to_wait(&server, &ours);

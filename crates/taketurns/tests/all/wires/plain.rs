@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use taketurns::Token;
 use taketurns_servers::{Flavor, Server, ServerClock, eventually, on_both};
 
 use super::*;
@@ -44,7 +45,7 @@ on_both! {
         block_on(async {
             let locks = speaks(&server, "plain").await;
             let guard = acquires(&locks, "orders").await;
-            assert_eq!(guard.token(), None, "there is no room for one");
+            assert_eq!(guard.token(), Token::UNFENCED, "there is no room for one");
             assert!(guard.is_held());
             assert!((20_000..=60_000).contains(&left_ms(&server, "orders")));
             assert!(!takes(&server, "orders", "60000"), "a stranger is kept out");
@@ -214,7 +215,7 @@ on_both! {
             assert!(is_busy(&native, "orders").await);
             guard.release().await.expect("held");
             let guard = acquires(&native, "orders").await;
-            assert!(guard.token().is_some());
+            assert!(guard.token().is_fenced());
             assert!(is_busy(&wire, "orders").await);
             assert_eq!(foreign_keys(&server), [""; 0], "a native client knows no gate");
         });

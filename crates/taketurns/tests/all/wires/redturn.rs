@@ -1,7 +1,7 @@
 //! `protocol=redturn`: the head of the list holds the lock.
 
 use std::time::Instant;
-use taketurns::ErrorKind;
+use taketurns::{ErrorKind, Token};
 
 use taketurns_servers::{Cluster, Flavor, eventually, on_both};
 
@@ -16,7 +16,7 @@ on_both! {
         block_on(async {
             let locks = scene.client().await;
             let guard = acquires(&locks, "orders").await;
-            assert_eq!(guard.token(), None, "there is no room for one");
+            assert_eq!(guard.token(), Token::UNFENCED, "there is no room for one");
             let [id, channel, timeout] = scene.head("orders").expect("a head");
             assert_eq!(scene.list("orders").len(), 1);
             assert_eq!(timeout, LEASE.as_millis().to_string());

@@ -1,6 +1,6 @@
 //! `protocol=zmutex`: a pool in a sorted set, and what is in it when.
 
-use taketurns::{Pool, View};
+use taketurns::{Pool, Token, View};
 use taketurns_servers::{Connection, Flavor, eventually, on_both};
 
 use super::*;
@@ -87,7 +87,7 @@ on_both! {
             let guard = soon("any", locks.pool("jobs").any()).await.expect("a member");
             let held = score(&server, "jobs", "a").expect("a score");
             assert!((before..=time_us(&server)).contains(&held));
-            assert_eq!(guard.token(), None, "there is no room for one");
+            assert_eq!(guard.token(), Token::UNFENCED, "there is no room for one");
             assert_eq!(guard.member().map(|member| member.as_str()), Some("a"));
             assert!(!takes(&server, "jobs", "a", "60"), "a stranger is kept out");
             guard.release().await.expect("held");
@@ -212,7 +212,7 @@ on_both! {
             assert!(soon("a try", ours.try_member("a")).await.expect("a server").is_none());
             guard.release().await.expect("held");
             let guard = gets(&ours, "a").await;
-            assert!(guard.token().is_some());
+            assert!(guard.token().is_fenced());
             assert!(soon("a try", jobs.try_member("a")).await.expect("a server").is_none());
             assert!(ours.add("b").await.expect("a server"));
             drop(gets(&jobs, "b").await);

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::browser::Browser;
 use super::{Serving, TOKEN};
 use crate::cli::helper::Store;
+use taketurns::blocking::Wait;
 use taketurns_servers::{Flavor, Server};
 
 /// A cell of a lock's row: its holder, and how many wait.
@@ -147,7 +148,7 @@ fn a_filter_and_an_order_are_kept_to() {
 #[test]
 fn of_many_locks_the_busiest_are_shown() {
     let server = Server::start(Flavor::Redis).expect("a server");
-    let locks = taketurns::blocking::connect(&server.url()).expect("a client");
+    let locks = taketurns::connect(&server.url()).wait().expect("a client");
     let held: Vec<_> =
         (0..2_000).map(|n| locks.mutex(format!("lock-{n:04}")).acquire().wait()).collect();
     assert!(held.iter().all(Result::is_ok));

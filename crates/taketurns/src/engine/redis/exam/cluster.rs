@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::cmd;
 use tokio::time::timeout;
 
@@ -18,7 +19,6 @@ use crate::engine::redis::handshake::query::text;
 use crate::engine::redis::router::slot_map::marker_key_in;
 use crate::engine::redis::router::slots::{self, Range, SLOTS};
 use crate::engine::redis::url::Address;
-use crate::runtime::together;
 
 /// For all questions to one seed together.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
         };
         Box::pin(asking) as Pin<Box<dyn Future<Output = Result<Map, Failure>> + Send + '_>>
     };
-    let maps = together(seeds.iter().map(ask).collect()).await;
+    let maps = join_all(seeds.iter().map(ask)).await;
     let map = maps.into_iter().flatten().find(|map| !map.ranges.is_empty());
     let masters = map.as_ref().map(|map| masters(&map.ranges)).unwrap_or_default();
     let prefix = &connector.config.prefix;

@@ -27,7 +27,7 @@ use super::node::Visitor;
 use super::url::{Address, RedisConfig, Servers};
 use crate::Error;
 use crate::doctor::{ALL, Check, Report, Subject, list};
-use crate::runtime::together;
+use futures_util::future::join_all;
 use gather::{Keys, Part, Server, look_at};
 use judge::judge;
 
@@ -128,7 +128,7 @@ async fn look_at_all(connector: &Connector, wanted: Vec<(Address, Part, Keys)>) 
         let looking = async move { look_at(connector, &address, part, keys).await };
         Box::pin(looking) as Pin<Box<dyn Future<Output = Server> + Send + '_>>
     };
-    together(wanted.into_iter().map(look).collect()).await
+    join_all(wanted.into_iter().map(look)).await
 }
 
 /// Looks at those that follow a master, by its own word.

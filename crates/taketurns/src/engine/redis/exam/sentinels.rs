@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{Value, cmd};
 use tokio::time::timeout;
 
@@ -18,7 +19,6 @@ use crate::engine::redis::handshake::requirements::Warning;
 use crate::engine::redis::router::sentinel::Sentinels;
 use crate::engine::redis::url::Address;
 use crate::engine::redis::url::secret::Credentials;
-use crate::runtime::together;
 
 /// For all questions to one of them together.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub(super) async fn examine(
         };
         Box::pin(asking) as Pin<Box<dyn Future<Output = Sentinel> + Send + '_>>
     };
-    let found = together(addresses.iter().map(ask).collect()).await;
+    let found = join_all(addresses.iter().map(ask)).await;
     let mut reached = found.iter().any(|sentinel| sentinel.answer.is_ok());
     let mut checks = judge_sentinels(&found);
     if let Some(master) = master_of(&found) {

@@ -5,13 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::cmd;
 use tokio::time::timeout;
 
 use super::Handshake;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::url::Address;
-use crate::runtime::together;
 
 /// For each, and all at once: a dead one must not hold up whoever connects.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ pub(crate) async fn without_module(handshake: &Handshake, replicas: &[Address]) 
     let looks = replicas.iter().map(|replica| {
         Box::pin(lacks(handshake, replica)) as Pin<Box<dyn Future<Output = bool> + Send + '_>>
     });
-    let lacking = together(looks.collect()).await;
+    let lacking = join_all(looks).await;
     replicas.iter().zip(lacking).filter(|(_, lacks)| *lacks).map(|(at, _)| at.clone()).collect()
 }
 

@@ -21,10 +21,9 @@ pub(crate) mod slots;
 pub(crate) mod tests;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use redis::Value;
 
 use super::backend::{BoundCommand, Dialect, Repair, Retry, RetryBudget, RoutedCommand};
@@ -35,7 +34,6 @@ use super::handshake::session::{ServerSession, Verify};
 use super::url::{RedisConfig, Servers};
 use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
-use crate::runtime::together;
 use cluster::Cluster;
 use marker_check::MarkerCheck;
 use sentinel::Sentinels;
@@ -178,10 +176,8 @@ impl Router {
         for (index, (key, _)) in calls.iter().enumerate() {
             groups.entry(self.source(key)).or_default().push(index);
         }
-        let writes = groups.into_values().map(|group| {
-            Box::pin(self.call_group(calls, group)) as Pin<Box<dyn Future<Output = _> + Send>>
-        });
-        let answered = together(writes.collect()).await;
+        let writes = groups.into_values().map(|group| self.call_group(calls, group));
+        let answered = join_all(writes).await;
         let mut answers: Vec<(usize, RouterResult)> = answered.into_iter().flatten().collect();
         answers.sort_by_key(|(index, _)| *index);
         answers.into_iter().map(|(_, answer)| answer.map_err(EngineError::from)).collect()
