@@ -21,7 +21,7 @@ use crate::output::millis;
 /// A lock was lost; the store's clock was set, and so a lock was lost.
 const SAID_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
 /// How a server is set up.
-const SETUP: &str = "taketurns::engine::redis::net::opener";
+const SETUP: &str = "taketurns::setup";
 /// How much longer a server, or a lock, is in quarantine: nothing else has it.
 const QUARANTINE: &str = "left_ms";
 

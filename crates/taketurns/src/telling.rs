@@ -33,6 +33,12 @@ pub(crate) mod target {
     /// The nodes of a quorum.
     #[cfg(feature = "redis")]
     pub(crate) const QUORUM: &str = "taketurns::quorum";
+    /// Servers: which one is used, wake-ups, quarantine.
+    #[cfg(feature = "redis")]
+    pub(crate) const REDIS: &str = "taketurns::redis";
+    /// A server is set up in a way that may cost somebody a lock.
+    #[cfg(feature = "redis")]
+    pub(crate) const SETUP: &str = "taketurns::setup";
     /// Places in queues.
     pub(crate) const WAITS: &str = "taketurns::waits";
 }

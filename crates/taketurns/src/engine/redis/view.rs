@@ -10,7 +10,7 @@ use taketurns_core::{ClientId, HolderView, Label, Member, MemberView, Token, Vie
 
 /// A lock as the script answers it: now, quarantine, kind, token, era, holders, waiting, waiters,
 /// members.
-type Raw = (
+type RawView = (
     u64,
     u64,
     String,
@@ -46,13 +46,13 @@ fn read_script(value: &Value) -> Option<Option<View>> {
         let quarantine_ms = left(until_ms, now_ms);
         return Some(quarantine_ms.map(|_| View { quarantine_ms, ..View::default() }));
     }
-    let (now_ms, until_ms, kind, token, era, holders, waiting, waiters, members): Raw =
+    let (now_ms, until_ms, kind, token, era, holders, waiting, waiters, members): RawView =
         redis::from_redis_value(value.clone()).ok()?;
-    let era = Era::parse(&era)?;
+    let era = RawEra::parse(&era)?;
     let (mut views, mut held) = (Vec::new(), Vec::new());
     for (text, client) in pairs(&holders) {
         let client = match client {
-            Some(text) => Some(Client::parse(text)?),
+            Some(text) => Some(ViewClient::parse(text)?),
             None => None,
         };
         if let Some(view) = holder(text?, client, now_ms)? {
@@ -63,7 +63,7 @@ fn read_script(value: &Value) -> Option<Option<View>> {
     views.sort_by_key(|view: &HolderView| view.token);
     let (mut queue, mut dead) = (Vec::new(), 0);
     for (text, client) in pairs(&waiters) {
-        match Client::parse(client?)?.lapses_ms(&era) > now_ms {
+        match ViewClient::parse(client?)?.lapses_ms(&era) > now_ms {
             true => queue.push(waiter(text?, now_ms)?),
             false => dead += 1,
         }
@@ -102,12 +102,12 @@ fn pairs(texts: &[Option<String>]) -> impl Iterator<Item = (Option<&str>, Option
 }
 
 /// How often the clock was set back, and to what.
-struct Era {
+struct RawEra {
     number: u64,
     began_ms: u64,
 }
 
-impl Era {
+impl RawEra {
     fn parse(text: &str) -> Option<Self> {
         let (number_, began_ms) = text.split_once(' ')?;
         Some(Self { number: number(number_)?, began_ms: number(began_ms)? })
@@ -115,13 +115,13 @@ impl Era {
 }
 
 /// The record of a client that waits, or was handed the lock.
-struct Client {
+struct ViewClient {
     deadline_ms: u64,
     lease_ms: u64,
     era: u64,
 }
 
-impl Client {
+impl ViewClient {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let mut next = || number(words.next()?);
@@ -129,7 +129,7 @@ impl Client {
         Some(Self { deadline_ms, lease_ms, era })
     }
 
-    fn lapses_ms(&self, era: &Era) -> u64 {
+    fn lapses_ms(&self, era: &RawEra) -> u64 {
         if self.era == era.number {
             return self.deadline_ms;
         }
@@ -138,7 +138,7 @@ impl Client {
 }
 
 /// A holder whose lease is not over.
-fn holder(text: &str, client: Option<Client>, now_ms: u64) -> Option<Option<HolderView>> {
+fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<HolderView>> {
     let parts: Vec<&str> = text.split('\n').collect();
     let [flags, _, id, token, ask, lease_ms, deadline_ms, since_ms, member, who, why] = parts[..]
     else {

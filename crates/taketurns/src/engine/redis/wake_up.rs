@@ -10,6 +10,7 @@ use taketurns_core::{ClientId, Wake};
 
 use super::router::Router;
 use crate::engine::{Origin, Wakes, Woken};
+use crate::telling::target;
 
 /// The origin of no answer: a grant that came with it has to be confirmed by asking.
 const UNKNOWN: Origin = Origin { source: 0, epoch: u64::MAX };
@@ -36,7 +37,7 @@ impl WakeUpReader {
         let sealed = SealedWake::parse(message)?;
         let (owner, lock) = self.wakes.owner_of(sealed.id)?;
         let Some(event) = sealed.open(owner) else {
-            tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");
+            tracing::warn!(target: target::REDIS, %lock, "a wake-up that its owner's server did not make was ignored");
             return None;
         };
         let wake = Wake { client: self.client, owner, event };

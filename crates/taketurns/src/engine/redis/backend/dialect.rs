@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use taketurns_core::wire::Verb;
 
-use super::ModuleState;
+use super::ModuleBinding;
 use crate::engine::redis::connection::failure::Failure;
 use crate::sync::lock;
 
@@ -54,8 +54,8 @@ pub(crate) struct DialectMemory {
 }
 
 impl DialectMemory {
-    pub(super) fn choose(&self, key: &[u8], verb: Verb, module: &ModuleState) -> Dialect {
-        if !matches!(module, ModuleState::Bound(_)) {
+    pub(super) fn choose(&self, key: &[u8], verb: Verb, module: &ModuleBinding) -> Dialect {
+        if !matches!(module, ModuleBinding::Bound(_)) {
             return Dialect::Scripts;
         }
         if !self.has_any.load(Ordering::Relaxed) {
@@ -79,7 +79,7 @@ impl DialectMemory {
         &self,
         key: &[u8],
         dialect: Dialect,
-        module: &ModuleState,
+        module: &ModuleBinding,
         now: Instant,
     ) -> WrongTypeAction {
         let mut on_scripts = lock(&self.on_scripts);
@@ -92,15 +92,15 @@ impl DialectMemory {
                 self.has_any.store(true, Ordering::Relaxed);
                 WrongTypeAction::Switch
             }
-            (Dialect::Scripts, ModuleState::Bound(_)) => {
+            (Dialect::Scripts, ModuleBinding::Bound(_)) => {
                 on_scripts.remove(key);
                 WrongTypeAction::Switch
             }
-            (Dialect::Scripts, ModuleState::Missing) => WrongTypeAction::Verify(None),
-            (Dialect::Scripts, ModuleState::Denied(why)) => {
+            (Dialect::Scripts, ModuleBinding::Missing) => WrongTypeAction::Verify(None),
+            (Dialect::Scripts, ModuleBinding::Denied(why)) => {
                 WrongTypeAction::Verify(Some(why.clone()))
             }
-            (Dialect::Scripts, ModuleState::Off) => WrongTypeAction::GiveUp(Some(
+            (Dialect::Scripts, ModuleBinding::Off) => WrongTypeAction::GiveUp(Some(
                 "module=off, or a foreign protocol, does not use it".to_owned(),
             )),
         }
@@ -177,15 +177,16 @@ impl RetryBudget {
 mod tests {
     use super::*;
 
-    fn bound() -> ModuleState {
-        ModuleState::Bound("0123456789abcdef".to_owned())
+    fn bound() -> ModuleBinding {
+        ModuleBinding::Bound("0123456789abcdef".to_owned())
     }
 
     #[test]
     fn the_module_is_used_where_there_is_one() {
         let memory = DialectMemory::default();
         assert_eq!(memory.choose(b"k", Verb::Renew, &bound()), Dialect::Module);
-        for module in [ModuleState::Missing, ModuleState::Off, ModuleState::Denied("no".to_owned())]
+        for module in
+            [ModuleBinding::Missing, ModuleBinding::Off, ModuleBinding::Denied("no".to_owned())]
         {
             assert_eq!(memory.choose(b"k", Verb::Renew, &module), Dialect::Scripts);
         }
@@ -231,13 +232,13 @@ mod tests {
     fn without_a_module_it_is_looked_for_unless_it_is_not_wanted() {
         let (memory, now) = (DialectMemory::default(), Instant::now());
         let turn = |module| memory.handle_wrong_type(b"k", Dialect::Scripts, &module, now);
-        assert_eq!(turn(ModuleState::Missing), WrongTypeAction::Verify(None));
+        assert_eq!(turn(ModuleBinding::Missing), WrongTypeAction::Verify(None));
         assert_eq!(
-            turn(ModuleState::Denied("no".to_owned())),
+            turn(ModuleBinding::Denied("no".to_owned())),
             WrongTypeAction::Verify(Some("no".to_owned()))
         );
         assert!(
-            matches!(turn(ModuleState::Off), WrongTypeAction::GiveUp(Some(why)) if why.contains("off"))
+            matches!(turn(ModuleBinding::Off), WrongTypeAction::GiveUp(Some(why)) if why.contains("off"))
         );
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct StepKeys {
 
 /// The module as one run of a server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ModuleState {
+pub(crate) enum ModuleBinding {
     /// It is there, and knows our binding by this id.
     Bound(String),
     Missing,
@@ -51,7 +51,7 @@ pub(crate) struct Backend {
     shas: Vec<String>,
     /// Scripts look at the marker themselves, under this key.
     pub(crate) marker_key: Option<Vec<u8>>,
-    pub(crate) module: ModuleState,
+    pub(crate) module: ModuleBinding,
     /// What the marker has to say still after an acquire on a server whose scripts can't look.
     pub(crate) to_confirm: Option<String>,
 }
@@ -60,7 +60,7 @@ impl Backend {
     pub(crate) fn new(binding: ScriptBinding) -> Self {
         let sha = |script| sha1_hex(text(script, &binding, TimeFrom::Server));
         let shas = Verb::ALL.into_iter().map(sha).collect();
-        Self { binding, shas, marker_key: None, module: ModuleState::Off, to_confirm: None }
+        Self { binding, shas, marker_key: None, module: ModuleBinding::Off, to_confirm: None }
     }
 
     /// Bound to nothing but a run.
@@ -91,7 +91,7 @@ impl Backend {
     }
 
     pub(crate) fn has_module(&self) -> bool {
-        matches!(self.module, ModuleState::Bound(_))
+        matches!(self.module, ModuleBinding::Bound(_))
     }
 
     /// Writes a step of the lock under these keys.
@@ -104,7 +104,7 @@ impl Backend {
         out: &mut CommandBuffer,
     ) {
         match (dialect, &self.module) {
-            (Dialect::Module, ModuleState::Bound(id)) => {
+            (Dialect::Module, ModuleBinding::Bound(id)) => {
                 write_module_step(id, verb, &keys.lock, args, out);
             }
             _ => self.write_script(verb, keys, args, out),

@@ -135,14 +135,14 @@ impl Scan {
 }
 
 /// The first line of an element.
-struct Connection<'a> {
+struct FrameHead<'a> {
     kind: u8,
     text: &'a [u8],
     /// Where the next one begins.
     end: usize,
 }
 
-fn line(bytes: &[u8], at: usize) -> Result<Option<Connection<'_>>, Malformed> {
+fn line(bytes: &[u8], at: usize) -> Result<Option<FrameHead<'_>>, Malformed> {
     let Some((kind, rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
         return Ok(None);
     };
@@ -152,14 +152,14 @@ fn line(bytes: &[u8], at: usize) -> Result<Option<Connection<'_>>, Malformed> {
     let length = rest.windows(2).take(LINE_BYTES_MAX).position(|pair| pair == b"\r\n");
     match length {
         Some(length) => {
-            Ok(Some(Connection { kind: *kind, text: &rest[..length], end: at + 1 + length + 2 }))
+            Ok(Some(FrameHead { kind: *kind, text: &rest[..length], end: at + 1 + length + 2 }))
         }
         None if rest.len() > LINE_BYTES_MAX => Err(Malformed),
         None => Ok(None),
     }
 }
 
-impl Connection<'_> {
+impl FrameHead<'_> {
     /// Of what follows. `None` is the null that RESP2 has for some kinds.
     fn length(&self) -> Result<Option<usize>, Malformed> {
         if self.text == b"-1" && matches!(self.kind, b'$' | b'*' | b'~') {

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use redis::cmd;
 use tokio::time::timeout;
 
-use super::gather::{Keys, Part, Server};
+use super::gather::{ExaminedKeys, ExaminedServer, ServerPart};
 use super::judge::{Against, judge};
 use super::{followed, look_at_all, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
@@ -24,7 +24,7 @@ use crate::engine::redis::url::Address;
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// What a node knows of the Cluster.
-struct Map {
+struct ExaminedMap {
     ranges: Vec<Range>,
     /// `cluster_state`, if we may ask.
     state: Option<String>,
@@ -40,7 +40,7 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
                 .await
                 .unwrap_or_else(|_| late())
         };
-        Box::pin(asking) as Pin<Box<dyn Future<Output = Result<Map, Failure>> + Send + '_>>
+        Box::pin(asking) as Pin<Box<dyn Future<Output = Result<ExaminedMap, Failure>> + Send + '_>>
     };
     let maps = join_all(seeds.iter().map(ask)).await;
     let map = maps.into_iter().flatten().find(|map| !map.ranges.is_empty());
@@ -49,13 +49,17 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
     let mut wanted: Vec<_> = masters
         .iter()
         .map(|(address, lowest)| {
-            let keys = Keys { marker: Some(marker_key_in(prefix, *lowest)), registry: None };
-            (address.clone(), Part::Master, keys)
+            let keys =
+                ExaminedKeys { marker: Some(marker_key_in(prefix, *lowest)), registry: None };
+            (address.clone(), ServerPart::Master, keys)
         })
         .collect();
     if wanted.is_empty() {
         // There is no Cluster to see: what the seeds are instead, they say themselves.
-        wanted = seeds.iter().map(|seed| (seed.clone(), Part::Alone, Keys::default())).collect();
+        wanted = seeds
+            .iter()
+            .map(|seed| (seed.clone(), ServerPart::Alone, ExaminedKeys::default()))
+            .collect();
     }
     let servers = look_at_all(connector, wanted).await;
     let replicas = look_at_replicas(connector, &servers).await;
@@ -63,8 +67,9 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
     let mut checks: Vec<Check> =
         all().flat_map(|server| judge(&connector.config, server, Against::Ours)).collect();
     let others = seeds.iter().filter(|seed| !all().any(|server| server.address == **seed));
-    let others = others.map(|seed| (seed.clone(), Part::Replica, Keys::default())).collect();
-    let others: Vec<Server> = look_at_all(connector, others).await;
+    let others =
+        others.map(|seed| (seed.clone(), ServerPart::Replica, ExaminedKeys::default())).collect();
+    let others: Vec<ExaminedServer> = look_at_all(connector, others).await;
     checks.extend(
         others
             .iter()
@@ -80,7 +85,7 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
     (checks, reached)
 }
 
-async fn map(connector: &Connector, seed: &Address) -> Result<Map, Failure> {
+async fn map(connector: &Connector, seed: &Address) -> Result<ExaminedMap, Failure> {
     let login = connector.config.credentials.read().map_err(Failure::Broken)?;
     let connection = connector.log_in(seed, 0, login.as_ref()).await?;
     let reply = connection.send(cmd("CLUSTER").arg("SLOTS")).await?;
@@ -89,7 +94,7 @@ async fn map(connector: &Connector, seed: &Address) -> Result<Map, Failure> {
     let state = info.and_then(|info| text(&info));
     let state = state.and_then(|info| Some(field(&info, "cluster_state")?.to_owned()));
     connection.close();
-    Ok(Map { ranges, state })
+    Ok(ExaminedMap { ranges, state })
 }
 
 /// Each master once, with the lowest of its slots.
@@ -104,7 +109,7 @@ fn masters(ranges: &[Range]) -> Vec<(Address, u16)> {
     masters
 }
 
-fn judge_map(map: &Map) -> Vec<Check> {
+fn judge_map(map: &ExaminedMap) -> Vec<Check> {
     let mut is_served = vec![false; usize::from(SLOTS)];
     for range in &map.ranges {
         is_served[usize::from(range.first)..=usize::from(range.last)].fill(true);
@@ -147,7 +152,7 @@ mod tests {
     }
 
     fn judged(ranges: Vec<Range>, state: Option<&str>) -> Vec<(&'static str, Level, String)> {
-        let checks = judge_map(&Map { ranges, state: state.map(str::to_owned) });
+        let checks = judge_map(&ExaminedMap { ranges, state: state.map(str::to_owned) });
         checks.into_iter().map(|check| (check.name, check.level, check.found)).collect()
     }
 

@@ -36,7 +36,7 @@ const SETTINGS: [&str; 6] = [
 
 /// What the server is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ServerPart {
     /// The one that the URL names.
     Alone,
     /// Of Sentinel or of a Cluster.
@@ -48,9 +48,9 @@ pub(super) enum Part {
 
 /// One server, as it was found.
 #[derive(Clone, Debug)]
-pub(super) struct Server {
+pub(super) struct ExaminedServer {
     pub(super) address: Address,
-    pub(super) part: Part,
+    pub(super) part: ServerPart,
     /// As whom we log in, if we do.
     pub(super) login: Option<String>,
     /// Is anybody let in who does not?
@@ -95,7 +95,7 @@ pub(super) struct Trip {
 
 /// Which keys of it are looked at, if any.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct ExaminedKeys {
     pub(super) marker: Option<Vec<u8>>,
     /// Where it is written to which quorum it belongs.
     pub(super) registry: Option<Vec<u8>>,
@@ -105,9 +105,9 @@ pub(super) struct Keys {
 pub(super) async fn look_at(
     connector: &Connector,
     address: &Address,
-    part: Part,
-    keys: Keys,
-) -> Server {
+    part: ServerPart,
+    keys: ExaminedKeys,
+) -> ExaminedServer {
     let asked = timeout(connector.config.timeouts.stretch(NODE_WITHIN), async {
         let answers = ask(connector, address, keys).await;
         let is_open = answers.is_ok() && is_open(connector, address).await;
@@ -117,7 +117,7 @@ pub(super) async fn look_at(
     let (answers, is_open) = asked.await.unwrap_or_else(|_| (Err(late()), false));
     let login = connector.config.credentials.read().ok().flatten();
     let login = login.map(|login| login.user.unwrap_or_else(|| "default".to_owned()));
-    Server { address: address.clone(), part, login, is_open, answers }
+    ExaminedServer { address: address.clone(), part, login, is_open, answers }
 }
 
 /// Who is not let in is told so whatever is asked.
@@ -129,7 +129,11 @@ async fn is_open(connector: &Connector, address: &Address) -> bool {
     answer.is_ok()
 }
 
-async fn ask(connector: &Connector, address: &Address, keys: Keys) -> Result<Answers, Failure> {
+async fn ask(
+    connector: &Connector,
+    address: &Address,
+    keys: ExaminedKeys,
+) -> Result<Answers, Failure> {
     let config = &connector.config;
     let login = config.credentials.read().map_err(Failure::Broken)?;
     let connection = connector.log_in(address, 0, login.as_ref()).await?;

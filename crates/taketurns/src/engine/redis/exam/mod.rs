@@ -1,7 +1,7 @@
 //! Is a server, a Sentinel set or a Cluster fit to hold locks?
 //!
 //! ```text
-//!   gather: each server by itself, all at once ─► Server ─► judge: what is to be thought of it
+//!   gather: each server by itself, all at once ─► ExaminedServer ─► judge: what is to be thought of it
 //!   sentinels, cluster: which servers there are ──────────► and of them together
 //! ```
 //!
@@ -28,7 +28,7 @@ use super::url::{Address, RedisConfig, Servers};
 use crate::Error;
 use crate::doctor::{ALL, Check, Report, Subject, list};
 use futures_util::future::join_all;
-use gather::{Keys, Part, Server, look_at};
+use gather::{ExaminedKeys, ExaminedServer, ServerPart, look_at};
 use judge::judge;
 
 pub(crate) use judge::Against;
@@ -46,8 +46,9 @@ pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
     };
     let (mut checks, reached) = match &config.servers {
         Servers::One(address) => {
-            let keys = Keys { marker: Some(config.marker_key()), registry: None };
-            let server = look_at(&visitor.handshake.connector, address, Part::Alone, keys).await;
+            let keys = ExaminedKeys { marker: Some(config.marker_key()), registry: None };
+            let server =
+                look_at(&visitor.handshake.connector, address, ServerPart::Alone, keys).await;
             let mut checks = judge(&config, &server, Against::Ours);
             if has_module(&server) == Some(true) {
                 let alone = std::slice::from_ref(&server);
@@ -69,7 +70,7 @@ pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
 /// A server as a node of a quorum, as it was found.
 pub(crate) struct ExaminedNode {
     config: RedisConfig,
-    server: Server,
+    server: ExaminedServer,
 }
 
 impl OpenRedis {
@@ -81,8 +82,8 @@ impl OpenRedis {
         };
         let visitor = Visitor::new(&config).map_err(Failure::said)?;
         let registry = format!("{}{registry}", config.prefix).into_bytes();
-        let keys = Keys { marker: Some(config.marker_key()), registry: Some(registry) };
-        let server = look_at(&visitor.handshake.connector, address, Part::Node, keys).await;
+        let keys = ExaminedKeys { marker: Some(config.marker_key()), registry: Some(registry) };
+        let server = look_at(&visitor.handshake.connector, address, ServerPart::Node, keys).await;
         visitor.leave().await;
         Ok(ExaminedNode { config, server })
     }
@@ -123,28 +124,34 @@ impl ExaminedNode {
 }
 
 /// Looks at several at once.
-async fn look_at_all(connector: &Connector, wanted: Vec<(Address, Part, Keys)>) -> Vec<Server> {
-    let look = |(address, part, keys): (Address, Part, Keys)| {
+async fn look_at_all(
+    connector: &Connector,
+    wanted: Vec<(Address, ServerPart, ExaminedKeys)>,
+) -> Vec<ExaminedServer> {
+    let look = |(address, part, keys): (Address, ServerPart, ExaminedKeys)| {
         let looking = async move { look_at(connector, &address, part, keys).await };
-        Box::pin(looking) as Pin<Box<dyn Future<Output = Server> + Send + '_>>
+        Box::pin(looking) as Pin<Box<dyn Future<Output = ExaminedServer> + Send + '_>>
     };
     join_all(wanted.into_iter().map(look)).await
 }
 
 /// Looks at those that follow a master, by its own word.
-async fn look_at_replicas(connector: &Connector, masters: &[Server]) -> Vec<Server> {
+async fn look_at_replicas(
+    connector: &Connector,
+    masters: &[ExaminedServer],
+) -> Vec<ExaminedServer> {
     let replicas = masters.iter().flat_map(replicas_of);
-    let wanted = replicas.map(|replica| (replica, Part::Replica, Keys::default()));
+    let wanted = replicas.map(|replica| (replica, ServerPart::Replica, ExaminedKeys::default()));
     look_at_all(connector, wanted.collect()).await
 }
 
-fn replicas_of(master: &Server) -> Vec<Address> {
+fn replicas_of(master: &ExaminedServer) -> Vec<Address> {
     let facts = master.answers.as_ref().ok().and_then(|answers| answers.facts.as_ref());
     facts.map(|facts| facts.replicas.clone()).unwrap_or_default()
 }
 
 /// What is to be said of a master and those that follow it together.
-fn followed(master: &Server, replicas: &[Server], without: &str) -> Vec<Check> {
+fn followed(master: &ExaminedServer, replicas: &[ExaminedServer], without: &str) -> Vec<Check> {
     let node = master.address.to_string();
     if master.answers.is_err() {
         return Vec::new();
@@ -159,13 +166,13 @@ fn followed(master: &Server, replicas: &[Server], without: &str) -> Vec<Check> {
 }
 
 /// `None` if it does not say.
-fn has_module(server: &Server) -> Option<bool> {
+fn has_module(server: &ExaminedServer) -> Option<bool> {
     let info = server.answers.as_ref().ok()?.info.as_ref().ok()?;
     Some(field(info, "fencelock_failover").is_some())
 }
 
 /// Does a replica lack the module of its master?
-fn lacking(master: &Server, replicas: &[Server]) -> Option<Check> {
+fn lacking(master: &ExaminedServer, replicas: &[ExaminedServer]) -> Option<Check> {
     if has_module(master) != Some(true) {
         return None;
     }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use redis::{Value, cmd};
 use tokio::time::timeout;
 
-use super::gather::{Keys, Part, Server, look_at};
+use super::gather::{ExaminedKeys, ExaminedServer, ServerPart, look_at};
 use super::judge::{Against, judge};
 use super::{followed, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
@@ -28,11 +28,11 @@ const SENTINELS_MIN: u64 = 3;
 /// One of them.
 struct Sentinel {
     address: Address,
-    answer: Result<Word, Failure>,
+    answer: Result<SentinelWord, Failure>,
 }
 
 /// What it says of the master.
-struct Word {
+struct SentinelWord {
     master: Address,
     /// How many there are by its count, itself included.
     sentinels: Option<u64>,
@@ -63,8 +63,8 @@ pub(super) async fn examine(
     let mut reached = found.iter().any(|sentinel| sentinel.answer.is_ok());
     let mut checks = judge_sentinels(&found);
     if let Some(master) = master_of(&found) {
-        let keys = Keys { marker: Some(connector.config.marker_key()), registry: None };
-        let master = look_at(connector, &master, Part::Master, keys).await;
+        let keys = ExaminedKeys { marker: Some(connector.config.marker_key()), registry: None };
+        let master = look_at(connector, &master, ServerPart::Master, keys).await;
         reached |= master.answers.is_ok();
         let replicas = look_at_replicas(connector, std::slice::from_ref(&master)).await;
         for server in std::iter::once(&master).chain(&replicas) {
@@ -86,7 +86,7 @@ async fn word(
     address: &Address,
     master: &str,
     credentials: &Credentials,
-) -> Result<Word, Failure> {
+) -> Result<SentinelWord, Failure> {
     let connection = connector.connect_plain(address, credentials).await?;
     let named = all.ask(&connection).await?;
     let ask = |what: &str| cmd("SENTINEL").arg(what).arg(master).take();
@@ -97,7 +97,7 @@ async fn word(
         _ => None,
     };
     let sentinels = known.and_then(|known| others(&known)).map(|others| others + 1);
-    Ok(Word { master: named, sentinels, no_quorum })
+    Ok(SentinelWord { master: named, sentinels, no_quorum })
 }
 
 /// How many others it knows, by what `SENTINEL MASTER` says.
@@ -166,7 +166,7 @@ fn reachable(sentinel: &Sentinel) -> Check {
 }
 
 /// Does a master that was cut off stop taking writes? Each of them may be the master.
-fn guarded(server: &Server) -> Option<Check> {
+fn guarded(server: &ExaminedServer) -> Option<Check> {
     let lag = server.answers.as_ref().ok()?.lag;
     Some(match lag {
         Some(lag) => Subject::MinReplicas.ok(
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn one(port: u16, master: u16, sentinels: u64) -> Sentinel {
-        let word = Word { master: at(master), sentinels: Some(sentinels), no_quorum: None };
+        let word = SentinelWord { master: at(master), sentinels: Some(sentinels), no_quorum: None };
         Sentinel { address: at(port), answer: Ok(word) }
     }
 

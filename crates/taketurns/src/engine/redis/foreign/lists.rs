@@ -28,6 +28,7 @@ use crate::engine::redis::router::Router;
 use crate::engine::{EngineError, Wakes, Woken};
 use crate::random;
 use crate::sync::lock;
+use crate::telling::target;
 
 /// For how long one command listens. Then it is found out whether anybody still waits, and whether that
 /// is still the server to ask.
@@ -125,7 +126,7 @@ impl Shared {
                 Ok(()) => return,
                 Err(_) if self.is_idle() => return,
                 Err(error) => {
-                    tracing::debug!(%error, "lists of foreign clients are not listened to for a moment");
+                    tracing::debug!(target: target::REDIS, %error, "lists of foreign clients are not listened to for a moment");
                     let pause_us = backoff.pause_us(random::bits64());
                     tokio::time::sleep(Duration::from_micros(pause_us)).await;
                 }

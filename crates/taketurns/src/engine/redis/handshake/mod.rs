@@ -27,10 +27,11 @@ use super::connection::failure::Failure;
 use super::url::{Address, RedisConfig};
 use crate::engine::Wakes;
 use crate::sync::lock;
+use crate::telling::target;
 use query::{ask_facts, wall_ms};
 use replicas::without_module;
 use requirements::{ConnectionTraits, Placement, Warning, refusal, warnings};
-use session::{Peer, ServerSession, Verify};
+use session::{ServerPeer, ServerSession, Verify};
 
 /// Opens sessions with the servers of one store, for one client.
 pub(crate) struct Handshake {
@@ -92,14 +93,14 @@ impl Handshake {
         address: &Address,
         source: u64,
         subscribe: bool,
-    ) -> Result<Peer, Failure> {
+    ) -> Result<ServerPeer, Failure> {
         let connection = self.connector.connect(address, source, subscribe).await?;
         let (facts, lag) = ask_facts(self, &connection).await?;
-        Ok(Peer { connection, facts, opened_ms: wall_ms(), lag })
+        Ok(ServerPeer { connection, facts, opened_ms: wall_ms(), lag })
     }
 
     /// For one look at a server that will do: it is not subscribed to, and nobody is warned.
-    pub(crate) async fn visit(&self, address: &Address) -> Result<Peer, Failure> {
+    pub(crate) async fn visit(&self, address: &Address) -> Result<ServerPeer, Failure> {
         let peer = self.meet(address, 0, false).await?;
         match refusal(address, &peer.facts, self.placement, true) {
             Some(refusal) => Err(refusal),
@@ -127,7 +128,7 @@ impl Handshake {
     }
 
     /// Warns of replicas that lack the module of their master. Nobody waits for it.
-    fn check_replicas(self: &Arc<Self>, peer: &Arc<Peer>) {
+    fn check_replicas(self: &Arc<Self>, peer: &Arc<ServerPeer>) {
         if peer.facts.replicas.is_empty() {
             return;
         }
@@ -141,7 +142,7 @@ impl Handshake {
         }));
     }
 
-    fn judge(&self, peer: &Peer, first: bool) -> Result<(), Failure> {
+    fn judge(&self, peer: &ServerPeer, first: bool) -> Result<(), Failure> {
         let address = &peer.connection.address;
         if let Some(failure) = refusal(address, &peer.facts, self.placement, first) {
             return Err(failure);
@@ -155,7 +156,7 @@ impl Handshake {
         self.warn(peer, warnings(&peer.facts, traits))
     }
 
-    fn warn(&self, peer: &Peer, warnings: Vec<Warning>) -> Result<(), Failure> {
+    fn warn(&self, peer: &ServerPeer, warnings: Vec<Warning>) -> Result<(), Failure> {
         if self.config().strict && !warnings.is_empty() {
             let address = &peer.connection.address;
             let all: Vec<_> = warnings.iter().map(Warning::to_string).collect();
@@ -167,10 +168,10 @@ impl Handshake {
     }
 
     /// Once.
-    fn log(&self, peer: &Peer, warning: Warning) {
+    fn log(&self, peer: &ServerPeer, warning: Warning) {
         let address = &peer.connection.address;
         if lock(&self.warned).insert((address.clone(), discriminant(&warning))) {
-            tracing::warn!(server = %address, "{warning}");
+            tracing::warn!(target: target::SETUP, server = %address, "{warning}");
         }
     }
 }

@@ -8,12 +8,13 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use crate::engine::redis::backend::ModuleState;
+use crate::engine::redis::backend::ModuleBinding;
 use crate::engine::redis::connection::Connection;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::scripts::ScriptBinding;
 use crate::engine::redis::url::{Address, ModuleUse};
 use crate::sync::lock;
+use crate::telling::target;
 use redis::{Cmd, cmd};
 
 /// The type of the keys that it keeps.
@@ -56,30 +57,30 @@ impl ModuleBinder {
         connection: &Connection,
         binding: &ScriptBinding,
         marker_key: Option<&[u8]>,
-    ) -> Result<ModuleState, Failure> {
+    ) -> Result<ModuleBinding, Failure> {
         if self.wanted == ModuleUse::Off {
-            return Ok(ModuleState::Off);
+            return Ok(ModuleBinding::Off);
         }
         let module = match connection.send(&bind(binding, marker_key)).await {
-            Ok(id) => redis::from_redis_value(id).map(ModuleState::Bound).map_err(|_| {
+            Ok(id) => redis::from_redis_value(id).map(ModuleBinding::Bound).map_err(|_| {
                 let server = &connection.address;
                 Failure::Broken(format!("{server} sent a malformed reply to FENCELOCK.BIND"))
             })?,
-            Err(Failure::NoCommand(_)) => ModuleState::Missing,
-            Err(Failure::Broken(why)) => ModuleState::Denied(why),
+            Err(Failure::NoCommand(_)) => ModuleBinding::Missing,
+            Err(Failure::Broken(why)) => ModuleBinding::Denied(why),
             Err(failure) => return Err(failure),
         };
         let server = &connection.address;
         match (&module, self.wanted) {
-            (ModuleState::Missing, ModuleUse::Required) => Err(Failure::Broken(format!(
+            (ModuleBinding::Missing, ModuleUse::Required) => Err(Failure::Broken(format!(
                 "{server} does not have the module (module=required): load it, or leave that out"
             ))),
-            (ModuleState::Denied(why), ModuleUse::Required) => {
+            (ModuleBinding::Denied(why), ModuleUse::Required) => {
                 Err(Failure::Broken(format!("{why} (module=required)")))
             }
-            (ModuleState::Denied(why), _) => {
+            (ModuleBinding::Denied(why), _) => {
                 if lock(&self.logged).insert(server.clone()) {
-                    tracing::info!(%server, "its module is not used, but scripts: {why}");
+                    tracing::info!(target: target::REDIS, %server, "its module is not used, but scripts: {why}");
                 }
                 Ok(module)
             }

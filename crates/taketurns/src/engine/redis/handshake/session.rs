@@ -10,7 +10,7 @@ use crate::engine::redis::connection::Connection;
 use crate::engine::redis::connection::failure::Failure;
 
 /// A server at the other end of a connection, and what it said about itself.
-pub(crate) struct Peer {
+pub(crate) struct ServerPeer {
     pub(crate) connection: Arc<Connection>,
     pub(crate) facts: ServerFacts,
     /// Our wall clock when the facts came.
@@ -22,7 +22,7 @@ pub(crate) struct Peer {
 
 /// A peer whose backend is known. Replaced as a whole when the backend changes; the peer stays.
 pub(crate) struct ServerSession {
-    pub(crate) peer: Arc<Peer>,
+    pub(crate) peer: Arc<ServerPeer>,
     pub(crate) backend: Backend,
     /// The key of this server's marker. Empty on a node of a Cluster that has no slot, and so can have
     /// no key.
@@ -40,14 +40,14 @@ pub(crate) trait Verify: Send + Sync {
     /// A connection was opened, or a script answered that the server has to be verified again.
     fn verify<'a>(
         &'a self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         marker_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Backend, Failure>>;
 
     /// The server does not know the scripts.
     fn load_scripts<'a>(
         &'a self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         marker_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Backend, Failure>>;
 }

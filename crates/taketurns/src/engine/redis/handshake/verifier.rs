@@ -11,7 +11,7 @@ use taketurns_core::wire::{Verb, sha1_hex};
 use super::marker::{FORM, Marker, MarkerContext, MarkerSighting, Reason, Remembered, judge};
 use super::module::ModuleBinder;
 use super::query::now_ms;
-use super::session::{Peer, Verify};
+use super::session::{ServerPeer, Verify};
 use crate::clock::millis;
 use crate::engine::EngineFuture;
 use crate::engine::redis::backend::Backend;
@@ -19,6 +19,7 @@ use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::foreign::protocol::Wire;
 use crate::engine::redis::scripts::{ScriptBinding, TimeFrom, text};
 use crate::engine::redis::url::{Failover, RedisConfig, Servers};
+use crate::telling::target;
 
 /// Others may change the marker at the same moment; each time somebody gets further.
 const TRIES: usize = 16;
@@ -68,14 +69,14 @@ impl Verifier {
         }
     }
 
-    async fn bind(&self, peer: &Peer, key: Vec<u8>) -> Result<Backend, Failure> {
+    async fn bind(&self, peer: &ServerPeer, key: Vec<u8>) -> Result<Backend, Failure> {
         let mut backend = self.bind_scripts(peer, key).await?;
         let marker_key = backend.marker_key.as_deref();
         backend.module = self.binder.bind(&peer.connection, &backend.binding, marker_key).await?;
         Ok(backend)
     }
 
-    async fn bind_scripts(&self, peer: &Peer, key: Vec<u8>) -> Result<Backend, Failure> {
+    async fn bind_scripts(&self, peer: &ServerPeer, key: Vec<u8>) -> Result<Backend, Failure> {
         if self.failover == Failover::Immediate || key.is_empty() {
             return Ok(Backend::new(self.binding(peer, None)));
         }
@@ -93,7 +94,7 @@ impl Verifier {
 
     /// The slot of the marker is on its way to another node. Who knows of this run goes on; who does
     /// not grants nothing for as long as an earlier run may have promised.
-    fn out_of_sight(&self, peer: &Peer) -> Marker {
+    fn out_of_sight(&self, peer: &ServerPeer) -> Marker {
         let known = self.of_nodes().get(&peer.connection.origin.source).cloned();
         known.filter(|marker| marker.run == peer.facts.run).unwrap_or_else(|| Marker {
             run: peer.facts.run.clone(),
@@ -104,7 +105,7 @@ impl Verifier {
         })
     }
 
-    fn binding(&self, peer: &Peer, marker: Option<&Marker>) -> ScriptBinding {
+    fn binding(&self, peer: &ServerPeer, marker: Option<&Marker>) -> ScriptBinding {
         let seen = marker.filter(|_| self.scripts_see_marker);
         ScriptBinding {
             run: peer.facts.run.clone(),
@@ -118,7 +119,7 @@ impl Verifier {
     }
 
     /// The marker as it has to be, and as it is there when this returns.
-    async fn settle_marker(&self, peer: &Peer, key: &[u8]) -> Result<Marker, Failure> {
+    async fn settle_marker(&self, peer: &ServerPeer, key: &[u8]) -> Result<Marker, Failure> {
         let (mut now_ms, mut found) = look(peer, key).await?;
         let mut remembered = self.remembered().get(key).copied();
         let before = self.of_nodes().get(&peer.connection.origin.source).cloned();
@@ -177,14 +178,18 @@ impl Verifier {
         )))
     }
 
-    async fn had_marker(&self, peer: &Peer, key: &[u8]) -> Result<bool, Failure> {
+    async fn had_marker(&self, peer: &ServerPeer, key: &[u8]) -> Result<bool, Failure> {
         let unmarked = self.binding(peer, None);
         Ok(has_witness(peer, key).await?
             || self.binder.had_marker(&peer.connection, &unmarked, key).await?)
     }
 
     /// What is there, as it would be judged. Changes nothing, and nothing is remembered of it.
-    pub(crate) async fn peek(&self, peer: &Peer, key: &[u8]) -> Result<MarkerSighting, Failure> {
+    pub(crate) async fn peek(
+        &self,
+        peer: &ServerPeer,
+        key: &[u8],
+    ) -> Result<MarkerSighting, Failure> {
         let (now_ms, found) = look(peer, key).await?;
         if found.is_empty() {
             return Ok(MarkerSighting::Nothing);
@@ -200,7 +205,7 @@ impl Verifier {
 
     fn look<'a>(
         &self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         now_ms: u64,
         remembered: Option<Remembered>,
     ) -> MarkerContext<'a> {
@@ -225,7 +230,7 @@ impl Verifier {
     }
 }
 
-fn log(peer: &Peer, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
+fn log(peer: &ServerPeer, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
     let left_ms = marker.until_ms.saturating_sub(now_ms);
     if left_ms == 0 {
         return;
@@ -236,11 +241,11 @@ fn log(peer: &Peer, now_ms: u64, marker: &Marker, reason: Option<Reason>) {
         .map_or("it was restarted, failed over or lost its state".to_owned(), |reason| {
             reason.to_string()
         });
-    tracing::warn!(%server, left_ms, "in quarantine, and grants nothing until it is over: {reason}");
+    tracing::warn!(target: target::REDIS, %server, left_ms, "in quarantine, and grants nothing until it is over: {reason}");
 }
 
 /// The server's time, and what the marker says; empty if there is none.
-async fn look(peer: &Peer, key: &[u8]) -> Result<(u64, String), Failure> {
+async fn look(peer: &ServerPeer, key: &[u8]) -> Result<(u64, String), Failure> {
     let mut get = cmd("GET");
     get.arg(key);
     let mut answers = peer.connection.send_all(&[cmd("TIME"), get]).await.into_iter();
@@ -258,12 +263,12 @@ async fn look(peer: &Peer, key: &[u8]) -> Result<(u64, String), Failure> {
 /// A script that does nothing, and is known to a run of a server that had a marker here. FLUSHALL
 /// leaves scripts alone: so one who comes after it, and remembers nothing, still learns that there was
 /// something.
-fn witness(peer: &Peer, key: &[u8]) -> String {
+fn witness(peer: &ServerPeer, key: &[u8]) -> String {
     let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("#!lua flags=no-writes\n-- {FORM} had a marker at {key} in run {}", peer.facts.run)
 }
 
-async fn has_witness(peer: &Peer, key: &[u8]) -> Result<bool, Failure> {
+async fn has_witness(peer: &ServerPeer, key: &[u8]) -> Result<bool, Failure> {
     let mut command = cmd("EVALSHA");
     command.arg(sha1_hex(witness(peer, key))).arg(0);
     match peer.connection.send(&command).await {
@@ -279,11 +284,11 @@ fn load_script(text: &str) -> Cmd {
     command
 }
 
-fn word(peer: &Peer, value: Value) -> Result<String, Failure> {
+fn word(peer: &ServerPeer, value: Value) -> Result<String, Failure> {
     redis::from_redis_value(value).map_err(|_| strange(peer))
 }
 
-fn strange(peer: &Peer) -> Failure {
+fn strange(peer: &ServerPeer) -> Failure {
     let server = &peer.connection.address;
     Failure::Broken(format!(
         "{server} has something else than a marker at the key of the marker: choose another prefix"
@@ -293,7 +298,7 @@ fn strange(peer: &Peer) -> Failure {
 impl Verify for Verifier {
     fn verify<'a>(
         &'a self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         marker_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Backend, Failure>> {
         Box::pin(self.bind(peer, marker_key))
@@ -303,7 +308,7 @@ impl Verify for Verifier {
     /// loaded.
     fn load_scripts<'a>(
         &'a self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         marker_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Backend, Failure>> {
         Box::pin(async move {

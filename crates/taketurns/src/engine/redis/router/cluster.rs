@@ -26,6 +26,7 @@ use crate::engine::redis::handshake::{Handshake, SessionTarget};
 use crate::engine::redis::url::Address;
 use crate::runtime::{entered, sleep};
 use crate::sync::lock;
+use crate::telling::target;
 use tokio_util::task::AbortOnDropHandle;
 
 const REDIRECTS_MAX: usize = 5;
@@ -36,7 +37,7 @@ const TRY_AGAIN_AFTER: [Duration; 3] =
 /// While a node is down, every call to it would have the map read.
 const REFRESH_REST: Duration = Duration::from_millis(50);
 
-pub(crate) struct Cluster {
+pub(crate) struct ClusterRouter {
     handshake: Arc<Handshake>,
     seeds: Vec<Address>,
     map: Mutex<SlotMap>,
@@ -51,7 +52,7 @@ struct MapRefresh {
     _task: AbortOnDropHandle<()>,
 }
 
-impl Cluster {
+impl ClusterRouter {
     pub(crate) async fn open(
         handshake: Arc<Handshake>,
         seeds: Vec<Address>,
@@ -288,7 +289,7 @@ impl Cluster {
         let (cluster, mark) = (self.clone(), under_way.clone());
         let task = self.handshake.connector.spawn(async move {
             if let Err(failure) = cluster.read_map().await {
-                tracing::debug!(?failure, "the map of the Cluster could not be read");
+                tracing::debug!(target: target::REDIS, ?failure, "the map of the Cluster could not be read");
             }
             drop(mark);
         });

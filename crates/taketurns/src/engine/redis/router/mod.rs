@@ -34,7 +34,7 @@ use super::handshake::session::{ServerSession, Verify};
 use super::url::{RedisConfig, Servers};
 use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};
-use cluster::Cluster;
+use cluster::ClusterRouter;
 use marker_check::MarkerCheck;
 use sentinel::Sentinels;
 use single::{ServerLocator, SingleServer};
@@ -57,7 +57,7 @@ pub(crate) struct Router {
 
 enum Topology {
     Single(Arc<SingleServer>),
-    Cluster(Arc<Cluster>),
+    Cluster(Arc<ClusterRouter>),
 }
 
 impl Router {
@@ -74,7 +74,7 @@ impl Router {
         let single = |locator| Topology::Single(SingleServer::new(handshake.clone(), locator));
         let topology = match servers {
             Servers::Cluster(seeds) => {
-                Topology::Cluster(Cluster::open(handshake.clone(), seeds).await?)
+                Topology::Cluster(ClusterRouter::open(handshake.clone(), seeds).await?)
             }
             Servers::One(address) => single(ServerLocator::Fixed(address)),
             Servers::Sentinel { sentinels, master, credentials } => {

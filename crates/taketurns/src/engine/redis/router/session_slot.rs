@@ -46,7 +46,7 @@ struct Slot {
 #[derive(Default)]
 struct State {
     /// The last one that was begun. If it went well, its session is in `open`, or was.
-    attempt: Option<OpenAttempt>,
+    attempt: Option<SessionAttempt>,
     /// There was a session before: whoever waits must ask again once there is one anew.
     opened: bool,
     /// When one was last begun: a server that hangs up on every session is given a rest too.
@@ -54,7 +54,7 @@ struct State {
     closed: bool,
 }
 
-struct OpenAttempt {
+struct SessionAttempt {
     outcome: watch::Receiver<Option<OpenOutcome>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -134,7 +134,7 @@ impl Slot {
             }
         };
         let task = connector.spawn(task.instrument(span));
-        state.attempt = Some(OpenAttempt { outcome: outcome.clone(), _task: task });
+        state.attempt = Some(SessionAttempt { outcome: outcome.clone(), _task: task });
         outcome
     }
 

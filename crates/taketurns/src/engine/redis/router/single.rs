@@ -12,6 +12,7 @@ use crate::engine::redis::handshake::session::ServerSession;
 use crate::engine::redis::handshake::{Handshake, SessionTarget};
 use crate::engine::redis::url::Address;
 use crate::sync::lock;
+use crate::telling::target;
 
 /// How the server is found.
 #[derive(Clone)]
@@ -88,7 +89,7 @@ impl SingleServer {
             && session.connection().address != *address
         {
             let from = &session.connection().address;
-            tracing::info!(%from, to = %address, "the master has moved");
+            tracing::info!(target: target::REDIS, %from, to = %address, "the master has moved");
             session.connection().kill();
         }
     }

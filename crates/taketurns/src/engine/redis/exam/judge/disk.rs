@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::doctor::{Check, Subject};
-use crate::engine::redis::exam::gather::Part;
+use crate::engine::redis::exam::gather::ServerPart;
 use crate::engine::redis::handshake::facts::{ServerFacts, field};
 
 /// From here on a server is about to refuse writes.
@@ -10,7 +10,7 @@ const MEMORY_PERCENT_MAX: u64 = 90;
 
 /// What a server keeps on its disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Persistence {
     Log,
     Snapshots,
     Nothing,
@@ -23,10 +23,10 @@ impl Case<'_> {
         let setting = |name| self.answers.settings.as_ref().map(|all| all.get(name));
         let save = setting("save").map(|save| save.is_some_and(|save| !save.is_empty()));
         let kept = match (field(info, "aof_enabled"), save) {
-            (Some("1"), _) => Kept::Log,
-            (_, Some(true)) => Kept::Snapshots,
-            (_, Some(false)) => Kept::Nothing,
-            (_, None) => Kept::NoLog,
+            (Some("1"), _) => Persistence::Log,
+            (_, Some(true)) => Persistence::Snapshots,
+            (_, Some(false)) => Persistence::Nothing,
+            (_, None) => Persistence::NoLog,
         };
         let mut checks = vec![self.persistence(kept)];
         checks.extend(self.saving(info, save));
@@ -35,12 +35,12 @@ impl Case<'_> {
         checks
     }
 
-    fn persistence(&self, kept: Kept) -> Check {
+    fn persistence(&self, kept: Persistence) -> Check {
         let node = &self.node;
         let lease_s = self.config.max_lease.as_secs_f64();
         let fsync = self.answers.settings.as_ref().and_then(|all| all.get("appendfsync"));
         match (kept, self.server.part) {
-            (Kept::Log, _) => Subject::Persistence.ok(
+            (Persistence::Log, _) => Subject::Persistence.ok(
                 node,
                 match fsync.map(String::as_str) {
                     Some("always") => "append-only file, synced at every write".to_owned(),
@@ -53,10 +53,10 @@ impl Case<'_> {
                     _ => "append-only file".to_owned(),
                 },
             ),
-            (kept, Part::Node) => {
+            (kept, ServerPart::Node) => {
                 let what = match kept {
-                    Kept::Snapshots => "snapshots alone",
-                    Kept::Nothing => "nothing is kept on disk",
+                    Persistence::Snapshots => "snapshots alone",
+                    Persistence::Nothing => "nothing is kept on disk",
                     _ => "no append-only file",
                 };
                 let found = format!(
@@ -65,7 +65,7 @@ impl Case<'_> {
                 );
                 Subject::Persistence.ok(node, found)
             }
-            (Kept::Snapshots, _) => Subject::Persistence.warn(
+            (Persistence::Snapshots, _) => Subject::Persistence.warn(
                 node,
                 format!(
                     "snapshots alone: a restart forgets what was granted since the last one. Nothing is \
@@ -74,7 +74,7 @@ impl Case<'_> {
                 ),
                 ADVICE,
             ),
-            (Kept::Nothing, _) => Subject::Persistence.warn(
+            (Persistence::Nothing, _) => Subject::Persistence.warn(
                 node,
                 format!(
                     "nothing is kept on disk: a restart forgets all locks. Clients that are connected \
@@ -83,7 +83,7 @@ impl Case<'_> {
                 ),
                 ADVICE,
             ),
-            (Kept::NoLog, _) => Subject::Persistence.warn(
+            (Persistence::NoLog, _) => Subject::Persistence.warn(
                 node,
                 "no append-only file: a restart forgets at least what was granted since the last \
                  snapshot, and all locks if there is none (this user may not ask: CONFIG GET)",

@@ -6,7 +6,7 @@ mod safety;
 mod tests;
 mod time;
 
-use super::gather::{Answers, Part, Server};
+use super::gather::{Answers, ExaminedServer, ServerPart};
 use crate::doctor::{Check, Subject};
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::handshake::facts::{Role, ServerFacts, ServerFlavor, field};
@@ -21,13 +21,13 @@ pub(super) use time::ahead_ms;
 /// One server of a store, and what was seen of it.
 struct Case<'a> {
     config: &'a RedisConfig,
-    server: &'a Server,
+    server: &'a ExaminedServer,
     answers: &'a Answers,
     node: String,
 }
 
 /// All that there is to say of a server.
-pub(super) fn judge(config: &RedisConfig, server: &Server, against: Against) -> Vec<Check> {
+pub(super) fn judge(config: &RedisConfig, server: &ExaminedServer, against: Against) -> Vec<Check> {
     let node = server.address.to_string();
     let answers = match &server.answers {
         Ok(answers) => answers,
@@ -116,10 +116,10 @@ impl Case<'_> {
     fn role(&self, facts: &ServerFacts) -> Check {
         let node = &self.node;
         match (self.server.part, &facts.role, following(facts)) {
-            (Part::Replica, Role::Replica { of }, _) => {
+            (ServerPart::Replica, Role::Replica { of }, _) => {
                 Subject::Role.ok(node, format!("a replica of {of}"))
             }
-            (Part::Replica, Role::Master, _) => Subject::Role.warn(
+            (ServerPart::Replica, Role::Master, _) => Subject::Role.warn(
                 node,
                 "it should be a replica, and takes itself for a master",
                 "if no fail-over is under way: REPLICAOF the master",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::super::gather::{Answers, Part, Server, Trip};
+use super::super::gather::{Answers, ExaminedServer, ServerPart, Trip};
 use super::super::rights::Rights;
 use super::{Against, judge};
 use crate::doctor::{Check, Level};
@@ -51,41 +51,41 @@ fn answers(info: &str) -> Answers {
     }
 }
 
-fn server(answers: Answers) -> Server {
-    Server {
+fn server(answers: Answers) -> ExaminedServer {
+    ExaminedServer {
         address: Address { host: "127.0.0.1".to_owned(), port: 7 },
-        part: Part::Alone,
+        part: ServerPart::Alone,
         login: Some("bob".to_owned()),
         is_open: false,
         answers: Ok(answers),
     }
 }
 
-fn changed(from: &str, to: &str) -> Server {
+fn changed(from: &str, to: &str) -> ExaminedServer {
     assert!(INFO.contains(from), "{from}");
     server(answers(&INFO.replace(from, to)))
 }
 
-fn with(change: impl FnOnce(&mut Answers)) -> Server {
+fn with(change: impl FnOnce(&mut Answers)) -> ExaminedServer {
     let mut answers = answers(INFO);
     change(&mut answers);
     server(answers)
 }
 
-fn with_setting(name: &str, value: &str) -> Server {
+fn with_setting(name: &str, value: &str) -> ExaminedServer {
     with(|answers| {
         let settings = answers.settings.as_mut().expect("settings");
         settings.insert(name.to_owned(), value.to_owned());
     })
 }
 
-fn judged(url: &str, server: &Server) -> Vec<Check> {
+fn judged(url: &str, server: &ExaminedServer) -> Vec<Check> {
     judge(&RedisConfig::parse(url).expect("a URL"), server, Against::Ours)
 }
 
 /// The one thing that is not as it should be.
 #[track_caller]
-fn only(url: &str, server: &Server) -> Check {
+fn only(url: &str, server: &ExaminedServer) -> Check {
     let mut bad = judged(url, server);
     bad.retain(|check| check.level > Level::Ok);
     let [only] = &bad[..] else { panic!("{bad:?}") };
@@ -94,12 +94,12 @@ fn only(url: &str, server: &Server) -> Check {
 }
 
 #[track_caller]
-fn is(server: &Server, name: &str, level: Level, piece: &str) {
+fn is(server: &ExaminedServer, name: &str, level: Level, piece: &str) {
     is_at("redis://h", server, name, level, piece);
 }
 
 #[track_caller]
-fn is_at(url: &str, server: &Server, name: &str, level: Level, piece: &str) {
+fn is_at(url: &str, server: &ExaminedServer, name: &str, level: Level, piece: &str) {
     let only = only(url, server);
     assert_eq!((only.name, only.level), (name, level), "{only:?}");
     let whole = format!("{} → {}", only.found, only.advice.unwrap_or_default());
@@ -107,7 +107,7 @@ fn is_at(url: &str, server: &Server, name: &str, level: Level, piece: &str) {
 }
 
 #[track_caller]
-fn is_well(url: &str, server: &Server, name: &str, piece: &str) {
+fn is_well(url: &str, server: &ExaminedServer, name: &str, piece: &str) {
     let checks = judged(url, server);
     assert!(checks.iter().all(|check| check.level == Level::Ok), "{checks:?}");
     let check = checks.iter().find(|check| check.name == name);
@@ -153,10 +153,10 @@ fn what_it_is_has_to_be_what_the_url_wants() {
 fn a_replica_of_a_set_has_to_be_one() {
     let replica = "role:slave\nmaster_host:m\nmaster_port:8";
     let mut good = changed("role:master", replica);
-    good.part = Part::Replica;
+    good.part = ServerPart::Replica;
     is_well("redis+sentinel://h/m", &good, "role", "a replica of m:8");
     let mut other = with(|_| ());
-    other.part = Part::Replica;
+    other.part = ServerPart::Replica;
     is_at("redis+sentinel://h/m", &other, "role", Level::Warn, "takes itself for a master");
 }
 
@@ -194,7 +194,7 @@ fn what_is_kept_on_disk() {
     let unknown = change(|answers| answers.settings = None);
     is(&unknown, "persistence", Level::Warn, "CONFIG GET");
     for mut node in [none(), snapshots, unknown] {
-        node.part = Part::Node;
+        node.part = ServerPart::Node;
         is_well("redis://h", &node, "persistence", "a quorum does not need");
     }
 }

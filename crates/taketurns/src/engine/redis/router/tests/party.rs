@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::engine::redis::backend::Backend;
 use crate::engine::redis::backend::RoutedCommand;
 use crate::engine::redis::connection::failure::Failure;
-use crate::engine::redis::handshake::session::Peer;
+use crate::engine::redis::handshake::session::ServerPeer;
 use crate::engine::redis::handshake::session::{ServerSession, Verify};
 use crate::engine::redis::router::Router;
 use crate::engine::redis::url::RedisConfig;
@@ -34,7 +34,7 @@ pub(crate) struct Host {
 impl Verify for Host {
     fn verify<'a>(
         &'a self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         marker_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Backend, Failure>> {
         Box::pin(async move {
@@ -52,7 +52,7 @@ impl Verify for Host {
 
     fn load_scripts<'a>(
         &'a self,
-        peer: &'a Peer,
+        peer: &'a ServerPeer,
         _marker_key: Vec<u8>,
     ) -> EngineFuture<'a, Result<Backend, Failure>> {
         Box::pin(async move {
