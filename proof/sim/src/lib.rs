@@ -22,6 +22,7 @@ mod machine;
 mod net;
 mod node;
 mod plan;
+mod register;
 mod resource;
 mod runner;
 mod stall;

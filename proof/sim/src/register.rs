@@ -1,0 +1,307 @@
+//! What a node notes of the requests that it carries out: who got a place, who was granted what in which order, of
+//! whom nothing was heard. It goes by what is on the wire, and asks the lock for nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use taketurns::engine::{AcquireRequest, Owner, Reply, Request, Wake, WakeEvent};
+use taketurns::{ClientId, Name};
+use taketurns_core::Grant;
+use taketurns_history::{EventKind, Guarantee};
+
+use crate::plan::SimPlan;
+
+/// Who is who, and who stands where, as seen on the wire.
+#[derive(Default)]
+pub(crate) struct Register {
+    ops: BTreeMap<Owner, u64>,
+    /// As whom each operation last asked.
+    owners: BTreeMap<u64, Owner>,
+    /// Owners whose client was ever answered, to an acquire or a refresh, that they are granted.
+    answered: BTreeSet<Owner>,
+    minted: BTreeMap<Owner, u64>,
+    /// Of each lock, who has a place, and until when its client's word counts.
+    places: BTreeMap<Name, Vec<(Owner, ClientId)>>,
+    /// Who had one, until its client was not heard of for too long.
+    lapsed: BTreeMap<Name, Vec<(Owner, ClientId)>>,
+    heard: BTreeMap<(Name, ClientId), LifeSign>,
+    /// When each lock was last asked about.
+    seen: BTreeMap<Name, u64>,
+    waiter_lease_ms: u64,
+    /// What a lock that is broken at once does not promise.
+    excuses: Vec<Guarantee>,
+}
+
+/// A client's word that it is alive.
+#[derive(Clone, Copy)]
+struct LifeSign {
+    /// Until when it was meant to count.
+    promised_ms: u64,
+    /// Until when it counts, if the clock was set back since.
+    until_ms: u64,
+}
+
+impl LifeSign {
+    fn until(until_ms: u64) -> Self {
+        Self { promised_ms: until_ms, until_ms }
+    }
+}
+
+/// The notes of one step in the order in which things came: who asked may have been granted the lock
+/// along with others and after them, and who was released may have been granted it just before.
+fn in_order(noted: &mut [EventKind]) {
+    let minted: BTreeMap<u64, u64> = noted
+        .iter()
+        .filter_map(|what| match what {
+            EventKind::Minted { op, token, .. } => Some((*op, *token)),
+            _ => None,
+        })
+        .collect();
+    noted.sort_by_key(|what| match what {
+        EventKind::Minted { token, .. } => (*token, false),
+        EventKind::Freed { op } => (minted.get(op).copied().unwrap_or(0), true),
+        _ => (0, false),
+    });
+}
+
+impl Register {
+    pub(crate) fn new(plan: &SimPlan) -> Self {
+        Self {
+            waiter_lease_ms: plan.waiter_lease_ms,
+            excuses: plan.not_promised_to_the_unaware(),
+            ..Self::default()
+        }
+    }
+
+    /// What stays known of the clients when a node forgets its locks.
+    pub(crate) fn without_places(self) -> Self {
+        let Self { ops, owners, answered, minted, waiter_lease_ms, excuses, .. } = self;
+        Self { ops, owners, answered, minted, waiter_lease_ms, excuses, ..Self::default() }
+    }
+
+    /// Of whom nothing was heard for a waiter lease has no place any more.
+    pub(crate) fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<EventKind>) {
+        let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
+        if now_ms < seen_ms {
+            self.heard_again(name, |_| true, noted);
+        }
+        let Some(places) = self.places.get_mut(name) else { return };
+        if now_ms < seen_ms {
+            // The clock was set back: nobody's word counts for longer than if it had been said now. If that
+            // was not the first time, it may count for longer than before.
+            for (_, word) in self.heard.iter_mut().filter(|((of, _), _)| of == name) {
+                word.until_ms = word.promised_ms.min(now_ms + self.waiter_lease_ms);
+            }
+        }
+        places.retain(|(owner, client)| {
+            let heard = self.heard.get(&(name.clone(), *client));
+            let is_gone = heard.is_none_or(|word| word.until_ms <= now_ms);
+            if is_gone && let Some(&op) = self.ops.get(owner) {
+                self.lapsed.entry(name.clone()).or_default().push((*owner, *client));
+                noted.push(EventKind::Lapsed { op });
+            }
+            !is_gone
+        });
+    }
+
+    /// A client gave a sign of life: the lock may take it for alive again.
+    fn heard_again(
+        &mut self,
+        name: &Name,
+        whose: impl Fn(ClientId) -> bool,
+        noted: &mut Vec<EventKind>,
+    ) {
+        let Some(lapsed) = self.lapsed.get_mut(name) else { return };
+        lapsed.retain(|(owner, client)| {
+            let is_heard = whose(*client);
+            if is_heard && let Some(&op) = self.ops.get(owner) {
+                noted.push(EventKind::Heard { op });
+            }
+            !is_heard
+        });
+    }
+
+    pub(crate) fn note(
+        &mut self,
+        name: &Name,
+        now_ms: u64,
+        request: &Request,
+        reply: &Reply,
+        wakes: &[Wake],
+        noted: &mut Vec<EventKind>,
+    ) {
+        if let Request::Acquire(AcquireRequest { client, .. }) | Request::Refresh { client, .. } =
+            request
+        {
+            self.heard_again(name, |heard| heard == *client, noted);
+        }
+        match request {
+            Request::Acquire(acquire) => {
+                let op = acquire.label.why().parse().unwrap_or(0);
+                let is_new = self.ops.insert(acquire.owner, op).is_none();
+                if is_new && let Some(old) = self.owners.insert(op, acquire.owner) {
+                    let was_granted = self.answered.contains(&old);
+                    noted.push(EventKind::Again { op, was_granted });
+                }
+                if let Reply::Granted(_) = reply {
+                    self.answered.insert(acquire.owner);
+                }
+                match reply {
+                    // A late request of an owner that the client has given up: its release is under way.
+                    _ if self.is_given_up(acquire.owner) => {}
+                    Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
+                    Reply::Queued(place) => {
+                        let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
+                        self.heard
+                            .insert((name.clone(), acquire.client), LifeSign::until(until_ms));
+                        let places = self.places.entry(name.clone()).or_default();
+                        if !places.iter().any(|(owner, _)| *owner == acquire.owner) {
+                            places.push((acquire.owner, acquire.client));
+                        }
+                        let quarantined = place.quarantined_until_ms.is_some();
+                        noted.push(EventKind::Placed { op, number: place.number, quarantined });
+                    }
+                    _ => {}
+                }
+            }
+            Request::Refresh { client, waiter_lease_ms } => {
+                let word = LifeSign::until(now_ms + waiter_lease_ms);
+                self.heard.insert((name.clone(), *client), word);
+                if let Reply::Refreshed { granted, .. } = reply {
+                    self.answered.extend(granted.iter().map(|(owner, _)| *owner));
+                }
+            }
+            Request::Release { owner, .. } => {
+                self.leave(name, *owner);
+                // An operation that has asked anew is not over.
+                if let Some(&op) = self.ops.get(owner)
+                    && !self.is_given_up(*owner)
+                {
+                    noted.push(EventKind::Freed { op });
+                }
+            }
+            Request::Break { at_once: true, .. } if matches!(reply, Reply::Broken(1..)) => {
+                let (kind, on) = ("break --now".to_owned(), name.to_string());
+                let excuses = self.excuses.clone();
+                noted.push(EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses });
+                noted.push(EventKind::Mended { kind, on });
+            }
+            _ => {}
+        }
+        for wake in wakes {
+            if let WakeEvent::Granted(grant) = &wake.event {
+                self.leave(name, wake.owner);
+                if !self.is_given_up(wake.owner) {
+                    self.minted(wake.owner, grant, noted);
+                }
+            }
+        }
+        in_order(noted);
+    }
+
+    /// Has its operation asked anew, as another owner?
+    fn is_given_up(&self, owner: Owner) -> bool {
+        let op = self.ops.get(&owner);
+        op.and_then(|op| self.owners.get(op)).is_some_and(|last| *last != owner)
+    }
+
+    fn leave(&mut self, name: &Name, owner: Owner) {
+        if let Some(places) = self.places.get_mut(name) {
+            places.retain(|(waiting, _)| *waiting != owner);
+        }
+    }
+
+    /// A grant that is told again is none.
+    fn minted(&mut self, owner: Owner, grant: &Grant, noted: &mut Vec<EventKind>) {
+        let (Some(&op), Some(token)) = (self.ops.get(&owner), grant.token) else { return };
+        if self.minted.insert(owner, token.raw()) != Some(token.raw()) {
+            let member = grant.member.as_ref().map(|member| member.as_str().to_owned());
+            noted.push(EventKind::Minted { op, token: token.raw(), member });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taketurns::Token;
+    use taketurns_core::{Ask, Label, Place};
+
+    use super::*;
+
+    fn acquire(owner: Owner) -> Request {
+        Request::Acquire(AcquireRequest {
+            owner,
+            client: ClientId::from_bits(1),
+            ask: Ask::Mutex,
+            lease_ms: 1_000,
+            waiter_lease_ms: Some(1_000),
+            not_after_ms: 1_000,
+            ballot: None,
+            label: Label::new("sim", "3").expect("a label"),
+        })
+    }
+
+    fn queued(number: u64) -> Reply {
+        let (recheck_ms, quarantined_until_ms) = (None, None);
+        Reply::Queued(Place { number, front: 0, recheck_ms, quarantined_until_ms })
+    }
+
+    fn placed(number: u64) -> EventKind {
+        EventKind::Placed { op: 3, number, quarantined: false }
+    }
+
+    fn note(register: &mut Register, request: Request, reply: Reply) -> Vec<EventKind> {
+        let (name, mut noted) = (Name::new("l").expect("a name"), Vec::new());
+        register.note(&name, 0, &request, &reply, &[], &mut noted);
+        noted
+    }
+
+    /// The old owner's release is late, and so is one of its requests. (Seed 910060964.)
+    #[test]
+    fn a_late_request_of_an_owner_that_was_given_up_is_none_of_its_operation() {
+        let mut register = Register::default();
+        let [old, fresh] = [1, 2].map(Owner::from_bits);
+        let mut note = |request, reply| note(&mut register, request, reply);
+        assert_eq!(note(acquire(old), queued(0)), [placed(0)]);
+        assert_eq!(
+            note(acquire(fresh), queued(1)),
+            [EventKind::Again { op: 3, was_granted: false }, placed(1)]
+        );
+        let release = |owner| Request::Release { owner, bury_until_ms: 0, last_used: None };
+        assert_eq!(note(release(fresh), Reply::Left), [EventKind::Freed { op: 3 }]);
+        assert_eq!(note(acquire(old), queued(2)), []);
+        assert_eq!(note(release(old), Reply::Left), []);
+    }
+
+    /// A client that was granted the lock may give it up although the node has forgotten the grant since and
+    /// given a late request of the old owner a place. (Seed 6100010432.)
+    #[test]
+    fn that_a_client_was_told_of_its_grant_is_not_forgotten_with_the_locks() {
+        let [old, fresh] = [1, 2].map(Owner::from_bits);
+        let grant = Grant {
+            token: Some(Token::from_raw(5)),
+            tokens: 1,
+            deadline_ms: 1_000,
+            member: None,
+            vote: None,
+        };
+        let refresh = Request::Refresh { client: ClientId::from_bits(1), waiter_lease_ms: 1_000 };
+        let refreshed = Reply::Refreshed {
+            waiting: 0,
+            front: 0,
+            recheck_ms: None,
+            quarantined_until_ms: None,
+            granted: vec![(old, grant.clone())],
+        };
+        for told in [(acquire(old), Reply::Granted(grant)), (refresh, refreshed)] {
+            let mut register = Register::default();
+            note(&mut register, acquire(old), queued(0));
+            note(&mut register, told.0, told.1);
+            let mut register = register.without_places();
+            assert_eq!(note(&mut register, acquire(old), queued(0)), [placed(0)]);
+            assert_eq!(
+                note(&mut register, acquire(fresh), queued(1)),
+                [EventKind::Again { op: 3, was_granted: true }, placed(1)]
+            );
+        }
+    }
+}
