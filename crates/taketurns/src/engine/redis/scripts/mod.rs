@@ -215,6 +215,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_foreign_script_is_the_native_one_with_an_adapter_for_its_short_cut() {
+        for verb in Verb::ALL {
+            let native = parts(verb, None);
+            let adapter = Wire::FairQueue.adapter(verb);
+            let foreign = parts(verb, Some(Wire::FairQueue));
+            assert!(adapter.iter().all(|part| !native.contains(part)), "{}", verb.name());
+            let of_both: Vec<_> = foreign.iter().filter(|part| !adapter.contains(part)).collect();
+            let without_short_cut: Vec<_> =
+                native.iter().filter(|part| foreign.contains(part)).collect();
+            assert_eq!(of_both, without_short_cut, "{}", verb.name());
+            let left_out = native.len() - without_short_cut.len();
+            assert_eq!(left_out, if short_cut(verb).is_some() { 3 } else { 0 }, "{}", verb.name());
+        }
+    }
+
+    #[test]
     fn what_goes_into_a_script_as_text_stays_text() {
         assert_eq!(literal("tt:wake:"), "'tt:wake:'");
         assert_eq!(literal("'x\n]]\\"), "'\\039x\\010\\093\\093\\092'");
