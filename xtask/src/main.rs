@@ -119,9 +119,7 @@ fn main() -> ExitCode {
 fn run_all(tasks: &[CargoTask]) -> Result<(), String> {
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
-        let status = cargo(task.args).status();
-        let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
-        if !status.success() {
+        if !succeeds(&mut cargo(task.args))? {
             return Err(format!(
                 "==> {} failed; to run it alone: cargo {}",
                 task.name,
@@ -136,4 +134,13 @@ fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(args);
     command
+}
+
+/// Runs cargo, which shows how it goes. Did it succeed?
+fn succeeds(cargo: &mut Command) -> Result<bool, String> {
+    cargo.status().map(|status| status.success()).map_err(not_started)
+}
+
+fn not_started(error: std::io::Error) -> String {
+    format!("==> cargo can't be started: {error}")
 }
