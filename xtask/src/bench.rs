@@ -1,4 +1,4 @@
-//! How fast it is. What is asked for is for the program to understand: `bench`.
+//! `cargo xtask bench`: builds and runs the benchmark in `bench`, which reads the arguments itself.
 
 use taketurns_servers::Flavor;
 

@@ -1,4 +1,4 @@
-//! All fuzzers for longer than `cargo xtask test` runs them.
+//! `cargo xtask fuzz`: runs all fuzzers for longer than `cargo xtask test` does.
 //!
 //! ```text
 //!   parsers     each alone, for an equal share of half the time; a line for each says how many rounds

@@ -1,5 +1,5 @@
-//! What needs no run at every change: the quorum's model, the client's threads, and at length simulated lives and
-//! random lives of one lock. `cargo xtask test` leaves the first two out, and runs a little of the others.
+//! `cargo xtask proof`: what need not run at every change. The quorum's model, the client's threads, and many
+//! more simulated lives and random lives of one lock. `cargo xtask test` leaves the first two out, and runs a little of the others.
 
 use std::time::Instant;
 

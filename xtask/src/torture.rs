@@ -1,5 +1,4 @@
-//! Real clients on real servers while everything goes wrong. What is asked for is for the program to
-//! understand: `proof/torture`.
+//! `cargo xtask torture`: builds and runs `proof/torture`, which reads the arguments itself.
 
 use taketurns_servers::Flavor;
 
