@@ -24,7 +24,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--quick] [--no-install]
-             format, lints, docs, every test and every example; changes nothing in the tree. On Debian it
+             format, names, lints, docs, every test and every example; changes nothing in the tree. On Debian it
              installs what is missing of redis-server, valkey-server, libclang-dev, python3-pip, nodejs,
              npm, chromium, tmux, postgresql and curl, and puts libraries of Python and Node into the
              target directory, each with a line before it does; with --no-install it says what is
