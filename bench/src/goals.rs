@@ -1,4 +1,4 @@
-//! What is to be reached, one entry per cell of the table, and whether it was.
+//! The goals, one entry per cell of the table, and whether a run reached them.
 
 use GoalReference::{BestLibrary, Itself, One, Over};
 

@@ -1,4 +1,4 @@
-//! Parts of workloads that have to be processes of their own: this program, started again by itself.
+//! Helper processes of workloads: this program, started again by itself.
 //!
 //! Each says on its output when it is ready, and ends when its input does or when it is killed.
 

@@ -1,4 +1,4 @@
-//! What a run found, and how it is asked for.
+//! The results of a run, and how to look them up.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The rounds: everybody in turn, in an order that changes, while the progress is shown.
+//! Runs the rounds: every contestant in turn, in an order that changes from round to round, and shows the progress.
 
 use std::time::Instant;
 

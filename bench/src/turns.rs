@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use rustix::time::{ClockId, clock_gettime};
+pub(crate) use taketurns_servers::turns::now_us;
 
 use crate::stats::{median, percentile};
 
@@ -36,12 +36,6 @@ pub(crate) struct TurnStatistics {
     pub(crate) wait_max_shares: f64,
     /// Turns before which somebody waited who had asked earlier, per 1 000 turns.
     pub(crate) overtakes: f64,
-}
-
-/// The time on the clock that all processes of a machine share, in µs.
-pub(crate) fn now_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
 impl LoggedTurn {

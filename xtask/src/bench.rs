@@ -1,9 +1,9 @@
-//! How fast it is. What is asked for is for the program to understand: `bench`.
+//! `cargo xtask bench`: builds and runs the benchmark in `bench`, which reads the arguments itself.
 
 use taketurns_servers::Flavor;
 
-use crate::cargo;
 use crate::install::{self, Dependency};
+use crate::{cargo, succeeds};
 
 /// Builds it with all that it needs as users would have it, runs it, and shows how it goes.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
@@ -14,13 +14,10 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
         install::if_possible(&install::PEERS);
     }
     let release = ["--release", "--package", "taketurns-bench", "--package"];
-    succeeds(cargo(&["build"]).args(release).arg("taketurns-cli"))?;
+    let built = succeeds(cargo(&["build"]).args(release).arg("taketurns-cli"))?;
     let mut bench = cargo(&["run", "--quiet", "--release", "--package", "taketurns-bench", "--"]);
-    succeeds(bench.args(args))
-}
-
-fn succeeds(command: &mut std::process::Command) -> Result<(), String> {
-    let status = command.status();
-    let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
-    if status.success() { Ok(()) } else { Err("==> it failed: see above".to_owned()) }
+    match built && succeeds(bench.args(args))? {
+        true => Ok(()),
+        false => Err("==> it failed: see above".to_owned()),
+    }
 }

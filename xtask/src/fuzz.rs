@@ -1,4 +1,4 @@
-//! All fuzzers for longer than `cargo xtask test` runs them.
+//! `cargo xtask fuzz`: runs all fuzzers for longer than `cargo xtask test` does.
 //!
 //! ```text
 //!   parsers     each alone, for an equal share of half the time; a line for each says how many rounds
@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use taketurns_servers::Flavor;
 
-use crate::cargo;
 use crate::install::{self, Dependency};
+use crate::{cargo, not_started, succeeds};
 
 const USAGE: &str = "usage: cargo xtask fuzz [--minutes N] [--seed S]";
 const MINUTES: u64 = 10;
@@ -60,9 +60,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
             if let Some(seed) = options.seed {
                 test.env("TAKETURNS_SEED", seed.to_string());
             }
-            let status =
-                test.status().map_err(|error| format!("cargo can't be started: {error}"))?;
-            if !status.success() {
+            if !succeeds(&mut test)? {
                 found.push(name);
             }
         }
@@ -84,7 +82,7 @@ impl Group {
     /// Builds it, and says how many fuzzers there are.
     fn count(&self) -> Result<u64, String> {
         let listed = self.command(&["--list"]).stderr(Stdio::inherit()).output();
-        let listed = listed.map_err(|error| format!("cargo can't be started: {error}"))?;
+        let listed = listed.map_err(not_started)?;
         let count = counted(&String::from_utf8_lossy(&listed.stdout));
         if listed.status.success() && count > 0 {
             Ok(count)

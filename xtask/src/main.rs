@@ -1,10 +1,10 @@
 //! The project's own commands.
 //!
 //! `cargo xtask test` is what a newcomer runs and what CI runs: it checks everything and changes
-//! nothing in the tree. `cargo xtask fix` changes what a machine can mend, `cargo xtask servers`
-//! starts servers to try things on, `cargo xtask fuzz` tries longer to break whatever reads, `cargo
-//! xtask sim` lives more lives than the tests do, `cargo xtask torture` does the like to real servers, and
-//! `cargo xtask bench` says how fast it is.
+//! nothing in the tree. Each other command has a file here: `fix` mends what a machine can mend,
+//! `servers` starts servers to try things on, `fuzz` fuzzes every parser for longer, `sim` runs more seeds of the
+//! simulation, `torture` does the like to real servers, `proof` runs all that the tests leave out, `names` lists
+//! type names that stand for several things, and `bench` measures how fast it is.
 
 mod bench;
 mod fuzz;
@@ -24,7 +24,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--quick] [--no-install]
-             format, lints, docs, every test and every example; changes nothing in the tree. On Debian it
+             format, names, lints, docs, every test and every example; changes nothing in the tree. On Debian it
              installs what is missing of redis-server, valkey-server, libclang-dev, python3-pip, nodejs,
              npm, chromium, tmux, postgresql and curl, and puts libraries of Python and Node into the
              target directory, each with a line before it does; with --no-install it says what is
@@ -34,9 +34,9 @@ usage: cargo xtask COMMAND
              starts a server, a Sentinel set, a Cluster and the nodes of a quorum, and says where
              they are; with --module all of them have the module, which is built first
   fuzz [--minutes N] [--seed S]
-             gives all that reads whatever may break it, for 10 minutes or N: half of them are for the
-             parsers, half for the module on Redis and on Valkey; the tests do so for some seconds
-  names      lists the names that several types have
+             fuzzes every parser for 10 minutes or N, half of them for the module on Redis and on Valkey;
+             the tests do so for some seconds
+  names      lists the type names that stand for several types, and fails if there are any
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes
   bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]
@@ -47,14 +47,14 @@ usage: cargo xtask COMMAND
              stopped, cut off and made to forget; says what happened, and whether it can be. ENGINE is
              file, redis, valkey, sentinel, cluster, module, quorum or all, which is the default
   sim [--seeds N] [--from S]
-             lives so many lives of clients and stores on machines made up from seeds, 10000 if not
-             said, and tells the smallest that breaks a promise
+             simulates the life of clients and stores for each of N seeds, 10000 by default, and shows the
+             smallest that breaks a promise
   sim --planted [--only NAME] [--seeds N] [--from S]
              breaks the code on purpose in each way that proof/planted has, and says which check finds it
              after how many seeds
 ";
 
-/// One thing to run: what it is called, and cargo's arguments.
+/// A cargo command to run: what it is called, and its arguments.
 struct CargoTask {
     name: &'static str,
     args: &'static [&'static str],
@@ -119,9 +119,7 @@ fn main() -> ExitCode {
 fn run_all(tasks: &[CargoTask]) -> Result<(), String> {
     for (index, task) in tasks.iter().enumerate() {
         eprintln!("==> {} ({} of {})", task.name, index + 1, tasks.len());
-        let status = cargo(task.args).status();
-        let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
-        if !status.success() {
+        if !succeeds(&mut cargo(task.args))? {
             return Err(format!(
                 "==> {} failed; to run it alone: cargo {}",
                 task.name,
@@ -136,4 +134,13 @@ fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(args);
     command
+}
+
+/// Runs cargo, which shows how it goes. Did it succeed?
+fn succeeds(cargo: &mut Command) -> Result<bool, String> {
+    cargo.status().map(|status| status.success()).map_err(not_started)
+}
+
+fn not_started(error: std::io::Error) -> String {
+    format!("==> cargo can't be started: {error}")
 }

@@ -1,9 +1,9 @@
-//! What needs no run at every change: the quorum's model, the client's threads, and at length simulated lives and
-//! random lives of one lock. `cargo xtask test` leaves the first two out, and runs a little of the others.
+//! `cargo xtask proof`: what need not run at every change. The quorum's model, the client's threads, and many
+//! more simulated lives and random lives of one lock. `cargo xtask test` leaves the first two out, and runs a little of the others.
 
 use std::time::Instant;
 
-use crate::cargo;
+use crate::{cargo, succeeds};
 
 const USAGE: &str = "usage: cargo xtask proof";
 
@@ -84,11 +84,10 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
         let started = Instant::now();
         let mut command = cargo(&args[..1]);
         command.args(PROFILE).args(&args[1..]).envs(env.iter().copied());
-        let status =
-            command.status().map_err(|error| format!("cargo can't be started: {error}"))?;
-        let said = if status.success() { "as promised" } else { "FAILED" };
+        let succeeded = succeeds(&mut command)?;
+        let said = if succeeded { "as promised" } else { "FAILED" };
         eprintln!("==> {name}: {said}, {} s", started.elapsed().as_secs());
-        if !status.success() {
+        if !succeeded {
             found.push(*name);
         }
     }

@@ -1,4 +1,4 @@
-//! Servers to try things on: one alone, one set with Sentinel, one Cluster, three for a quorum. They keep
+//! `cargo xtask servers`: starts servers to try things on: one alone, one set with Sentinel, one Cluster, three for a quorum. They keep
 //! nothing, and end with this process, however that ends.
 
 use std::path::PathBuf;

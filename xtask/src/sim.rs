@@ -1,9 +1,7 @@
 //! The simulation: `cargo xtask sim` lives many lives, and with `--planted` sees whether it notices
 //! what was broken on purpose.
 
-use std::process::ExitStatus;
-
-use crate::{cargo, planted};
+use crate::{cargo, planted, succeeds};
 
 const USAGE: &str = "\
 usage: cargo xtask sim [--seeds N] [--from S]
@@ -30,11 +28,9 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let mut sim =
         cargo(&["run", "--quiet", "--profile", "sim", "--package", "taketurns-sim", "--"]);
     sim.args(["--seeds", &seeds.unwrap_or(SEEDS).to_string(), "--from", &from.to_string()]);
-    let status = sim.status().map_err(|error| format!("cargo can't be started: {error}"))?;
-    if ExitStatus::success(&status) {
-        Ok(())
-    } else {
-        Err("==> something was found: see above".to_owned())
+    match succeeds(&mut sim)? {
+        true => Ok(()),
+        false => Err("==> something was found: see above".to_owned()),
     }
 }
 

@@ -1,17 +1,17 @@
-//! Real clients on real servers while everything goes wrong. What is asked for is for the program to
-//! understand: `proof/torture`.
+//! `cargo xtask torture`: builds and runs `proof/torture`, which reads the arguments itself.
 
 use taketurns_servers::Flavor;
 
-use crate::cargo;
 use crate::install::{self, Dependency};
+use crate::{cargo, succeeds};
 
 /// Builds it with all that it needs, runs it, and shows how it goes.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let [redis, valkey] = Flavor::ALL.map(Dependency::Server);
     install::missing(&[redis, valkey, Dependency::Libclang])?;
     let mut torture = cargo(&["run", "--quiet", "--package", "taketurns-torture", "--"]);
-    let status = torture.args(args).status();
-    let status = status.map_err(|error| format!("cargo can't be started: {error}"))?;
-    if status.success() { Ok(()) } else { Err("==> something was found: see above".to_owned()) }
+    match succeeds(torture.args(args))? {
+        true => Ok(()),
+        false => Err("==> something was found: see above".to_owned()),
+    }
 }

@@ -1,4 +1,4 @@
-//! The other libraries: what they are, and the command lines that run them. Each is a process of its own,
+//! The lock libraries that ours is compared with: what they are, and the command lines that run them. Each is a process of its own,
 //! in its own language, from `bench/peers`.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Where it was measured, in general words.
+//! The machine that was measured on: processor, cores, kernel and server version.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is told of a run: a table for who watches, all figures as JSON, and the page with its plots.
+//! Reports a run: a table for the terminal, all figures as JSON, and the page with its plots.
 
 mod json;
 mod machine;

@@ -1,4 +1,4 @@
-//! For who watches: aligned text.
+//! The results as a table of aligned text, for the terminal.
 
 use super::{BenchRun, figure};
 use crate::results::{Row, WorkloadResult};

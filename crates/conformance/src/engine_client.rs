@@ -14,7 +14,7 @@ use crate::{Fixture, PATIENCE};
 pub(crate) const LEASE_MS: u64 = 30_000;
 pub(crate) const WAITER_LEASE_MS: u64 = 10_000;
 
-/// The leases of a [brief](Party::brief) party: short enough to be waited for.
+/// The leases of a [brief](EngineClient::brief) client: short enough to be waited for.
 pub(crate) const BRIEF_MS: u64 = 2_000;
 pub(crate) const BRIEF_WAITER_MS: u64 = 600;
 

@@ -1,4 +1,4 @@
-//! Clients that wait for their reply.
+//! Replies to blocked clients: those that wait for a lock.
 
 use taketurns_core::Member;
 

@@ -1,4 +1,4 @@
-//! A key being worked on: from opening it to having told everybody.
+//! A lock that is open for one command: from opening its key to the last wake-up.
 //!
 //! ```text
 //!   open ─► step … ─► finish: wake-ups, and what they give back; then the key is as it has to be

@@ -1,4 +1,5 @@
-//! The whole: nodes, clients, what is under way between them, and what has been promised.
+//! The state of the whole model and what may happen in it: nodes, clients, messages under way, and what has been
+//! promised.
 //!
 //! Time is what may no longer be relied on. A node counts a lease from when it heard the request, the
 //! client from when it sent it, so the client's is over first. Here both end in one action: `Expire`

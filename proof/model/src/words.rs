@@ -1,4 +1,4 @@
-//! Histories in words.
+//! Tells a history in sentences, for people.
 
 use crate::{
     net::{Message, MessageBody},

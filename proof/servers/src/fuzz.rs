@@ -1,5 +1,4 @@
-//! What readers are given that have to read anything: genuine words, damaged at random. They get
-//! further than random bytes do.
+//! Input for fuzzing a parser: genuine input, damaged at random, which gets further than random bytes do.
 //!
 //! Everything comes from a seed. Every day there are few rounds, and the same ones. With
 //! `TAKETURNS_FUZZ_SECONDS` it goes on for so long, from a seed that is drawn unless `TAKETURNS_SEED`

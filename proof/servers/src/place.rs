@@ -1,4 +1,4 @@
-//! Folders that are there when they are whole, and not before: what is put into the target directory may be
+//! Folders that appear only when they are complete: what is put into the target directory may be
 //! wanted by several at once, and whoever fills it may be killed.
 
 use std::fs;

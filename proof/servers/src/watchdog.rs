@@ -1,4 +1,4 @@
-//! Who ends the servers when this process can't: because it was killed, because it was ended by
+//! Ends the servers when this process can't: because it was killed, because it was ended by
 //! Ctrl-C, or because a server sat in a `static`, which nobody drops.
 //!
 //! One `sh` per process reads the numbers of the servers from a pipe that only this process can

@@ -1,5 +1,6 @@
-//! Who makes things go wrong, on two tracks at once: one fault of the store at a time, and clients that
-//! are stopped and killed meanwhile.
+//! Decides which fault comes when, on two tracks at once: one fault of the store at a time, and clients that
+//! are stopped and killed meanwhile. What the faults are is in [`faults`](crate::faults) and
+//! [`stages`](crate::stages).
 //!
 //! ```text
 //!   store    fault ── fault ─── fault ────── quiet ────── fault ── …  ─┐

@@ -1,4 +1,4 @@
-//! What one process notes of the history, in a file of its own.
+//! Records the history: each process writes its events to a file of its own.
 //!
 //! Every event is one write to the file, so a process that is killed loses no line that it has written,
 //! and no other process has to mend one that it has not. [`HistoryReader`] reads what all have noted.

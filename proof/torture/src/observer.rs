@@ -1,5 +1,5 @@
-//! Who looks on: a client that holds nothing. It notes who waits before whom, and sees to it that the
-//! pool has its members, as an operator would after a server has forgotten them.
+//! A client that only observes: it records the order of each queue, and puts the members of the pool back, as an
+//! operator would after a server has forgotten them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What all parties of a run agree on: which locks there are, and for how long anything lasts.
+//! The parameters of a run: which locks there are, how many clients, and how long leases last.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a round comes to, in a folder: the history, a summary of it, and a picture.
+//! Writes the outcome of a round into a folder: the history, a summary of it, and a picture.
 
 use std::fmt;
 use std::fs::{self, File};

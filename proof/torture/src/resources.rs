@@ -1,5 +1,5 @@
-//! What the locks guard: for each of them a thing that looks at tokens and one that does not, in the
-//! parent, behind a socket.
+//! The resources that the locks guard: for each lock one that checks tokens and one that does not. They live in
+//! the parent process, behind a socket.
 //!
 //! ```text
 //!   client ──{read,  op, key, token}──▶  both remember what this operation has seen

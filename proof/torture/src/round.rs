@@ -1,4 +1,4 @@
-//! One round: a store of its own, faults for some time, calm, and a look at what is left.
+//! Runs one round: starts a store, injects faults for some time, lets everybody finish, and checks what is left.
 
 use std::fs;
 use std::path::{Path, PathBuf};

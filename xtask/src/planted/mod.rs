@@ -110,7 +110,7 @@ fn build(edits: &[Edit]) -> Result<PathBuf, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&tree).args(["build", "--offline", "--profile", "sim"]);
     cargo.args(["--package", "taketurns-sim", "--target-dir"]).arg(&target);
-    let built = cargo.output().map_err(|error| format!("cargo can't be started: {error}"))?;
+    let built = cargo.output().map_err(crate::not_started)?;
     if !built.status.success() {
         return Err(String::from_utf8_lossy(&built.stderr).into_owned());
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use taketurns_servers::target_dir;
 
 use super::suite::Suite;
-use crate::cargo;
+use crate::{cargo, not_started};
 
 /// What is built: all packages with all features, but for those that only `cargo xtask proof` runs.
 pub(super) const ALL: [&str; 6] = [
@@ -40,8 +40,7 @@ pub(super) fn suites(less: &[&str]) -> Result<Vec<Suite>, String> {
     if less.is_empty() {
         from_nothing(&mut command);
     }
-    let failed = |error| format!("==> cargo can't be started: {error}");
-    let mut building = command.spawn().map_err(failed)?;
+    let mut building = command.spawn().map_err(not_started)?;
     let lines = BufReader::new(building.stdout.take().expect("it is a pipe")).lines();
     let (mut suites, mut warnings) = (Vec::new(), 0);
     for line in lines.map_while(Result::ok) {
@@ -49,7 +48,7 @@ pub(super) fn suites(less: &[&str]) -> Result<Vec<Suite>, String> {
         warnings += usize::from(show(&message));
         suites.extend(suite(&message));
     }
-    let built = building.wait().map_err(failed)?.success();
+    let built = building.wait().map_err(not_started)?.success();
     if !built || warnings > 0 {
         return Err(format!("==> build and lints failed: {warnings} errors or warnings"));
     }

@@ -1,9 +1,9 @@
 //! `cargo xtask test`: format, lints, every test, docs and every example. Changes nothing in the tree.
 //!
 //! ```text
-//!   libclang ─► format ─► build, with lints ─► suites, side by side ─┬─► closing line
-//!       │                                 └─► docs, doctests ────────┤
-//!       └─► installs the rest meanwhile ─────────► (suites wait) ────┘
+//!   libclang ─► format, names ─► build, with lints ─► suites, side by side ─┬─► closing line
+//!       │                                        └─► docs, doctests ────────┤
+//!       └─► installs the rest meanwhile ────────────────► (suites wait) ────┘
 //! ```
 //!
 //! `--quick` leaves out every test that needs a server, a browser or a package, and installs nothing.
@@ -17,8 +17,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use crate::cargo;
 use crate::install::{self, Dependency};
+use crate::{cargo, names};
 use suite::SuiteOutcome;
 
 const USAGE: &str = "usage: cargo xtask test [--quick] [--no-install]";
@@ -58,6 +58,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
 
 fn quick() -> Result<Vec<SuiteOutcome>, String> {
     format()?;
+    names()?;
     Ok(suite::run(quick::only(build::suites(&build::QUICK)?)))
 }
 
@@ -70,6 +71,7 @@ fn all(no_install: bool) -> Result<Vec<SuiteOutcome>, String> {
     thread::scope(|scope| {
         let installed = scope.spawn(install::all);
         format()?;
+        names()?;
         let suites = build::suites(&[])?;
         installed.join().map_err(|_| "==> the installation ended early")??;
         // One core or more has nothing to do while tests wait for servers.
@@ -136,6 +138,12 @@ pub(crate) fn need_tools() -> Result<(), String> {
 fn format() -> Result<(), String> {
     eprintln!("==> format");
     must(&mut cargo(&["fmt", "--all", "--check"]), "format (`cargo xtask fix` mends it)")
+}
+
+/// Every type name stands for one thing.
+fn names() -> Result<(), String> {
+    eprintln!("==> names");
+    names::check()
 }
 
 /// The documentation without warnings, the client with the fewest features, and the examples in the

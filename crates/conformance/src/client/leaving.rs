@@ -1,4 +1,4 @@
-//! However a wait or a hold ends, nothing of it stays.
+//! Cancel safety: however a wait or a hold ends, nothing of it stays behind.
 
 use std::future::IntoFuture;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Requests that come twice, too late, or from the wrong one.
+//! Requests that arrive twice, too late, or from a client that is not the owner.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What people see, and that looking changes nothing.
+//! Views and listings: what they show, and that looking changes nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which locks concern somebody, where they are, and what is to be done for them.
+//! Which locks somebody waits for or holds by a connection: under which key each is, and what is due for it when.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What this process knows beside the keys: who waits or polls on which connection, which locks concern
+//! What the module knows beside the keys: who waits or polls on which connection, which locks concern
 //! somebody, and what is due when. None of it is stored: it ends with the process, as the
 //! connections do.
 

@@ -1,4 +1,4 @@
-//! What a task asks for, and how: chosen anew for every turn.
+//! What a task acquires next, how long it waits and how long it holds: drawn anew for every turn.
 
 use std::time::Duration;
 

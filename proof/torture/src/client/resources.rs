@@ -1,4 +1,4 @@
-//! A client's side of what the locks guard.
+//! The client's connection to the resources that the locks guard.
 
 use std::io;
 use std::path::Path;

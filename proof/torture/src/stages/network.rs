@@ -1,4 +1,5 @@
-//! What a network does to those who use it: late, lost, doubled, cut.
+//! Faults of the network between clients and one server, made by a proxy: slow, cut off, half-open, wake-ups lost
+//! or doubled.
 
 use taketurns_servers::Proxy;
 

@@ -1,5 +1,5 @@
-//! What all stages with servers have in common: commands that take something away, and what clients may
-//! leave behind on a server.
+//! What the stores with servers share: commands that take something away, and what clients may leave behind on a
+//! server.
 
 use std::fs::{self, File};
 use std::io;

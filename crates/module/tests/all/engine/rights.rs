@@ -13,6 +13,14 @@ async fn refused(url: &str) -> Error {
 /// Everything but the module.
 const USER: &str = "bob on >secret ~* &* +@all -fencelock.bind -fencelock.do";
 
+/// A server with the module, and a user who may not use it.
+fn with_bob(flavor: Flavor) -> Server {
+    let server = with_module(flavor).start().expect("a server");
+    let words: Vec<&str> = ["ACL", "SETUSER"].into_iter().chain(USER.split(' ')).collect();
+    assert!(server.cli(&words).is_ok());
+    server
+}
+
 fn url(server: &Server) -> String {
     format!("redis://bob:secret@127.0.0.1:{}", server.port())
 }
@@ -26,9 +34,7 @@ on_both! {
     }
 
     fn who_may_not_use_the_module_uses_scripts(flavor: Flavor) {
-        let server = with_module(flavor).start().expect("a server");
-        let words: Vec<&str> = ["ACL", "SETUSER"].into_iter().chain(USER.split(' ')).collect();
-        assert!(server.cli(&words).is_ok());
+        let server = with_bob(flavor);
         block_on(async {
             let locks = connect(&url(&server)).await;
             let guard = soon("an acquire", locks.mutex("l").acquire()).await.expect("a guard");
@@ -46,9 +52,7 @@ on_both! {
     }
 
     fn who_is_given_the_right_later_uses_it_from_then_on(flavor: Flavor) {
-        let server = with_module(flavor).start().expect("a server");
-        let words: Vec<&str> = ["ACL", "SETUSER"].into_iter().chain(USER.split(' ')).collect();
-        assert!(server.cli(&words).is_ok());
+        let server = with_bob(flavor);
         block_on(async {
             let locks = connect(&url(&server)).await;
             let able = connect(&server.url()).await;

@@ -66,6 +66,21 @@ fn dumps(server: &Server) -> Vec<Vec<u8>> {
     ["mutex", "rw", "sem", "pool", "bound"].map(|key| dump(&mut client, key)).into()
 }
 
+/// What the server says as it refuses to start with a saved file that was changed.
+fn start_with(server: &Server, client: &mut Client, change: impl FnOnce(&mut Vec<u8>)) -> String {
+    client.ok("SAVE");
+    server.kill();
+    let path = server.dir().join("dump.rdb");
+    let mut file = fs::read(&path).expect("a saved file");
+    change(&mut file);
+    seal(&mut file);
+    fs::write(&path, file).expect("written");
+    let error = server.restart().expect_err("it does not start");
+    let SetupError::Ended { said, .. } = error else { panic!("{error}") };
+    assert!(!said.contains("crashed by signal"), "{said}");
+    said
+}
+
 on_both! {
     fn a_payload_of_another_version_is_refused(flavor: Flavor) {
         let server = server(flavor);
@@ -86,17 +101,8 @@ on_both! {
         let mut client = Client::of(&server);
         client.take("k 600");
         let id = dump(&mut client, "k")[ID].to_vec();
-        client.ok("SAVE");
-        server.kill();
-        let path = server.dir().join("dump.rdb");
-        let mut file = fs::read(&path).expect("a saved file");
-        other_version(&mut file, &id);
-        seal(&mut file);
-        fs::write(&path, file).expect("written");
-        let error = server.restart().expect_err("it does not start");
-        let SetupError::Ended { said, .. } = &error else { panic!("{error}") };
+        let said = start_with(&server, &mut client, |file| other_version(file, &id));
         assert!(said.contains("a lock of version 0, and this module knows version 3 only"), "{said}");
-        assert!(!said.contains("crashed by signal"), "{said}");
     }
 
     fn a_saved_file_with_a_broken_lock_is_refused_at_the_start(flavor: Flavor) {
@@ -104,19 +110,12 @@ on_both! {
         let mut client = Client::of(&server);
         client.take("k 600 LABEL this-is-the-label");
         client.ok("CONFIG SET rdbcompression no");
-        client.ok("SAVE");
-        server.kill();
-        let path = server.dir().join("dump.rdb");
-        let mut file = fs::read(&path).expect("a saved file");
         let label = b"this-is-the-label";
-        let at = file.windows(label.len()).position(|part| part == label).expect("a label");
-        file[at] = 0xff;
-        seal(&mut file);
-        fs::write(&path, file).expect("written");
-        let error = server.restart().expect_err("it does not start");
-        let SetupError::Ended { said, .. } = &error else { panic!("{error}") };
+        let said = start_with(&server, &mut client, |file| {
+            let at = file.windows(label.len()).position(|part| part == label).expect("a label");
+            file[at] = 0xff;
+        });
         assert!(said.contains("not able to load"), "{said}");
-        assert!(!said.contains("crashed by signal"), "{said}");
     }
 
     fn a_log_with_a_broken_step_is_no_crash(flavor: Flavor) {

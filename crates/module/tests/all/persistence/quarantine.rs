@@ -78,15 +78,24 @@ fn grants_nothing(server: &Server, time: &Time, begun_ms: (u64, u64)) {
     assert!(held.token as u64 >= until_ms * 1_000, "granted before the quarantine was over");
 }
 
-/// Whoever holds goes on.
-fn lets_holders_be(server: &Server, renewed: (&str, &Held), released: (&str, &Held)) {
+/// Takes a lock that will be renewed and one that will be released.
+fn take_both(server: &Server) -> [Held; 2] {
     let mut client = Client::of(server);
-    let show = client.show(renewed.0);
+    ["renewed", "released"].map(|key| {
+        client.wait_for(&format!("{key} 60"));
+        client.granted()
+    })
+}
+
+/// Whoever holds goes on.
+fn lets_holders_be(server: &Server, [renewed, released]: &[Held; 2]) {
+    let mut client = Client::of(server);
+    let show = client.show("renewed");
     let left_ms = show.field("quarantine_ms").and_then(ServerReply::int);
     assert!(left_ms.is_some_and(|ms| (1..=MAX_S as i64 * 1_000).contains(&ms)), "{show}");
-    client.ok(&format!("FENCELOCK.RENEW {} {} 60", renewed.0, renewed.1.secret));
-    assert!(client.release(released.0, released.1).is_ok());
-    let reply = client.say(&format!("FENCELOCK.ACQUIRE {} 60", released.0));
+    client.ok(&format!("FENCELOCK.RENEW renewed {} 60", renewed.secret));
+    assert!(client.release("released", released).is_ok());
+    let reply = client.say("FENCELOCK.ACQUIRE released 60");
     assert!(reply.error().is_some_and(|error| error.starts_with("QUARANTINED ")), "{reply}");
 }
 
@@ -103,17 +112,12 @@ on_both! {
         let time = Time::new();
         let server = time.logging(flavor).start().expect("a server");
         time.pass(MAX_S + 1);
-        let mut client = Client::of(&server);
-        let mut take = |key: &str| {
-            client.wait_for(&format!("{key} 60"));
-            client.granted()
-        };
-        let (renewed, released) = (take("renewed"), take("released"));
+        let held = take_both(&server);
         server.kill();
         let before_ms = time.now_ms();
         restart(&server);
         let begun_ms = (before_ms, time.now_ms());
-        lets_holders_be(&server, ("renewed", &renewed), ("released", &released));
+        lets_holders_be(&server, &held);
         grants_nothing(&server, &time, begun_ms);
     }
 
@@ -122,12 +126,7 @@ on_both! {
         let master = time.careful(flavor).start().expect("a server");
         let replica = time.careful(flavor).replica_of(master.port()).start().expect("a replica");
         time.pass(MAX_S + 1);
-        let mut client = Client::of(&master);
-        let mut take = |key: &str| {
-            client.wait_for(&format!("{key} 60"));
-            client.granted()
-        };
-        let (renewed, released) = (take("renewed"), take("released"));
+        let held = take_both(&master);
         let mut other = Client::of(&replica);
         eventually("the replica has both", || (other.int("DBSIZE") == 2).then_some(()))
             .expect("both");
@@ -135,7 +134,7 @@ on_both! {
         let before_ms = time.now_ms();
         other.ok("REPLICAOF NO ONE");
         let begun_ms = (before_ms, time.now_ms());
-        lets_holders_be(&replica, ("renewed", &renewed), ("released", &released));
+        lets_holders_be(&replica, &held);
         grants_nothing(&replica, &time, begun_ms);
     }
 
