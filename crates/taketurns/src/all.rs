@@ -102,6 +102,17 @@ impl IntoFuture for AcquireAll {
 }
 
 /// Several mutexes, all held. If one of them is lost, all count as lost.
+///
+/// ```
+/// # use taketurns::blocking::Wait;
+/// # async {
+/// # let locks = taketurns::connect("memory:").await?;
+/// let both = locks.all(["to", "from"]).acquire().why("a transfer").await?;
+/// let names: Vec<String> = both.check()?.iter().map(|(name, _)| name.to_string()).collect();
+/// assert_eq!(names, ["from", "to"]);
+/// both.release().await?;
+/// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+/// ```
 #[must_use = "dropping a guard releases the locks"]
 #[derive(Debug)]
 pub struct AllGuard {

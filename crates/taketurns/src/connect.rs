@@ -103,7 +103,20 @@ impl Connect {
         Self::with(engine::by_url(url))
     }
 
-    /// Connects to an engine of your own.
+    /// Connects to an engine of your own, or to a [`MemoryStore`](engine::MemoryStore).
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// use taketurns::{Connect, engine::MemoryStore};
+    ///
+    /// let store = MemoryStore::default();
+    /// let (one, two) = (Connect::engine(store.clone()), Connect::engine(store));
+    /// let (one, two) = (one.open().wait()?, two.open().wait()?);
+    /// let guard = one.mutex("shared").acquire().wait()?;
+    /// assert!(two.mutex("shared").try_acquire().wait()?.is_none());
+    /// # drop(guard);
+    /// # Ok::<(), taketurns::Error>(())
+    /// ```
     pub fn engine(opener: impl Open) -> Self {
         Self::with(Ok(Box::new(opener)))
     }

@@ -41,6 +41,15 @@ impl Election {
     /// Campaigns, does the work while it leads, and campaigns again if the leadership is lost. See [`Acquire::lead`],
     /// which takes options.
     ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let led = locks.election("scheduler").lead(async |token| format!("with token {token}")).await?;
+    /// # drop(led);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`Acquire::lead`].
     pub async fn lead<F, Fut>(&self, work: F) -> Result<Fut::Output, Error>

@@ -76,19 +76,19 @@ pub enum Error {
         /// What it is.
         is: Kind,
     },
-    /// So many wait already that no more may.
+    /// The queue has its greatest length.
     #[error("the queue of lock {lock} is full ({max} waiters)", max = taketurns_core::limits::QUEUE_MAX)]
     QueueFull {
         /// Which lock.
         lock: Name,
     },
-    /// The pool can take no more members.
+    /// The pool has the most members that it can have.
     #[error("pool {lock} is full ({max} members)", max = taketurns_core::limits::MEMBERS_MAX)]
     PoolFull {
         /// Which pool.
         lock: Name,
     },
-    /// The store's wire has no room for a fencing token.
+    /// The store speaks a foreign protocol that has no fencing tokens.
     #[error(
         "lock {lock} has no fencing token: its wire has no room for one (unfenced=ok in the store's URL \
          acquires it without)"
@@ -97,8 +97,7 @@ pub enum Error {
         /// Which lock.
         lock: Name,
     },
-    /// Nobody is granted the lock for now: its store was restarted or failed over, and may have
-    /// forgotten a holder.
+    /// The lock is granted to nobody for now: its store was restarted or failed over, and may have forgotten a holder.
     #[error(
         "lock {lock} is in quarantine for {left:.1?} more: its store was restarted or failed over, and \
          grants nothing until every lease that it may have forgotten is over"
@@ -109,13 +108,13 @@ pub enum Error {
         /// For how long.
         left: Duration,
     },
-    /// A name that no lock or member can have.
+    /// No lock and no member can have that name.
     #[error("invalid name: {0}")]
     InvalidName(#[from] InvalidName),
-    /// A label that is too long or not plain text.
+    /// The label is too long or not plain text.
     #[error("invalid label: {0}")]
     InvalidLabel(#[from] InvalidLabel),
-    /// A lease outside what the store takes.
+    /// The lease is shorter or longer than the store takes.
     #[error("a lease or waiter lease must be between 10 ms and {max:?} here, not {given:?}")]
     InvalidLease {
         /// What was asked for.
@@ -123,34 +122,34 @@ pub enum Error {
         /// The most that this store takes.
         max: Duration,
     },
-    /// A `max_hold` too short to hold anything.
+    /// The `max_hold` is too short to hold anything.
     #[error("max_hold must be at least 10 ms, not {0:?}")]
     InvalidMaxHold(Duration),
-    /// Permits that the semaphore can't give.
+    /// The semaphore can't give so many permits.
     #[error(
         "permits are for semaphores: at least 1, at most what it has, which is at most {max}",
         max = taketurns_core::limits::PERMITS_MAX
     )]
     InvalidPermits,
-    /// Local turns that can't be had.
+    /// The lock can't have so many local turns.
     #[error(
         "local turns are for mutexes: at least 1, at most {max}",
         max = taketurns_core::limits::LOCAL_TURNS_MAX
     )]
     InvalidLocalTurns,
-    /// A store URL that can't be understood.
+    /// The store URL can't be understood.
     #[error("invalid store URL: {0}")]
     InvalidUrl(String),
-    /// A handle that can't be understood.
+    /// The handle can't be understood.
     #[error("invalid handle: it must be just as `Handle::expose` or `taketurns acquire` gave it")]
     InvalidHandle,
     /// The store can be reached but not used: damaged, full, of another format, not ours.
     #[error("the store can't be used: {0}")]
     Store(#[source] EngineError),
-    /// The store has no such thing as what was asked for.
+    /// The store can't do what was asked for.
     #[error("this store can't do that: {0}")]
     Unsupported(#[source] EngineError),
-    /// The client was closed.
+    /// The client was closed, or its runtime has ended.
     #[error("this client was closed")]
     Closed,
 }

@@ -39,6 +39,7 @@
 mod acquire;
 mod all;
 pub mod blocking;
+mod break_lock;
 mod client;
 mod clock;
 mod connect;
@@ -76,12 +77,13 @@ mod telling;
 
 pub use acquire::{Acquire, AcquireFuture};
 pub use all::{AcquireAll, All, AllGuard};
+pub use break_lock::BreakLock;
 pub use connect::{Connect, connect, connect_on};
 pub use election::{Election, Observer};
 pub use error::{Error, ErrorKind, NoQuorum, NodeTrouble};
 pub use guard::{Guard, ReleaseFuture};
 pub use handle::Handle;
-pub use locks::{BreakLock, Locks};
+pub use locks::Locks;
 pub use mutex::Mutex;
 pub use pool::Pool;
 pub use rwlock::RwLock;

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns_core::session::{HoldTerms, LossCause, TimedReply};
-use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, Token, View};
+use taketurns_core::{ClientId, Grant, Name, Pattern, Reply, Request, View};
 
 use crate::clock::local_us;
 use crate::connect::checked_lease;
 use crate::driver::ClientHandle;
 use crate::engine::Guarantees;
-use crate::error::malformed;
 use crate::meter::{self, RenewalOutcome};
 use crate::operation::ReleaseOperation;
-use crate::{All, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
+use crate::{All, BreakLock, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
 const PAGE: usize = 500;
@@ -157,6 +156,16 @@ impl Locks {
     /// Renews the lock of a handle once, without adopting it: by the lease of the handle, or by the given one if that
     /// ends later. Returns for how long the lock stays held.
     ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// let handle = locks.mutex("import").acquire().await?.into_handle().await?;
+    /// assert!(!locks.renew(&handle, None).await?.is_zero());
+    /// locks.release(&handle).await?;
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
+    ///
     /// # Errors
     /// As [`Locks::adopt`]; [`Error::InvalidLease`].
     pub async fn renew(&self, handle: &Handle, lease: Option<Duration>) -> Result<Duration, Error> {
@@ -295,12 +304,7 @@ impl Locks {
     /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
     pub fn break_lock(&self, name: impl AsRef<str>) -> BreakLock {
-        BreakLock {
-            locks: self.clone(),
-            name: name.as_ref().to_owned(),
-            token: None,
-            at_once: false,
-        }
+        BreakLock::new(self, name.as_ref())
     }
 
     /// Returns the id of this client among the holders and waiters of a [`View`].
@@ -353,53 +357,5 @@ impl Locks {
 impl std::fmt::Debug for Locks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Locks").field("client", &self.client_id()).finish_non_exhaustive()
-    }
-}
-
-/// Takes a lock away from its holders once awaited, and returns how many there were.
-///
-/// By default it revokes: the holders can't renew any more and are told that they lost the lock. The lock passes on
-/// when they release it or their leases end, so no two holders overlap.
-///
-/// # Errors
-/// [`Error::InvalidName`]; [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Indeterminate`],
-/// [`Error::Unsupported`] or [`Error::Store`].
-#[must_use = "a break does nothing until it is awaited"]
-#[derive(Debug)]
-pub struct BreakLock {
-    locks: Locks,
-    name: String,
-    token: Option<Token>,
-    at_once: bool,
-}
-
-impl BreakLock {
-    /// Passes the lock on at once. The old holder may not have noticed when the next one starts, so only the token keeps
-    /// their work apart. Default: waits for the holder to stop.
-    pub fn at_once(mut self) -> Self {
-        self.at_once = true;
-        self
-    }
-
-    /// Breaks only the holder with this token. Default: all holders.
-    pub fn token(mut self, token: Token) -> Self {
-        self.token = Some(token);
-        self
-    }
-}
-
-impl IntoFuture for BreakLock {
-    type Output = Result<u32, Error>;
-    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let name = Name::new(&self.name)?;
-            let request = Request::Break { token: self.token, at_once: self.at_once };
-            match self.locks.request(&name, request).await? {
-                Reply::Broken(holders) => Ok(holders),
-                reply => Err(malformed("a break", &reply)),
-            }
-        })
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::engine::Open;
 
 /// A task of a simulation.
-pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type MachineTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a client needs of the machine that it runs on.
 pub trait Machine: Send + Sync + 'static {
@@ -21,10 +21,10 @@ pub trait Machine: Send + Sync + 'static {
     fn now_us(&self) -> u64;
 
     /// Resolves after that time on its clock.
-    fn sleep(&self, for_: Duration) -> Task;
+    fn sleep(&self, for_: Duration) -> MachineTask;
 
     /// Runs a task.
-    fn spawn(&self, task: Task);
+    fn spawn(&self, task: MachineTask);
 
     /// Random bits.
     fn random(&self) -> u64;
@@ -39,14 +39,14 @@ thread_local! {
 
 /// Until this is dropped, whatever this thread does is done on the machine.
 #[must_use = "the machine is left when this is dropped"]
-pub struct Entered(Option<Arc<dyn Machine>>);
+pub struct MachineGuard(Option<Arc<dyn Machine>>);
 
 /// Goes to a machine.
-pub fn enter(machine: Arc<dyn Machine>) -> Entered {
-    Entered(CURRENT.replace(Some(machine)))
+pub fn enter(machine: Arc<dyn Machine>) -> MachineGuard {
+    MachineGuard(CURRENT.replace(Some(machine)))
 }
 
-impl Drop for Entered {
+impl Drop for MachineGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }

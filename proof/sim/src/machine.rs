@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use taketurns::engine::Open;
-use taketurns::simulation::{self, Machine, Task};
+use taketurns::simulation::{self, Machine, MachineTask};
 
 use crate::dice::SimDice;
 use crate::net::{SimNetwork, SimStore};
@@ -52,7 +52,7 @@ pub(crate) struct Host {
 }
 
 struct Inner {
-    tasks: Vec<Option<Task>>,
+    tasks: Vec<Option<MachineTask>>,
     free: Vec<usize>,
     timers: BTreeMap<(u64, u64), Waker>,
     timers_made: u64,
@@ -237,12 +237,12 @@ impl Machine for Host {
         drifted(self.time.now_us(), self.drift)
     }
 
-    fn sleep(&self, for_: Duration) -> Task {
+    fn sleep(&self, for_: Duration) -> MachineTask {
         let until_us = self.now_us().saturating_add(for_.as_micros() as u64);
         Box::pin(Sleep { host: self.me.clone(), until_us, key: None })
     }
 
-    fn spawn(&self, task: Task) {
+    fn spawn(&self, task: MachineTask) {
         let mut inner = self.inner();
         if inner.is_dead {
             // Dropped once the lock is free: a task may have something to say when it goes.
