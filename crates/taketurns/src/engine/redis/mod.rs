@@ -263,7 +263,7 @@ impl Executor {
             } else if matches!(answer.reply, Reply::Granted(_))
                 && session.backend.is_in_quarantine(answer.stamp.now_ms)
             {
-                // It was granted before the quarantine, and its answer not heard. Perhaps not before
+                // It was granted before the quarantine, and its answer lost. Perhaps not before
                 // the loss.
                 let release = Request::Release { owner, bury_until_ms: 0, last_used: None };
                 let release = self.step(step.keys.clone(), LockQuery::Step(&release));

@@ -199,7 +199,7 @@ mod tests {
             memory.handle_wrong_type(b"k", Dialect::Module, &bound(), now),
             WrongTypeAction::Switch
         );
-        // Whoever was sent before that was known hears the same again.
+        // A command that was sent before that was known gets the same answer.
         assert_eq!(
             memory.handle_wrong_type(b"k", Dialect::Module, &bound(), now),
             WrongTypeAction::Switch
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_of_another_type_each_way_is_given_up() {
+    fn a_key_of_another_type_in_both_dialects_is_given_up() {
         let mut budget = RetryBudget::default();
         for _ in 0..SWITCHES_MAX {
             assert_eq!(budget.retry(wrong_type(), || WrongTypeAction::Switch), Ok(Retry::Now));
@@ -265,18 +265,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_greeted_once_to_find_another_way() {
+    fn a_server_is_verified_once_to_find_another_dialect() {
         let mut budget = RetryBudget::default();
         let verify = Ok(Retry::After(Repair::Verify));
         assert_eq!(budget.retry(wrong_type(), || WrongTypeAction::Verify(None)), verify);
         assert_eq!(budget.retry(wrong_type(), || WrongTypeAction::Switch), Ok(Retry::Now));
         assert_eq!(budget.retry(wrong_type(), || WrongTypeAction::Verify(None)), Err(wrong_type()));
-        // What it is greeted for otherwise is counted apart.
+        // Verifications for other reasons are counted apart.
         assert_eq!(budget.retry(Failure::Reverify, || WrongTypeAction::Switch), verify);
     }
 
     #[test]
-    fn why_there_is_no_other_way_is_said() {
+    fn the_error_says_why_there_is_no_other_dialect() {
         for action in [
             WrongTypeAction::Verify(Some("denied".to_owned())),
             WrongTypeAction::GiveUp(Some("denied".to_owned())),

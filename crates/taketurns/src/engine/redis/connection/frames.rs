@@ -4,7 +4,7 @@
 //!   socket ─► room() ─► next() ─► is a frame whole? ─► its value
 //! ```
 //!
-//! Whoever sends the bytes may be anybody. What no server says is told as soon as it is seen, and
+//! The sender may be anybody. Malformed bytes are reported as soon as they are read, and
 //! nothing is believed of what a frame says of its own size: room is made for bytes that have come.
 
 use redis::{PushKind, Value, parse_redis_value};

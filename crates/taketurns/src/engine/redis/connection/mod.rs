@@ -144,7 +144,7 @@ impl Connection {
         self.is_alive.load(Ordering::Acquire)
     }
 
-    /// The connection is lost or must not be used any more. Whoever relies on its messages is told.
+    /// The connection is lost or must not be used any more. `on_death` is called.
     pub(crate) fn kill(&self) {
         if self.end() {
             (self.on_death)();

@@ -1,7 +1,7 @@
 //! One socket for the commands of many tasks: the task that asks writes, and one task reads for all.
 //!
 //! ```text
-//!   ask ─► who waits, and the bytes ─┬─ one write is unanswered, or none ─► written at once, by whoever asks
+//!   ask ─► who waits, and the bytes ─┬─ one write is unanswered, or none ─► written at once, by the task that asks
 //!                                    └─ two are ──────────────────────────► left until one is answered
 //!
 //!   reader: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
@@ -79,9 +79,13 @@ pub(crate) struct Multiplexer {
 }
 
 impl Multiplexer {
-    /// With what has to run for as long as it lives. `heard` is called by whichever task reads.
-    pub(crate) fn new(stream: Stream, within: Duration, heard: OnPush) -> (Self, ConnectionDriver) {
-        Self::with_tick(stream, within, CALLER_TICK.min(within / TICKS), heard)
+    /// With what has to run for as long as it lives. `on_push` is called by the task that reads.
+    pub(crate) fn new(
+        stream: Stream,
+        within: Duration,
+        on_push: OnPush,
+    ) -> (Self, ConnectionDriver) {
+        Self::with_tick(stream, within, CALLER_TICK.min(within / TICKS), on_push)
     }
 
     /// The same with a caller's runtime that is looked after as often as this.
@@ -89,7 +93,7 @@ impl Multiplexer {
         stream: Stream,
         within: Duration,
         caller_tick: Duration,
-        heard: OnPush,
+        on_push: OnPush,
     ) -> (Self, ConnectionDriver) {
         let socket = stream.movable();
         let (reader, writer) = stream.parted();
@@ -110,7 +114,7 @@ impl Multiplexer {
             is_guarded: false,
             has_ended: false,
         };
-        let slot = ReaderSlot::new(Reader::new(reader, socket, heard));
+        let slot = ReaderSlot::new(Reader::new(reader, socket, on_push));
         let shared = Arc::new(Shared { state: Mutex::new(state), slot, within });
         (Self { shared: shared.clone() }, ConnectionDriver::new(shared, caller_tick))
     }

@@ -22,13 +22,13 @@ pub(super) struct Reader {
     /// Moves the connection to another runtime, if it can be moved.
     pub(super) socket: Option<MovableSocket>,
     frames: Frames,
-    heard: OnPush,
-    /// What came in one read, and who is told. Kept for their room alone.
+    on_push: OnPush,
+    /// What came in one read, and its receivers. Kept for their capacity alone.
     values: Vec<Value>,
-    news: Vec<Delivery>,
+    deliveries: Vec<Delivery>,
 }
 
-/// What somebody is told.
+/// One thing to hand out.
 enum Delivery {
     PendingReply(oneshot::Sender<ReplyResult>, Value),
     /// Channel and message.
@@ -36,9 +36,9 @@ enum Delivery {
 }
 
 impl Reader {
-    pub(super) fn new(half: ReadHalf, socket: Option<MovableSocket>, heard: OnPush) -> Self {
-        let (values, news) = (Vec::new(), Vec::new());
-        Self { half, socket, frames: Frames::default(), heard, values, news }
+    pub(super) fn new(half: ReadHalf, socket: Option<MovableSocket>, on_push: OnPush) -> Self {
+        let (values, deliveries) = (Vec::new(), Vec::new());
+        Self { half, socket, frames: Frames::default(), on_push, values, deliveries }
     }
 
     /// Reads once, and passes on all that is whole.
@@ -64,19 +64,18 @@ impl Reader {
         Ok(())
     }
 
-    /// Whoever is told runs at once, perhaps on this very core: so all are found first. Answers and
-    /// messages are told in the order in which they came: what an answer says is older than what a
-    /// message behind it does.
+    /// A task that gets its reply may run at once, on this very core: so all receivers are found first. Replies and
+    /// messages are delivered in the order in which they came: a reply is older than a message behind it.
     fn hand_out(&mut self, shared: &Shared) -> Result<(), Malformed> {
         let mut state = lock(&shared.state);
         let mut handed_out = Ok(());
         for value in self.values.drain(..) {
             if let Value::Push { kind: PushKind::Message, data } = value {
-                self.news.push(Delivery::Message(data));
+                self.deliveries.push(Delivery::Message(data));
                 continue;
             }
             if let Value::Push { kind, .. } = &value {
-                // Of other kinds, or if nobody waits for one, it is news of no use to us.
+                // Of other kinds, or if nobody waits for one, it is deliveries of no use to us.
                 let Some(PendingRequest {
                     wanted: ExpectedReply::Pushes { kind: wanted, lacking },
                     ..
@@ -93,7 +92,7 @@ impl Reader {
                 }
             }
             match state.waiting.pop_front() {
-                Some(waiting) => self.news.push(Delivery::PendingReply(waiting.to, value)),
+                Some(waiting) => self.deliveries.push(Delivery::PendingReply(waiting.to, value)),
                 // Nobody asked.
                 None if !state.has_ended => handed_out = Err(Malformed),
                 None => {}
@@ -101,12 +100,12 @@ impl Reader {
         }
         state.note_answered();
         drop(state);
-        for news in self.news.drain(..) {
-            match news {
+        for deliveries in self.deliveries.drain(..) {
+            match deliveries {
                 Delivery::PendingReply(to, value) => drop(to.send(Ok(value))),
                 Delivery::Message(data) => {
                     if let [Value::BulkString(channel), Value::BulkString(message)] = &data[..] {
-                        (self.heard)(channel, message);
+                        (self.on_push)(channel, message);
                     }
                 }
             }

@@ -311,7 +311,7 @@ impl Drop for CallerReader {
             return;
         }
         if thread::panicking() {
-            // Some of what was read may not have been told.
+            // Some of what was read may not have been handed out.
             self.shared.end(NoReply::Ended);
             return;
         }

@@ -19,7 +19,7 @@ use crate::engine::redis::url::{Address, RedisConfig};
 
 /// For all questions to one server together.
 const NODE_WITHIN: Duration = Duration::from_secs(15);
-/// How often the way there and back is measured, and for how long at the most.
+/// How often a round trip is measured, and for how long at the most.
 const ROUND_TRIPS: usize = 20;
 const MEASURE_WITHIN: Duration = Duration::from_secs(3);
 
@@ -120,7 +120,7 @@ pub(super) async fn look_at(
     ExaminedServer { address: address.clone(), part, login, is_open, answers }
 }
 
-/// Who is not let in is told so whatever is asked.
+/// A client that may not log in is refused whatever it asks.
 async fn is_open(connector: &Connector, address: &Address) -> bool {
     let nobody = Credentials { user: None, password: Source::Nothing };
     let Ok(connection) = connector.connect_plain(address, &nobody).await else { return false };
@@ -150,7 +150,7 @@ async fn ask(
     };
     let (info, facts) = asking.info().await?;
     let rights = asking.rights(config).await;
-    // Where that could not be told, it is tried.
+    // Where the rights are unknown, it is tried.
     let may = |what: fn(&Rights) -> bool| rights.as_ref().map_or(true, what);
     let (settings, lag) = match may(|rights| rights.may_see_settings) {
         true => asking.settings().await,

@@ -14,7 +14,7 @@ use crate::engine::redis::handshake::facts::ServerFacts;
 use crate::engine::redis::handshake::module;
 use crate::engine::redis::url::RedisConfig;
 
-/// `None` if it can't be read. The pool is our own lock whatever wire the node speaks.
+/// `None` if it can't be read. The pool is a native lock, whatever protocol the node uses.
 pub(super) async fn read(
     asking: &Asking<'_>,
     config: &RedisConfig,

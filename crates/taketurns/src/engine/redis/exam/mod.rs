@@ -185,7 +185,7 @@ fn lacking(master: &ExaminedServer, replicas: &[ExaminedServer]) -> Option<Check
     Some(Subject::Module.warn(&master.address, warning.to_string(), advice))
 }
 
-/// What the wire of others can't give.
+/// What a foreign protocol can't give.
 fn wire(config: &RedisConfig) -> Option<Check> {
     let protocol = config.protocol.as_ref()?;
     let form = protocol.wire.form();

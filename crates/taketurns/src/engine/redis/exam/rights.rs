@@ -56,7 +56,7 @@ const OF_MODULE: [Right; 2] = [
     ("fencelock.bind", &["FENCELOCK.BIND", "x", "x", "x", KEY, "0", "0", "x"]),
     ("fencelock.do", &["FENCELOCK.DO", KEY, "x", "x"]),
 ];
-/// Of use to whoever looks at a server. With Sentinel clients ask for settings too, and go on without.
+/// Helps when somebody looks at a server. With Sentinel clients ask for settings too, and go on without.
 const OF_LOOKING: [Right; 2] =
     [("config|get", &["CONFIG", "GET", "x"]), ("acl|whoami", &["ACL", "WHOAMI"])];
 

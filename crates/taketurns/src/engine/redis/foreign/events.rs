@@ -1,5 +1,5 @@
-//! What the server tells of changes to a wire's keys, where its operator has that turned on
-//! (`notify-keyspace-events`): so that strangers who give something back are heard at once.
+//! What the server tells of changes to a protocol's keys, where its operator has that turned on
+//! (`notify-keyspace-events`): so that a release by a foreign client is seen at once.
 //!
 //! ```text
 //!   a place, or its refresh ─► this lock is waited for ─► SUBSCRIBE __keyspace@db__:name, on that connection
@@ -25,7 +25,7 @@ use crate::engine::redis::connection::connector::Connector;
 use crate::engine::{Wakes, Woken};
 use crate::sync::lock;
 
-/// Between two times that somebody is told.
+/// Between two notifications.
 const REST: Duration = Duration::from_millis(20);
 
 /// What channels of events begin with.
@@ -145,7 +145,7 @@ async fn pass_on(mut noted: mpsc::UnboundedReceiver<EventNote>, db: u32, wakes: 
                     };
                     subscriptions.insert(name.clone(), Subscription { connection, until });
                     if subscribed {
-                        // What happened before that was not heard.
+                        // Changes before that were missed.
                         stirred.insert(name);
                     }
                 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! It is open while somebody waits, and a little longer. What is lost with it costs our waiters time alone, since they
-//! ask by themselves as well; and what was not heard is still in its list. A signal that foreign clients wait for too
+//! ask by themselves as well; and a push that was not read is still in its list. A signal that foreign clients wait for too
 //! is never kept: a step that leaves the lock free pushes it again, and so does the listener if no step follows.
 
 use std::collections::{HashMap, HashSet};
@@ -106,7 +106,7 @@ impl ListListener {
         }
     }
 
-    /// Nothing is heard any more.
+    /// Stops listening.
     pub(super) fn close(&self) {
         *lock(&self.task) = None;
     }
@@ -162,7 +162,7 @@ impl Shared {
         waiting
     }
 
-    /// Does nobody wait? Then whoever comes next has to begin anew.
+    /// Does nobody wait? Then the next waiter starts the listener again.
     fn is_idle(&self) -> bool {
         let mut waiting = self.waiting();
         waiting.is_listening = !waiting.ids.is_empty();

@@ -31,7 +31,7 @@ use crate::engine::{
 };
 use events::{EventInbox, EventListener};
 use lists::ListListener;
-use protocol::{Protocol, Tokens, Wire};
+use protocol::{ForeignProtocol, ProtocolChoice, Tokens};
 
 /// Locks that foreign clients use too, as one client sees them.
 pub(super) struct ForeignEngine {
@@ -44,7 +44,7 @@ pub(super) struct ForeignEngine {
 /// told, and how foreign clients are listened to.
 struct Adapter {
     executor: Executor,
-    protocol: Protocol,
+    protocol: ProtocolChoice,
     prefix: String,
     /// Our own key has to be in the slot of the protocol's.
     keys_are_tagged: bool,
@@ -56,7 +56,7 @@ struct Adapter {
 impl ForeignEngine {
     pub(super) async fn open(
         config: RedisConfig,
-        protocol: Protocol,
+        protocol: ProtocolChoice,
         client: ClientId,
         wakes: Wakes,
     ) -> Result<Self, EngineError> {
@@ -93,7 +93,7 @@ type OnEvent = Box<dyn Fn(Name) + Send + Sync>;
 
 /// Messages of our own scripts, of the server, and of foreign clients.
 struct MessageFilter {
-    wire: Wire,
+    wire: ForeignProtocol,
     prefix: String,
     on_event: Option<OnEvent>,
 }

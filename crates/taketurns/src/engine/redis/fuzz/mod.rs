@@ -1,5 +1,5 @@
 //! What a server says may be anything: nothing that reads it panics, and what is read makes sense. The
-//! words of the wire are core's, and those of URLs are in `url/tests`.
+//! wire format is fuzzed in core, URLs in `url/tests`.
 
 mod servers;
 mod strangers;

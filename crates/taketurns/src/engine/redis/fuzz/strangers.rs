@@ -4,7 +4,9 @@ use taketurns_core::Name;
 use taketurns_servers::fuzz;
 
 use crate::engine::redis::foreign::events::changed_key;
-use crate::engine::redis::foreign::protocol::{Wire, changed_lock, name_beside, tagged_name};
+use crate::engine::redis::foreign::protocol::{
+    ForeignProtocol, changed_lock, name_beside, tagged_name,
+};
 use crate::engine::redis::router::slots::slot;
 
 #[test]
@@ -18,7 +20,7 @@ fn a_message_of_a_stranger_names_locks_or_nothing() {
     ];
     fuzz::rounds("messages of strangers", 20_000, |dice| {
         let message = dice.damaged(&genuine);
-        let heard = Wire::Redturn.locks_in(&message);
+        let heard = ForeignProtocol::Redturn.locks_in(&message);
         let whole = String::from_utf8_lossy(&message).into_owned();
         let named =
             heard.iter().chain(&changed_lock(&message, "tt:")).cloned().collect::<Vec<Name>>();

@@ -2,8 +2,8 @@
 
 use crate::engine::redis::url::Address;
 
-/// The sections that are asked for, each by its own command: before 7.0 there was no other way, and
-/// an old server is to be told that it is too old.
+/// The sections that are asked for, each by its own command: before 7.0 INFO took one section, and
+/// an old server has to be recognized as such.
 pub(crate) const SECTIONS: [&str; 5] =
     ["server", "replication", "memory", "persistence", "cluster"];
 

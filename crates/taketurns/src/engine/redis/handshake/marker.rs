@@ -194,7 +194,7 @@ pub(crate) enum MarkerSighting {
     Marker {
         /// For how long, on its own clock.
         age: Duration,
-        /// It grants nothing now, or won't as soon as anybody greets it.
+        /// It grants nothing now, or won't as soon as a client verifies it.
         in_quarantine: bool,
         /// The longest lease that any client of it allows.
         max_lease: Duration,

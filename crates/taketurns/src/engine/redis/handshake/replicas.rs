@@ -13,7 +13,7 @@ use super::Handshake;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::url::Address;
 
-/// For each, and all at once: a dead one must not hold up whoever connects.
+/// For each, and all at once: a dead one must not delay the connect.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Those that are known to lack it. One that can't be reached is not known to.

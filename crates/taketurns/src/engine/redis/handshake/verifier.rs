@@ -16,7 +16,7 @@ use crate::clock::millis;
 use crate::engine::EngineFuture;
 use crate::engine::redis::backend::Backend;
 use crate::engine::redis::connection::failure::Failure;
-use crate::engine::redis::foreign::protocol::Wire;
+use crate::engine::redis::foreign::protocol::ForeignProtocol;
 use crate::engine::redis::scripts::{ScriptBinding, TimeFrom, text};
 use crate::engine::redis::url::{Failover, RedisConfig, Servers};
 use crate::telling::target;
@@ -41,7 +41,7 @@ pub(crate) struct Verifier {
     /// A script of a Cluster can't see a key of another slot.
     scripts_see_marker: bool,
     channel: String,
-    wire: Option<Wire>,
+    wire: Option<ForeignProtocol>,
     binder: ModuleBinder,
     /// The markers that we saw, by their key.
     remembered: Mutex<HashMap<Vec<u8>, Remembered>>,
@@ -54,7 +54,7 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    pub(crate) fn new(config: &RedisConfig, wire: Option<Wire>) -> Self {
+    pub(crate) fn new(config: &RedisConfig, wire: Option<ForeignProtocol>) -> Self {
         Self {
             max_lease_ms: millis(config.max_lease),
             failover: config.failover,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::OpenRedis;
 use super::connection::failure::Failure;
-use super::foreign::protocol::Wire;
+use super::foreign::protocol::ForeignProtocol;
 use super::handshake::Handshake;
 use super::handshake::marker::MarkerSighting;
 use super::handshake::verifier::Verifier;
@@ -34,16 +34,18 @@ impl OpenRedis {
         self.config.distrust = Some(longest);
     }
 
-    /// If it speaks the plain wire: is it known that there are no tokens?
+    /// If it uses `protocol=plain`: does its URL accept that there are no tokens?
     ///
     /// # Errors
     /// Says why no node can speak another.
     pub(crate) fn plain(&self) -> Result<Option<bool>, String> {
         match &self.config.protocol {
             None => Ok(None),
-            Some(protocol) if protocol.wire == Wire::Plain => Ok(Some(protocol.unfenced)),
+            Some(protocol) if protocol.wire == ForeignProtocol::Plain => {
+                Ok(Some(protocol.unfenced))
+            }
             Some(_) => {
-                Err("of the protocols of others, a quorum speaks protocol=plain alone".to_owned())
+                Err("of the foreign protocols, a quorum can use only protocol=plain".to_owned())
             }
         }
     }

@@ -172,7 +172,7 @@ on_both! {
             let server = Server::start(flavor).expect("a server");
             open(distrusting(long(&server))).await;
             assert!(quarantined(&server).await);
-            // Restarted with its data: nobody has greeted this run, but whoever does will say so.
+            // Restarted with its data: nobody has verified this run; the first client that does will say so.
             let server = Server::builder(flavor).appendonly(true).start().expect("a server");
             open(long(&server)).await;
             assert!(!quarantined(&server).await);

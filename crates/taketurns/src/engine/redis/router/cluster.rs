@@ -1,9 +1,9 @@
-//! A Cluster: who has which slot, a session with each, and one home that hears the wake-ups.
+//! A Cluster: who has which slot, a session with each, and one home node that wake-ups come from.
 //!
 //! ```text
 //!   key ─► slot ─► node ─► SessionSlot ─► ServerSession
 //!                              ▲ MOVED, ASK: another node, and the map is read anew
-//!   home ─► the one node whose link is SUBSCRIBEd: PUBLISH reaches it from all others
+//!   home ─► the one node whose connection is SUBSCRIBEd: PUBLISH reaches it from all others
 //! ```
 
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ impl ClusterRouter {
         lock(&self.map).owner(slots::slot(key)).map_or(0, |node| node.source)
     }
 
-    /// The session with whoever has the key, by the map that we have. The home is up by then.
+    /// The session with the owner of the key, by the map that we have. The home is up by then.
     pub(crate) async fn session_for(
         self: &Arc<Self>,
         key: &[u8],
@@ -111,7 +111,7 @@ impl ClusterRouter {
         again.inspect_err(|failure| self.handle_failure(failure))
     }
 
-    /// The node of a session is not as it was when it was greeted.
+    /// The node of a session is not what it was verified as.
     pub(crate) async fn verify_again(&self, session: &Arc<ServerSession>) -> Result<(), Failure> {
         let nodes = lock(&self.map).nodes();
         match nodes.iter().find(|node| node.source == session.connection().origin.source) {

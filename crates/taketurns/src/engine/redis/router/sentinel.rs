@@ -3,7 +3,7 @@
 //! ```text
 //!   find:   ask one after the other ─► address of the master
 //!   watch:  one Sentinel ── +switch-master ─┐
-//!                        ── every second ───┴─► still the same address? else the link is dropped
+//!                        ── every second ───┴─► still the same address? else the connection is dropped
 //! ```
 //!
 //! The message alone is not enough, since a subscription may be broken unnoticed, and polling alone

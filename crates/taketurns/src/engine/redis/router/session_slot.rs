@@ -47,7 +47,7 @@ struct Slot {
 struct State {
     /// The last one that was begun. If it went well, its session is in `open`, or was.
     attempt: Option<SessionAttempt>,
-    /// There was a session before: whoever waits must ask again once there is one anew.
+    /// There was a session before: waiters must ask again when there is a new one.
     opened: bool,
     /// When one was last begun: a server that hangs up on every session is given a rest too.
     begun: Option<Instant>,
@@ -188,8 +188,8 @@ impl SessionSlot {
         self.slot.wait(outcome).await
     }
 
-    /// The session that takes the place of `old`, on the same link. Somebody else may have seen to
-    /// it already.
+    /// The session that takes the place of `old`, on the same connection. Another caller may have opened it
+    /// already.
     pub(crate) async fn replace(
         &self,
         connector: &Connector,

@@ -41,7 +41,7 @@ use std::fmt::Write as _;
 use taketurns_core::limits;
 use taketurns_core::wire::{self, Verb};
 
-use super::foreign::protocol::Wire;
+use super::foreign::protocol::ForeignProtocol;
 
 /// The part that is the request itself.
 fn request(verb: Verb) -> &'static str {
@@ -91,7 +91,7 @@ const STEP: [&str; 6] = [
 ];
 
 /// The parts of a script that follow its constants.
-fn parts(verb: Verb, wire: Option<Wire>) -> Vec<&'static str> {
+fn parts(verb: Verb, wire: Option<ForeignProtocol>) -> Vec<&'static str> {
     let mut parts = vec![include_str!("layout.lua")];
     if verb == Verb::View {
         parts.push(include_str!("view.parts.lua"));
@@ -127,7 +127,7 @@ pub(crate) struct ScriptBinding {
     /// What the channels of clients begin with.
     pub(crate) channel: String,
     /// The wire of others that is spoken, if any.
-    pub(crate) wire: Option<Wire>,
+    pub(crate) wire: Option<ForeignProtocol>,
 }
 
 /// Where a script has the time from.
@@ -218,8 +218,8 @@ mod tests {
     fn a_foreign_script_is_the_native_one_with_an_adapter_for_its_short_cut() {
         for verb in Verb::ALL {
             let native = parts(verb, None);
-            let adapter = Wire::FairQueue.adapter(verb);
-            let foreign = parts(verb, Some(Wire::FairQueue));
+            let adapter = ForeignProtocol::FairQueue.adapter(verb);
+            let foreign = parts(verb, Some(ForeignProtocol::FairQueue));
             assert!(adapter.iter().all(|part| !native.contains(part)), "{}", verb.name());
             let of_both: Vec<_> = foreign.iter().filter(|part| !adapter.contains(part)).collect();
             let without_short_cut: Vec<_> =

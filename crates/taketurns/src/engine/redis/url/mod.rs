@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::foreign::protocol::Protocol;
+use super::foreign::protocol::ProtocolChoice;
 use options::Options;
 use secret::{Credentials, Secret, Source};
 
@@ -36,8 +36,8 @@ pub(crate) struct RedisConfig {
     pub(crate) strict: bool,
     pub(crate) native: ModuleUse,
     pub(crate) timeouts: Timeouts,
-    /// The wire of somebody else, if one is to be spoken.
-    pub(crate) protocol: Option<Protocol>,
+    /// The foreign protocol to use, if any.
+    pub(crate) protocol: Option<ProtocolChoice>,
     /// Not of the URL: a server without a marker has lost it, also to those who never saw one there.
     pub(crate) distrust: Option<Duration>,
 }
@@ -147,7 +147,7 @@ impl RedisConfig {
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| {
-            // A known one, or whoever calls would have found another engine.
+            // A known one, or the caller would have found another engine.
             let scheme = url.split(':').next().filter(|scheme| kind(scheme).is_ok());
             format!("two slashes are missing: write {}://host", scheme.unwrap_or("redis"))
         })?;
@@ -205,7 +205,7 @@ impl RedisConfig {
                 self.prefix
             ));
         }
-        // The module's locks have no gate.
+        // The module's locks have no adapter.
         self.native = ModuleUse::Off;
         Ok(self)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::secret::{Credentials, Source};
 use super::{Failover, ModuleUse, Timeouts, TlsConfig, decode};
-use crate::engine::redis::foreign::protocol::{Protocol, Wire};
+use crate::engine::redis::foreign::protocol::{ForeignProtocol, ProtocolChoice};
 
 /// For the error about an unknown one.
 const KNOWN: &str = "prefix, max_lease, failover, strict, module, connect_timeout, \
@@ -181,17 +181,17 @@ impl Options {
 }
 
 impl Options {
-    /// The wire of somebody else that is to be spoken, if any.
-    pub(crate) fn protocol(&mut self) -> Result<Option<Protocol>, String> {
+    /// The foreign protocol to use, if any.
+    pub(crate) fn protocol(&mut self) -> Result<Option<ProtocolChoice>, String> {
         let Some(name) = self.take("protocol") else { return Ok(None) };
         let wire = match name.as_str() {
-            "plain" => Wire::Plain,
-            "python-redis-lock" => Wire::PythonRedisLock,
-            "fairqueue" => Wire::FairQueue,
-            "redturn" => Wire::Redturn,
+            "plain" => ForeignProtocol::Plain,
+            "python-redis-lock" => ForeignProtocol::PythonRedisLock,
+            "fairqueue" => ForeignProtocol::FairQueue,
+            "redturn" => ForeignProtocol::Redturn,
             "zmutex" => {
                 let timeout = self.seconds("timeout", &MAX_LEASE_S, Duration::from_secs(60))?;
-                Wire::Zmutex { timeout, removes: self.removes()? }
+                ForeignProtocol::Zmutex { timeout, removes: self.removes()? }
             }
             _ => {
                 let known = "plain, python-redis-lock, fairqueue, redturn, zmutex";
@@ -203,7 +203,7 @@ impl Options {
             Some("ok") => true,
             Some(_) => return Err("unfenced can only be ok".to_owned()),
         };
-        Ok(Some(Protocol { wire, unfenced }))
+        Ok(Some(ProtocolChoice { wire, unfenced }))
     }
 
     /// Does what is given back leave its set?

@@ -18,7 +18,7 @@ impl Secret {
         Self(password)
     }
 
-    /// For the wire alone.
+    /// For the connection alone.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -72,7 +72,7 @@ impl Case<'_> {
         {
             missing.push(failure.clone().said());
         }
-        // Which keys a wire's locks have, and so which rights they need, is up to their names.
+        // A foreign protocol's keys, and so the rights that they need, depend on the names of its locks.
         let besides = match &self.config.protocol {
             Some(protocol) => {
                 format!("; for the wire's own keys see docs/wires/{}.md", protocol.wire.form().name)

@@ -1,4 +1,4 @@
-//! Clocks, the way there and back, and quarantine.
+//! Clocks, round trips, and quarantine.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{COURTESY, Form, MUTEX};
+use super::{COURTESY, MUTEX, ProtocolForm};
 use crate::engine::{Guarantees, Survives};
 
-pub(crate) const FORM: Form = Form {
+pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "fairqueue",
     kind: Kind::Mutex,
     keys: |lock: &Name| ["lock:", "lock-queue:"].map(|key| format!("{key}{lock}").into()).into(),

@@ -37,17 +37,17 @@ const COURTESY: &str = include_str!("../lua/courtesy.lua");
 /// What the adapters of all mutexes share.
 const MUTEX: &str = include_str!("../lua/mutex.lua");
 
-/// What a URL says of the wire to be spoken.
+/// What a URL says of the protocol to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Protocol {
-    pub(crate) wire: Wire,
-    /// It is known that there are no tokens.
+pub(crate) struct ProtocolChoice {
+    pub(crate) wire: ForeignProtocol,
+    /// The URL accepts that there are no tokens.
     pub(crate) unfenced: bool,
 }
 
-/// Whose keys and commands.
+/// The lock libraries whose keys and commands we use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum ForeignProtocol {
     Plain,
     PythonRedisLock,
     FairQueue,
@@ -60,8 +60,8 @@ pub(crate) enum Wire {
     },
 }
 
-/// What there is to know of a wire.
-pub(crate) struct Form {
+/// What there is to know of a protocol.
+pub(crate) struct ProtocolForm {
     /// As in a URL.
     pub(crate) name: &'static str,
     /// The kind of lock that it is.
@@ -79,8 +79,8 @@ pub(crate) struct Form {
     pub(crate) no_cluster: Option<&'static str>,
 }
 
-impl Wire {
-    pub(crate) fn form(self) -> &'static Form {
+impl ForeignProtocol {
+    pub(crate) fn form(self) -> &'static ProtocolForm {
         match self {
             Self::Plain => &plain::FORM,
             Self::PythonRedisLock => &python_redis_lock::FORM,
@@ -187,7 +187,7 @@ impl Wire {
     }
 }
 
-impl Protocol {
+impl ProtocolChoice {
     pub(crate) fn refuse(&self, ask: &Ask) -> Result<(), EngineError> {
         self.wire.refuse(ask.kind())?;
         if matches!(ask, Ask::Turns { .. }) {

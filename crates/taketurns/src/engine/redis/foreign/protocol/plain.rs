@@ -3,17 +3,17 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{COURTESY, Form, MUTEX};
+use super::{COURTESY, MUTEX, ProtocolForm};
 use crate::engine::{Guarantees, Survives};
 
-pub(crate) const FORM: Form = Form {
+pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "plain",
     kind: Kind::Mutex,
     keys: |lock: &Name| vec![lock.as_str().into()],
     adapter: &[COURTESY, MUTEX, include_str!("../lua/plain.lua")],
     adapter_of: &[],
     adapter_of_view: &[include_str!("../lua/plain.view.lua")],
-    // Strangers come and go as they like, and tell nobody.
+    // Foreign clients poll, and notify nobody.
     guarantees: Guarantees {
         fair: false,
         fenced: false,

@@ -3,10 +3,10 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, plain};
+use super::{ProtocolForm, plain};
 use crate::engine::{Guarantees, Survives};
 
-pub(crate) const FORM: Form = Form {
+pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "python-redis-lock",
     kind: Kind::Mutex,
     keys: |lock: &Name| [SIGNALS, "lock:"].map(|key| format!("{key}{lock}").into()).into(),

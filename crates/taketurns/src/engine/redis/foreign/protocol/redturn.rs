@@ -3,17 +3,17 @@
 
 use taketurns_core::{Kind, Name};
 
-use super::{Form, MUTEX};
+use super::{MUTEX, ProtocolForm};
 use crate::engine::{Guarantees, Survives};
 
-pub(crate) const FORM: Form = Form {
+pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "redturn",
     kind: Kind::Mutex,
     keys: |lock: &Name| vec![lock.as_str().into()],
     adapter: &[MUTEX, include_str!("../lua/redturn.lua")],
     adapter_of: &[],
     adapter_of_view: &[include_str!("../lua/redturn.view.lua")],
-    // Strangers stand in the same line, and tell ours.
+    // Foreign clients stand in the same list, and publish to ours.
     guarantees: Guarantees {
         fair: true,
         fenced: false,
@@ -29,7 +29,7 @@ pub(crate) fn channel(channel: &str) -> String {
     channel.replace(':', ".")
 }
 
-/// A stranger says that one of ours is the head: `list:id` of old, `id:list` of late. No id has a colon,
+/// A foreign client says that one of ours is the head: `list:id` of old, `id:list` of late. No id has a colon,
 /// but names may: so it may be about either of two. Anybody may say so: it does no more than that we ask.
 pub(crate) fn locks_in(message: &[u8]) -> Vec<Name> {
     let Ok(message) = std::str::from_utf8(message) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! A wire has no room for tokens. Our own state counts them all the same, for the clients that speak no
-//! wire; but to those who do they would mean nothing, since strangers have none.
+//! A foreign protocol has no room for tokens. Our own state counts them all the same, for native clients; to
+//! clients of the protocol they would mean nothing, since foreign clients have none.
 
 use taketurns_core::{Grant, Reply, View, WakeEvent};
 

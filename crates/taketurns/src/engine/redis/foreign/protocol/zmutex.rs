@@ -4,13 +4,13 @@
 use taketurns_core::wire::Verb;
 use taketurns_core::{Kind, Name};
 
-use super::{COURTESY, Form};
+use super::{COURTESY, ProtocolForm};
 use crate::engine::{Guarantees, Survives};
 
 /// Which members of the set are names.
 const NAMES: &str = include_str!("../lua/zmutex.names.lua");
 
-pub(crate) const FORM: Form = Form {
+pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "zmutex",
     kind: Kind::Pool,
     keys: |lock: &Name| vec![lock.as_str().into()],

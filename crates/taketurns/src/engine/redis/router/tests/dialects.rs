@@ -1,4 +1,4 @@
-//! What can be asked in two ways, where one leads to a key of another type.
+//! Commands in two dialects, one of which meets a key of another type.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! A client of the transport, with everything that it is told kept for the test to look at.
+//! A client of the router that keeps every message and wake-up for the test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,11 @@ use crate::engine::{EngineError, EngineFuture, Wakes, Woken};
 
 pub(crate) const CHANNEL: &str = "tt:channel";
 
-/// A script that only a greeted client has loaded.
+/// A script that only a verified client has loaded.
 pub(crate) const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
 pub(crate) const SHA: &str = "61636018f4e6b5817b89791bbed242f93fa089e3";
 
-/// Greets by remembering the run, and counts.
+/// Verifies by remembering the run, and counts.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) verifications: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What a session has to be told again: scripts that are gone, a run that has changed.
+//! Sessions that have to be repaired: scripts that are gone, a run that has changed.
 
 use std::sync::atomic::Ordering;
 

@@ -9,7 +9,7 @@ use taketurns_servers::fuzz;
 
 use crate::engine::by_url;
 use crate::engine::nodes::Members;
-use crate::engine::redis::foreign::protocol::Wire;
+use crate::engine::redis::foreign::protocol::ForeignProtocol;
 use crate::engine::redis::url::secret::{Credentials, Source};
 use crate::engine::redis::url::{Address, Failover, ModuleUse, RedisConfig, Servers};
 
@@ -102,7 +102,7 @@ fn write(config: &RedisConfig) -> String {
     option("response_timeout", &seconds(config.timeouts.response));
     let wire = config.protocol.as_ref().map(|protocol| protocol.wire);
     match wire {
-        Some(Wire::Zmutex { timeout, removes }) => {
+        Some(ForeignProtocol::Zmutex { timeout, removes }) => {
             option("timeout", &seconds(timeout));
             option("release", if removes { "remove" } else { "zero" });
         }

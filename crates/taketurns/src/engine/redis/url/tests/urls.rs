@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::redis::foreign::protocol::Wire;
+use crate::engine::redis::foreign::protocol::ForeignProtocol;
 use crate::engine::redis::url::secret::{Secret, Source};
 use crate::engine::redis::url::{
     Address, Failover, ModuleUse, RedisConfig, Servers, Timeouts, TlsConfig,
@@ -128,7 +128,10 @@ fn the_timeout_of_a_sorted_set_is_the_longest_lease() {
         assert_eq!(wire.max_lease(), Some(config.max_lease));
         wire
     };
-    let zmutex = |seconds, removes| Wire::Zmutex { timeout: Duration::from_secs(seconds), removes };
+    let zmutex = |seconds, removes| ForeignProtocol::Zmutex {
+        timeout: Duration::from_secs(seconds),
+        removes,
+    };
     assert_eq!(wire("redis://h?protocol=zmutex"), zmutex(60, false));
     assert_eq!(wire("redis://h?timeout=7&protocol=zmutex&release=remove"), zmutex(7, true));
     assert_eq!(wire("redis+cluster://h?protocol=zmutex&release=zero"), zmutex(60, false));
