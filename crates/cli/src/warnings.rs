@@ -21,7 +21,7 @@ use crate::output::millis;
 /// A lock was lost; the store's clock was set, and so a lock was lost.
 const SAID_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
 /// How a server is set up.
-const SETUP: &str = "taketurns::engine::redis::net::opener";
+const SETUP: &str = "taketurns::redis::setup";
 /// How much longer a server, or a lock, is in quarantine: nothing else has it.
 const QUARANTINE: &str = "left_ms";
 
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn warnings_and_errors_of_the_library_are_said_and_nothing_else() {
-        let store = "taketurns::engine::file::store";
+        let store = "taketurns::file";
         assert!(wanted(false, Level::WARN, store) && wanted(false, Level::ERROR, store));
         assert!(!wanted(true, Level::INFO, store) && !wanted(true, Level::DEBUG, store));
         assert!(!wanted(true, Level::WARN, "rustls::client"));
@@ -250,7 +250,7 @@ mod tests {
         let kept = Kept::begin();
         tracing::subscriber::with_default(Warnings::new(false), || {
             for _ in 0..2 {
-                tracing::warn!(target: "taketurns::engine::file", lock = "door", "left\nout");
+                tracing::warn!(target: "taketurns::file", lock = "door", "left\nout");
             }
         });
         assert_eq!(kept.take(), ["lock door: left\\nout"]);

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::net::line::Task;
 use super::net::pops::Pops;
 use super::net::topology::Net;
-use crate::engine::{EngineError, Wakes, Woken};
+use crate::engine::{EngineError, EngineEvent, Wakes};
 use crate::random;
 use crate::sync::lock;
 
@@ -171,7 +171,7 @@ impl Shared {
     /// Those who wait still: a grant may have come by a wake-up, or by the answer to a refresh.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         let mut waiting = lock(&self.waiting);
-        waiting.ids.retain(|_, waiter| self.wakes.waits(waiter.owner));
+        waiting.ids.retain(|_, waiter| self.wakes.is_acquiring(waiter.owner));
         waiting
     }
 
@@ -207,14 +207,14 @@ impl Shared {
                 let id = list.strip_prefix(prefix).unwrap_or_default();
                 let lock = self.waiting().ids.get(id).map(|waiter| waiter.lock.clone());
                 if let Some(lock) = lock {
-                    self.wakes.push(Woken::Stirred { lock });
+                    self.wakes.push(EngineEvent::LockChanged { lock });
                 }
             }
             Calls::PerLock(prefix) => {
                 let lock = list.strip_prefix(prefix).and_then(|name| Name::new(name).ok());
                 let Some(lock) = lock else { return Ok(()) };
                 if self.is_waited_for(&lock, list) {
-                    self.wakes.push(Woken::Stirred { lock });
+                    self.wakes.push(EngineEvent::LockChanged { lock });
                 } else {
                     // Nobody of ours will ask, so that no step pushes it again.
                     pops.push_back(list).await?;

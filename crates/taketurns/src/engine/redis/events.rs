@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   a place, or its refresh ─► this lock is waited for ─► SUBSCRIBE __keyspace@db__:name, on that link
-//!   an event ─► gathered for a moment ─► Woken::Stirred
+//!   an event ─► gathered for a moment ─► EngineEvent::LockChanged
 //!   not refreshed for a waiter lease ─► UNSUBSCRIBE
 //! ```
 //!
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::net::line::Task;
 use super::net::link::Link;
 use super::net::topology::Net;
-use crate::engine::{Wakes, Woken};
+use crate::engine::{EngineEvent, Wakes};
 use crate::sync::lock;
 
 /// Between two times that somebody is told.
@@ -150,7 +150,7 @@ async fn pass_on(mut noted: mpsc::UnboundedReceiver<Note>, db: u32, wakes: Wakes
             }
         }
         if !stirred.is_empty() {
-            stirred.into_iter().for_each(|lock| wakes.push(Woken::Stirred { lock }));
+            stirred.into_iter().for_each(|lock| wakes.push(EngineEvent::LockChanged { lock }));
             sleep(REST).await;
         }
     }

@@ -42,8 +42,8 @@ pub(crate) use exam::{Against, ExaminedNode, examine};
 pub(crate) use node::Seen;
 
 use super::{
-    AcquireRequest, Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Origin,
-    Reply, Stamp, Wakes,
+    AcquireRequest, Answer, AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, Open,
+    Origin, Reply, Stamp, Wakes,
 };
 use greeter::Greeter;
 use listing::Listing;
@@ -166,7 +166,7 @@ impl Speaker {
     fn answer(&self, told: Told) -> Result<Answer, EngineError> {
         let Told { value, session, sent_us } = told;
         let text: Option<String> = redis::from_redis_value(value).ok();
-        let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
+        let owner_of = |id: &str| self.wakes.find_owner(id).map(|(owner, _)| owner);
         let answered = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let WireReply { now_ms, more, reply } =
             answered.ok_or_else(|| strange(&session, "a request"))?;
@@ -241,9 +241,9 @@ fn stamp(now_ms: u64, session: &Session, sent_us: Option<u64>) -> Stamp {
 }
 
 impl Engine for RedisEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (speaker, lock) = (self.speaker.clone(), lock.clone());
-        Answering::later(async move { speaker.carry_out(&lock, &request).await })
+        AnswerFuture::later(async move { speaker.carry_out(&lock, &request).await })
     }
 
     fn call_all<'a>(

@@ -7,7 +7,7 @@ use taketurns_core::wire::SealedWake;
 use taketurns_core::{ClientId, Wake};
 
 use super::UNKNOWN;
-use crate::engine::{Origin, Wakes, Woken};
+use crate::engine::{EngineEvent, Origin, Wakes};
 
 /// What a message says, if it is genuine and for somebody.
 pub(super) fn open(
@@ -15,15 +15,15 @@ pub(super) fn open(
     client: ClientId,
     wakes: &Wakes,
     origin_of_run: impl Fn(&str) -> Option<Origin>,
-) -> Option<Woken> {
+) -> Option<EngineEvent> {
     let sealed = SealedWake::parse(message)?;
-    let (owner, lock) = wakes.owner_of(sealed.id)?;
+    let (owner, lock) = wakes.find_owner(sealed.id)?;
     let Some(event) = sealed.open(owner) else {
         tracing::warn!(%lock, "a wake-up that its owner's server did not make was ignored");
         return None;
     };
     let wake = Wake { client, owner, event };
-    Some(Woken::Wake { lock, wake, origin: origin_of_run(sealed.run).unwrap_or(UNKNOWN) })
+    Some(EngineEvent::Wake { lock, wake, origin: origin_of_run(sealed.run).unwrap_or(UNKNOWN) })
 }
 
 #[cfg(test)]
@@ -45,11 +45,11 @@ mod tests {
         let open = |message: &[u8]| super::open(message, ClientId::from_bits(1), &wakes, |_| None);
         let genuine = message(owner, owner, "V 12");
         assert_eq!(open(&genuine), None, "for nobody");
-        wakes.expect(&lock, owner);
+        wakes.register_owner(&lock, owner);
         let revoked = |token: Option<u64>| {
             let event = WakeEvent::Revoked { token: token.map(Token::from_raw) };
             let wake = Wake { client: ClientId::from_bits(1), owner, event };
-            Some(Woken::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
+            Some(EngineEvent::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
         };
         assert_eq!(open(&genuine), revoked(Some(12)));
         assert_eq!(open(&message(owner, owner, "V")), revoked(None), "by scripts of before");

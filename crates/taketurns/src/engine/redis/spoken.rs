@@ -12,7 +12,9 @@ use super::net::session::Session;
 use super::net::topology::Net;
 use super::net::url::{Config, Servers};
 use super::protocol::{self, Protocol, Tokens, Wire};
-use crate::engine::{AcquireRequest, Answer, EngineError, Guarantees, Survives, Wakes, Woken};
+use crate::engine::{
+    AcquireRequest, Answer, Durability, EngineError, EngineEvent, Guarantees, Wakes,
+};
 
 /// The wire that is spoken, if any.
 pub(super) struct Spoken {
@@ -85,7 +87,7 @@ impl Ears {
             return false;
         }
         if let Some(lock) = protocol::stirred(message, &self.prefix) {
-            wakes.push(Woken::Stirred { lock });
+            wakes.push(EngineEvent::LockChanged { lock });
         } else if let (Some(event), Some(key)) = (&self.event, events::touched(message)) {
             Name::new(key).into_iter().for_each(event);
         } else {
@@ -97,11 +99,11 @@ impl Ears {
     /// Hears what strangers say.
     pub(super) fn hear_strangers(&self, message: &[u8], wakes: &Wakes) {
         let locks = self.wire.map_or(Vec::new(), |wire| wire.heard(message));
-        locks.into_iter().for_each(|lock| wakes.push(Woken::Stirred { lock }));
+        locks.into_iter().for_each(|lock| wakes.push(EngineEvent::LockChanged { lock }));
     }
 
     /// What a wake-up says to one who speaks this wire.
-    pub(super) fn told(&self, woken: Woken) -> Woken {
+    pub(super) fn told(&self, woken: EngineEvent) -> EngineEvent {
         if self.wire.is_some() { woken.without_tokens() } else { woken }
     }
 }
@@ -143,7 +145,7 @@ impl Spoken {
     }
 
     pub(super) fn guarantees(&self) -> Guarantees {
-        let native = Guarantees::full(Survives::AnyClient);
+        let native = Guarantees::full(Durability::AnyClient);
         self.wire().map_or(native, |wire| wire.form().guarantees)
     }
 

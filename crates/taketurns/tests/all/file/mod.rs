@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use taketurns::engine::{
-    AcquireRequest, Clock, Engine, FileEngine, Manual, Owner, Reply, Request, Wakes, Woken,
+    AcquireRequest, Clock, Engine, EngineEvent, FileEngine, Manual, Owner, Reply, Request, Wakes,
 };
 use taketurns::{Ask, ClientId, ErrorKind, Label, Locks, Name};
 use tempfile::TempDir;
@@ -125,7 +125,7 @@ async fn a_store_whose_file_is_behind_its_journal_opens() {
 struct Party {
     engine: FileEngine,
     client: ClientId,
-    woken: tokio::sync::mpsc::UnboundedReceiver<Woken>,
+    woken: tokio::sync::mpsc::UnboundedReceiver<EngineEvent>,
 }
 
 impl Party {

@@ -20,7 +20,7 @@ use super::failure::Failure;
 use super::line::Task;
 use super::opener::Opener;
 use super::session::Session;
-use crate::engine::Woken;
+use crate::engine::EngineEvent;
 use crate::sync::{Mutex, lock};
 use crate::telling::Reconnect;
 
@@ -129,7 +129,7 @@ impl Inside {
             done.send_replace(Some(outcome));
             if opened && recheck {
                 // Subscribed by now: what was missed until here has to be asked for.
-                wakes.push(Woken::Recheck);
+                wakes.push(EngineEvent::Recheck);
             }
         };
         let task = opener.spawn(task.instrument(span));

@@ -21,7 +21,7 @@ use super::link::Link;
 use super::replicas::lacking;
 use super::session::{Again, Greet, Session};
 use super::url::{Address, Config};
-use crate::engine::{Wakes, Woken};
+use crate::engine::{EngineEvent, Wakes};
 use crate::sync::lock;
 
 /// Called with each message on the client's channels; of any other, with its name, a space, and the
@@ -166,7 +166,7 @@ impl Opener {
     fn log(&self, link: &Link, warning: Warning) {
         let key = (link.address.clone(), discriminant(&warning));
         if lock(&self.warned).insert(key) {
-            tracing::warn!(server = %link.address, "{warning}");
+            tracing::warn!(target: "taketurns::redis::setup", server = %link.address, "{warning}");
         }
     }
 
@@ -177,7 +177,7 @@ impl Opener {
     /// What a link that dies does: wake-ups may be lost from then on.
     pub(crate) fn died(&self) -> Died {
         let wakes = self.wakes.clone();
-        Arc::new(move || wakes.push(Woken::Recheck))
+        Arc::new(move || wakes.push(EngineEvent::Recheck))
     }
 
     /// Runs a task on the client's own runtime, until it is dropped.

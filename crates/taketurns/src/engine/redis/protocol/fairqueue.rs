@@ -3,7 +3,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{Form, MUTEX, VIEW};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 pub(super) const FORM: Form = Form {
     name: "fairqueue",
@@ -15,7 +15,7 @@ pub(super) const FORM: Form = Form {
         fair: true,
         fenced: false,
         event_driven: true,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: Some("its keys have no hash tag, so they are on different nodes"),
 };

@@ -4,7 +4,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{Form, plain};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 pub(super) const FORM: Form = Form {
     name: "python-redis-lock",
@@ -17,7 +17,7 @@ pub(super) const FORM: Form = Form {
         fair: false,
         fenced: false,
         event_driven: true,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: Some("its keys have no hash tag, so they are on different nodes"),
 };

@@ -4,7 +4,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{Form, MUTEX, VIEW};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 pub(super) const FORM: Form = Form {
     name: "redturn",
@@ -17,7 +17,7 @@ pub(super) const FORM: Form = Form {
         fair: true,
         fenced: false,
         event_driven: true,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: None,
 };

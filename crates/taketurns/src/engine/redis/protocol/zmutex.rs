@@ -4,7 +4,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{Form, VIEW};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 /// Which members of the set are names.
 const NAMES: &str = include_str!("../lua/gates/zmutex.names.lua");
@@ -20,7 +20,7 @@ pub(super) const FORM: Form = Form {
         fair: false,
         fenced: false,
         event_driven: false,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: None,
 };

@@ -10,7 +10,7 @@ use taketurns_servers::fuzz;
 use super::super::secret::{Credentials, Source};
 use super::super::url::{Address, Config, Failover, Native, Servers};
 use crate::engine::by_url;
-use crate::engine::nodes::Members;
+use crate::engine::nodes::NodeList;
 use crate::engine::redis::protocol::Wire;
 
 /// In every URL that has a password. Damage that goes through it leaves another one.
@@ -147,7 +147,7 @@ fn a_url_of_any_scheme_is_taken_or_refused_without_its_password() {
             Err(error) => Some(format!("{error} {error:?}")),
         };
         if let Some(list) = url.strip_prefix("quorum:")
-            && let Ok(members) = Members::parse(list)
+            && let Ok(members) = NodeList::parse(list)
         {
             let shown = format!("{members:?}");
             assert!(!(has_password(&url) && shown.contains(PASSWORD)), "{url}: {shown}");

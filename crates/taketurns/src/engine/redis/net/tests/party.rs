@@ -15,7 +15,7 @@ use super::super::session::{Greet, Session};
 use super::super::topology::Net;
 use super::super::url::Config;
 use crate::engine::redis::greeter::Bound;
-use crate::engine::{EngineError, EngineFuture, Wakes, Woken};
+use crate::engine::{EngineError, EngineEvent, EngineFuture, Wakes};
 
 pub(crate) const CHANNEL: &str = "tt:channel";
 
@@ -65,7 +65,7 @@ pub(crate) struct Party {
     pub(crate) net: Arc<Net>,
     pub(crate) host: Arc<Host>,
     heard: mpsc::UnboundedReceiver<Vec<u8>>,
-    woken: mpsc::UnboundedReceiver<Woken>,
+    woken: mpsc::UnboundedReceiver<EngineEvent>,
 }
 
 impl Party {
@@ -121,7 +121,7 @@ impl Party {
 
     pub(crate) async fn recheck(&mut self) {
         let woken = timeout(PATIENCE, self.woken.recv()).await.expect("a recheck");
-        assert_eq!(woken, Some(Woken::Recheck));
+        assert_eq!(woken, Some(EngineEvent::Recheck));
     }
 
     pub(crate) fn is_quiet(&mut self) -> bool {
