@@ -13,7 +13,7 @@ use crate::commands::{
     acquire, break_lock, completions, doctor, elect, ls, man, pool, release, renew, run, serve,
     show, top,
 };
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 
 /// How much of a bad value is repeated to the user.
 const VALUE_CHARS_MAX: usize = 40;
@@ -53,11 +53,11 @@ pub(crate) struct Cli {
     pub(crate) store: Option<String>,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     Run(run::Args),
     Elect(elect::Args),
     Acquire(acquire::Args),
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Man(man::Args),
 }
 
-impl Command {
+impl CliCommand {
     pub(crate) fn takes_lock(&self) -> bool {
         match self {
             Self::Run(_) | Self::Acquire(_) => true,
@@ -85,7 +85,7 @@ impl Command {
 }
 
 /// Reads the command line. `Ok(None)` if it asked for help or the version, which are printed.
-pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, Failure> {
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, ExitFailure> {
     let args: Vec<OsString> = args.into_iter().collect();
     match read(&args)? {
         Ok(cli) => Ok(Some(cli)),
@@ -97,7 +97,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<C
 }
 
 /// The command line, or what it asked to be printed.
-pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, Failure> {
+pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, ExitFailure> {
     let error = match Cli::try_parse_from(args) {
         Ok(cli) => return Ok(Ok(cli)),
         Err(error) => error,
@@ -107,19 +107,19 @@ pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, Failur
     }
     let message = in_one_line(&error, &command_of(args));
     if has_url(&message) && args.iter().any(|arg| arg.to_string_lossy().contains('@')) {
-        return Err(Failure::usage(format_args!(
+        return Err(ExitFailure::usage(format_args!(
             "a store's URL goes after --store or into TAKETURNS_STORE, or after doctor, and nowhere \
              else; see `{} --help`",
             command_of(args)
         )));
     }
     if has_handle(&message) {
-        return Err(Failure::usage(
+        return Err(ExitFailure::usage(
             "a handle is not taken from the command line, where everybody could read it: pass it \
              in TAKETURNS_HANDLE or on stdin",
         ));
     }
-    Err(Failure::usage(message))
+    Err(ExitFailure::usage(message))
 }
 
 fn in_one_line(error: &clap::Error, command: &str) -> String {
@@ -307,7 +307,7 @@ mod tests {
             [&["run", "a", "-n", "--", "ls", "-n"], &["run", "-n", "a", "ls", "-n"]];
         for line in lines {
             let args = std::iter::once("taketurns").chain(line.iter().copied()).map(OsString::from);
-            let Ok(Some(Cli { command: Command::Run(run), .. })) = parse(args) else {
+            let Ok(Some(Cli { command: CliCommand::Run(run), .. })) = parse(args) else {
                 panic!("{line:?} is a run")
             };
             assert_eq!(run.command, ["ls", "-n"]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use taketurns::{Acquire, Guard, Locks, Member, Name, limits};
 
 use crate::exit;
-use crate::store::Patience;
+use crate::store::LoadingOptions;
 
 /// Longest `--wait` and `--max-hold`: past a year somebody mistook the unit.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -74,8 +74,8 @@ pub(crate) struct AskArgs {
 
 impl AskArgs {
     /// How the program waits for a server that is loading its data.
-    pub(crate) fn patience(&self) -> Patience {
-        Patience { within: self.limit(), verbose: self.verbose }
+    pub(crate) fn loading(&self) -> LoadingOptions {
+        LoadingOptions { within: self.limit(), verbose: self.verbose }
     }
 
     /// How long the program may wait at all; `None` for as long as it takes.
@@ -269,12 +269,12 @@ mod tests {
     fn what_a_loading_server_took_is_taken_off_the_time_for_the_lock() {
         let second = Duration::from_secs(1);
         let limited = typed(&["-w", "5"]);
-        assert_eq!(limited.patience().within, Some(5 * second));
+        assert_eq!(limited.loading().within, Some(5 * second));
         assert_eq!(limited.left(Duration::ZERO), Some(5 * second));
         assert_eq!(limited.left(2 * second), Some(3 * second));
         assert_eq!(limited.left(6 * second), Some(Duration::ZERO));
-        assert_eq!(typed(&["-n"]).patience().within, Some(Duration::ZERO));
-        assert_eq!((typed(&[]).patience().within, typed(&[]).left(second)), (None, None));
+        assert_eq!(typed(&["-n"]).loading().within, Some(Duration::ZERO));
+        assert_eq!((typed(&[]).loading().within, typed(&[]).left(second)), (None, None));
     }
 
     #[test]

@@ -51,14 +51,14 @@ pub(crate) fn help() -> String {
 
 /// What ended the program, as one line for people and one code for scripts.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ExitFailure {
     pub(crate) code: u8,
     message: String,
     /// What the program dies of instead of exiting with the code.
     by: Option<Signal>,
 }
 
-impl Failure {
+impl ExitFailure {
     pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
         Self { code, message: message.to_string(), by: None }
     }
@@ -97,13 +97,13 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ExitFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<taketurns::Error> for Failure {
+impl From<taketurns::Error> for ExitFailure {
     fn from(error: taketurns::Error) -> Self {
         match error {
             // We have seen to the rest of the label ourselves.
@@ -124,7 +124,7 @@ impl From<taketurns::Error> for Failure {
 }
 
 /// A reader that went away (`taketurns ls | head -1`) has what it wanted: no failure, no message.
-impl From<io::Error> for Failure {
+impl From<io::Error> for ExitFailure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(0, "");
@@ -192,24 +192,24 @@ mod tests {
 
     #[test]
     fn only_an_interrupt_at_a_terminal_is_died_of() {
-        let by = |signal, at_terminal| Failure::signal(signal, at_terminal, "").by;
+        let by = |signal, at_terminal| ExitFailure::signal(signal, at_terminal, "").by;
         assert_eq!(by(Signal::INT, true), Some(Signal::INT));
         assert_eq!(by(Signal::QUIT, true), Some(Signal::QUIT));
         assert_eq!((by(Signal::TERM, true), by(Signal::INT, false)), (None, None));
-        assert_eq!(Failure::signal(Signal::INT, true, "").code, 130);
+        assert_eq!(ExitFailure::signal(Signal::INT, true, "").code, 130);
     }
 
     #[test]
     fn too_few_nodes_are_a_store_that_is_down_and_what_it_cannot_do_is_a_wrong_command() {
         let missing = taketurns::NoQuorum::new(2, 3, Vec::new());
-        assert_eq!(Failure::from(taketurns::Error::NoQuorum(missing)).code, UNAVAILABLE);
+        assert_eq!(ExitFailure::from(taketurns::Error::NoQuorum(missing)).code, UNAVAILABLE);
         let pools = taketurns::engine::EngineError::Unsupported("pools".to_owned());
-        assert_eq!(Failure::from(taketurns::Error::Unsupported(pools)).code, USAGE);
+        assert_eq!(ExitFailure::from(taketurns::Error::Unsupported(pools)).code, USAGE);
     }
 
     #[test]
     fn only_the_code_for_not_acquired_can_be_changed() {
-        assert_eq!(Failure::new(NOT_ACQUIRED, "").not_acquired_as(3).code, 3);
-        assert_eq!(Failure::new(LOST, "").not_acquired_as(3).code, LOST);
+        assert_eq!(ExitFailure::new(NOT_ACQUIRED, "").not_acquired_as(3).code, 3);
+        assert_eq!(ExitFailure::new(LOST, "").not_acquired_as(3).code, LOST);
     }
 }

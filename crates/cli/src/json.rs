@@ -6,14 +6,14 @@ use taketurns::{Ask, HolderView, Kind, Member, MemberView, Name, Token, View, Wa
 
 /// A list of locks, sorted by name.
 #[derive(Serialize)]
-pub(crate) struct Locks<'a> {
+pub(crate) struct LockListJson<'a> {
     /// One entry for each lock.
-    pub(crate) locks: Vec<Lock<'a>>,
+    pub(crate) locks: Vec<LockJson<'a>>,
 }
 
 /// One lock.
 #[derive(Serialize)]
-pub(crate) struct Lock<'a> {
+pub(crate) struct LockJson<'a> {
     /// Its name.
     name: &'a Name,
     /// `mutex`, `rwlock`, `semaphore` or `pool`; null if nothing is known of it.
@@ -28,18 +28,18 @@ pub(crate) struct Lock<'a> {
     /// The last token given out, null if none was.
     last_token: Option<Token>,
     /// Who holds it, in the order of the grants.
-    holders: Vec<Holder<'a>>,
+    holders: Vec<HolderJson<'a>>,
     /// How many wait; `waiters` may show fewer.
     waiting: usize,
     /// Who waits, the next one first.
-    waiters: Vec<Waiter<'a>>,
+    waiters: Vec<WaiterJson<'a>>,
     /// The members of a pool, else empty.
-    members: Vec<PoolMember<'a>>,
+    members: Vec<MemberJson<'a>>,
 }
 
 /// What came of a break.
 #[derive(Serialize)]
-pub(crate) struct Broken<'a> {
+pub(crate) struct BreakJson<'a> {
     /// The lock's name.
     pub(crate) lock: &'a Name,
     /// How many holders it was taken from.
@@ -50,7 +50,7 @@ pub(crate) struct Broken<'a> {
 
 /// A holder.
 #[derive(Serialize)]
-struct Holder<'a> {
+struct HolderJson<'a> {
     /// Host, process and program.
     who: &'a str,
     /// What `--why` said, empty if nothing.
@@ -58,7 +58,7 @@ struct Holder<'a> {
     /// The client that keeps it, as 16 hex digits.
     client: String,
     #[serde(flatten)]
-    mode: Mode<'a>,
+    mode: ModeJson<'a>,
     /// The fencing token.
     token: Option<Token>,
     /// The pool's member it has, else null.
@@ -73,7 +73,7 @@ struct Holder<'a> {
 
 /// A waiter.
 #[derive(Serialize)]
-struct Waiter<'a> {
+struct WaiterJson<'a> {
     /// Its place in line, from 1.
     place: usize,
     /// Host, process and program.
@@ -83,7 +83,7 @@ struct Waiter<'a> {
     /// The client that waits, as 16 hex digits.
     client: String,
     #[serde(flatten)]
-    mode: Mode<'a>,
+    mode: ModeJson<'a>,
     /// The pool's member it waits for; null for any, and for what is no pool.
     member: Option<&'a Member>,
     /// For how long it has been waiting.
@@ -92,7 +92,7 @@ struct Waiter<'a> {
 
 /// What was asked for, which is how it is held.
 #[derive(Serialize)]
-struct Mode<'a> {
+struct ModeJson<'a> {
     /// `mutex`, `read`, `write`, `permits`, `any` or `member`.
     mode: &'a str,
     /// How many permits, for a semaphore, else null.
@@ -101,7 +101,7 @@ struct Mode<'a> {
 
 /// A member of a pool.
 #[derive(Serialize)]
-struct PoolMember<'a> {
+struct MemberJson<'a> {
     /// Its name.
     name: &'a Member,
     /// Somebody has it.
@@ -112,7 +112,7 @@ struct PoolMember<'a> {
     stale: bool,
 }
 
-impl<'a> Lock<'a> {
+impl<'a> LockJson<'a> {
     pub(crate) fn new(name: &'a Name, view: &'a View) -> Self {
         Self::with_waiters(name, view, usize::MAX)
     }
@@ -130,10 +130,16 @@ impl<'a> Lock<'a> {
             state: state(view),
             quarantine_ms: view.quarantine_ms,
             last_token: view.last_token,
-            holders: view.holders.iter().map(Holder::new).collect(),
+            holders: view.holders.iter().map(HolderJson::new).collect(),
             waiting: view.waiting,
-            waiters: view.waiters.iter().take(waiters_max).enumerate().map(Waiter::new).collect(),
-            members: view.members.iter().map(PoolMember::new).collect(),
+            waiters: view
+                .waiters
+                .iter()
+                .take(waiters_max)
+                .enumerate()
+                .map(WaiterJson::new)
+                .collect(),
+            members: view.members.iter().map(MemberJson::new).collect(),
         }
     }
 
@@ -154,13 +160,13 @@ impl<'a> Lock<'a> {
     }
 }
 
-impl<'a> Holder<'a> {
+impl<'a> HolderJson<'a> {
     fn new(holder: &'a HolderView) -> Self {
         Self {
             who: holder.label.who(),
             why: holder.label.why(),
             client: holder.client.to_string(),
-            mode: Mode::new(&holder.ask),
+            mode: ModeJson::new(&holder.ask),
             token: holder.token,
             member: holder.member.as_ref(),
             held_ms: holder.held_ms,
@@ -170,14 +176,14 @@ impl<'a> Holder<'a> {
     }
 }
 
-impl<'a> Waiter<'a> {
+impl<'a> WaiterJson<'a> {
     fn new((ahead, waiter): (usize, &'a WaiterView)) -> Self {
         Self {
             place: ahead + 1,
             who: waiter.label.who(),
             why: waiter.label.why(),
             client: waiter.client.to_string(),
-            mode: Mode::new(&waiter.ask),
+            mode: ModeJson::new(&waiter.ask),
             member: match &waiter.ask {
                 Ask::Member(member) => Some(member),
                 _ => None,
@@ -187,7 +193,7 @@ impl<'a> Waiter<'a> {
     }
 }
 
-impl Mode<'_> {
+impl ModeJson<'_> {
     fn new(ask: &Ask) -> Self {
         let (mode, permits) = match ask {
             Ask::Mutex | Ask::Turns { .. } => ("mutex", None),
@@ -201,7 +207,7 @@ impl Mode<'_> {
     }
 }
 
-impl<'a> PoolMember<'a> {
+impl<'a> MemberJson<'a> {
     fn new(member: &'a MemberView) -> Self {
         let MemberView { name, held, leaving, stale } = member;
         Self { name, held: *held, leaving: *leaving, stale: *stale }

@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::paint::{Ink, Paint};
 use crate::text;
 
 /// Prints text on stdout.
-pub(crate) fn text(text: impl fmt::Display) -> Result<(), Failure> {
+pub(crate) fn text(text: impl fmt::Display) -> Result<(), ExitFailure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
 /// Prints one JSON document on stdout.
-pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json(document: &impl Serialize) -> Result<(), ExitFailure> {
     text(self::document(document, false)?)
 }
 
 /// A JSON document as text: on one line for programs that read several, else for people too.
-pub(crate) fn document(document: &impl Serialize, on_a_line: bool) -> Result<String, Failure> {
+pub(crate) fn document(document: &impl Serialize, on_a_line: bool) -> Result<String, ExitFailure> {
     let to_text = if on_a_line { serde_json::to_string } else { serde_json::to_string_pretty };
     Ok(to_text(document).map_err(io::Error::from)?)
 }
 
 /// Prints a JSON document on one line of stdout.
-pub(crate) fn json_line(document: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json_line(document: &impl Serialize) -> Result<(), ExitFailure> {
     text(serde_json::to_string(document).map_err(io::Error::from)?)
 }
 

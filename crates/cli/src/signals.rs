@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::child;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::terminal::Terminal;
 
 const FORWARDED: [(Signal, &str); 6] = [
@@ -34,9 +34,9 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Listens from now on. A signal that was ignored when we were started stays ignored.
-    pub(crate) fn listen() -> Result<Self, Failure> {
+    pub(crate) fn listen() -> Result<Self, ExitFailure> {
         Self::try_listen().map_err(|error| {
-            Failure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
+            ExitFailure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
         })
     }
 
@@ -86,12 +86,12 @@ impl Signals {
         &mut self,
         given_up: impl Display,
         work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ExitFailure> {
         tokio::select! {
             biased;
             (signal, name) = self.next() => {
                 let message = format_args!("{given_up} on {name}");
-                Err(Failure::signal(signal, Terminal::is_ours_now(), message))
+                Err(ExitFailure::signal(signal, Terminal::is_ours_now(), message))
             }
             done = work => Ok(done),
         }

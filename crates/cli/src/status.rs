@@ -31,7 +31,7 @@ pub(crate) async fn keep_informed(locks: &Locks, name: &Name, verbose: bool) {
     if !live && !verbose {
         return std::future::pending().await;
     }
-    let line = Line;
+    let line = StatusLine;
     sleep(FIRST_AFTER).await;
     loop {
         let text = match locks.inspect(name.as_str()).await {
@@ -50,7 +50,7 @@ pub(crate) async fn keep_informed(locks: &Locks, name: &Name, verbose: bool) {
 
 /// The line that says that the store is loading its data. It goes when it is dropped.
 pub(crate) struct LoadingLine {
-    line: Line,
+    line: StatusLine,
     /// It is still to be said where there is no terminal: once is enough for a log.
     aloud: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct LoadingLine {
 impl LoadingLine {
     /// One that is drawn at a terminal, and elsewhere said once if `aloud`.
     pub(crate) fn new(aloud: bool) -> Self {
-        Self { line: Line, aloud }
+        Self { line: StatusLine, aloud }
     }
 
     pub(crate) fn tell(&mut self, why: &str) {
@@ -114,9 +114,9 @@ pub(crate) fn make_room() {
 }
 
 /// One line of the terminal, drawn over and over.
-struct Line;
+struct StatusLine;
 
-impl Line {
+impl StatusLine {
     fn draw(&self, text: &str) {
         // A background job must not write over what is in front.
         if tcgetpgrp(io::stderr()).ok() != Some(getpgrp()) {
@@ -133,7 +133,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         make_room();
     }

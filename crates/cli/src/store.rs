@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpid};
 use taketurns::{Connect, Locks};
 
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::status::LoadingLine;
 
 /// How long the program waits at its end for releases that are under way. What is not done by then
 /// ends with its lease.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// How the program waits for a server that is loading its data.
+/// How to wait for a server that is loading its data.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct LoadingOptions {
     /// For how long; `None` for as long as it loads.
     pub(crate) within: Option<Duration>,
     /// Say so on stderr, even if that is no terminal.
     pub(crate) verbose: bool,
 }
 
-/// A store that is connected.
-pub(crate) struct Opened {
+/// A connection to the store.
+pub(crate) struct StoreConnection {
     pub(crate) locks: Locks,
     /// How long the program waited for a server that was loading its data. Connecting itself does not
     /// count: it takes no longer than it has to.
@@ -35,8 +35,8 @@ pub(crate) struct Opened {
 }
 
 /// Connects to the store that the user named, or to the file in the user's state directory.
-pub(crate) async fn open(url: Option<&str>) -> Result<Locks, Failure> {
-    Ok(open_as(url, "taketurns", getpid(), Patience::default()).await?.locks)
+pub(crate) async fn open(url: Option<&str>) -> Result<Locks, ExitFailure> {
+    Ok(open_as(url, "taketurns", getpid(), LoadingOptions::default()).await?.locks)
 }
 
 /// The same, for what takes a lock: others see the program and the process, beside the host.
@@ -44,32 +44,32 @@ pub(crate) async fn open_as(
     url: Option<&str>,
     program: &str,
     pid: Pid,
-    patience: Patience,
-) -> Result<Opened, Failure> {
+    loading: LoadingOptions,
+) -> Result<StoreConnection, ExitFailure> {
     let url = named(url)?;
     let since: Arc<OnceLock<Instant>> = Arc::default();
     let first = since.clone();
     // A wait without a limit must not be a silent one.
-    let mut line = LoadingLine::new(patience.verbose || patience.within.is_none());
+    let mut line = LoadingLine::new(loading.verbose || loading.within.is_none());
     let mut connect = Connect::new(&url).who(who(program, pid)).on_loading(move |why| {
         first.get_or_init(Instant::now);
         line.tell(why);
     });
-    if let Some(within) = patience.within {
+    if let Some(within) = loading.within {
         connect = connect.within(within);
     }
     let locks = connect.open().await?;
-    Ok(Opened { locks, waited: since.get().map_or(Duration::ZERO, Instant::elapsed) })
+    Ok(StoreConnection { locks, waited: since.get().map_or(Duration::ZERO, Instant::elapsed) })
 }
 
 /// The URL of the store that the user named, or of the file in the user's state directory.
-pub(crate) fn named(url: Option<&str>) -> Result<String, Failure> {
+pub(crate) fn named(url: Option<&str>) -> Result<String, ExitFailure> {
     let url = match url.filter(|url| !url.is_empty()) {
         Some(url) => url.to_owned(),
         None => default_url()?,
     };
     if url.starts_with("memory:") {
-        return Err(Failure::usage(
+        return Err(ExitFailure::usage(
             "memory: is shared within one process only, so it can't keep commands apart; use \
              file:PATH",
         ));
@@ -113,27 +113,27 @@ fn nodes(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Makes the directory too, for the user's eyes only: who may write there may take any lock.
-fn default_url() -> Result<String, Failure> {
+fn default_url() -> Result<String, ExitFailure> {
     let directory = state_directory()?.join("taketurns");
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
         let directory = directory.display();
         let message = format!("{directory} can't be made: {error}; name a store with --store");
-        Failure::new(exit::UNAVAILABLE, message)
+        ExitFailure::new(exit::UNAVAILABLE, message)
     })?;
     let file = directory.join("locks.db");
     let file = file.to_str().ok_or_else(|| {
-        Failure::usage("the state directory's path is not UTF-8; name a store with --store")
+        ExitFailure::usage("the state directory's path is not UTF-8; name a store with --store")
     })?;
     Ok(format!("file:{file}"))
 }
 
-fn state_directory() -> Result<PathBuf, Failure> {
+fn state_directory() -> Result<PathBuf, ExitFailure> {
     // A relative path here is invalid and to be ignored, says the XDG specification.
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .ok_or_else(|| {
-            Failure::usage(
+            ExitFailure::usage(
                 "no store: neither HOME nor XDG_STATE_HOME is set to an absolute path; name one \
                  with --store file:PATH or TAKETURNS_STORE",
             )

@@ -18,10 +18,10 @@ use taketurns::{Guard, Locks, LossCause};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::say;
-use crate::job::Job;
 use crate::output::duration;
+use crate::process_group::ProcessGroup;
 use crate::signals::{self, Signals};
-use crate::terminal::{Stopped, Terminal};
+use crate::terminal::{StopAction, Terminal};
 
 /// Most time that the child gets between SIGTERM and SIGKILL.
 const GRACE_MAX: Duration = Duration::from_secs(5);
@@ -33,8 +33,8 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// How long to find out whether a broken lock has passed on already. If that is not known it has.
 const BROKEN_ASK_MAX: Duration = Duration::from_secs(1);
 
-/// How it went.
-pub(crate) struct Ended {
+/// How the child ended.
+pub(crate) struct ChildEnd {
     /// The child's code, or 128 + n.
     pub(crate) code: u8,
     /// The signal that ended the child.
@@ -45,8 +45,8 @@ pub(crate) struct Ended {
     pub(crate) told_to_end: bool,
 }
 
-/// One child under one lock.
-pub(crate) struct Watch<'a> {
+/// Supervises one child under one lock.
+pub(crate) struct Supervisor<'a> {
     pub(crate) locks: &'a Locks,
     pub(crate) guard: &'a Guard,
     pub(crate) terminal: Option<&'a Terminal>,
@@ -54,19 +54,19 @@ pub(crate) struct Watch<'a> {
     pub(crate) max_hold: Option<(Instant, Duration)>,
 }
 
-/// What the child still has, once it has to end.
+/// When a child that has to end is killed.
 #[derive(Clone, Copy)]
-struct Ending {
+struct KillSchedule {
     kill_at: Instant,
     killed: bool,
 }
 
-impl Watch<'_> {
+impl Supervisor<'_> {
     /// Waits for the child to end, and sees to it that it does if the lock is lost.
-    pub(crate) async fn run(&self, job: Job, signals: &mut Signals) -> Ended {
+    pub(crate) async fn run(&self, job: ProcessGroup, signals: &mut Signals) -> ChildEnd {
         let mut lost = pin!(self.guard.lost());
         let mut known_lost = false;
-        let mut ending: Option<Ending> = None;
+        let mut ending: Option<KillSchedule> = None;
         let mut told_to_end = false;
         while !job.has_ended() {
             if let Some(signal) = job.stopped_by() {
@@ -99,11 +99,11 @@ impl Watch<'_> {
             job.signal(Signal::KILL);
         }
         let (code, signal) = job.reap();
-        Ended { code, signal, lost: ending.is_some(), told_to_end }
+        ChildEnd { code, signal, lost: ending.is_some(), told_to_end }
     }
 
     /// SIGTERM or SIGKILL if it is time for one; then how long nothing else is due.
-    fn send_what_is_due(&self, job: &Job, ending: &mut Option<Ending>) -> Duration {
+    fn send_what_is_due(&self, job: &ProcessGroup, ending: &mut Option<KillSchedule>) -> Duration {
         let now = Instant::now();
         let due = match ending {
             None => {
@@ -117,7 +117,7 @@ impl Watch<'_> {
                 self.say_end_is_near(left);
                 terminate(job);
                 let kill_at = now + left.saturating_sub(margin(span)).min(grace(span));
-                *ending = Some(Ending { kill_at, killed: false });
+                *ending = Some(KillSchedule { kill_at, killed: false });
                 kill_at
             }
             Some(ending) if ending.killed => return LOOK_MAX,
@@ -132,7 +132,12 @@ impl Watch<'_> {
     }
 
     /// The lock is lost: the child has to go at once, unless it was broken and has not passed on yet.
-    async fn handle_loss(&self, job: &Job, cause: LossCause, ending: Option<Ending>) -> Ending {
+    async fn handle_loss(
+        &self,
+        job: &ProcessGroup,
+        cause: LossCause,
+        ending: Option<KillSchedule>,
+    ) -> KillSchedule {
         let now = Instant::now();
         let name = self.guard.name();
         if cause != LossCause::Revoked || ending.is_some() {
@@ -140,13 +145,13 @@ impl Watch<'_> {
             if ending.is_none() {
                 say(format_args!("lock {name} was lost: {cause}; the command was killed"));
             }
-            return Ending { kill_at: now, killed: true };
+            return KillSchedule { kill_at: now, killed: true };
         }
         terminate(job);
         say(format_args!("lock {name} was lost: {cause}; the command was told to end"));
         let left = self.left_of_broken().await;
         let kill_in = left.saturating_sub(margin(left)).min(GRACE_MAX);
-        Ending { kill_at: now + kill_in, killed: false }
+        KillSchedule { kill_at: now + kill_in, killed: false }
     }
 
     /// How long it takes until a broken lock passes on; nothing if it has, or if we can't know.
@@ -159,11 +164,11 @@ impl Watch<'_> {
     }
 
     /// Goes along with the shell's job control, and comes back when the shell continues us.
-    fn handle_stop(&self, job: &Job, signal: i32) {
+    fn handle_stop(&self, job: &ProcessGroup, signal: i32) {
         let Some(terminal) = self.terminal else { return };
         let next = terminal.stop_with(job.pid(), signal);
         // We may have been stopped for long. If that has cost us the lock it is killed as it is.
-        if next == Stopped::Continue && !self.guard.left().is_zero() {
+        if next == StopAction::Continue && !self.guard.left().is_zero() {
             job.signal(Signal::CONT);
         }
     }
@@ -206,7 +211,7 @@ async fn cause_by_now(lost: Pin<&mut impl Future<Output = LossCause>>) -> LossCa
 }
 
 /// A stopped child could not obey, so it is continued too.
-fn terminate(job: &Job) {
+fn terminate(job: &ProcessGroup) {
     job.signal(Signal::TERM);
     job.signal(Signal::CONT);
 }

@@ -31,7 +31,7 @@ pub(crate) struct Terminal {
 
 /// What to do about a child that has stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum StopAction {
     /// Leave it: whoever stopped it will continue it.
     Leave,
     /// Continue it: it has the terminal now.
@@ -82,21 +82,21 @@ impl Terminal {
 
     /// The child was stopped by a signal: stop too, as the shell that started us expects of its job,
     /// and come back when it continues us.
-    pub(crate) fn stop_with(&self, child: Pid, signal: i32) -> Stopped {
+    pub(crate) fn stop_with(&self, child: Pid, signal: i32) -> StopAction {
         let wants_terminal = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal);
         if wants_terminal && self.is_ours() {
             self.give(child);
-            return Stopped::Continue;
+            return StopAction::Continue;
         }
         if !wants_terminal && !self.is_given(child) {
-            return Stopped::Leave;
+            return StopAction::Leave;
         }
         self.take_back(Some(child));
         // Stops us here, with the rest of our pipeline. Where there is no shell to continue us (an
         // orphaned group) the kernel ignores it, and the child goes on.
         let _ = kill_current_process_group(Signal::TSTP);
         self.give(child);
-        Stopped::Continue
+        StopAction::Continue
     }
 
     /// Are we in front?

@@ -10,7 +10,7 @@ use ratatui::text::Span;
 
 /// Where a text is cut that does not fit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Cut {
+pub(crate) enum CutSide {
     /// What is told first matters most.
     End,
     /// Names often begin alike, and end alike too.
@@ -28,26 +28,26 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// The text in at most so many cells.
-pub(crate) fn cut(text: &str, max: usize, at: Cut) -> String {
+pub(crate) fn cut(text: &str, max: usize, at: CutSide) -> String {
     let cells = cells(text);
     if cells.iter().map(|(_, width)| width).sum::<usize>() <= max {
         return clean(text);
     }
     let Some(room) = max.checked_sub(1) else { return String::new() };
     let head = match at {
-        Cut::End => room,
-        Cut::Middle => room.div_ceil(2),
+        CutSide::End => room,
+        CutSide::Middle => room.div_ceil(2),
     };
     let (head, taken) = fitting(cells.iter(), head);
     let (tail, _) = match at {
-        Cut::End => (Vec::new(), 0),
-        Cut::Middle => fitting(cells.iter().rev(), room - taken),
+        CutSide::End => (Vec::new(), 0),
+        CutSide::Middle => fitting(cells.iter().rev(), room - taken),
     };
     head.into_iter().chain(["…"]).chain(tail.into_iter().rev()).collect()
 }
 
 /// The same, filled with blanks.
-pub(crate) fn fit(text: &str, cells: usize, at: Cut) -> String {
+pub(crate) fn fit(text: &str, cells: usize, at: CutSide) -> String {
     let text = cut(text, cells, at);
     let blanks = cells - width(&text);
     text + &" ".repeat(blanks)
@@ -92,30 +92,33 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_at_its_end_or_in_the_middle() {
-        assert_eq!(cut("backup", 6, Cut::End), "backup");
-        assert_eq!(cut("backups", 6, Cut::End), "backu…");
-        assert_eq!(cut("orders/2026/11/4711", 11, Cut::Middle), "order…/4711");
-        assert_eq!(cut("orders/2026/11/4711", 10, Cut::Middle), "order…4711");
-        assert_eq!((cut("ab", 1, Cut::Middle), cut("ab", 0, Cut::End)), ("…".into(), "".into()));
+        assert_eq!(cut("backup", 6, CutSide::End), "backup");
+        assert_eq!(cut("backups", 6, CutSide::End), "backu…");
+        assert_eq!(cut("orders/2026/11/4711", 11, CutSide::Middle), "order…/4711");
+        assert_eq!(cut("orders/2026/11/4711", 10, CutSide::Middle), "order…4711");
+        assert_eq!(
+            (cut("ab", 1, CutSide::Middle), cut("ab", 0, CutSide::End)),
+            ("…".into(), "".into())
+        );
     }
 
     #[test]
     fn wide_characters_count_twice_and_are_never_halved() {
         assert_eq!(width("倉庫"), 4);
-        assert_eq!(cut("倉庫在庫", 6, Cut::End), "倉庫…");
-        assert_eq!(cut("倉庫在庫", 5, Cut::Middle), "倉…庫");
-        assert_eq!(fit("倉庫", 6, Cut::End), "倉庫  ");
-        assert_eq!(fit("倉庫在", 5, Cut::End), "倉庫…");
-        assert_eq!(fit("倉庫在", 4, Cut::End), "倉… ", "half a character is a blank");
+        assert_eq!(cut("倉庫在庫", 6, CutSide::End), "倉庫…");
+        assert_eq!(cut("倉庫在庫", 5, CutSide::Middle), "倉…庫");
+        assert_eq!(fit("倉庫", 6, CutSide::End), "倉庫  ");
+        assert_eq!(fit("倉庫在", 5, CutSide::End), "倉庫…");
+        assert_eq!(fit("倉庫在", 4, CutSide::End), "倉… ", "half a character is a blank");
         // One person at a computer, of three code points; and a letter with its accent apart.
         assert_eq!((width("👩\u{200d}💻"), width("e\u{301}")), (2, 1));
-        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2, Cut::End), "e\u{301}…");
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2, CutSide::End), "e\u{301}…");
     }
 
     #[test]
     fn what_could_drive_a_terminal_or_turn_the_text_around_is_dropped() {
-        assert_eq!(cut("a\x1b[31mb\x07\r\nc\u{9b}2Jd", 40, Cut::End), "a[31mbc2Jd");
-        assert_eq!(cut("a\u{202e}b\u{2066}c\u{200f}d\u{feff}e", 40, Cut::End), "abcde");
+        assert_eq!(cut("a\x1b[31mb\x07\r\nc\u{9b}2Jd", 40, CutSide::End), "a[31mbc2Jd");
+        assert_eq!(cut("a\u{202e}b\u{2066}c\u{200f}d\u{feff}e", 40, CutSide::End), "abcde");
         assert_eq!(width("\u{202e}\x1b\u{200b}"), 0);
     }
 

@@ -1,5 +1,5 @@
-//! Getting the lock, for `run`, `acquire` and `elect`: with a word to whoever watches, and an open ear for
-//! signals, on which the place in the queue is given up.
+//! Acquiring the lock, for `run`, `acquire` and `elect`: reports the wait on stderr, and gives up the place in
+//! the queue on a signal.
 
 use std::time::Duration;
 
@@ -7,48 +7,48 @@ use rustix::process::Pid;
 use taketurns::{Error, Guard, Kind, Locks, Name};
 
 use crate::ask::AskArgs;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::signals::Signals;
 use crate::status;
-use crate::store::{self, Opened, Patience};
-use crate::warnings::Silence;
+use crate::store::{self, LoadingOptions, StoreConnection};
+use crate::warnings::SilentWait;
 
 /// Connects, and gives up on a signal.
 pub(crate) async fn open(
     url: Option<&str>,
     program: &str,
     pid: Pid,
-    patience: Patience,
+    loading: LoadingOptions,
     signals: &mut Signals,
-) -> Result<Opened, Failure> {
+) -> Result<StoreConnection, ExitFailure> {
     let given_up = "gave up connecting to the store";
-    signals.unless(given_up, store::open_as(url, program, pid, patience)).await?
+    signals.unless(given_up, store::open_as(url, program, pid, loading)).await?
 }
 
 /// Acquires the lock as the arguments say, in the time that the wait for the store has left. Failing to
 /// is a failure with the code the user chose.
 pub(crate) async fn acquire(
-    Opened { locks, waited }: &Opened,
+    StoreConnection { locks, waited }: &StoreConnection,
     ask: &AskArgs,
     max_hold: Option<Duration>,
     signals: &mut Signals,
-) -> Result<Guard, Failure> {
+) -> Result<Guard, ExitFailure> {
     if ask.would_wait_for_itself() {
         return Err(waits_for_itself(&ask.lock));
     }
     // With -n or -w, giving up says why.
     let endless = !ask.nonblock && ask.wait.is_none();
-    let line = Line { locks, lock: &ask.lock, verbose: ask.verbose, endless };
-    let acquired = line.wait(ask.acquire(locks, max_hold, *waited), signals).await?;
+    let reporter = WaitReporter { locks, lock: &ask.lock, verbose: ask.verbose, endless };
+    let acquired = reporter.wait(ask.acquire(locks, max_hold, *waited), signals).await?;
     let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
     guard.ok_or_else(|| {
         let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);
-        Failure::new(exit::NOT_ACQUIRED, message).not_acquired_as(ask.conflict_exit_code)
+        ExitFailure::new(exit::NOT_ACQUIRED, message).not_acquired_as(ask.conflict_exit_code)
     })
 }
 
-/// A wait that whoever is at a terminal is told of.
-pub(crate) struct Line<'a> {
+/// Reports a wait on stderr.
+pub(crate) struct WaitReporter<'a> {
     pub(crate) locks: &'a Locks,
     pub(crate) lock: &'a Name,
     pub(crate) verbose: bool,
@@ -56,16 +56,16 @@ pub(crate) struct Line<'a> {
     pub(crate) endless: bool,
 }
 
-impl Line<'_> {
+impl WaitReporter<'_> {
     /// Waits, unless a signal comes first.
     pub(crate) async fn wait<T>(
         &self,
         wait: impl Future<Output = T>,
         signals: &mut Signals,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ExitFailure> {
         // At a terminal the line says why that is drawn there.
         let silent = self.endless && !status::is_drawn();
-        let _silence = silent.then(Silence::begin);
+        let _silence = silent.then(SilentWait::begin);
         let informed = async {
             tokio::select! {
                 biased;
@@ -81,8 +81,8 @@ impl Line<'_> {
 }
 
 /// It would be waited for in vain.
-pub(crate) fn waits_for_itself(lock: &Name) -> Failure {
-    Failure::usage(format_args!(
+pub(crate) fn waits_for_itself(lock: &Name) -> ExitFailure {
+    ExitFailure::usage(format_args!(
         "lock {lock} is held by the run around this one, as TAKETURNS_LOCK says, and would be waited \
          for in vain: locks are not re-entrant; if that is a lock of another store, put `env -u \
          TAKETURNS_LOCK` before this command"
@@ -90,7 +90,7 @@ pub(crate) fn waits_for_itself(lock: &Name) -> Failure {
 }
 
 /// A lock of another kind is asked for with other options, which the library can't know.
-pub(crate) fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> ExitFailure {
     let Error::KindMismatch { lock, is } = error else { return error.into() };
     let options = match is {
         Kind::Mutex => "none of -s, -x, --permits and --pool".to_owned(),
@@ -98,7 +98,7 @@ pub(crate) fn failure(error: Error) -> Failure {
         Kind::Semaphore { permits } => format!("--permits K/{permits}"),
         Kind::Pool => "--pool".to_owned(),
     };
-    Failure::usage(format_args!(
+    ExitFailure::usage(format_args!(
         "lock {lock} is in use as another kind ({is}): use {options} as the others do, or wait until \
          it is idle"
     ))

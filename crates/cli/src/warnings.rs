@@ -1,4 +1,4 @@
-//! What the library warns of, as lines on stderr like all others of this program.
+//! The library's warnings, as lines on stderr.
 //!
 //! Some of it the program says itself, where it matters and in its own words: that a lock was lost
 //! ([`crate::supervise`]), and that it is in quarantine (`show`, `ls`, whoever gives up on it, and the
@@ -19,7 +19,7 @@ use crate::exit;
 use crate::output::millis;
 
 /// A lock was lost; the store's clock was set, and so a lock was lost.
-const SAID_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
+const SHOWN_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
 /// How a server is set up.
 const SETUP: &str = "taketurns::setup";
 /// How much longer a server, or a lock, is in quarantine: nothing else has it.
@@ -33,80 +33,80 @@ static IN_SILENCE: AtomicBool = AtomicBool::new(false);
 /// locks every minute need not hear it every minute.
 pub(crate) fn show(takes_lock: bool) {
     // It can only fail if there is one already.
-    let _ = tracing::subscriber::set_global_default(Warnings::new(takes_lock));
+    let _ = tracing::subscriber::set_global_default(WarningSubscriber::new(takes_lock));
 }
 
-/// A wait that nothing else tells of. A quarantine is said during one, and at no other time.
-pub(crate) struct Silence;
+/// A wait that nothing else reports. Warnings of a quarantine are shown during one, and at no other time.
+pub(crate) struct SilentWait;
 
-impl Silence {
+impl SilentWait {
     pub(crate) fn begin() -> Self {
         IN_SILENCE.store(true, Ordering::Relaxed);
         Self
     }
 }
 
-impl Drop for Silence {
+impl Drop for SilentWait {
     fn drop(&mut self) {
         IN_SILENCE.store(false, Ordering::Relaxed);
     }
 }
 
 /// While the screen is drawn as a whole, warnings are kept for whoever draws it.
-static KEPT: Mutex<Option<Vec<String>>> = Mutex::new(None);
+static BUFFER: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
-/// Keeps what would be said for as long as it lives.
-pub(crate) struct Kept;
+/// Keeps warnings, instead of printing them, for as long as it lives.
+pub(crate) struct WarningBuffer;
 
-impl Kept {
+impl WarningBuffer {
     pub(crate) fn begin() -> Self {
-        *kept() = Some(Vec::new());
+        *buffer() = Some(Vec::new());
         Self
     }
 
     /// What was warned of since it was asked last, each in one line.
     pub(crate) fn take(&self) -> Vec<String> {
-        kept().as_mut().map(std::mem::take).unwrap_or_default()
+        buffer().as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
-impl Drop for Kept {
+impl Drop for WarningBuffer {
     fn drop(&mut self) {
-        *kept() = None;
+        *buffer() = None;
     }
 }
 
-fn kept() -> MutexGuard<'static, Option<Vec<String>>> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+fn buffer() -> MutexGuard<'static, Option<Vec<String>>> {
+    BUFFER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Warnings {
+struct WarningSubscriber {
     takes_lock: bool,
-    said: Mutex<Said>,
+    history: Mutex<WarningHistory>,
 }
 
 #[derive(Default)]
-struct Said {
+struct WarningHistory {
     lines: HashSet<String>,
     /// When the quarantine ends that was told of.
     quarantine_until: Option<Instant>,
 }
 
-impl Warnings {
+impl WarningSubscriber {
     fn new(takes_lock: bool) -> Self {
-        Self { takes_lock, said: Mutex::default() }
+        Self { takes_lock, history: Mutex::default() }
     }
 
     fn is_wanted(&self, level: Level, target: &str) -> bool {
         level <= Level::WARN
             && target.split("::").next() == Some("taketurns")
-            && !SAID_ELSEWHERE.contains(&target)
+            && !SHOWN_ELSEWHERE.contains(&target)
             && (self.takes_lock || target != SETUP)
     }
 }
 
-impl Said {
-    fn is_news(&mut self, text: &Text, quarantine: bool, now: Instant) -> bool {
+impl WarningHistory {
+    fn is_news(&mut self, text: &WarningText, quarantine: bool, now: Instant) -> bool {
         if quarantine {
             // Server and lock tell of the same one.
             let known = self.quarantine_until.is_some_and(|until| now < until);
@@ -119,7 +119,7 @@ impl Said {
     }
 }
 
-impl Subscriber for Warnings {
+impl Subscriber for WarningSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && self.is_wanted(*metadata.level(), metadata.target())
     }
@@ -133,12 +133,12 @@ impl Subscriber for Warnings {
         if quarantine && !IN_SILENCE.load(Ordering::Relaxed) {
             return;
         }
-        let mut text = Text::default();
+        let mut text = WarningText::default();
         event.record(&mut text);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_news(&text, quarantine, Instant::now()) {
-            match &mut *kept() {
-                Some(kept) => kept.push(exit::one_line(&text.to_string())),
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        if history.is_news(&text, quarantine, Instant::now()) {
+            match &mut *buffer() {
+                Some(buffer) => buffer.push(exit::one_line(&text.to_string())),
                 None => exit::say(text),
             }
         }
@@ -156,7 +156,7 @@ impl Subscriber for Warnings {
 
 /// A warning as a sentence: `127.0.0.1:6379: what is wrong: why (57s left)`.
 #[derive(Default)]
-struct Text {
+struct WarningText {
     about: String,
     message: String,
     why: String,
@@ -164,7 +164,7 @@ struct Text {
     left_ms: u64,
 }
 
-impl Text {
+impl WarningText {
     fn take(&mut self, name: &str, value: impl fmt::Display) {
         let _ = match name {
             "message" => write!(self.message, "{value}"),
@@ -179,7 +179,7 @@ impl Text {
     }
 }
 
-impl Visit for Text {
+impl Visit for WarningText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.take(field.name(), format_args!("{value:?}"));
     }
@@ -199,7 +199,7 @@ impl Visit for Text {
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for WarningText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { about, message, why, details, .. } = self;
         write!(f, "{about}{message}{why}")?;
@@ -212,12 +212,12 @@ mod tests {
     use super::*;
 
     fn wanted(takes_lock: bool, level: Level, target: &str) -> bool {
-        Warnings::new(takes_lock).is_wanted(level, target)
+        WarningSubscriber::new(takes_lock).is_wanted(level, target)
     }
 
     #[test]
     fn warnings_and_errors_of_the_library_are_said_and_nothing_else() {
-        let store = "taketurns::engine::file::store";
+        let store = "taketurns::file";
         assert!(wanted(false, Level::WARN, store) && wanted(false, Level::ERROR, store));
         assert!(!wanted(true, Level::INFO, store) && !wanted(true, Level::DEBUG, store));
         assert!(!wanted(true, Level::WARN, "rustls::client"));
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_the_program_says_itself_is_left_out() {
-        for target in SAID_ELSEWHERE {
+        for target in SHOWN_ELSEWHERE {
             assert!(!wanted(true, Level::WARN, target), "{target}");
         }
         assert!(wanted(true, Level::WARN, SETUP) && !wanted(false, Level::WARN, SETUP));
@@ -234,32 +234,32 @@ mod tests {
 
     #[test]
     fn a_quarantine_is_told_of_once_and_so_is_every_other_warning() {
-        let (mut said, now) = (Said::default(), Instant::now());
-        let mut text = Text { left_ms: 2_000, ..Text::default() };
+        let (mut history, now) = (WarningHistory::default(), Instant::now());
+        let mut text = WarningText { left_ms: 2_000, ..WarningText::default() };
         let later = |ms| now + Duration::from_millis(ms);
-        assert!(said.is_news(&text, true, now));
+        assert!(history.is_news(&text, true, now));
         text.take("lock", "door");
-        assert!(!said.is_news(&text, true, later(1_999)), "the same one, in other words");
-        assert!(said.is_news(&text, true, later(2_000)), "another one");
-        assert!(said.is_news(&text, false, now));
-        assert!(!said.is_news(&text, false, now));
+        assert!(!history.is_news(&text, true, later(1_999)), "the same one, in other words");
+        assert!(history.is_news(&text, true, later(2_000)), "another one");
+        assert!(history.is_news(&text, false, now));
+        assert!(!history.is_news(&text, false, now));
     }
 
     #[test]
     fn what_would_be_written_over_the_screen_is_kept_for_who_draws_it() {
-        let kept = Kept::begin();
-        tracing::subscriber::with_default(Warnings::new(false), || {
+        let buffer = WarningBuffer::begin();
+        tracing::subscriber::with_default(WarningSubscriber::new(false), || {
             for _ in 0..2 {
-                tracing::warn!(target: "taketurns::engine::file", lock = "door", "left\nout");
+                tracing::warn!(target: "taketurns::file", lock = "door", "left\nout");
             }
         });
-        assert_eq!(kept.take(), ["lock door: left\\nout"]);
-        assert!(kept.take().is_empty(), "told once");
+        assert_eq!(buffer.take(), ["lock door: left\\nout"]);
+        assert!(buffer.take().is_empty(), "told once");
     }
 
     #[test]
     fn a_warning_reads_as_a_sentence() {
-        let mut text = Text::default();
+        let mut text = WarningText::default();
         text.take("lock", "door");
         text.take("message", "left out of the listing");
         text.take("error", "it is damaged");

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use taketurns::engine::{
-    AcquireRequest, Answer, Engine, Grant, Owner, Place, Reply, Request, WakeEvent, Wakes, Woken,
+    AcquireRequest, Answer, Engine, EngineEvent, Grant, Owner, Place, Reply, Request, WakeEvent,
+    Wakes,
 };
 use taketurns::{Ask, ClientId, Label, Name, View};
 use tokio::sync::mpsc;
@@ -25,7 +26,7 @@ pub(crate) struct EngineClient {
     lease_ms: u64,
     waiter_lease_ms: u64,
     wakes: Wakes,
-    woken: mpsc::UnboundedReceiver<Woken>,
+    woken: mpsc::UnboundedReceiver<EngineEvent>,
 }
 
 /// Owners that no two tests share.
@@ -64,7 +65,7 @@ impl EngineClient {
         if let Request::Acquire(AcquireRequest { owner, .. }) | Request::Renew { owner, .. } =
             &request
         {
-            self.wakes.expect(&name(lock), *owner);
+            self.wakes.register_owner(&name(lock), *owner);
         }
         self.engine.call(&name(lock), request).await.expect("the engine answers")
     }
@@ -142,11 +143,13 @@ impl EngineClient {
         loop {
             let woken = tokio::time::timeout(PATIENCE, self.woken.recv()).await;
             match woken.expect("a wake-up comes").expect("the engine lives") {
-                Woken::Wake { wake, .. } => {
+                EngineEvent::Wake { wake, .. } => {
                     assert_eq!(wake.client, self.id, "a wake-up went to the wrong client");
                     return (wake.owner, wake.event);
                 }
-                Woken::Gone { .. } | Woken::Recheck | Woken::Stirred { .. } => {}
+                EngineEvent::Lost { .. }
+                | EngineEvent::Recheck
+                | EngineEvent::LockChanged { .. } => {}
             }
         }
     }

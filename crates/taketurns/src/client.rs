@@ -17,7 +17,7 @@ use taketurns_core::{ClientId, Label, Name, Owner, Request};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::local_us;
-use crate::engine::{Answer, Answering, Engine, EngineError, Stamp};
+use crate::engine::{Answer, AnswerFuture, Engine, EngineError, Stamp};
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
 use crate::shell::Shell;
@@ -179,7 +179,7 @@ impl Client {
 
 /// A request under way.
 pub(crate) struct Call {
-    answer: Answering,
+    answer: AnswerFuture,
     sent: CallStart,
 }
 

@@ -245,7 +245,7 @@ impl OpenAttempt {
     async fn run(self) -> Result<Client, OpenFailure> {
         let id = ClientId::of_program(random::bits64());
         let shell = Arc::new(Shell::new(id));
-        let engine = self.opener.open(id, Wakes::of(shell.clone())).await?;
+        let engine = self.opener.open(id, Wakes::new(shell.clone())).await?;
         let max = engine.max_waiter_lease();
         let default = max.min(Duration::from_millis(limits::WAITER_LEASE_MS_DEFAULT));
         let waiter_lease_ms = match checked_lease(self.waiter_lease.unwrap_or(default), max) {

@@ -1,6 +1,6 @@
 //! The one task that renews what a client holds, refreshes its places and wakes whoever has paused.
 
-use taketurns_core::session::{PlaceRefresh, Renewal, Transmit};
+use taketurns_core::session::{HoldRenewal, PlaceRefresh, Transmit};
 use taketurns_core::{Name, Reply, Request};
 use tokio::sync::watch;
 use tracing::{Instrument, Span};
@@ -58,14 +58,14 @@ impl Client {
     }
 }
 
-async fn renew(client: Arc<Client>, renewals: Vec<Renewal>, span: Span) {
-    let call = |Renewal { hold, lease_ms }: &Renewal| -> (Name, Request) {
+async fn renew(client: Arc<Client>, renewals: Vec<HoldRenewal>, span: Span) {
+    let call = |HoldRenewal { hold, lease_ms }: &HoldRenewal| -> (Name, Request) {
         (hold.name().clone(), client.renewal(hold.owner(), *lease_ms))
     };
     let answers = client.call_all(renewals.iter().map(call).collect()).await;
     let failed = answers.iter().filter(|answer| answer.is_err()).count();
     span.record("failed", failed);
-    for (Renewal { hold, .. }, answer) in renewals.into_iter().zip(answers) {
+    for (HoldRenewal { hold, .. }, answer) in renewals.into_iter().zip(answers) {
         meter::renewal(meter::RenewalOutcome::of(&answer));
         let lock = hold.name();
         let trouble = match &answer {

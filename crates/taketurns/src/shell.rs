@@ -16,7 +16,7 @@ use taketurns_core::session::{Hold, LossCause, Session, SessionEvent, Transmit};
 use tokio::sync::Notify;
 
 use crate::clock::local_us;
-use crate::engine::Woken;
+use crate::engine::EngineEvent;
 use crate::meter::{self, HoldOutcome};
 use crate::random;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -79,17 +79,17 @@ impl Shell {
     }
 
     /// The engine pushed something, on whichever thread that read it.
-    pub(crate) fn handle_woken(&self, woken: Woken) {
-        if let Woken::Wake { .. } = woken {
+    pub(crate) fn handle_event(&self, woken: EngineEvent) {
+        if let EngineEvent::Wake { .. } = woken {
             meter::woken();
         }
         self.drive(|session, now_us| match woken {
-            Woken::Wake { wake, origin, .. } => {
+            EngineEvent::Wake { wake, origin, .. } => {
                 session.handle_wake(now_us, wake.owner, wake.event, origin);
             }
-            Woken::Gone { owner } => session.handle_gone(now_us, owner),
-            Woken::Recheck => session.handle_doubt(now_us, None),
-            Woken::Stirred { lock } => session.handle_doubt(now_us, Some(&lock)),
+            EngineEvent::Lost { owner } => session.handle_gone(now_us, owner),
+            EngineEvent::Recheck => session.handle_doubt(now_us, None),
+            EngineEvent::LockChanged { lock } => session.handle_doubt(now_us, Some(&lock)),
         });
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request,
-    Stamp, Survives, Wakes, Woken,
+    Answer, AnswerFuture, Durability, Engine, EngineError, EngineEvent, EngineFuture, Guarantees,
+    Open, Pattern, Request, Stamp, Wakes,
 };
 use taketurns::simulation::Machine;
 use taketurns::{ClientId, Name, View};
@@ -95,7 +95,7 @@ impl SimNetwork {
         lock(&self.state).clients.get(&(node, client)).map(|(host, _)| *host)
     }
 
-    pub(crate) fn push(&self, node: usize, client: ClientId, woken: Woken) {
+    pub(crate) fn push(&self, node: usize, client: ClientId, woken: EngineEvent) {
         let wakes = lock(&self.state).clients.get(&(node, client)).map(|(_, wakes)| wakes.clone());
         if let Some(wakes) = wakes {
             wakes.push(woken);
@@ -110,7 +110,7 @@ impl SimNetwork {
             .filter(|((at, _), (whose, _))| (*at, *whose) == (node, host))
             .map(|(_, (_, wakes))| wakes.clone())
             .collect();
-        clients.into_iter().for_each(|wakes| wakes.push(Woken::Recheck));
+        clients.into_iter().for_each(|wakes| wakes.push(EngineEvent::Recheck));
     }
 
     /// A machine is gone, and so are those who waited on it.
@@ -134,7 +134,7 @@ impl Open for SimStore {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         // Handled by the machine, and not while it stands still.
-        let (through, mut arriving) = wakes.aside();
+        let (through, mut arriving) = wakes.intercept();
         let arrive = async move {
             while let Some(woken) = arriving.recv().await {
                 wakes.push(woken);
@@ -215,9 +215,9 @@ fn mismatch() -> EngineError {
 }
 
 impl Engine for SimEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let asked = self.store.ask(SimQuestion::Step(lock.clone(), request));
-        Answering::later(async move {
+        AnswerFuture::later(async move {
             match asked.await? {
                 SimAnswer::Step(answer) => Ok(answer),
                 _ => Err(mismatch()),
@@ -262,7 +262,7 @@ impl Engine for SimEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees::full(Survives::AnyClient)
+        Guarantees::full(Durability::AnyClient)
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {

@@ -304,13 +304,13 @@ impl SimWorld {
         }
         let connection = self.connections.get(&(host, node)).copied().unwrap_or(0);
         let origin = self.nodes[node].origin(connection);
-        let woken = taketurns::engine::Woken::Wake { lock, wake, origin };
+        let woken = taketurns::engine::EngineEvent::Wake { lock, wake, origin };
         if !self.is_calm && self.dice.chance(self.plan.doubled) {
             let us = self.delay_us();
-            self.after(us, Happening::Woken { node, client, woken: woken.clone() });
+            self.after(us, Happening::EngineEvent { node, client, woken: woken.clone() });
         }
         let us = self.delay_us();
-        self.after(us, Happening::Woken { node, client, woken });
+        self.after(us, Happening::EngineEvent { node, client, woken });
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taketurns::ClientId;
-use taketurns::engine::{EngineError, Woken};
+use taketurns::engine::{EngineError, EngineEvent};
 use taketurns::simulation::Machine;
 use taketurns_history::{EventKind, HistoryEvent};
 
@@ -31,10 +31,10 @@ pub(crate) enum Happening {
         /// By it a machine learns what time it is at a node.
         tells: Option<(usize, usize)>,
     },
-    Woken {
+    EngineEvent {
         node: usize,
         client: ClientId,
-        woken: Woken,
+        woken: EngineEvent,
     },
     Written(PendingWrite),
     Fault(SimFault),
@@ -306,7 +306,7 @@ impl SimWorld {
                 self.net.answer(call, said);
                 tells.into_iter().for_each(|(node, host)| self.is_aware(node, host));
             }
-            Happening::Woken { node, client, woken } => self.net.push(node, client, woken),
+            Happening::EngineEvent { node, client, woken } => self.net.push(node, client, woken),
             Happening::Written(write) => {
                 for what in self.resource.arrives(write) {
                     self.note(what);

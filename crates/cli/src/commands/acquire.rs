@@ -5,10 +5,10 @@ use serde::Serialize;
 use taketurns::{Handle, Locks, Member, Name, Token};
 
 use crate::ask::AskArgs;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::signals::Signals;
-use crate::store::{self, Opened};
+use crate::store::{self, StoreConnection};
 use crate::waiting;
 
 /// Acquire a lock for a shell script, and print the handle to it
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 /// What `acquire --json` prints.
 #[derive(Serialize)]
-struct Acquired<'a> {
+struct AcquireJson<'a> {
     /// The secret that renews and releases the lock.
     handle: String,
     /// The lock's name.
@@ -43,18 +43,22 @@ struct Acquired<'a> {
     valid_for_ms: u64,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let mut signals = Signals::listen()?;
     // Shown as the script: our own process is gone in a moment.
     let holder = getppid().unwrap_or(getpid());
-    let patience = args.ask.patience();
-    let opened = waiting::open(store, "acquire", holder, patience, &mut signals).await?;
+    let loading = args.ask.loading();
+    let opened = waiting::open(store, "acquire", holder, loading, &mut signals).await?;
     let done = acquire(&opened, &args, &mut signals).await;
     store::close(opened.locks).await;
     done.map(|()| 0)
 }
 
-async fn acquire(opened: &Opened, args: &Args, signals: &mut Signals) -> Result<(), Failure> {
+async fn acquire(
+    opened: &StoreConnection,
+    args: &Args,
+    signals: &mut Signals,
+) -> Result<(), ExitFailure> {
     let locks = &opened.locks;
     let guard = waiting::acquire(opened, &args.ask, None, signals).await?;
     let member = guard.member().cloned();
@@ -76,12 +80,12 @@ async fn print(
     args: &Args,
     handle: &Handle,
     member: Option<Member>,
-) -> Result<(), Failure> {
+) -> Result<(), ExitFailure> {
     if !args.json {
         return output::text(handle.expose());
     }
     let valid_for = locks.renew(handle, None).await?;
-    output::json(&Acquired {
+    output::json(&AcquireJson {
         handle: handle.expose(),
         lock: &args.ask.lock,
         token: handle.token().fenced(),

@@ -3,7 +3,7 @@
 use taketurns::{Name, Token};
 
 use crate::ask;
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::json;
 use crate::output;
 use crate::store;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let locks = store::open(store).await?;
     let mut breaking = locks.break_lock(args.lock.as_str());
     if args.now {
@@ -46,7 +46,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     store::close(locks).await;
     let (lock, broken) = (&args.lock, broken?);
     if args.json {
-        output::json(&json::Broken { lock, broken, at_once: args.now })?;
+        output::json(&json::BreakJson { lock, broken, at_once: args.now })?;
     } else {
         output::text(describe(lock, broken, &args))?;
     }

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
 use crate::args::Cli;
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::output;
 
 /// Print completions for a shell
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: Args) -> Result<u8, ExitFailure> {
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "taketurns", &mut script);
     output::text(String::from_utf8_lossy(&script).trim_end())?;

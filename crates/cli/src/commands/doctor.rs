@@ -3,7 +3,7 @@
 use serde::Serialize;
 use taketurns::doctor::{self, Check, Level, Report};
 
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::paint::{Ink, Paint};
 use crate::store;
@@ -29,11 +29,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let url = store::named(args.url.as_deref().or(store))?;
     let report = doctor::examine(&url).await?;
     if args.json {
-        output::json(&Document::new(&report))?;
+        output::json(&DoctorJson::new(&report))?;
     } else {
         output::text(lines(&report, Paint::stdout()))?;
     }
@@ -69,16 +69,16 @@ fn lines(report: &Report, paint: Paint) -> String {
 
 /// What `--json` prints. Field names are stable; new ones may be added.
 #[derive(Serialize)]
-struct Document<'a> {
+struct DoctorJson<'a> {
     /// Which store, without user, password and options.
     store: &'a str,
     /// The worst level of all: `ok`, `warn` or `fail`.
     worst: String,
-    checks: Vec<Line<'a>>,
+    checks: Vec<CheckJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct CheckJson<'a> {
     /// The address of a server, the path of a file, or `all` for what is about the whole store.
     node: &'a str,
     /// What was looked at, in one word.
@@ -90,9 +90,9 @@ struct Line<'a> {
     advice: Option<&'a str>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> DoctorJson<'a> {
     fn new(report: &'a Report) -> Self {
-        let line = |check: &'a Check| Line {
+        let line = |check: &'a Check| CheckJson {
             node: &check.node,
             check: check.name,
             level: check.level.to_string(),

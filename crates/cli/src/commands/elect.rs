@@ -9,14 +9,14 @@ use rustix::process::getpid;
 use serde::Serialize;
 use taketurns::{HolderView, Locks, Name, Token};
 
-use super::run::Under;
+use super::run::LockedCommand;
 use crate::ask;
-use crate::exit::{self, Failure, say};
+use crate::exit::{self, ExitFailure, say};
 use crate::output::{self, duration};
 use crate::signals::Signals;
-use crate::store::{self, Patience};
+use crate::store::{self, LoadingOptions};
 use crate::terminal::Terminal;
-use crate::waiting::{self, Line};
+use crate::waiting::{self, WaitReporter};
 
 /// Run a command while leading, and see who leads
 ///
@@ -81,14 +81,14 @@ impl Args {
     }
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let mut signals = Signals::listen()?;
     let program = match args.command.first() {
         Some(word) => Path::new(word).file_name().unwrap_or_default().to_string_lossy(),
         None => "taketurns".into(),
     };
-    let patience = Patience { within: None, verbose: args.verbose };
-    let opened = waiting::open(store, &program, getpid(), patience, &mut signals).await?;
+    let loading = LoadingOptions { within: None, verbose: args.verbose };
+    let opened = waiting::open(store, &program, getpid(), loading, &mut signals).await?;
     let locks = opened.locks;
     let code = match () {
         () if args.leader => tell(&locks, &args).await,
@@ -100,13 +100,13 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
 }
 
 /// Leads again and again, until the command ends by itself or we are told to end.
-async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, ExitFailure> {
     let Args { name, verbose, .. } = args;
     if ask::is_held_around(name) {
         return Err(waiting::waits_for_itself(name));
     }
-    let under = Under { locks, command: &args.command, max_hold: None };
-    let line = Line { locks, lock: name, verbose: *verbose, endless: true };
+    let locked_command = LockedCommand { locks, command: &args.command, max_hold: None };
+    let reporter = WaitReporter { locks, lock: name, verbose: *verbose, endless: true };
     loop {
         let mut campaign = locks.election(name.as_str()).campaign();
         if let Some(lease) = args.lease {
@@ -115,8 +115,9 @@ async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u
         if let Some(why) = &args.why {
             campaign = campaign.why(why);
         }
-        let leadership = line.wait(campaign.into_future(), signals).await?;
-        let outcome = under.run(leadership.map_err(waiting::failure)?, signals).await?;
+        let leadership = reporter.wait(campaign.into_future(), signals).await?;
+        let leadership = leadership.map_err(waiting::failure)?;
+        let outcome = locked_command.run(leadership, signals).await?;
         if !outcome.lost || outcome.told_to_end {
             return outcome.code;
         }
@@ -124,7 +125,7 @@ async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u
     }
 }
 
-async fn tell(locks: &Locks, args: &Args) -> Result<u8, Failure> {
+async fn tell(locks: &Locks, args: &Args) -> Result<u8, ExitFailure> {
     let leader = locks.election(args.name.as_str()).leader().await?;
     if leader.is_some() || args.json {
         print(args, leader.as_ref())?;
@@ -132,39 +133,41 @@ async fn tell(locks: &Locks, args: &Args) -> Result<u8, Failure> {
     match leader {
         Some(_) => Ok(0),
         None if args.json => Ok(exit::NOT_ACQUIRED),
-        None => Err(Failure::new(exit::NOT_ACQUIRED, format_args!("nobody leads {}", args.name))),
+        None => {
+            Err(ExitFailure::new(exit::NOT_ACQUIRED, format_args!("nobody leads {}", args.name)))
+        }
     }
 }
 
-async fn observe(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+async fn observe(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, ExitFailure> {
     let mut observer = locks.election(args.name.as_str()).observe();
     loop {
         tokio::select! {
             biased;
             (signal, _) = signals.next() => {
-                return Err(Failure::signal(signal, Terminal::is_ours_now(), ""));
+                return Err(ExitFailure::signal(signal, Terminal::is_ours_now(), ""));
             }
             leader = observer.changed() => print(args, leader?.as_ref())?,
         }
     }
 }
 
-fn print(args: &Args, leader: Option<&HolderView>) -> Result<(), Failure> {
-    let told = Told { election: &args.name, leader: leader.map(Leads::new) };
+fn print(args: &Args, leader: Option<&HolderView>) -> Result<(), ExitFailure> {
+    let told = ElectionJson { election: &args.name, leader: leader.map(LeaderJson::new) };
     if args.json { output::json_line(&told) } else { output::text(told) }
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ElectionJson<'a> {
     /// The election's name.
     election: &'a Name,
     /// Who leads; null if nobody does.
-    leader: Option<Leads<'a>>,
+    leader: Option<LeaderJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct Leads<'a> {
+struct LeaderJson<'a> {
     /// Host, process and program.
     who: &'a str,
     /// What `--why` said, empty if nothing.
@@ -177,7 +180,7 @@ struct Leads<'a> {
     left_ms: u64,
 }
 
-impl<'a> Leads<'a> {
+impl<'a> LeaderJson<'a> {
     fn new(leader: &'a HolderView) -> Self {
         Self {
             who: leader.label.who(),
@@ -190,7 +193,7 @@ impl<'a> Leads<'a> {
 }
 
 /// `scheduler: led by web1:4242 plan.sh (node 1), token 42, for 12s`
-impl fmt::Display for Told<'_> {
+impl fmt::Display for ElectionJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(leader) = &self.leader else {
             return write!(f, "{}: nobody leads", self.election);
@@ -215,12 +218,13 @@ mod tests {
         let name = Name::new("scheduler").expect("a name");
         let told = |why, token| {
             let token = Some(Token::from_raw(token)).filter(|_| token > 0);
-            let leader = Leads { who: "web1:7 plan", why, token, led_ms: 12_000, left_ms: 9_000 };
-            Told { election: &name, leader: Some(leader) }.to_string()
+            let leader =
+                LeaderJson { who: "web1:7 plan", why, token, led_ms: 12_000, left_ms: 9_000 };
+            ElectionJson { election: &name, leader: Some(leader) }.to_string()
         };
         assert_eq!(told("node 1", 42), "scheduler: led by web1:7 plan (node 1), token 42, for 12s");
         assert_eq!(told("", 0), "scheduler: led by web1:7 plan, for 12s");
-        let nobody = Told { election: &name, leader: None };
+        let nobody = ElectionJson { election: &name, leader: None };
         assert_eq!(nobody.to_string(), "scheduler: nobody leads");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taketurns::{Locks, Name, View};
 
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::json;
 use crate::output::{self, Table, millis};
 use crate::paint::{Ink, Paint};
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let locks = store::open(store).await?;
     let done = match args.watch {
         Some(every) => again::look(every, async || text(&locks, &args).await).await,
@@ -51,11 +51,11 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     done.map(|()| 0)
 }
 
-async fn text(locks: &Locks, args: &Args) -> Result<String, Failure> {
+async fn text(locks: &Locks, args: &Args) -> Result<String, ExitFailure> {
     let listed = locks.list(&args.pattern).await?;
     if args.json {
-        let locks = listed.iter().map(|(name, view)| json::Lock::new(name, view)).collect();
-        return output::document(&json::Locks { locks }, args.watch.is_some());
+        let locks = listed.iter().map(|(name, view)| json::LockJson::new(name, view)).collect();
+        return output::document(&json::LockListJson { locks }, args.watch.is_some());
     }
     Ok(if listed.is_empty() { String::new() } else { table(&listed).render(Paint::stdout()) })
 }

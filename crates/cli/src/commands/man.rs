@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::Cli;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::output;
 
 /// Who reads or sets a variable (every command if nobody is named), and what it means.
@@ -63,19 +63,19 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: Args) -> Result<u8, ExitFailure> {
     // `help` has no page, so no page may refer to one.
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     if let Some(directory) = &args.out {
         return write_all(&command, directory).map(|()| 0).map_err(|error| {
             let directory = directory.display();
-            Failure::new(exit::OUTPUT, format_args!("{directory} can't be written to: {error}"))
+            ExitFailure::new(exit::OUTPUT, format_args!("{directory} can't be written to: {error}"))
         });
     }
     for name in &args.command {
         let Some(found) = command.find_subcommand(name) else {
-            return Err(Failure::usage(format_args!("there is no command {name:?}")));
+            return Err(ExitFailure::usage(format_args!("there is no command {name:?}")));
         };
         command = found.clone();
     }

@@ -19,14 +19,14 @@ use std::io::{self, IsTerminal, Read};
 
 use taketurns::Handle;
 
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 
 /// Longest handle that is read; a real one is far shorter.
 const HANDLE_BYTES_MAX: u64 = 8 * 1024;
 
 /// The handle from the environment or from stdin: not from the command line, where everybody on the
 /// machine could read it.
-fn handle() -> Result<Handle, Failure> {
+fn handle() -> Result<Handle, ExitFailure> {
     let given = std::env::var_os("TAKETURNS_HANDLE").unwrap_or_default();
     let given = given.to_str().ok_or(taketurns::Error::InvalidHandle)?;
     if !given.trim().is_empty() {
@@ -36,13 +36,13 @@ fn handle() -> Result<Handle, Failure> {
     let missing =
         "no handle: pass what `taketurns acquire` printed in TAKETURNS_HANDLE or on stdin";
     if io::stdin().is_terminal() {
-        return Err(Failure::usage(missing));
+        return Err(ExitFailure::usage(missing));
     }
     let mut text = String::new();
     let read = io::stdin().take(HANDLE_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| Failure::usage(format_args!("no handle could be read: {error}")))?;
+    read.map_err(|error| ExitFailure::usage(format_args!("no handle could be read: {error}")))?;
     if text.trim().is_empty() {
-        return Err(Failure::usage(missing));
+        return Err(ExitFailure::usage(missing));
     }
     Ok(Handle::parse(text.trim_start())?)
 }

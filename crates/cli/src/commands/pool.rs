@@ -5,7 +5,7 @@ use serde::Serialize;
 use taketurns::{Kind, Member, Name, View};
 
 use crate::ask;
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::json;
 use crate::output::{self, Table};
 use crate::store;
@@ -14,15 +14,15 @@ use crate::store;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: PoolCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PoolCommand {
     /// Add members; one that is there already is left as it is
-    Add(Change),
+    Add(MemberArgs),
     /// Remove members; one that is held goes when it is released
-    Rm(Change),
+    Rm(MemberArgs),
     /// List the members, and who has which
     Ls {
         /// The pool's name
@@ -36,7 +36,7 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-struct Change {
+struct MemberArgs {
     /// The pool's name
     #[arg(value_parser = ask::name)]
     pool: Name,
@@ -52,30 +52,30 @@ struct Change {
 
 /// What `pool add --json` and `pool rm --json` print.
 #[derive(Serialize)]
-struct Changes<'a> {
+struct PoolChangeJson<'a> {
     /// The pool's name.
     pool: &'a Name,
     /// In the order of the command line.
-    members: Vec<Changed<'a>>,
+    members: Vec<MemberChangeJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct Changed<'a> {
+struct MemberChangeJson<'a> {
     /// The member's name.
     name: &'a Member,
     /// False if there was nothing to do.
     changed: bool,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     match args.action {
-        Action::Add(change) => edit(store, &change, true).await,
-        Action::Rm(change) => edit(store, &change, false).await,
-        Action::Ls { pool, json } => list(store, &pool, json).await,
+        PoolCommand::Add(change) => edit(store, &change, true).await,
+        PoolCommand::Rm(change) => edit(store, &change, false).await,
+        PoolCommand::Ls { pool, json } => list(store, &pool, json).await,
     }
 }
 
-async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Failure> {
+async fn edit(store: Option<&str>, change: &MemberArgs, add: bool) -> Result<u8, ExitFailure> {
     let locks = store::open(store).await?;
     let pool = locks.pool(change.pool.as_str());
     let mut members = Vec::new();
@@ -84,7 +84,7 @@ async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Fai
         let changed =
             if add { pool.add(name.as_str()).await } else { pool.remove(name.as_str()).await };
         match changed {
-            Ok(changed) => members.push(Changed { name, changed }),
+            Ok(changed) => members.push(MemberChangeJson { name, changed }),
             Err(error) => {
                 failed = Some(error);
                 break;
@@ -95,9 +95,9 @@ async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Fai
     store::close(locks).await;
     // What was done is said also if the rest could not be.
     if change.json {
-        output::json(&Changes { pool: &change.pool, members })?;
+        output::json(&PoolChangeJson { pool: &change.pool, members })?;
     } else {
-        for Changed { name, changed } in members {
+        for MemberChangeJson { name, changed } in members {
             output::text(match (add, changed) {
                 (true, true) => format!("{name} added"),
                 (true, false) => format!("{name} was there already"),
@@ -109,17 +109,17 @@ async fn edit(store: Option<&str>, change: &Change, add: bool) -> Result<u8, Fai
     failed.map_or(Ok(0), |error| Err(error.into()))
 }
 
-async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, Failure> {
+async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, ExitFailure> {
     let locks = store::open(store).await?;
     let view = locks.inspect(pool.as_str()).await;
     store::close(locks).await;
     match view? {
         Some(view) if view.kind != Kind::Pool && !view.is_blank() => {
             let kind = view.kind;
-            return Err(Failure::usage(format_args!("lock {pool} is a {kind}, not a pool")));
+            return Err(ExitFailure::usage(format_args!("lock {pool} is a {kind}, not a pool")));
         }
-        Some(view) if json => output::json(&json::Lock::new(pool, &view))?,
-        None if json => output::json(&json::Lock::unused(pool))?,
+        Some(view) if json => output::json(&json::LockJson::new(pool, &view))?,
+        None if json => output::json(&json::LockJson::unused(pool))?,
         Some(view) if !view.members.is_empty() => output::text(table(&view))?,
         _ => output::text(format_args!("{pool} has no members"))?,
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use taketurns::{Name, Token};
 
 use super::handle;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::store;
 
@@ -22,21 +22,21 @@ pub(crate) struct Args {
 
 /// What `release --json` prints.
 #[derive(Serialize)]
-struct Released<'a> {
+struct ReleaseJson<'a> {
     /// The lock's name.
     lock: &'a Name,
     /// The fencing token of the hold that ended; null only from a store that has none.
     token: Option<Token>,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let handle = handle()?;
     let locks = store::open(store).await?;
     let released = locks.release(&handle).await;
     store::close(locks).await;
     released?;
     if args.json {
-        output::json(&Released { lock: handle.name(), token: handle.token().fenced() })?;
+        output::json(&ReleaseJson { lock: handle.name(), token: handle.token().fenced() })?;
     }
     Ok(0)
 }

@@ -7,7 +7,7 @@ use taketurns::{Name, Token};
 
 use super::handle;
 use crate::ask;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::store;
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 /// What `renew --json` prints.
 #[derive(Serialize)]
-struct Renewed<'a> {
+struct RenewJson<'a> {
     /// The lock's name.
     lock: &'a Name,
     /// The fencing token; null only from a store that has none.
@@ -39,7 +39,7 @@ struct Renewed<'a> {
     valid_for_ms: u64,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let handle = handle()?;
     let locks = store::open(store).await?;
     let renewed = locks.renew(&handle, args.lease).await;
@@ -48,7 +48,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     let lock = handle.name();
     if args.json {
         let valid_for_ms = valid_for.as_millis() as u64;
-        output::json(&Renewed { lock, token: handle.token().fenced(), valid_for_ms })?;
+        output::json(&RenewJson { lock, token: handle.token().fenced(), valid_for_ms })?;
     } else {
         output::text(format_args!("{lock} is held for {}", output::duration(valid_for)))?;
     }

@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::ask::{self, AskArgs};
 use crate::child;
-use crate::exit::{self, Failure, say};
-use crate::job::Job;
+use crate::exit::{self, ExitFailure, say};
+use crate::process_group::ProcessGroup;
 use crate::signals::Signals;
-use crate::store::{self, Opened};
-use crate::supervise::{Ended, Watch};
+use crate::store::{self, StoreConnection};
+use crate::supervise::{ChildEnd, Supervisor};
 use crate::terminal::Terminal;
 use crate::waiting;
 
@@ -47,46 +47,51 @@ pub(crate) struct Args {
     pub(crate) command: Vec<OsString>,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let mut signals = Signals::listen()?;
     let program = Path::new(&args.command[0]).file_name().unwrap_or_default().to_string_lossy();
-    let patience = args.ask.patience();
-    let opened = waiting::open(store, &program, getpid(), patience, &mut signals).await?;
+    let loading = args.ask.loading();
+    let opened = waiting::open(store, &program, getpid(), loading, &mut signals).await?;
     let code = hold_and_run(&opened, &args, &mut signals).await;
     store::close(opened.locks).await;
     code
 }
 
-async fn hold_and_run(opened: &Opened, args: &Args, signals: &mut Signals) -> Result<u8, Failure> {
+async fn hold_and_run(
+    opened: &StoreConnection,
+    args: &Args,
+    signals: &mut Signals,
+) -> Result<u8, ExitFailure> {
     let guard = waiting::acquire(opened, &args.ask, args.max_hold, signals).await?;
-    let under = Under { locks: &opened.locks, command: &args.command, max_hold: args.max_hold };
+    let under =
+        LockedCommand { locks: &opened.locks, command: &args.command, max_hold: args.max_hold };
     under.run(guard, signals).await?.code
 }
 
 /// A command that runs only while a lock is held.
-pub(crate) struct Under<'a> {
+pub(crate) struct LockedCommand<'a> {
     pub(crate) locks: &'a Locks,
     pub(crate) command: &'a [OsString],
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// How it went.
-pub(crate) struct Outcome {
+/// How the command ended.
+pub(crate) struct RunOutcome {
     /// What to exit with.
-    pub(crate) code: Result<u8, Failure>,
+    pub(crate) code: Result<u8, ExitFailure>,
     /// The lock was lost before the command ended by itself. The user has been told.
     pub(crate) lost: bool,
     /// We were told to end.
     pub(crate) told_to_end: bool,
 }
 
-impl Under<'_> {
+impl LockedCommand<'_> {
     /// Runs the command to its end, and lets go of the lock.
     pub(crate) async fn run(
         &self,
         guard: Guard,
         signals: &mut Signals,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RunOutcome, ExitFailure> {
         let since = Instant::now();
         let terminal = Terminal::open();
         let job = match start(self.command, &guard, terminal.as_ref()) {
@@ -97,7 +102,7 @@ impl Under<'_> {
             }
         };
         let child = job.pid();
-        let watch = Watch {
+        let watch = Supervisor {
             locks: self.locks,
             guard: &guard,
             terminal: terminal.as_ref(),
@@ -108,7 +113,7 @@ impl Under<'_> {
         if let Some(terminal) = given {
             terminal.take_back(Some(child));
         }
-        let Ended { code, signal, told_to_end, .. } = ended;
+        let ChildEnd { code, signal, told_to_end, .. } = ended;
         let lost = !finish(guard, ended.lost, signals).await;
         let code = match signal {
             _ if lost => Ok(exit::LOST),
@@ -118,15 +123,19 @@ impl Under<'_> {
                     pass_on_interrupt(signal);
                 }
                 let at_terminal = terminal.is_some_and(|terminal| terminal.is_ours());
-                Err(Failure::signal(signal, at_terminal, ""))
+                Err(ExitFailure::signal(signal, at_terminal, ""))
             }
         };
-        Ok(Outcome { code, lost, told_to_end })
+        Ok(RunOutcome { code, lost, told_to_end })
     }
 }
 
 /// Starts the command, in front if that is where we are.
-fn start(words: &[OsString], guard: &Guard, terminal: Option<&Terminal>) -> Result<Job, Failure> {
+fn start(
+    words: &[OsString],
+    guard: &Guard,
+    terminal: Option<&Terminal>,
+) -> Result<ProcessGroup, ExitFailure> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env("TAKETURNS_LOCK", guard.name().as_str());
     // It is a secret, and another lock's: a script that has acquired one may use `run` too.
@@ -149,12 +158,12 @@ fn start(words: &[OsString], guard: &Guard, terminal: Option<&Terminal>) -> Resu
         _ => {}
     }
     let word = &words[0];
-    started.map(Job::new).map_err(|error| match error.kind() {
+    started.map(ProcessGroup::new).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             let message = format_args!("{word:?}: there is no such command");
-            Failure::new(exit::NO_SUCH_COMMAND, message)
+            ExitFailure::new(exit::NO_SUCH_COMMAND, message)
         }
-        _ => Failure::new(exit::NOT_EXECUTABLE, format_args!("{word:?} can't be run: {error}")),
+        _ => ExitFailure::new(exit::NOT_EXECUTABLE, format_args!("{word:?} can't be run: {error}")),
     })
 }
 

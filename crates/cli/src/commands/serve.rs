@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use crate::output;
-use crate::serve::{Listening, Settings};
+use crate::serve::{BoundServer, Settings};
 use crate::store;
 use crate::watch::again;
 
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     pattern: String,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let token = token(&args)?;
     let locks = store::open(store).await?;
     let settings = Settings {
@@ -67,7 +67,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
         every: args.every,
         store: store::public(store),
     };
-    let listening = Listening::start(locks.clone(), settings).await?;
+    let listening = BoundServer::start(locks.clone(), settings).await?;
     let ended = ended()?;
     let about = match listening.can_break() {
         true => "",
@@ -88,10 +88,10 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Until somebody wants it to end. Listens from now on.
-fn ended() -> Result<impl Future<Output = ()>, Failure> {
+fn ended() -> Result<impl Future<Output = ()>, ExitFailure> {
     let listen = |kind| {
         signal(kind).map_err(|error| {
-            Failure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
+            ExitFailure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
         })
     };
     let (mut interrupt, mut terminate) =
@@ -105,19 +105,19 @@ fn ended() -> Result<impl Future<Output = ()>, Failure> {
 }
 
 /// From the file or the environment: on the command line everybody on the machine could read it.
-fn token(args: &Args) -> Result<Option<String>, Failure> {
+fn token(args: &Args) -> Result<Option<String>, ExitFailure> {
     let Some(path) = &args.token_file else {
         let given = env::var_os(TOKEN).unwrap_or_default().into_string();
-        let given = given.map_err(|_| Failure::usage(format_args!("{TOKEN} is not UTF-8")))?;
+        let given = given.map_err(|_| ExitFailure::usage(format_args!("{TOKEN} is not UTF-8")))?;
         return Ok(Some(given).filter(|token| !token.is_empty()));
     };
     let path_shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format_args!("--token-file {path_shown}: it can't be read: {error}"))
+        ExitFailure::usage(format_args!("--token-file {path_shown}: it can't be read: {error}"))
     })?;
     let token = text.trim();
     if token.is_empty() {
-        return Err(Failure::usage(format_args!("--token-file {path_shown}: it is empty")));
+        return Err(ExitFailure::usage(format_args!("--token-file {path_shown}: it is empty")));
     }
     Ok(Some(token.to_owned()))
 }

@@ -6,7 +6,7 @@ use taketurns::{Kind, Locks, Name, View};
 
 use super::ls;
 use crate::ask;
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::json;
 use crate::output::{self, Table, millis};
 use crate::paint::{Ink, Paint};
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let locks = store::open(store).await?;
     let done = match args.watch {
         Some(every) => again::look(every, async || text(&locks, &args).await).await,
@@ -53,12 +53,14 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> 
     done.map(|()| 0)
 }
 
-async fn text(locks: &Locks, args: &Args) -> Result<String, Failure> {
+async fn text(locks: &Locks, args: &Args) -> Result<String, ExitFailure> {
     let view = locks.inspect(args.lock.as_str()).await?;
     let on_a_line = args.watch.is_some();
     match view {
-        Some(view) if args.json => output::document(&json::Lock::new(&args.lock, &view), on_a_line),
-        None if args.json => output::document(&json::Lock::unused(&args.lock), on_a_line),
+        Some(view) if args.json => {
+            output::document(&json::LockJson::new(&args.lock, &view), on_a_line)
+        }
+        None if args.json => output::document(&json::LockJson::unused(&args.lock), on_a_line),
         Some(view) => Ok(describe(&args.lock, &view, Paint::stdout())),
         None => Ok(format!("{}: unused", args.lock)),
     }

@@ -4,9 +4,9 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 use crate::store;
-use crate::top::{self, Plan};
+use crate::top::{self, TopOptions};
 use crate::watch::again;
 
 /// Watch the locks live: who holds what, for how long, and who waits; busiest first
@@ -27,15 +27,15 @@ pub(crate) struct Args {
     every: Duration,
 }
 
-pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, Failure> {
+pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
     if dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(Failure::usage(
+        return Err(ExitFailure::usage(
             "top needs a terminal that it can draw on, for input and output; elsewhere use `taketurns \
              ls --watch` or `taketurns ls --json`",
         ));
     }
     let locks = store::open(store).await?;
     let Args { pattern, every } = args;
-    top::run(locks, Plan { store: store::public(store), pattern, every }).await
+    top::run(locks, TopOptions { store: store::public(store), pattern, every }).await
 }

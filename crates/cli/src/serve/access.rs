@@ -31,25 +31,25 @@ pub(crate) struct Access {
 
 /// Why something is not done.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Denied {
+pub(crate) struct Denial {
     pub(crate) status: StatusCode,
     pub(crate) why: &'static str,
 }
 
-const fn denied(status: StatusCode, why: &'static str) -> Denied {
-    Denied { status, why }
+const fn denied(status: StatusCode, why: &'static str) -> Denial {
+    Denial { status, why }
 }
 
-const FOREIGN: Denied =
+const FOREIGN: Denial =
     denied(StatusCode::FORBIDDEN, "this request comes from another site's page");
-const HOSTLESS: Denied = denied(
+const HOSTLESS: Denial = denied(
     StatusCode::FORBIDDEN,
     "this server does not go by that name: use its address, or start it with --allow-host NAME",
 );
-const MISSING: Denied =
+const MISSING: Denial =
     denied(StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN");
-const WRONG: Denied = denied(StatusCode::UNAUTHORIZED, "that is not the token");
-const TOKENLESS: Denied = denied(
+const WRONG: Denial = denied(StatusCode::UNAUTHORIZED, "that is not the token");
+const TOKENLESS: Denial = denied(
     StatusCode::FORBIDDEN,
     "this server was started without a token, so that nobody can break a lock through it: start it \
      with --token-file or TAKETURNS_SERVE_TOKEN",
@@ -62,7 +62,7 @@ impl Access {
     }
 
     /// Every request.
-    pub(crate) fn admits(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let host = text(headers, &HOST).unwrap_or_default();
         // Beyond loopback it is the token that keeps strangers out, whatever name they know us by.
         if !self.is_open && !self.goes_by(host) {
@@ -77,7 +77,7 @@ impl Access {
     }
 
     /// Those that tell something.
-    pub(crate) fn may_look(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(crate) fn may_look(&self, headers: &HeaderMap) -> Result<(), Denial> {
         if text(headers, &SEC_FETCH_SITE)
             .is_some_and(|site| site != "same-origin" && site != "none")
         {
@@ -87,12 +87,12 @@ impl Access {
     }
 
     /// Those that change something.
-    pub(crate) fn may_break(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(crate) fn may_break(&self, headers: &HeaderMap) -> Result<(), Denial> {
         self.may_look(headers)?;
         self.has_token(headers)
     }
 
-    fn has_token(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    fn has_token(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let token = self.token.as_deref().ok_or(TOKENLESS)?;
         let shown = text(headers, &AUTHORIZATION).ok_or(MISSING)?;
         let shown =

@@ -1,4 +1,4 @@
-//! How the server answers: documents, and in a document too what is wrong with a request.
+//! Responses: JSON documents, and errors as JSON documents too.
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -11,23 +11,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use taketurns::ErrorKind;
 
-use super::access::Denied;
+use super::access::Denial;
 
-/// Why a request is not answered with what it asked for.
+/// The response to a request that failed.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct ErrorResponse {
     status: StatusCode,
     why: String,
 }
 
-/// The same as a document.
+/// The body of an error response.
 #[derive(Serialize)]
-struct Document<'a> {
+struct ErrorJson<'a> {
     /// In one sentence.
     error: &'a str,
 }
 
-impl Trouble {
+impl ErrorResponse {
     pub(super) fn new(status: StatusCode, why: impl ToString) -> Self {
         Self { status, why: why.to_string() }
     }
@@ -37,9 +37,9 @@ impl Trouble {
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(Document { error: &self.why })).into_response();
+        let mut response = (self.status, Json(ErrorJson { error: &self.why })).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -47,13 +47,13 @@ impl IntoResponse for Trouble {
     }
 }
 
-impl From<Denied> for Trouble {
-    fn from(denied: Denied) -> Self {
+impl From<Denial> for ErrorResponse {
+    fn from(denied: Denial) -> Self {
         Self::new(denied.status, denied.why)
     }
 }
 
-impl From<taketurns::Error> for Trouble {
+impl From<taketurns::Error> for ErrorResponse {
     fn from(error: taketurns::Error) -> Self {
         let status = match error.kind() {
             ErrorKind::Unreachable | ErrorKind::NoQuorum | ErrorKind::Indeterminate => {
@@ -66,46 +66,46 @@ impl From<taketurns::Error> for Trouble {
     }
 }
 
-impl From<QueryRejection> for Trouble {
+impl From<QueryRejection> for ErrorResponse {
     fn from(rejection: QueryRejection) -> Self {
         Self::new(rejection.status(), rejection.body_text())
     }
 }
 
-impl From<JsonRejection> for Trouble {
+impl From<JsonRejection> for ErrorResponse {
     fn from(rejection: JsonRejection) -> Self {
         Self::new(rejection.status(), rejection.body_text())
     }
 }
 
-/// What follows the `?`.
-pub(super) struct Query<T>(pub(super) T);
+/// The parsed query string.
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = Trouble;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorResponse> {
         let axum::extract::Query(query) =
             axum::extract::Query::from_request_parts(parts, state).await?;
         Ok(Self(query))
     }
 }
 
-/// A document.
-pub(super) struct Body<T>(pub(super) T);
+/// The parsed JSON body of a request.
+pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
-    type Rejection = Trouble;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = ErrorResponse;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Trouble> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ErrorResponse> {
         let Json(body) = Json::from_request(request, state).await?;
         Ok(Self(body))
     }
 }
 
 /// A document, made of what may be borrowed.
-pub(super) fn document(document: &impl Serialize) -> Result<Response, Trouble> {
+pub(super) fn document(document: &impl Serialize) -> Result<Response, ErrorResponse> {
     let text = serde_json::to_vec(document)
-        .map_err(|error| Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
+        .map_err(|error| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, error))?;
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }

@@ -1,4 +1,4 @@
-//! What programs ask, and the page with them. `openapi.json` describes it.
+//! The HTTP API, for programs and for the page. `openapi.json` describes it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,15 +11,15 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use taketurns::{Name, Token};
 
-use super::Server;
-use super::access::{Access, Denied};
-use super::answer::{Body, Query, Trouble, document};
-use super::exposition::{self, Own};
-use super::looker::{Known, now_ms};
+use super::Dashboard;
+use super::access::{Access, Denial};
+use super::answer::{ErrorResponse, JsonBody, QueryParams, document};
+use super::exposition::{self, ServerMetrics};
+use super::poller::{StoreState, now_ms};
 use crate::exit;
 use crate::json;
 use crate::watch::order::{Filter, Sort};
-use crate::watch::{BOUNDS_MS, Totals, Turn};
+use crate::watch::{BOUNDS_MS, ObservedTurn, Totals};
 
 /// How many locks or turns are told of if nobody says how many.
 const LIMIT: usize = 100;
@@ -27,10 +27,10 @@ const LIMIT_MAX: usize = 1_000;
 const FILTER_CHARS_MAX: usize = 512;
 const WHY_CHARS_MAX: usize = 200;
 
-/// Which locks, and how many of them.
+/// The query of a listing: which locks, and how many of them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct LockQuery {
     #[serde(default)]
     filter: String,
     #[serde(default)]
@@ -40,21 +40,23 @@ pub(super) struct Which {
     pub(super) pictures: Option<u64>,
 }
 
-/// The same, once it is known to make sense.
+/// A query that was checked.
 pub(super) struct Selection {
     pub(super) filter: Filter,
     pub(super) sort: Sort,
     pub(super) limit: usize,
 }
 
-impl Which {
-    pub(super) fn selection(&self) -> Result<Selection, Trouble> {
+impl LockQuery {
+    pub(super) fn selection(&self) -> Result<Selection, ErrorResponse> {
         let limit = self.limit.unwrap_or(LIMIT);
         if !(1..=LIMIT_MAX).contains(&limit) {
-            return Err(Trouble::bad(format!("limit is between 1 and {LIMIT_MAX}")));
+            return Err(ErrorResponse::bad(format!("limit is between 1 and {LIMIT_MAX}")));
         }
         if self.filter.chars().count() > FILTER_CHARS_MAX {
-            return Err(Trouble::bad(format!("filter has at most {FILTER_CHARS_MAX} characters")));
+            return Err(ErrorResponse::bad(format!(
+                "filter has at most {FILTER_CHARS_MAX} characters"
+            )));
         }
         Ok(Selection { filter: Filter::new(&self.filter), sort: self.sort, limit })
     }
@@ -62,7 +64,7 @@ impl Which {
 
 /// The store at the last look.
 #[derive(Serialize)]
-pub(super) struct Status<'a> {
+pub(super) struct StoreStatus<'a> {
     /// Where it is, without what is secret.
     store: &'a str,
     version: &'static str,
@@ -83,8 +85,8 @@ pub(super) struct Status<'a> {
     totals: Totals,
 }
 
-impl<'a> Status<'a> {
-    pub(super) fn new(server: &'a Server, known: &'a Known) -> Self {
+impl<'a> StoreStatus<'a> {
+    pub(super) fn new(server: &'a Dashboard, known: &'a StoreState) -> Self {
         let millis =
             |duration: std::time::Duration| duration.as_millis().min(u64::MAX.into()) as u64;
         Self {
@@ -104,22 +106,22 @@ impl<'a> Status<'a> {
 
 /// Locks as of the last look.
 #[derive(Serialize)]
-pub(super) struct Locks<'a> {
+pub(super) struct FilteredLocks<'a> {
     #[serde(flatten)]
-    status: Status<'a>,
+    status: StoreStatus<'a>,
     /// How many match the filter.
     matching: usize,
     /// Each with its first waiter.
-    locks: Vec<json::Lock<'a>>,
+    locks: Vec<json::LockJson<'a>>,
 }
 
-impl<'a> Locks<'a> {
-    pub(super) fn new(server: &'a Server, known: &'a Known, selection: &Selection) -> Self {
+impl<'a> FilteredLocks<'a> {
+    pub(super) fn new(server: &'a Dashboard, known: &'a StoreState, selection: &Selection) -> Self {
         let Selection { filter, sort, limit } = selection;
         let (locks, matching) = known.watch.locks(filter, *sort, *limit);
-        let lock = |(name, view)| json::Lock::with_waiters(name, view, 1);
+        let lock = |(name, view)| json::LockJson::with_waiters(name, view, 1);
         Self {
-            status: Status::new(server, known),
+            status: StoreStatus::new(server, known),
             matching,
             locks: locks.into_iter().map(lock).collect(),
         }
@@ -128,84 +130,86 @@ impl<'a> Locks<'a> {
 
 /// Turns, the latest first.
 #[derive(Serialize)]
-struct Turns<'a> {
-    turns: Vec<&'a Turn>,
+struct TurnList<'a> {
+    turns: Vec<&'a ObservedTurn>,
 }
 
 /// How long those waited who were granted a lock.
 #[derive(Serialize)]
-pub(super) struct Waited<'a> {
+pub(super) struct WaitsJson<'a> {
     /// Upper bounds of all places but the last.
     bounds_ms: &'static [u64],
     counts: &'a [u64],
     sum_ms: u64,
 }
 
-impl<'a> Waited<'a> {
-    pub(super) fn new(known: &'a Known) -> Self {
+impl<'a> WaitsJson<'a> {
+    pub(super) fn new(known: &'a StoreState) -> Self {
         let waits = known.watch.waits();
         Self { bounds_ms: &BOUNDS_MS, counts: &waits.counts, sum_ms: waits.sum_ms }
     }
 }
 
-pub(super) async fn status(State(server): State<Arc<Server>>) -> Result<Response, Trouble> {
-    document(&Status::new(&server, &server.looker.known()))
+pub(super) async fn status(
+    State(server): State<Arc<Dashboard>>,
+) -> Result<Response, ErrorResponse> {
+    document(&StoreStatus::new(&server, &server.poller.known()))
 }
 
 pub(super) async fn locks(
-    State(server): State<Arc<Server>>,
-    Query(which): Query<Which>,
-) -> Result<Response, Trouble> {
-    document(&Locks::new(&server, &server.looker.known(), &which.selection()?))
+    State(server): State<Arc<Dashboard>>,
+    QueryParams(which): QueryParams<LockQuery>,
+) -> Result<Response, ErrorResponse> {
+    document(&FilteredLocks::new(&server, &server.poller.known(), &which.selection()?))
 }
 
 pub(super) async fn turns(
-    State(server): State<Arc<Server>>,
-    Query(which): Query<Which>,
-) -> Result<Response, Trouble> {
+    State(server): State<Arc<Dashboard>>,
+    QueryParams(which): QueryParams<LockQuery>,
+) -> Result<Response, ErrorResponse> {
     let Selection { filter, limit, .. } = which.selection()?;
-    document(&Turns { turns: server.looker.known().watch.turns(&filter, None, limit) })
+    document(&TurnList { turns: server.poller.known().watch.turns(&filter, None, limit) })
 }
 
-pub(super) async fn waits(State(server): State<Arc<Server>>) -> Result<Response, Trouble> {
-    document(&Waited::new(&server.looker.known()))
+pub(super) async fn waits(State(server): State<Arc<Dashboard>>) -> Result<Response, ErrorResponse> {
+    document(&WaitsJson::new(&server.poller.known()))
 }
 
-/// Which lock.
+/// The query for one lock.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Named {
+pub(super) struct NameQuery {
     name: String,
 }
 
 /// One lock as it is now, with everybody who waits for it.
 pub(super) async fn lock(
-    State(server): State<Arc<Server>>,
-    Query(named): Query<Named>,
-) -> Result<Response, Trouble> {
+    State(server): State<Arc<Dashboard>>,
+    QueryParams(named): QueryParams<NameQuery>,
+) -> Result<Response, ErrorResponse> {
     let name = server.named(&named.name)?;
-    match server.looker.locks.inspect(name.as_str()).await? {
-        Some(view) => document(&json::Lock::new(&name, &view)),
-        None => document(&json::Lock::unused(&name)),
+    match server.poller.locks.inspect(name.as_str()).await? {
+        Some(view) => document(&json::LockJson::new(&name, &view)),
+        None => document(&json::LockJson::unused(&name)),
     }
 }
 
-impl Server {
+impl Dashboard {
     /// A lock that this server shows.
-    fn named(&self, name: &str) -> Result<Name, Trouble> {
-        let name = Name::new(name).map_err(Trouble::bad)?;
-        if self.looker.pattern.matches(name.as_str()) {
+    fn named(&self, name: &str) -> Result<Name, ErrorResponse> {
+        let name = Name::new(name).map_err(ErrorResponse::bad)?;
+        if self.poller.pattern.matches(name.as_str()) {
             return Ok(name);
         }
-        let why = format!("this server shows {} and no other locks", self.looker.pattern.as_str());
-        Err(Trouble::new(StatusCode::NOT_FOUND, why))
+        let why = format!("this server shows {} and no other locks", self.poller.pattern.as_str());
+        Err(ErrorResponse::new(StatusCode::NOT_FOUND, why))
     }
 }
 
-/// What is to be broken, and why.
+/// The request to break a lock.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Breaking {
+pub(super) struct BreakRequest {
     name: String,
     why: String,
     /// Pass it on at once.
@@ -216,24 +220,24 @@ pub(super) struct Breaking {
 }
 
 pub(super) async fn break_lock(
-    State(server): State<Arc<Server>>,
-    Body(breaking): Body<Breaking>,
-) -> Result<Response, Trouble> {
-    let Breaking { name, why, at_once, token } = breaking;
+    State(server): State<Arc<Dashboard>>,
+    JsonBody(breaking): JsonBody<BreakRequest>,
+) -> Result<Response, ErrorResponse> {
+    let BreakRequest { name, why, at_once, token } = breaking;
     let name = server.named(&name)?;
     let why = why.trim();
     let is_text = !why.is_empty() && !why.contains(char::is_control);
     if !is_text || why.chars().count() > WHY_CHARS_MAX {
-        return Err(Trouble::bad(format!(
+        return Err(ErrorResponse::bad(format!(
             "why says in 1 to {WHY_CHARS_MAX} characters, on one line, what the lock is broken for"
         )));
     }
-    let mut order = server.looker.locks.break_lock(name.as_str());
+    let mut order = server.poller.locks.break_lock(name.as_str());
     if at_once {
         order = order.at_once();
     }
     if let Some(token) = token {
-        order = order.token(whole(token).ok_or_else(|| Trouble::bad("that is not a token"))?);
+        order = order.token(whole(token).ok_or_else(|| ErrorResponse::bad("that is not a token"))?);
     }
     let why = why.to_owned();
     // To its end, also if whoever asked has gone by then: what was done stands in the log.
@@ -250,9 +254,9 @@ pub(super) async fn break_lock(
                 ));
             }
         }
-        document(&json::Broken { lock: &name, broken: broken?, at_once })
+        document(&json::BreakJson { lock: &name, broken: broken?, at_once })
     });
-    let failed = |error| Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, error);
+    let failed = |error| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, error);
     carried_out.await.map_err(failed)?
 }
 
@@ -261,13 +265,13 @@ fn whole(token: f64) -> Option<Token> {
     ((0.0..=MAX).contains(&token) && token.fract() == 0.0).then(|| Token::from_raw(token as u64))
 }
 
-pub(super) async fn metrics(State(server): State<Arc<Server>>) -> Response {
+pub(super) async fn metrics(State(server): State<Arc<Dashboard>>) -> Response {
     let text = {
-        let known = server.looker.known();
-        let own = Own {
+        let known = server.poller.known();
+        let own = ServerMetrics {
             is_up: known.is_up(),
             took_s: known.took.as_secs_f64(),
-            looks: *server.looker.looks().borrow(),
+            looks: *server.poller.looks().borrow(),
             breaks: server.breaks.load(Ordering::Relaxed),
         };
         exposition::text(&known.watch, &own)
@@ -277,8 +281,8 @@ pub(super) async fn metrics(State(server): State<Arc<Server>>) -> Response {
 
 /// For those who keep it running: 200 if the store answers, 503 if it does not. Says no more, since
 /// anybody may ask.
-pub(super) async fn health(State(server): State<Arc<Server>>) -> Response {
-    let is_up = server.looker.known().is_up();
+pub(super) async fn health(State(server): State<Arc<Dashboard>>) -> Response {
+    let is_up = server.poller.known().is_up();
     let plain = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     match is_up {
         true => (StatusCode::OK, plain, "ok\n").into_response(),
@@ -288,25 +292,25 @@ pub(super) async fn health(State(server): State<Arc<Server>>) -> Response {
     }
 }
 
-pub(super) async fn nothing(uri: Uri) -> Trouble {
-    Trouble::new(StatusCode::NOT_FOUND, format!("there is no {}", uri.path()))
+pub(super) async fn nothing(uri: Uri) -> ErrorResponse {
+    ErrorResponse::new(StatusCode::NOT_FOUND, format!("there is no {}", uri.path()))
 }
 
-pub(super) async fn not_so(uri: Uri) -> Trouble {
+pub(super) async fn not_so(uri: Uri) -> ErrorResponse {
     let why = format!("{} is not asked for in that way", uri.path());
-    Trouble::new(StatusCode::METHOD_NOT_ALLOWED, why)
+    ErrorResponse::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-/// What a request has to show, and to whom.
-pub(super) type Asked = (Arc<Server>, fn(&Access, &HeaderMap) -> Result<(), Denied>);
+/// A check of a request's headers, and the server that it protects.
+pub(super) type AccessCheck = (Arc<Dashboard>, fn(&Access, &HeaderMap) -> Result<(), Denial>);
 
 /// Lets a request through that shows it.
 pub(super) async fn checked(
-    State((server, check)): State<Asked>,
+    State((server, check)): State<AccessCheck>,
     headers: HeaderMap,
     request: Request,
     next: Next,
-) -> Result<Response, Trouble> {
+) -> Result<Response, ErrorResponse> {
     check(&server.access, &headers)?;
     Ok(next.run(request).await)
 }

@@ -9,10 +9,10 @@ use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::Server;
-use super::answer::{Query, Trouble};
-use super::api::{Locks, Selection, Waited, Which};
-use crate::watch::Turn;
+use super::Dashboard;
+use super::answer::{ErrorResponse, QueryParams};
+use super::api::{FilteredLocks, LockQuery, Selection, WaitsJson};
+use crate::watch::ObservedTurn;
 
 /// How many turns are told of at first. From then on it is all that is new, or the page would not learn of
 /// the end of some.
@@ -22,15 +22,15 @@ const TURNS_MAX: usize = 2_000;
 #[derive(Serialize)]
 struct Picture<'a> {
     #[serde(flatten)]
-    locks: Locks<'a>,
+    locks: FilteredLocks<'a>,
     /// Those of which something was learnt since the last picture; in the first, all that are known.
-    turns: Vec<&'a Turn>,
-    waits: Waited<'a>,
+    turns: Vec<&'a ObservedTurn>,
+    waits: WaitsJson<'a>,
 }
 
 /// One who watches.
 struct Viewer {
-    server: Arc<Server>,
+    server: Arc<Dashboard>,
     selection: Selection,
     looks: watch::Receiver<u64>,
     /// Up to which look it has been told of turns.
@@ -40,17 +40,17 @@ struct Viewer {
 }
 
 pub(super) async fn events(
-    State(server): State<Arc<Server>>,
-    Query(which): Query<Which>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Trouble> {
-    let mut looks = server.looker.looks();
+    State(server): State<Arc<Dashboard>>,
+    QueryParams(which): QueryParams<LockQuery>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ErrorResponse> {
+    let mut looks = server.poller.looks();
     if *looks.borrow() > 0 {
         // The first picture is there already.
         looks.mark_changed();
     }
     let selection = which.selection()?;
     if which.pictures == Some(0) {
-        return Err(Trouble::bad("pictures is 1 or more"));
+        return Err(ErrorResponse::bad("pictures is 1 or more"));
     }
     let viewer = Viewer { server, selection, looks, told: None, left: which.pictures };
     let pictures = stream::unfold(viewer, |mut viewer| async {
@@ -68,12 +68,12 @@ impl Viewer {
             left => left.map(|left| left - 1),
         };
         self.looks.changed().await.ok()?;
-        let known = self.server.looker.known();
+        let known = self.server.poller.known();
         let turns_max = if self.told.is_none() { TURNS_MAX } else { usize::MAX };
         let picture = Picture {
-            locks: Locks::new(&self.server, &known, &self.selection),
+            locks: FilteredLocks::new(&self.server, &known, &self.selection),
             turns: known.watch.turns(&self.selection.filter, self.told, turns_max),
-            waits: Waited::new(&known),
+            waits: WaitsJson::new(&known),
         };
         let event = Event::default().event("picture").json_data(&picture).ok()?;
         self.told = Some(known.watch.looks());

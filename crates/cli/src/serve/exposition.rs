@@ -5,21 +5,21 @@ use std::fmt::{self, Write};
 use taketurns::{Name, View};
 
 use crate::watch::order::{Filter, Sort, held_ms};
-use crate::watch::{BOUNDS_MS, Watch};
+use crate::watch::{BOUNDS_MS, LockHistory};
 
 /// How many locks have series of their own: the busiest. Each name is a series, and names may be many.
 const NAMED_MAX: usize = 50;
 
-/// What the server knows beside what it learnt of the locks.
-pub(super) struct Own {
+/// The server's own metrics, beside those of the locks.
+pub(super) struct ServerMetrics {
     pub(super) is_up: bool,
     pub(super) took_s: f64,
     pub(super) looks: u64,
     pub(super) breaks: u64,
 }
 
-pub(super) fn text(watch: &Watch, own: &Own) -> String {
-    let mut out = Out(String::new());
+pub(super) fn text(watch: &LockHistory, own: &ServerMetrics) -> String {
+    let mut out = MetricsText(String::new());
     let totals = watch.totals();
     let seconds = |ms: u64| ms as f64 / 1e3;
     out.one("up", "gauge", "1 if the store answered the last look", f64::from(u8::from(own.is_up)));
@@ -49,10 +49,10 @@ pub(super) fn text(watch: &Watch, own: &Own) -> String {
     out.0
 }
 
-/// The text so far.
-struct Out(String);
+/// The metrics text, as far as it is written.
+struct MetricsText(String);
 
-impl Out {
+impl MetricsText {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP taketurns_store_{name} {help}.");
         let _ = writeln!(self.0, "# TYPE taketurns_store_{name} {kind}");
@@ -73,13 +73,13 @@ impl Out {
         self.head(name, "gauge", help);
         for lock in locks {
             if let Some(value) = value(lock) {
-                let label = Escaped(lock.0.as_str());
+                let label = EscapedLabel(lock.0.as_str());
                 let _ = writeln!(self.0, "taketurns_store_{name}{{lock=\"{label}\"}} {value}");
             }
         }
     }
 
-    fn waits(&mut self, watch: &Watch) {
+    fn waits(&mut self, watch: &LockHistory) {
         let (name, waits) = ("wait_seen_seconds", watch.waits());
         self.head(name, "histogram", "How long those waited who were seen to be granted a lock");
         let mut sum = 0;
@@ -94,9 +94,9 @@ impl Out {
 }
 
 /// A label's value: backslash, quote and line end are escaped.
-struct Escaped<'a>(&'a str);
+struct EscapedLabel<'a>(&'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedLabel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {
@@ -115,11 +115,11 @@ mod tests {
     use super::*;
     use crate::watch::tests::{held, name};
 
-    const OWN: Own = Own { is_up: true, took_s: 0.25, looks: 3, breaks: 1 };
+    const OWN: ServerMetrics = ServerMetrics { is_up: true, took_s: 0.25, looks: 3, breaks: 1 };
 
     #[test]
     fn all_is_said_of_few_locks() {
-        let mut watch = Watch::default();
+        let mut watch = LockHistory::default();
         watch.see(1_000, vec![]);
         watch.see(2_000, vec![(name("a\"\\b"), held(1, 500)), (name("free"), View::default())]);
         let text = text(&watch, &OWN);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn many_locks_have_few_series() {
-        let mut watch = Watch::default();
+        let mut watch = LockHistory::default();
         let lock = |number| (name(&format!("lock-{number}")), held(number, 1));
         watch.see(1_000, (1..=10_000).map(lock).collect());
         assert!(text(&watch, &OWN).lines().count() < 200);

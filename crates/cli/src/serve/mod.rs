@@ -2,7 +2,7 @@
 //! Prometheus read.
 //!
 //! ```text
-//!   looker ── lists the store every so often ──► watch (what was learnt)
+//!   poller ── lists the store at an interval ──► watch (what was learnt)
 //!                                                  │
 //!   access (who may ask what) ──► api, events ─────┴──► page, programs, Prometheus
 //! ```
@@ -12,7 +12,7 @@ mod answer;
 mod api;
 mod events;
 mod exposition;
-mod looker;
+mod poller;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use axum::routing::{get, post};
 use taketurns::Locks;
 use tokio::net::TcpListener;
 
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 use access::Access;
-use answer::Trouble;
-use looker::Looker;
+use answer::ErrorResponse;
+use poller::StorePoller;
 
 /// The largest document that somebody sends: the longest name, and a reason.
 const BODY_MAX: usize = 16 * 1024;
@@ -56,36 +56,36 @@ pub(crate) struct Settings {
     pub(crate) store: String,
 }
 
-/// All that a request needs.
-pub(crate) struct Server {
+/// The state that all requests share.
+pub(crate) struct Dashboard {
     access: Access,
-    looker: Looker,
+    poller: StorePoller,
     store: String,
     breaks: AtomicU64,
 }
 
 impl Settings {
     /// What would be too dangerous to serve.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), ExitFailure> {
         let is_short = |token: &String| token.len() < access::TOKEN_MIN;
         if self.token.as_ref().is_some_and(is_short) {
-            return Err(Failure::usage(format_args!(
+            return Err(ExitFailure::usage(format_args!(
                 "the token has fewer than {} characters: `openssl rand -hex 16` makes a good one",
                 access::TOKEN_MIN
             )));
         }
         let is_text = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
         if !self.token.as_ref().is_none_or(is_text) {
-            return Err(Failure::usage("the token has characters that no header can carry"));
+            return Err(ExitFailure::usage("the token has characters that no header can carry"));
         }
         if self.is_closed() && self.token.is_none() {
-            return Err(Failure::usage(
+            return Err(ExitFailure::usage(
                 "--closed and --allow-host: nobody could look; give a token with --token-file or \
                  TAKETURNS_SERVE_TOKEN",
             ));
         }
         if self.is_open() && self.token.is_none() {
-            return Err(Failure::usage(format_args!(
+            return Err(ExitFailure::usage(format_args!(
                 "--listen {}: others than this machine could look; give a token with --token-file or \
                  TAKETURNS_SERVE_TOKEN",
                 self.listen
@@ -105,24 +105,27 @@ impl Settings {
     }
 }
 
-/// A server that listens, and is ready to answer.
-pub(crate) struct Listening {
+/// A server whose socket is bound.
+pub(crate) struct BoundServer {
     listener: TcpListener,
-    server: Arc<Server>,
+    server: Arc<Dashboard>,
 }
 
-impl Listening {
+impl BoundServer {
     /// Begins to listen.
-    pub(crate) async fn start(locks: Locks, settings: Settings) -> Result<Self, Failure> {
+    pub(crate) async fn start(locks: Locks, settings: Settings) -> Result<Self, ExitFailure> {
         settings.check()?;
         let (is_open, is_closed) = (settings.is_open(), settings.is_closed());
         let Settings { listen, token, hosts, pattern, every, store, .. } = settings;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
-            Failure::new(exit::UNAVAILABLE, format_args!("{listen} can't be listened on: {error}"))
+            ExitFailure::new(
+                exit::UNAVAILABLE,
+                format_args!("{listen} can't be listened on: {error}"),
+            )
         })?;
-        let server = Server {
+        let server = Dashboard {
             access: Access { token, is_open, is_closed: is_closed || is_open, hosts },
-            looker: Looker::new(locks, pattern, every),
+            poller: StorePoller::new(locks, pattern, every),
             store,
             breaks: AtomicU64::new(0),
         };
@@ -140,19 +143,19 @@ impl Listening {
     }
 
     /// Answers for ever.
-    pub(crate) async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self) -> Result<(), ExitFailure> {
         let looking = self.server.clone();
         let served = axum::serve(self.listener, router(self.server)).into_future();
         tokio::select! {
-            () = async { looking.looker.run().await } => Ok(()),
+            () = async { looking.poller.run().await } => Ok(()),
             served = served => Ok(served?),
         }
     }
 }
 
-fn router(server: Arc<Server>) -> Router {
-    let looks: api::Asked = (server.clone(), Access::may_look);
-    let breaks: api::Asked = (server.clone(), Access::may_break);
+fn router(server: Arc<Dashboard>) -> Router {
+    let looks: api::AccessCheck = (server.clone(), Access::may_look);
+    let breaks: api::AccessCheck = (server.clone(), Access::may_break);
     let looking = Router::new()
         .route("/api/status", get(api::status))
         .route("/api/locks", get(api::locks))
@@ -192,14 +195,14 @@ async fn file(kind: &'static str, text: &'static str) -> Response {
 
 /// Every request, and every answer.
 async fn guard(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<Dashboard>>,
     headers: HeaderMap,
     request: Request,
     next: Next,
 ) -> Response {
     let mut response = match server.access.admits(&headers) {
         Ok(()) => next.run(request).await,
-        Err(denied) => Trouble::from(denied).into_response(),
+        Err(denied) => ErrorResponse::from(denied).into_response(),
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

@@ -5,29 +5,29 @@ use std::time::{Duration, Instant};
 
 use taketurns::{HolderView, Name, Token, View};
 
-use super::keys::{Key, moves};
-use super::list::List;
-use super::open::Open;
+use super::details::LockDetails;
+use super::keys::{KeyPress, moves};
+use super::list::LockList;
 use super::order;
 use crate::output::count;
 
 /// How long a notice stays, unless a key is pressed.
 const NOTICE: Duration = Duration::from_secs(15);
 
-/// What to do for the user.
+/// What a key makes the program do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum UserAction {
     Quit,
     /// Ctrl-Z.
     Suspend,
     /// Look now.
     Look,
-    Break(Break),
+    Break(BreakOrder),
 }
 
 /// A break that was confirmed: of these holders and no others, who may have come since.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Break {
+pub(crate) struct BreakOrder {
     pub(crate) name: Name,
     /// None if the store has no tokens: then it is of whoever holds it.
     pub(crate) tokens: Vec<Token>,
@@ -36,31 +36,31 @@ pub(crate) struct Break {
 
 /// A break that the user is asked about.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct BreakQuestion {
     pub(crate) name: Name,
     pub(crate) view: View,
     pub(crate) at_once: bool,
 }
 
-/// What lies over the screen and takes the keys.
+/// A dialog over the screen, which takes the keys.
 #[derive(Debug, Default)]
-pub(crate) enum Over {
+pub(crate) enum Overlay {
     #[default]
     Nothing,
     /// The filter is being typed.
     Filter,
     Help,
-    Break(Question),
+    Break(BreakQuestion),
 }
 
-/// The store could not be looked at.
+/// Why the store could not be read, and since when.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct StoreTrouble {
     pub(crate) since: Instant,
     pub(crate) why: String,
 }
 
-/// Something to tell.
+/// A message to the user.
 #[derive(Debug)]
 struct Notice {
     text: String,
@@ -72,13 +72,13 @@ struct Notice {
 pub(crate) struct App {
     /// As the user knows it.
     pub(crate) store: String,
-    pub(crate) list: List,
-    pub(crate) open: Option<Open>,
-    pub(crate) over: Over,
+    pub(crate) list: LockList,
+    pub(crate) open: Option<LockDetails>,
+    pub(crate) over: Overlay,
     pub(crate) paused: bool,
     /// When all locks were looked at.
     seen: Option<Instant>,
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<StoreTrouble>,
     notice: Option<Notice>,
     /// How often it looks, and how often it should.
     pub(crate) interval: Duration,
@@ -89,9 +89,9 @@ impl App {
     pub(crate) fn new(store: String, every: Duration) -> Self {
         Self {
             store,
-            list: List::default(),
+            list: LockList::default(),
             open: None,
-            over: Over::Nothing,
+            over: Overlay::Nothing,
             paused: false,
             seen: None,
             trouble: None,
@@ -132,7 +132,7 @@ impl App {
     /// A look that failed. What was seen before stays.
     pub(crate) fn fail(&mut self, why: impl ToString, now: Instant) {
         let since = self.trouble.as_ref().map_or(now, |trouble| trouble.since);
-        self.trouble = Some(Trouble { since, why: why.to_string() });
+        self.trouble = Some(StoreTrouble { since, why: why.to_string() });
     }
 
     /// Tells the user something.
@@ -148,7 +148,7 @@ impl App {
     /// A break has come to its end.
     pub(crate) fn broke(
         &mut self,
-        asked: &Break,
+        asked: &BreakOrder,
         outcome: &Result<u32, taketurns::Error>,
         now: Instant,
     ) {
@@ -156,48 +156,48 @@ impl App {
     }
 
     /// What a key means where the user is.
-    pub(crate) fn key(&mut self, key: Key, now: Instant) -> Option<Action> {
+    pub(crate) fn key(&mut self, key: KeyPress, now: Instant) -> Option<UserAction> {
         self.notice = None;
         match key {
-            Key::Interrupt => return Some(Action::Quit),
-            Key::Suspend => return Some(Action::Suspend),
+            KeyPress::Interrupt => return Some(UserAction::Quit),
+            KeyPress::Suspend => return Some(UserAction::Suspend),
             _ => {}
         }
         match &mut self.over {
-            Over::Filter => self.key_in_filter(key),
-            Over::Help => self.over = Over::Nothing,
-            Over::Break(question) => match key {
-                Key::Letter('y' | 'Y') => {
+            Overlay::Filter => self.key_in_filter(key),
+            Overlay::Help => self.over = Overlay::Nothing,
+            Overlay::Break(question) => match key {
+                KeyPress::Letter('y' | 'Y') => {
                     let asked = question.answer();
-                    self.over = Over::Nothing;
-                    return Some(Action::Break(asked));
+                    self.over = Overlay::Nothing;
+                    return Some(UserAction::Break(asked));
                 }
-                Key::Letter('n' | 'N') => question.at_once = !question.at_once,
-                Key::Escape | Key::Letter('q') => {
+                KeyPress::Letter('n' | 'N') => question.at_once = !question.at_once,
+                KeyPress::Escape | KeyPress::Letter('q') => {
                     let left = format!("{} was left alone", question.name);
-                    self.over = Over::Nothing;
+                    self.over = Overlay::Nothing;
                     self.tell(left, now);
                 }
                 _ => {}
             },
-            Over::Nothing => return self.key_on_screen(key, now),
+            Overlay::Nothing => return self.key_on_screen(key, now),
         }
         None
     }
 
-    fn key_in_filter(&mut self, key: Key) {
+    fn key_in_filter(&mut self, key: KeyPress) {
         let mut filter = self.list.filter.clone();
         match key {
-            Key::Letter(letter) => filter.push(letter),
-            Key::Backspace => drop(filter.pop()),
-            Key::Enter => self.over = Over::Nothing,
-            Key::Escape => {
-                self.over = Over::Nothing;
+            KeyPress::Letter(letter) => filter.push(letter),
+            KeyPress::Backspace => drop(filter.pop()),
+            KeyPress::Enter => self.over = Overlay::Nothing,
+            KeyPress::Escape => {
+                self.over = Overlay::Nothing;
                 filter.clear();
             }
             // To choose among what is left without leaving the filter.
-            Key::Up | Key::Down => {
-                self.over = Over::Nothing;
+            KeyPress::Up | KeyPress::Down => {
+                self.over = Overlay::Nothing;
                 if let Some(way) = moves(key, 1) {
                     self.list.go(way);
                 }
@@ -207,47 +207,48 @@ impl App {
         self.list.filter(filter);
     }
 
-    fn key_on_screen(&mut self, key: Key, now: Instant) -> Option<Action> {
+    fn key_on_screen(&mut self, key: KeyPress, now: Instant) -> Option<UserAction> {
         match key {
-            Key::Letter('p' | ' ') => self.paused = !self.paused,
-            Key::Letter('r') => return Some(Action::Look),
-            Key::Letter('?' | 'h') => self.over = Over::Help,
-            Key::Letter('b') => self.ask_to_break(now),
+            KeyPress::Letter('p' | ' ') => self.paused = !self.paused,
+            KeyPress::Letter('r') => return Some(UserAction::Look),
+            KeyPress::Letter('?' | 'h') => self.over = Overlay::Help,
+            KeyPress::Letter('b') => self.ask_to_break(now),
             _ if self.open.is_some() => return self.key_in_open(key),
             _ => return self.key_in_list(key),
         }
         None
     }
 
-    fn key_in_open(&mut self, key: Key) -> Option<Action> {
+    fn key_in_open(&mut self, key: KeyPress) -> Option<UserAction> {
         let open = self.open.as_mut()?;
         if let Some(way) = moves(key, open.page()) {
             open.go(way);
-        } else if matches!(key, Key::Escape | Key::Backspace | Key::Letter('q')) {
+        } else if matches!(key, KeyPress::Escape | KeyPress::Backspace | KeyPress::Letter('q')) {
             self.open = None;
         }
         None
     }
 
-    fn key_in_list(&mut self, key: Key) -> Option<Action> {
+    fn key_in_list(&mut self, key: KeyPress) -> Option<UserAction> {
         if let Some(way) = moves(key, self.list.page()) {
             self.list.go(way);
             return None;
         }
         match key {
-            Key::Letter('q') => return Some(Action::Quit),
-            Key::Letter('/') => self.over = Over::Filter,
-            Key::Letter('s' | '>') => self.list.sort_by(order::next(self.list.sort)),
-            Key::Letter('<' | 'S') => self.list.sort_by(order::previous(self.list.sort)),
-            Key::Escape if self.list.filter.is_empty() => self.list.let_go(),
-            Key::Escape => self.list.filter(String::new()),
-            Key::Enter => {
+            KeyPress::Letter('q') => return Some(UserAction::Quit),
+            KeyPress::Letter('/') => self.over = Overlay::Filter,
+            KeyPress::Letter('s' | '>') => self.list.sort_by(order::next(self.list.sort)),
+            KeyPress::Letter('<' | 'S') => self.list.sort_by(order::previous(self.list.sort)),
+            KeyPress::Escape if self.list.filter.is_empty() => self.list.let_go(),
+            KeyPress::Escape => self.list.filter(String::new()),
+            KeyPress::Enter => {
                 if self.list.chosen().is_none() {
-                    self.list.go(super::keys::Move::On(0));
+                    self.list.go(super::keys::ListMove::On(0));
                 }
                 let chosen = self.list.chosen()?;
-                self.open = Some(Open::new(chosen.name.clone(), chosen.view.clone(), self.seen));
-                return Some(Action::Look);
+                self.open =
+                    Some(LockDetails::new(chosen.name.clone(), chosen.view.clone(), self.seen));
+                return Some(UserAction::Look);
             }
             _ => {}
         }
@@ -263,20 +264,24 @@ impl App {
         if view.holders.is_empty() {
             return self.tell(format_args!("{name}: nobody holds it, nothing to break"), now);
         }
-        self.over = Over::Break(Question { name, view, at_once: false });
+        self.over = Overlay::Break(BreakQuestion { name, view, at_once: false });
     }
 }
 
-impl Question {
-    fn answer(&self) -> Break {
+impl BreakQuestion {
+    fn answer(&self) -> BreakOrder {
         let tokens: Option<Vec<Token>> =
             self.view.holders.iter().map(|holder: &HolderView| holder.token).collect();
-        Break { name: self.name.clone(), tokens: tokens.unwrap_or_default(), at_once: self.at_once }
+        BreakOrder {
+            name: self.name.clone(),
+            tokens: tokens.unwrap_or_default(),
+            at_once: self.at_once,
+        }
     }
 }
 
 /// What has become of a break.
-pub(crate) fn told(asked: &Break, outcome: &Result<u32, taketurns::Error>) -> String {
+pub(crate) fn told(asked: &BreakOrder, outcome: &Result<u32, taketurns::Error>) -> String {
     let name = &asked.name;
     match outcome {
         Ok(0) => format!("{name}: let go of meanwhile, nothing was broken"),

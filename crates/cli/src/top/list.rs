@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use taketurns::{Name, View};
 
-use super::keys::Move;
+use super::keys::ListMove;
 use super::row::Row;
 use crate::watch::order::{Filter, Sort};
 
 /// All that the last look has seen.
 #[derive(Debug, Default)]
-pub(crate) struct List {
+pub(crate) struct LockList {
     rows: Vec<Row>,
     /// Which rows match the filter, in their order.
     shown: Vec<usize>,
@@ -38,7 +38,7 @@ pub(crate) struct Sums {
     pub(crate) quarantine_ms: Option<u64>,
 }
 
-impl List {
+impl LockList {
     /// A new picture.
     pub(crate) fn see(&mut self, listed: Vec<(Name, View)>) {
         let is_first = self.rows.is_empty();
@@ -103,9 +103,9 @@ impl List {
     }
 
     /// Chooses another, or the first one on the screen if none was.
-    pub(crate) fn go(&mut self, way: Move) {
+    pub(crate) fn go(&mut self, way: ListMove) {
         let place = match (&self.chosen, way) {
-            (None, Move::On(_) | Move::Back(_)) => self.offset,
+            (None, ListMove::On(_) | ListMove::Back(_)) => self.offset,
             _ => way.from(self.cursor, self.last()),
         };
         self.choose(place);

@@ -1,24 +1,24 @@
 //! `taketurns top`: the locks of a store, live in a terminal.
 //!
 //! ```text
-//!   keys ──► App ──► Action ──► Looker ──► store     a thread reads keys, another asks the store;
-//!             ▲                   │                  between them nothing waits
-//!             └──── Report ◄──────┘
+//!   keys ──► App ──► UserAction ──► StoreReader ──► store     a thread reads keys, another queries the store;
+//!             ▲                          │                    neither waits for the other
+//!             └──── StoreReply ◄─────────┘
 //!             └──► draw                              what is visible, and no more
 //! ```
 //!
 //! [`app`] decides, [`draw`] draws, both without I/O. [`schedule`] sees to it that looking is no load.
 
 mod app;
+mod details;
 mod draw;
 mod keys;
 mod list;
-mod look;
-mod open;
 mod order;
 mod row;
 mod schedule;
 mod screen;
+mod store_reader;
 #[cfg(test)]
 mod tests;
 
@@ -30,13 +30,13 @@ use taketurns::Locks;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::{sleep_until, timeout};
 
-use self::app::{Action, App};
-use self::look::{Looker, Report, Wish};
+use self::app::{App, UserAction};
 use self::schedule::Schedule;
 use self::screen::Screen;
-use crate::exit::{self, Failure};
+use self::store_reader::{StoreQuery, StoreReader, StoreReply};
+use crate::exit::{self, ExitFailure};
 use crate::output;
-use crate::warnings::Kept;
+use crate::warnings::WarningBuffer;
 
 /// The screen says how old the picture is, and so can't be older than this itself.
 const TICK: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ const TICK: Duration = Duration::from_millis(500);
 const BREAK_MAX: Duration = Duration::from_secs(10);
 
 /// What to show.
-pub(crate) struct Plan {
+pub(crate) struct TopOptions {
     /// The store as people know it.
     pub(crate) store: String,
     pub(crate) pattern: String,
@@ -52,17 +52,17 @@ pub(crate) struct Plan {
 }
 
 /// Shows the locks until the user has seen enough.
-pub(crate) async fn run(locks: Locks, plan: Plan) -> Result<u8, Failure> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn run(locks: Locks, plan: TopOptions) -> Result<u8, ExitFailure> {
+    let mut signals = TerminalSignals::listen()?;
     let mut top = Top {
         app: App::new(plan.store, plan.every),
         pattern: plan.pattern,
-        looker: Looker::start(locks)?,
+        reader: StoreReader::start(locks)?,
         list: Schedule::new(plan.every, Instant::now()),
         one: Schedule::new(plan.every, Instant::now()),
         asked: false,
         breaking: 0,
-        kept: Kept::begin(),
+        warnings: WarningBuffer::begin(),
     };
     let mut screen = Screen::enter()?;
     let ended = top.show(&mut screen, &mut signals).await;
@@ -74,7 +74,7 @@ pub(crate) async fn run(locks: Locks, plan: Plan) -> Result<u8, Failure> {
 struct Top {
     app: App,
     pattern: String,
-    looker: Looker,
+    reader: StoreReader,
     /// Looks at all locks, and at the one that is open.
     list: Schedule,
     one: Schedule,
@@ -83,16 +83,20 @@ struct Top {
     /// How many breaks are under way.
     breaking: usize,
     /// What the library warns of would be written over the screen.
-    kept: Kept,
+    warnings: WarningBuffer,
 }
 
 impl Top {
-    async fn show(&mut self, screen: &mut Screen, signals: &mut Signals) -> Result<u8, Failure> {
+    async fn show(
+        &mut self,
+        screen: &mut Screen,
+        signals: &mut TerminalSignals,
+    ) -> Result<u8, ExitFailure> {
         let mut events = screen::events();
         loop {
             let now = Instant::now();
             self.look(now);
-            for warning in self.kept.take() {
+            for warning in self.warnings.take() {
                 self.app.tell(warning, now);
             }
             self.app.interval =
@@ -111,12 +115,12 @@ impl Top {
                 event = events.recv() => {
                     let event = event.ok_or_else(screen::gone)?;
                     match self.event(&event) {
-                        Some(Action::Quit) => return Ok(0),
-                        Some(Action::Suspend) => screen.suspend()?,
+                        Some(UserAction::Quit) => return Ok(0),
+                        Some(UserAction::Suspend) => screen.suspend()?,
                         Some(_) | None => {}
                     }
                 }
-                report = self.looker.report() => {
+                report = self.reader.report() => {
                     if let Some(report) = report {
                         self.hear(report);
                     }
@@ -132,12 +136,12 @@ impl Top {
             return;
         }
         let wish = match &self.app.open {
-            Some(open) if self.one.begin(now) => Wish::Inspect(open.row.name.clone()),
-            None if self.list.begin(now) => Wish::List(self.pattern.clone()),
+            Some(open) if self.one.begin(now) => StoreQuery::Inspect(open.row.name.clone()),
+            None if self.list.begin(now) => StoreQuery::List(self.pattern.clone()),
             _ => return,
         };
         self.asked = false;
-        self.looker.ask(wish);
+        self.reader.ask(wish);
     }
 
     fn due(&self) -> Option<Instant> {
@@ -147,45 +151,45 @@ impl Top {
         if self.app.open.is_some() { self.one.due() } else { self.list.due() }
     }
 
-    fn event(&mut self, event: &Event) -> Option<Action> {
+    fn event(&mut self, event: &Event) -> Option<UserAction> {
         let now = Instant::now();
         let action = self.app.key(keys::key(event)?, now);
         match &action {
-            Some(Action::Look) => {
+            Some(UserAction::Look) => {
                 self.asked = true;
                 self.one.hurry(now);
                 if self.app.open.is_none() {
                     self.list.hurry(now);
                 }
             }
-            Some(Action::Break(asked)) => {
+            Some(UserAction::Break(asked)) => {
                 self.breaking += 1;
                 self.app.tell(format_args!("breaking {} …", asked.name), now);
-                self.looker.ask(Wish::Break(asked.clone()));
+                self.reader.ask(StoreQuery::Break(asked.clone()));
             }
             _ => {}
         }
         action
     }
 
-    fn hear(&mut self, report: Report) {
+    fn hear(&mut self, report: StoreReply) {
         let now = Instant::now();
         match report {
-            Report::Listed(listed) => {
+            StoreReply::Listed(listed) => {
                 self.list.end(now, listed.is_ok());
                 match listed {
                     Ok(listed) => self.app.see(listed, now),
                     Err(error) => self.app.fail(error, now),
                 }
             }
-            Report::Inspected(name, view) => {
+            StoreReply::Inspected(name, view) => {
                 self.one.end(now, view.is_ok());
                 match view {
                     Ok(view) => self.app.see_one(&name, view, now),
                     Err(error) => self.app.fail(error, now),
                 }
             }
-            Report::Broken(asked, outcome) => {
+            StoreReply::Broken(asked, outcome) => {
                 self.breaking -= 1;
                 self.app.broke(&asked, &outcome, now);
                 self.one.hurry(now);
@@ -195,17 +199,17 @@ impl Top {
     }
 
     /// A break that was confirmed is carried out, also if the user leaves at once.
-    async fn finish(&mut self) -> Result<(), Failure> {
+    async fn finish(&mut self) -> Result<(), ExitFailure> {
         while self.breaking > 0 {
-            match timeout(BREAK_MAX, self.looker.report()).await {
-                Ok(Some(Report::Broken(asked, outcome))) => {
+            match timeout(BREAK_MAX, self.reader.report()).await {
+                Ok(Some(StoreReply::Broken(asked, outcome))) => {
                     self.breaking -= 1;
                     output::text(exit::one_line(&app::told(&asked, &outcome)))?;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     let message = "the store has not answered whether the lock is broken";
-                    return Err(Failure::new(exit::UNAVAILABLE, message));
+                    return Err(ExitFailure::new(exit::UNAVAILABLE, message));
                 }
             }
         }
@@ -213,23 +217,26 @@ impl Top {
     }
 }
 
-fn ended_by(signal: Signal) -> Failure {
+fn ended_by(signal: Signal) -> ExitFailure {
     let name = if signal == Signal::HUP { "SIGHUP" } else { "SIGTERM" };
-    Failure::signal(signal, false, format_args!("ended by {name}"))
+    ExitFailure::signal(signal, false, format_args!("ended by {name}"))
 }
 
 /// The signals after which the terminal has to be seen to.
-struct Signals {
+struct TerminalSignals {
     term: unix::Signal,
     hup: unix::Signal,
     cont: unix::Signal,
 }
 
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
+impl TerminalSignals {
+    fn listen() -> Result<Self, ExitFailure> {
         let listen = |signal: Signal| {
             unix::signal(SignalKind::from_raw(signal.as_raw())).map_err(|error| {
-                Failure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
+                ExitFailure::new(
+                    exit::UNAVAILABLE,
+                    format_args!("signals can't be handled: {error}"),
+                )
             })
         };
         Ok(Self {

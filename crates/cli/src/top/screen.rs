@@ -12,7 +12,7 @@ use ratatui::{DefaultTerminal, Frame};
 use rustix::process::{Signal, kill_current_process_group};
 use tokio::sync::mpsc;
 
-use crate::exit::Failure;
+use crate::exit::ExitFailure;
 
 /// Keys that were pressed and not yet seen to. Whoever reads them is quick.
 const KEYS_MAX: usize = 64;
@@ -23,18 +23,18 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn enter() -> Result<Self, Failure> {
+    pub(crate) fn enter() -> Result<Self, ExitFailure> {
         let terminal = ratatui::try_init().inspect_err(|_| give_back());
         Ok(Self { terminal: terminal? })
     }
 
-    pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<(), Failure> {
+    pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<(), ExitFailure> {
         self.terminal.draw(draw)?;
         Ok(())
     }
 
     /// Gives the terminal back to the shell until it continues us.
-    pub(crate) fn suspend(&mut self) -> Result<(), Failure> {
+    pub(crate) fn suspend(&mut self) -> Result<(), ExitFailure> {
         self.terminal.show_cursor()?;
         give_back();
         // Stops us here. Where there is no shell to continue us the kernel ignores it.
@@ -43,12 +43,12 @@ impl Screen {
     }
 
     /// We were stopped, and somebody may have changed the terminal meanwhile.
-    pub(crate) fn resume(&mut self) -> Result<(), Failure> {
+    pub(crate) fn resume(&mut self) -> Result<(), ExitFailure> {
         give_back();
         self.take_again()
     }
 
-    fn take_again(&mut self) -> Result<(), Failure> {
+    fn take_again(&mut self) -> Result<(), ExitFailure> {
         enable_raw_mode()?;
         execute!(io::stdout(), EnterAlternateScreen)?;
         // Draws everything anew. To ask where the cursor is, as clearing does, would be to wait for an
@@ -89,6 +89,6 @@ pub(crate) fn events() -> mpsc::Receiver<Event> {
 }
 
 /// Nobody is left at the terminal.
-pub(crate) fn gone() -> Failure {
+pub(crate) fn gone() -> ExitFailure {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::ask;
-use crate::exit::{self, Failure};
+use crate::exit::{self, ExitFailure};
 
 use super::pace::Pace;
 
@@ -16,8 +16,8 @@ const EVERY_MIN: Duration = Duration::from_millis(100);
 /// A store that can't be reached is told of once, and looked for again.
 pub(crate) async fn look(
     every: Duration,
-    mut text: impl AsyncFnMut() -> Result<String, Failure>,
-) -> Result<(), Failure> {
+    mut text: impl AsyncFnMut() -> Result<String, ExitFailure>,
+) -> Result<(), ExitFailure> {
     let at_terminal = io::stdout().is_terminal();
     let (mut pace, mut was_down) = (Pace::new(every), false);
     loop {
@@ -43,7 +43,7 @@ fn rows() -> usize {
     if rows == 0 { 24 } else { rows.into() }
 }
 
-fn print(text: &str) -> Result<(), Failure> {
+fn print(text: &str) -> Result<(), ExitFailure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)

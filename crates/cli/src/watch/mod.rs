@@ -1,5 +1,5 @@
-//! What is learnt from looking at a store now and then: who held what, and who waited for how long.
-//! `ls --watch`, `top` and `serve` look through this. Pure: what was seen, and when, is given.
+//! The history of locks, learnt by polling a store: who held what, and who waited for how long. `ls --watch`,
+//! `top` and `serve` use it. Pure: the views, and when they were taken, are given.
 //!
 //! A store tells nobody what happens in it but those whom it concerns, so that a grant costs no more
 //! when somebody looks. What is told here is therefore what looking can tell: a turn that begins and ends
@@ -17,20 +17,20 @@ use serde::Serialize;
 use taketurns::{HolderView, Name, View, WaiterView};
 
 use order::{Filter, Sort};
-use turns::Past;
-pub(crate) use turns::Turn;
-pub(crate) use waits::{BOUNDS_MS, Waits};
+pub(crate) use turns::ObservedTurn;
+use turns::PastTurns;
+pub(crate) use waits::{BOUNDS_MS, WaitHistogram};
 
 /// How many waiters of each lock are looked at: enough to know how long those waited who are next.
 pub(crate) const WAITERS: usize = 16;
 
-/// All that was learnt.
+/// What polling has shown of all locks.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct LockHistory {
     /// As of the last look.
-    locks: BTreeMap<Name, Seen>,
-    past: Past,
-    waits: Waits,
+    locks: BTreeMap<Name, LockRecord>,
+    past: PastTurns,
+    waits: WaitHistogram,
     /// When it was looked at last, in Unix milliseconds; `None` before the first look.
     seen_ms: Option<u64>,
     /// How many looks there were: the clock may be set back.
@@ -41,10 +41,10 @@ pub(crate) struct Watch {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct LockRecord {
     view: View,
     /// One for each of its holders.
-    turns: Vec<Turn>,
+    turns: Vec<ObservedTurn>,
 }
 
 /// All locks in a few numbers.
@@ -58,7 +58,7 @@ pub(crate) struct Totals {
     pub(crate) longest_hold_ms: u64,
 }
 
-impl Watch {
+impl LockHistory {
     /// Takes in what was seen of all locks, each with its first [`WAITERS`] waiters.
     pub(crate) fn see(&mut self, now_ms: u64, listed: Vec<(Name, View)>) {
         let mut before = std::mem::take(&mut self.locks);
@@ -66,7 +66,7 @@ impl Watch {
         for (name, view) in listed {
             let known = before.remove(&name);
             let turns = self.follow(&name, &view, known, now_ms);
-            self.locks.insert(name, Seen { view, turns });
+            self.locks.insert(name, LockRecord { view, turns });
         }
         for seen in before.into_values() {
             self.end(seen.turns, now_ms);
@@ -76,9 +76,15 @@ impl Watch {
     }
 
     /// The turns of a lock's holders, of whom some were seen before.
-    fn follow(&mut self, name: &Name, view: &View, known: Option<Seen>, now_ms: u64) -> Vec<Turn> {
+    fn follow(
+        &mut self,
+        name: &Name,
+        view: &View,
+        known: Option<LockRecord>,
+        now_ms: u64,
+    ) -> Vec<ObservedTurn> {
         let (before, mut left) = match known {
-            Some(Seen { view, turns }) => (Some(view), turns),
+            Some(LockRecord { view, turns }) => (Some(view), turns),
             None => (None, Vec::new()),
         };
         let mut waiters = before.as_ref().map_or(Vec::new(), |view| view.waiters.iter().collect());
@@ -93,7 +99,7 @@ impl Watch {
                 turns.push(turn);
                 continue;
             }
-            let turn = Turn::began(self.next_id, name, holder, now_ms, self.looks);
+            let turn = ObservedTurn::began(self.next_id, name, holder, now_ms, self.looks);
             self.next_id += 1;
             if let Some(seen_ms) = self.seen_ms {
                 self.grants += 1;
@@ -111,7 +117,7 @@ impl Watch {
         turns
     }
 
-    fn end(&mut self, turns: Vec<Turn>, now_ms: u64) {
+    fn end(&mut self, turns: Vec<ObservedTurn>, now_ms: u64) {
         for mut turn in turns {
             turn.to_ms = Some(now_ms.max(turn.from_ms));
             turn.learnt = self.looks;
@@ -121,7 +127,7 @@ impl Watch {
 
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals { locks: self.locks.len(), ..Totals::default() };
-        for Seen { view, .. } in self.locks.values() {
+        for LockRecord { view, .. } in self.locks.values() {
             totals.held += usize::from(!view.holders.is_empty());
             totals.waiting += view.waiting;
             totals.quarantined += usize::from(view.quarantine_ms.is_some());
@@ -150,10 +156,16 @@ impl Watch {
 
     /// The turns of which something was learnt after that look, the latest first: those that go on, then
     /// those that are over. At most so many.
-    pub(crate) fn turns(&self, filter: &Filter, after: Option<u64>, max: usize) -> Vec<&Turn> {
-        let is_new = |turn: &&Turn| after.is_none_or(|after| turn.learnt > after);
-        let is_wanted =
-            |turn: &&Turn| filter.is_in([turn.lock.as_str(), turn.who.as_str(), turn.why.as_str()]);
+    pub(crate) fn turns(
+        &self,
+        filter: &Filter,
+        after: Option<u64>,
+        max: usize,
+    ) -> Vec<&ObservedTurn> {
+        let is_new = |turn: &&ObservedTurn| after.is_none_or(|after| turn.learnt > after);
+        let is_wanted = |turn: &&ObservedTurn| {
+            filter.is_in([turn.lock.as_str(), turn.who.as_str(), turn.why.as_str()])
+        };
         let mut going: Vec<_> = self.locks.values().flat_map(|seen| &seen.turns).collect();
         going.sort_by_key(|turn| std::cmp::Reverse(turn.from_ms));
         going
@@ -165,7 +177,7 @@ impl Watch {
             .collect()
     }
 
-    pub(crate) fn waits(&self) -> &Waits {
+    pub(crate) fn waits(&self) -> &WaitHistogram {
         &self.waits
     }
 
@@ -184,7 +196,7 @@ impl Watch {
 
 /// Is this holder the one of that turn? By its token; on a wire without tokens, by who it is and since
 /// when, as exactly as two looks tell.
-fn is_of(turn: &Turn, holder: &HolderView, now_ms: u64) -> bool {
+fn is_of(turn: &ObservedTurn, holder: &HolderView, now_ms: u64) -> bool {
     const ABOUT_MS: u64 = 1_000;
     let about = now_ms.saturating_sub(holder.held_ms).abs_diff(turn.from_ms) < ABOUT_MS;
     turn.token == holder.token
@@ -196,7 +208,7 @@ fn is_of(turn: &Turn, holder: &HolderView, now_ms: u64) -> bool {
 /// after it, and has waited for less than the time since then, unless the line was longer than what
 /// was seen of it.
 fn waited(
-    turn: &Turn,
+    turn: &ObservedTurn,
     holder: &HolderView,
     before: Option<&View>,
     waiters: &mut Vec<&WaiterView>,

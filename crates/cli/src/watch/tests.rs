@@ -37,18 +37,18 @@ fn held_and_waited_for(token: u64, held_ms: u64, waiters: Vec<WaiterView>) -> Vi
 }
 
 /// How many waits were counted.
-fn counted(watch: &Watch) -> u64 {
+fn counted(watch: &LockHistory) -> u64 {
     watch.waits().counts.iter().sum()
 }
 
-fn ends(watch: &Watch) -> Vec<(u64, u64, Option<u64>)> {
-    let turn = |turn: &&Turn| (turn.token.unwrap().raw(), turn.from_ms, turn.to_ms);
+fn ends(watch: &LockHistory) -> Vec<(u64, u64, Option<u64>)> {
+    let turn = |turn: &&ObservedTurn| (turn.token.unwrap().raw(), turn.from_ms, turn.to_ms);
     watch.turns(&Filter::default(), None, 100).iter().map(turn).collect()
 }
 
 #[test]
 fn a_turn_is_followed_from_its_grant_to_its_end() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     watch.see(10_000, vec![]);
     watch.see(10_500, vec![(name("a"), held(7, 200))]);
     watch.see(11_000, vec![(name("a"), held(7, 700))]);
@@ -65,10 +65,10 @@ fn a_turn_is_followed_from_its_grant_to_its_end() {
 
 #[test]
 fn only_what_is_new_is_told_again() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     watch.see(1_000, vec![(name("a"), held(1, 0)), (name("b"), held(2, 0))]);
     watch.see(2_000, vec![(name("a"), held(1, 1_000)), (name("b"), View::default())]);
-    let new = |watch: &Watch, after_ms, filter: &str| -> Vec<String> {
+    let new = |watch: &LockHistory, after_ms, filter: &str| -> Vec<String> {
         watch
             .turns(&Filter::new(filter), after_ms, 9)
             .iter()
@@ -89,14 +89,14 @@ fn only_what_is_new_is_told_again() {
 
 #[test]
 fn who_was_there_before_the_first_look_is_no_grant_and_no_wait() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     watch.see(1_000, vec![(name("a"), held(1, 60_000))]);
     assert_eq!((watch.grants(), counted(&watch)), (0, 0));
 }
 
 #[test]
 fn a_wait_ends_with_the_grant_of_who_waited() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     let line = vec![waiter(1, 4_000), waiter(1, 3_000), waiter(2, 2_000)];
     watch.see(10_000, vec![(name("a"), held_and_waited_for(5, 9_000, line))]);
     // Granted 200 ms after the look, so 4.2 s after it came.
@@ -110,7 +110,7 @@ fn a_wait_ends_with_the_grant_of_who_waited() {
 
 #[test]
 fn a_wait_in_a_line_that_was_not_seen_to_its_end_is_not_guessed() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     let crowd = View { waiting: 1_000, ..held_and_waited_for(5, 9_000, vec![waiter(2, 9_000)]) };
     watch.see(10_000, vec![(name("a"), crowd)]);
     watch.see(10_500, vec![(name("a"), held(6, 300))]);
@@ -119,7 +119,7 @@ fn a_wait_in_a_line_that_was_not_seen_to_its_end_is_not_guessed() {
 
 #[test]
 fn a_wait_between_two_looks_that_are_far_apart_is_not_guessed() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     watch.see(10_000, vec![]);
     watch.see(14_000, vec![(name("a"), held(1, 500))]);
     assert_eq!((watch.grants(), counted(&watch)), (1, 0), "it may have waited for 3.5 s");
@@ -132,7 +132,7 @@ fn holders_without_tokens_are_told_apart_by_who_and_since_when() {
         view.holders[0].token = None;
         view
     };
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     watch.see(10_000, vec![(name("a"), without(2_000))]);
     watch.see(10_500, vec![(name("a"), without(2_480))]);
     assert_eq!(watch.turns(&Filter::default(), None, 9).len(), 1, "the same, seen with some delay");
@@ -142,7 +142,7 @@ fn holders_without_tokens_are_told_apart_by_who_and_since_when() {
 
 #[test]
 fn totals_and_the_busiest() {
-    let mut watch = Watch::default();
+    let mut watch = LockHistory::default();
     let quarantined = View { quarantine_ms: Some(5), ..View::default() };
     let locks = vec![
         (name("calm"), held(1, 700)),

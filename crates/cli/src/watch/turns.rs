@@ -10,9 +10,9 @@ const KEPT_MS: u64 = 15 * 60 * 1_000;
 /// How many are, at most: the newest.
 const KEPT_MAX: usize = 20_000;
 
-/// One holder's turn, as far as it was seen.
+/// One holder's turn, as far as polling has shown it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Turn {
+pub(crate) struct ObservedTurn {
     /// Tells it from all others of this server.
     pub(crate) id: u64,
     pub(crate) lock: Name,
@@ -31,7 +31,7 @@ pub(crate) struct Turn {
     pub(crate) learnt: u64,
 }
 
-impl Turn {
+impl ObservedTurn {
     pub(super) fn began(id: u64, lock: &Name, holder: &HolderView, now_ms: u64, look: u64) -> Self {
         Self {
             id,
@@ -50,23 +50,23 @@ impl Turn {
 
 /// The turns that are over, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Past(VecDeque<Turn>);
+pub(crate) struct PastTurns(VecDeque<ObservedTurn>);
 
-impl Past {
-    pub(super) fn add(&mut self, turn: Turn) {
+impl PastTurns {
+    pub(super) fn add(&mut self, turn: ObservedTurn) {
         self.0.push_back(turn);
     }
 
     /// Forgets what is too old, or too much.
     pub(super) fn trim(&mut self, now_ms: u64) {
-        let is_old = |turn: &Turn| turn.to_ms.unwrap_or(0).saturating_add(KEPT_MS) < now_ms;
+        let is_old = |turn: &ObservedTurn| turn.to_ms.unwrap_or(0).saturating_add(KEPT_MS) < now_ms;
         while self.0.len() > KEPT_MAX || self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }
     }
 
     /// The newest first.
-    pub(super) fn newest(&self) -> impl Iterator<Item = &Turn> {
+    pub(super) fn newest(&self) -> impl Iterator<Item = &ObservedTurn> {
         self.0.iter().rev()
     }
 }
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn the_past_is_bounded_in_time_and_in_number() {
-        let mut past = Past::default();
-        let turn = |id| Turn {
+        let mut past = PastTurns::default();
+        let turn = |id| ObservedTurn {
             to_ms: Some(id),
-            ..Turn::began(id, &name("a"), &held(1, 0).holders[0], id, 1)
+            ..ObservedTurn::began(id, &name("a"), &held(1, 0).holders[0], id, 1)
         };
         for id in 0..KEPT_MAX as u64 + 5 {
             past.add(turn(id));

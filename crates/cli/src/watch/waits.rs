@@ -8,7 +8,7 @@ pub(crate) const BOUNDS_MS: [u64; 8] =
 
 /// A histogram of waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Waits {
+pub(crate) struct WaitHistogram {
     /// How many were at most as long as the bound of that place, and longer than the one before; the
     /// last is for all that were longer.
     pub(crate) counts: [u64; BOUNDS_MS.len() + 1],
@@ -16,7 +16,7 @@ pub(crate) struct Waits {
     pub(crate) sum_ms: u64,
 }
 
-impl Waits {
+impl WaitHistogram {
     pub(super) fn add(&mut self, waited_ms: u64) {
         self.counts[BOUNDS_MS.partition_point(|bound_ms| *bound_ms < waited_ms)] += 1;
         self.sum_ms += waited_ms;
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn a_wait_counts_under_the_first_bound_that_it_does_not_pass() {
-        let mut waits = Waits::default();
+        let mut waits = WaitHistogram::default();
         for waited_ms in [0, 1_000, 1_001, 60_000, 1_800_000, 1_800_001] {
             waits.add(waited_ms);
         }

@@ -24,7 +24,7 @@ const TOGETHER_MAX: usize = 256;
 
 /// A held lock to be renewed.
 #[derive(Clone, Debug)]
-pub struct Renewal {
+pub struct HoldRenewal {
     /// Which.
     pub hold: Arc<Hold>,
     /// How long.
@@ -189,7 +189,7 @@ impl Session {
             _ => None,
         });
         // A server that does not answer must not hold up what another answers.
-        let mut renewals: BTreeMap<u64, Vec<Renewal>> = BTreeMap::new();
+        let mut renewals: BTreeMap<u64, Vec<HoldRenewal>> = BTreeMap::new();
         for owner in holds.collect::<Vec<_>>() {
             let Some(held) = self.holds.get_mut(&owner) else { continue };
             let hold = held.hold.clone();
@@ -197,7 +197,7 @@ impl Session {
                 HoldAction::Wait { .. } => {}
                 HoldAction::Renew { lease_ms } => {
                     held.handle_renewal_sent();
-                    renewals.entry(held.source).or_default().push(Renewal { hold, lease_ms });
+                    renewals.entry(held.source).or_default().push(HoldRenewal { hold, lease_ms });
                 }
                 HoldAction::Lost(loss) => self.handle_loss(now_us, &hold, loss),
             }

@@ -45,7 +45,7 @@ pub use acquire::{AcquireAction, AcquireOutcome, AcquireSpec, WaitLimit};
 pub use anchor::{Anchor, Anchors, Origin};
 pub use backoff::Backoff;
 pub use hold::{Hold, HoldTerms, Loss, LossCause};
-pub use holds::{GuardEnd, Renewal};
+pub use holds::{GuardEnd, HoldRenewal};
 pub use places::PlaceRefresh;
 pub use release::{ReleaseAction, ReleaseId, ReleaseOutcome};
 pub use turns::LocalTurn;
@@ -166,7 +166,7 @@ pub enum SessionEvent {
 #[derive(Debug)]
 pub enum Transmit {
     /// Renewals on one server, in one write.
-    Renew(Vec<Renewal>),
+    Renew(Vec<HoldRenewal>),
     /// Refreshes of places.
     Refresh(Vec<PlaceRefresh>),
     /// A release that the session began by itself, to be polled to its end.

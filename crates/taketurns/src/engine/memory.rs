@@ -10,8 +10,8 @@ use std::time::Duration;
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Request, View, limits};
 
 use super::{
-    Answer, Answering, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Origin, Stamp,
-    Survives, Wake, Wakes, Woken,
+    Answer, AnswerFuture, Clock, Durability, Engine, EngineError, EngineEvent, EngineFuture,
+    Guarantees, Open, Origin, Stamp, Wake, Wakes,
 };
 use crate::clock::local_us;
 use crate::doctor::{Report, Subject};
@@ -170,16 +170,16 @@ pub struct MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let mut state = self.store.state();
         // Read under the mutex, so that the time of a step is never before that of the last one.
         let now = self.store.now();
         let (answer, wakes) = state.step(now, lock, &request);
         drop(state);
         for (to, wake) in wakes {
-            to.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
+            to.push(EngineEvent::Wake { lock: lock.clone(), wake, origin: Origin::default() });
         }
-        Answering::now(Ok(answer))
+        AnswerFuture::now(Ok(answer))
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
@@ -227,7 +227,7 @@ impl Engine for MemoryEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees::full(Survives::Nothing)
+        Guarantees::full(Durability::Nothing)
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {

@@ -1,9 +1,9 @@
-//! Where locks are kept: one trait, an engine per file or folder.
+//! Engines: where locks are kept. One trait, and an engine per file or folder.
 //!
 //! ```text
 //!   client ── call(name, request) ──► engine     one atomic step of the lock
 //!   client ◄─ reply, stamped with the engine's time
-//!   client ◄─ Wakes ─────────────────  engine     somebody else's step concerned us
+//!   client ◄─ Wakes (EngineEvent) ───  engine     another client's step concerned us
 //! ```
 //!
 //! An engine carries out [`Request`]s as [`taketurns_core::Lock::apply`] does, whatever it is made
@@ -52,22 +52,22 @@ pub use taketurns_core::{Ballot, Vote, WriteBack};
 /// be any, or none.
 pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The answer to a request: at hand, or on its way. To be polled like an [`EngineFuture`].
+/// The answer to a request: ready, or to be awaited. Polled like an [`EngineFuture`].
 #[must_use = "an answer may be on its way until it is polled"]
-pub enum Answering {
-    /// The engine could answer at once. `None` once that was taken.
+pub enum AnswerFuture {
+    /// The engine has answered at once. `None` once that was taken.
     Now(Option<Result<Answer, EngineError>>),
-    /// It has to be waited for. May be dropped, and the request goes on or does not.
+    /// It has to be awaited. May be dropped; the request may go on.
     Later(EngineFuture<'static, Result<Answer, EngineError>>),
 }
 
-impl Answering {
-    /// One that is at hand.
+impl AnswerFuture {
+    /// An answer that is ready.
     pub fn now(answer: Result<Answer, EngineError>) -> Self {
         Self::Now(Some(answer))
     }
 
-    /// One to be waited for.
+    /// An answer to be awaited.
     pub fn later(
         answer: impl Future<Output = Result<Answer, EngineError>> + Send + 'static,
     ) -> Self {
@@ -75,7 +75,7 @@ impl Answering {
     }
 }
 
-impl Future for Answering {
+impl Future for AnswerFuture {
     type Output = Result<Answer, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -162,13 +162,13 @@ pub struct Guarantees {
     /// A waiter is woken by whoever lets go, and does not poll.
     pub event_driven: bool,
     /// What the state outlives.
-    pub survives: Survives,
+    pub survives: Durability,
 }
 
 /// What the state of an engine outlives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Survives {
+pub enum Durability {
     /// Nothing: it ends with the process.
     Nothing,
     /// The end of any process on the machine.
@@ -182,7 +182,7 @@ pub enum Survives {
 
 impl Guarantees {
     /// All that there is, with this much endurance.
-    pub const fn full(survives: Survives) -> Self {
+    pub const fn full(survives: Durability) -> Self {
         Self { fair: true, fenced: true, event_driven: true, survives }
     }
 }
@@ -194,7 +194,7 @@ impl Guarantees {
 pub trait Engine: Send + Sync + 'static {
     /// Carries out one request in one atomic step. An engine that never waits for anybody has done so when
     /// this returns.
-    fn call(&self, lock: &Name, request: Request) -> Answering;
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture;
 
     /// Carries out several, each a step of its own, in one round trip where the engine can.
     /// By default all at once, each by itself.
@@ -265,9 +265,8 @@ pub trait Open: Send + 'static {
     }
 }
 
-/// Where an engine pushes what others' steps did to this client, and learns whom a message is for. What is
-/// pushed is handled on the pushing thread, so an engine must not hold a mutex of its own meanwhile that a call
-/// would need.
+/// Where an engine pushes [`EngineEvent`]s for its client, and looks up the owner that a message is for. An event
+/// is handled on the pushing thread, so an engine must not hold a mutex meanwhile that a call would need.
 #[derive(Clone)]
 pub struct Wakes {
     sink: Sink,
@@ -276,22 +275,22 @@ pub struct Wakes {
 
 #[derive(Clone)]
 enum Sink {
-    Channel(mpsc::UnboundedSender<Woken>),
+    Channel(mpsc::UnboundedSender<EngineEvent>),
     Shell(Arc<Shell>),
 }
 
-/// Who acquires or holds.
+/// The owners that acquire or hold.
 #[derive(Clone)]
 enum Owners {
-    /// The session knows.
+    /// Those of the client's session.
     Shell(Arc<Shell>),
-    /// Those who were named, by their public id.
+    /// Those that were registered, by their public id.
     Named(Arc<Mutex<HashMap<String, (Owner, Name)>>>),
 }
 
-/// What an engine pushed.
+/// An event that an engine pushes to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub enum EngineEvent {
     /// A wake-up for one owner of this client, with the origin of the answers it belongs to.
     Wake {
         /// The lock.
@@ -301,80 +300,80 @@ pub enum Woken {
         /// Whose clock its deadline is on.
         origin: Origin,
     },
-    /// This owner holds its lock no more, as the engine has found out before its lease was over.
-    Gone {
+    /// The engine has found out, before the lease was over, that this owner no longer holds its lock.
+    Lost {
         /// Which.
         owner: Owner,
     },
     /// Wake-ups may have been lost: every waiter has to ask again.
     Recheck,
-    /// Somebody else has done something to this lock: those who wait for it have to ask again.
-    Stirred {
+    /// Another client has changed this lock: waiters for it have to ask again.
+    LockChanged {
         /// Which.
         lock: Name,
     },
 }
 
 impl Wakes {
-    /// A sender and what it is read from. For engines' own tests; a client makes its own.
-    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Woken>) {
+    /// Creates a sender and its receiver. For tests of engines; a client makes its own.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<EngineEvent>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self { sink: Sink::Channel(sender), owners: Owners::Named(Arc::default()) }, receiver)
     }
 
-    /// A sender for the same owners, whose news somebody reads before they are passed on.
-    pub fn aside(&self) -> (Self, mpsc::UnboundedReceiver<Woken>) {
+    /// Creates a sender for the same owners whose events go to the returned receiver instead of the client.
+    pub fn intercept(&self) -> (Self, mpsc::UnboundedReceiver<EngineEvent>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self { sink: Sink::Channel(sender), owners: self.owners.clone() }, receiver)
     }
 
-    /// Straight into a client's session.
-    pub(crate) fn of(shell: Arc<Shell>) -> Self {
+    /// Pushes into a client's session.
+    pub(crate) fn new(shell: Arc<Shell>) -> Self {
         Self { sink: Sink::Shell(shell.clone()), owners: Owners::Shell(shell) }
     }
 
-    /// Pushes. It does not matter if nobody listens any more.
-    pub fn push(&self, woken: Woken) {
+    /// Pushes an event. It is dropped if the client is gone.
+    pub fn push(&self, event: EngineEvent) {
         match &self.sink {
-            Sink::Channel(sender) => drop(sender.send(woken)),
-            Sink::Shell(shell) => shell.handle_woken(woken),
+            Sink::Channel(sender) => drop(sender.send(event)),
+            Sink::Shell(shell) => shell.handle_event(event),
         }
     }
 
-    /// Names an owner where there is no client that knows. Of no effect on one that a client made.
-    pub fn expect(&self, lock: &Name, owner: Owner) {
+    /// Registers an owner, for tests without a client. No effect if a client has made this.
+    pub fn register_owner(&self, lock: &Name, owner: Owner) {
         if let Owners::Named(named) = &self.owners {
             sync::lock(named).insert(public_id(owner), (owner, lock.clone()));
         }
     }
 
-    /// Whose public id that is, and which lock it wants or holds: what is for nobody is not pushed.
-    pub fn owner_of(&self, id: &str) -> Option<(Owner, Name)> {
+    /// Finds the owner with this public id, and the lock that it wants or holds.
+    pub fn find_owner(&self, id: &str) -> Option<(Owner, Name)> {
         match &self.owners {
             Owners::Shell(shell) => shell.look(|session| session.find_owner(id)),
             Owners::Named(named) => sync::lock(named).get(id).cloned(),
         }
     }
 
-    /// Does this owner want or hold a lock, or is it about to be released?
-    pub fn knows(&self, owner: Owner) -> bool {
+    /// Does this owner acquire or hold a lock, or is its release under way?
+    pub fn has_owner(&self, owner: Owner) -> bool {
         match &self.owners {
             Owners::Shell(shell) => shell.look(|session| session.has_owner(owner)),
             Owners::Named(named) => sync::lock(named).values().any(|(named, _)| *named == owner),
         }
     }
 
-    /// Does this owner want a lock that it does not hold yet?
+    /// Does this owner acquire a lock that it does not hold yet?
     #[cfg(feature = "redis")]
-    pub(crate) fn waits(&self, owner: Owner) -> bool {
+    pub(crate) fn is_acquiring(&self, owner: Owner) -> bool {
         match &self.owners {
             Owners::Shell(shell) => shell.look(|session| session.is_acquiring(owner)),
-            Owners::Named(_) => self.knows(owner),
+            Owners::Named(_) => self.has_owner(owner),
         }
     }
 
-    /// How many want or hold one.
-    pub fn owners(&self) -> usize {
+    /// How many owners acquire or hold a lock.
+    pub fn owner_count(&self) -> usize {
         match &self.owners {
             Owners::Shell(shell) => shell.look(|session| session.owner_count()),
             Owners::Named(named) => sync::lock(named).len(),
@@ -406,7 +405,7 @@ pub async fn open(
 /// Looks at a store, as [`crate::doctor::examine`] says it. To be polled on the runtime that is to drive
 /// its connections.
 pub(crate) async fn examine(url: &str) -> Result<Report, crate::Error> {
-    // What is no store is said in the same words as ever.
+    // An invalid URL gives the same error as connecting.
     drop(by_url(url)?);
     match url.split_once(':') {
         #[cfg(feature = "redis")]
@@ -430,7 +429,7 @@ fn redis_by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
 
 #[cfg(feature = "redis")]
 fn quorum_by_url(list: &str) -> Result<Box<dyn Open>, crate::Error> {
-    let members = nodes::Members::parse(list).map_err(crate::Error::InvalidUrl)?;
+    let members = nodes::NodeList::parse(list).map_err(crate::Error::InvalidUrl)?;
     Ok(match members.plain {
         None => Box::new(quorum::OpenQuorum::new(members)),
         Some(unfenced) => Box::new(redlock::OpenRedlock::new(members, unfenced)),

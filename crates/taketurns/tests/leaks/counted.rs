@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request,
+    Answer, AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request,
     Stamp, Wakes,
 };
 use taketurns::{ClientId, Name, View};
@@ -23,7 +23,7 @@ impl Counts {
     /// How many owners acquire or hold.
     pub(crate) fn owners(&self) -> usize {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.iter().map(Wakes::owners).sum()
+        clients.iter().map(Wakes::owner_count).sum()
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -74,9 +74,9 @@ struct Counting {
 }
 
 impl Engine for Counting {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (call, answer) = (Call::start(&self.counts), self.engine.call(lock, request));
-        Answering::later(async move {
+        AnswerFuture::later(async move {
             let answer = answer.await;
             drop(call);
             answer

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answering, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open,
+    AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open,
     Pattern, Request, Stamp, Wakes,
 };
 use taketurns::{ClientId, Name, View};
@@ -79,9 +79,9 @@ pub(crate) fn all_are_gone() {
 }
 
 impl Engine for StrictEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (inner, lock) = (self.inner.clone(), lock.clone());
-        Answering::later(async move {
+        AnswerFuture::later(async move {
             // A request goes some way, and so does its answer.
             shuttle::future::yield_now().await;
             assert!(!inner.ended.load(Ordering::SeqCst), "after its end it asked {request:?}");

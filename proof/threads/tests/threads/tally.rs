@@ -3,13 +3,13 @@
 use shuttle::thread;
 use taketurns::engine::{EngineError, Reply};
 
-use crate::engine::nodes::tally::Tally;
+use crate::engine::nodes::tally::ReplyTally;
 use crate::in_many_orders;
 
 #[test]
 fn whoever_waits_for_a_majority_hears_of_it_whenever_it_comes() {
     in_many_orders(|| {
-        let tally = Tally::new(3);
+        let tally = ReplyTally::new(3);
         let record = |node: usize| {
             let tally = tally.clone();
             thread::spawn(move || {

@@ -7,10 +7,10 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 use taketurns::HolderView;
 
-use super::super::app::Question;
+use super::super::app::BreakQuestion;
 use super::{BAD, FAINT, KEY, STRONG};
 use crate::output::{count, millis};
-use crate::text::{Cut, cut};
+use crate::text::{CutSide, cut};
 
 /// Room for sentences that are easy to read.
 const WIDTH_MAX: u16 = 66;
@@ -33,13 +33,13 @@ const KEYS: [(&str, &str); 12] = [
 ];
 
 /// Who loses the lock, what breaking does, and the keys.
-pub(super) fn question(frame: &mut Frame<'_>, question: &Question) {
+pub(super) fn question(frame: &mut Frame<'_>, question: &BreakQuestion) {
     let columns = usize::from(frame.area().width.min(WIDTH_MAX)).saturating_sub(4);
     let holders = &question.view.holders;
     let mut lines = vec![Line::raw("It is taken from")];
     let named = holders.iter().take(NAMED_MAX);
     lines.extend(
-        named.map(|holder| Line::styled(cut(&named_as(holder), columns, Cut::End), STRONG)),
+        named.map(|holder| Line::styled(cut(&named_as(holder), columns, CutSide::End), STRONG)),
     );
     if let more @ 1.. = holders.len().saturating_sub(NAMED_MAX) {
         lines.push(Line::styled(format!("  and {}", count(more, "other")), STRONG));
@@ -47,7 +47,7 @@ pub(super) fn question(frame: &mut Frame<'_>, question: &Question) {
     lines.push(Line::raw(match question.view.waiters.first() {
         Some(next) => {
             let waiting = question.view.waiting;
-            cut(&format!("{waiting} wait; next is {}", next.label), columns, Cut::End)
+            cut(&format!("{waiting} wait; next is {}", next.label), columns, CutSide::End)
         }
         None => "Nobody waits for it.".to_owned(),
     }));
@@ -76,7 +76,7 @@ pub(super) fn question(frame: &mut Frame<'_>, question: &Question) {
     ]);
     let title = format!(
         " Break {}? ",
-        cut(question.name.as_str(), columns.saturating_sub(10), Cut::Middle)
+        cut(question.name.as_str(), columns.saturating_sub(10), CutSide::Middle)
     );
     show(frame, title, BAD, Text::from(lines), keys);
 }

@@ -5,11 +5,11 @@ use std::time::Instant;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::super::app::{App, Trouble};
+use super::super::app::{App, StoreTrouble};
 use super::super::order;
 use super::{BAD, BUSY, FAINT, HALTED, STRONG, TITLE};
 use crate::output::{count, duration, millis};
-use crate::text::{Cut, cut, fit, width};
+use crate::text::{CutSide, cut, fit, width};
 
 const NAME: &str = " taketurns top  ";
 
@@ -20,7 +20,7 @@ pub(super) fn title(app: &App, now: Instant, columns: u16) -> Line<'static> {
     let room = usize::from(columns).saturating_sub(NAME.len() + width(&state));
     let line = [
         Span::styled(NAME, TITLE.add_modifier(Modifier::BOLD)),
-        Span::styled(fit(&app.store, room, Cut::Middle), TITLE),
+        Span::styled(fit(&app.store, room, CutSide::Middle), TITLE),
         Span::styled(state, style),
     ];
     Line::from_iter(line)
@@ -63,8 +63,8 @@ fn loud(style: Style) -> Style {
 }
 
 /// Why nothing can be seen.
-pub(super) fn why(trouble: &Trouble, columns: u16) -> Line<'static> {
-    Line::styled(cut(&format!(" {}", trouble.why), columns.into(), Cut::End), BAD)
+pub(super) fn why(trouble: &StoreTrouble, columns: u16) -> Line<'static> {
+    Line::styled(cut(&format!(" {}", trouble.why), columns.into(), CutSide::End), BAD)
 }
 
 /// How many of what there are, in which order.
@@ -86,7 +86,7 @@ pub(super) fn sums(app: &App, columns: u16) -> Line<'static> {
         let shown = app.list.matching();
         spans.push(Span::styled(format!("  {shown} with "), FAINT));
         let room = usize::from(columns).saturating_sub(spans.iter().map(Span::width).sum());
-        spans.push(Span::styled(cut(&app.list.filter, room, Cut::Middle), STRONG));
+        spans.push(Span::styled(cut(&app.list.filter, room, CutSide::Middle), STRONG));
     }
     Line::from_iter(spans)
 }

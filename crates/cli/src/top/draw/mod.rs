@@ -1,8 +1,8 @@
 //! What is on the screen, from the state alone. Only what is visible is formatted.
 
+mod details;
 mod dialog;
 mod header;
-mod open;
 mod table;
 
 use std::time::Instant;
@@ -12,8 +12,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::app::{App, Over};
-use crate::text::{Cut, cut};
+use super::app::{App, Overlay};
+use crate::text::{CutSide, cut};
 
 /// Below this there is no room for anything.
 const SMALLEST: (u16, u16) = (40, 8);
@@ -51,11 +51,11 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Instant) {
     frame.render_widget(header::title(app, now, title.width), title);
     match (&app.trouble, &app.open) {
         (Some(trouble), _) => frame.render_widget(header::why(trouble, sums.width), sums),
-        (None, Some(open)) => frame.render_widget(open::title(open, sums.width.into()), sums),
+        (None, Some(open)) => frame.render_widget(details::title(open, sums.width.into()), sums),
         (None, None) => frame.render_widget(header::sums(app, sums.width), sums),
     }
     match &app.open {
-        Some(open) => open::draw(frame, open, body),
+        Some(open) => details::draw(frame, open, body),
         None => table::draw(frame, app, body),
     }
     if app.trouble.is_some() {
@@ -64,18 +64,18 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Instant) {
     }
     frame.render_widget(footer(app, now, foot.width), foot);
     match &app.over {
-        Over::Break(question) => dialog::question(frame, question),
-        Over::Help => dialog::help(frame),
-        Over::Nothing | Over::Filter => {}
+        Overlay::Break(question) => dialog::question(frame, question),
+        Overlay::Help => dialog::help(frame),
+        Overlay::Nothing | Overlay::Filter => {}
     }
 }
 
 /// Something to tell, or the keys.
 fn footer(app: &App, now: Instant, width: u16) -> Line<'static> {
     let width = usize::from(width);
-    if let Over::Filter = app.over {
+    if let Overlay::Filter = app.over {
         let keys = "  Enter keeps it, Esc clears it";
-        let filter = cut(&app.list.filter, width.saturating_sub(keys.len() + 2), Cut::Middle);
+        let filter = cut(&app.list.filter, width.saturating_sub(keys.len() + 2), CutSide::Middle);
         return Line::from_iter([
             Span::styled(format!("/{filter}"), STRONG),
             Span::styled("▏", BUSY),
@@ -83,7 +83,7 @@ fn footer(app: &App, now: Instant, width: u16) -> Line<'static> {
         ]);
     }
     if let Some(notice) = app.notice(now) {
-        return Line::styled(cut(notice, width, Cut::End), STRONG);
+        return Line::styled(cut(notice, width, CutSide::End), STRONG);
     }
     let keys: &[(&str, &str)] = match &app.open {
         Some(_) => &[

@@ -10,7 +10,7 @@ use super::super::app::App;
 use super::super::row::{Row, kind};
 use super::{BAD, BUSY, CHOSEN, FAINT, HALTED, HEADING, KEY};
 use crate::output::millis;
-use crate::text::{Cut, cut, fit, width};
+use crate::text::{CutSide, cut, fit, width};
 use crate::watch::order::Sort;
 
 const KIND: usize = 8;
@@ -77,14 +77,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
 }
 
 /// What is drawn.
-pub(super) struct Lines {
+pub(super) struct TableLines {
     heading: Line<'static>,
     /// And whether each is the chosen one.
     pub(super) rows: Vec<(Line<'static>, bool)>,
 }
 
 /// Only the rows that are on the screen.
-pub(super) fn lines(app: &App, columns: u16) -> Lines {
+pub(super) fn lines(app: &App, columns: u16) -> TableLines {
     let widest = app.list.visible().map(|(row, _)| width(row.name.as_str())).max();
     let columns = Columns::new(columns, widest.unwrap_or(0));
     // What the order goes by stands out.
@@ -100,7 +100,7 @@ pub(super) fn lines(app: &App, columns: u16) -> Lines {
         titled(format!("{:1$}", "HOLDER", columns.holder), None),
     ]);
     let rows = app.list.visible().map(|(row, chosen)| (line(row, chosen, columns), chosen));
-    Lines { heading: heading.style(HEADING), rows: rows.collect() }
+    TableLines { heading: heading.style(HEADING), rows: rows.collect() }
 }
 
 fn line(row: &Row, chosen: bool, columns: Columns) -> Line<'static> {
@@ -111,8 +111,8 @@ fn line(row: &Row, chosen: bool, columns: Columns) -> Line<'static> {
     let (waiting, held, left) = (view.waiting, time(row.held_ms()), time(row.left_ms()));
     let waiting = if waiting == 0 { "·".to_owned() } else { waiting.to_string() };
     let mut line = columns.line([
-        Span::raw(fit(row.name.as_str(), columns.name, Cut::Middle)),
-        Span::styled(fit(&kind(view), KIND, Cut::End), style(true, FAINT)),
+        Span::raw(fit(row.name.as_str(), columns.name, CutSide::Middle)),
+        Span::styled(fit(&kind(view), KIND, CutSide::End), style(true, FAINT)),
         Span::styled(format!("{waiting:>WAITING$}"), style(view.waiting > 0, BUSY)),
         Span::raw(format!("{held:>TIME$}")),
         Span::styled(format!("{left:>TIME$}"), style(row.is_late(), BAD)),
@@ -144,12 +144,12 @@ fn marks(row: &Row) -> Vec<(String, Style)> {
 
 /// The first holder, and how many others there are, which is never cut.
 fn holder(view: &View, room: usize) -> String {
-    let Some(first) = view.holders.first() else { return cut("nobody", room, Cut::End) };
+    let Some(first) = view.holders.first() else { return cut("nobody", room, CutSide::End) };
     let others = match view.holders.len() - 1 {
         0 => String::new(),
         others => format!(" +{others}"),
     };
-    cut(&first.label.to_string(), room.saturating_sub(others.len()), Cut::End) + &others
+    cut(&first.label.to_string(), room.saturating_sub(others.len()), CutSide::End) + &others
 }
 
 #[cfg(test)]

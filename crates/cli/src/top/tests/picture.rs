@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::keys::Key;
+use super::super::keys::KeyPress;
 use super::scene::{Stage, company};
 use super::svg::svg;
 
@@ -12,7 +12,7 @@ fn the_picture_in_the_docs_is_what_is_drawn() {
     for picture in company() {
         stage.see(picture);
     }
-    stage.press(Key::Down);
+    stage.press(KeyPress::Down);
     let picture = svg(&stage.drawn());
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/top.svg");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

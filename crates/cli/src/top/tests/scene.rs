@@ -11,7 +11,7 @@ use taketurns::{
 
 use super::super::app::App;
 use super::super::draw;
-use super::super::keys::Key;
+use super::super::keys::KeyPress;
 
 /// A lock to be.
 pub(crate) struct Shape(View);
@@ -135,11 +135,11 @@ impl Stage {
     /// Letters stand for themselves.
     pub(crate) fn type_in(&mut self, text: &str) {
         for letter in text.chars() {
-            self.app.key(Key::Letter(letter), self.now);
+            self.app.key(KeyPress::Letter(letter), self.now);
         }
     }
 
-    pub(crate) fn press(&mut self, key: Key) -> Option<super::super::app::Action> {
+    pub(crate) fn press(&mut self, key: KeyPress) -> Option<super::super::app::UserAction> {
         let action = self.app.key(key, self.now);
         self.fit();
         action

@@ -6,9 +6,9 @@ use std::time::Duration;
 use ratatui::style::{Color, Modifier};
 use taketurns::{Ask, Label};
 
-use super::super::keys::Key;
+use super::super::keys::KeyPress;
 use super::scene::{Stage, company, held, idle, lock};
-use crate::text::{Cut, cut};
+use crate::text::{CutSide, cut};
 
 fn at_night(width: u16, height: u16) -> Stage {
     let mut stage = Stage::new(width, height);
@@ -48,7 +48,7 @@ fn all_locks_at_the_smallest_size() {
 #[test]
 fn one_lock_with_its_queue() {
     let mut stage = at_night(80, 24);
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
     for waiting in [12, 9, 14, 17] {
         let [_, mut later] = company();
         let (name, mut view) = later.remove(0);
@@ -62,8 +62,8 @@ fn one_lock_with_its_queue() {
 fn one_pool_with_its_members() {
     let mut stage = at_night(80, 24);
     stage.type_in("/browsers");
-    stage.press(Key::Enter);
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
+    stage.press(KeyPress::Enter);
     looks_like("pool-80x24.txt", &stage);
 }
 
@@ -71,7 +71,7 @@ fn one_pool_with_its_members() {
 fn an_open_lock_that_nobody_uses_says_so() {
     let mut stage = Stage::new(80, 24);
     stage.see([lock("a", idle())]);
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
     let text = stage.text();
     assert!(text.contains("nobody holds it") && text.contains("nobody waits"), "{text}");
 }
@@ -81,38 +81,38 @@ fn a_long_queue_is_scrolled_through() {
     let mut stage = Stage::new(80, 14);
     let waiters: Vec<_> = (0..50).map(|at| ("web1:7 sh", 500 - at, Ask::Mutex)).collect();
     stage.see([lock("a", held("web2:8 sh", 600, 20).queue(&waiters).waiting(700))]);
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
     for _ in 0..2 {
-        stage.press(Key::PageDown);
+        stage.press(KeyPress::PageDown);
     }
-    stage.press(Key::Down);
+    stage.press(KeyPress::Down);
     looks_like("scrolled-80x14.txt", &stage);
-    stage.press(Key::End);
+    stage.press(KeyPress::End);
     assert!(stage.text().contains("and 650 more"), "{}", stage.text());
 }
 
 #[test]
 fn the_question_before_a_break() {
     let mut stage = at_night(80, 24);
-    stage.press(Key::Down);
-    stage.press(Key::Letter('b'));
+    stage.press(KeyPress::Down);
+    stage.press(KeyPress::Letter('b'));
     looks_like("break-80x24.txt", &stage);
-    stage.press(Key::Letter('n'));
+    stage.press(KeyPress::Letter('n'));
     looks_like("break-at-once-80x24.txt", &stage);
 }
 
 #[test]
 fn the_question_can_be_answered_on_the_smallest_screen() {
     let mut stage = at_night(40, 8);
-    stage.press(Key::Down);
-    stage.press(Key::Letter('b'));
+    stage.press(KeyPress::Down);
+    stage.press(KeyPress::Letter('b'));
     looks_like("break-40x8.txt", &stage);
 }
 
 #[test]
 fn the_help() {
     let mut stage = at_night(80, 24);
-    stage.press(Key::Letter('?'));
+    stage.press(KeyPress::Letter('?'));
     looks_like("help-80x24.txt", &stage);
 }
 
@@ -132,7 +132,7 @@ fn a_quarantine_is_on_top_and_at_each_lock() {
         .see([lock("a", idle().quarantine(57)), lock("b", held("web1:7 sh", 3, 9).quarantine(50))]);
     let text = stage.text();
     assert!(text.contains("QUARANTINE 57s") && text.contains("quarantine 50s web1:7 sh"), "{text}");
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
     let text = stage.text();
     assert!(text.contains("restarted or failed over: nothing is granted for 50s"), "{text}");
 }
@@ -185,5 +185,5 @@ fn no_escape_gets_to_the_terminal_whoever_lets_one_through() {
     for text in [told, stage.text()] {
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
-    assert_eq!(cut("\x1b[2J", 10, Cut::End), "[2J");
+    assert_eq!(cut("\x1b[2J", 10, CutSide::End), "[2J");
 }

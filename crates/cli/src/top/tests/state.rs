@@ -5,8 +5,8 @@ use std::time::Duration;
 use taketurns::Token;
 use taketurns::engine::EngineError;
 
-use super::super::app::{Action, Break, Over};
-use super::super::keys::Key;
+use super::super::app::{BreakOrder, Overlay, UserAction};
+use super::super::keys::KeyPress;
 use super::scene::{Stage, company, held, idle, lock, semaphore};
 
 fn three() -> Vec<(taketurns::Name, taketurns::View)> {
@@ -28,7 +28,7 @@ fn the_busiest_lock_is_on_top_and_other_orders_are_a_key_away() {
         ('s', ["a", "b", "c"]),
         ('<', ["a", "b", "c"]),
     ] {
-        stage.press(Key::Letter(key));
+        stage.press(KeyPress::Letter(key));
         assert_eq!(stage.names(), order);
     }
     assert!(stage.text().contains("least left first"), "{}", stage.text());
@@ -39,7 +39,7 @@ fn the_chosen_lock_stays_chosen_when_the_order_changes() {
     let mut stage = Stage::new(80, 24);
     stage.see(three());
     assert_eq!(stage.chosen(), None);
-    stage.press(Key::Down);
+    stage.press(KeyPress::Down);
     assert_eq!(stage.chosen().as_deref(), Some("b"));
     stage.see([lock("a", idle().waiting(9)), lock("b", idle()), lock("bb", idle().waiting(3))]);
     assert_eq!(
@@ -48,9 +48,9 @@ fn the_chosen_lock_stays_chosen_when_the_order_changes() {
     );
     stage.see([lock("a", idle()), lock("bb", idle())]);
     assert_eq!(stage.chosen().as_deref(), Some("bb"), "its neighbour, when it is gone");
-    stage.press(Key::Escape);
+    stage.press(KeyPress::Escape);
     assert_eq!(stage.chosen(), None);
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
     assert_eq!(stage.app.open.as_ref().map(|open| open.row.name.as_str()), Some("a"), "the first");
 }
 
@@ -65,13 +65,13 @@ fn without_a_choice_the_screen_stays_at_the_top_and_with_one_it_follows() {
     assert_eq!(stage.names()[0], "099");
     stage.see(many(50));
     assert_eq!(stage.names()[0], "049", "not where 099 has gone");
-    stage.press(Key::Down);
+    stage.press(KeyPress::Down);
     stage.see(many(0));
     assert_eq!(stage.names()[9], "049", "moved as little as shows it");
-    stage.press(Key::Home);
-    stage.press(Key::PageDown);
+    stage.press(KeyPress::Home);
+    stage.press(KeyPress::PageDown);
     assert_eq!((stage.names()[9].as_str(), stage.chosen().as_deref()), ("089", Some("089")));
-    stage.press(Key::End);
+    stage.press(KeyPress::End);
     assert_eq!((stage.names()[9].as_str(), stage.chosen().as_deref()), ("000", Some("000")));
     stage.type_in("gjjk");
     assert_eq!(stage.chosen().as_deref(), Some("098"));
@@ -83,17 +83,17 @@ fn a_filter_is_applied_while_it_is_typed_to_names_and_holders() {
     stage.see(three());
     stage.type_in("/NIGHT");
     assert_eq!(stage.names(), ["b"]);
-    assert!(matches!(stage.app.over, Over::Filter));
-    stage.press(Key::Backspace);
-    stage.press(Key::Enter);
+    assert!(matches!(stage.app.over, Overlay::Filter));
+    stage.press(KeyPress::Backspace);
+    stage.press(KeyPress::Enter);
     stage.see(three());
     assert_eq!(stage.names(), ["b"], "kept, also in the next picture");
     assert!(stage.text().contains("1 with NIGH"), "{}", stage.text());
-    stage.press(Key::Escape);
+    stage.press(KeyPress::Escape);
     assert_eq!(stage.names().len(), 3);
     stage.type_in("/webq");
     assert!(stage.names().is_empty(), "a letter, and no way out");
-    stage.press(Key::Escape);
+    stage.press(KeyPress::Escape);
     assert_eq!(stage.names().len(), 3);
 }
 
@@ -145,27 +145,27 @@ fn a_break_is_asked_about_and_takes_the_lock_from_those_who_were_named() {
     let mut stage = Stage::new(80, 24);
     let [_, night] = company();
     stage.see(night);
-    assert_eq!(stage.press(Key::Letter('b')), None);
+    assert_eq!(stage.press(KeyPress::Letter('b')), None);
     assert!(stage.text().contains("which lock?"), "{}", stage.text());
     stage.type_in("/gpu");
-    stage.press(Key::Down);
-    stage.press(Key::Letter('b'));
-    let Over::Break(question) = &stage.app.over else { panic!("no question") };
+    stage.press(KeyPress::Down);
+    stage.press(KeyPress::Letter('b'));
+    let Overlay::Break(question) = &stage.app.over else { panic!("no question") };
     let tokens: Vec<Token> =
         question.view.holders.iter().filter_map(|holder| holder.token).collect();
     assert_eq!(tokens.len(), 3);
     stage.see([lock("gpu", semaphore(4))]);
     let name = question_name("gpu");
     let asked = |at_once| {
-        Some(Action::Break(Break { name: name.clone(), tokens: tokens.clone(), at_once }))
+        Some(UserAction::Break(BreakOrder { name: name.clone(), tokens: tokens.clone(), at_once }))
     };
-    assert_eq!(stage.press(Key::Letter('x')), None, "no answer");
-    assert_eq!(stage.press(Key::Letter('y')), asked(false));
+    assert_eq!(stage.press(KeyPress::Letter('x')), None, "no answer");
+    assert_eq!(stage.press(KeyPress::Letter('y')), asked(false));
 
     let [_, night] = company();
     stage.see(night);
     stage.type_in("bn");
-    assert_eq!(stage.press(Key::Letter('y')), asked(true));
+    assert_eq!(stage.press(KeyPress::Letter('y')), asked(true));
 }
 
 fn question_name(name: &str) -> taketurns::Name {
@@ -174,24 +174,24 @@ fn question_name(name: &str) -> taketurns::Name {
 
 #[test]
 fn a_break_that_is_not_confirmed_breaks_nothing() {
-    for no in [Key::Escape, Key::Letter('q')] {
+    for no in [KeyPress::Escape, KeyPress::Letter('q')] {
         let mut stage = Stage::new(80, 24);
         stage.see(three());
-        stage.press(Key::Down);
+        stage.press(KeyPress::Down);
         stage.type_in("b");
         assert_eq!(stage.press(no), None);
-        assert!(matches!(stage.app.over, Over::Nothing));
+        assert!(matches!(stage.app.over, Overlay::Nothing));
         assert!(stage.text().contains("b was left alone"), "{}", stage.text());
-        assert_eq!(stage.press(Key::Letter('y')), None, "too late");
+        assert_eq!(stage.press(KeyPress::Letter('y')), None, "too late");
     }
 }
 
 #[test]
 fn the_outcome_of_a_break_is_told() {
     let mut stage = Stage::new(80, 24);
-    let asked = |at_once| Break { name: question_name("b"), tokens: vec![], at_once };
+    let asked = |at_once| BreakOrder { name: question_name("b"), tokens: vec![], at_once };
     let now = stage.now;
-    let mut told = |asked: Break, outcome| {
+    let mut told = |asked: BreakOrder, outcome| {
         stage.app.broke(&asked, &outcome, now);
         stage.app.notice(now).expect("told").to_owned()
     };
@@ -210,24 +210,24 @@ fn the_outcome_of_a_break_is_told() {
 fn an_open_lock_is_left_with_escape_and_the_program_with_q() {
     let mut stage = Stage::new(80, 24);
     stage.see(three());
-    assert_eq!(stage.press(Key::Enter), Some(Action::Look));
-    for back in [Key::Escape, Key::Letter('q'), Key::Backspace] {
+    assert_eq!(stage.press(KeyPress::Enter), Some(UserAction::Look));
+    for back in [KeyPress::Escape, KeyPress::Letter('q'), KeyPress::Backspace] {
         assert!(stage.app.open.is_some());
         assert_eq!(stage.press(back), None);
         assert!(stage.app.open.is_none());
-        stage.press(Key::Enter);
+        stage.press(KeyPress::Enter);
     }
-    assert_eq!(stage.press(Key::Interrupt), Some(Action::Quit), "from anywhere");
-    stage.press(Key::Escape);
-    assert_eq!(stage.press(Key::Letter('q')), Some(Action::Quit));
-    assert_eq!(stage.press(Key::Suspend), Some(Action::Suspend));
+    assert_eq!(stage.press(KeyPress::Interrupt), Some(UserAction::Quit), "from anywhere");
+    stage.press(KeyPress::Escape);
+    assert_eq!(stage.press(KeyPress::Letter('q')), Some(UserAction::Quit));
+    assert_eq!(stage.press(KeyPress::Suspend), Some(UserAction::Suspend));
 }
 
 #[test]
 fn a_look_that_comes_after_another_lock_was_opened_is_not_taken_for_that() {
     let mut stage = Stage::new(80, 24);
     stage.see(three());
-    stage.press(Key::Enter);
+    stage.press(KeyPress::Enter);
     let (_, view) = lock("a", idle().waiting(77));
     stage.app.see_one(&question_name("a"), Some(view.clone()), stage.now);
     assert!(!stage.text().contains("77"), "{}", stage.text());
@@ -235,7 +235,7 @@ fn a_look_that_comes_after_another_lock_was_opened_is_not_taken_for_that() {
     stage.app.see_one(&question_name("b"), Some(view), stage.now);
     let text = stage.text();
     assert!(text.contains("77 waiting") && text.contains("0s old"), "{text}");
-    stage.press(Key::Escape);
+    stage.press(KeyPress::Escape);
     assert!(stage.text().contains("5s old"), "the others were not looked at: {}", stage.text());
 }
 

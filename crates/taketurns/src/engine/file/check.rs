@@ -16,15 +16,15 @@ use crate::engine::EngineError;
 /// `ttrn`: what the header of a store says it is.
 pub(super) const APPLICATION_ID: i32 = 0x7474_726e;
 
-/// What is at the path.
+/// What is at the path of a store.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PathState {
     Nothing,
     Store,
 }
 
 /// Looks at what is there without changing it.
-pub(super) fn look(path: &Path) -> Result<Found, EngineError> {
+pub(super) fn look(path: &Path) -> Result<PathState, EngineError> {
     let directory = directory_of(path);
     match directory.metadata() {
         Ok(found) if found.is_dir() => {}
@@ -39,9 +39,9 @@ pub(super) fn look(path: &Path) -> Result<Found, EngineError> {
         Ok(found) if found.is_dir() => {
             Err(broken(path, "this is a directory; the store is a file"))
         }
-        Ok(found) if found.is_file() => is_ours(path).map(|()| Found::Store),
+        Ok(found) if found.is_file() => is_ours(path).map(|()| PathState::Store),
         Ok(_) => Err(broken(path, "this is not a regular file")),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(PathState::Nothing),
         Err(error) => Err(broken(path, error)),
     }
 }

@@ -8,7 +8,7 @@
 //!          │            after COMMIT: one datagram     │
 //!          └──────────────────────────► locks.db-wake/<client>
 //!                                               ┌──────┴──────┐
-//!                                               │ ear thread  │──► Wakes
+//!                                               │ wake thread │──► Wakes
 //!                                               └─────────────┘
 //! ```
 //!
@@ -24,7 +24,7 @@ mod database;
 mod exam;
 mod rows;
 mod store;
-mod wake;
+mod wake_socket;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak, mpsc};
@@ -35,10 +35,11 @@ use taketurns_core::{ClientId, Name, Pattern, Request, View, limits};
 use tokio::sync::oneshot;
 
 use super::{
-    Answering, Clock, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp, Survives, Wakes,
+    AnswerFuture, Clock, Durability, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp,
+    Wakes,
 };
 pub(crate) use exam::examine;
-use store::Store;
+use store::FileStore;
 
 /// How often a client without a socket looks whether the file has changed.
 const POLL: Duration = Duration::from_millis(50);
@@ -81,14 +82,14 @@ impl Open for OpenFile {
     }
 }
 
-type Job = Box<dyn FnOnce(&mut Store) + Send>;
+type StoreJob = Box<dyn FnOnce(&mut FileStore) + Send>;
 
 /// Locks in a SQLite file, as one client sees them.
 #[derive(Debug)]
 pub struct FileEngine {
-    jobs: mpsc::Sender<Job>,
-    /// Wake-ups reach it; else it polls.
-    hears: bool,
+    jobs: mpsc::Sender<StoreJob>,
+    /// Wake-ups come over a socket; without one the engine polls.
+    has_socket: bool,
     /// Ends the polling, where there is any.
     _alive: Arc<()>,
 }
@@ -104,21 +105,22 @@ impl FileEngine {
         client: ClientId,
         wakes: Wakes,
     ) -> Result<Self, EngineError> {
-        let (jobs, inbox) = mpsc::channel::<Job>();
+        let (jobs, inbox) = mpsc::channel::<StoreJob>();
         let (opened, opening) = oneshot::channel();
         let alive = Arc::new(());
-        let poll = Poll { jobs: jobs.clone(), alive: Arc::downgrade(&alive), wakes: wakes.clone() };
-        let run = move || match Store::open(&path, clock, client, wakes) {
+        let poll =
+            PollLoop { jobs: jobs.clone(), alive: Arc::downgrade(&alive), wakes: wakes.clone() };
+        let run = move || match FileStore::open(&path, clock, client, wakes) {
             Ok(mut store) => {
                 // The thread must not keep a sender to itself, or it would never end.
-                let hears = store.hears();
-                if hears {
+                let has_socket = store.has_socket();
+                if has_socket {
                     drop(poll);
                 } else {
                     thread::spawn(move || poll.run());
                 }
                 // Nobody waits for a client that was dropped while it was being opened.
-                let _ = opened.send(Ok(hears));
+                let _ = opened.send(Ok(has_socket));
                 inbox.into_iter().for_each(|job| job(&mut store));
             }
             Err(error) => {
@@ -128,18 +130,18 @@ impl FileEngine {
         thread::Builder::new().name("taketurns-file".into()).spawn(run).map_err(|error| {
             EngineError::Unreachable(format!("no thread could be started: {error}"))
         })?;
-        let hears = opening.await.map_err(|_| EngineError::Broken(ENDED.into()))??;
-        Ok(Self { jobs, hears, _alive: alive })
+        let has_socket = opening.await.map_err(|_| EngineError::Broken(ENDED.into()))??;
+        Ok(Self { jobs, has_socket, _alive: alive })
     }
 
     /// Begun at once, and not first when it is polled.
     fn job<T, W>(&self, work: W) -> impl Future<Output = Result<T, EngineError>> + Send + use<T, W>
     where
         T: Send + 'static,
-        W: FnOnce(&mut Store) -> Result<T, EngineError> + Send + 'static,
+        W: FnOnce(&mut FileStore) -> Result<T, EngineError> + Send + 'static,
     {
         let (done, result) = oneshot::channel();
-        let job = move |store: &mut Store| {
+        let job = move |store: &mut FileStore| {
             // If nobody waits for it any more it is not started, so that what waits for a busy
             // database does not pile up.
             if !done.is_closed() {
@@ -157,14 +159,14 @@ impl FileEngine {
 /// It ends before its engine only by a panic.
 const ENDED: &str = "the thread of the file engine has ended";
 
-/// Where there is no socket: looks at the file from time to time, until the engine is dropped.
-struct Poll {
-    jobs: mpsc::Sender<Job>,
+/// Polls the file where there is no socket, until the engine is dropped.
+struct PollLoop {
+    jobs: mpsc::Sender<StoreJob>,
     alive: Weak<()>,
     wakes: Wakes,
 }
 
-impl Poll {
+impl PollLoop {
     fn run(self) {
         while self.alive.strong_count() > 0 {
             let wakes = self.wakes.clone();
@@ -177,9 +179,9 @@ impl Poll {
 }
 
 impl Engine for FileEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let lock = lock.clone();
-        Answering::later(self.job(move |store| store.step(&lock, &request)))
+        AnswerFuture::later(self.job(move |store| store.step(&lock, &request)))
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
@@ -211,7 +213,7 @@ impl Engine for FileEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees { event_driven: self.hears, ..Guarantees::full(Survives::ProcessExit) }
+        Guarantees { event_driven: self.has_socket, ..Guarantees::full(Durability::ProcessExit) }
     }
 
     /// Waits for what was asked before. The file is closed when the engine is dropped.

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Row, TransactionBehavior, params};
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Reply, Request, View, Wake};
 
-use super::check::{self, Found};
+use super::check::{self, PathState};
 use super::database::{boot_number, broken, connect, corrupt, create, engine_error, identity};
 use super::rows::{decode, load, save};
-use super::wake::{Ear, Mouth};
-use crate::engine::{Answer, Clock, EngineError, Origin, Stamp, Wakes, Woken};
+use super::wake_socket::{WakeListener, WakeSender};
+use crate::engine::{Answer, Clock, EngineError, EngineEvent, Origin, Stamp, Wakes};
 use crate::telling::target;
 
 /// One step in so many looks for locks to forget: at least as many as it can have made.
@@ -19,7 +19,9 @@ const STEPS_PER_SWEEP: u32 = 64;
 const FORGET_PER_SWEEP: u32 = 2 * STEPS_PER_SWEEP;
 /// Clients that turn out dead one after the other in one step: past this the rest lapse by themselves.
 const DEAD_PER_STEP_MAX: u32 = 64;
-pub(super) struct Store {
+
+/// The open database, and this client's sockets.
+pub(super) struct FileStore {
     path: PathBuf,
     /// Device and number of the file that was opened.
     identity: (u64, u64),
@@ -28,7 +30,7 @@ pub(super) struct Store {
     boot: i64,
     client: ClientId,
     wakes: Wakes,
-    sockets: Option<(Mouth, Ear)>,
+    sockets: Option<(WakeSender, WakeListener)>,
     steps: u32,
     /// Changes when another connection has written.
     data_version: i64,
@@ -36,7 +38,7 @@ pub(super) struct Store {
     waited: BTreeSet<Name>,
 }
 
-impl Store {
+impl FileStore {
     /// Opens the database, or creates it, and binds this client's socket where there can be one.
     pub(super) fn open(
         path: &Path,
@@ -44,7 +46,7 @@ impl Store {
         client: ClientId,
         wakes: Wakes,
     ) -> Result<Self, EngineError> {
-        if check::look(path)? == Found::Nothing {
+        if check::look(path)? == PathState::Nothing {
             create(path)?;
         }
         // One name for everybody: the sockets lie beside it, and the working directory may change.
@@ -78,8 +80,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Do wake-ups reach it, or has the file to be polled?
-    pub(super) fn hears(&self) -> bool {
+    /// Do wake-ups come over a socket? If not, the file has to be polled.
+    pub(super) fn has_socket(&self) -> bool {
         self.sockets.is_some()
     }
 
@@ -91,14 +93,19 @@ impl Store {
     pub(super) fn step(&mut self, name: &Name, request: &Request) -> Result<Answer, EngineError> {
         self.still_there()?;
         let (mut answer, wakes) = self.transact(name, request)?;
-        if matches!(answer.reply, Reply::Queued(_)) && !self.hears() {
+        if matches!(answer.reply, Reply::Queued(_)) && !self.has_socket() {
             self.waited.insert(name.clone());
         }
         // The request is carried out: what fails from here on is not its failure.
         match self.follow_up(name, wakes) {
             Ok(more) => answer.more |= more,
             Err(error) => {
-                tracing::warn!(target: target::FILE, lock = %name, %error, "what followed from a step was left to the next");
+                tracing::warn!(
+                    target: target::FILE,
+                    lock = %name,
+                    %error,
+                    "the step was committed, but its follow-up failed and is left to the next step"
+                );
             }
         }
         Ok(answer)
@@ -194,7 +201,7 @@ impl Store {
         let mut waited = std::mem::take(&mut self.waited);
         waited.retain(|name| match load(&self.connection, name, self.boot) {
             Ok(Some(row)) if row.lock.has_handed_to(self.client) => {
-                wakes.push(Woken::Recheck);
+                wakes.push(EngineEvent::Recheck);
                 true
             }
             Ok(Some(row)) => row.lock.is_waited_for_by(self.client),
@@ -238,10 +245,14 @@ impl Store {
         let (own, others): (Vec<_>, Vec<_>) =
             wakes.into_iter().partition(|wake| wake.client == self.client);
         for wake in own {
-            self.wakes.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
+            self.wakes.push(EngineEvent::Wake {
+                lock: lock.clone(),
+                wake,
+                origin: Origin::default(),
+            });
         }
         match &self.sockets {
-            Some((mouth, _)) if !others.is_empty() => mouth.tell(lock, others),
+            Some((sender, _)) if !others.is_empty() => sender.send(lock, others),
             _ => Vec::new(),
         }
     }
@@ -302,9 +313,13 @@ fn stamp(now: Now) -> Stamp {
     Stamp { now_ms: now.ms, origin: Origin::default(), sent_us: None }
 }
 
-fn sockets(path: &Path, client: ClientId, wakes: &Wakes) -> std::io::Result<(Mouth, Ear)> {
-    let mouth = Mouth::open(path)?;
-    mouth.sweep();
-    let ear = mouth.listen(client, wakes.clone())?;
-    Ok((mouth, ear))
+fn sockets(
+    path: &Path,
+    client: ClientId,
+    wakes: &Wakes,
+) -> std::io::Result<(WakeSender, WakeListener)> {
+    let sender = WakeSender::open(path)?;
+    sender.sweep();
+    let listener = sender.listen(client, wakes.clone())?;
+    Ok((sender, listener))
 }

@@ -1,4 +1,4 @@
-//! An engine over nodes: what is the same whatever decides.
+//! The engine over nodes: everything but the protocol by which a majority decides.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use taketurns_core::{AcquireRequest, Ask, ClientId, Name, Owner, Pattern, View, limits};
 
 use super::super::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp,
+    Answer, AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp,
 };
-use super::{Driver, Links, Members, Nodes, refuse_other_kinds, stamp};
+use super::{NodeConnections, NodeList, NodeListener, NodeSet, refuse_other_kinds, stamp};
 
-/// What decides who holds a lock on a majority of nodes.
-pub(crate) trait Decides: Driver {
+/// The protocol that decides who holds a lock on a majority of nodes.
+pub(crate) trait MajorityProtocol: NodeListener {
     const GUARANTEES: Guarantees;
 
     fn acquire(
@@ -37,20 +37,20 @@ pub(crate) trait Decides: Driver {
     fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply;
 }
 
-/// Nodes and what decides over them, as one client sees them.
-pub(crate) struct Majority<D> {
+/// An engine over nodes, as one client sees it.
+pub(crate) struct MajorityEngine<D> {
     driver: Arc<D>,
-    links: Links,
+    links: NodeConnections,
 }
 
-impl<D: Decides> Majority<D> {
+impl<D: MajorityProtocol> MajorityEngine<D> {
     /// Connects to the nodes.
     pub(crate) async fn open(
-        members: Members,
+        members: NodeList,
         client: ClientId,
-        drive: impl FnOnce(Arc<Nodes>) -> D,
+        drive: impl FnOnce(Arc<NodeSet>) -> D,
     ) -> Result<Box<dyn Engine>, EngineError> {
-        let (driver, links) = Links::open(members, client, drive).await?;
+        let (driver, links) = NodeConnections::open(members, client, drive).await?;
         Ok(Box::new(Self { driver, links }))
     }
 
@@ -60,7 +60,7 @@ impl<D: Decides> Majority<D> {
         if D::GUARANTEES.fair { view } else { View { waiting: 0, waiters: Vec::new(), ..view } }
     }
 
-    fn nodes(&self) -> &Arc<Nodes> {
+    fn nodes(&self) -> &Arc<NodeSet> {
         self.driver.nodes()
     }
 
@@ -99,10 +99,10 @@ impl<D: Decides> Majority<D> {
     }
 }
 
-impl<D: Decides> Engine for Majority<D> {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+impl<D: MajorityProtocol> Engine for MajorityEngine<D> {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (driver, lock) = (self.driver.clone(), lock.clone());
-        Answering::later(async move {
+        AnswerFuture::later(async move {
             let reply = Self::carry_out(&driver, &lock, request).await?;
             Ok(Answer { reply, stamp: stamp(), more: false })
         })
@@ -118,7 +118,7 @@ impl<D: Decides> Engine for Majority<D> {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
         Box::pin(async move {
-            let view = self.nodes().look_at(lock, waiters_max).await?;
+            let view = self.nodes().view(lock, waiters_max).await?;
             Ok(view.map(Self::shown))
         })
     }
@@ -131,7 +131,7 @@ impl<D: Decides> Engine for Majority<D> {
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
         Box::pin(async move {
-            let views = self.nodes().look_at_all(pattern, after, max, waiters_max).await?;
+            let views = self.nodes().list(pattern, after, max, waiters_max).await?;
             Ok(views.into_iter().map(|(name, view)| (name, Self::shown(view))).collect())
         })
     }

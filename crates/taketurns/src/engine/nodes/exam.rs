@@ -1,5 +1,4 @@
-//! Is a quorum fit to hold locks? Each node is looked at as a server is; here is what is to be thought of
-//! them together.
+//! Is a quorum fit to hold locks? Each node is examined like a single server; this judges all nodes together.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,14 +7,14 @@ use futures_util::future::join_all;
 use taketurns_core::quorum::majority;
 
 use super::super::redis::{Against, ExaminedNode};
-use super::members::{Membership, NAME};
-use super::url::{Members, NodeUrl, Opener};
+use super::membership::{Membership, NAME};
+use super::url::{NodeList, NodeOpener, NodeUrl};
 use crate::Error;
 use crate::doctor::{ALL, Check, Report, Subject, list};
 
-/// What was seen of a node, as far as it matters to the others.
+/// The facts about a node that matter to the other nodes.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct NodeFacts {
     place: String,
     reached: bool,
     run: Option<String>,
@@ -25,25 +24,24 @@ struct Seen {
 
 /// Looks at the nodes of what follows `quorum:`.
 pub(crate) async fn examine(urls: &str) -> Result<Report, Error> {
-    let members = Members::parse(urls).map_err(Error::InvalidUrl)?;
-    let looks = members
-        .nodes
-        .iter()
-        .map(|url| Box::pin(look_at(url)) as Pin<Box<dyn Future<Output = Examined> + Send + '_>>);
+    let members = NodeList::parse(urls).map_err(Error::InvalidUrl)?;
+    let looks = members.nodes.iter().map(|url| {
+        Box::pin(examine_node(url)) as Pin<Box<dyn Future<Output = NodeExam> + Send + '_>>
+    });
     let nodes = join_all(looks).await;
-    let seen: Vec<Seen> =
-        members.nodes.iter().zip(&nodes).map(|(url, node)| node.seen(url)).collect();
-    let against = median(&seen).map_or(Against::Ours, Against::Median);
+    let facts: Vec<NodeFacts> =
+        members.nodes.iter().zip(&nodes).map(|(url, node)| node.facts(url)).collect();
+    let against = median(&facts).map_or(Against::Ours, Against::Median);
     let mut checks: Vec<Check> = nodes.iter().flat_map(|node| node.judge(against)).collect();
-    checks.extend(together_they_are(&seen, &members.fingerprint));
-    checks.extend(nodes.iter().find_map(Examined::wire));
-    let places: Vec<&str> = nodes.iter().map(Examined::store).collect();
+    checks.extend(judge_together(&facts, &members.fingerprint));
+    checks.extend(nodes.iter().find_map(NodeExam::wire));
+    let places: Vec<&str> = nodes.iter().map(NodeExam::store).collect();
     let store = format!("quorum:{}", places.join(","));
-    Ok(Report::new(store, seen.iter().any(|node| node.reached), checks))
+    Ok(Report::new(store, facts.iter().any(|node| node.reached), checks))
 }
 
 /// One node.
-enum Examined {
+enum NodeExam {
     Server {
         store: String,
         node: Box<ExaminedNode>,
@@ -58,22 +56,22 @@ enum Examined {
     },
 }
 
-async fn look_at(url: &NodeUrl) -> Examined {
+async fn examine_node(url: &NodeUrl) -> NodeExam {
     let store = url.place.clone();
     match url.opener() {
-        Ok(Opener::Redis(redis)) => {
+        Ok(NodeOpener::Redis(redis)) => {
             let store = redis.place();
             match redis.examine(NAME).await {
-                Ok(node) => Examined::Server { store, node: Box::new(node) },
-                Err(why) => Examined::Not { store, why },
+                Ok(node) => NodeExam::Server { store, node: Box::new(node) },
+                Err(why) => NodeExam::Not { store, why },
             }
         }
-        Ok(_) => Examined::InProcess { store },
-        Err(why) => Examined::Not { store, why },
+        Ok(_) => NodeExam::InProcess { store },
+        Err(why) => NodeExam::Not { store, why },
     }
 }
 
-impl Examined {
+impl NodeExam {
     fn store(&self) -> &str {
         match self {
             Self::Server { store, .. } | Self::Not { store, .. } | Self::InProcess { store } => {
@@ -82,18 +80,18 @@ impl Examined {
         }
     }
 
-    fn seen(&self, url: &NodeUrl) -> Seen {
+    fn facts(&self, url: &NodeUrl) -> NodeFacts {
         let place = url.place.clone();
         match self {
-            Self::Server { node, .. } => Seen {
+            Self::Server { node, .. } => NodeFacts {
                 place,
                 reached: node.is_reached(),
                 run: node.run().map(str::to_owned),
                 ahead_ms: node.ahead_ms(),
                 members: node.members().map(<[String]>::to_vec),
             },
-            Self::Not { .. } => Seen { place, ..Seen::default() },
-            Self::InProcess { .. } => Seen { place, reached: true, ..Seen::default() },
+            Self::Not { .. } => NodeFacts { place, ..NodeFacts::default() },
+            Self::InProcess { .. } => NodeFacts { place, reached: true, ..NodeFacts::default() },
         }
     }
 
@@ -118,33 +116,33 @@ impl Examined {
 }
 
 /// Of the clocks that were seen, the one in the middle.
-fn median(seen: &[Seen]) -> Option<i64> {
-    let mut ahead: Vec<i64> = seen.iter().filter_map(|node| node.ahead_ms).collect();
+fn median(facts: &[NodeFacts]) -> Option<i64> {
+    let mut ahead: Vec<i64> = facts.iter().filter_map(|node| node.ahead_ms).collect();
     ahead.sort_unstable();
     ahead.get(ahead.len().saturating_sub(1) / 2).copied()
 }
 
 /// What no node can say by itself. They are in the order of their addresses.
-fn together_they_are(seen: &[Seen], fingerprint: &str) -> Vec<Check> {
+fn judge_together(facts: &[NodeFacts], fingerprint: &str) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
-    for (number, node) in seen.iter().enumerate() {
-        let of = seen.len();
+    for (number, node) in facts.iter().enumerate() {
+        let of = facts.len();
         let membership = Membership { number: number + 1, of, fingerprint: fingerprint.to_owned() };
         checks.extend(belonging(node, &membership));
-        checks.extend(identity(node, &seen[..number]));
+        checks.extend(identity(node, &facts[..number]));
     }
-    checks.push(count(seen.len()));
-    let (there, needed) = (seen.iter().filter(|node| node.reached).count(), majority(seen.len()));
-    let missing = list(seen.iter().filter(|node| !node.reached).map(|node| &node.place));
+    checks.push(count(facts.len()));
+    let (there, needed) = (facts.iter().filter(|node| node.reached).count(), majority(facts.len()));
+    let missing = list(facts.iter().filter(|node| !node.reached).map(|node| &node.place));
     checks.push(match there {
-        there if there == seen.len() => {
+        there if there == facts.len() => {
             Subject::Majority.ok(ALL, format!("all {there} nodes answer, {needed} are needed"))
         }
         there if there >= needed => Subject::Majority.warn(
             ALL,
             format!(
                 "{there} of {} nodes answer, {needed} are needed; missing: {missing}",
-                seen.len()
+                facts.len()
             ),
             "bring the missing back before another goes",
         ),
@@ -152,7 +150,7 @@ fn together_they_are(seen: &[Seen], fingerprint: &str) -> Vec<Check> {
             ALL,
             format!(
                 "{there} of {} nodes answer, {needed} are needed; missing: {missing}",
-                seen.len()
+                facts.len()
             ),
             "bring them back: nothing is granted or renewed without a majority",
         ),
@@ -161,7 +159,7 @@ fn together_they_are(seen: &[Seen], fingerprint: &str) -> Vec<Check> {
 }
 
 /// Does the node belong to this quorum, by what is written there?
-fn belonging(node: &Seen, membership: &Membership) -> Option<Check> {
+fn belonging(node: &NodeFacts, membership: &Membership) -> Option<Check> {
     let (written, ours) = (node.members.as_ref()?, membership.member());
     Some(match written.iter().find(|member| **member != ours) {
         Some(other) => Subject::Membership.fail(
@@ -177,7 +175,7 @@ fn belonging(node: &Seen, membership: &Membership) -> Option<Check> {
 }
 
 /// Two names for one server would be two votes.
-fn identity(node: &Seen, before: &[Seen]) -> Option<Check> {
+fn identity(node: &NodeFacts, before: &[NodeFacts]) -> Option<Check> {
     let run = node.run.as_ref()?;
     let same = before.iter().find(|other| other.run.as_ref() == Some(run));
     Some(match same {
@@ -205,8 +203,8 @@ mod tests {
     use super::*;
     use crate::doctor::Level;
 
-    fn node(name: &str) -> Seen {
-        Seen {
+    fn node(name: &str) -> NodeFacts {
+        NodeFacts {
             place: name.to_owned(),
             reached: true,
             run: Some(name.to_owned()),
@@ -215,40 +213,40 @@ mod tests {
         }
     }
 
-    fn worst(seen: &[Seen]) -> Vec<Check> {
-        let mut checks = together_they_are(seen, "f00d");
+    fn worst(facts: &[NodeFacts]) -> Vec<Check> {
+        let mut checks = judge_together(facts, "f00d");
         checks.retain(|check| check.level > Level::Ok);
         checks
     }
 
     #[test]
     fn three_that_answer_are_well_also_if_they_belong_here() {
-        let mut seen = ["a", "b", "c"].map(node);
-        assert_eq!(worst(&seen), []);
-        seen[1].members = Some(vec!["node 2 of 3, f00d".to_owned()]);
-        assert_eq!(worst(&seen), []);
+        let mut facts = ["a", "b", "c"].map(node);
+        assert_eq!(worst(&facts), []);
+        facts[1].members = Some(vec!["node 2 of 3, f00d".to_owned()]);
+        assert_eq!(worst(&facts), []);
         // What can't be read is not judged.
-        seen[2].members = None;
-        assert_eq!(worst(&seen), []);
+        facts[2].members = None;
+        assert_eq!(worst(&facts), []);
     }
 
     #[test]
     fn a_node_that_is_down_is_named_and_two_of_three_are_too_many() {
-        let mut seen = ["a", "b", "c"].map(node);
-        seen[2] = Seen { place: "c".to_owned(), ..Seen::default() };
-        let [only] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        let mut facts = ["a", "b", "c"].map(node);
+        facts[2] = NodeFacts { place: "c".to_owned(), ..NodeFacts::default() };
+        let [only] = &worst(&facts)[..] else { panic!("{:?}", worst(&facts)) };
         assert_eq!((only.name, only.level), ("majority", Level::Warn));
         assert!(only.found.ends_with("missing: c"), "{only:?}");
-        seen[1] = Seen { place: "b".to_owned(), ..Seen::default() };
-        assert_eq!(worst(&seen)[0].level, Level::Fail);
+        facts[1] = NodeFacts { place: "b".to_owned(), ..NodeFacts::default() };
+        assert_eq!(worst(&facts)[0].level, Level::Fail);
     }
 
     #[test]
     fn a_foreign_membership_is_a_mistake_and_so_is_another_place_in_this_one() {
-        let mut seen = ["a", "b", "c"].map(node);
-        seen[0].members = Some(vec!["node 1 of 3, beef".to_owned()]);
-        seen[1].members = Some(vec!["node 1 of 3, f00d".to_owned()]);
-        let [one, other] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        let mut facts = ["a", "b", "c"].map(node);
+        facts[0].members = Some(vec!["node 1 of 3, beef".to_owned()]);
+        facts[1].members = Some(vec!["node 1 of 3, f00d".to_owned()]);
+        let [one, other] = &worst(&facts)[..] else { panic!("{:?}", worst(&facts)) };
         assert_eq!((one.name, one.level), ("membership", Level::Fail));
         assert!(one.found.contains("belongs to another quorum"), "{one:?}");
         assert!(other.found.contains("is another node of this quorum, too"), "{other:?}");
@@ -256,24 +254,24 @@ mod tests {
 
     #[test]
     fn one_server_by_two_names_is_a_mistake() {
-        let mut seen = ["a", "b", "c"].map(node);
-        seen[2].run = seen[0].run.clone();
-        let [only] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        let mut facts = ["a", "b", "c"].map(node);
+        facts[2].run = facts[0].run.clone();
+        let [only] = &worst(&facts)[..] else { panic!("{:?}", worst(&facts)) };
         assert_eq!((only.name, only.level, only.node.as_str()), ("identity", Level::Fail, "c"));
         assert!(only.found.contains("same server as a"), "{only:?}");
     }
 
     #[test]
     fn an_even_number_is_one_too_many() {
-        let seen = ["a", "b", "c", "d"].map(node);
-        let [only] = &worst(&seen)[..] else { panic!("{:?}", worst(&seen)) };
+        let facts = ["a", "b", "c", "d"].map(node);
+        let [only] = &worst(&facts)[..] else { panic!("{:?}", worst(&facts)) };
         assert_eq!((only.name, only.level), ("nodes", Level::Warn));
         assert!(only.found.contains("4, of which 1 may be lost, as many as of 3"), "{only:?}");
     }
 
     #[test]
     fn the_median_is_that_of_the_clocks_that_were_seen() {
-        let with = |ahead_ms| Seen { ahead_ms, ..Seen::default() };
+        let with = |ahead_ms| NodeFacts { ahead_ms, ..NodeFacts::default() };
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[with(Some(5)), with(None), with(Some(-3)), with(Some(9))]), Some(5));
         assert_eq!(median(&[with(Some(5)), with(Some(1))]), Some(1));

@@ -1,21 +1,22 @@
-//! Several nodes, each an engine of its own, of which a majority decides: what every engine over them needs,
-//! whatever it decides by.
+//! What every engine needs that decides by a majority of nodes, each node an engine of its own: the list of
+//! nodes, connections, calls to all, releases, merged views. `quorum` and `redlock` are built on it.
 //!
 //! ```text
-//!   Members (who they are) ─► Trust (which have forgotten) ─► Links (connected, for as long as it takes)
-//!   Driver: an engine over them ── calls, broadcasts, releases ──► Nodes ── pushes, clocks ──► Driver
+//!   NodeList (who they are) ─► Trust (which lost state) ─► NodeConnections
+//!   NodeListener: an engine over them ── calls, broadcasts, releases ──► NodeSet ── events, clocks ──► NodeListener
 //! ```
 
+mod connection;
 mod engine;
 mod exam;
-mod look;
-mod members;
+mod membership;
 mod node;
-mod open;
+mod notice;
 mod release;
 mod tally;
 mod trust;
 mod url;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,25 +25,26 @@ use taketurns_core::quorum::majority;
 use taketurns_core::{Ask, ClientId, Name, Owner};
 use tokio::sync::mpsc;
 
-use super::{EngineError, Origin, Reply, Request, Stamp, Wakes, Woken};
+use super::{EngineError, EngineEvent, Origin, Reply, Request, Stamp, Wakes};
 use crate::clock::local_us;
 use crate::error::{NoQuorum, NodeTrouble};
 use crate::runtime::Runtime;
 use crate::telling::target;
-pub(crate) use engine::{Decides, Majority};
+pub(crate) use connection::NodeConnections;
+pub(crate) use engine::{MajorityEngine, MajorityProtocol};
 pub(crate) use exam::examine;
-pub(crate) use node::{Heard, Node, lock};
-pub(crate) use open::Links;
+pub(crate) use node::{NodeAnswer, QuorumNode, lock};
+pub(crate) use notice::{OwnerNotice, ReportedState};
 pub(crate) use release::{release, tell};
-pub(crate) use tally::Tally;
-pub(crate) use url::Members;
+pub(crate) use tally::ReplyTally;
+pub(crate) use url::NodeList;
 
 /// An acquire that arrives at a node later than this after its sending changes nothing.
 pub(crate) const ARRIVES_WITHIN_MS: u64 = 10_000;
 
-/// An engine over nodes: what it is told, whoever called the node.
-pub(crate) trait Driver: Send + Sync + 'static {
-    fn nodes(&self) -> &Arc<Nodes>;
+/// An engine over nodes, as the connections to the nodes see it.
+pub(crate) trait NodeListener: Send + Sync + 'static {
+    fn nodes(&self) -> &Arc<NodeSet>;
 
     /// The client's.
     fn wakes(&self) -> &Wakes;
@@ -50,22 +52,22 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// The clock of a node was set forward: what it granted may have ended before its time.
     fn handle_clock_set(self: &Arc<Self>, node: usize);
 
-    /// A node pushed something.
-    fn handle_woken(self: &Arc<Self>, node: usize, woken: Woken);
+    /// A node pushed an event.
+    fn handle_event(self: &Arc<Self>, node: usize, woken: EngineEvent);
 }
 
-/// The nodes, as one client sees them.
-pub(crate) struct Nodes {
-    pub(crate) all: Vec<Node>,
+/// All nodes, as one client sees them.
+pub(crate) struct NodeSet {
+    pub(crate) all: Vec<QuorumNode>,
     pub(crate) client: ClientId,
     pub(crate) runtime: Runtime,
     /// Owners that are being released, and what the nodes say to it.
-    releasing: Mutex<BTreeMap<Owner, Arc<Tally>>>,
+    releasing: Mutex<BTreeMap<Owner, Arc<ReplyTally>>>,
     /// Each release under way has a clone.
     busy: Mutex<Option<mpsc::Sender<()>>>,
 }
 
-impl Nodes {
+impl NodeSet {
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
@@ -80,13 +82,13 @@ impl Nodes {
         name: &Name,
         request: Request,
     ) -> Result<Vec<Reply>, EngineError> {
-        let tally = Tally::new(self.count());
+        let tally = ReplyTally::new(self.count());
         for node in 0..self.count() {
             let (nodes, name, tally) = (self.clone(), name.clone(), tally.clone());
             let request = request.clone();
             self.runtime.spawn(async move {
-                let heard = nodes.all[node].call(&name, request).await;
-                tally.record(node, heard.map(|heard| heard.reply));
+                let answer = nodes.all[node].call(&name, request).await;
+                tally.record(node, answer.map(|answer| answer.reply));
             });
         }
         self.most(&tally).await
@@ -107,7 +109,7 @@ impl Nodes {
     }
 
     /// What a majority answers.
-    pub(crate) async fn most(&self, tally: &Tally) -> Result<Vec<Reply>, EngineError> {
+    pub(crate) async fn most(&self, tally: &ReplyTally) -> Result<Vec<Reply>, EngineError> {
         let most = tally.most().await;
         most.map_err(|troubles| self.no_quorum(troubles))
     }
@@ -131,18 +133,27 @@ impl Nodes {
     }
 }
 
-/// What any answer may call for, whatever it was about.
-pub(crate) fn look_after<D: Driver>(driver: &Arc<D>, name: &Name, node: usize, heard: &Heard) {
+/// Does what any answer may call for, whatever it was about: a clock that was set, a step left undone.
+pub(crate) fn handle_answer_effects<D: NodeListener>(
+    driver: &Arc<D>,
+    name: &Name,
+    node: usize,
+    answer: &NodeAnswer,
+) {
     let nodes = driver.nodes();
-    if heard.clock_set {
+    if answer.clock_set {
         let address = &nodes.all[node].address;
-        tracing::warn!(target: target::QUORUM, %address, "the clock of a node was set forward: its votes count no more");
+        tracing::warn!(
+            target: target::QUORUM,
+            %address,
+            "the clock of a node was set forward: its votes no longer count"
+        );
         driver.handle_clock_set(node);
     }
-    if heard.more {
+    if answer.more {
         let (nodes, name) = (nodes.clone(), name.clone());
         nodes.runtime.clone().spawn(async move {
-            while let Ok(Heard { more: true, .. }) =
+            while let Ok(NodeAnswer { more: true, .. }) =
                 nodes.all[node].call(&name, Request::Tick).await
             {}
         });

@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 pub(crate) use crate::sync::lock;
 
 /// One node.
-pub(crate) struct Node {
+pub(crate) struct QuorumNode {
     /// For people.
     pub(crate) address: String,
     engine: OnceLock<Box<dyn Engine>>,
@@ -26,8 +26,8 @@ pub(crate) struct Node {
     trouble: Mutex<Option<String>>,
 }
 
-/// What a node answered.
-pub(crate) struct Heard {
+/// The answer of a node.
+pub(crate) struct NodeAnswer {
     pub(crate) reply: Reply,
     pub(crate) anchor: Anchor,
     /// Its clock was set forward since it was last heard.
@@ -35,7 +35,7 @@ pub(crate) struct Heard {
     pub(crate) more: bool,
 }
 
-/// The next of those who report; of the slow, once a `grace` is set, only who comes within it.
+/// Receives the next report; with a `grace`, only if it comes within it.
 pub(crate) async fn next<T>(
     reports: &mut mpsc::UnboundedReceiver<T>,
     grace: Option<Duration>,
@@ -46,7 +46,7 @@ pub(crate) async fn next<T>(
     }
 }
 
-impl Node {
+impl QuorumNode {
     pub(crate) fn new(address: String) -> Self {
         Self {
             address,
@@ -80,11 +80,15 @@ impl Node {
         })
     }
 
-    pub(crate) async fn call(&self, name: &Name, request: Request) -> Result<Heard, EngineError> {
+    pub(crate) async fn call(
+        &self,
+        name: &Name,
+        request: Request,
+    ) -> Result<NodeAnswer, EngineError> {
         let asked_us = local_us();
         let answer = self.reach()?.call(name, request).await?;
         let (anchor, clock_set) = self.observe(asked_us, answer.stamp);
-        Ok(Heard { reply: answer.reply, anchor, clock_set, more: answer.more })
+        Ok(NodeAnswer { reply: answer.reply, anchor, clock_set, more: answer.more })
     }
 
     /// Takes an answer's time into account. True if the clock was set forward.

@@ -1,4 +1,4 @@
-//! Giving back: on every node, until each has heard it or it can't matter any more.
+//! Releases: sent to every node until each has answered, or until it can't matter any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 
 use super::super::{EngineError, Reply, Request};
 use super::node::lock;
-use super::tally::Tally;
-use super::{ARRIVES_WITHIN_MS, Driver, Nodes, look_after};
+use super::tally::ReplyTally;
+use super::{ARRIVES_WITHIN_MS, NodeListener, NodeSet, handle_answer_effects};
 use crate::clock::local_us;
 use crate::random;
 use crate::runtime::sleep;
@@ -20,11 +20,11 @@ use crate::runtime::sleep;
 /// between two tries.
 const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(3);
 
-/// The end of the client waits for whoever has one.
-pub(crate) type Busy = Option<mpsc::Sender<()>>;
+/// Closing the client waits until all of these are dropped.
+pub(crate) type CloseGuard = Option<mpsc::Sender<()>>;
 
-impl Nodes {
-    pub(crate) fn busy(&self) -> Busy {
+impl NodeSet {
+    pub(crate) fn close_guard(&self) -> CloseGuard {
         lock(&self.busy).clone()
     }
 
@@ -34,12 +34,12 @@ impl Nodes {
     }
 
     /// What the nodes say to its release, if it is being released.
-    pub(crate) fn release_under_way(&self, owner: Owner) -> Option<Arc<Tally>> {
+    pub(crate) fn release_under_way(&self, owner: Owner) -> Option<Arc<ReplyTally>> {
         lock(&self.releasing).get(&owner).cloned()
     }
 
     /// What the nodes say to a release comes to.
-    pub(crate) async fn released(&self, tally: &Tally) -> Result<Reply, EngineError> {
+    pub(crate) async fn released(&self, tally: &ReplyTally) -> Result<Reply, EngineError> {
         tally.want();
         let replies = self.most(tally).await?;
         // Once claimed it was released before, and some nodes have yet to hear it.
@@ -59,22 +59,22 @@ impl Nodes {
 }
 
 /// Releases an owner on all nodes, for each with how long it is to be buried there. Answers what they say.
-pub(crate) fn release<D: Driver>(
+pub(crate) fn release<D: NodeListener>(
     driver: &Arc<D>,
     owner: Owner,
     name: &Name,
     bury_until_ms: Vec<u64>,
     lasts_ms: u64,
-) -> Arc<Tally> {
+) -> Arc<ReplyTally> {
     let nodes = driver.nodes();
-    let tally = Tally::new(nodes.count());
+    let tally = ReplyTally::new(nodes.count());
     let left = Arc::new(AtomicUsize::new(bury_until_ms.len()));
     lock(&nodes.releasing).insert(owner, tally.clone());
     let until_us = local_us() + lasts_ms * 1_000;
     for (node, bury_until_ms) in bury_until_ms.into_iter().enumerate() {
         let request = Request::Release { owner, bury_until_ms, last_used: None };
         let (driver, name) = (driver.clone(), name.clone());
-        let (tally, left, busy) = (tally.clone(), left.clone(), nodes.busy());
+        let (tally, left, busy) = (tally.clone(), left.clone(), nodes.close_guard());
         nodes.runtime.spawn(async move {
             let record = |answer| tally.record(node, answer);
             tell(&driver, &name, node, request, until_us, busy, record).await;
@@ -91,25 +91,25 @@ pub(crate) fn release<D: Driver>(
     tally
 }
 
-/// Tells one node, again and again until it has heard it. The end of the client waits for the first try.
-pub(crate) async fn tell<D: Driver>(
+/// Sends a request to one node until it answers. Closing the client waits for the first try.
+pub(crate) async fn tell<D: NodeListener>(
     driver: &Arc<D>,
     name: &Name,
     node: usize,
     request: Request,
     until_us: u64,
-    mut busy: Busy,
+    mut busy: CloseGuard,
     record: impl Fn(Result<Reply, EngineError>),
 ) {
     let nodes = driver.nodes();
     let mut backoff = Backoff::default();
     loop {
-        let heard = nodes.all[node].call(name, request.clone()).await;
-        if let Ok(heard) = &heard {
-            look_after(driver, name, node, heard);
+        let answer = nodes.all[node].call(name, request.clone()).await;
+        if let Ok(answer) = &answer {
+            handle_answer_effects(driver, name, node, answer);
         }
-        let is_over = heard.is_ok() || local_us() >= until_us;
-        record(heard.map(|heard| heard.reply));
+        let is_over = answer.is_ok() || local_us() >= until_us;
+        record(answer.map(|answer| answer.reply));
         if is_over {
             return drop(busy);
         }

@@ -1,4 +1,4 @@
-//! What all nodes answer to one request, counted until a majority has.
+//! Counts the answers of all nodes to one request until a majority has answered.
 
 use std::collections::BTreeMap;
 
@@ -11,29 +11,29 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, lock};
 
 /// The answers so far. Several may wait for the outcome.
-pub(crate) struct Tally {
+pub(crate) struct ReplyTally {
     nodes: usize,
-    heard: Mutex<Heard>,
+    state: Mutex<TallyState>,
     wanted: AtomicBool,
     claimed: AtomicBool,
     changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct Heard {
+struct TallyState {
     replies: BTreeMap<usize, Reply>,
     /// Why the last try with a node failed that has not answered.
-    troubles: Troubles,
+    troubles: NodeTroubles,
 }
 
 /// What is wrong with which node.
-pub(crate) type Troubles = BTreeMap<usize, String>;
+pub(crate) type NodeTroubles = BTreeMap<usize, String>;
 
-impl Tally {
+impl ReplyTally {
     pub(crate) fn new(nodes: usize) -> Arc<Self> {
         Arc::new(Self {
             nodes,
-            heard: Mutex::default(),
+            state: Mutex::default(),
             wanted: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             changed: watch::channel(()).0,
@@ -42,17 +42,17 @@ impl Tally {
 
     /// A node answered, or could not be reached this time.
     pub(crate) fn record(&self, node: usize, answer: Result<Reply, EngineError>) {
-        let mut heard = lock(&self.heard);
+        let mut state = lock(&self.state);
         match answer {
             Ok(reply) => {
-                heard.troubles.remove(&node);
-                heard.replies.insert(node, reply);
+                state.troubles.remove(&node);
+                state.replies.insert(node, reply);
             }
             Err(error) => {
-                heard.troubles.insert(node, error.to_string());
+                state.troubles.insert(node, error.to_string());
             }
         }
-        drop(heard);
+        drop(state);
         self.changed.send_replace(());
     }
 
@@ -72,16 +72,16 @@ impl Tally {
     }
 
     /// What a majority answered; or what is wrong, once so many could not be reached that none can.
-    pub(crate) async fn most(&self) -> Result<Vec<Reply>, Troubles> {
+    pub(crate) async fn most(&self) -> Result<Vec<Reply>, NodeTroubles> {
         let (mut changed, needed) = (self.changed.subscribe(), majority(self.nodes));
         loop {
             {
-                let heard = lock(&self.heard);
-                if heard.replies.len() >= needed {
-                    return Ok(heard.replies.values().cloned().collect());
+                let state = lock(&self.state);
+                if state.replies.len() >= needed {
+                    return Ok(state.replies.values().cloned().collect());
                 }
-                if heard.troubles.len() > self.nodes - needed {
-                    return Err(heard.troubles.clone());
+                if state.troubles.len() > self.nodes - needed {
+                    return Err(state.troubles.clone());
                 }
             }
             // The sender is ours, so this never fails.
@@ -100,13 +100,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_majority_of_answers_is_enough_and_too_many_failures_are_too() {
-        let tally = Tally::new(3);
+        let tally = ReplyTally::new(3);
         tally.record(0, Ok(Reply::Released));
         tally.record(1, down());
         tally.record(1, down());
         tally.record(2, Ok(Reply::NotHeld));
         assert_eq!(tally.most().await, Ok(vec![Reply::Released, Reply::NotHeld]));
-        let tally = Tally::new(3);
+        let tally = ReplyTally::new(3);
         tally.record(0, down());
         tally.record(1, down());
         assert_eq!(tally.most().await.map_err(|troubles| troubles.len()), Err(2));

@@ -1,5 +1,5 @@
-//! Which nodes may have forgotten what they knew? To one who comes new, a server that was restarted empty
-//! looks like one that was never used; the other nodes tell them apart.
+//! Which nodes may have lost their state? To a new client, a server that was restarted empty looks like one
+//! that was never used; the markers of the other nodes tell them apart.
 
 use std::time::Duration;
 
@@ -8,44 +8,43 @@ use tokio::sync::mpsc;
 
 use super::super::redis::MarkerSighting;
 use super::node::next;
-use super::url::{NodeUrl, Opener};
+use super::url::{NodeOpener, NodeUrl};
 use crate::runtime::{Runtime, sleep};
 
 /// For how long the slow are waited for once a majority was seen.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A marker that is older is not of the first day.
-const FIRST_DAY: Duration = Duration::from_secs(10);
+/// A marker that is older than this belongs to a quorum in use.
+const STARTING_FOR: Duration = Duration::from_secs(10);
 
-/// How often those are looked at that others may be about to use for the first time, and how long after
-/// each other.
+/// How often a quorum that other clients may be starting right now is looked at, and with which pause.
 const LOOKS: usize = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What is known of all nodes before any of them is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trust {
-    /// A node that knows nothing was never used. Else it has forgotten.
-    pub(crate) is_first_day: bool,
+    /// The quorum is new: a node without a marker was never used. Otherwise such a node has lost its state.
+    pub(crate) is_unused: bool,
     /// The longest lease that it may have forgotten.
     pub(crate) longest: Duration,
 }
 
-/// What day it is in the life of a quorum.
+/// How old a quorum is, by the markers of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Day {
-    /// None has been used. All have to be seen for that: whoever is missing may know better.
-    First,
-    /// Some have been used just now, so somebody may be about to use the others.
-    Beginning,
-    Later,
+enum QuorumAge {
+    /// No node has a marker. All nodes have to be seen for that: a missing one may have one.
+    Unused,
+    /// Some markers are fresh, so another client may be about to set the others.
+    Starting,
+    InUse,
 }
 
 /// Looks at all nodes, and changes nothing.
-pub(crate) async fn look_around(urls: &[NodeUrl]) -> Trust {
+pub(crate) async fn inspect_nodes(urls: &[NodeUrl]) -> Trust {
     let mut found = look(urls).await;
     for _ in 1..LOOKS {
-        if day(&found, urls.len()) != Day::Beginning {
+        if age(&found, urls.len()) != QuorumAge::Starting {
             break;
         }
         sleep(PAUSE).await;
@@ -56,7 +55,7 @@ pub(crate) async fn look_around(urls: &[NodeUrl]) -> Trust {
         MarkerSighting::Nothing => Duration::ZERO,
     };
     Trust {
-        is_first_day: day(&found, urls.len()) == Day::First,
+        is_unused: age(&found, urls.len()) == QuorumAge::Unused,
         longest: found.iter().map(max_lease).max().unwrap_or_default(),
     }
 }
@@ -68,7 +67,7 @@ async fn look(urls: &[NodeUrl]) -> Vec<MarkerSighting> {
         let (url, sender) = (url.clone(), sender.clone());
         runtime.spawn(async move {
             let _ = sender.send(match url.opener() {
-                Ok(Opener::Redis(redis)) => redis.peek().await,
+                Ok(NodeOpener::Redis(redis)) => redis.peek().await,
                 _ => Ok(MarkerSighting::Nothing),
             });
         });
@@ -91,19 +90,19 @@ async fn look(urls: &[NodeUrl]) -> Vec<MarkerSighting> {
 
 fn is_old(seen: &MarkerSighting) -> bool {
     match seen {
-        MarkerSighting::Marker { age, in_quarantine, .. } => *in_quarantine || *age > FIRST_DAY,
+        MarkerSighting::Marker { age, in_quarantine, .. } => *in_quarantine || *age > STARTING_FOR,
         MarkerSighting::Nothing => false,
     }
 }
 
-fn day(found: &[MarkerSighting], nodes: usize) -> Day {
+fn age(found: &[MarkerSighting], nodes: usize) -> QuorumAge {
     let blank = found.iter().filter(|seen| **seen == MarkerSighting::Nothing).count();
     match blank {
-        _ if found.len() < nodes => Day::Later,
-        _ if found.iter().any(is_old) => Day::Later,
-        0 => Day::Later,
-        _ if blank == found.len() => Day::First,
-        _ => Day::Beginning,
+        _ if found.len() < nodes => QuorumAge::InUse,
+        _ if found.iter().any(is_old) => QuorumAge::InUse,
+        0 => QuorumAge::InUse,
+        _ if blank == found.len() => QuorumAge::Unused,
+        _ => QuorumAge::Starting,
     }
 }
 
@@ -117,16 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_first_day_if_all_were_seen_and_none_was_used() {
-        assert_eq!(day(&[MarkerSighting::Nothing; 3], 3), Day::First);
-        assert_eq!(day(&[MarkerSighting::Nothing; 2], 3), Day::Later, "the others may be old");
+    fn a_quorum_is_unused_if_all_nodes_were_seen_and_none_has_a_marker() {
+        assert_eq!(age(&[MarkerSighting::Nothing; 3], 3), QuorumAge::Unused);
+        assert_eq!(
+            age(&[MarkerSighting::Nothing; 2], 3),
+            QuorumAge::InUse,
+            "the others may be old"
+        );
         let (young, old) = (marker(9, false), marker(11, false));
         assert_eq!(
-            day(&[MarkerSighting::Nothing, MarkerSighting::Nothing, young], 3),
-            Day::Beginning
+            age(&[MarkerSighting::Nothing, MarkerSighting::Nothing, young], 3),
+            QuorumAge::Starting
         );
-        assert_eq!(day(&[MarkerSighting::Nothing, young, old], 3), Day::Later);
-        assert_eq!(day(&[MarkerSighting::Nothing, young, marker(1, true)], 3), Day::Later);
-        assert_eq!(day(&[young; 3], 3), Day::Later, "none that one could be wrong about");
+        assert_eq!(age(&[MarkerSighting::Nothing, young, old], 3), QuorumAge::InUse);
+        assert_eq!(age(&[MarkerSighting::Nothing, young, marker(1, true)], 3), QuorumAge::InUse);
+        assert_eq!(age(&[young; 3], 3), QuorumAge::InUse, "none that one could be wrong about");
     }
 }

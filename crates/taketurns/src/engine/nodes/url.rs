@@ -13,7 +13,7 @@ const SCHEMES: [&str; 4] = ["redis://", "rediss://", "memory:", "simulated:"];
 
 /// The nodes of a quorum.
 #[derive(Clone, Debug)]
-pub(crate) struct Members {
+pub(crate) struct NodeList {
     /// In the order of their addresses, which is the same for all clients.
     pub(crate) nodes: Vec<NodeUrl>,
     /// The same for all who mean the same nodes.
@@ -30,7 +30,7 @@ pub(crate) struct NodeUrl {
     address: String,
     /// Where it is, for people.
     pub(crate) place: String,
-    /// See [`Members::plain`].
+    /// See [`NodeList::plain`].
     pub(crate) plain: Option<bool>,
 }
 
@@ -41,15 +41,15 @@ impl std::fmt::Debug for NodeUrl {
     }
 }
 
-/// What opens one node.
-pub(crate) enum Opener {
+/// Opens one node.
+pub(crate) enum NodeOpener {
     Memory(MemoryStore),
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn super::super::Open>),
     Redis(Box<OpenRedis>),
 }
 
-impl Members {
+impl NodeList {
     /// Reads what follows `quorum:`.
     pub(crate) fn parse(list: &str) -> Result<Self, String> {
         let mut nodes: Vec<NodeUrl> = split(list).map(NodeUrl::parse).collect::<Result<_, _>>()?;
@@ -92,32 +92,32 @@ impl NodeUrl {
     }
 
     /// To be opened, as often as it takes.
-    pub(crate) fn opener(&self) -> Result<Opener, String> {
+    pub(crate) fn opener(&self) -> Result<NodeOpener, String> {
         open(&self.url)
     }
 }
 
-impl Opener {
+impl NodeOpener {
     fn address(&self, url: &str) -> Result<String, String> {
         match self {
-            Opener::Memory(_) => Ok(url.to_owned()),
+            NodeOpener::Memory(_) => Ok(url.to_owned()),
             #[cfg(feature = "simulation")]
-            Opener::Simulated(_) => Ok(url.to_owned()),
-            Opener::Redis(redis) => redis.node_address(),
+            NodeOpener::Simulated(_) => Ok(url.to_owned()),
+            NodeOpener::Redis(redis) => redis.node_address(),
         }
     }
 
     fn plain(&self) -> Result<Option<bool>, String> {
         match self {
-            Opener::Memory(_) => Ok(None),
+            NodeOpener::Memory(_) => Ok(None),
             #[cfg(feature = "simulation")]
-            Opener::Simulated(_) => Ok(None),
-            Opener::Redis(redis) => redis.plain(),
+            NodeOpener::Simulated(_) => Ok(None),
+            NodeOpener::Redis(redis) => redis.plain(),
         }
     }
 }
 
-fn open(url: &str) -> Result<Opener, String> {
+fn open(url: &str) -> Result<NodeOpener, String> {
     match url.split_once(':') {
         Some(("memory", "")) => {
             Err("a node memory: needs a name, so that all clients mean the same one".to_owned())
@@ -127,15 +127,15 @@ fn open(url: &str) -> Result<Opener, String> {
             Err("a node memory: has no @ in its name; in a password, write a comma as %2C"
                 .to_owned())
         }
-        Some(("memory", name)) => Ok(Opener::Memory(MemoryStore::named(name))),
+        Some(("memory", name)) => Ok(NodeOpener::Memory(MemoryStore::named(name))),
         #[cfg(feature = "simulation")]
-        Some(("simulated", name)) => super::super::simulated(name).map(Opener::Simulated),
+        Some(("simulated", name)) => super::super::simulated(name).map(NodeOpener::Simulated),
         Some((
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
             | "rediss+cluster",
             _,
         )) => match OpenRedis::new(url) {
-            Ok(redis) => Ok(Opener::Redis(Box::new(redis))),
+            Ok(redis) => Ok(NodeOpener::Redis(Box::new(redis))),
             Err(crate::Error::InvalidUrl(why)) => Err(why),
             Err(other) => Err(other.to_string()),
         },
@@ -163,20 +163,20 @@ mod tests {
     use super::*;
 
     fn addresses(list: &str) -> Vec<String> {
-        let members = Members::parse(list).expect("a quorum");
+        let members = NodeList::parse(list).expect("a quorum");
         members.nodes.into_iter().map(|node| node.address).collect()
     }
 
     fn why_not(list: &str) -> String {
-        Members::parse(list).expect_err("no quorum")
+        NodeList::parse(list).expect_err("no quorum")
     }
 
     #[test]
     fn nodes_are_known_by_address_in_whatever_order_they_are_named() {
-        let one = Members::parse("memory:a,memory:b,memory:c").expect("a quorum");
-        let other = Members::parse("memory:c,memory:a,memory:b").expect("a quorum");
+        let one = NodeList::parse("memory:a,memory:b,memory:c").expect("a quorum");
+        let other = NodeList::parse("memory:c,memory:a,memory:b").expect("a quorum");
         assert_eq!(one.fingerprint, other.fingerprint);
-        let third = Members::parse("memory:a,memory:b,memory:d").expect("a quorum");
+        let third = NodeList::parse("memory:a,memory:b,memory:d").expect("a quorum");
         assert_ne!(one.fingerprint, third.fingerprint);
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let plain = "redis://a,redis://b:7000/2,redis://c?prefix=x:";
         let same = "redis://c?prefix=x:&max_lease=9,redis://u:p,q@a:6379/0,rediss://b:7000/2";
         assert_eq!(addresses(plain), addresses(same));
-        assert!(!format!("{:?}", Members::parse(same)).contains("p,q"));
+        assert!(!format!("{:?}", NodeList::parse(same)).contains("p,q"));
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn either_all_nodes_speak_the_plain_wire_or_none() {
-        let plain = |list: &str| Members::parse(list).expect("a quorum").plain;
+        let plain = |list: &str| NodeList::parse(list).expect("a quorum").plain;
         assert_eq!(plain("redis://a,redis://b,redis://c"), None);
         let url = |options: [&str; 3]| {
             let [a, b, c] = options;

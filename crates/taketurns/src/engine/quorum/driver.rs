@@ -1,4 +1,4 @@
-//! Sends what candidates want sent, and lets them hear what comes back.
+//! Sends the requests of candidates, and hands them the answers and wake-ups of nodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use taketurns_core::quorum::NodeRequest;
 use taketurns_core::{Name, Owner};
 
-use super::super::nodes::{Driver, Heard, Nodes, lock, look_after};
-use super::super::{EngineError, Origin, Reply, Request, Wake, WakeEvent, Wakes, Woken};
-use super::run::{Errand, News, Run};
+use super::super::nodes::{NodeAnswer, NodeListener, NodeSet, handle_answer_effects, lock};
+use super::super::{EngineError, EngineEvent, Reply, Request, Wake, Wakes};
+use super::candidacy::{Candidacy, NodeCall};
 use crate::clock::local_us;
 
 /// How far a hint is ahead of the nodes' clocks, so that it is theirs still when it arrives: then all
@@ -17,13 +17,13 @@ const HINT_AHEAD_US: u64 = 1_000_000;
 
 /// What all tasks of one client share.
 pub(super) struct Quorum {
-    pub(super) nodes: Arc<Nodes>,
-    pub(super) runs: Mutex<BTreeMap<Owner, Run>>,
+    pub(super) nodes: Arc<NodeSet>,
+    pub(super) candidacies: Mutex<BTreeMap<Owner, Candidacy>>,
     pub(super) wakes: Wakes,
 }
 
-impl Driver for Quorum {
-    fn nodes(&self) -> &Arc<Nodes> {
+impl NodeListener for Quorum {
+    fn nodes(&self) -> &Arc<NodeSet> {
         &self.nodes
     }
 
@@ -32,27 +32,31 @@ impl Driver for Quorum {
     }
 
     fn handle_clock_set(self: &Arc<Self>, node: usize) {
-        let owners: Vec<Owner> = lock(&self.runs).keys().copied().collect();
+        let owners: Vec<Owner> = lock(&self.candidacies).keys().copied().collect();
         for owner in owners {
-            self.with(owner, |run| {
-                run.candidate.handle_clock_set(local_us(), node);
+            self.update(owner, |candidacy| {
+                candidacy.candidate.handle_clock_set(local_us(), node);
                 Vec::new()
             });
         }
     }
 
-    fn handle_woken(self: &Arc<Self>, node: usize, woken: Woken) {
+    fn handle_event(self: &Arc<Self>, node: usize, woken: EngineEvent) {
         match woken {
-            Woken::Wake { wake, .. } => {
+            EngineEvent::Wake { wake, .. } => {
                 let Wake { owner, event, .. } = wake;
-                self.with(owner, |run| run.candidate.handle_wake(local_us(), node, &event));
+                self.update(owner, |candidacy| {
+                    candidacy.candidate.handle_wake(local_us(), node, &event)
+                });
             }
             // Nodes are no quorums.
-            Woken::Gone { .. } => {}
-            Woken::Recheck | Woken::Stirred { .. } => {
-                let mut names: Vec<(Name, u64)> = lock(&self.runs)
+            EngineEvent::Lost { .. } => {}
+            EngineEvent::Recheck | EngineEvent::LockChanged { .. } => {
+                let mut names: Vec<(Name, u64)> = lock(&self.candidacies)
                     .values()
-                    .filter_map(|run| Some((run.lock.clone(), run.waiter_lease_ms()?)))
+                    .filter_map(|candidacy| {
+                        Some((candidacy.lock.clone(), candidacy.waiter_lease_ms()?))
+                    })
                     .collect();
                 names.sort();
                 names.dedup_by(|a, b| a.0 == b.0);
@@ -75,81 +79,83 @@ impl Quorum {
         median.map_or(0, |ms| ms.saturating_mul(1_000).saturating_add(HINT_AHEAD_US))
     }
 
-    pub(super) fn errands(&self, run: &mut Run, sends: Vec<NodeRequest>) -> Vec<Errand> {
+    pub(super) fn node_calls(
+        &self,
+        candidacy: &mut Candidacy,
+        sends: Vec<NodeRequest>,
+    ) -> Vec<NodeCall> {
         if sends.is_empty() {
             return Vec::new();
         }
         let now_us = local_us();
-        run.errands(sends, self.hint(), |node| self.nodes.all[node].clock_ms(now_us))
+        candidacy.node_calls(sends, self.hint(), |node| self.nodes.all[node].clock_ms(now_us))
     }
 
-    /// Sends, each in a task of its own, and hears what comes back.
-    pub(super) fn dispatch(self: &Arc<Self>, owner: Owner, name: &Name, errands: Vec<Errand>) {
-        for Errand { send, request } in errands {
+    /// Sends each request in a task of its own, and handles its answer.
+    pub(super) fn dispatch(self: &Arc<Self>, owner: Owner, name: &Name, node_calls: Vec<NodeCall>) {
+        for NodeCall { send, request } in node_calls {
             let (quorum, name) = (self.clone(), name.clone());
             self.nodes.runtime.spawn(async move {
-                let heard = quorum.nodes.all[send.node].call(&name, request).await;
-                quorum.hear(owner, &name, send, heard);
+                let answer = quorum.nodes.all[send.node].call(&name, request).await;
+                quorum.handle_answer(owner, &name, send, answer);
             });
         }
     }
 
-    pub(super) fn hear(
+    pub(super) fn handle_answer(
         self: &Arc<Self>,
         owner: Owner,
         name: &Name,
         send: NodeRequest,
-        heard: Result<Heard, EngineError>,
+        answer: Result<NodeAnswer, EngineError>,
     ) {
-        if let Ok(heard) = &heard {
-            look_after(self, name, send.node, heard);
+        if let Ok(answer) = &answer {
+            handle_answer_effects(self, name, send.node, answer);
         }
-        let heard = heard.map(|heard| (heard.reply, heard.anchor)).map_err(|why| why.to_string());
-        self.with(owner, |run| run.candidate.handle_reply(local_us(), send, heard));
+        let answer =
+            answer.map(|answer| (answer.reply, answer.anchor)).map_err(|why| why.to_string());
+        self.update(owner, |candidacy| candidacy.candidate.handle_reply(local_us(), send, answer));
     }
 
-    /// Lets a run go on, sends what it wants sent, and tells the client what is news.
-    pub(super) fn with(
+    /// Updates a candidacy, sends what it wants sent, and notifies the client of changes.
+    pub(super) fn update(
         self: &Arc<Self>,
         owner: Owner,
-        go_on: impl FnOnce(&mut Run) -> Vec<NodeRequest>,
+        advance: impl FnOnce(&mut Candidacy) -> Vec<NodeRequest>,
     ) {
-        let mut runs = lock(&self.runs);
-        let Some(run) = runs.get_mut(&owner) else { return };
-        let sends = go_on(run);
-        let errands = self.errands(run, sends);
-        let (name, news) = (run.lock.clone(), run.news(local_us()));
-        drop(runs);
-        self.dispatch(owner, &name, errands);
-        let event = match news {
-            Some(News::Granted(grant)) => WakeEvent::Granted(grant),
-            Some(News::Revoked(token)) => WakeEvent::Revoked { token: Some(token) },
-            Some(News::Lost) => return self.wakes.push(Woken::Gone { owner }),
-            None => return,
-        };
-        let wake = Wake { client: self.nodes.client, owner, event };
-        self.wakes.push(Woken::Wake { lock: name, wake, origin: Origin::default() });
+        let mut candidacies = lock(&self.candidacies);
+        let Some(candidacy) = candidacies.get_mut(&owner) else { return };
+        let sends = advance(candidacy);
+        let node_calls = self.node_calls(candidacy, sends);
+        let (name, notice) = (candidacy.lock.clone(), candidacy.next_notice(local_us()));
+        drop(candidacies);
+        self.dispatch(owner, &name, node_calls);
+        if let Some(notice) = notice {
+            self.wakes.push(notice.into_event(name, self.nodes.client, owner));
+        }
     }
 
-    pub(super) fn owners_of(&self, name: &Name, wanted: impl Fn(&Run) -> bool) -> Vec<Owner> {
-        let runs = lock(&self.runs);
-        let ours = runs.iter().filter(|(_, run)| run.lock == *name && wanted(run));
+    pub(super) fn owners_of(&self, name: &Name, wanted: impl Fn(&Candidacy) -> bool) -> Vec<Owner> {
+        let candidacies = lock(&self.candidacies);
+        let ours = candidacies
+            .iter()
+            .filter(|(_, candidacy)| candidacy.lock == *name && wanted(candidacy));
         ours.map(|(owner, _)| *owner).collect()
     }
 
-    /// Keeps this client's places on a node alive, and hears what became of them.
+    /// Keeps this client's places on a node alive, and handles what became of them.
     pub(super) fn refresh_node(self: &Arc<Self>, node: usize, name: &Name, waiter_lease_ms: u64) {
-        let expected = self.owners_of(name, |run| run.candidate.waits_on(node));
+        let expected = self.owners_of(name, |candidacy| candidacy.candidate.waits_on(node));
         let (quorum, name) = (self.clone(), name.clone());
         self.nodes.runtime.spawn(async move {
             let request = Request::Refresh { client: quorum.nodes.client, waiter_lease_ms };
-            let Ok(heard) = quorum.nodes.all[node].call(&name, request).await else { return };
-            look_after(&quorum, &name, node, &heard);
-            let Reply::Refreshed { waiting, granted, .. } = &heard.reply else { return };
+            let Ok(answer) = quorum.nodes.all[node].call(&name, request).await else { return };
+            handle_answer_effects(&quorum, &name, node, &answer);
+            let Reply::Refreshed { waiting, granted, .. } = &answer.reply else { return };
             for (owner, grant) in granted {
-                let anchor = heard.anchor;
-                quorum.with(*owner, |run| {
-                    run.candidate.handle_refreshed_grant(local_us(), node, grant, anchor)
+                let anchor = answer.anchor;
+                quorum.update(*owner, |candidacy| {
+                    candidacy.candidate.handle_refreshed_grant(local_us(), node, grant, anchor)
                 });
             }
             let is_granted = |owner: &&Owner| granted.iter().any(|(granted, _)| granted == *owner);
@@ -157,7 +163,7 @@ impl Quorum {
                 expected.iter().filter(|owner| !is_granted(owner)).copied().collect();
             if missing.len() > *waiting as usize {
                 for owner in missing {
-                    quorum.with(owner, |run| run.candidate.handle_missing(node));
+                    quorum.update(owner, |candidacy| candidacy.candidate.handle_missing(node));
                 }
             }
         });

@@ -2,8 +2,8 @@
 //! cut off or restarted.
 //!
 //! ```text
-//!   call ──► Run: a Candidate (pure) ── sends ──► node 0 … node N-1, all at once
-//!   reply ◄── verdict ◄───────────────── hears ◄── replies, wake-ups, failures
+//!   call ──► Candidacy: a Candidate (pure) ── requests ──► node 0 … node N-1, all at once
+//!   reply ◄── verdict ◄───────────────────── inputs ◄──── replies, wake-ups, failures
 //! ```
 //!
 //! This is a thin driver: what is decided is decided by [`taketurns_core::quorum::Candidate`]. The
@@ -11,9 +11,9 @@
 //! majority of nodes have granted, counted on this client's clock from when it asked.
 
 mod calls;
+mod candidacy;
 mod driver;
 mod release;
-mod run;
 #[cfg(test)]
 mod tests;
 
@@ -21,18 +21,18 @@ use std::sync::{Arc, Mutex};
 
 use taketurns_core::{AcquireRequest, ClientId, Name, Owner};
 
-use super::nodes::{Decides, Majority, Members};
-use super::{Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Survives, Wakes};
+use super::nodes::{MajorityEngine, MajorityProtocol, NodeList};
+use super::{Durability, Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Wakes};
 use driver::Quorum;
 
 /// A store URL that was understood.
 #[derive(Debug)]
 pub(crate) struct OpenQuorum {
-    members: Members,
+    members: NodeList,
 }
 
 impl OpenQuorum {
-    pub(crate) fn new(members: Members) -> Self {
+    pub(crate) fn new(members: NodeList) -> Self {
         Self { members }
     }
 }
@@ -44,8 +44,8 @@ impl Open for OpenQuorum {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
-            let drive = |nodes| Quorum { nodes, runs: Mutex::default(), wakes };
-            Majority::open(self.members, client, drive).await
+            let drive = |nodes| Quorum { nodes, candidacies: Mutex::default(), wakes };
+            MajorityEngine::open(self.members, client, drive).await
         })
     }
 
@@ -54,8 +54,8 @@ impl Open for OpenQuorum {
     }
 }
 
-impl Decides for Quorum {
-    const GUARANTEES: Guarantees = Guarantees::full(Survives::MinorityOfServers);
+impl MajorityProtocol for Quorum {
+    const GUARANTEES: Guarantees = Guarantees::full(Durability::MinorityOfServers);
 
     async fn acquire(
         self: &Arc<Self>,
@@ -75,7 +75,7 @@ impl Decides for Quorum {
     }
 
     async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
-        self.let_go(name, owner).await
+        self.release_owner(name, owner).await
     }
 
     fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {

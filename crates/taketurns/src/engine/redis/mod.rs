@@ -44,8 +44,8 @@ pub(crate) use exam::{Against, ExaminedNode, examine};
 pub(crate) use handshake::marker::MarkerSighting;
 
 use super::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Stamp, Survives,
-    Wakes,
+    Answer, AnswerFuture, Durability, Engine, EngineError, EngineFuture, Guarantees, Open, Reply,
+    Stamp, Wakes,
 };
 use backend::{Backend, DialectMemory, LockQuery, LockStep, RoutedCommand, StepKeys};
 use foreign::ForeignEngine;
@@ -124,9 +124,9 @@ impl RedisEngine {
 }
 
 impl Engine for RedisEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (executor, keys) = (self.executor.clone(), self.keys(lock));
-        Answering::later(async move { Ok(executor.carry_out(keys, &request).await?.0) })
+        AnswerFuture::later(async move { Ok(executor.carry_out(keys, &request).await?.0) })
     }
 
     fn call_all<'a>(
@@ -183,7 +183,7 @@ impl Engine for RedisEngine {
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees::full(Survives::AnyClient)
+        Guarantees::full(Durability::AnyClient)
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
@@ -278,7 +278,7 @@ impl Executor {
     fn decode(&self, reply: RoutedReply) -> Result<SessionAnswer, EngineError> {
         let RoutedReply { value, session, sent_us } = reply;
         let text: Option<String> = redis::from_redis_value(value).ok();
-        let owner_of = |id: &str| self.wakes.owner_of(id).map(|(owner, _)| owner);
+        let owner_of = |id: &str| self.wakes.find_owner(id).map(|(owner, _)| owner);
         let decoded = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let WireReply { now_ms, more, reply } =
             decoded.ok_or_else(|| malformed(&session, "a request"))?;

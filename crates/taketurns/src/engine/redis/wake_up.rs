@@ -9,7 +9,7 @@ use taketurns_core::wire::SealedWake;
 use taketurns_core::{ClientId, Wake};
 
 use super::router::Router;
-use crate::engine::{Origin, Wakes, Woken};
+use crate::engine::{EngineEvent, Origin, Wakes};
 use crate::telling::target;
 
 /// The origin of no answer: a grant that came with it has to be confirmed by asking.
@@ -33,9 +33,9 @@ impl WakeUpReader {
     }
 
     /// What a message says, if it is genuine and for somebody.
-    pub(super) fn read(&self, message: &[u8]) -> Option<Woken> {
+    pub(super) fn read(&self, message: &[u8]) -> Option<EngineEvent> {
         let sealed = SealedWake::parse(message)?;
-        let (owner, lock) = self.wakes.owner_of(sealed.id)?;
+        let (owner, lock) = self.wakes.find_owner(sealed.id)?;
         let Some(event) = sealed.open(owner) else {
             tracing::warn!(target: target::REDIS, %lock, "a wake-up that its owner's server did not make was ignored");
             return None;
@@ -43,7 +43,7 @@ impl WakeUpReader {
         let wake = Wake { client: self.client, owner, event };
         let router = self.router.get().and_then(Weak::upgrade);
         let origin = router.and_then(|router| router.origin_of_run(sealed.run));
-        Some(Woken::Wake { lock, wake, origin: origin.unwrap_or(UNKNOWN) })
+        Some(EngineEvent::Wake { lock, wake, origin: origin.unwrap_or(UNKNOWN) })
     }
 }
 
@@ -67,11 +67,11 @@ mod tests {
         let open = |message: &[u8]| reader.read(message);
         let genuine = message(owner, owner, "V 12");
         assert_eq!(open(&genuine), None, "for nobody");
-        wakes.expect(&lock, owner);
+        wakes.register_owner(&lock, owner);
         let revoked = |token: Option<u64>| {
             let event = WakeEvent::Revoked { token: token.map(Token::from_raw) };
             let wake = Wake { client: ClientId::from_bits(1), owner, event };
-            Some(Woken::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
+            Some(EngineEvent::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
         };
         assert_eq!(open(&genuine), revoked(Some(12)));
         assert_eq!(open(&message(owner, owner, "V")), revoked(None), "by scripts of before");

@@ -1,4 +1,4 @@
-//! What a client asks.
+//! The requests of a client: acquire, renew, refresh, release.
 
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use taketurns_core::{AcquireRequest, Name, Owner, Place, Refusal, Reply, Request
 use tokio::sync::watch;
 
 use super::super::EngineError;
-use super::super::nodes::{Tally, lock, look_after, release};
-use super::run::{Run, Told, grant, is_hopeful};
+use super::super::nodes::{ReplyTally, ReportedState, handle_answer_effects, lock, release};
+use super::contention::{Contention, grant, is_retryable};
 use super::{Redlock, State};
 use crate::clock::local_us;
 use crate::random;
@@ -31,8 +31,9 @@ impl Redlock {
             }
             // Released meanwhile, and perhaps asked for anew.
             if changed.changed().await.is_err() {
-                let run = lock(&self.state).runs.get(&owner).map(Run::subscribe);
-                changed = run.ok_or_else(given_up)?;
+                let contention =
+                    lock(&self.state).contentions.get(&owner).map(Contention::subscribe);
+                changed = contention.ok_or_else(given_up)?;
             }
         }
     }
@@ -50,12 +51,12 @@ impl Redlock {
             return Err(Reply::Refused(Refusal::Cancelled));
         }
         // Now and then, since it takes a look at all of them.
-        if state.runs.len().is_power_of_two() {
-            state.runs.retain(|owner, run| !self.is_left(*owner, run));
+        if state.contentions.len().is_power_of_two() {
+            state.contentions.retain(|owner, contention| !self.is_left(*owner, contention));
         }
-        let State { runs, lines } = state;
-        let is_first = lines.of(name).is_none();
-        let run = match runs.entry(owner) {
+        let State { contentions, queues } = state;
+        let is_first = queues.of(name).is_none();
+        let contention = match contentions.entry(owner) {
             // It asks again, since too few nodes were there.
             Entry::Occupied(known) if known.get().failed == Some(RedlockVerdict::NoQuorum) => {
                 known.into_mut()
@@ -63,23 +64,23 @@ impl Redlock {
             Entry::Occupied(known) => return Ok(known.get().subscribe()),
             Entry::Vacant(_) if !is_first && !waits => return Err(Reply::Busy),
             Entry::Vacant(new) => {
-                let run = new.insert(Run::new(name, self.nodes.count(), acquire));
+                let contention = new.insert(Contention::new(name, self.nodes.count(), acquire));
                 if waits {
-                    lines.join(name, owner);
+                    queues.join(name, owner);
                 }
                 if !is_first {
                     // It waits behind others of this client.
-                    run.failed = Some(RedlockVerdict::Busy);
-                    return Ok(run.subscribe());
+                    contention.failed = Some(RedlockVerdict::Busy);
+                    return Ok(contention.subscribe());
                 }
-                run
+                contention
             }
         };
-        let changed = run.subscribe();
-        if let Some(line) = lines.of(name) {
-            line.is_tried_by(owner);
+        let changed = contention.subscribe();
+        if let Some(queue) = queues.of(name) {
+            queue.is_tried_by(owner);
         }
-        self.begin(owner, run);
+        self.begin(owner, contention);
         // If no node could be asked, that is the end of it.
         self.conclude(state, owner);
         Ok(changed)
@@ -89,34 +90,34 @@ impl Redlock {
     fn outcome(self: &Arc<Self>, owner: Owner) -> Option<Result<Reply, EngineError>> {
         let now_us = local_us();
         let state = &mut *lock(&self.state);
-        let State { runs, lines } = state;
+        let State { contentions, queues } = state;
         // Nobody waits for the answer.
-        let Some(run) = runs.get_mut(&owner) else { return Some(Err(given_up())) };
-        let failed = match run.contender.verdict(now_us) {
+        let Some(contention) = contentions.get_mut(&owner) else { return Some(Err(given_up())) };
+        let failed = match contention.contender.verdict(now_us) {
             RedlockVerdict::Held { until_us } => {
-                run.told = Told::Held;
+                contention.reported = ReportedState::Held;
                 return Some(Ok(Reply::Granted(grant(until_us))));
             }
             RedlockVerdict::Lost | RedlockVerdict::Revoked => RedlockVerdict::Over,
-            _ => run.failed?,
+            _ => contention.failed?,
         };
-        let line = lines.of(&run.lock);
-        if let (true, Some(line)) = (run.waits() && is_hopeful(failed), line)
+        let queue = queues.of(&contention.lock);
+        if let (true, Some(queue)) = (contention.waits() && is_retryable(failed), queue)
             && failed != RedlockVerdict::NoQuorum
-            && let Some(number) = line.number_of(owner)
+            && let Some(number) = queue.number_of(owner)
         {
-            run.told = Told::Waiting;
-            let until_us = run.contender.quarantined_until_us(now_us);
+            contention.reported = ReportedState::Waiting;
+            let until_us = contention.contender.quarantined_until_us(now_us);
             return Some(Ok(Reply::Queued(Place {
                 number,
-                front: line.front(),
-                recheck_ms: Some(line.next_ms()),
+                front: queue.front(),
+                recheck_ms: Some(queue.next_ms()),
                 quarantined_until_ms: until_us.map(|until_us| until_us / 1_000),
             })));
         }
         if failed == RedlockVerdict::NoQuorum {
             // Whoever asks again goes on from here.
-            return Some(Err(self.nodes.no_quorum(run.contender.troubles())));
+            return Some(Err(self.nodes.no_quorum(contention.contender.troubles())));
         }
         self.end(state, owner);
         Some(match failed {
@@ -127,8 +128,9 @@ impl Redlock {
     }
 
     /// Is it over, and does nobody here care? It was carried elsewhere then, and not released here.
-    fn is_left(&self, owner: Owner, run: &mut Run) -> bool {
-        run.contender.verdict(local_us()) == RedlockVerdict::Lost && !self.wakes.knows(owner)
+    fn is_left(&self, owner: Owner, contention: &mut Contention) -> bool {
+        contention.contender.verdict(local_us()) == RedlockVerdict::Lost
+            && !self.wakes.has_owner(owner)
     }
 
     pub(super) async fn renew(
@@ -143,9 +145,11 @@ impl Redlock {
         let (renewed, troubles) = loop {
             {
                 let mut state = lock(&self.state);
-                let Some(run) = state.runs.get_mut(&owner) else { return Ok(Reply::NotHeld) };
-                if let Some(renewed) = run.contender.renewed(renewal, local_us()) {
-                    break (renewed, run.contender.troubles());
+                let Some(contention) = state.contentions.get_mut(&owner) else {
+                    return Ok(Reply::NotHeld);
+                };
+                if let Some(renewed) = contention.contender.renewed(renewal, local_us()) {
+                    break (renewed, contention.contender.troubles());
                 }
             }
             if changed.changed().await.is_err() {
@@ -154,8 +158,8 @@ impl Redlock {
         };
         match renewed {
             RenewalVerdict::Held { until_us } => {
-                if let Some(run) = lock(&self.state).runs.get_mut(&owner) {
-                    run.told = Told::Held;
+                if let Some(contention) = lock(&self.state).contentions.get_mut(&owner) {
+                    contention.reported = ReportedState::Held;
                 }
                 Ok(Reply::Renewed(grant(until_us)))
             }
@@ -184,39 +188,45 @@ impl Redlock {
             return None;
         }
         // What is over here, others may have renewed since.
-        if state.runs.get_mut(&owner).is_some_and(|run| self.is_left(owner, run)) {
-            state.runs.remove(&owner);
+        if state
+            .contentions
+            .get_mut(&owner)
+            .is_some_and(|contention| self.is_left(owner, contention))
+        {
+            state.contentions.remove(&owner);
         }
-        let stranger = || Run::stranger(name, self.nodes.count());
-        let run = state.runs.entry(owner).or_insert_with(stranger);
-        if run.contender.verdict(local_us()) == RedlockVerdict::Idle {
+        let adopted = || Contention::adopted(name, self.nodes.count());
+        let contention = state.contentions.entry(owner).or_insert_with(adopted);
+        if contention.contender.verdict(local_us()) == RedlockVerdict::Idle {
             return None;
         }
-        let (renewal, asked) = run.contender.renew();
+        let (renewal, asked) = contention.contender.renew();
         for node in asked {
             let (redlock, name) = (self.clone(), name.clone());
             let client = self.nodes.client;
             let request = Request::Renew { owner, client, lease_ms, write_back: None };
             self.nodes.runtime.spawn(async move {
-                let heard = redlock.nodes.all[node].call(&name, request).await;
-                if let Ok(heard) = &heard {
-                    look_after(&redlock, &name, node, heard);
+                let answer = redlock.nodes.all[node].call(&name, request).await;
+                if let Ok(answer) = &answer {
+                    handle_answer_effects(&redlock, &name, node, answer);
                 }
-                let heard = heard.map(|heard| (heard.reply, heard.anchor));
-                let heard = heard.map_err(|error| error.to_string());
-                redlock.with(owner, |run| run.contender.handle_renewal_reply(node, renewal, heard));
+                let answer = answer.map(|answer| (answer.reply, answer.anchor));
+                let answer = answer.map_err(|error| error.to_string());
+                redlock.update(owner, |contention| {
+                    contention.contender.handle_renewal_reply(node, renewal, answer)
+                });
             });
         }
-        Some((renewal, run.subscribe()))
+        Some((renewal, contention.subscribe()))
     }
 
     /// Of what was got elsewhere and could not be renewed, nothing is known.
     fn forget_stranger(&self, owner: Owner) {
         let mut state = lock(&self.state);
-        if state.runs.get(&owner).is_some_and(|run| run.acquire.is_none())
-            && !self.wakes.knows(owner)
+        if state.contentions.get(&owner).is_some_and(|contention| contention.acquire.is_none())
+            && !self.wakes.has_owner(owner)
         {
-            state.runs.remove(&owner);
+            state.contentions.remove(&owner);
         }
     }
 
@@ -226,71 +236,73 @@ impl Redlock {
         let now_us = local_us();
         let state = &mut *lock(&self.state);
         if let Some(owner) =
-            state.lines.of(name).and_then(|line| line.poll(now_us, random::bits64()))
+            state.queues.of(name).and_then(|queue| queue.poll(now_us, random::bits64()))
         {
-            if let Some(run) = state.runs.get_mut(&owner) {
-                self.begin(owner, run);
+            if let Some(contention) = state.contentions.get_mut(&owner) {
+                self.begin(owner, contention);
             }
             self.conclude(state, owner);
         }
         let (mut granted, mut quarantined_until_us) = (Vec::new(), None);
-        for (owner, run) in state.runs.iter_mut().filter(|(_, run)| run.lock == *name) {
-            granted.extend(run.held(now_us).map(|grant| (*owner, grant)));
+        for (owner, contention) in
+            state.contentions.iter_mut().filter(|(_, contention)| contention.lock == *name)
+        {
+            granted.extend(contention.held(now_us).map(|grant| (*owner, grant)));
             quarantined_until_us =
-                quarantined_until_us.max(run.contender.quarantined_until_us(now_us));
+                quarantined_until_us.max(contention.contender.quarantined_until_us(now_us));
         }
-        let line = state.lines.of(name);
+        let queue = state.queues.of(name);
         Reply::Refreshed {
-            waiting: line.as_ref().map_or(0, |line| line.waiting()),
-            front: line.as_ref().map_or(0, |line| line.front()),
-            recheck_ms: line.map(|line| line.next_ms()),
+            waiting: queue.as_ref().map_or(0, |queue| queue.waiting()),
+            front: queue.as_ref().map_or(0, |queue| queue.front()),
+            recheck_ms: queue.map(|queue| queue.next_ms()),
             quarantined_until_ms: quarantined_until_us.map(|until_us| until_us / 1_000),
             granted,
         }
     }
 
     /// Gives back everything of an owner, on every node. Answers what the nodes say to it.
-    pub(super) fn give_up(self: &Arc<Self>, owner: Owner) -> Option<Arc<Tally>> {
+    pub(super) fn give_up(self: &Arc<Self>, owner: Owner) -> Option<Arc<ReplyTally>> {
         self.end(&mut lock(&self.state), owner)
     }
 
-    fn end(self: &Arc<Self>, state: &mut State, owner: Owner) -> Option<Arc<Tally>> {
-        let run = state.runs.remove(&owner)?;
-        state.lines.leave(&run.lock, owner);
-        if run.contender.has_left_nothing() {
+    fn end(self: &Arc<Self>, state: &mut State, owner: Owner) -> Option<Arc<ReplyTally>> {
+        let contention = state.contentions.remove(&owner)?;
+        state.queues.leave(&contention.lock, owner);
+        if contention.contender.has_left_nothing() {
             return None;
         }
-        Some(self.release(owner, run))
+        Some(self.release(owner, contention))
     }
 
-    fn release(self: &Arc<Self>, owner: Owner, mut run: Run) -> Arc<Tally> {
+    fn release(self: &Arc<Self>, owner: Owner, mut contention: Contention) -> Arc<ReplyTally> {
         // What was acquired elsewhere may still be asked for from there, on a slow node.
-        let is_strange = run.acquire.is_none();
+        let is_adopted = contention.acquire.is_none();
         let until_ms = |(node, may_arrive): (usize, bool)| match may_arrive {
-            _ if is_strange => self.nodes.arrives_by_ms(node),
-            true => run.not_after_ms[node],
+            _ if is_adopted => self.nodes.arrives_by_ms(node),
+            true => contention.not_after_ms[node],
             false => 0,
         };
-        let may_arrive = run.contender.give_up().into_iter().enumerate();
+        let may_arrive = contention.contender.give_up().into_iter().enumerate();
         let bury_until_ms = may_arrive.map(until_ms).collect();
-        release(self, owner, &run.lock, bury_until_ms, run.lasts_ms())
+        release(self, owner, &contention.lock, bury_until_ms, contention.lasts_ms())
     }
 
-    pub(super) async fn let_go(
+    pub(super) async fn release_owner(
         self: &Arc<Self>,
         name: &Name,
         owner: Owner,
     ) -> Result<Reply, EngineError> {
-        let told = lock(&self.state).runs.get(&owner).map(|run| run.told);
+        let told = lock(&self.state).contentions.get(&owner).map(|contention| contention.reported);
         // It may be told to every node already: whoever asks again wants to know how that goes.
         let under_way = self.nodes.release_under_way(owner);
         let given_up = self.give_up(owner);
-        if told == Some(Told::Waiting) || (told.is_some() && given_up.is_none()) {
+        if told == Some(ReportedState::Waiting) || (told.is_some() && given_up.is_none()) {
             // Its place was here, whatever the nodes have yet to hear.
             return Ok(Reply::Left);
         }
-        let stranger = || self.release(owner, Run::stranger(name, self.nodes.count()));
-        let tally = given_up.or(under_way).unwrap_or_else(stranger);
+        let adopted = || self.release(owner, Contention::adopted(name, self.nodes.count()));
+        let tally = given_up.or(under_way).unwrap_or_else(adopted);
         self.nodes.released(&tally).await
     }
 }

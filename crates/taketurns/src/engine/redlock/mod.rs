@@ -3,18 +3,18 @@
 //! after a random pause.
 //!
 //! ```text
-//!   acquire ─► Run: a Contender (pure) ── a round of acquires ──► node 0 … node N-1, all at once
-//!      ▲         │ failed: release everywhere, and join the Line of this client
-//!      └─────────┴──── refresh: the foremost of the line tries again ◄── the client, at random times
+//!   acquire ─► Contention: a Contender (pure) ── a round of acquires ──► node 0 … node N-1, all at once
+//!      ▲         │ failed: release everywhere, and join this client's RetryQueue
+//!      └─────────┴──── refresh: the first of the queue tries again ◄── the client, at random times
 //! ```
 //!
 //! What is decided is decided by [`taketurns_core::redlock::Contender`]. The clock of the engine is the
 //! client's own, as that of a [quorum](super::quorum).
 
 mod calls;
-mod line;
+mod contention;
+mod retry_queue;
 mod rounds;
-mod run;
 #[cfg(test)]
 mod tests;
 
@@ -23,25 +23,25 @@ use std::sync::{Arc, Mutex};
 
 use taketurns_core::{AcquireRequest, ClientId, Name, Owner};
 
-use super::nodes::{Decides, Driver, Majority, Members, Nodes, lock};
+use super::nodes::{MajorityEngine, MajorityProtocol, NodeList, NodeListener, NodeSet, lock};
 use super::{
-    Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Survives, Wake, WakeEvent, Wakes,
-    Woken,
+    Durability, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, Open, Reply, Wake,
+    WakeEvent, Wakes,
 };
 use crate::runtime::Runtime;
-use line::Lines;
-use run::Run;
+use contention::Contention;
+use retry_queue::RetryQueues;
 
 /// A store URL that was understood.
 #[derive(Debug)]
 pub(crate) struct OpenRedlock {
-    members: Members,
+    members: NodeList,
     /// It is known that there are no tokens.
     unfenced: bool,
 }
 
 impl OpenRedlock {
-    pub(crate) fn new(members: Members, unfenced: bool) -> Self {
+    pub(crate) fn new(members: NodeList, unfenced: bool) -> Self {
         Self { members, unfenced }
     }
 }
@@ -54,16 +54,16 @@ impl Open for OpenRedlock {
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
             let Self { members, unfenced } = *self;
-            // What a round decides is told under its mutex, and whom it wakes may come back: so a task
-            // passes it on.
-            let (told, mut news) = wakes.aside();
+            // A round pushes events under its mutex, and a task that is woken may call the engine again: so
+            // a task of its own passes the events on.
+            let (inner, mut events) = wakes.intercept();
             Runtime::current().spawn(async move {
-                while let Some(woken) = news.recv().await {
-                    wakes.push(woken);
+                while let Some(event) = events.recv().await {
+                    wakes.push(event);
                 }
             });
-            let drive = |nodes| Redlock { nodes, state: Mutex::default(), wakes: told, unfenced };
-            Majority::open(members, client, drive).await
+            let drive = |nodes| Redlock { nodes, state: Mutex::default(), wakes: inner, unfenced };
+            MajorityEngine::open(members, client, drive).await
         })
     }
 
@@ -74,22 +74,22 @@ impl Open for OpenRedlock {
 
 /// What all tasks of one client share.
 struct Redlock {
-    nodes: Arc<Nodes>,
+    nodes: Arc<NodeSet>,
     state: Mutex<State>,
     wakes: Wakes,
     /// It is known that there are no tokens.
     unfenced: bool,
 }
 
-/// Those who contend or hold, and in which order those wait who wait.
+/// Owners that contend or hold, and the order in which those of this client wait.
 #[derive(Default)]
 struct State {
-    runs: BTreeMap<Owner, Run>,
-    lines: Lines,
+    contentions: BTreeMap<Owner, Contention>,
+    queues: RetryQueues,
 }
 
-impl Driver for Redlock {
-    fn nodes(&self) -> &Arc<Nodes> {
+impl NodeListener for Redlock {
+    fn nodes(&self) -> &Arc<NodeSet> {
         &self.nodes
     }
 
@@ -98,28 +98,30 @@ impl Driver for Redlock {
     }
 
     fn handle_clock_set(self: &Arc<Self>, node: usize) {
-        let owners: Vec<Owner> = lock(&self.state).runs.keys().copied().collect();
+        let owners: Vec<Owner> = lock(&self.state).contentions.keys().copied().collect();
         for owner in owners {
-            self.with(owner, |run| run.contender.handle_clock_set(node));
+            self.update(owner, |contention| contention.contender.handle_clock_set(node));
         }
     }
 
-    fn handle_woken(self: &Arc<Self>, node: usize, woken: Woken) {
-        // Nobody waits on a node, so that nothing else is news.
-        if let Woken::Wake { wake: Wake { owner, event: WakeEvent::Revoked { .. }, .. }, .. } =
-            woken
+    fn handle_event(self: &Arc<Self>, node: usize, woken: EngineEvent) {
+        // No node has a queue, so other events do not concern it.
+        if let EngineEvent::Wake {
+            wake: Wake { owner, event: WakeEvent::Revoked { .. }, .. },
+            ..
+        } = woken
         {
-            self.with(owner, |run| run.contender.handle_revoked(node));
+            self.update(owner, |contention| contention.contender.handle_revoked(node));
         }
     }
 }
 
-impl Decides for Redlock {
+impl MajorityProtocol for Redlock {
     const GUARANTEES: Guarantees = Guarantees {
         fair: false,
         fenced: false,
         event_driven: false,
-        survives: Survives::MinorityOfServers,
+        survives: Durability::MinorityOfServers,
     };
 
     async fn acquire(
@@ -143,7 +145,7 @@ impl Decides for Redlock {
     }
 
     async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
-        self.let_go(name, owner).await
+        self.release_owner(name, owner).await
     }
 
     fn refresh(self: &Arc<Self>, name: &Name, _waiter_lease_ms: u64) -> Reply {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use taketurns_servers::PATIENCE;
 
 use super::super::MemoryStore;
-use super::super::nodes::Members;
+use super::super::nodes::NodeList;
 use super::OpenRedlock;
 use crate::{Connect, Locks};
 
@@ -13,9 +13,9 @@ use crate::{Connect, Locks};
 const LONG: Duration = Duration::from_secs(600);
 
 /// Nodes that nobody else has.
-struct Nodes(Vec<String>);
+struct NodeSet(Vec<String>);
 
-impl Nodes {
+impl NodeSet {
     fn new(count: usize) -> Self {
         let id = crate::random::bits64();
         Self((0..count).map(|node| format!("{id:x}-{node}")).collect())
@@ -27,7 +27,7 @@ impl Nodes {
 
     async fn connect_to(&self, unfenced: bool) -> Locks {
         let urls: Vec<String> = self.0.iter().map(|name| format!("memory:{name}")).collect();
-        let members = Members::parse(&urls.join(",")).expect("nodes");
+        let members = NodeList::parse(&urls.join(",")).expect("nodes");
         Connect::engine(OpenRedlock::new(members, unfenced)).open().await.expect("a store")
     }
 
@@ -43,7 +43,7 @@ impl Nodes {
 
 #[tokio::test]
 async fn a_lock_is_held_by_one_at_a_time_and_whoever_waits_gets_it() {
-    let nodes = Nodes::new(5);
+    let nodes = NodeSet::new(5);
     let (first, second) = (nodes.connect().await, nodes.connect().await);
     let guard = first.mutex("a").acquire().await.expect("free");
     assert_eq!(guard.token(), crate::Token::UNFENCED);
@@ -56,7 +56,7 @@ async fn a_lock_is_held_by_one_at_a_time_and_whoever_waits_gets_it() {
 
 #[tokio::test]
 async fn tasks_of_one_client_go_in_order() {
-    let nodes = Nodes::new(3);
+    let nodes = NodeSet::new(3);
     let (locks, other) = (nodes.connect().await, nodes.connect().await);
     let guard = other.mutex("a").acquire().await.expect("free");
     let (sender, mut turns) = tokio::sync::mpsc::unbounded_channel();
@@ -77,7 +77,7 @@ async fn tasks_of_one_client_go_in_order() {
 
 #[tokio::test]
 async fn a_handle_that_others_renew_is_good_here_too() {
-    let nodes = Nodes::new(3);
+    let nodes = NodeSet::new(3);
     let (here, there) = (nodes.connect().await, nodes.connect().await);
     let lease = Duration::from_secs(2);
     let guard = here.mutex("a").acquire().lease(lease).await.expect("free");
@@ -92,7 +92,7 @@ async fn a_handle_that_others_renew_is_good_here_too() {
 
 #[tokio::test]
 async fn whoever_holds_is_told_that_it_was_broken() {
-    let nodes = Nodes::new(3);
+    let nodes = NodeSet::new(3);
     let (here, there) = (nodes.connect().await, nodes.connect().await);
     let guard = here.mutex("a").acquire().lease(LONG).await.expect("free");
     there.break_lock("a").await.expect("broken");
@@ -103,7 +103,7 @@ async fn whoever_holds_is_told_that_it_was_broken() {
 
 #[tokio::test]
 async fn whoever_does_not_say_that_it_knows_of_no_tokens_gets_nothing() {
-    let nodes = Nodes::new(3);
+    let nodes = NodeSet::new(3);
     let locks = nodes.connect_to(false).await;
     let error = locks.mutex("a").acquire().await.expect_err("no token");
     assert_eq!(error.kind(), crate::ErrorKind::Unfenced, "{error}");
@@ -112,7 +112,7 @@ async fn whoever_does_not_say_that_it_knows_of_no_tokens_gets_nothing() {
 
 #[tokio::test]
 async fn who_has_some_votes_and_no_majority_is_not_shown_as_waiting() {
-    let nodes = Nodes::new(3);
+    let nodes = NodeSet::new(3);
     let locks = nodes.connect().await;
     let guard = locks.mutex("a").acquire().await.expect("free");
     guard.release().await.expect("held");

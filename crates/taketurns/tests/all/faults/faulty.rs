@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore,
-    Open, Origin, Owner, Pattern, Request, Stamp, Wake, WakeEvent, Wakes, Woken,
+    Answer, AnswerFuture, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, MemoryEngine,
+    MemoryStore, Open, Origin, Owner, Pattern, Request, Stamp, Wake, WakeEvent, Wakes,
 };
 use taketurns::{ClientId, Name, NoQuorum, NodeTrouble, View};
 use taketurns_servers::fuzz::Dice;
@@ -33,7 +33,7 @@ pub(crate) struct Faults {
     /// So many more get through, or all.
     refreshes_left: Mutex<Option<u32>>,
     held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
-    held_up_wakes: Mutex<Vec<(Wakes, Woken)>>,
+    held_up_wakes: Mutex<Vec<(Wakes, EngineEvent)>>,
     /// Who asked to acquire, in order and as often as it did.
     acquired_by: Mutex<Vec<Owner>>,
     /// The way to the client that opened last.
@@ -118,7 +118,7 @@ impl Faults {
         let (client, wakes) = client.as_ref().expect("a client");
         let lock = Name::new(lock).expect("a name");
         let wake = Wake { client: *client, owner, event };
-        wakes.push(Woken::Wake { lock, wake, origin: Origin::default() });
+        wakes.push(EngineEvent::Wake { lock, wake, origin: Origin::default() });
     }
 
     pub(crate) fn drop_wakes(&self, drop_wakes: bool) {
@@ -202,15 +202,15 @@ impl Open for Faulty {
                         || faults.down.load(Ordering::SeqCst)
                         || faults.strikes();
                     match woken {
-                        Woken::Wake { .. } if faults.hold_up_wakes.load(Ordering::SeqCst) => {
+                        EngineEvent::Wake { .. } if faults.hold_up_wakes.load(Ordering::SeqCst) => {
                             let mut held_up = faults.held_up_wakes.lock().expect("no panic");
                             held_up.push((wakes.clone(), woken));
                         }
-                        Woken::Wake { .. } if lost => {}
-                        Woken::Wake { lock, wake, .. }
+                        EngineEvent::Wake { .. } if lost => {}
+                        EngineEvent::Wake { lock, wake, .. }
                             if faults.strange_wakes.load(Ordering::SeqCst) =>
                         {
-                            wakes.push(Woken::Wake {
+                            wakes.push(EngineEvent::Wake {
                                 lock,
                                 wake,
                                 origin: Origin { source: 0, epoch: 99 },
@@ -312,9 +312,9 @@ fn takes_one(counter: &AtomicU32) -> bool {
 }
 
 impl Engine for FaultyEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (engine, lock) = (self.clone(), lock.clone());
-        Answering::later(async move { engine.through(&lock, request).await })
+        AnswerFuture::later(async move { engine.through(&lock, request).await })
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {

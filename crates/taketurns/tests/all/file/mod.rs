@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use taketurns::blocking::Wait;
 use taketurns::engine::{
-    AcquireRequest, Clock, Engine, FileEngine, ManualClock, Owner, Reply, Request, Wakes, Woken,
+    AcquireRequest, Clock, Engine, EngineEvent, FileEngine, ManualClock, Owner, Reply, Request,
+    Wakes,
 };
 use taketurns::{Ask, ClientId, ErrorKind, Label, Locks, Name};
 use tempfile::TempDir;
@@ -126,7 +127,7 @@ async fn a_store_whose_file_is_behind_its_journal_opens() {
 struct Party {
     engine: FileEngine,
     client: ClientId,
-    woken: tokio::sync::mpsc::UnboundedReceiver<Woken>,
+    woken: tokio::sync::mpsc::UnboundedReceiver<EngineEvent>,
 }
 
 impl Party {

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use taketurns::engine::{Clock, Engine, Owner, Reply, WakeEvent, Woken};
+use taketurns::engine::{Clock, Engine, EngineEvent, Owner, Reply, WakeEvent};
 use taketurns::{ClientId, Locks, Name};
 
 use super::{Party, connect, directory, has_waiters, soon};
@@ -45,7 +45,7 @@ async fn hands_over_between(one: Party, mut other: Party) {
     let is_told = async {
         loop {
             let is_granted = match other.woken.recv().await.expect("the engine lives") {
-                Woken::Wake { wake, .. } => {
+                EngineEvent::Wake { wake, .. } => {
                     wake.owner == Owner::from_bits(2) && matches!(wake.event, WakeEvent::Granted(_))
                 }
                 // One who polls sees that something was written, and asks.
@@ -147,7 +147,7 @@ async fn a_waiter_whose_process_died_is_passed_over_without_waiting_for_its_leas
     drop(socket.expect("the ghost's socket"));
     party.release("l", 1).await;
     let woken = soon("the live one is woken", party.woken.recv()).await.expect("the engine lives");
-    let Woken::Wake { wake, .. } = woken else { panic!("no wake-up") };
+    let EngineEvent::Wake { wake, .. } = woken else { panic!("no wake-up") };
     assert_eq!(wake.owner, Owner::from_bits(12));
     assert!(matches!(wake.event, WakeEvent::Granted(_)));
 }

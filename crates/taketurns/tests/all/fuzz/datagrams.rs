@@ -2,7 +2,9 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use taketurns::engine::{Clock, Engine, FileEngine, Grant, Owner, Wake, WakeEvent, Wakes, Woken};
+use taketurns::engine::{
+    Clock, Engine, EngineEvent, FileEngine, Grant, Owner, Wake, WakeEvent, Wakes,
+};
 use taketurns::{ClientId, Member, Name, Token};
 use taketurns_servers::fuzz;
 
@@ -38,7 +40,7 @@ fn whatever_is_sent_to_a_socket_the_next_wake_up_is_heard() {
         loop {
             let woken = block_on(soon("the next is heard", woken.recv())).expect("it listens");
             heard += 1;
-            if matches!(woken, Woken::Wake { wake, .. } if wake.event == mark) {
+            if matches!(woken, EngineEvent::Wake { wake, .. } if wake.event == mark) {
                 break;
             }
         }

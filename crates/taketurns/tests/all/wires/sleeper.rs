@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use taketurns::engine::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Reply,
-    Request, Stamp, Wakes, Woken,
+    Answer, AnswerFuture, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, Open,
+    Pattern, Reply, Request, Stamp, Wakes,
 };
 use taketurns::{ClientId, Name, View};
 
@@ -64,7 +64,7 @@ impl Open for OpenSleeping {
         wakes: Wakes,
     ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
         Box::pin(async move {
-            let (inner, mut woken) = wakes.aside();
+            let (inner, mut woken) = wakes.intercept();
             let engine = taketurns::engine::open(&self.url, client, inner).await;
             let engine = engine.map_err(|error| EngineError::Broken(error.to_string()))?;
             let engine: Arc<dyn Engine> = engine.into();
@@ -86,13 +86,13 @@ fn with<T>(reasons: &Mutex<Reasons>, change: impl FnOnce(&mut Reasons) -> T) -> 
 }
 
 impl Reasons {
-    fn hear(&mut self, woken: &Woken) {
+    fn hear(&mut self, woken: &EngineEvent) {
         match woken {
-            Woken::Wake { lock, .. } | Woken::Stirred { lock } => {
+            EngineEvent::Wake { lock, .. } | EngineEvent::LockChanged { lock } => {
                 self.woken.insert(lock.clone());
             }
-            Woken::Recheck => self.woken.extend(self.known.iter().cloned()),
-            Woken::Gone { .. } => {}
+            EngineEvent::Recheck => self.woken.extend(self.known.iter().cloned()),
+            EngineEvent::Lost { .. } => {}
         }
     }
 
@@ -115,10 +115,10 @@ impl Reasons {
 }
 
 impl Engine for Sleeping {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (engine, reasons) = (self.engine.clone(), self.reasons.clone());
         let (looks, lock) = (self.looks, lock.clone());
-        Answering::later(async move {
+        AnswerFuture::later(async move {
             let is_refresh = matches!(request, Request::Refresh { .. });
             let may_ask = with(&reasons, |reasons| {
                 reasons.known.insert(lock.clone());

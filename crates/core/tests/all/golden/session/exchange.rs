@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use taketurns_core::session::{
-    Anchor, CallFailure, Effects, Origin, PlaceRefresh, Renewal, TimedReply, Transmit, WakerSwap,
+    Anchor, CallFailure, Effects, HoldRenewal, Origin, PlaceRefresh, TimedReply, Transmit,
+    WakerSwap,
 };
 use taketurns_core::{Name, Owner, Request};
 
@@ -118,7 +119,7 @@ impl World {
         self.out.say(format!("transmit {}", show::transmit(&transmit)));
         match transmit {
             Transmit::Renew(renewals) => {
-                for Renewal { hold, .. } in renewals {
+                for HoldRenewal { hold, .. } in renewals {
                     self.sent.insert((Subject::Renew, hold.owner()), self.now_us);
                 }
             }

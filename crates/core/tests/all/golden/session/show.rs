@@ -1,8 +1,8 @@
 //! What comes out of a session, in words.
 
 use taketurns_core::session::{
-    AcquireOutcome, Anchor, Hold, LocalTurn, PlaceRefresh, ReleaseOutcome, Renewal, SessionEvent,
-    Transmit,
+    AcquireOutcome, Anchor, Hold, HoldRenewal, LocalTurn, PlaceRefresh, ReleaseOutcome,
+    SessionEvent, Transmit,
 };
 use taketurns_core::{AcquireRequest, Ask, Owner, Request};
 
@@ -108,7 +108,7 @@ pub(super) fn event(event: &SessionEvent) -> String {
 pub(super) fn transmit(transmit: &Transmit) -> String {
     match transmit {
         Transmit::Renew(renewals) => {
-            let renewal = |Renewal { hold, lease_ms }: &Renewal| {
+            let renewal = |HoldRenewal { hold, lease_ms }: &HoldRenewal| {
                 format!("{} lease={lease_ms}", name(hold.owner()))
             };
             format!("renew {}", renewals.iter().map(renewal).collect::<Vec<_>>().join(", "))

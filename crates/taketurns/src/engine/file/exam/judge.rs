@@ -2,7 +2,7 @@
 
 use super::super::check::{APPLICATION_ID, directory_of};
 use super::super::database::VERSION;
-use super::{Content, File, Seen};
+use super::{DatabaseFacts, FileFacts, StoreFacts};
 use crate::doctor::{Check, Subject};
 
 const MIB: u64 = 1_048_576;
@@ -11,11 +11,11 @@ const FREE_BYTES_MIN: u64 = 64 * MIB;
 const FREE_BYTES_NONE: u64 = MIB;
 
 /// `refused` is why a client would not open it, if so.
-pub(super) fn judge(seen: &Seen, refused: Option<&str>) -> Vec<Check> {
-    let node = seen.path.display().to_string();
-    let mut checks = vec![directory(seen), file_system(seen, refused)];
-    checks.extend(space(seen));
-    match &seen.file {
+pub(super) fn judge(facts: &StoreFacts, refused: Option<&str>) -> Vec<Check> {
+    let node = facts.path.display().to_string();
+    let mut checks = vec![directory(facts), file_system(facts, refused)];
+    checks.extend(space(facts));
+    match &facts.file {
         None => checks.push(match refused {
             None => Subject::File.ok(&node, "not there yet: it is made at the first use"),
             Some(why) => Subject::File.fail(&node, why, "name another path"),
@@ -29,16 +29,16 @@ pub(super) fn judge(seen: &Seen, refused: Option<&str>) -> Vec<Check> {
             }
         }
     }
-    checks.extend([wake_ups(seen, &node), boot(seen, &node)]);
+    checks.extend([wake_ups(facts, &node), boot(facts, &node)]);
     checks
 }
 
-fn directory(seen: &Seen) -> Check {
-    let node = directory_of(&seen.path).display();
-    let mode = seen.directory.mode & 0o7777;
+fn directory(facts: &StoreFacts) -> Check {
+    let node = directory_of(&facts.path).display();
+    let mode = facts.directory.mode & 0o7777;
     // With the sticky bit nobody can replace what is somebody else's.
     let open = mode & 0o002 != 0 && mode & 0o1000 == 0;
-    match (seen.directory.is_writable, open) {
+    match (facts.directory.is_writable, open) {
         (false, _) => Subject::Directory.fail(
             node,
             "this user can't write there, where SQLite has its journal and wake-ups their sockets",
@@ -53,17 +53,17 @@ fn directory(seen: &Seen) -> Check {
     }
 }
 
-fn file_system(seen: &Seen, refused: Option<&str>) -> Check {
-    let node = directory_of(&seen.path).display();
+fn file_system(facts: &StoreFacts, refused: Option<&str>) -> Check {
+    let node = directory_of(&facts.path).display();
     match refused.filter(|why| why.contains("file system")) {
         None => Subject::FileSystem.ok(node, "local, as far as can be told"),
         Some(why) => Subject::FileSystem.fail(node, why, "name a path on a local disk"),
     }
 }
 
-fn space(seen: &Seen) -> Option<Check> {
-    let node = directory_of(&seen.path).display();
-    let free = seen.free_bytes?;
+fn space(facts: &StoreFacts) -> Option<Check> {
+    let node = directory_of(&facts.path).display();
+    let free = facts.free_bytes?;
     let found = format!("{} MiB free", free / MIB);
     Some(match free {
         FREE_BYTES_MIN.. => Subject::Space.ok(node, found),
@@ -72,7 +72,7 @@ fn space(seen: &Seen) -> Option<Check> {
     })
 }
 
-fn is_ours(file: &File, refused: Option<&str>) -> bool {
+fn is_ours(file: &FileFacts, refused: Option<&str>) -> bool {
     match &file.content {
         Ok(content) => content.application_id == APPLICATION_ID,
         // What is wrong with it is said for itself.
@@ -80,7 +80,7 @@ fn is_ours(file: &File, refused: Option<&str>) -> bool {
     }
 }
 
-fn existing(node: &str, file: &File, refused: Option<&str>) -> Check {
+fn existing(node: &str, file: &FileFacts, refused: Option<&str>) -> Check {
     match (is_ours(file, refused), file.is_writable) {
         (false, _) => Subject::File.fail(
             node,
@@ -96,7 +96,7 @@ fn existing(node: &str, file: &File, refused: Option<&str>) -> Check {
     }
 }
 
-fn access(node: &str, file: &File) -> Check {
+fn access(node: &str, file: &FileFacts) -> Check {
     let mode = file.mode & 0o777;
     match mode & 0o007 {
         0 => Subject::Access.ok(node, format!("mode {mode:03o}")),
@@ -111,12 +111,12 @@ fn access(node: &str, file: &File) -> Check {
     }
 }
 
-fn content(node: &str, file: &File) -> Vec<Check> {
+fn content(node: &str, file: &FileFacts) -> Vec<Check> {
     let content = match &file.content {
         Ok(content) => content,
         Err(why) => return vec![Subject::Integrity.fail(node, why, DAMAGED)],
     };
-    let Content { format, journal, damage, locks, of_this_boot, .. } = content;
+    let DatabaseFacts { format, journal, damage, locks, of_this_boot, .. } = content;
     let integrity = match damage {
         None => Subject::Integrity.ok(node, "SQLite finds nothing wrong (quick_check)"),
         Some(damage) => Subject::Integrity.fail(node, damage, DAMAGED),
@@ -144,11 +144,11 @@ fn content(node: &str, file: &File) -> Vec<Check> {
     checks
 }
 
-fn wake_ups(seen: &Seen, node: &str) -> Check {
+fn wake_ups(facts: &StoreFacts, node: &str) -> Check {
     let polled = "so whoever waits polls";
-    let why = match &seen.wakes.directory {
-        _ if !seen.wakes.has_proc => Some("/proc is not there"),
-        None if !seen.directory.is_writable => Some("no directory for sockets can be made"),
+    let why = match &facts.wakes.directory {
+        _ if !facts.wakes.has_proc => Some("/proc is not there"),
+        None if !facts.directory.is_writable => Some("no directory for sockets can be made"),
         None => None,
         Some(wake) if !wake.is_directory => Some("what is at the path with -wake is no directory"),
         Some(wake) if !wake.is_trusted => Some("the directory with -wake is somebody else's"),
@@ -168,8 +168,8 @@ fn wake_ups(seen: &Seen, node: &str) -> Check {
     }
 }
 
-fn boot(seen: &Seen, node: &str) -> Check {
-    match seen.boot_id {
+fn boot(facts: &StoreFacts, node: &str) -> Check {
+    match facts.boot_id {
         true => Subject::Boot.ok(node, "this boot has an id: leases of an earlier one are over"),
         false => Subject::Boot.fail(
             node,
@@ -183,12 +183,12 @@ const DAMAGED: &str = "if nobody uses it, move it away: a new one is made at the
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Directory, Wake, Wakes};
+    use super::super::{DirectoryFacts, SocketDirectory, SocketFacts};
     use super::*;
     use crate::doctor::Level;
 
-    fn content() -> Content {
-        Content {
+    fn content() -> DatabaseFacts {
+        DatabaseFacts {
             application_id: APPLICATION_ID,
             format: VERSION.into(),
             journal: Some("wal".to_owned()),
@@ -198,27 +198,31 @@ mod tests {
         }
     }
 
-    fn file(content: Content) -> Option<File> {
-        Some(File { mode: 0o100_600, is_writable: true, content: Ok(content) })
+    fn file(content: DatabaseFacts) -> Option<FileFacts> {
+        Some(FileFacts { mode: 0o100_600, is_writable: true, content: Ok(content) })
     }
 
-    fn good() -> Seen {
-        Seen {
+    fn good() -> StoreFacts {
+        StoreFacts {
             path: "/d/locks.db".into(),
-            directory: Directory { mode: 0o40_700, is_writable: true },
+            directory: DirectoryFacts { mode: 0o40_700, is_writable: true },
             free_bytes: Some(1 << 40),
             file: file(content()),
-            wakes: Wakes {
+            wakes: SocketFacts {
                 has_proc: true,
-                directory: Some(Wake { is_directory: true, is_trusted: true, is_writable: true }),
+                directory: Some(SocketDirectory {
+                    is_directory: true,
+                    is_trusted: true,
+                    is_writable: true,
+                }),
             },
             boot_id: true,
         }
     }
 
     #[track_caller]
-    fn bad(seen: &Seen, refused: Option<&str>) -> (&'static str, Level) {
-        let checks = judge(seen, refused);
+    fn bad(facts: &StoreFacts, refused: Option<&str>) -> (&'static str, Level) {
+        let checks = judge(facts, refused);
         let bad: Vec<_> = checks.iter().filter(|check| check.level > Level::Ok).collect();
         let [bad] = bad[..] else { panic!("{checks:?}") };
         assert!(bad.advice.is_some());
@@ -227,65 +231,80 @@ mod tests {
 
     #[test]
     fn a_good_file_and_one_that_is_yet_to_be_made_are_well() {
-        let young = Seen { file: None, wakes: Wakes { has_proc: true, directory: None }, ..good() };
-        for seen in [good(), young] {
-            let checks = judge(&seen, None);
+        let young = StoreFacts {
+            file: None,
+            wakes: SocketFacts { has_proc: true, directory: None },
+            ..good()
+        };
+        for facts in [good(), young] {
+            let checks = judge(&facts, None);
             assert!(checks.iter().all(|check| check.level == Level::Ok), "{checks:?}");
         }
     }
 
     #[test]
     fn each_fault_of_the_place_is_named() {
-        let directory =
-            |mode, is_writable| Seen { directory: Directory { mode, is_writable }, ..good() };
+        let directory = |mode, is_writable| StoreFacts {
+            directory: DirectoryFacts { mode, is_writable },
+            ..good()
+        };
         assert_eq!(bad(&directory(0o40_777, true), None), ("directory", Level::Warn));
         assert_eq!(bad(&directory(0o40_700, false), None), ("directory", Level::Fail));
         let shared = judge(&directory(0o41_777, true), None);
         assert!(shared.iter().all(|check| check.level == Level::Ok), "as /tmp is: {shared:?}");
         let nfs = "/d: this is on a file system that may be shared by machines (NFS)";
         assert_eq!(bad(&good(), Some(nfs)), ("file-system", Level::Fail));
-        let free = |bytes| Seen { free_bytes: Some(bytes), ..good() };
+        let free = |bytes| StoreFacts { free_bytes: Some(bytes), ..good() };
         assert_eq!(bad(&free(32 * MIB), None), ("space", Level::Warn));
         assert_eq!(bad(&free(0), None), ("space", Level::Fail));
-        assert_eq!(bad(&Seen { boot_id: false, ..good() }, None), ("boot", Level::Fail));
+        assert_eq!(bad(&StoreFacts { boot_id: false, ..good() }, None), ("boot", Level::Fail));
     }
 
     #[test]
     fn each_fault_of_the_file_is_named() {
-        let with = |change: fn(&mut File)| {
-            let mut seen = good();
-            change(seen.file.as_mut().expect("a file"));
-            seen
+        let with = |change: fn(&mut FileFacts)| {
+            let mut facts = good();
+            change(facts.file.as_mut().expect("a file"));
+            facts
         };
         assert_eq!(bad(&with(|file| file.mode = 0o644), None), ("access", Level::Warn));
         assert_eq!(bad(&with(|file| file.mode = 0o606), None), ("access", Level::Warn));
         assert_eq!(bad(&with(|file| file.is_writable = false), None), ("file", Level::Fail));
         let broken = with(|file| file.content = Err("malformed".to_owned()));
         assert_eq!(bad(&broken, None), ("integrity", Level::Fail));
-        let of = |content| Seen { file: file(content), ..good() };
+        let of = |content| StoreFacts { file: file(content), ..good() };
         let damage = Some("row 1 missing".to_owned());
-        assert_eq!(bad(&of(Content { damage, ..content() }), None), ("integrity", Level::Fail));
-        let other = Content { application_id: 7, ..content() };
+        assert_eq!(
+            bad(&of(DatabaseFacts { damage, ..content() }), None),
+            ("integrity", Level::Fail)
+        );
+        let other = DatabaseFacts { application_id: 7, ..content() };
         assert_eq!(bad(&of(other), Some("not a store")), ("file", Level::Fail));
-        assert_eq!(bad(&of(Content { format: 2, ..content() }), None), ("format", Level::Fail));
+        assert_eq!(
+            bad(&of(DatabaseFacts { format: 2, ..content() }), None),
+            ("format", Level::Fail)
+        );
         let journal = Some("delete".to_owned());
-        assert_eq!(bad(&of(Content { journal, ..content() }), None), ("journal", Level::Warn));
-        let directory = Seen { file: None, ..good() };
+        assert_eq!(
+            bad(&of(DatabaseFacts { journal, ..content() }), None),
+            ("journal", Level::Warn)
+        );
+        let directory = StoreFacts { file: None, ..good() };
         assert_eq!(bad(&directory, Some("this is a directory")), ("file", Level::Fail));
     }
 
     #[test]
     fn where_there_can_be_no_sockets_it_is_polled() {
-        let good_wake = Wake { is_directory: true, is_trusted: true, is_writable: true };
+        let good_wake = SocketDirectory { is_directory: true, is_trusted: true, is_writable: true };
         for wake in [
-            Wake { is_directory: false, ..good_wake.clone() },
-            Wake { is_trusted: false, ..good_wake.clone() },
-            Wake { is_writable: false, ..good_wake },
+            SocketDirectory { is_directory: false, ..good_wake.clone() },
+            SocketDirectory { is_trusted: false, ..good_wake.clone() },
+            SocketDirectory { is_writable: false, ..good_wake },
         ] {
-            let wakes = Wakes { has_proc: true, directory: Some(wake) };
-            assert_eq!(bad(&Seen { wakes, ..good() }, None), ("wake-ups", Level::Warn));
+            let wakes = SocketFacts { has_proc: true, directory: Some(wake) };
+            assert_eq!(bad(&StoreFacts { wakes, ..good() }, None), ("wake-ups", Level::Warn));
         }
-        let wakes = Wakes { has_proc: false, directory: None };
-        assert_eq!(bad(&Seen { wakes, ..good() }, None), ("wake-ups", Level::Warn));
+        let wakes = SocketFacts { has_proc: false, directory: None };
+        assert_eq!(bad(&StoreFacts { wakes, ..good() }, None), ("wake-ups", Level::Warn));
     }
 }

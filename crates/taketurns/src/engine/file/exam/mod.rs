@@ -13,41 +13,41 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
 use super::OpenFile;
-use super::check::{self, APPLICATION_ID, Found, directory_of};
+use super::check::{self, APPLICATION_ID, PathState, directory_of};
 use crate::Error;
 use crate::doctor::{Report, Subject};
 
-/// What was seen.
+/// The facts that the verdicts are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct StoreFacts {
     path: PathBuf,
-    directory: Directory,
+    directory: DirectoryFacts,
     /// Free on its disk for this user; `None` if that is not known.
     free_bytes: Option<u64>,
     /// `None` if it is not there yet.
-    file: Option<File>,
-    wakes: Wakes,
+    file: Option<FileFacts>,
+    wakes: SocketFacts,
     /// The id of this boot can be read, which leases are tied to.
     boot_id: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Directory {
+struct DirectoryFacts {
     mode: u32,
     /// By us.
     is_writable: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct File {
+struct FileFacts {
     mode: u32,
     is_writable: bool,
-    content: Result<Content, String>,
+    content: Result<DatabaseFacts, String>,
 }
 
 /// What the database says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Content {
+struct DatabaseFacts {
     application_id: i32,
     format: i64,
     /// Not known while nobody has it open: it is read without one then.
@@ -59,17 +59,17 @@ struct Content {
     of_this_boot: i64,
 }
 
-/// Where wake-ups go: the directory of sockets beside the file.
+/// The sockets for wake-ups, beside the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wakes {
+struct SocketFacts {
     /// Addresses of sockets go through there.
     has_proc: bool,
     /// `None` if it is not there yet.
-    directory: Option<Wake>,
+    directory: Option<SocketDirectory>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wake {
+struct SocketDirectory {
     is_directory: bool,
     /// Ours, or of the file's owner.
     is_trusted: bool,
@@ -83,9 +83,9 @@ pub(crate) fn examine(rest: &str) -> Result<Report, Error> {
     // The same that keeps a client from opening it, in the same words.
     let refused = match check::look(&path) {
         Err(error) => Some(error.to_string()),
-        Ok(Found::Nothing | Found::Store) => None,
+        Ok(PathState::Nothing | PathState::Store) => None,
     };
-    let Some(seen) = look(&path) else {
+    let Some(facts) = look(&path) else {
         let found = refused.unwrap_or_else(|| "it can't be looked at".to_owned());
         let check = Subject::Directory.fail(
             directory_of(&path).display(),
@@ -94,29 +94,29 @@ pub(crate) fn examine(rest: &str) -> Result<Report, Error> {
         );
         return Ok(Report::new(store, false, vec![check]));
     };
-    Ok(Report::new(store, true, judge::judge(&seen, refused.as_deref())))
+    Ok(Report::new(store, true, judge::judge(&facts, refused.as_deref())))
 }
 
 /// `None` if there is no directory.
-fn look(path: &Path) -> Option<Seen> {
+fn look(path: &Path) -> Option<StoreFacts> {
     let directory = directory_of(path);
     let found = fs::metadata(directory).ok().filter(fs::Metadata::is_dir)?;
     let space = rustix::fs::statvfs(directory).ok();
     // As the engine has it: the sockets lie beside the file itself.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let file = fs::metadata(&real).ok();
-    Some(Seen {
+    Some(StoreFacts {
         path: path.to_owned(),
-        directory: Directory {
+        directory: DirectoryFacts {
             mode: found.permissions().mode(),
             is_writable: is_writable(directory),
         },
         free_bytes: space.map(|space| space.f_bavail.saturating_mul(space.f_frsize)),
-        wakes: Wakes {
+        wakes: SocketFacts {
             has_proc: Path::new("/proc/self/fd").is_dir(),
             directory: wake(&real, file.as_ref()),
         },
-        file: file.filter(fs::Metadata::is_file).map(|file| File {
+        file: file.filter(fs::Metadata::is_file).map(|file| FileFacts {
             mode: file.permissions().mode(),
             is_writable: is_writable(&real),
             content: read(&real).map_err(|error| error.to_string()),
@@ -134,11 +134,11 @@ fn boot_id() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-fn wake(database: &Path, file: Option<&fs::Metadata>) -> Option<Wake> {
-    let directory = super::wake::directory(database);
+fn wake(database: &Path, file: Option<&fs::Metadata>) -> Option<SocketDirectory> {
+    let directory = super::wake_socket::directory(database);
     let found = fs::symlink_metadata(&directory).ok()?;
     let ours = rustix::process::geteuid().as_raw();
-    Some(Wake {
+    Some(SocketDirectory {
         is_directory: found.is_dir(),
         is_trusted: found.uid() == ours || file.is_some_and(|file| file.uid() == found.uid()),
         is_writable: is_writable(&directory),
@@ -147,7 +147,7 @@ fn wake(database: &Path, file: Option<&fs::Metadata>) -> Option<Wake> {
 
 /// Reads the database as it is. Without a journal beside it nobody writes to it now, and it is read without
 /// one: else SQLite would make files.
-fn read(path: &Path) -> rusqlite::Result<Content> {
+fn read(path: &Path) -> rusqlite::Result<DatabaseFacts> {
     let mut journal = path.as_os_str().to_owned();
     journal.push("-wal");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
@@ -171,5 +171,5 @@ fn read(path: &Path) -> rusqlite::Result<Content> {
         )?;
     }
     let damage = (found != "ok").then_some(found);
-    Ok(Content { application_id, format, journal, damage, locks, of_this_boot })
+    Ok(DatabaseFacts { application_id, format, journal, damage, locks, of_this_boot })
 }

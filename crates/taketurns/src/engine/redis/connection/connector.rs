@@ -23,7 +23,7 @@ use super::subscriber::{Subscriber, auth};
 use super::{Connection, OnDeath};
 use crate::engine::redis::url::secret::{Credentials, Login};
 use crate::engine::redis::url::{Address, RedisConfig};
-use crate::engine::{Origin, Wakes, Woken};
+use crate::engine::{EngineEvent, Origin, Wakes};
 use crate::runtime::entered;
 
 /// Tasks that were told to end do so at their next turn.
@@ -248,7 +248,7 @@ impl Connector {
     /// From then on wake-ups may be lost.
     fn on_death(&self) -> OnDeath {
         let wakes = self.wakes.clone();
-        Arc::new(move || wakes.push(Woken::Recheck))
+        Arc::new(move || wakes.push(EngineEvent::Recheck))
     }
 
     /// Runs a task on the client's own runtime, until the handle is dropped.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   a place, or its refresh ─► this lock is waited for ─► SUBSCRIBE __keyspace@db__:name, on that connection
-//!   an event ─► gathered for a moment ─► Woken::Stirred
+//!   an event ─► gathered for a moment ─► EngineEvent::LockChanged
 //!   not refreshed for a waiter lease ─► UNSUBSCRIBE
 //! ```
 //!
@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::engine::redis::connection::Connection;
 use crate::engine::redis::connection::connector::Connector;
-use crate::engine::{Wakes, Woken};
+use crate::engine::{EngineEvent, Wakes};
 use crate::sync::lock;
 
 /// Between two notifications.
@@ -152,7 +152,7 @@ async fn pass_on(mut noted: mpsc::UnboundedReceiver<EventNote>, db: u32, wakes: 
             }
         }
         if !stirred.is_empty() {
-            stirred.into_iter().for_each(|lock| wakes.push(Woken::Stirred { lock }));
+            stirred.into_iter().for_each(|lock| wakes.push(EngineEvent::LockChanged { lock }));
             sleep(REST).await;
         }
     }

@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::popper::ListPopper;
 use super::protocol::Calls;
 use crate::engine::redis::router::Router;
-use crate::engine::{EngineError, Wakes, Woken};
+use crate::engine::{EngineError, EngineEvent, Wakes};
 use crate::random;
 use crate::sync::lock;
 use crate::telling::target;
@@ -158,7 +158,7 @@ impl Shared {
     /// Those who wait still: a grant may have come by a wake-up, or by the answer to a refresh.
     fn waiting(&self) -> MutexGuard<'_, ListWaiters> {
         let mut waiting = lock(&self.waiting);
-        waiting.ids.retain(|_, waiter| self.wakes.waits(waiter.owner));
+        waiting.ids.retain(|_, waiter| self.wakes.is_acquiring(waiter.owner));
         waiting
     }
 
@@ -194,14 +194,14 @@ impl Shared {
                 let id = list.strip_prefix(prefix).unwrap_or_default();
                 let lock = self.waiting().ids.get(id).map(|waiter| waiter.lock.clone());
                 if let Some(lock) = lock {
-                    self.wakes.push(Woken::Stirred { lock });
+                    self.wakes.push(EngineEvent::LockChanged { lock });
                 }
             }
             Calls::PerLock(prefix) => {
                 let lock = list.strip_prefix(prefix).and_then(|name| Name::new(name).ok());
                 let Some(lock) = lock else { return Ok(()) };
                 if self.is_waited_for(&lock, list) {
-                    self.wakes.push(Woken::Stirred { lock });
+                    self.wakes.push(EngineEvent::LockChanged { lock });
                 } else {
                     // Nobody of ours will ask, so that no step pushes it again.
                     popper.push_back(list).await?;

@@ -27,7 +27,8 @@ use super::url::{RedisConfig, Servers};
 use super::wake_up::WakeUpReader;
 use super::{Executor, SessionAnswer};
 use crate::engine::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Reply, Stamp, Wakes, Woken,
+    Answer, AnswerFuture, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, Reply, Stamp,
+    Wakes,
 };
 use events::{EventInbox, EventListener};
 use lists::ListListener;
@@ -100,7 +101,7 @@ struct MessageFilter {
 
 impl MessageFilter {
     fn handle(&self, reader: &WakeUpReader, message: &[u8]) {
-        let recheck = |lock| reader.wakes.push(Woken::Stirred { lock });
+        let recheck = |lock| reader.wakes.push(EngineEvent::LockChanged { lock });
         if let Some(lock) = protocol::changed_lock(message, &self.prefix) {
             recheck(lock);
         } else if let (Some(on_event), Some(key)) = (&self.on_event, events::changed_key(message)) {
@@ -197,9 +198,9 @@ fn without_tokens(answer: Answer) -> Answer {
 }
 
 impl Engine for ForeignEngine {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
+    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         let (adapter, lock) = (self.adapter.clone(), lock.clone());
-        Answering::later(async move { adapter.carry_out(&lock, &request).await })
+        AnswerFuture::later(async move { adapter.carry_out(&lock, &request).await })
     }
 
     fn call_all<'a>(

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Span};
 
-use crate::engine::Woken;
+use crate::engine::EngineEvent;
 use crate::engine::redis::connection::connector::Connector;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::handshake::session::ServerSession;
@@ -130,7 +130,7 @@ impl Slot {
             done.send_replace(Some(outcome));
             if opened && recheck {
                 // Subscribed by now: what was missed until here has to be asked for.
-                wakes.push(Woken::Recheck);
+                wakes.push(EngineEvent::Recheck);
             }
         };
         let task = connector.spawn(task.instrument(span));

@@ -3,7 +3,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{COURTESY, MUTEX, ProtocolForm};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "fairqueue",
@@ -16,7 +16,7 @@ pub(crate) const FORM: ProtocolForm = ProtocolForm {
         fair: true,
         fenced: false,
         event_driven: true,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: Some("its keys have no hash tag, so they are on different nodes"),
 };

@@ -4,7 +4,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{COURTESY, MUTEX, ProtocolForm};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "plain",
@@ -18,7 +18,7 @@ pub(crate) const FORM: ProtocolForm = ProtocolForm {
         fair: false,
         fenced: false,
         event_driven: false,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: None,
 };

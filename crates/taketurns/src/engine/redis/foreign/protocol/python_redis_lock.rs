@@ -4,7 +4,7 @@
 use taketurns_core::{Kind, Name};
 
 use super::{ProtocolForm, plain};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 pub(crate) const FORM: ProtocolForm = ProtocolForm {
     name: "python-redis-lock",
@@ -18,7 +18,7 @@ pub(crate) const FORM: ProtocolForm = ProtocolForm {
         fair: false,
         fenced: false,
         event_driven: true,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: Some("its keys have no hash tag, so they are on different nodes"),
 };

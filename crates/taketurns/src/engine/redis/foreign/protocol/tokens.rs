@@ -3,7 +3,7 @@
 
 use taketurns_core::{Grant, Reply, View, WakeEvent};
 
-use crate::engine::Woken;
+use crate::engine::EngineEvent;
 
 /// What has tokens in it, and is to be shown without.
 pub(crate) trait Tokens {
@@ -31,7 +31,7 @@ impl Tokens for Reply {
     }
 }
 
-impl Tokens for Woken {
+impl Tokens for EngineEvent {
     fn without_tokens(mut self) -> Self {
         if let Self::Wake { wake, .. } = &mut self {
             match &mut wake.event {

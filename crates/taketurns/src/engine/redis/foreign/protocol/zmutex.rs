@@ -5,7 +5,7 @@ use taketurns_core::wire::Verb;
 use taketurns_core::{Kind, Name};
 
 use super::{COURTESY, ProtocolForm};
-use crate::engine::{Guarantees, Survives};
+use crate::engine::{Durability, Guarantees};
 
 /// Which members of the set are names.
 const NAMES: &str = include_str!("../lua/zmutex.names.lua");
@@ -25,7 +25,7 @@ pub(crate) const FORM: ProtocolForm = ProtocolForm {
         fair: false,
         fenced: false,
         event_driven: false,
-        survives: Survives::AnyClient,
+        survives: Durability::AnyClient,
     },
     no_cluster: None,
 };

@@ -15,7 +15,7 @@ use crate::engine::redis::handshake::session::ServerPeer;
 use crate::engine::redis::handshake::session::{ServerSession, Verify};
 use crate::engine::redis::router::Router;
 use crate::engine::redis::url::RedisConfig;
-use crate::engine::{EngineError, EngineFuture, Wakes, Woken};
+use crate::engine::{EngineError, EngineEvent, EngineFuture, Wakes};
 
 pub(crate) const CHANNEL: &str = "tt:channel";
 
@@ -67,7 +67,7 @@ pub(crate) struct Party {
     pub(crate) router: Arc<Router>,
     pub(crate) host: Arc<Host>,
     heard: mpsc::UnboundedReceiver<Vec<u8>>,
-    woken: mpsc::UnboundedReceiver<Woken>,
+    woken: mpsc::UnboundedReceiver<EngineEvent>,
 }
 
 impl Party {
@@ -127,7 +127,7 @@ impl Party {
 
     pub(crate) async fn recheck(&mut self) {
         let woken = timeout(PATIENCE, self.woken.recv()).await.expect("a recheck");
-        assert_eq!(woken, Some(Woken::Recheck));
+        assert_eq!(woken, Some(EngineEvent::Recheck));
     }
 
     pub(crate) fn is_quiet(&mut self) -> bool {

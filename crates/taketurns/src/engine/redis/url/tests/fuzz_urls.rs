@@ -8,7 +8,7 @@ use taketurns_core::limits;
 use taketurns_servers::fuzz;
 
 use crate::engine::by_url;
-use crate::engine::nodes::Members;
+use crate::engine::nodes::NodeList;
 use crate::engine::redis::foreign::protocol::ForeignProtocol;
 use crate::engine::redis::url::secret::{Credentials, Source};
 use crate::engine::redis::url::{Address, Failover, ModuleUse, RedisConfig, Servers};
@@ -147,7 +147,7 @@ fn a_url_of_any_scheme_is_taken_or_refused_without_its_password() {
             Err(error) => Some(format!("{error} {error:?}")),
         };
         if let Some(list) = url.strip_prefix("quorum:")
-            && let Ok(members) = Members::parse(list)
+            && let Ok(members) = NodeList::parse(list)
         {
             let shown = format!("{members:?}");
             assert!(!(has_password(&url) && shown.contains(PASSWORD)), "{url}: {shown}");

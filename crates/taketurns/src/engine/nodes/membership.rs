@@ -1,15 +1,15 @@
-//! Who belongs to the quorum is written down on each of its nodes, as the one member of a pool: a node
-//! of another quorum, or one that is reached by two addresses, is found before it can vote.
+//! Which quorum a node belongs to: written on the node itself, as the one member of a pool. So a node of
+//! another quorum, or one that is named by two addresses, is found before it can vote.
 
 use taketurns_core::{Member, Name, Reply, Request};
 
 use super::super::{Engine, EngineError};
 use crate::telling::target;
 
-/// The lock that says so. It shows in the listing of a node, not in that of the quorum.
+/// The pool with that member. It shows in the listing of a node, not in that of the quorum.
 pub(crate) const NAME: &str = "taketurns:quorum";
 
-/// As which node of which quorum.
+/// The number of a node in its quorum, and the quorum's fingerprint.
 #[derive(Clone, Debug)]
 pub(crate) struct Membership {
     pub(crate) number: usize,
@@ -66,7 +66,7 @@ impl Membership {
     pub(crate) async fn leave(&self, engine: &dyn Engine) {
         let Ok((name, member)) = self.entry() else { return };
         if let Err(error) = engine.call(&name, Request::PoolRemove { member }).await {
-            tracing::warn!(target: target::QUORUM, %error, "what lock {NAME} says on a node is wrong, and could not be removed");
+            tracing::warn!(target: target::QUORUM, %error, "a wrong entry of lock {NAME} on a node could not be removed");
         }
     }
 

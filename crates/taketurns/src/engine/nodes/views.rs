@@ -1,4 +1,4 @@
-//! What people see of a quorum: what its nodes show, made one.
+//! Views of a quorum: the views of its nodes, merged into one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use taketurns_core::{HolderView, Name, Pattern, View, WaiterView};
 use tokio::sync::mpsc;
 
 use super::super::{Engine, EngineError, EngineFuture, Stamp};
-use super::members::NAME;
+use super::membership::NAME;
 use super::node::next;
-use super::{Nodes, stamp};
+use super::{NodeSet, stamp};
 
 /// For how long the slow are waited for once a majority has answered: what they know may be of
 /// interest, but is not needed.
 const GRACE: Duration = Duration::from_millis(200);
 
-impl Nodes {
+impl NodeSet {
     /// Asks all nodes that are there, and answers once all have answered, or a majority and then some.
     async fn ask_all<T: Send + 'static>(
         self: &Arc<Self>,
@@ -58,7 +58,7 @@ impl Nodes {
         Ok(found)
     }
 
-    pub(crate) async fn look_at(
+    pub(crate) async fn view(
         self: &Arc<Self>,
         name: &Name,
         waiters_max: usize,
@@ -72,7 +72,7 @@ impl Nodes {
         Ok((!views.is_empty()).then(|| self.merge(views)))
     }
 
-    pub(crate) async fn look_at_all(
+    pub(crate) async fn list(
         self: &Arc<Self>,
         pattern: &Pattern,
         after: Option<&Name>,

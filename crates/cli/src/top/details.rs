@@ -1,11 +1,11 @@
-//! One lock that was opened: who has it, and who waits in which order.
+//! The details of one lock: who holds it, and who waits in which order.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use taketurns::{HolderView, Kind, Name, View, WaiterView};
 
-use super::keys::Move;
+use super::keys::ListMove;
 use super::row::Row;
 
 /// For how many looks the number of those who wait is remembered.
@@ -13,7 +13,7 @@ const HISTORY_MAX: usize = 120;
 
 /// The lock, what was seen of it last, and what is on the screen.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct LockDetails {
     pub(crate) row: Row,
     /// When that was.
     pub(crate) seen: Option<Instant>,
@@ -36,7 +36,7 @@ pub(crate) enum Entry<'a> {
     Blank,
 }
 
-impl Open {
+impl LockDetails {
     /// With what the list knows of it.
     pub(crate) fn new(name: Name, view: View, seen: Option<Instant>) -> Self {
         let history = VecDeque::from([view.waiting]);
@@ -65,7 +65,7 @@ impl Open {
         self.page
     }
 
-    pub(crate) fn go(&mut self, way: Move) {
+    pub(crate) fn go(&mut self, way: ListMove) {
         self.offset = way.from(self.offset, self.last());
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use taketurns_core::{ClientId, Name, Wake};
 
-use crate::engine::{Origin, Wakes, Woken};
+use crate::engine::{EngineEvent, Origin, Wakes};
 use crate::telling::target;
 
 /// One step wakes at most 64 waiters, each in some hundred bytes.
@@ -23,9 +23,9 @@ const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 const SWEEP_MAX: usize = 256;
 const SWEEP_AGE_MIN: Duration = Duration::from_secs(10);
 
-/// The directory of sockets. Addresses go through its descriptor, since a socket's path may have
+/// Sends wake-ups to the sockets of other clients. Addresses go through its descriptor, since a socket's path may have
 /// only some hundred bytes and a database's any number.
-pub(super) struct Mouth {
+pub(super) struct WakeSender {
     directory: PathBuf,
     opened: fs::File,
     socket: UnixDatagram,
@@ -34,12 +34,12 @@ pub(super) struct Mouth {
 }
 
 /// This client's own socket. While it lives, a thread listens; dropping it removes the socket.
-pub(super) struct Ear {
+pub(super) struct WakeListener {
     socket: Arc<UnixDatagram>,
     path: PathBuf,
 }
 
-impl Mouth {
+impl WakeSender {
     /// Opens the directory beside the database, with the database's own permissions. One that
     /// somebody else put there is not used.
     pub(super) fn open(database: &Path) -> io::Result<Self> {
@@ -66,13 +66,15 @@ impl Mouth {
     }
 
     /// Binds this client's socket, and pushes what comes.
-    pub(super) fn listen(&self, client: ClientId, wakes: Wakes) -> io::Result<Ear> {
+    pub(super) fn listen(&self, client: ClientId, wakes: Wakes) -> io::Result<WakeListener> {
         let path = self.directory.join(client.to_string());
         let socket = Arc::new(UnixDatagram::bind(self.address(&client.to_string()))?);
-        let ear = Ear { socket: socket.clone(), path };
-        fs::set_permissions(&ear.path, Permissions::from_mode(self.mode))?;
-        thread::Builder::new().name("taketurns-ear".into()).spawn(move || hear(&socket, &wakes))?;
-        Ok(ear)
+        let listener = WakeListener { socket: socket.clone(), path };
+        fs::set_permissions(&listener.path, Permissions::from_mode(self.mode))?;
+        thread::Builder::new()
+            .name("taketurns-wake".into())
+            .spawn(move || listen(&socket, &wakes))?;
+        Ok(listener)
     }
 
     /// Removes sockets that nobody listens on any more. Nothing else: also a plain file refuses a
@@ -96,7 +98,7 @@ impl Mouth {
     }
 
     /// Sends each client its wake-ups in one datagram. Answers the clients that are proven dead.
-    pub(super) fn tell(&self, lock: &Name, wakes: Vec<Wake>) -> Vec<ClientId> {
+    pub(super) fn send(&self, lock: &Name, wakes: Vec<Wake>) -> Vec<ClientId> {
         let mut by_client: BTreeMap<ClientId, Vec<Wake>> = BTreeMap::new();
         for wake in wakes {
             by_client.entry(wake.client).or_default().push(wake);
@@ -135,32 +137,40 @@ fn is_refused<T>(tried: &io::Result<T>) -> bool {
     matches!(tried, Err(error) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
-fn hear(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
+fn listen(socket: &Arc<UnixDatagram>, wakes: &Wakes) {
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     loop {
         let bytes = match socket.recv(&mut datagram) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                tracing::warn!(target: target::FILE, %error, "wake-ups can't be heard any more: refreshes find them");
-                wakes.push(Woken::Recheck);
+                tracing::warn!(
+                    target: target::FILE,
+                    %error,
+                    "the socket for wake-ups failed: waiters rely on their refreshes"
+                );
+                wakes.push(EngineEvent::Recheck);
                 return;
             }
         };
         match postcard::from_bytes::<(Name, Vec<Wake>)>(&datagram[..bytes]) {
             Ok((lock, woken)) => {
                 for wake in woken {
-                    wakes.push(Woken::Wake { lock: lock.clone(), wake, origin: Origin::default() });
+                    wakes.push(EngineEvent::Wake {
+                        lock: lock.clone(),
+                        wake,
+                        origin: Origin::default(),
+                    });
                 }
             }
-            // Nobody sends nothing: the ear was dropped.
+            // Nobody sends an empty datagram: the listener was dropped.
             Err(_) if bytes == 0 && Arc::strong_count(socket) == 1 => return,
             Err(_) => {}
         }
     }
 }
 
-impl Drop for Ear {
+impl Drop for WakeListener {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
         let _ = self.socket.shutdown(std::net::Shutdown::Both);

@@ -1,22 +1,22 @@
-//! In which order those of one client wait: nobody else knows of them. The foremost tries, and the others
-//! wait for it.
+//! The order in which the waiters of one client try again. The nodes have no queue, so only the first waiter
+//! tries, and the others wait for it.
 
 use std::collections::BTreeMap;
 
 use taketurns_core::redlock::pause_us;
 use taketurns_core::{Name, Owner};
 
-/// Those who wait for each lock.
+/// The waiters of this client, for each lock.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    lines: BTreeMap<Name, Line>,
+pub(super) struct RetryQueues {
+    queues: BTreeMap<Name, RetryQueue>,
     /// Numbers only grow.
     last: u64,
 }
 
-/// Those who wait for one lock. Never empty.
+/// The waiters of this client for one lock. Never empty.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct RetryQueue {
     places: BTreeMap<u64, Owner>,
     /// Who is trying just now.
     tries: Option<Owner>,
@@ -26,29 +26,29 @@ pub(super) struct Line {
     next_us: u64,
 }
 
-impl Lines {
-    pub(super) fn of(&mut self, name: &Name) -> Option<&mut Line> {
-        self.lines.get_mut(name)
+impl RetryQueues {
+    pub(super) fn of(&mut self, name: &Name) -> Option<&mut RetryQueue> {
+        self.queues.get_mut(name)
     }
 
     /// Takes a place at the tail. Answers its number.
     pub(super) fn join(&mut self, name: &Name, owner: Owner) -> u64 {
         self.last += 1;
-        self.lines.entry(name.clone()).or_default().places.insert(self.last, owner);
+        self.queues.entry(name.clone()).or_default().places.insert(self.last, owner);
         self.last
     }
 
     pub(super) fn leave(&mut self, name: &Name, owner: Owner) {
-        let Some(line) = self.lines.get_mut(name) else { return };
-        line.places.retain(|_, waiting| *waiting != owner);
-        line.tries = line.tries.filter(|tries| *tries != owner);
-        if line.places.is_empty() {
-            self.lines.remove(name);
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        queue.places.retain(|_, waiting| *waiting != owner);
+        queue.tries = queue.tries.filter(|tries| *tries != owner);
+        if queue.places.is_empty() {
+            self.queues.remove(name);
         }
     }
 }
 
-impl Line {
+impl RetryQueue {
     pub(super) fn front(&self) -> u64 {
         self.places.keys().next().copied().unwrap_or(0)
     }
@@ -114,25 +114,25 @@ mod tests {
     #[test]
     fn the_foremost_tries_alone_and_after_a_pause() {
         let [one, two] = [1, 2].map(Owner::from_bits);
-        let mut lines = Lines::default();
-        assert_eq!((lines.join(&name(), one), lines.join(&name(), two)), (1, 2));
-        let line = lines.of(&name()).expect("a line");
-        assert_eq!(line.poll(1_000, 0), Some(one));
-        assert_eq!(line.poll(1_000, 0), None, "it is too early");
-        assert_eq!(line.poll(51_000, 0), None, "it tries still");
-        line.handle_failure(two, 60_000, 0, None);
-        assert_eq!(line.poll(101_000, 0), None, "another has failed");
-        line.handle_failure(one, 60_000, 0, None);
-        assert_eq!(line.next_ms(), 110);
-        assert_eq!(line.poll(109_999, 0), None);
-        assert_eq!(line.poll(110_000, 0), Some(one));
-        lines.leave(&name(), one);
-        let line = lines.of(&name()).expect("a line");
-        assert_eq!((line.front(), line.waiting()), (2, 1));
-        assert_eq!(line.poll(1_000_000, 0), Some(two));
-        line.handle_failure(two, 1_000_000, 0, Some(9_000_000));
-        assert_eq!(line.next_ms(), 9_000);
-        lines.leave(&name(), two);
-        assert!(lines.of(&name()).is_none());
+        let mut queues = RetryQueues::default();
+        assert_eq!((queues.join(&name(), one), queues.join(&name(), two)), (1, 2));
+        let queue = queues.of(&name()).expect("a line");
+        assert_eq!(queue.poll(1_000, 0), Some(one));
+        assert_eq!(queue.poll(1_000, 0), None, "it is too early");
+        assert_eq!(queue.poll(51_000, 0), None, "it tries still");
+        queue.handle_failure(two, 60_000, 0, None);
+        assert_eq!(queue.poll(101_000, 0), None, "another has failed");
+        queue.handle_failure(one, 60_000, 0, None);
+        assert_eq!(queue.next_ms(), 110);
+        assert_eq!(queue.poll(109_999, 0), None);
+        assert_eq!(queue.poll(110_000, 0), Some(one));
+        queues.leave(&name(), one);
+        let queue = queues.of(&name()).expect("a line");
+        assert_eq!((queue.front(), queue.waiting()), (2, 1));
+        assert_eq!(queue.poll(1_000_000, 0), Some(two));
+        queue.handle_failure(two, 1_000_000, 0, Some(9_000_000));
+        assert_eq!(queue.next_ms(), 9_000);
+        queues.leave(&name(), two);
+        assert!(queues.of(&name()).is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Opening nodes: who the nodes are, which of them may have forgotten what they knew, and
-//! connecting to each for as long as it takes.
+//! Connections to all nodes: a majority before the engine is opened, the others in the background, each
+//! retried until it succeeds.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -9,45 +9,45 @@ use taketurns_core::session::Backoff;
 use taketurns_core::{ClientId, limits};
 use tokio::sync::{mpsc, watch};
 
-use super::super::{Engine, EngineError, Open, Wakes, Woken};
-use super::members::Membership;
-use super::node::{Node, lock, next};
-use super::trust::{Trust, look_around};
-use super::url::{Members, NodeUrl, Opener};
-use super::{Driver, Nodes};
+use super::super::{Engine, EngineError, EngineEvent, Open, Wakes};
+use super::membership::Membership;
+use super::node::{QuorumNode, lock, next};
+use super::trust::{Trust, inspect_nodes};
+use super::url::{NodeList, NodeOpener, NodeUrl};
+use super::{NodeListener, NodeSet};
 use crate::random;
 use crate::runtime::{Runtime, sleep, timeout};
 use crate::telling::target;
 
-/// For how long the slow are waited for once a majority is there.
+/// How long slow nodes are waited for once a majority is connected.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// For how long the end of a client waits until all nodes that can be reached have heard what it gave up.
+/// How long closing waits for releases to reach all nodes that can be reached.
 const CLOSE_WITHIN: Duration = Duration::from_millis(300);
 
-/// The ways to all nodes, and what ends with them.
-pub(crate) struct Links {
+/// The connections to all nodes. Closing or dropping it ends their tasks.
+pub(crate) struct NodeConnections {
     pub(crate) max_lease: Duration,
-    nodes: Arc<Nodes>,
+    nodes: Arc<NodeSet>,
     /// Ends the tasks that connect nodes and pass on what they push; so does dropping it.
     stop: watch::Sender<bool>,
-    /// Ends when every release is heard.
+    /// Ends when every release is answered.
     idle: tokio::sync::Mutex<mpsc::Receiver<()>>,
 }
 
-impl Links {
+impl NodeConnections {
     /// Connects to all nodes: to a majority before it answers, to the others for as long as it takes. `drive`
     /// makes the engine that is told what they push.
-    pub(crate) async fn open<D: Driver>(
-        members: Members,
+    pub(crate) async fn open<D: NodeListener>(
+        members: NodeList,
         client: ClientId,
-        drive: impl FnOnce(Arc<Nodes>) -> D,
+        drive: impl FnOnce(Arc<NodeSet>) -> D,
     ) -> Result<(Arc<D>, Self), EngineError> {
-        let Members { nodes: urls, fingerprint, .. } = members;
-        let trust = look_around(&urls).await;
+        let NodeList { nodes: urls, fingerprint, .. } = members;
+        let trust = inspect_nodes(&urls).await;
         let (busy, idle) = mpsc::channel(1);
-        let nodes = Arc::new(Nodes {
-            all: urls.iter().map(|url| Node::new(url.place.clone())).collect(),
+        let nodes = Arc::new(NodeSet {
+            all: urls.iter().map(|url| QuorumNode::new(url.place.clone())).collect(),
             client,
             runtime: Runtime::current(),
             releasing: Mutex::default(),
@@ -67,7 +67,7 @@ impl Links {
             let membership =
                 Membership { number: number + 1, of, fingerprint: fingerprint.clone() };
             memberships.push((url.clone(), membership.clone()));
-            let link = Link { driver: driver.clone(), number, url, membership };
+            let link = NodeConnection { driver: driver.clone(), number, url, membership };
             let (first, mut stop) = (sender.clone(), links.stop.subscribe());
             nodes.runtime.spawn(async move {
                 tokio::select! {
@@ -110,19 +110,19 @@ impl Links {
         Ok((driver, links))
     }
 
-    /// Ends them, once all nodes that can be reached have heard what the client gave up.
+    /// Closes them, once all nodes that can be reached have answered the client's releases.
     pub(crate) async fn close(&self) {
         *lock(&self.nodes.busy) = None;
         let _ = timeout(CLOSE_WITHIN, self.idle.lock().await.recv()).await;
         self.stop.send_replace(true);
-        for engine in self.nodes.all.iter().filter_map(Node::engine) {
+        for engine in self.nodes.all.iter().filter_map(QuorumNode::engine) {
             engine.close().await;
         }
     }
 }
 
 /// A list of nodes that is refused leaves no trace: the next one, without the mistake, is another.
-async fn forget_members(nodes: &Nodes, memberships: &[(NodeUrl, Membership)]) {
+async fn forget_members(nodes: &NodeSet, memberships: &[(NodeUrl, Membership)]) {
     for (node, (url, membership)) in nodes.all.iter().zip(memberships) {
         let Some(engine) = node.engine().filter(|_| node.is_new.load(Ordering::Relaxed)) else {
             continue;
@@ -134,20 +134,22 @@ async fn forget_members(nodes: &Nodes, memberships: &[(NodeUrl, Membership)]) {
                 membership.leave(&*registry).await;
                 registry.close().await;
             }
-            Err(error) => {
-                tracing::warn!(target: target::QUORUM, %error, "a node can't be told that it is none")
-            }
+            Err(error) => tracing::warn!(
+                target: target::QUORUM,
+                %error,
+                "the refused list of nodes could not be removed from a node"
+            ),
         }
     }
 }
 
-/// An engine that has pools, where that of the node has none: the wires of others know no members.
+/// A native engine for the membership pool, where the node speaks a foreign protocol: those have no pools.
 async fn registry(
     url: &NodeUrl,
     client: ClientId,
     distrust: Option<Duration>,
 ) -> Result<Option<Box<dyn Engine>>, EngineError> {
-    let Opener::Redis(mut redis) = url.opener().map_err(EngineError::Broken)? else {
+    let NodeOpener::Redis(mut redis) = url.opener().map_err(EngineError::Broken)? else {
         return Ok(None);
     };
     if url.plain.is_none() {
@@ -160,62 +162,67 @@ async fn registry(
     redis.open(client, Wakes::channel().0).await.map(Some)
 }
 
-/// The way to one node.
-struct Link<D> {
+/// The connection to one node.
+struct NodeConnection<D> {
     driver: Arc<D>,
     number: usize,
     url: NodeUrl,
     membership: Membership,
 }
 
-/// How the first try ended.
-type First = mpsc::UnboundedSender<(usize, Result<(), EngineError>)>;
+/// Where each connection reports how its first attempt ended.
+type FirstAttempts = mpsc::UnboundedSender<(usize, Result<(), EngineError>)>;
 
-impl<D: Driver> Link<D> {
+impl<D: NodeListener> NodeConnection<D> {
     /// Connects, however often it takes (in the end about once a second), and passes on what the node
     /// pushes.
-    async fn run(self, mut trust: Trust, first: First) {
+    async fn run(self, mut trust: Trust, first: FirstAttempts) {
         let (mut backoff, mut first) = (Backoff::default(), Some(first));
         let mut woken = loop {
             match self.open(trust).await {
                 Ok(woken) => break woken,
                 Err(error) => {
                     self.driver.nodes().all[self.number].is_missing(&error);
-                    tracing::debug!(target: target::QUORUM, %error, "a node of the quorum can't be used");
+                    tracing::debug!(target: target::QUORUM, %error, "connecting to a node failed");
                     if let Some(first) = first.take() {
                         let _ = first.send((self.number, Err(error)));
                     }
                 }
             }
-            trust.is_first_day = false;
+            trust.is_unused = false;
             sleep(Duration::from_micros(backoff.pause_us(random::bits64()))).await;
         };
         if let Some(first) = first {
             let _ = first.send((self.number, Ok(())));
         } else {
-            tracing::info!(target: target::QUORUM, node = self.url.place, "a node of the quorum is there again");
+            tracing::info!(target: target::QUORUM, node = self.url.place, "a node is connected again");
         }
         while let Some(event) = woken.recv().await {
-            self.driver.handle_woken(self.number, event);
+            self.driver.handle_event(self.number, event);
         }
     }
 
-    async fn open(&self, trust: Trust) -> Result<mpsc::UnboundedReceiver<Woken>, EngineError> {
-        let (wakes, woken) = self.driver.wakes().aside();
+    async fn open(
+        &self,
+        trust: Trust,
+    ) -> Result<mpsc::UnboundedReceiver<EngineEvent>, EngineError> {
+        let (wakes, woken) = self.driver.wakes().intercept();
         let nodes = self.driver.nodes();
         let engine = match self.url.opener().map_err(EngineError::Broken)? {
-            Opener::Memory(store) => Box::new(store.engine(nodes.client, wakes)) as Box<dyn Engine>,
+            NodeOpener::Memory(store) => {
+                Box::new(store.engine(nodes.client, wakes)) as Box<dyn Engine>
+            }
             #[cfg(feature = "simulation")]
-            Opener::Simulated(store) => store.open(nodes.client, wakes).await?,
-            Opener::Redis(mut redis) => {
-                if !trust.is_first_day {
+            NodeOpener::Simulated(store) => store.open(nodes.client, wakes).await?,
+            NodeOpener::Redis(mut redis) => {
+                if !trust.is_unused {
                     redis.distrust(trust.longest);
                 }
                 redis.open(nodes.client, wakes).await?
             }
         };
         let node = &nodes.all[self.number];
-        match self.join(&*engine, (!trust.is_first_day).then_some(trust.longest)).await {
+        match self.join(&*engine, (!trust.is_unused).then_some(trust.longest)).await {
             Ok(is_new) => node.is_new.store(is_new, Ordering::Relaxed),
             Err(error) => {
                 engine.close().await;
@@ -251,10 +258,10 @@ fn max_lease(urls: &[NodeUrl]) -> Result<Duration, EngineError> {
     let mut least = Duration::from_millis(limits::LEASE_MS_MAX);
     for url in urls {
         match url.opener().map_err(EngineError::Broken)? {
-            Opener::Memory(_) => {}
+            NodeOpener::Memory(_) => {}
             #[cfg(feature = "simulation")]
-            Opener::Simulated(_) => {}
-            Opener::Redis(redis) => least = least.min(redis.max_lease()),
+            NodeOpener::Simulated(_) => {}
+            NodeOpener::Redis(redis) => least = least.min(redis.max_lease()),
         }
     }
     Ok(least)

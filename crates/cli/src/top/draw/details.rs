@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use taketurns::{HolderView, View, WaiterView};
 
-use super::super::open::{Entry, Open};
+use super::super::details::{Entry, LockDetails};
 use super::super::row::{Row, kind};
 use super::{BAD, BUSY, FAINT, HALTED, HEADING, STRONG};
 use crate::output::{count, millis};
-use crate::text::{Cut, bars, cut, fit, width};
+use crate::text::{CutSide, bars, cut, fit, width};
 
 /// `any member`, `3/4 permits`: longer ones are cut.
 const WANTS: usize = 12;
@@ -21,7 +21,7 @@ const PLACE: usize = 5;
 /// So much of the first line is for how many waited in the last looks.
 const BARS: usize = 24;
 
-pub(super) fn draw(frame: &mut Frame<'_>, open: &Open, area: Rect) {
+pub(super) fn draw(frame: &mut Frame<'_>, open: &LockDetails, area: Rect) {
     let (entries, before, after) = open.visible();
     for (entry, place) in entries.into_iter().zip(area.rows()) {
         frame.render_widget(line(&open.row, entry, area.width.into()), place);
@@ -39,7 +39,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, open: &Open, area: Rect) {
 }
 
 /// The lock's name, what it is, and how its queue went.
-pub(super) fn title(open: &Open, columns: usize) -> Line<'static> {
+pub(super) fn title(open: &LockDetails, columns: usize) -> Line<'static> {
     let view = &open.row.view;
     let waiting = format!(", {} waiting ", view.waiting);
     let mut about = format!("  {}", kind(view));
@@ -49,7 +49,7 @@ pub(super) fn title(open: &Open, columns: usize) -> Line<'static> {
     let history: Vec<usize> = open.history.iter().copied().collect();
     let bars = bars(&history, BARS.min(columns / 4));
     let rest = width(&about) + width(&waiting) + width(&bars) + 1;
-    let name = cut(open.row.name.as_str(), columns.saturating_sub(rest).max(8), Cut::Middle);
+    let name = cut(open.row.name.as_str(), columns.saturating_sub(rest).max(8), CutSide::Middle);
     Line::from_iter([
         Span::styled(format!(" {name}"), STRONG),
         Span::styled(about, FAINT),
@@ -69,12 +69,12 @@ fn line(row: &Row, entry: Entry<'_>, columns: usize) -> Line<'static> {
                     "HAS", "TOKEN", "HELD", "LEFT"
                 ),
                 columns,
-                Cut::End,
+                CutSide::End,
             ),
             HEADING,
         ),
         Entry::Holder(holder) => self::holder(row, holder, columns),
-        Entry::Members => Line::styled(cut(&members(&row.view), columns, Cut::End), FAINT),
+        Entry::Members => Line::styled(cut(&members(&row.view), columns, CutSide::End), FAINT),
         Entry::Waiters => waiters(&row.view, columns),
         Entry::Waiter(place, waiter) => self::waiter(place, waiter, columns),
         Entry::More(more) => Line::styled(format!("{:>PLACE$} and {more} more", ""), FAINT),
@@ -89,10 +89,10 @@ fn holder(row: &Row, holder: &HolderView, columns: usize) -> Line<'static> {
     let room = columns.saturating_sub(WANTS + TOKEN + 2 * TIME + 5 + broken.len());
     let late = if row.is_late_of(holder) { BAD } else { Default::default() };
     Line::from_iter([
-        Span::raw(format!("{} {token:>TOKEN$} {held:>TIME$} ", fit(&has, WANTS, Cut::Middle))),
+        Span::raw(format!("{} {token:>TOKEN$} {held:>TIME$} ", fit(&has, WANTS, CutSide::Middle))),
         Span::styled(format!("{left:>TIME$}  "), late),
         Span::styled(broken, BAD),
-        Span::raw(cut(&holder.label.to_string(), room, Cut::End)),
+        Span::raw(cut(&holder.label.to_string(), room, CutSide::End)),
     ])
 }
 
@@ -116,7 +116,7 @@ fn waiters(view: &View, columns: usize) -> Line<'static> {
     if let Some(left_ms) = view.quarantine_ms {
         let why = "the store was restarted or failed over: nothing is granted";
         return Line::styled(
-            cut(&format!("{why} for {}", millis(left_ms)), columns, Cut::End),
+            cut(&format!("{why} for {}", millis(left_ms)), columns, CutSide::End),
             HALTED,
         );
     }
@@ -124,13 +124,13 @@ fn waiters(view: &View, columns: usize) -> Line<'static> {
         return Line::styled("nobody waits", FAINT);
     }
     let heading = format!("{:>PLACE$} {:WANTS$} {:>TIME$}  WAITER", "PLACE", "WANTS", "WAITED");
-    Line::styled(fit(&heading, columns, Cut::End), HEADING)
+    Line::styled(fit(&heading, columns, CutSide::End), HEADING)
 }
 
 fn waiter(place: usize, waiter: &WaiterView, columns: usize) -> Line<'static> {
     let waited = millis(waiter.waited_ms);
-    let wants = fit(&waiter.ask.to_string(), WANTS, Cut::Middle);
+    let wants = fit(&waiter.ask.to_string(), WANTS, CutSide::Middle);
     let room = columns.saturating_sub(PLACE + WANTS + TIME + 4);
-    let label = cut(&waiter.label.to_string(), room, Cut::End);
+    let label = cut(&waiter.label.to_string(), room, CutSide::End);
     Line::raw(format!("{place:>PLACE$} {wants} {waited:>TIME$}  {label}"))
 }

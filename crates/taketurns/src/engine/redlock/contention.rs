@@ -1,54 +1,43 @@
-//! One owner's business with one lock: the pure [`Contender`], and what it takes to send what it wants sent.
+//! One owner's contention for one lock: the pure [`Contender`], with the requests that it wants sent.
 
 use taketurns_core::redlock::{Contender, RedlockVerdict};
-use taketurns_core::{AcquireRequest, Grant, Name, Owner, Refusal, Request, WakeEvent};
+use taketurns_core::{AcquireRequest, Grant, Name, Refusal, Request, WakeEvent};
 use tokio::sync::watch;
 
-use super::super::Woken;
-use super::super::nodes::ARRIVES_WITHIN_MS;
+use super::super::nodes::{ARRIVES_WITHIN_MS, OwnerNotice, ReportedState};
 
-/// What the client was told, so that the next news is told once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    Nothing,
-    Waiting,
-    Held,
-    /// That it holds no more.
-    Over,
-}
-
-/// One owner's business.
-pub(super) struct Run {
+/// One owner that contends for a lock, or holds it.
+pub(super) struct Contention {
     pub(super) lock: Name,
     pub(super) contender: Contender,
-    /// What is asked for; `None` if it was got elsewhere.
+    /// What is asked for; `None` if another client acquired it.
     pub(super) acquire: Option<AcquireRequest>,
     /// For each node the `not_after` of the last acquire sent there.
     pub(super) not_after_ms: Vec<u64>,
-    pub(super) told: Told,
+    pub(super) reported: ReportedState,
     /// How the last round failed, once what was won in it is given back.
     pub(super) failed: Option<RedlockVerdict>,
     /// Something was heard.
     changed: watch::Sender<()>,
 }
 
-impl Run {
+impl Contention {
     pub(super) fn new(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         let contender = match acquire.waiter_lease_ms {
             Some(_) => Contender::new(nodes),
             None => Contender::of_one_try(nodes),
         };
-        Self { contender, acquire: Some(acquire), ..Self::stranger(lock, nodes) }
+        Self { contender, acquire: Some(acquire), ..Self::adopted(lock, nodes) }
     }
 
-    /// For an owner that got its lock elsewhere.
-    pub(super) fn stranger(lock: &Name, nodes: usize) -> Self {
+    /// For an owner whose lock another client acquired.
+    pub(super) fn adopted(lock: &Name, nodes: usize) -> Self {
         Self {
             lock: lock.clone(),
             contender: Contender::adopted(nodes),
             acquire: None,
             not_after_ms: vec![0; nodes],
-            told: Told::Nothing,
+            reported: ReportedState::Nothing,
             failed: None,
             changed: watch::Sender::new(()),
         }
@@ -58,7 +47,7 @@ impl Run {
         self.changed.subscribe()
     }
 
-    pub(super) fn stir(&self) {
+    pub(super) fn notify(&self) {
         self.changed.send_replace(());
     }
 
@@ -92,53 +81,29 @@ impl Run {
         }
     }
 
-    /// What the client has to be told.
-    pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
-        self.stir();
-        match (self.contender.verdict(now_us), self.told) {
-            (RedlockVerdict::Held { until_us }, Told::Waiting) => {
-                self.told = Told::Held;
-                Some(News::Event(WakeEvent::Granted(grant(until_us))))
+    /// Something has changed. Returns what the client has to be told of it.
+    pub(super) fn next_notice(&mut self, now_us: u64) -> Option<OwnerNotice> {
+        self.notify();
+        match (self.contender.verdict(now_us), self.reported) {
+            (RedlockVerdict::Held { until_us }, ReportedState::Waiting) => {
+                self.reported = ReportedState::Held;
+                Some(OwnerNotice::Wake(WakeEvent::Granted(grant(until_us))))
             }
-            (RedlockVerdict::Revoked, Told::Held) => {
-                self.told = Told::Over;
-                Some(News::Event(WakeEvent::Revoked { token: None }))
+            (RedlockVerdict::Revoked, ReportedState::Held) => {
+                self.reported = ReportedState::Over;
+                Some(OwnerNotice::Wake(WakeEvent::Revoked { token: None }))
             }
-            (RedlockVerdict::Lost, Told::Held) => {
-                self.told = Told::Over;
-                Some(News::Lost)
+            (RedlockVerdict::Lost, ReportedState::Held) => {
+                self.reported = ReportedState::Over;
+                Some(OwnerNotice::Lost)
             }
             _ => None,
         }
     }
 }
 
-/// News that the client waits for.
-pub(super) enum News {
-    Event(WakeEvent),
-    Lost,
-}
-
-impl News {
-    pub(super) fn into_woken(
-        self,
-        lock: Name,
-        client: taketurns_core::ClientId,
-        owner: Owner,
-    ) -> Woken {
-        match self {
-            News::Event(event) => Woken::Wake {
-                lock,
-                wake: super::Wake { client, owner, event },
-                origin: super::super::Origin::default(),
-            },
-            News::Lost => Woken::Gone { owner },
-        }
-    }
-}
-
-/// Is it of use to try again?
-pub(super) fn is_hopeful(failed: RedlockVerdict) -> bool {
+/// Can a failed round succeed if it is tried again?
+pub(super) fn is_retryable(failed: RedlockVerdict) -> bool {
     match failed {
         RedlockVerdict::Refused(refusal) => {
             matches!(refusal, Refusal::TooLate | Refusal::Quarantined { .. })

@@ -1,5 +1,5 @@
-//! The one who looks: one task for the whole server, however many watch it, so that what the store has to
-//! bear does not depend on them.
+//! Polls the store: one task for the whole server, so that the load on the store does not grow with the
+//! number of viewers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,21 +9,21 @@ use taketurns::engine::Pattern;
 use tokio::sync::watch;
 
 use crate::watch::pace::Pace;
-use crate::watch::{WAITERS, Watch};
+use crate::watch::{LockHistory, WAITERS};
 
-/// What is known, and how.
-pub(super) struct Looker {
+/// Polls the store, and keeps what it learnt.
+pub(super) struct StorePoller {
     pub(super) locks: Locks,
     pub(super) pattern: Pattern,
     every: Duration,
-    known: Mutex<Known>,
+    known: Mutex<StoreState>,
     /// Counts the looks. Whoever shows something waits for the next.
     looks: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-pub(super) struct Known {
-    pub(super) watch: Watch,
+pub(super) struct StoreState {
+    pub(super) watch: LockHistory,
     /// Why the last look failed.
     pub(super) trouble: Option<String>,
     /// How long the last one took that did not fail.
@@ -32,16 +32,16 @@ pub(super) struct Known {
     pub(super) interval: Duration,
 }
 
-impl Known {
+impl StoreState {
     /// The store answered the last look.
     pub(super) fn is_up(&self) -> bool {
         self.trouble.is_none() && self.watch.seen_ms().is_some()
     }
 }
 
-impl Looker {
+impl StorePoller {
     pub(super) fn new(locks: Locks, pattern: String, every: Duration) -> Self {
-        let known = Known { interval: every, ..Known::default() };
+        let known = StoreState { interval: every, ..StoreState::default() };
         let pattern = Pattern::new(&pattern);
         Self { locks, pattern, every, known: Mutex::new(known), looks: watch::Sender::new(0) }
     }
@@ -74,7 +74,7 @@ impl Looker {
         rest
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, StoreState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,11 +8,11 @@ use crate::exit;
 
 /// A child that leads a process group of its own, and has not been reaped: so its number is not
 /// given to another process, and what is sent to the group reaches no stranger.
-pub(crate) struct Job {
+pub(crate) struct ProcessGroup {
     pid: Pid,
 }
 
-impl Job {
+impl ProcessGroup {
     pub(crate) fn new(pid: Pid) -> Self {
         Self { pid }
     }

@@ -1,47 +1,49 @@
-//! Asks the store, on a thread of its own: however long an answer takes to come or to be read, keys
-//! are seen to.
+//! Queries the store on a thread of its own, so that a slow answer never delays the handling of keys.
 
 use std::thread;
 
 use taketurns::{Error, Locks, Name, View};
 use tokio::sync::mpsc;
 
-use super::app::Break;
-use crate::exit::{self, Failure};
+use super::app::BreakOrder;
+use crate::exit::{self, ExitFailure};
 
 /// There is at most one look of each kind under way, and few breaks.
 const REPORTS_MAX: usize = 16;
 
-/// What to ask.
+/// A query to the store.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum StoreQuery {
     /// All locks that match a pattern.
     List(String),
     /// One of them.
     Inspect(Name),
     /// Take it from its holders.
-    Break(Break),
+    Break(BreakOrder),
 }
 
-/// What the store said.
+/// The answer to a [`StoreQuery`].
 #[derive(Debug)]
-pub(crate) enum Report {
+pub(crate) enum StoreReply {
     Listed(Result<Vec<(Name, View)>, Error>),
     Inspected(Name, Result<Option<View>, Error>),
-    Broken(Break, Result<u32, Error>),
+    Broken(BreakOrder, Result<u32, Error>),
 }
 
-/// Whoever looks.
-pub(crate) struct Looker {
-    wishes: mpsc::UnboundedSender<Wish>,
-    reports: mpsc::Receiver<Report>,
+/// The thread that queries the store.
+pub(crate) struct StoreReader {
+    wishes: mpsc::UnboundedSender<StoreQuery>,
+    reports: mpsc::Receiver<StoreReply>,
 }
 
-impl Looker {
-    pub(crate) fn start(locks: Locks) -> Result<Self, Failure> {
+impl StoreReader {
+    pub(crate) fn start(locks: Locks) -> Result<Self, ExitFailure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
-            Failure::new(exit::UNAVAILABLE, format_args!("no runtime could be started: {error}"))
+            ExitFailure::new(
+                exit::UNAVAILABLE,
+                format_args!("no runtime could be started: {error}"),
+            )
         })?;
         let (wishes, mut wished) = mpsc::unbounded_channel();
         let (sender, reports) = mpsc::channel(REPORTS_MAX);
@@ -56,32 +58,32 @@ impl Looker {
         Ok(Self { wishes, reports })
     }
 
-    pub(crate) fn ask(&self, wish: Wish) {
+    pub(crate) fn ask(&self, wish: StoreQuery) {
         // It listens for as long as we are there.
         let _ = self.wishes.send(wish);
     }
 
-    pub(crate) async fn report(&mut self) -> Option<Report> {
+    pub(crate) async fn report(&mut self) -> Option<StoreReply> {
         self.reports.recv().await
     }
 }
 
-async fn carry_out(locks: &Locks, wish: Wish) -> Report {
+async fn carry_out(locks: &Locks, wish: StoreQuery) -> StoreReply {
     match wish {
-        Wish::List(pattern) => Report::Listed(locks.list(&pattern).await),
-        Wish::Inspect(name) => {
+        StoreQuery::List(pattern) => StoreReply::Listed(locks.list(&pattern).await),
+        StoreQuery::Inspect(name) => {
             let view = locks.inspect(name.as_str()).await;
-            Report::Inspected(name, view)
+            StoreReply::Inspected(name, view)
         }
-        Wish::Break(asked) => {
+        StoreQuery::Break(asked) => {
             let outcome = break_lock(locks, &asked).await;
-            Report::Broken(asked, outcome)
+            StoreReply::Broken(asked, outcome)
         }
     }
 }
 
-async fn break_lock(locks: &Locks, asked: &Break) -> Result<u32, Error> {
-    let Break { name, tokens, at_once } = asked;
+async fn break_lock(locks: &Locks, asked: &BreakOrder) -> Result<u32, Error> {
+    let BreakOrder { name, tokens, at_once } = asked;
     let breaking = || {
         let breaking = locks.break_lock(name.as_str());
         if *at_once { breaking.at_once() } else { breaking }

@@ -1,37 +1,20 @@
-//! One candidacy of this client: the pure [`Candidate`], and what it takes to send what it wants sent.
+//! One candidacy of this client: the pure [`Candidate`], with the requests that it wants sent.
 
 use taketurns_core::quorum::{Candidate, NodeRequest, NodeRequestKind, QuorumVerdict};
-use taketurns_core::{AcquireRequest, Ballot, Grant, Name, Place, Reply, Request, Token};
+use taketurns_core::{
+    AcquireRequest, Ballot, Grant, Name, Place, Reply, Request, Token, WakeEvent,
+};
 use tokio::sync::watch;
 
-use super::super::nodes::ARRIVES_WITHIN_MS;
+use super::super::nodes::{ARRIVES_WITHIN_MS, OwnerNotice, ReportedState};
 use crate::clock::local_us;
 
-/// A run whose owner the session does not know is kept for this long after its last answer: an adoption that
+/// A candidacy whose owner the session does not know is kept for this long after its last answer: an adoption that
 /// was just answered is about to be known. After that only a handle can name the owner, and its nodes know more.
 const LINGERS_US: u64 = 1_000_000;
 
-/// What the client was told, so that the next news is told once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    Waiting,
-    Held,
-    Revoked,
-    Lost,
-}
-
-/// News that the client waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    Granted(Grant),
-    /// What was held with this token.
-    Revoked(Token),
-    Lost,
-}
-
 /// One candidacy.
-pub(super) struct Run {
+pub(super) struct Candidacy {
     pub(super) lock: Name,
     pub(super) candidate: Candidate,
     acquire: AcquireRequest,
@@ -39,20 +22,20 @@ pub(super) struct Run {
     not_after_ms: Vec<u64>,
     /// Nothing new is asked for: what the owner has is to be found.
     finds: bool,
-    told: Told,
+    reported: ReportedState,
     /// When it was last answered, or made.
     answered_us: u64,
     /// Something was heard.
     changed: watch::Sender<()>,
 }
 
-/// A request to be sent to one node.
-pub(super) struct Errand {
+/// A request to one node, as the candidate names it and as it is sent.
+pub(super) struct NodeCall {
     pub(super) send: NodeRequest,
     pub(super) request: Request,
 }
 
-impl Run {
+impl Candidacy {
     pub(super) fn new(lock: &Name, nodes: usize, acquire: AcquireRequest) -> Self {
         Self {
             lock: lock.clone(),
@@ -60,7 +43,7 @@ impl Run {
             acquire,
             not_after_ms: vec![0; nodes],
             finds: false,
-            told: Told::Nothing,
+            reported: ReportedState::Nothing,
             answered_us: local_us(),
             changed: watch::Sender::new(()),
         }
@@ -100,16 +83,16 @@ impl Run {
         self.acquire.waiter_lease_ms
     }
 
-    /// Puts what is to be sent into words. `clock_ms` says what a node's clock shows now.
-    pub(super) fn errands(
+    /// Builds the requests to be sent. `clock_ms` says what a node's clock shows now.
+    pub(super) fn node_calls(
         &mut self,
         sends: Vec<NodeRequest>,
         hint: u64,
         clock_ms: impl Fn(usize) -> Option<u64>,
-    ) -> Vec<Errand> {
-        let errand =
-            |send: NodeRequest| Errand { send, request: self.request(send, hint, &clock_ms) };
-        sends.into_iter().map(errand).collect()
+    ) -> Vec<NodeCall> {
+        let node_call =
+            |send: NodeRequest| NodeCall { send, request: self.request(send, hint, &clock_ms) };
+        sends.into_iter().map(node_call).collect()
     }
 
     fn request(
@@ -151,23 +134,23 @@ impl Run {
         }
     }
 
-    /// The answer to the acquire, once it can be given. What is told here is no news any more.
-    pub(super) fn outcome(&mut self, now_us: u64) -> Option<Result<Reply, Failed>> {
+    /// Returns the answer to the acquire, once it can be given. The client is not told the same again.
+    pub(super) fn outcome(&mut self, now_us: u64) -> Option<Result<Reply, AcquireFailure>> {
         self.answered_us = now_us;
         Some(match self.candidate.verdict(now_us) {
             QuorumVerdict::Open => return None,
             QuorumVerdict::Waiting { ticket } => {
-                self.told = Told::Waiting;
+                self.reported = ReportedState::Waiting;
                 Ok(Reply::Queued(self.place(ticket, now_us)))
             }
             QuorumVerdict::Held { token, until_us } => {
-                self.told = Told::Held;
+                self.reported = ReportedState::Held;
                 Ok(Reply::Granted(grant(token, until_us)))
             }
             QuorumVerdict::Busy => Ok(Reply::Busy),
             QuorumVerdict::Refused(refusal) => Ok(Reply::Refused(refusal)),
-            QuorumVerdict::Lost | QuorumVerdict::Revoked => Err(Failed::Lost),
-            QuorumVerdict::NoQuorum => Err(Failed::NoQuorum),
+            QuorumVerdict::Lost | QuorumVerdict::Revoked => Err(AcquireFailure::Lost),
+            QuorumVerdict::NoQuorum => Err(AcquireFailure::NoQuorum),
         })
     }
 
@@ -192,25 +175,26 @@ impl Run {
     /// The answer to a renewal: from now on whoever asked is told if it holds no more.
     pub(super) fn renewed(&mut self, now_us: u64) -> Option<Grant> {
         let grant = self.held(now_us)?;
-        (self.told, self.answered_us) = (Told::Held, now_us);
+        (self.reported, self.answered_us) = (ReportedState::Held, now_us);
         Some(grant)
     }
 
-    /// Something was heard. Answers what the client has to be told of it.
-    pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
+    /// Something has changed. Returns what the client has to be told of it.
+    pub(super) fn next_notice(&mut self, now_us: u64) -> Option<OwnerNotice> {
         self.changed.send_replace(());
-        match (self.candidate.verdict(now_us), self.told) {
-            (QuorumVerdict::Held { token, until_us }, Told::Waiting) => {
-                self.told = Told::Held;
-                Some(News::Granted(grant(token, until_us)))
+        match (self.candidate.verdict(now_us), self.reported) {
+            (QuorumVerdict::Held { token, until_us }, ReportedState::Waiting) => {
+                self.reported = ReportedState::Held;
+                Some(OwnerNotice::Wake(WakeEvent::Granted(grant(token, until_us))))
             }
-            (QuorumVerdict::Revoked, Told::Held) => {
-                self.told = Told::Revoked;
-                self.candidate.token().map(|token| News::Revoked(Token::from_raw(token)))
+            (QuorumVerdict::Revoked, ReportedState::Held) => {
+                self.reported = ReportedState::Over;
+                let token = self.candidate.token().map(Token::from_raw);
+                Some(OwnerNotice::Wake(WakeEvent::Revoked { token }))
             }
-            (QuorumVerdict::Lost, Told::Held) => {
-                self.told = Told::Lost;
-                Some(News::Lost)
+            (QuorumVerdict::Lost, ReportedState::Held) => {
+                self.reported = ReportedState::Over;
+                Some(OwnerNotice::Lost)
             }
             _ => None,
         }
@@ -218,7 +202,7 @@ impl Run {
 }
 
 /// Why an acquire failed.
-pub(super) enum Failed {
+pub(super) enum AcquireFailure {
     /// It was over before it could be told.
     Lost,
     NoQuorum,
@@ -239,7 +223,7 @@ mod tests {
 
     const NOW_US: u64 = 1_000_000;
 
-    fn run() -> Run {
+    fn candidacy() -> Candidacy {
         let acquire = AcquireRequest {
             owner: Owner::from_bits(1),
             client: ClientId::from_bits(2),
@@ -250,69 +234,72 @@ mod tests {
             ballot: None,
             label: Label::default(),
         };
-        Run::new(&Name::new("l").expect("a name"), 3, acquire)
+        Candidacy::new(&Name::new("l").expect("a name"), 3, acquire)
     }
 
     /// A node grants, with this token.
-    fn granted(run: &mut Run, node: usize, token: u64) {
+    fn granted(candidacy: &mut Candidacy, node: usize, token: u64) {
         let vote = Some(Vote { number: token, ticket: token, inquired: false });
         let token = Some(Token::from_raw(token));
         let grant = Grant { token, tokens: 1, deadline_ms: 31_000, member: None, vote };
         let kind = NodeRequestKind::Ask { ticket: None, yields: None, waits: true, known: None };
         let anchor = Anchor { sent_us: NOW_US, engine_ms: 1_000 };
         let reply = Ok((Reply::Granted(grant), anchor));
-        run.candidate.handle_reply(NOW_US, NodeRequest { node, kind }, reply);
+        candidacy.candidate.handle_reply(NOW_US, NodeRequest { node, kind }, reply);
     }
 
     /// Until when it is buried on each node if it is given up at 6 s.
-    fn buried(run: &mut Run) -> Vec<u64> {
-        let sends = run.candidate.give_up();
-        let errands = run.errands(sends, 9, |_| Some(6_000));
-        let until_ms = |errand: &Errand| match errand.request {
+    fn buried(candidacy: &mut Candidacy) -> Vec<u64> {
+        let sends = candidacy.candidate.give_up();
+        let node_calls = candidacy.node_calls(sends, 9, |_| Some(6_000));
+        let until_ms = |node_call: &NodeCall| match node_call.request {
             Request::Release { bury_until_ms, .. } => bury_until_ms,
             _ => 1,
         };
-        errands.iter().map(until_ms).collect()
+        node_calls.iter().map(until_ms).collect()
     }
 
     #[test]
     fn whoever_was_told_that_it_holds_is_told_once_that_it_does_no_more() {
-        let mut run = run();
-        run.candidate.ask();
-        granted(&mut run, 0, 7);
-        assert!(run.outcome(NOW_US).is_none());
-        granted(&mut run, 1, 7);
-        assert!(matches!(run.outcome(NOW_US), Some(Ok(Reply::Granted(_)))));
-        assert_eq!(run.news(NOW_US), None, "that it holds is no news");
-        run.candidate.handle_clock_set(NOW_US, 1);
-        assert_eq!(run.news(NOW_US), Some(News::Lost));
-        assert_eq!(run.news(NOW_US), None);
+        let mut candidacy = candidacy();
+        candidacy.candidate.ask();
+        granted(&mut candidacy, 0, 7);
+        assert!(candidacy.outcome(NOW_US).is_none());
+        granted(&mut candidacy, 1, 7);
+        assert!(matches!(candidacy.outcome(NOW_US), Some(Ok(Reply::Granted(_)))));
+        assert_eq!(candidacy.next_notice(NOW_US), None, "that it holds is no news");
+        candidacy.candidate.handle_clock_set(NOW_US, 1);
+        assert_eq!(candidacy.next_notice(NOW_US), Some(OwnerNotice::Lost));
+        assert_eq!(candidacy.next_notice(NOW_US), None);
     }
 
     #[test]
     fn a_lock_carried_elsewhere_is_forgotten_before_its_lease_ends() {
-        let mut run = run();
-        run.candidate.ask();
-        (0..3).for_each(|node| granted(&mut run, node, 7));
-        let awaited = run.subscribe();
-        assert!(matches!(run.outcome(NOW_US), Some(Ok(Reply::Granted(_)))));
-        assert!(!run.is_left(NOW_US + LINGERS_US), "somebody waits for its outcome");
+        let mut candidacy = candidacy();
+        candidacy.candidate.ask();
+        (0..3).for_each(|node| granted(&mut candidacy, node, 7));
+        let awaited = candidacy.subscribe();
+        assert!(matches!(candidacy.outcome(NOW_US), Some(Ok(Reply::Granted(_)))));
+        assert!(!candidacy.is_left(NOW_US + LINGERS_US), "somebody waits for its outcome");
         drop(awaited);
-        assert!(!run.is_left(NOW_US + LINGERS_US - 1), "an adoption may be about to be known");
-        assert!(run.is_left(NOW_US + LINGERS_US));
-        assert!(run.renewed(NOW_US + LINGERS_US).is_some(), "it is still held");
-        assert!(!run.is_left(NOW_US + LINGERS_US), "it was just answered");
+        assert!(
+            !candidacy.is_left(NOW_US + LINGERS_US - 1),
+            "an adoption may be about to be known"
+        );
+        assert!(candidacy.is_left(NOW_US + LINGERS_US));
+        assert!(candidacy.renewed(NOW_US + LINGERS_US).is_some(), "it is still held");
+        assert!(!candidacy.is_left(NOW_US + LINGERS_US), "it was just answered");
     }
 
     #[test]
     fn a_node_that_was_never_heard_is_asked_for_its_time() {
-        let mut run = run();
-        let sends = run.candidate.ask();
+        let mut candidacy = candidacy();
+        let sends = candidacy.candidate.ask();
         let clocks = [Some(5_000), None, Some(6_000)];
-        let errands = run.errands(sends, 9, |node| clocks[node]);
-        let not_after: Vec<u64> = errands
+        let node_calls = candidacy.node_calls(sends, 9, |node| clocks[node]);
+        let not_after: Vec<u64> = node_calls
             .iter()
-            .map(|errand| match &errand.request {
+            .map(|node_call| match &node_call.request {
                 Request::Acquire(acquire) => acquire.not_after_ms,
                 other => panic!("{other:?}"),
             })
@@ -322,19 +309,20 @@ mod tests {
 
     #[test]
     fn what_was_sent_and_not_answered_is_buried() {
-        let mut run = run();
-        let sends = run.candidate.ask();
-        run.errands(sends, 9, |_| Some(5_000));
-        granted(&mut run, 0, 7);
-        assert_eq!(buried(&mut run), [0, 15_000, 15_000]);
+        let mut candidacy = candidacy();
+        let sends = candidacy.candidate.ask();
+        candidacy.node_calls(sends, 9, |_| Some(5_000));
+        granted(&mut candidacy, 0, 7);
+        assert_eq!(buried(&mut candidacy), [0, 15_000, 15_000]);
     }
 
     #[test]
     fn what_was_acquired_elsewhere_may_be_under_way_from_there_and_is_buried() {
-        let mut run = Run::find(&Name::new("l").expect("a name"), 3, run().acquire);
-        let sends = run.candidate.ask();
-        run.errands(sends, 9, |_| Some(5_000));
-        (0..3).for_each(|node| granted(&mut run, node, 7));
-        assert_eq!(buried(&mut run), [16_000; 3]);
+        let mut candidacy =
+            Candidacy::find(&Name::new("l").expect("a name"), 3, candidacy().acquire);
+        let sends = candidacy.candidate.ask();
+        candidacy.node_calls(sends, 9, |_| Some(5_000));
+        (0..3).for_each(|node| granted(&mut candidacy, node, 7));
+        assert_eq!(buried(&mut candidacy), [16_000; 3]);
     }
 }
