@@ -359,6 +359,24 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_the_engine_is_kept_and_says_whether_to_try_again() {
+        use std::error::Error as _;
+        let lock = Name::new("l").unwrap();
+        let is_retryable = |error: EngineError| {
+            let error = Error::from_engine(&lock, error);
+            let source = error.source().expect("what the engine said").to_string();
+            assert!(error.to_string().contains(&source), "{error}");
+            error.is_retryable()
+        };
+        assert!(is_retryable(EngineError::Unreachable("refused".into())));
+        assert!(is_retryable(EngineError::Unknown("cut off".into())));
+        assert!(is_retryable(EngineError::NoQuorum(NoQuorum::new(2, 3, Vec::new()))));
+        assert!(!is_retryable(EngineError::Broken("full".into())));
+        assert!(!is_retryable(EngineError::Unsupported("pools".into())));
+        assert!(!Error::Lost { lock, cause: LossCause::Gone }.is_retryable());
+    }
+
+    #[test]
     fn a_missing_quorum_is_one_line_that_names_each_node_once() {
         let nodes = vec![
             trouble("redis://a:6379", "does not answer"),
