@@ -21,7 +21,7 @@ use digits::{hex, push_hex};
 pub use digits::{number, push_number};
 pub use head::Head;
 pub use reply::{WireReply, decode, encode, encode_to};
-pub use request::{Args, Verb, decode_request, encode_request, encode_request_to};
+pub use request::{StepArgs, Verb, decode_request, encode_request, encode_request_to};
 pub use wake::{SealedWake, seal};
 
 use crate::{Ask, ClientId, Grant, Kind, Member, Owner, Refusal, Token, Vote};

@@ -80,12 +80,12 @@ impl Verb {
 
 /// Arguments one behind the other, in one piece of memory.
 #[derive(Clone, Debug, Default)]
-pub struct Args {
+pub struct StepArgs {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Args {
+impl StepArgs {
     /// Forgets them, and keeps their room.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -153,13 +153,13 @@ impl Args {
 
 /// How a request is sent.
 pub fn encode_request(request: &Request) -> (Verb, Vec<Vec<u8>>) {
-    let mut args = Args::default();
+    let mut args = StepArgs::default();
     encode_request_to(&mut args, request);
     (Verb::of(request), args.iter().map(<[u8]>::to_vec).collect())
 }
 
 /// Writes the arguments of a request, behind those that are there.
-pub fn encode_request_to(args: &mut Args, request: &Request) {
+pub fn encode_request_to(args: &mut StepArgs, request: &Request) {
     match request {
         Request::Acquire(acquire) => encode_acquire(args, acquire),
         Request::Refresh { client, waiter_lease_ms } => {
@@ -194,7 +194,7 @@ pub fn encode_request_to(args: &mut Args, request: &Request) {
     }
 }
 
-fn encode_acquire(args: &mut Args, acquire: &AcquireRequest) {
+fn encode_acquire(args: &mut StepArgs, acquire: &AcquireRequest) {
     args.push_owner(acquire.owner);
     args.push_client(acquire.client);
     args.write(|bytes| push_ask(bytes, &acquire.ask));

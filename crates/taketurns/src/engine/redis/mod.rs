@@ -47,7 +47,7 @@ use super::{
     Answer, AnswerFuture, Durability, Engine, EngineError, EngineFuture, Guarantees, Open, Reply,
     Stamp, Wakes,
 };
-use backend::{Backend, DialectMemory, LockQuery, LockStep, RoutedCommand, StepKeys};
+use backend::{Backend, DialectMemory, LockStep, RoutedCommand, StepKeys, StepQuery};
 use foreign::ForeignEngine;
 use handshake::query::now_ms;
 use handshake::session::ServerSession;
@@ -222,7 +222,7 @@ impl Executor {
         Ok(Self { router, wakes, dialects: DialectMemory::default() })
     }
 
-    fn step<'a>(&'a self, keys: StepKeys, query: LockQuery<'a>) -> LockStep<'a> {
+    fn step<'a>(&'a self, keys: StepKeys, query: StepQuery<'a>) -> LockStep<'a> {
         LockStep { dialects: &self.dialects, keys, query }
     }
 
@@ -231,7 +231,7 @@ impl Executor {
         keys: StepKeys,
         request: &Request,
     ) -> Result<SessionAnswer, EngineError> {
-        let step = self.step(keys, LockQuery::Step(request));
+        let step = self.step(keys, StepQuery::Step(request));
         match request {
             Request::Acquire(acquire) => self.acquire(&step, acquire.owner).await,
             _ => self.once(&step).await,
@@ -266,7 +266,7 @@ impl Executor {
                 // It was granted before the quarantine, and its answer lost. Perhaps not before
                 // the loss.
                 let release = Request::Release { owner, bury_until_ms: 0, last_used: None };
-                let release = self.step(step.keys.clone(), LockQuery::Step(&release));
+                let release = self.step(step.keys.clone(), StepQuery::Step(&release));
                 self.once(&release).await.map_err(unknown)?;
             } else {
                 return Ok((answer, session));
@@ -298,7 +298,7 @@ impl Executor {
         }
         let calls = steps.into_iter().map(|(keys, request)| {
             let key = keys.lock.clone();
-            (key, Box::new(self.step(keys, LockQuery::Step(request))) as Box<dyn RoutedCommand>)
+            (key, Box::new(self.step(keys, StepQuery::Step(request))) as Box<dyn RoutedCommand>)
         });
         let replies = self.router.call_all(&calls.collect::<Vec<_>>()).await;
         replies.into_iter().map(|reply| self.decode(reply?)).collect()
@@ -312,7 +312,7 @@ impl Executor {
     }
 
     async fn view(&self, keys: StepKeys, waiters_max: usize) -> Result<Option<View>, EngineError> {
-        let step = self.step(keys, LockQuery::View(waiters_max));
+        let step = self.step(keys, StepQuery::View(waiters_max));
         read_view(self.router.call(&step.keys.lock, &step).await?)
     }
 
@@ -327,7 +327,7 @@ impl Executor {
         let mut views = Vec::new();
         for page in names.chunks(listing::LOOK) {
             let calls = page.iter().map(|name| {
-                let step = self.step(keys(name), LockQuery::View(waiters_max));
+                let step = self.step(keys(name), StepQuery::View(waiters_max));
                 (step.keys.lock.clone(), Box::new(step) as Box<dyn RoutedCommand>)
             });
             let replies = self.router.call_all(&calls.collect::<Vec<_>>()).await;

@@ -24,7 +24,7 @@ type RawView = (
 
 /// A lock as the module answers it, in JSON.
 #[derive(Deserialize)]
-struct ModuleUse {
+struct ModuleView {
     view: View,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn read(value: &Value) -> Option<Option<View>> {
     match value {
         Value::Nil => Some(None),
         Value::BulkString(json) => {
-            let native: ModuleUse = serde_json::from_slice(json).ok()?;
+            let native: ModuleView = serde_json::from_slice(json).ok()?;
             Some(Some(native.view))
         }
         value => read_script(value),

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use redis::Cmd;
 use taketurns_core::Request;
-use taketurns_core::wire::{Args, Verb, encode_request_to, sha1_hex};
+use taketurns_core::wire::{StepArgs, Verb, encode_request_to, sha1_hex};
 
 use super::connection::command::{CommandBuffer, WriteCommand};
 use super::scripts::{ScriptBinding, TimeFrom, text};
@@ -100,7 +100,7 @@ impl Backend {
         dialect: Dialect,
         verb: Verb,
         keys: &StepKeys,
-        args: &Args,
+        args: &StepArgs,
         out: &mut CommandBuffer,
     ) {
         match (dialect, &self.module) {
@@ -112,7 +112,7 @@ impl Backend {
     }
 
     /// The lock's key comes first, then the marker's, then those of a foreign protocol.
-    fn write_script(&self, verb: Verb, keys: &StepKeys, args: &Args, out: &mut CommandBuffer) {
+    fn write_script(&self, verb: Verb, keys: &StepKeys, args: &StepArgs, out: &mut CommandBuffer) {
         let count = 1 + usize::from(self.marker_key.is_some()) + keys.foreign.len();
         out.begin(3 + count + args.count());
         out.word(b"EVALSHA");
@@ -124,7 +124,7 @@ impl Backend {
     }
 }
 
-fn write_module_step(id: &str, verb: Verb, key: &[u8], args: &Args, out: &mut CommandBuffer) {
+fn write_module_step(id: &str, verb: Verb, key: &[u8], args: &StepArgs, out: &mut CommandBuffer) {
     out.begin(4 + usize::from(args.count() > 0));
     out.word(DO.as_bytes());
     out.word(key);
@@ -174,13 +174,13 @@ impl WriteCommand for BoundCommand<'_> {
 
 /// What is asked about one lock.
 #[derive(Clone, Copy)]
-pub(crate) enum LockQuery<'a> {
+pub(crate) enum StepQuery<'a> {
     Step(&'a Request),
     /// What people see of it, with at most this many waiters.
     View(usize),
 }
 
-impl LockQuery<'_> {
+impl StepQuery<'_> {
     fn verb(self) -> Verb {
         match self {
             Self::Step(request) => Verb::of(request),
@@ -188,7 +188,7 @@ impl LockQuery<'_> {
         }
     }
 
-    fn encode(self, args: &mut Args) {
+    fn encode(self, args: &mut StepArgs) {
         match self {
             Self::Step(request) => encode_request_to(args, request),
             Self::View(waiters_max) => args.push_number(waiters_max as u64),
@@ -200,7 +200,7 @@ impl LockQuery<'_> {
 pub(crate) struct LockStep<'a> {
     pub(crate) dialects: &'a DialectMemory,
     pub(crate) keys: StepKeys,
-    pub(crate) query: LockQuery<'a>,
+    pub(crate) query: StepQuery<'a>,
 }
 
 impl RoutedCommand for LockStep<'_> {

@@ -1,7 +1,7 @@
 //! What is sent to a server: commands, written straight into the bytes of its connection.
 
 use redis::Cmd;
-use taketurns_core::wire::{Args, push_number};
+use taketurns_core::wire::{StepArgs, push_number};
 
 /// Something to be sent: one command.
 pub(crate) trait WriteCommand: Sync {
@@ -25,7 +25,7 @@ impl WriteCommand for Cmd {
 pub(crate) struct CommandBuffer {
     pub(super) bytes: Vec<u8>,
     /// Kept for its room alone.
-    args: Args,
+    args: StepArgs,
 }
 
 impl CommandBuffer {
@@ -50,7 +50,7 @@ impl CommandBuffer {
     }
 
     /// The next word: all arguments, with a tab between two.
-    pub(crate) fn joined(&mut self, args: &Args) {
+    pub(crate) fn joined(&mut self, args: &StepArgs) {
         self.head(b'$', args.joined_len());
         self.bytes.extend(args.joined(b'\t'));
         self.end();
@@ -59,8 +59,8 @@ impl CommandBuffer {
     /// With arguments that are encoded for this command alone.
     pub(crate) fn with_args(
         &mut self,
-        encode: impl FnOnce(&mut Args),
-        write: impl FnOnce(&mut Self, &Args),
+        encode: impl FnOnce(&mut StepArgs),
+        write: impl FnOnce(&mut Self, &StepArgs),
     ) {
         let mut args = std::mem::take(&mut self.args);
         args.clear();
@@ -104,7 +104,8 @@ mod tests {
     fn arguments_are_one_word_with_tabs_or_one_word_each() {
         for words in [&["one", "", "three"][..], &[""], &[]] {
             let mut out = CommandBuffer::default();
-            let encode = |args: &mut Args| words.iter().for_each(|word| args.push(word.as_bytes()));
+            let encode =
+                |args: &mut StepArgs| words.iter().for_each(|word| args.push(word.as_bytes()));
             out.with_args(encode, |out, args| {
                 assert_eq!(args.count(), words.len());
                 out.begin(1);

@@ -20,7 +20,7 @@ use super::dial::Dialer;
 use super::failure::Failure;
 use super::multiplexer::{Multiplexer, NoReply};
 use super::subscriber::{Subscriber, auth};
-use super::{Connection, OnDeath};
+use super::{OnDeath, ServerConnection};
 use crate::engine::redis::url::secret::{Credentials, Login};
 use crate::engine::redis::url::{Address, RedisConfig};
 use crate::engine::{EngineEvent, Origin, Wakes};
@@ -73,7 +73,7 @@ impl Connector {
         address: &Address,
         source: u64,
         subscribe: bool,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let login = self.login()?;
         let connection = self.log_in(address, source, login.as_ref()).await?;
         if self.config.db != 0 {
@@ -94,7 +94,7 @@ impl Connector {
         &self,
         address: &Address,
         credentials: &Credentials,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let login = credentials.read().map_err(Failure::Broken)?;
         let origin = Origin { source: 0, epoch: self.next_epoch() };
         self.log_in_resp2(address, origin, login.as_ref(), Arc::new(|| ())).await
@@ -117,7 +117,7 @@ impl Connector {
         address: &Address,
         source: u64,
         login: Option<&Login>,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let origin = Origin { source, epoch: self.next_epoch() };
         let stream = self.dialer.dial(address).await?;
         let (on_message, channels) = (self.on_message.clone(), self.channels.clone());
@@ -142,7 +142,8 @@ impl Connector {
             Ok(_) if has_ended => Err(Failure::of_setup(address, NoReply::Ended)),
             Ok(_) => {
                 let on_death = self.on_death();
-                let connection = Connection::new(address, origin, true, multiplexer, on_death);
+                let connection =
+                    ServerConnection::new(address, origin, true, multiplexer, on_death);
                 Ok(self.drive(connection, driver))
             }
             Err(why) => Err(Failure::of_setup(address, why)),
@@ -155,11 +156,11 @@ impl Connector {
         origin: Origin,
         login: Option<&Login>,
         on_death: OnDeath,
-    ) -> Result<Arc<Connection>, Failure> {
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let stream = self.dialer.dial(address).await?;
         let within = self.config.timeouts.response;
         let (multiplexer, driver) = Multiplexer::new(stream, within, Box::new(|_, _| ()));
-        let connection = Connection::new(address, origin, false, multiplexer, on_death);
+        let connection = ServerConnection::new(address, origin, false, multiplexer, on_death);
         let connection = self.drive(connection, driver.run());
         if let Some(login) = login {
             connection.send(&auth(login)).await?;
@@ -169,9 +170,9 @@ impl Connector {
 
     fn drive(
         &self,
-        connection: Connection,
+        connection: ServerConnection,
         driver: impl Future<Output = ()> + Send + 'static,
-    ) -> Arc<Connection> {
+    ) -> Arc<ServerConnection> {
         let connection = Arc::new(connection);
         self.attach(&connection, driver);
         connection
@@ -180,7 +181,7 @@ impl Connector {
     /// Runs a task without which the connection is of no use.
     fn attach(
         &self,
-        connection: &Arc<Connection>,
+        connection: &Arc<ServerConnection>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
         let weak = Arc::downgrade(connection);
@@ -193,7 +194,10 @@ impl Connector {
     }
 
     /// Listens to the client's channels, unless it does already.
-    pub(crate) async fn subscribe(&self, connection: &Arc<Connection>) -> Result<(), Failure> {
+    pub(crate) async fn subscribe(
+        &self,
+        connection: &Arc<ServerConnection>,
+    ) -> Result<(), Failure> {
         if connection.is_subscribed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -205,7 +209,7 @@ impl Connector {
         Ok(())
     }
 
-    async fn subscribe_by_push(&self, connection: &Connection) -> Result<(), Failure> {
+    async fn subscribe_by_push(&self, connection: &ServerConnection) -> Result<(), Failure> {
         let address = &connection.address;
         if !connection.is_alive() {
             return Err(Failure::gone(address));
@@ -225,7 +229,7 @@ impl Connector {
     }
 
     /// By a second connection: the two live and die together.
-    async fn subscribe_beside(&self, connection: &Arc<Connection>) -> Result<(), Failure> {
+    async fn subscribe_beside(&self, connection: &Arc<ServerConnection>) -> Result<(), Failure> {
         let address = &connection.address;
         let subscriber = self.subscriber(address, &self.config.credentials).await?;
         let subscriber = subscriber.subscribed(address, &self.channels).await?;
@@ -302,7 +306,7 @@ fn pass_on(from: &[u8], message: &[u8], channels: &[String], on_message: &OnMess
     }
 }
 
-async fn select(connection: &Connection, db: u32) -> Result<(), Failure> {
+async fn select(connection: &ServerConnection, db: u32) -> Result<(), Failure> {
     let address = &connection.address;
     match connection.send(cmd("SELECT").arg(db)).await {
         Err(Failure::Broken(why)) if why.contains("no database") => Err(Failure::Broken(format!(

@@ -5,7 +5,7 @@
 //!   reply, message ◄─ Reader ◄───── socket      on the caller's runtime, or on the client's own thread
 //! ```
 //!
-//! A [`Connection`] is alive, and then dead for good: once, and everything of it together. The first I/O error or
+//! A [`ServerConnection`] is alive, and then dead for good: once, and everything of it together. The first I/O error or
 //! missing reply ends it for all who wait. Nothing is ever sent twice here, and nothing here knows of locks.
 //!
 //! ```text
@@ -46,7 +46,7 @@ use multiplexer::{Multiplexer, PendingReply};
 type OnDeath = Arc<dyn Fn() + Send + Sync>;
 
 /// One connection to one server, and the tasks that drive it.
-pub(crate) struct Connection {
+pub(crate) struct ServerConnection {
     pub(crate) address: Address,
     /// Whose clock its replies are on.
     pub(crate) origin: Origin,
@@ -59,7 +59,7 @@ pub(crate) struct Connection {
     on_death: OnDeath,
 }
 
-impl Connection {
+impl ServerConnection {
     fn new(
         address: &Address,
         origin: Origin,

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::members;
 use super::rights::{self, Rights};
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::connector::Connector;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::handshake::facts::{SECTIONS, ServerFacts};
@@ -191,7 +191,7 @@ async fn ask(
 
 /// A connection that is asked.
 pub(super) struct Asking<'a> {
-    connection: &'a Connection,
+    connection: &'a ServerConnection,
     address: &'a Address,
 }
 

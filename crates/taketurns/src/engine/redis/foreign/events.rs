@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::connector::Connector;
 use crate::engine::{EngineEvent, Wakes};
 use crate::sync::lock;
@@ -45,7 +45,7 @@ enum EventNote {
     /// Something happened to this lock's key.
     Event(Name),
     /// Somebody waits for this lock, and for so long at least. It is behind this connection.
-    Wanted { name: Name, connection: Weak<Connection>, until: Instant },
+    Wanted { name: Name, connection: Weak<ServerConnection>, until: Instant },
 }
 
 /// Hsubscriptions of events, for as long as it is not closed.
@@ -84,7 +84,12 @@ impl EventInbox {
 
 impl EventListener {
     /// This lock, behind this connection, is waited for, and will be for so long.
-    pub(super) fn want(&self, name: &Name, connection: &Arc<Connection>, waiter_lease_ms: u64) {
+    pub(super) fn want(
+        &self,
+        name: &Name,
+        connection: &Arc<ServerConnection>,
+        waiter_lease_ms: u64,
+    ) {
         if connection.resp3 {
             let until = Instant::now() + Duration::from_millis(waiter_lease_ms);
             let connection = Arc::downgrade(connection);
@@ -99,7 +104,7 @@ impl EventListener {
 
 /// A lock whose events are subscribed to, or can't be on this connection.
 struct Subscription {
-    connection: Weak<Connection>,
+    connection: Weak<ServerConnection>,
     until: Instant,
 }
 

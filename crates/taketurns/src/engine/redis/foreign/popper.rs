@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Value, cmd};
 
 use crate::engine::EngineError;
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::connection::subscriber::Subscriber;
 use crate::engine::redis::router::Router;
@@ -14,7 +14,7 @@ use crate::engine::redis::router::Router;
 /// Beside the connection to the one server that there is, as the same user.
 pub(super) struct ListPopper {
     subscriber: Subscriber,
-    beside: Arc<Connection>,
+    beside: Arc<ServerConnection>,
 }
 
 impl ListPopper {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 use crate::engine::redis::backend::ModuleBinding;
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::scripts::ScriptBinding;
 use crate::engine::redis::url::{Address, ModuleUse};
@@ -36,7 +36,7 @@ impl ModuleBinder {
     /// SCRIPT FLUSH leaves it alone.
     pub(crate) async fn had_marker(
         &self,
-        connection: &Connection,
+        connection: &ServerConnection,
         unmarked: &ScriptBinding,
         marker_key: &[u8],
     ) -> Result<bool, Failure> {
@@ -54,7 +54,7 @@ impl ModuleBinder {
     /// Without a key for the marker, nothing is looked at.
     pub(crate) async fn bind(
         &self,
-        connection: &Connection,
+        connection: &ServerConnection,
         binding: &ScriptBinding,
         marker_key: Option<&[u8]>,
     ) -> Result<ModuleBinding, Failure> {

@@ -8,13 +8,13 @@ use redis::{Value, cmd};
 use super::Handshake;
 use super::facts::{SECTIONS, ServerFacts};
 use super::requirements::Placement;
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::failure::Failure;
 
 /// One write: facts, the lag where it matters, and whether wake-ups may be published.
 pub(crate) async fn ask_facts(
     handshake: &Handshake,
-    connection: &Connection,
+    connection: &ServerConnection,
 ) -> Result<(ServerFacts, Option<Duration>), Failure> {
     let address = &connection.address;
     // Scripts publish, and say nothing if they may not: so it is tried here, with a message that

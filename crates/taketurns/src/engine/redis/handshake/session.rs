@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::facts::ServerFacts;
 use crate::engine::EngineFuture;
 use crate::engine::redis::backend::Backend;
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::failure::Failure;
 
 /// A server at the other end of a connection, and what it said about itself.
 pub(crate) struct ServerPeer {
-    pub(crate) connection: Arc<Connection>,
+    pub(crate) connection: Arc<ServerConnection>,
     pub(crate) facts: ServerFacts,
     /// Our wall clock when the facts came.
     pub(crate) opened_ms: u64,
@@ -30,7 +30,7 @@ pub(crate) struct ServerSession {
 }
 
 impl ServerSession {
-    pub(crate) fn connection(&self) -> &Arc<Connection> {
+    pub(crate) fn connection(&self) -> &Arc<ServerConnection> {
         &self.peer.connection
     }
 }

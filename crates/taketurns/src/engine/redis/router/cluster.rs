@@ -18,7 +18,7 @@ use super::slot_map::{ClusterMember, SlotMap};
 use super::slots::{self, Range};
 use crate::clock::local_us;
 use crate::engine::redis::backend::{BoundCommand, Repair, Retry, RetryBudget, RoutedCommand};
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::handshake::requirements::refusal;
 use crate::engine::redis::handshake::session::ServerSession;
@@ -373,7 +373,7 @@ fn announced(addr: &str, by: &ServerSession) -> Result<Address, Failure> {
     })
 }
 
-async fn ask_map(connection: &Connection) -> Result<Vec<Range>, Failure> {
+async fn ask_map(connection: &ServerConnection) -> Result<Vec<Range>, Failure> {
     let reply = connection.send(cmd("CLUSTER").arg("SLOTS")).await?;
     let ranges = slots::parse(&reply, &connection.address.host);
     ranges.filter(|ranges| !ranges.is_empty()).ok_or_else(|| {

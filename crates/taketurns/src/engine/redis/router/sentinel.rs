@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::single::SingleServer;
-use crate::engine::redis::connection::Connection;
+use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::connector::Connector;
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::handshake::Handshake;
@@ -77,7 +77,7 @@ impl Sentinels {
     }
 
     /// The master, by the word of this one.
-    pub(crate) async fn ask(&self, connection: &Connection) -> Result<Address, Failure> {
+    pub(crate) async fn ask(&self, connection: &ServerConnection) -> Result<Address, Failure> {
         let sentinel = &connection.address;
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);

@@ -137,7 +137,7 @@ impl Address {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TopologyKind {
     One,
     Sentinel,
     Cluster,
@@ -166,14 +166,15 @@ impl RedisConfig {
         let mut options = Options::parse(query)?;
         let credentials = credentials(user, &mut options)?;
         let tls = options.tls(tls)?;
-        let addresses = addresses(hosts, if kind == Kind::Sentinel { 26379 } else { 6379 })?;
+        let addresses =
+            addresses(hosts, if kind == TopologyKind::Sentinel { 26379 } else { 6379 })?;
         let (servers, db) = servers(kind, addresses, path, &mut options)?;
         let config = Self {
             servers,
             tls,
             credentials,
             db,
-            prefix: options.prefix(kind == Kind::Cluster)?,
+            prefix: options.prefix(kind == TopologyKind::Cluster)?,
             max_lease: options.max_lease()?,
             failover: options.failover()?,
             strict: options.strict()?,
@@ -187,9 +188,9 @@ impl RedisConfig {
     }
 
     /// What a protocol of others asks of all else.
-    fn speaking(mut self, kind: Kind) -> Result<Self, String> {
+    fn speaking(mut self, kind: TopologyKind) -> Result<Self, String> {
         let Some(protocol) = &self.protocol else { return Ok(self) };
-        if kind == Kind::Cluster {
+        if kind == TopologyKind::Cluster {
             protocol.wire.in_a_cluster()?;
         }
         self.max_lease = protocol.wire.max_lease().unwrap_or(self.max_lease);
@@ -225,14 +226,14 @@ impl RedisConfig {
     }
 }
 
-fn kind(scheme: &str) -> Result<(Kind, bool), String> {
+fn kind(scheme: &str) -> Result<(TopologyKind, bool), String> {
     match scheme {
-        "redis" => Ok((Kind::One, false)),
-        "rediss" => Ok((Kind::One, true)),
-        "redis+sentinel" => Ok((Kind::Sentinel, false)),
-        "rediss+sentinel" => Ok((Kind::Sentinel, true)),
-        "redis+cluster" => Ok((Kind::Cluster, false)),
-        "rediss+cluster" => Ok((Kind::Cluster, true)),
+        "redis" => Ok((TopologyKind::One, false)),
+        "rediss" => Ok((TopologyKind::One, true)),
+        "redis+sentinel" => Ok((TopologyKind::Sentinel, false)),
+        "rediss+sentinel" => Ok((TopologyKind::Sentinel, true)),
+        "redis+cluster" => Ok((TopologyKind::Cluster, false)),
+        "rediss+cluster" => Ok((TopologyKind::Cluster, true)),
         _ => Err("it must start with redis://, redis+sentinel:// or redis+cluster://, \
                   or with rediss for TLS"
             .to_owned()),
@@ -292,22 +293,22 @@ fn address(text: &str, default_port: u16) -> Result<Address, String> {
 }
 
 fn servers(
-    kind: Kind,
+    kind: TopologyKind,
     mut addresses: Vec<Address>,
     path: &str,
     options: &mut Options,
 ) -> Result<(Servers, u32), String> {
     match kind {
-        Kind::One if addresses.len() > 1 => {
+        TopologyKind::One if addresses.len() > 1 => {
             Err("redis:// takes one host; several are for redis+sentinel:// and redis+cluster://"
                 .to_owned())
         }
-        Kind::One => Ok((Servers::One(addresses.remove(0)), database(path)?)),
-        Kind::Cluster if !path.is_empty() => {
+        TopologyKind::One => Ok((Servers::One(addresses.remove(0)), database(path)?)),
+        TopologyKind::Cluster if !path.is_empty() => {
             Err("a Cluster has no databases: leave out what follows the hosts".to_owned())
         }
-        Kind::Cluster => Ok((Servers::Cluster(addresses), 0)),
-        Kind::Sentinel => {
+        TopologyKind::Cluster => Ok((Servers::Cluster(addresses), 0)),
+        TopologyKind::Sentinel => {
             let (master, db) = path.split_once('/').unwrap_or((path, ""));
             let master = decode(master, "the master's name")?;
             if master.is_empty() {

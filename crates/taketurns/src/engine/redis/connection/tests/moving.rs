@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_millis(500);
 const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 
 /// A connection with a keeper on a thread of its own, and the other end.
-struct Connection {
+struct ServerConnection {
     mux: Multiplexer,
     keeper: ThreadId,
     /// On which thread each message was heard.
@@ -38,7 +38,7 @@ struct Connection {
     _stop: oneshot::Sender<()>,
 }
 
-impl Connection {
+impl ServerConnection {
     fn new(caller_tick: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -191,7 +191,7 @@ fn is_without_tasks(runtime: &Runtime) {
 
 #[test]
 fn an_answer_and_a_message_change_no_thread() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     for number in 0..3 {
@@ -210,7 +210,7 @@ fn an_answer_and_a_message_change_no_thread() {
 
 #[test]
 fn a_runtime_that_ends_gives_the_reader_back() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     for number in 0..20 {
         let (runtime, worker) = runtime();
         connection.is_read_on(&runtime, worker);
@@ -230,7 +230,7 @@ fn a_runtime_that_ends_gives_the_reader_back() {
 
 #[test]
 fn a_runtime_that_blocks_loses_the_reader() {
-    let mut connection = Connection::new(SOON);
+    let mut connection = ServerConnection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     let answer = connection.asked_on(&runtime, 2);
@@ -245,7 +245,7 @@ fn a_runtime_that_blocks_loses_the_reader() {
 
 #[test]
 fn an_idle_connection_is_read_by_the_keeper() {
-    let mut connection = Connection::new(SOON);
+    let mut connection = ServerConnection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     connection.is_read_by_the_keeper(2 * SOON);
@@ -254,7 +254,7 @@ fn an_idle_connection_is_read_by_the_keeper() {
 
 #[test]
 fn a_crowd_is_read_by_the_keeper() {
-    let mut connection = Connection::new(SOON);
+    let mut connection = ServerConnection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     let (mux, (tell, told)) = (connection.mux.clone(), channel());
@@ -274,7 +274,7 @@ fn a_crowd_is_read_by_the_keeper() {
 
 #[test]
 fn threads_without_the_runtime_get_the_reader_back_to_the_keeper() {
-    let mut connection = Connection::new(SOON);
+    let mut connection = ServerConnection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     let start = Instant::now();
@@ -288,7 +288,7 @@ fn threads_without_the_runtime_get_the_reader_back_to_the_keeper() {
 /// Not even one that has nothing else to do could read for a thread that blocks it.
 #[test]
 fn a_task_that_blocks_is_read_for_by_the_keeper() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     let (runtime, _) = runtime();
     let mux = connection.mux.clone();
     // More than tokio lets a task do without a pause.
@@ -309,7 +309,7 @@ fn a_task_that_blocks_is_read_for_by_the_keeper() {
 
 #[test]
 fn a_task_that_awaits_and_blocks_by_turns_is_never_stuck() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     let (runtime, _) = runtime();
     let mux = connection.mux.clone();
     let task = runtime.spawn(async move {
@@ -329,7 +329,7 @@ fn a_task_that_awaits_and_blocks_by_turns_is_never_stuck() {
 
 #[test]
 fn a_runtime_that_can_not_read_is_not_asked_to() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     let current = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mux = connection.mux.clone();
     let task = current.spawn(async move { mux.ask(&echo(1)).await });
@@ -349,7 +349,7 @@ fn a_runtime_that_can_not_read_is_not_asked_to() {
 
 #[test]
 fn what_is_left_to_write_moves_with_the_reader() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     // More than the kernel keeps for both ends.
@@ -365,7 +365,7 @@ fn what_is_left_to_write_moves_with_the_reader() {
 fn a_connection_ends_wherever_it_is_read() {
     let (runtime, worker) = runtime();
     // From our side.
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     connection.is_read_on(&runtime, worker);
     let answer = connection.asked_on(&runtime, 2);
     connection.mux.end();
@@ -373,14 +373,14 @@ fn a_connection_ends_wherever_it_is_read() {
     connection.peer.read_to_end(&mut Vec::new()).expect("the end");
     is_without_tasks(&runtime);
     // From the other.
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     connection.is_read_on(&runtime, worker);
     let answer = connection.asked_on(&runtime, 3);
     drop(connection.peer);
     assert_eq!(awaited(answer), Err(NoReply::Ended));
     is_without_tasks(&runtime);
     // From ours, while the runtime is blocked.
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     connection.is_read_on(&runtime, worker);
     let unblock = blocked(&runtime);
     drop(connection._stop);
