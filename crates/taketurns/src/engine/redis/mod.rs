@@ -48,6 +48,7 @@ use super::{
     Stamp, Wakes,
 };
 use backend::{Backend, DialectMemory, LockStep, RoutedCommand, StepKeys, StepQuery};
+use connection::connector::OnMessage;
 use foreign::ForeignEngine;
 use handshake::query::now_ms;
 use handshake::session::ServerSession;
@@ -109,9 +110,8 @@ impl RedisEngine {
         let channel = format!("{}{client}", config.channels());
         let verifier = Verifier::new(&config, None);
         let wake_ups = Arc::new(WakeUpReader::new(client, wakes));
-        let on_message = |reader: &WakeUpReader, message: &[u8]| {
-            reader.read(message).into_iter().for_each(|woken| reader.wakes.push(woken));
-        };
+        let reader = wake_ups.clone();
+        let on_message = Arc::new(move |message: &[u8]| reader.handle_message(message));
         let executor =
             Executor::open(config, vec![channel], verifier, wake_ups, on_message).await?;
         let executor = Arc::new(executor);
@@ -212,10 +212,9 @@ impl Executor {
         channels: Vec<String>,
         verifier: Verifier,
         wake_ups: Arc<WakeUpReader>,
-        on_message: impl Fn(&WakeUpReader, &[u8]) + Send + Sync + 'static,
+        on_message: OnMessage,
     ) -> Result<Self, EngineError> {
-        let (reader, wakes) = (wake_ups.clone(), wake_ups.wakes.clone());
-        let on_message = Arc::new(move |message: &[u8]| on_message(&reader, message));
+        let wakes = wake_ups.wakes.clone();
         let (config, verifier) = (Arc::new(config), Arc::new(verifier));
         let router = Router::open(config, channels, on_message, wakes.clone(), verifier).await?;
         wake_ups.set_router(&router);

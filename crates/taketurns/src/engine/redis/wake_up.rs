@@ -32,6 +32,11 @@ impl WakeUpReader {
         let _ = self.router.set(Arc::downgrade(router));
     }
 
+    /// Pushes what a message says.
+    pub(super) fn handle_message(&self, message: &[u8]) {
+        self.read(message).into_iter().for_each(|event| self.wakes.push(event));
+    }
+
     /// What a message says, if it is genuine and for somebody.
     pub(super) fn read(&self, message: &[u8]) -> Option<EngineEvent> {
         let sealed = SealedWake::parse(message)?;

@@ -54,10 +54,8 @@ pub(crate) struct DialectMemory {
 }
 
 impl DialectMemory {
-    pub(super) fn choose(&self, key: &[u8], verb: Verb, module: &ModuleBinding) -> Dialect {
-        if !matches!(module, ModuleBinding::Bound(_)) {
-            return Dialect::Scripts;
-        }
+    /// On a server that has the module.
+    pub(super) fn choose(&self, key: &[u8], verb: Verb) -> Dialect {
         if !self.has_any.load(Ordering::Relaxed) {
             return Dialect::Module;
         }
@@ -182,19 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn the_module_is_used_where_there_is_one() {
-        let memory = DialectMemory::default();
-        assert_eq!(memory.choose(b"k", Verb::Renew, &bound()), Dialect::Module);
-        for module in
-            [ModuleBinding::Missing, ModuleBinding::Off, ModuleBinding::Denied("no".to_owned())]
-        {
-            assert_eq!(memory.choose(b"k", Verb::Renew, &module), Dialect::Scripts);
-        }
-    }
-
-    #[test]
     fn a_lock_of_the_scripts_is_remembered_until_the_module_has_it() {
         let (memory, now) = (DialectMemory::default(), Instant::now());
+        assert_eq!(memory.choose(b"k", Verb::Renew), Dialect::Module);
         assert_eq!(
             memory.handle_wrong_type(b"k", Dialect::Module, &bound(), now),
             WrongTypeAction::Switch

@@ -205,7 +205,10 @@ pub(crate) struct LockStep<'a> {
 
 impl RoutedCommand for LockStep<'_> {
     fn dialect(&self, backend: &Backend) -> Dialect {
-        self.dialects.choose(&self.keys.lock, self.query.verb(), &backend.module)
+        match backend.has_module() {
+            true => self.dialects.choose(&self.keys.lock, self.query.verb()),
+            false => Dialect::Scripts,
+        }
     }
 
     fn write(&self, backend: &Backend, dialect: Dialect, out: &mut CommandBuffer) {

@@ -17,7 +17,6 @@
 pub(crate) mod command;
 pub(crate) mod connector;
 mod dial;
-mod driver;
 pub(crate) mod failure;
 mod frames;
 mod multiplexer;

@@ -38,8 +38,7 @@ use tokio::sync::oneshot;
 
 use super::command::{CommandBuffer, WriteCommand};
 use super::dial::{Stream, WriteHalf};
-use super::driver::ConnectionDriver;
-use super::reader::Reader;
+use super::reader::{ConnectionDriver, Reader};
 use super::reader_slot::ReaderSlot;
 use crate::sync::lock;
 

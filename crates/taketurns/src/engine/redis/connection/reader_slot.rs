@@ -31,7 +31,7 @@ use std::{mem, process, ptr, thread};
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 
 use super::multiplexer::{NoReply, Shared};
-use super::reader::Reader;
+use super::reader::{ReadStop, Reader};
 use crate::sync::lock;
 
 /// The place of the keeper. Those of callers' tasks count from 1.
@@ -45,12 +45,12 @@ const REST: u32 = 256;
 
 pub(super) struct ReaderSlot {
     /// `None` once the connection is over.
-    reader: Mutex<Option<Reader>>,
-    place: AtomicU64,
+    pub(super) reader: Mutex<Option<Reader>>,
+    pub(super) place: AtomicU64,
     /// How many tasks of callers have had the reader.
     callers: AtomicU64,
     /// How often the last of them has read.
-    turns: AtomicU64,
+    pub(super) turns: AtomicU64,
     /// How many lone requests are still read by the keeper.
     resting: AtomicU32,
     keeper: Option<Id>,
@@ -59,13 +59,6 @@ pub(super) struct ReaderSlot {
     /// A caller's runtime had no I/O: no other is tried.
     is_fixed: AtomicBool,
     is_over: AtomicBool,
-}
-
-/// Why a task stops reading.
-pub(super) enum ReadStop {
-    NoReply(NoReply),
-    /// Another one reads.
-    Moved,
 }
 
 /// What the keeper finds when it looks after a caller.
@@ -113,7 +106,7 @@ impl ReaderSlot {
     }
 
     /// Ends what `lock` or `try_lock` began.
-    fn unlock(&self, guard: MutexGuard<'_, Option<Reader>>) {
+    pub(super) fn unlock(&self, guard: MutexGuard<'_, Option<Reader>>) {
         drop(guard);
         fence(Ordering::SeqCst);
         if self.is_over.load(Ordering::Relaxed) {
@@ -133,38 +126,6 @@ impl ReaderSlot {
 impl Shared {
     pub(super) fn place(&self) -> u64 {
         self.slot.place.load(Ordering::Acquire)
-    }
-
-    /// Reads and writes all that can be read and written now, if this place is the reader's.
-    pub(super) fn turn(&self, place: u64, context: &mut Context<'_>) -> Poll<ReadStop> {
-        // Before the mutex too: the keeper's thread must not wait for a caller's.
-        if self.place() != place {
-            return Poll::Ready(ReadStop::Moved);
-        }
-        let mut slot = lock(&self.slot.reader);
-        if self.place() != place {
-            self.slot.unlock(slot);
-            return Poll::Ready(ReadStop::Moved);
-        }
-        let Some(reader) = slot.as_mut() else {
-            return Poll::Ready(ReadStop::NoReply(NoReply::Ended));
-        };
-        self.slot.turns.fetch_add(1, Ordering::Relaxed);
-        let lost = loop {
-            match reader.read(self, context) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(lost)) => break lost,
-                Poll::Pending if self.flush(context) => {
-                    self.slot.unlock(slot);
-                    return Poll::Pending;
-                }
-                Poll::Pending => break NoReply::Ended,
-            }
-        };
-        let reader = slot.take();
-        drop(slot);
-        drop(reader);
-        Poll::Ready(ReadStop::NoReply(lost))
     }
 
     /// Somebody waits for the answer to a request that was alone, or that was sent while a caller's runtime reads.

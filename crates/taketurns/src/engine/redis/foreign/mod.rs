@@ -75,10 +75,10 @@ impl ForeignEngine {
             prefix: prefix.clone(),
             on_event: inbox.as_ref().map(|inbox| Box::new(inbox.sender()) as _),
         };
-        let on_message =
-            move |reader: &WakeUpReader, message: &[u8]| messages.handle(reader, message);
         let channels = channels.into_iter().flatten().collect();
         let wake_ups = Arc::new(WakeUpReader::new(client, wakes.clone()));
+        let reader = wake_ups.clone();
+        let on_message = Arc::new(move |message: &[u8]| messages.handle(&reader, message));
         let executor = Executor::open(config, channels, verifier, wake_ups, on_message).await?;
         let lists = wire.calls();
         let lists = lists.map(|calls| ListListener::new(calls, own_list, wakes.clone()));

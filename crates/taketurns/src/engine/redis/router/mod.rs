@@ -143,7 +143,7 @@ impl Router {
         command: &dyn RoutedCommand,
     ) -> RouterResult {
         let mut budget = RetryBudget::default();
-        let (mut session, mut sent_us) = match single.current() {
+        let (mut session, mut sent_us) = match single.slot.current() {
             Some(session) => (session, None),
             None => (single.session().await?, Some(local_us())),
         };
@@ -285,7 +285,7 @@ impl Router {
     /// Whose clock it is on the session that is open now with the run whose id begins like this.
     pub(crate) fn origin_of_run(&self, run_prefix: &str) -> Option<Origin> {
         let sessions = match &self.topology {
-            Topology::Single(single) => single.current().into_iter().collect(),
+            Topology::Single(single) => single.slot.current().into_iter().collect(),
             Topology::Cluster(cluster) => cluster.current(),
         };
         let is_of_run = |session: &&Arc<ServerSession>| {

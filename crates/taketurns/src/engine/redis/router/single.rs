@@ -24,7 +24,7 @@ pub(crate) enum ServerLocator {
 pub(crate) struct SingleServer {
     handshake: Arc<Handshake>,
     locator: ServerLocator,
-    slot: SessionSlot,
+    pub(super) slot: SessionSlot,
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -92,11 +92,6 @@ impl SingleServer {
             tracing::info!(target: target::REDIS, %from, to = %address, "the master has moved");
             session.connection().kill();
         }
-    }
-
-    /// The session that is open now, if one is.
-    pub(crate) fn current(&self) -> Option<Arc<ServerSession>> {
-        self.slot.current()
     }
 
     pub(crate) fn close(&self) {
