@@ -12,7 +12,7 @@ use taketurns::{Leader, Locks, Name, Token};
 use super::run::LockedCommand;
 use crate::ask;
 use crate::exit::{self, ExitFailure, say};
-use crate::output::{self, duration};
+use crate::output::{self, duration, whole_millis};
 use crate::signals::Signals;
 use crate::store::{self, LoadingOptions};
 use crate::terminal::Terminal;
@@ -186,8 +186,8 @@ impl<'a> LeaderJson<'a> {
             who: &leader.who,
             why: &leader.why,
             token: leader.token,
-            led_ms: leader.led_for.as_millis() as u64,
-            left_ms: leader.left.as_millis() as u64,
+            led_ms: whole_millis(leader.led_for),
+            left_ms: whole_millis(leader.left),
         }
     }
 }

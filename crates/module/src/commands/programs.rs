@@ -7,7 +7,7 @@ use serde::Serialize;
 use taketurns_core::wire::{self, Verb, WireReply};
 use taketurns_core::{ClientId, Request, View};
 
-use super::{Done, left_ms, may_break, room, writable};
+use super::{Done, left, may_break, room, writable};
 use crate::binding::Binding;
 use crate::clock;
 use crate::entry::Entry;
@@ -136,14 +136,15 @@ fn view(ctx: &Ctx, args: Args<'_>, binding: &Binding, words: &[&[u8]]) -> Done {
     let now = clock::now();
     let view = match key.holds() {
         Holds::Nothing => {
-            let quarantine_ms = left_ms(binding.until_ms_at(now.ms), now.ms);
-            quarantine_ms.map(|_| View { quarantine_ms, ..View::default() })
+            let mut view = View::default();
+            view.quarantine_left = left(binding.until_ms_at(now.ms), now.ms);
+            view.quarantine_left.is_some().then_some(view)
         }
         Holds::Lock => key.record().map(|record| {
             let until_ms = record.quarantine_until_ms(now, By::Program(binding));
             let mut view =
                 record.lock.view(now, usize::try_from(waiters_max).unwrap_or(usize::MAX));
-            view.quarantine_ms = left_ms(until_ms, now.ms);
+            view.quarantine_left = left(until_ms, now.ms);
             view
         }),
         _ => return Err(Problem::WRONG_TYPE),

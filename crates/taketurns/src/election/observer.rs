@@ -44,8 +44,8 @@ impl Leader {
             why: holder.label.why().to_owned(),
             token: holder.token,
             client: holder.client,
-            led_for: Duration::from_millis(holder.held_ms),
-            left: Duration::from_millis(holder.left_ms),
+            led_for: holder.held_for,
+            left: holder.left,
         }))
     }
 }
@@ -147,16 +147,18 @@ mod tests {
     use super::*;
 
     fn holder(token: u64) -> HolderView {
-        HolderView {
-            label: Label::new("a:1 p", "why").expect("a label"),
-            client: ClientId::from_bits(1),
-            token: Some(Token::from_raw(token)),
-            ask: Ask::Mutex,
-            member: None,
-            held_ms: 1_500,
-            left_ms: 20_000,
-            revoked: false,
-        }
+        let label = Label::new("a:1 p", "why").expect("a label");
+        let mut holder = HolderView::new(label, ClientId::from_bits(1), Ask::Mutex);
+        holder.token = Some(Token::from_raw(token));
+        holder.held_for = Duration::from_millis(1_500);
+        holder.left = Duration::from_secs(20);
+        holder
+    }
+
+    fn held_by(holder: HolderView) -> View {
+        let mut view = View::default();
+        view.holders = vec![holder];
+        view
     }
 
     fn leader_of(view: &View) -> Result<Option<Leader>, Error> {
@@ -164,8 +166,7 @@ mod tests {
     }
 
     fn leader(token: u64) -> Leader {
-        let view = View { holders: vec![holder(token)], ..View::default() };
-        leader_of(&view).expect("a mutex").expect("held")
+        leader_of(&held_by(holder(token))).expect("a mutex").expect("held")
     }
 
     #[test]
@@ -174,8 +175,8 @@ mod tests {
         assert_eq!((seen.who.as_str(), seen.why.as_str()), ("a:1 p", "why"));
         assert_eq!(seen.token, Some(Token::from_raw(7)));
         assert_eq!((seen.led_for.as_millis(), seen.left.as_millis()), (1_500, 20_000));
-        let broken = HolderView { revoked: true, ..holder(7) };
-        let mut view = View { holders: vec![broken], ..View::default() };
+        let mut view = held_by(holder(7));
+        view.holders[0].revoked = true;
         assert_eq!(leader_of(&view).expect("a mutex"), None);
         view.holders.push(holder(9));
         assert_eq!(leader_of(&view).expect("a mutex"), Some(leader(9)));
@@ -184,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_lock_of_another_kind_has_no_leader() {
-        let view = View { kind: Kind::RwLock, holders: vec![holder(7)], ..View::default() };
+        let mut view = held_by(holder(7));
+        view.kind = Kind::RwLock;
         let error = leader_of(&view).expect_err("no mutex");
         assert_eq!(error.kind(), ErrorKind::KindMismatch);
     }
