@@ -4,6 +4,8 @@
 use serde::Serialize;
 use taketurns::{Ask, HolderView, Kind, Member, MemberView, Name, Token, View, WaiterView};
 
+use crate::output::whole_millis;
+
 /// A list of locks, sorted by name.
 #[derive(Serialize)]
 pub(crate) struct LockListJson<'a> {
@@ -128,7 +130,7 @@ impl<'a> LockJson<'a> {
                 _ => None,
             },
             state: state(view),
-            quarantine_ms: view.quarantine_ms,
+            quarantine_ms: view.quarantine_left.map(whole_millis),
             last_token: view.last_token,
             holders: view.holders.iter().map(HolderJson::new).collect(),
             waiting: view.waiting,
@@ -169,8 +171,8 @@ impl<'a> HolderJson<'a> {
             mode: ModeJson::new(&holder.ask),
             token: holder.token,
             member: holder.member.as_ref(),
-            held_ms: holder.held_ms,
-            left_ms: holder.left_ms,
+            held_ms: whole_millis(holder.held_for),
+            left_ms: whole_millis(holder.left),
             broken: holder.revoked,
         }
     }
@@ -188,7 +190,7 @@ impl<'a> WaiterJson<'a> {
                 Ask::Member(member) => Some(member),
                 _ => None,
             },
-            waited_ms: waiter.waited_ms,
+            waited_ms: whole_millis(waiter.waited_for),
         }
     }
 }
@@ -209,7 +211,7 @@ impl ModeJson<'_> {
 
 impl<'a> MemberJson<'a> {
     fn new(member: &'a MemberView) -> Self {
-        let MemberView { name, held, leaving, stale } = member;
+        let MemberView { name, held, leaving, stale, .. } = member;
         Self { name, held: *held, leaving: *leaving, stale: *stale }
     }
 }

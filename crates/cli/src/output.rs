@@ -98,6 +98,11 @@ pub(crate) fn millis(millis: u64) -> String {
     duration(Duration::from_millis(millis))
 }
 
+/// A duration as JSON has it: whole milliseconds.
+pub(crate) fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// `1st`, `2nd`, `3rd`, `4th`, `11th`.
 pub(crate) fn ordinal(number: usize) -> String {
     let ending = match (number % 10, number % 100) {

@@ -13,7 +13,7 @@ use taketurns::{ClientId, Kind, Locks, Name, View};
 use tokio::time::sleep;
 
 use crate::exit;
-use crate::output::{count, millis, ordinal};
+use crate::output::{count, duration, ordinal};
 
 /// A wait shorter than this is not worth a word.
 const FIRST_AFTER: Duration = Duration::from_millis(250);
@@ -78,19 +78,19 @@ fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
         [] if view.kind == Kind::Pool && view.members.is_empty() => {
             "the pool has no members".to_owned()
         }
-        [] if view.quarantine_ms.is_some() => String::new(),
+        [] if view.quarantine_left.is_some() => String::new(),
         [] => "held by nobody just now".to_owned(),
-        [holder] => format!("held by {} for {}", holder.label, millis(holder.held_ms)),
+        [holder] => format!("held by {} for {}", holder.label, duration(holder.held_for)),
         [holder, others @ ..] => format!(
             "held by {} for {} and {}",
             holder.label,
-            millis(holder.held_ms),
+            duration(holder.held_for),
             count(others.len(), "other")
         ),
     };
-    let paused = view.quarantine_ms.map(|left_ms| {
+    let paused = view.quarantine_left.map(|left| {
         let comma = if held.is_empty() { "" } else { ", " };
-        format!("{comma}in quarantine for {} (store restarted or failed over)", millis(left_ms))
+        format!("{comma}in quarantine for {} (store restarted or failed over)", duration(left))
     });
     let paused = paused.unwrap_or_default();
     let place = match view.waiters.iter().position(|waiter| waiter.client == me) {
@@ -153,34 +153,22 @@ mod tests {
     use super::*;
 
     fn holder(who: &str, why: &str, held_ms: u64) -> HolderView {
-        HolderView {
-            label: Label::new(who, why).unwrap(),
-            client: ClientId::from_bits(1),
-            token: None,
-            ask: Ask::Mutex,
-            member: None,
-            held_ms,
-            left_ms: 1,
-            revoked: false,
-        }
+        let label = Label::new(who, why).unwrap();
+        let mut holder = HolderView::new(label, ClientId::from_bits(1), Ask::Mutex);
+        holder.held_for = Duration::from_millis(held_ms);
+        holder
     }
 
     fn view(holders: Vec<HolderView>, clients: &[u64]) -> View {
-        let waiter = |&client| WaiterView {
-            label: Label::default(),
-            client: ClientId::from_bits(client),
-            ask: Ask::Mutex,
-            waited_ms: 0,
+        let waiter = |&client| {
+            let (label, client) = (Label::default(), ClientId::from_bits(client));
+            WaiterView::new(label, client, Ask::Mutex, Duration::ZERO)
         };
-        View {
-            kind: Kind::Mutex,
-            last_token: None,
-            holders,
-            waiting: clients.len(),
-            waiters: clients.iter().map(waiter).collect(),
-            members: vec![],
-            quarantine_ms: None,
-        }
+        let mut view = View::default();
+        view.holders = holders;
+        view.waiting = clients.len();
+        view.waiters = clients.iter().map(waiter).collect();
+        view
     }
 
     fn said(view: &View) -> String {
@@ -217,7 +205,7 @@ mod tests {
     #[test]
     fn it_says_that_nothing_is_granted_after_a_restart() {
         let mut view = view(vec![], &[9]);
-        view.quarantine_ms = Some(57_000);
+        view.quarantine_left = Some(Duration::from_secs(57));
         let paused = "in quarantine for 57s (store restarted or failed over), you are 1st in line";
         assert_eq!(said(&view), format!("waiting for backup: {paused}"));
         view.holders = vec![holder("a:1 x", "", 1_000)];

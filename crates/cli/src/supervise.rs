@@ -160,7 +160,7 @@ impl Supervisor<'_> {
         let Ok(Ok(Some(view))) = asked else { return Duration::ZERO };
         let ours = view.holders.iter().find(|holder| holder.token == self.guard.token().fenced());
         // Counted from before the question was sent: it can only be longer.
-        ours.map_or(Duration::ZERO, |holder| Duration::from_millis(holder.left_ms))
+        ours.map_or(Duration::ZERO, |holder| holder.left)
     }
 
     /// Goes along with the shell's job control, and comes back when the shell continues us.

@@ -147,9 +147,7 @@ impl EngineClient {
                     assert_eq!(wake.client, self.id, "a wake-up went to the wrong client");
                     return (wake.owner, wake.event);
                 }
-                EngineEvent::Lost { .. }
-                | EngineEvent::Recheck
-                | EngineEvent::LockChanged { .. } => {}
+                _ => {}
             }
         }
     }

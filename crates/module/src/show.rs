@@ -1,5 +1,7 @@
 //! What people see: SHOW, LIST and HELP.
 
+use std::time::Duration;
+
 use taketurns_core::{Label, View};
 
 use crate::problem::Problem;
@@ -45,6 +47,10 @@ fn number(ctx: &Ctx, name: &str, value: u64) {
     ctx.reply_int(value);
 }
 
+fn millis(ctx: &Ctx, name: &str, value: Duration) {
+    number(ctx, name, u64::try_from(value.as_millis()).unwrap_or(u64::MAX));
+}
+
 fn label(ctx: &Ctx, label: &Label) {
     text(ctx, "label", &label.to_string());
 }
@@ -54,7 +60,7 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
     text(ctx, "kind", &view.kind.to_string());
     number(ctx, "token", view.last_token.map_or(0, |token| token.raw()));
     number(ctx, "admitted", admitted);
-    number(ctx, "quarantine_ms", view.quarantine_ms.unwrap_or(0));
+    millis(ctx, "quarantine_ms", view.quarantine_left.unwrap_or_default());
     ctx.reply_text("holders");
     ctx.reply_array(view.holders.len());
     for holder in &view.holders {
@@ -63,8 +69,8 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
         number(ctx, "token", holder.token.map_or(0, |token| token.raw()));
         text(ctx, "asked", &holder.ask.to_string());
         text(ctx, "member", holder.member.as_ref().map_or("", |member| member.as_str()));
-        number(ctx, "held_ms", holder.held_ms);
-        number(ctx, "left_ms", holder.left_ms);
+        millis(ctx, "held_ms", holder.held_for);
+        millis(ctx, "left_ms", holder.left);
         text(ctx, "state", if holder.revoked { "revoked" } else { "held" });
     }
     number(ctx, "waiting", view.waiting as u64);
@@ -74,7 +80,7 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
         ctx.reply_map(3);
         label(ctx, &waiter.label);
         text(ctx, "asks", &waiter.ask.to_string());
-        number(ctx, "waited_ms", waiter.waited_ms);
+        millis(ctx, "waited_ms", waiter.waited_for);
     }
     ctx.reply_text("members");
     ctx.reply_array(view.members.len());

@@ -101,8 +101,13 @@ mod tests {
 
     #[test]
     fn the_holder_of_the_mutex_leads_unless_it_was_broken() {
-        let broken = HolderView { revoked: true, ..holder(7) };
-        let view = |holders| View { holders, ..View::default() };
+        let mut broken = holder(7);
+        broken.revoked = true;
+        let view = |holders| {
+            let mut view = View::default();
+            view.holders = holders;
+            view
+        };
         assert_eq!(leader(view(vec![])).expect("nobody"), None);
         assert_eq!(leader(view(vec![holder(7)])).expect("a mutex"), Some(holder(7)));
         assert_eq!(leader(view(vec![broken.clone()])).expect("a mutex"), None);
@@ -111,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_lock_of_another_kind_has_no_leader() {
-        let view = View { kind: Kind::RwLock, holders: vec![holder(7)], ..View::default() };
+        let mut view = View::default();
+        (view.kind, view.holders) = (Kind::RwLock, vec![holder(7)]);
         let error = leader(view).expect_err("no mutex");
         assert_eq!(error.kind(), crate::ErrorKind::KindMismatch);
     }

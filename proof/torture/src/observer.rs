@@ -115,7 +115,7 @@ async fn put_back(store: &Locks, pool: &str) {
 
 /// The operations that have a place, by what they said of themselves.
 fn line(view: &View, placed_after: Duration) -> Vec<u64> {
-    let is_placed = |waiter: &&WaiterView| u128::from(waiter.waited_ms) >= placed_after.as_millis();
+    let is_placed = |waiter: &&WaiterView| waiter.waited_for >= placed_after;
     let op = |waiter: &WaiterView| waiter.label.why().parse().ok();
     view.waiters.iter().filter(is_placed).filter_map(op).collect()
 }

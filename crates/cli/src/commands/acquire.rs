@@ -90,6 +90,6 @@ async fn print(
         lock: &args.ask.lock,
         token: handle.token().fenced(),
         member,
-        valid_for_ms: valid_for.as_millis() as u64,
+        valid_for_ms: output::whole_millis(valid_for),
     })
 }

@@ -12,7 +12,7 @@ use taketurns::{HolderView, Locks, Name, Token};
 use super::run::LockedCommand;
 use crate::ask;
 use crate::exit::{self, ExitFailure, say};
-use crate::output::{self, duration};
+use crate::output::{self, duration, whole_millis};
 use crate::signals::Signals;
 use crate::store::{self, LoadingOptions};
 use crate::terminal::Terminal;
@@ -186,8 +186,8 @@ impl<'a> LeaderJson<'a> {
             who: leader.label.who(),
             why: leader.label.why(),
             token: leader.token,
-            led_ms: leader.held_ms,
-            left_ms: leader.left_ms,
+            led_ms: whole_millis(leader.held_for),
+            left_ms: whole_millis(leader.left),
         }
     }
 }

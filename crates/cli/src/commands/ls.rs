@@ -6,14 +6,14 @@ use taketurns::{Locks, Name, View};
 
 use crate::exit::ExitFailure;
 use crate::json;
-use crate::output::{self, Table, millis};
+use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
 use crate::store;
 use crate::watch::again;
 
 /// A lease with less left than this is about to end: whoever renews does so long before, and who was
 /// handed the lock has it for a waiter lease at first.
-pub(super) const ENDING_MS: u64 = 1_000;
+pub(super) const ENDING: Duration = Duration::from_secs(1);
 
 /// List the locks, with who holds each and how many wait
 ///
@@ -73,22 +73,22 @@ fn table(listed: &[(Name, View)]) -> Table<7> {
                 let broken = if holder.revoked { " [broken]" } else { "" };
                 let label = format!("{}{broken}{more}", holder.label);
                 let token = holder.token.map_or(String::new(), |token| token.to_string());
-                (millis(holder.held_ms), millis(holder.left_ms), token, label)
+                (duration(holder.held_for), duration(holder.left), token, label)
             }
         };
-        let paused = view.quarantine_ms.map(|left_ms| format!(" [quarantine {}]", millis(left_ms)));
+        let paused = view.quarantine_left.map(|left| format!(" [quarantine {}]", duration(left)));
         let holder = holder + &paused.unwrap_or_default();
         let waiting = view.waiting.to_string();
         let row = [name.to_string(), view.kind.to_string(), waiting, held, left, token, holder];
         let inks = table.row(row);
         inks[0] = Some(Ink::Bold);
         inks[2] = Some(if view.waiting > 0 { Ink::Warn } else { Ink::Dim });
-        let is_ending = view.holders.iter().any(|holder| holder.left_ms < ENDING_MS);
+        let is_ending = view.holders.iter().any(|holder| holder.left < ENDING);
         inks[4] = is_ending.then_some(Ink::Bad);
         inks[5] = Some(Ink::Dim);
         inks[6] = match () {
             () if view.holders.iter().any(|holder| holder.revoked) => Some(Ink::Bad),
-            () if view.quarantine_ms.is_some() => Some(Ink::Warn),
+            () if view.quarantine_left.is_some() => Some(Ink::Warn),
             () if view.holders.is_empty() => Some(Ink::Dim),
             () => None,
         };

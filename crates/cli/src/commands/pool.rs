@@ -152,8 +152,9 @@ mod tests {
     #[test]
     fn each_member_is_shown_with_its_state() {
         let member = |name, held, leaving, stale| {
-            let name = Member::new(name).unwrap();
-            MemberView { name, held, leaving, stale }
+            let mut member = MemberView::new(Member::new(name).unwrap());
+            (member.held, member.leaving, member.stale) = (held, leaving, stale);
+            member
         };
         let members = vec![
             member("a", true, false, false),
@@ -161,7 +162,8 @@ mod tests {
             member("c", false, false, false),
             member("d", false, false, true),
         ];
-        let view = View { kind: Kind::Pool, members, ..View::default() };
+        let mut view = View::default();
+        (view.kind, view.members) = (Kind::Pool, members);
         let shown = table(&view).to_string();
         let states: Vec<&str> = shown.lines().skip(1).map(|line| line[6..].trim()).collect();
         assert_eq!(states, ["held", "held, leaving", "free", "free, stale"], "{shown}");

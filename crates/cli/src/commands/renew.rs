@@ -47,7 +47,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     let valid_for = renewed?;
     let lock = handle.name();
     if args.json {
-        let valid_for_ms = valid_for.as_millis() as u64;
+        let valid_for_ms = output::whole_millis(valid_for);
         output::json(&RenewJson { lock, token: handle.token().fenced(), valid_for_ms })?;
     } else {
         output::text(format_args!("{lock} is held for {}", output::duration(valid_for)))?;

@@ -8,7 +8,7 @@ use super::ls;
 use crate::ask;
 use crate::exit::ExitFailure;
 use crate::json;
-use crate::output::{self, Table, millis};
+use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
 use crate::store;
 use crate::text;
@@ -73,8 +73,8 @@ fn describe(name: &Name, view: &View, paint: Paint) -> String {
         true => format!("{title}: unused"),
         false => format!("{title}: {}, {}, last token {token}", view.kind, json::state(view)),
     };
-    if let Some(left_ms) = view.quarantine_ms {
-        let left = paint.ink(Ink::Warn, &format!("in quarantine for {}", millis(left_ms)));
+    if let Some(left) = view.quarantine_left {
+        let left = paint.ink(Ink::Warn, &format!("in quarantine for {}", duration(left)));
         text.push_str(&format!(
             ", {left} (its store was restarted or failed over; nothing is granted until then)"
         ));
@@ -92,9 +92,9 @@ fn holders(view: &View, paint: Paint) -> Option<String> {
         let token = holder.token.map_or("none".to_owned(), |token| token.to_string());
         let has = holder.member.as_ref().map_or_else(|| holder.ask.to_string(), |m| m.to_string());
         let broken = if holder.revoked { " [broken]" } else { "" };
-        let (held, left) = (millis(holder.held_ms), millis(holder.left_ms));
+        let (held, left) = (duration(holder.held_for), duration(holder.left));
         let inks = table.row([has, token, held, left, format!("{}{broken}", holder.label)]);
-        inks[3] = (holder.left_ms < ls::ENDING_MS).then_some(Ink::Bad);
+        inks[3] = (holder.left < ls::ENDING).then_some(Ink::Bad);
         inks[4] = holder.revoked.then_some(Ink::Bad);
     }
     (!view.holders.is_empty()).then(|| table.render(paint))
@@ -118,7 +118,7 @@ fn members(view: &View) -> Option<String> {
 fn waiters(view: &View, paint: Paint) -> Option<String> {
     let mut table = Table::new(["PLACE", "WANTS", "WAITED", "WAITER"]);
     for (ahead, waiter) in view.waiters.iter().enumerate() {
-        let (place, waited) = ((ahead + 1).to_string(), millis(waiter.waited_ms));
+        let (place, waited) = ((ahead + 1).to_string(), duration(waiter.waited_for));
         table.row([place, waiter.ask.to_string(), waited, waiter.label.to_string()]);
     }
     let more = match view.waiting - view.waiters.len() {
@@ -140,32 +140,25 @@ mod tests {
     fn a_pool_is_shown_with_holders_free_members_and_the_queue() {
         let client = ClientId::from_bits(1);
         let member = |name| Member::new(name).unwrap();
-        let view = View {
-            quarantine_ms: None,
-            kind: Kind::Pool,
-            last_token: Some(Token::from_raw(42)),
-            holders: vec![HolderView {
-                label: Label::new("web1:7 rsync", "nightly").unwrap(),
-                client,
-                token: Some(Token::from_raw(42)),
-                ask: Ask::Any,
-                member: Some(member("b-1")),
-                held_ms: 12_000,
-                left_ms: 28_000,
-                revoked: true,
-            }],
-            waiting: 501,
-            waiters: vec![WaiterView {
-                label: Label::new("web2:8 sh", "").unwrap(),
-                client,
-                ask: Ask::Member(member("b-1")),
-                waited_ms: 3_000,
-            }],
-            members: vec![
-                MemberView { name: member("b-1"), held: true, leaving: false, stale: false },
-                MemberView { name: member("b-2"), held: false, leaving: false, stale: false },
-            ],
-        };
+        let nightly = Label::new("web1:7 rsync", "nightly").unwrap();
+        let mut holder = HolderView::new(nightly, client, Ask::Any);
+        holder.token = Some(Token::from_raw(42));
+        holder.member = Some(member("b-1"));
+        holder.held_for = Duration::from_secs(12);
+        holder.left = Duration::from_secs(28);
+        holder.revoked = true;
+        let label = Label::new("web2:8 sh", "").unwrap();
+        let ask = Ask::Member(member("b-1"));
+        let waiter = WaiterView::new(label, client, ask, Duration::from_secs(3));
+        let mut held = MemberView::new(member("b-1"));
+        held.held = true;
+        let mut view = View::default();
+        view.kind = Kind::Pool;
+        view.last_token = Some(Token::from_raw(42));
+        view.holders = vec![holder];
+        view.waiting = 501;
+        view.waiters = vec![waiter];
+        view.members = vec![held, MemberView::new(member("b-2"))];
         let expected = "\
 browsers: pool, held, last token 42
 
@@ -182,15 +175,8 @@ and 500 more";
 
     #[test]
     fn a_quarantine_is_shown_with_its_cause_also_of_a_lock_that_is_not_known() {
-        let mut view = View {
-            quarantine_ms: Some(57_400),
-            kind: Kind::Mutex,
-            last_token: None,
-            holders: vec![],
-            waiting: 0,
-            waiters: vec![],
-            members: vec![],
-        };
+        let mut view = View::default();
+        view.quarantine_left = Some(Duration::from_millis(57_400));
         let name = Name::new("orders").unwrap();
         assert_eq!(
             describe(&name, &view, PLAIN),

@@ -18,6 +18,7 @@ use super::exposition::{self, ServerMetrics};
 use super::poller::{StoreState, now_ms};
 use crate::exit;
 use crate::json;
+use crate::output::whole_millis;
 use crate::watch::order::{Filter, Sort};
 use crate::watch::{BOUNDS_MS, ObservedTurn, Totals};
 
@@ -87,8 +88,6 @@ pub(super) struct StoreStatus<'a> {
 
 impl<'a> StoreStatus<'a> {
     pub(super) fn new(server: &'a Dashboard, known: &'a StoreState) -> Self {
-        let millis =
-            |duration: std::time::Duration| duration.as_millis().min(u64::MAX.into()) as u64;
         Self {
             store: &server.store,
             version: env!("CARGO_PKG_VERSION"),
@@ -96,8 +95,8 @@ impl<'a> StoreStatus<'a> {
             error: known.trouble.as_deref(),
             now_ms: now_ms(),
             seen_ms: known.watch.seen_ms(),
-            took_ms: millis(known.took),
-            every_ms: millis(known.interval),
+            took_ms: whole_millis(known.took),
+            every_ms: whole_millis(known.interval),
             can_break: server.access.can_break(),
             totals: known.watch.totals(),
         }

@@ -4,7 +4,8 @@ use std::fmt::{self, Write};
 
 use taketurns::{Name, View};
 
-use crate::watch::order::{Filter, Sort, held_ms};
+use crate::output::whole_millis;
+use crate::watch::order::{Filter, Sort, held_for};
 use crate::watch::{BOUNDS_MS, LockHistory};
 
 /// How many locks have series of their own: the busiest. Each name is a series, and names may be many.
@@ -44,7 +45,7 @@ pub(super) fn text(watch: &LockHistory, own: &ServerMetrics) -> String {
     let (busiest, _) = watch.locks(&Filter::default(), Sort::default(), NAMED_MAX);
     let waiting = |(_, view): &(&Name, &View)| Some(view.waiting as f64);
     out.each("lock_waiting", "Waiters of each of the busiest locks", &busiest, waiting);
-    let held = |(_, view): &(&Name, &View)| held_ms(view).map(seconds);
+    let held = |(_, view): &(&Name, &View)| held_for(view).map(whole_millis).map(seconds);
     out.each("lock_held_seconds", "For how long each of them is held", &busiest, held);
     out.0
 }

@@ -8,6 +8,7 @@ use taketurns::Locks;
 use taketurns::engine::Pattern;
 use tokio::sync::watch;
 
+use crate::output::whole_millis;
 use crate::watch::pace::Pace;
 use crate::watch::{LockHistory, WAITERS};
 
@@ -87,5 +88,5 @@ impl StorePoller {
 /// The wall clock, for people to read.
 pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    whole_millis(since)
 }

@@ -4,6 +4,7 @@
 //! beginning: whoever watches the busiest does not want to follow one of them down.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use taketurns::{Name, View};
 
@@ -35,7 +36,7 @@ pub(crate) struct Sums {
     pub(crate) held: usize,
     pub(crate) waiting: usize,
     /// For how long a lock is in quarantine, at most.
-    pub(crate) quarantine_ms: Option<u64>,
+    pub(crate) quarantine_left: Option<Duration>,
 }
 
 impl LockList {
@@ -157,7 +158,7 @@ impl LockList {
             locks: self.rows.len(),
             held: self.rows.iter().filter(|row| !row.view.holders.is_empty()).count(),
             waiting: self.rows.iter().map(|row| row.view.waiting).sum(),
-            quarantine_ms: self.rows.iter().filter_map(|row| row.view.quarantine_ms).max(),
+            quarantine_left: self.rows.iter().filter_map(|row| row.view.quarantine_left).max(),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! One lock in the table, and what is to be seen of it at a glance.
 
+use std::time::Duration;
+
 use taketurns::{Ask, HolderView, Kind, Name, Token, View};
 
 use crate::watch::order;
 
 /// A lease of which less than this part is left was not renewed when it was due, which is at a third.
-const LATE: u64 = 3;
+const LATE: u32 = 3;
 
 /// A lock as it was seen last, and what was new about it.
 #[derive(Debug)]
@@ -15,40 +17,40 @@ pub(crate) struct Row {
     /// It is not as it was in the picture before.
     pub(crate) changed: bool,
     /// The most that was seen to be left of each holder's lease, which tells how long that is.
-    longest_ms: Vec<u64>,
+    longest: Vec<Duration>,
 }
 
 impl Row {
     /// A lock that is seen for the first time.
     pub(crate) fn new(name: Name, view: View) -> Self {
-        let longest_ms = view.holders.iter().map(|holder| holder.left_ms).collect();
-        Self { name, view, changed: false, longest_ms }
+        let longest = view.holders.iter().map(|holder| holder.left).collect();
+        Self { name, view, changed: false, longest }
     }
 
     /// A lock that was seen before.
     pub(crate) fn after(old: &Self, name: Name, view: View) -> Self {
         let mut row = Self::new(name, view);
         row.changed = essence(&old.view) != essence(&row.view);
-        for (holder, longest_ms) in row.view.holders.iter().zip(&mut row.longest_ms) {
-            *longest_ms = old.longest_of(holder).max(*longest_ms);
+        for (holder, longest) in row.view.holders.iter().zip(&mut row.longest) {
+            *longest = old.longest_of(holder).max(*longest);
         }
         row
     }
 
     /// Holders are in the order of their tokens. Where there are none, any may be taken for this one.
-    fn longest_of(&self, holder: &HolderView) -> u64 {
+    fn longest_of(&self, holder: &HolderView) -> Duration {
         let found = self.view.holders.binary_search_by_key(&holder.token, |holder| holder.token);
-        found.ok().and_then(|at| self.longest_ms.get(at)).copied().unwrap_or(0)
+        found.ok().and_then(|at| self.longest.get(at)).copied().unwrap_or_default()
     }
 
     /// For how long it has been held by whoever has held it longest.
-    pub(crate) fn held_ms(&self) -> Option<u64> {
-        order::held_ms(&self.view)
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        order::held_for(&self.view)
     }
 
     /// How much is left of the lease that ends first.
-    pub(crate) fn left_ms(&self) -> Option<u64> {
-        self.view.holders.iter().map(|holder| holder.left_ms).min()
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.view.holders.iter().map(|holder| holder.left).min()
     }
 
     /// A holder has not renewed when it should have: it is stuck or gone, or never renews.
@@ -58,7 +60,7 @@ impl Row {
 
     /// The same of one of its holders.
     pub(crate) fn is_late_of(&self, holder: &HolderView) -> bool {
-        holder.left_ms * LATE < self.longest_of(holder)
+        holder.left.saturating_mul(LATE) < self.longest_of(holder)
     }
 
     /// It was taken from a holder that has not let go of it yet.
@@ -70,7 +72,7 @@ impl Row {
 /// What has to change for a lock to be shown as changed.
 fn essence(view: &View) -> (usize, Vec<(Option<Token>, bool)>, bool) {
     let holders = view.holders.iter().map(|holder| (holder.token, holder.revoked)).collect();
-    (view.waiting, holders, view.quarantine_ms.is_some())
+    (view.waiting, holders, view.quarantine_left.is_some())
 }
 
 /// The kind in a few letters, with how much of it is taken: `mutex`, `sem 3/4`, `pool 1/3`.

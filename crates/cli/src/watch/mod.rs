@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use taketurns::{HolderView, Name, View, WaiterView};
 
+use crate::output::whole_millis;
 use order::{Filter, Sort};
 pub(crate) use turns::ObservedTurn;
 use turns::PastTurns;
@@ -130,10 +131,10 @@ impl LockHistory {
         for LockRecord { view, .. } in self.locks.values() {
             totals.held += usize::from(!view.holders.is_empty());
             totals.waiting += view.waiting;
-            totals.quarantined += usize::from(view.quarantine_ms.is_some());
-            let waited = view.waiters.iter().map(|waiter| waiter.waited_ms).max();
+            totals.quarantined += usize::from(view.quarantine_left.is_some());
+            let waited = view.waiters.iter().map(|waiter| whole_millis(waiter.waited_for)).max();
             totals.longest_wait_ms = totals.longest_wait_ms.max(waited.unwrap_or(0));
-            let held = order::held_ms(view).unwrap_or(0);
+            let held = order::held_for(view).map_or(0, whole_millis);
             totals.longest_hold_ms = totals.longest_hold_ms.max(held);
         }
         totals
@@ -198,7 +199,8 @@ impl LockHistory {
 /// when, as exactly as two looks tell.
 fn is_of(turn: &ObservedTurn, holder: &HolderView, now_ms: u64) -> bool {
     const ABOUT_MS: u64 = 1_000;
-    let about = now_ms.saturating_sub(holder.held_ms).abs_diff(turn.from_ms) < ABOUT_MS;
+    let about =
+        now_ms.saturating_sub(whole_millis(holder.held_for)).abs_diff(turn.from_ms) < ABOUT_MS;
     turn.token == holder.token
         && turn.member == holder.member
         && (turn.token.is_some() || turn.who == holder.label.who() && about)
@@ -220,7 +222,7 @@ fn waited(
     let since_look_ms = turn.from_ms.saturating_sub(seen_ms);
     if let Some(place) = waiters.iter().position(is_it) {
         // Of several that look alike the first is granted first.
-        return Some(waiters.remove(place).waited_ms + since_look_ms);
+        return Some(whole_millis(waiters.remove(place).waited_for) + since_look_ms);
     }
     let all_seen = before.is_none_or(|view| view.waiters.len() == view.waiting);
     // Somebody may have come, waited and been granted since: less than the least bound is no guess.

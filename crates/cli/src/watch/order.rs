@@ -1,6 +1,7 @@
 //! In which order locks are shown: the busiest first, unless somebody wants another.
 
 use std::cmp::{Ordering, Reverse};
+use std::time::Duration;
 
 use serde::Deserialize;
 use taketurns::{Name, View};
@@ -25,10 +26,10 @@ impl Sort {
     pub(crate) fn compare(self, a: (&Name, &View), b: (&Name, &View)) -> Ordering {
         let ((a_name, a), (b_name, b)) = (a, b);
         let by = match self {
-            Self::Waiting => (Reverse(a.waiting), Reverse(held_ms(a)))
-                .cmp(&(Reverse(b.waiting), Reverse(held_ms(b)))),
-            Self::Held => Reverse(held_ms(a)).cmp(&Reverse(held_ms(b))),
-            Self::Left => left_ms(a).cmp(&left_ms(b)),
+            Self::Waiting => (Reverse(a.waiting), Reverse(held_for(a)))
+                .cmp(&(Reverse(b.waiting), Reverse(held_for(b)))),
+            Self::Held => Reverse(held_for(a)).cmp(&Reverse(held_for(b))),
+            Self::Left => left(a).cmp(&left(b)),
             Self::Name => Ordering::Equal,
         };
         by.then_with(|| a_name.cmp(b_name))
@@ -37,13 +38,13 @@ impl Sort {
 
 /// For how long it has been held by whoever has it for longest; `None`, which is less than all, if
 /// nobody has it.
-pub(crate) fn held_ms(view: &View) -> Option<u64> {
-    view.holders.iter().map(|holder| holder.held_ms).max()
+pub(crate) fn held_for(view: &View) -> Option<Duration> {
+    view.holders.iter().map(|holder| holder.held_for).max()
 }
 
 /// What is left of the lease that ends first. A lock that nobody has comes last.
-fn left_ms(view: &View) -> u64 {
-    view.holders.iter().map(|holder| holder.left_ms).min().unwrap_or(u64::MAX)
+fn left(view: &View) -> Duration {
+    view.holders.iter().map(|holder| holder.left).min().unwrap_or(Duration::MAX)
 }
 
 /// A part of a lock's name, or of what those who have it or wait for it say of themselves. Letters of
@@ -79,9 +80,10 @@ mod tests {
     }
 
     fn locks() -> Vec<(Name, View)> {
-        let queued = View { waiting: 3, ..held(1, 50) };
+        let mut queued = held(1, 50);
+        queued.waiting = 3;
         let mut ending = held(2, 900);
-        ending.holders[0].left_ms = 7;
+        ending.holders[0].left = Duration::from_millis(7);
         vec![
             (name("free"), View::default()),
             (name("old"), held(3, 5_000)),

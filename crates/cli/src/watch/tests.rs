@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use taketurns::{Ask, ClientId, Label, Token};
 
 use super::*;
@@ -7,33 +9,30 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 fn holder(token: u64, held_ms: u64) -> HolderView {
-    HolderView {
-        label: Label::new("host:1 sh", "nightly").unwrap(),
-        client: ClientId::from_bits(1),
-        token: Some(Token::from_raw(token)),
-        ask: Ask::Mutex,
-        member: None,
-        held_ms,
-        left_ms: 30_000,
-        revoked: false,
-    }
+    let label = Label::new("host:1 sh", "nightly").unwrap();
+    let mut holder = HolderView::new(label, ClientId::from_bits(1), Ask::Mutex);
+    holder.token = Some(Token::from_raw(token));
+    holder.held_for = Duration::from_millis(held_ms);
+    holder.left = Duration::from_secs(30);
+    holder
 }
 
 pub(crate) fn held(token: u64, held_ms: u64) -> View {
-    View { holders: vec![holder(token, held_ms)], ..View::default() }
+    let mut view = View::default();
+    view.holders = vec![holder(token, held_ms)];
+    view
 }
 
 fn waiter(client: u64, waited_ms: u64) -> WaiterView {
-    WaiterView {
-        label: Label::new("host:1 sh", "nightly").unwrap(),
-        client: ClientId::from_bits(client),
-        ask: Ask::Mutex,
-        waited_ms,
-    }
+    let label = Label::new("host:1 sh", "nightly").unwrap();
+    let waited_for = Duration::from_millis(waited_ms);
+    WaiterView::new(label, ClientId::from_bits(client), Ask::Mutex, waited_for)
 }
 
 fn held_and_waited_for(token: u64, held_ms: u64, waiters: Vec<WaiterView>) -> View {
-    View { waiting: waiters.len(), waiters, ..held(token, held_ms) }
+    let mut view = held(token, held_ms);
+    (view.waiting, view.waiters) = (waiters.len(), waiters);
+    view
 }
 
 /// How many waits were counted.
@@ -111,7 +110,8 @@ fn a_wait_ends_with_the_grant_of_who_waited() {
 #[test]
 fn a_wait_in_a_line_that_was_not_seen_to_its_end_is_not_guessed() {
     let mut watch = LockHistory::default();
-    let crowd = View { waiting: 1_000, ..held_and_waited_for(5, 9_000, vec![waiter(2, 9_000)]) };
+    let mut crowd = held_and_waited_for(5, 9_000, vec![waiter(2, 9_000)]);
+    crowd.waiting = 1_000;
     watch.see(10_000, vec![(name("a"), crowd)]);
     watch.see(10_500, vec![(name("a"), held(6, 300))]);
     assert_eq!((watch.grants(), counted(&watch)), (1, 0));
@@ -143,7 +143,8 @@ fn holders_without_tokens_are_told_apart_by_who_and_since_when() {
 #[test]
 fn totals_and_the_busiest() {
     let mut watch = LockHistory::default();
-    let quarantined = View { quarantine_ms: Some(5), ..View::default() };
+    let mut quarantined = View::default();
+    quarantined.quarantine_left = Some(Duration::from_millis(5));
     let locks = vec![
         (name("calm"), held(1, 700)),
         (name("busy"), held_and_waited_for(2, 300, vec![waiter(1, 250), waiter(2, 50)])),

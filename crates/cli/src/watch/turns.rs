@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use serde::Serialize;
 use taketurns::{HolderView, Member, Name, Token};
 
+use crate::output::whole_millis;
+
 /// For how long a turn that is over is remembered.
 const KEPT_MS: u64 = 15 * 60 * 1_000;
 /// How many are, at most: the newest.
@@ -40,7 +42,7 @@ impl ObservedTurn {
             why: holder.label.why().to_owned(),
             token: holder.token,
             member: holder.member.clone(),
-            from_ms: now_ms.saturating_sub(holder.held_ms),
+            from_ms: now_ms.saturating_sub(whole_millis(holder.held_for)),
             to_ms: None,
             broken: holder.revoked,
             learnt: look,

@@ -130,14 +130,14 @@ async fn is_left_alone(locks: &Locks, lock: &str) {
 /// Waits until the lease of the lock's holder has been extended.
 async fn is_renewed(locks: &Locks, lock: &str) {
     soon("the lock is renewed", async {
-        let mut least_ms = u64::MAX;
+        let mut least = Duration::MAX;
         loop {
             let view = locks.inspect(lock).await.expect("the store answers").expect("it is held");
-            let left_ms = view.holders.first().expect("it is held").left_ms;
-            if left_ms > least_ms {
+            let left = view.holders.first().expect("it is held").left;
+            if left > least {
                 return;
             }
-            least_ms = left_ms;
+            least = left;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })

@@ -21,7 +21,7 @@ pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
     assert_eq!(shown.label, request.label);
     assert_eq!(shown.client, holder.id);
     assert_eq!(shown.token, view.last_token);
-    assert!(shown.left_ms <= LEASE_MS && !shown.revoked);
+    assert!(shown.left <= Duration::from_millis(LEASE_MS) && !shown.revoked);
     let [waits] = view.waiters.try_into().expect("one waiter");
     assert_eq!((waits.client, waits.ask), (waiter.id, Ask::Mutex));
     holder.queue("l", Ask::Mutex).await;

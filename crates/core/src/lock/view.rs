@@ -1,4 +1,8 @@
-//! What people see of a lock. Computed, never written: looking changes nothing.
+//! Views: what people see of a lock. Computed, never stored: looking changes nothing.
+//!
+//! In JSON, durations are whole milliseconds, in fields whose names end in `_ms`: the module sends views so.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +11,9 @@ use super::members::MemberState;
 use crate::{Ask, ClientId, Kind, Label, Member, Now, Token};
 
 /// A lock at one instant. Owners are secrets and are not in it.
+/// Engines build one from its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct View {
     /// What it is, or was when it was last used.
     pub kind: Kind,
@@ -21,12 +27,15 @@ pub struct View {
     pub waiters: Vec<WaiterView>,
     /// The members, if it is a pool.
     pub members: Vec<MemberView>,
-    /// For how long nobody will be granted it, since its store may have forgotten a holder.
-    pub quarantine_ms: Option<u64>,
+    /// How long its quarantine still lasts, if it is in one: nobody is granted the lock, since its store may have
+    /// forgotten a holder.
+    #[serde(rename = "quarantine_ms", default, with = "optional_millis")]
+    pub quarantine_left: Option<Duration>,
 }
 
 /// A holder as people see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HolderView {
     /// Who and why.
     pub label: Label,
@@ -38,16 +47,19 @@ pub struct HolderView {
     pub ask: Ask,
     /// Which member it has, if the lock is a pool.
     pub member: Option<Member>,
-    /// For how long it has been holding.
-    pub held_ms: u64,
-    /// For how long it will hold without renewal.
-    pub left_ms: u64,
+    /// How long it has been holding.
+    #[serde(rename = "held_ms", with = "millis")]
+    pub held_for: Duration,
+    /// How much of its lease is left, unless it renews.
+    #[serde(rename = "left_ms", with = "millis")]
+    pub left: Duration,
     /// Broken: it can't be renewed any more.
     pub revoked: bool,
 }
 
 /// A waiter as people see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WaiterView {
     /// Who and why.
     pub label: Label,
@@ -55,12 +67,14 @@ pub struct WaiterView {
     pub client: ClientId,
     /// What it asks for.
     pub ask: Ask,
-    /// For how long it has been waiting.
-    pub waited_ms: u64,
+    /// How long it has been waiting.
+    #[serde(rename = "waited_ms", with = "millis")]
+    pub waited_for: Duration,
 }
 
 /// A member of a pool as people see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MemberView {
     /// Its name.
     pub name: Member,
@@ -81,6 +95,73 @@ impl View {
             && self.holders.is_empty()
             && self.waiting == 0
             && self.members.is_empty()
+    }
+}
+
+impl HolderView {
+    /// A holder of whom nothing else is known.
+    pub fn new(label: Label, client: ClientId, ask: Ask) -> Self {
+        Self {
+            label,
+            client,
+            token: None,
+            ask,
+            member: None,
+            held_for: Duration::ZERO,
+            left: Duration::ZERO,
+            revoked: false,
+        }
+    }
+}
+
+impl WaiterView {
+    /// A waiter that has been waiting for this long.
+    pub fn new(label: Label, client: ClientId, ask: Ask, waited_for: Duration) -> Self {
+        Self { label, client, ask, waited_for }
+    }
+}
+
+impl MemberView {
+    /// A member that is free.
+    pub fn new(name: Member) -> Self {
+        Self { name, held: false, leaving: false, stale: false }
+    }
+}
+
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(whole(span))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+
+    pub(super) fn whole(span: &Duration) -> u64 {
+        u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        span: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        span.as_ref().map(super::millis::whole).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
     }
 }
 
@@ -106,8 +187,10 @@ impl Lock {
                 token: Some(holder.token),
                 ask: holder.ask.clone(),
                 member: holder.member.clone(),
-                held_ms: now.ms.saturating_sub(holder.since_ms),
-                left_ms: (holder.deadline_ms - now.ms).min(self.queue.lease_of(holder)),
+                held_for: Duration::from_millis(now.ms.saturating_sub(holder.since_ms)),
+                left: Duration::from_millis(
+                    (holder.deadline_ms - now.ms).min(self.queue.lease_of(holder)),
+                ),
                 revoked: holder.revoked,
             })
             .collect();
@@ -119,7 +202,7 @@ impl Lock {
                 label: shown(&waiter.label, waiter.client),
                 client: waiter.client,
                 ask: waiter.ask.clone(),
-                waited_ms: now.ms.saturating_sub(waiter.since_ms),
+                waited_for: Duration::from_millis(now.ms.saturating_sub(waiter.since_ms)),
             })
             .collect();
         let held =
@@ -141,7 +224,43 @@ impl Lock {
             waiters,
             members,
             holders,
-            quarantine_ms: self.quarantined_until_ms(now).map(|until_ms| until_ms - now.ms),
+            quarantine_left: self
+                .quarantined_until_ms(now)
+                .map(|until_ms| Duration::from_millis(until_ms - now.ms)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_json_durations_are_whole_milliseconds() {
+        let (label, client) = (Label::default(), ClientId::from_bits(1));
+        let mut holder = HolderView::new(label.clone(), client, Ask::Mutex);
+        (holder.held_for, holder.left) = (Duration::from_millis(12), Duration::from_secs(30));
+        let waiter = WaiterView::new(label, client, Ask::Mutex, Duration::from_micros(3_999));
+        let view = View {
+            holders: vec![holder],
+            waiters: vec![waiter],
+            quarantine_left: Some(Duration::from_millis(7)),
+            ..View::default()
+        };
+        let json = serde_json::to_value(&view).expect("a document");
+        assert_eq!(
+            (&json["holders"][0]["held_ms"], &json["holders"][0]["left_ms"]),
+            (&12.into(), &30_000.into())
+        );
+        assert_eq!(
+            (&json["waiters"][0]["waited_ms"], &json["quarantine_ms"]),
+            (&3.into(), &7.into())
+        );
+        let read: View = serde_json::from_value(json).expect("a view");
+        assert_eq!(read.holders, view.holders);
+        assert_eq!(read.quarantine_left, view.quarantine_left);
+        let idle = serde_json::to_value(View::default()).expect("a document");
+        assert!(idle["quarantine_ms"].is_null());
+        assert_eq!(serde_json::from_value::<View>(idle).expect("a view"), View::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use taketurns_core::{ClientId, Reply, Request};
 
-use super::{CommandResult, left_ms, max_lease_ms, may_break, room, writable};
+use super::{CommandResult, left, max_lease_ms, may_break, room, writable};
 use crate::open_lock::OpenLock;
 use crate::problem::Problem;
 use crate::record::Requester;
@@ -88,7 +88,7 @@ pub(super) fn show_lock(ctx: &Ctx, args: Args<'_>) -> CommandResult {
             let now = clock::now();
             let mut view = record.lock.view(now, waiters_max);
             let until_ms = record.quarantine_until_ms(now, Requester::Anyone { until_ms });
-            view.quarantine_ms = left_ms(until_ms, now.ms);
+            view.quarantine_left = left(until_ms, now.ms);
             show::lock(ctx, &view, record.admitted);
         }
         _ => return Err(Problem::WRONG_TYPE),

@@ -5,6 +5,7 @@ mod clients;
 mod programs;
 
 use std::ffi::CStr;
+use std::time::Duration;
 
 use crate::problem::Problem;
 use crate::state::with_state;
@@ -190,6 +191,7 @@ fn room(ctx: &Ctx) -> CommandResult {
     if ctx.flags().is_out_of_memory() { Err(Problem::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
-fn left_ms(until_ms: u64, now_ms: u64) -> Option<u64> {
-    until_ms.checked_sub(now_ms).filter(|left_ms| *left_ms > 0)
+fn left(until_ms: u64, now_ms: u64) -> Option<Duration> {
+    let left_ms = until_ms.checked_sub(now_ms).filter(|left_ms| *left_ms > 0);
+    left_ms.map(Duration::from_millis)
 }

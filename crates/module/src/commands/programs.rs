@@ -7,7 +7,7 @@ use serde::Serialize;
 use taketurns_core::wire::{self, Verb, WireReply};
 use taketurns_core::{ClientId, Request, View};
 
-use super::{CommandResult, left_ms, may_break, room, writable};
+use super::{CommandResult, left, may_break, room, writable};
 use crate::binding::ProgramBinding;
 use crate::clock;
 use crate::entry::Entry;
@@ -136,14 +136,15 @@ fn view(ctx: &Ctx, args: Args<'_>, binding: &ProgramBinding, words: &[&[u8]]) ->
     let now = clock::now();
     let view = match key.holds() {
         KeyContent::Nothing => {
-            let quarantine_ms = left_ms(binding.until_ms_at(now.ms), now.ms);
-            quarantine_ms.map(|_| View { quarantine_ms, ..View::default() })
+            let mut view = View::default();
+            view.quarantine_left = left(binding.until_ms_at(now.ms), now.ms);
+            view.quarantine_left.is_some().then_some(view)
         }
         KeyContent::Lock => key.record().map(|record| {
             let until_ms = record.quarantine_until_ms(now, Requester::Program(binding));
             let mut view =
                 record.lock.view(now, usize::try_from(waiters_max).unwrap_or(usize::MAX));
-            view.quarantine_ms = left_ms(until_ms, now.ms);
+            view.quarantine_left = left(until_ms, now.ms);
             view
         }),
         _ => return Err(Problem::WRONG_TYPE),

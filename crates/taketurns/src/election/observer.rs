@@ -109,16 +109,12 @@ pub(super) mod tests {
     use super::*;
 
     pub(crate) fn holder(token: u64) -> HolderView {
-        HolderView {
-            label: Label::new("a:1 p", "why").expect("a label"),
-            client: ClientId::from_bits(1),
-            token: Some(Token::from_raw(token)),
-            ask: Ask::Mutex,
-            member: None,
-            held_ms: 1_500,
-            left_ms: 20_000,
-            revoked: false,
-        }
+        let label = Label::new("a:1 p", "why").expect("a label");
+        let mut holder = HolderView::new(label, ClientId::from_bits(1), Ask::Mutex);
+        holder.token = Some(Token::from_raw(token));
+        holder.held_for = Duration::from_millis(1_500);
+        holder.left = Duration::from_secs(20);
+        holder
     }
 
     #[test]
@@ -127,7 +123,8 @@ pub(super) mod tests {
         assert!(seen.is_news(None), "how it is, the first time");
         assert!(!seen.is_news(None));
         assert!(seen.is_news(Some(&holder(7))));
-        let later = HolderView { held_ms: 9_000, ..holder(7) };
+        let mut later = holder(7);
+        later.held_for = Duration::from_secs(9);
         assert!(!seen.is_news(Some(&later)), "it goes on leading");
         assert!(seen.is_news(Some(&holder(9))));
         assert!(!seen.is_news(Some(&holder(8))), "the store is behind");
@@ -138,8 +135,11 @@ pub(super) mod tests {
 
     #[test]
     fn leaders_without_tokens_are_told_apart_by_their_clients() {
-        let of =
-            |client| HolderView { token: None, client: ClientId::from_bits(client), ..holder(7) };
+        let of = |client| {
+            let mut holder = holder(7);
+            (holder.token, holder.client) = (None, ClientId::from_bits(client));
+            holder
+        };
         let mut seen = Sightings::default();
         assert!(seen.is_news(Some(&of(1))));
         assert!(!seen.is_news(Some(&of(1))));

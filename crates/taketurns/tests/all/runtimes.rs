@@ -33,14 +33,14 @@ fn is_renewed(url: &str) {
     block_on(async {
         let other = taketurns::connect(url).await.expect("a server");
         let renewed = async {
-            let mut least_ms = u64::MAX;
+            let mut least = Duration::MAX;
             loop {
                 let view = other.inspect("l").await.expect("a server").expect("held");
-                let left_ms = view.holders.first().expect("held").left_ms;
-                if left_ms > least_ms {
+                let left = view.holders.first().expect("held").left;
+                if left > least {
                     return;
                 }
-                least_ms = left_ms;
+                least = left;
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

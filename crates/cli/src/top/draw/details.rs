@@ -8,7 +8,7 @@ use taketurns::{HolderView, View, WaiterView};
 use super::super::details::{Entry, LockDetails};
 use super::super::row::{Row, kind};
 use super::{BAD, BUSY, FAINT, HALTED, HEADING, STRONG};
-use crate::output::{count, millis};
+use crate::output::{count, duration};
 use crate::text::{CutSide, bars, cut, fit, width};
 
 /// `any member`, `3/4 permits`: longer ones are cut.
@@ -84,7 +84,7 @@ fn line(row: &Row, entry: Entry<'_>, columns: usize) -> Line<'static> {
 fn holder(row: &Row, holder: &HolderView, columns: usize) -> Line<'static> {
     let has = holder.member.as_ref().map_or_else(|| holder.ask.to_string(), |m| m.to_string());
     let token = holder.token.map_or("none".to_owned(), |token| token.to_string());
-    let (held, left) = (millis(holder.held_ms), millis(holder.left_ms));
+    let (held, left) = (duration(holder.held_for), duration(holder.left));
     let broken = if holder.revoked { "broken " } else { "" };
     let room = columns.saturating_sub(WANTS + TOKEN + 2 * TIME + 5 + broken.len());
     let late = if row.is_late_of(holder) { BAD } else { Default::default() };
@@ -113,10 +113,10 @@ fn members(view: &View) -> String {
 
 /// The queue's heading, or that there is none.
 fn waiters(view: &View, columns: usize) -> Line<'static> {
-    if let Some(left_ms) = view.quarantine_ms {
+    if let Some(left) = view.quarantine_left {
         let why = "the store was restarted or failed over: nothing is granted";
         return Line::styled(
-            cut(&format!("{why} for {}", millis(left_ms)), columns, CutSide::End),
+            cut(&format!("{why} for {}", duration(left)), columns, CutSide::End),
             HALTED,
         );
     }
@@ -128,7 +128,7 @@ fn waiters(view: &View, columns: usize) -> Line<'static> {
 }
 
 fn waiter(place: usize, waiter: &WaiterView, columns: usize) -> Line<'static> {
-    let waited = millis(waiter.waited_ms);
+    let waited = duration(waiter.waited_for);
     let wants = fit(&waiter.ask.to_string(), WANTS, CutSide::Middle);
     let room = columns.saturating_sub(PLACE + WANTS + TIME + 4);
     let label = cut(&waiter.label.to_string(), room, CutSide::End);

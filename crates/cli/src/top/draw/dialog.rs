@@ -9,7 +9,7 @@ use taketurns::HolderView;
 
 use super::super::app::BreakQuestion;
 use super::{BAD, FAINT, KEY, STRONG};
-use crate::output::{count, millis};
+use crate::output::{count, duration};
 use crate::text::{CutSide, cut};
 
 /// Room for sentences that are easy to read.
@@ -52,7 +52,7 @@ pub(super) fn question(frame: &mut Frame<'_>, question: &BreakQuestion) {
         None => "Nobody waits for it.".to_owned(),
     }));
     lines.push(Line::default());
-    let left = holders.iter().map(|holder| holder.left_ms).max().map(millis).unwrap_or_default();
+    let left = holders.iter().map(|holder| holder.left).max().map(duration).unwrap_or_default();
     lines.push(if question.at_once {
         Line::styled(
             "AT ONCE: it passes on now, also if the holder does not know yet and goes on writing. Only \
@@ -84,7 +84,7 @@ pub(super) fn question(frame: &mut Frame<'_>, question: &BreakQuestion) {
 /// `  web1:7 rsync (nightly), held 12s, token 42`
 fn named_as(holder: &HolderView) -> String {
     let token = holder.token.map(|token| format!(", token {token}")).unwrap_or_default();
-    format!("  {}, held {}{token}", holder.label, millis(holder.held_ms))
+    format!("  {}, held {}{token}", holder.label, duration(holder.held_for))
 }
 
 pub(super) fn help(frame: &mut Frame<'_>) {

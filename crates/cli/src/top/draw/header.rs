@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::super::app::{App, StoreTrouble};
 use super::super::order;
 use super::{BAD, BUSY, FAINT, HALTED, STRONG, TITLE};
-use crate::output::{count, duration, millis};
+use crate::output::{count, duration};
 use crate::text::{CutSide, cut, fit, width};
 
 const NAME: &str = " taketurns top  ";
@@ -78,8 +78,8 @@ pub(super) fn sums(app: &App, columns: u16) -> Line<'static> {
             if sums.waiting > 0 { BUSY } else { Style::new() },
         ),
     ];
-    if let Some(left_ms) = sums.quarantine_ms {
-        spans.push(Span::styled(format!("  QUARANTINE {}", millis(left_ms)), HALTED));
+    if let Some(left) = sums.quarantine_left {
+        spans.push(Span::styled(format!("  QUARANTINE {}", duration(left)), HALTED));
     }
     spans.push(Span::styled(format!("  {}", order::says(app.list.sort)), FAINT));
     if !app.list.filter.is_empty() {

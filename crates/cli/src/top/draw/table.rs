@@ -1,5 +1,7 @@
 //! The table of locks.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -9,7 +11,7 @@ use taketurns::View;
 use super::super::app::App;
 use super::super::row::{Row, kind};
 use super::{BAD, BUSY, CHOSEN, FAINT, HALTED, HEADING, KEY};
-use crate::output::millis;
+use crate::output::duration;
 use crate::text::{CutSide, cut, fit, width};
 use crate::watch::order::Sort;
 
@@ -105,10 +107,10 @@ pub(super) fn lines(app: &App, columns: u16) -> TableLines {
 
 fn line(row: &Row, chosen: bool, columns: Columns) -> Line<'static> {
     let view = &row.view;
-    let time = |ms: Option<u64>| ms.map(millis).unwrap_or_default();
+    let time = |span: Option<Duration>| span.map(duration).unwrap_or_default();
     // Where the row is coloured as a whole, colours of its own could not be read.
     let style = |is_so: bool, style: Style| if is_so && !chosen { style } else { Style::new() };
-    let (waiting, held, left) = (view.waiting, time(row.held_ms()), time(row.left_ms()));
+    let (waiting, held, left) = (view.waiting, time(row.held_for()), time(row.left()));
     let waiting = if waiting == 0 { "·".to_owned() } else { waiting.to_string() };
     let mut line = columns.line([
         Span::raw(fit(row.name.as_str(), columns.name, CutSide::Middle)),
@@ -137,8 +139,8 @@ fn line(row: &Row, chosen: bool, columns: Columns) -> Line<'static> {
 /// What is out of the ordinary, before the holder's name, which may be cut.
 fn marks(row: &Row) -> Vec<(String, Style)> {
     let broken = row.is_broken().then(|| ("broken".to_owned(), BAD));
-    let quarantine = row.view.quarantine_ms;
-    let quarantine = quarantine.map(|ms| (format!("quarantine {}", millis(ms)), HALTED));
+    let quarantine = row.view.quarantine_left;
+    let quarantine = quarantine.map(|left| (format!("quarantine {}", duration(left)), HALTED));
     broken.into_iter().chain(quarantine).collect()
 }
 

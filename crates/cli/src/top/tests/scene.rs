@@ -21,7 +21,9 @@ pub(crate) fn lock(name: &str, shape: Shape) -> (Name, View) {
 }
 
 pub(crate) fn idle() -> Shape {
-    Shape(View { last_token: Some(token(7)), ..View::default() })
+    let mut view = View::default();
+    view.last_token = Some(token(7));
+    Shape(view)
 }
 
 /// Held for so many seconds, with so many left. `who` may have a reason after a bar.
@@ -30,41 +32,38 @@ pub(crate) fn held(who: &str, held_s: u64, left_s: u64) -> Shape {
 }
 
 pub(crate) fn semaphore(permits: u32) -> Shape {
-    Shape(View { kind: Kind::Semaphore { permits }, ..idle().0 })
+    idle().kind(Kind::Semaphore { permits })
 }
 
 pub(crate) fn rwlock() -> Shape {
-    Shape(View { kind: Kind::RwLock, ..idle().0 })
+    idle().kind(Kind::RwLock)
 }
 
 pub(crate) fn pool(members: &[&str]) -> Shape {
-    let member = |name: &&str| MemberView {
-        name: Member::new(name).expect("a member"),
-        held: false,
-        leaving: false,
-        stale: false,
-    };
-    let members = members.iter().map(member).collect();
-    Shape(View { kind: Kind::Pool, members, ..idle().0 })
+    let member = |name: &&str| MemberView::new(Member::new(name).expect("a member"));
+    let mut pool = idle().kind(Kind::Pool);
+    pool.0.members = members.iter().map(member).collect();
+    pool
 }
 
 impl Shape {
+    fn kind(mut self, kind: Kind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     pub(crate) fn holder(mut self, who: &str, held_s: u64, left_s: u64, ask: Ask) -> Self {
         let number = 1_790_000_000_000_000 + self.0.holders.len() as u64 * 7 + who.len() as u64;
         let free = self.0.members.iter_mut().find(|member| !member.held);
-        self.0.holders.push(HolderView {
-            label: label(who),
-            client: ClientId::from_bits(number),
-            token: Some(token(number)),
-            ask,
-            member: free.map(|member| {
-                member.held = true;
-                member.name.clone()
-            }),
-            held_ms: held_s * 1_000,
-            left_ms: left_s * 1_000,
-            revoked: false,
+        let mut holder = HolderView::new(label(who), ClientId::from_bits(number), ask);
+        holder.token = Some(token(number));
+        holder.member = free.map(|member| {
+            member.held = true;
+            member.name.clone()
         });
+        holder.held_for = Duration::from_secs(held_s);
+        holder.left = Duration::from_secs(left_s);
+        self.0.holders.push(holder);
         self.0.last_token = Some(token(number));
         self
     }
@@ -76,11 +75,10 @@ impl Shape {
 
     /// Those who wait, with their seconds.
     pub(crate) fn queue(mut self, waiters: &[(&str, u64, Ask)]) -> Self {
-        let waiter = |(who, waited_s, ask): &(&str, u64, Ask)| WaiterView {
-            label: label(who),
-            client: ClientId::from_bits(*waited_s),
-            ask: ask.clone(),
-            waited_ms: waited_s * 1_000,
+        let waiter = |(who, waited_s, ask): &(&str, u64, Ask)| {
+            let (client, waited_for) =
+                (ClientId::from_bits(*waited_s), Duration::from_secs(*waited_s));
+            WaiterView::new(label(who), client, ask.clone(), waited_for)
         };
         self.0.waiters = waiters.iter().map(waiter).collect();
         self.0.waiting = self.0.waiting.max(waiters.len());
@@ -93,7 +91,7 @@ impl Shape {
     }
 
     pub(crate) fn quarantine(mut self, left_s: u64) -> Self {
-        self.0.quarantine_ms = Some(left_s * 1_000);
+        self.0.quarantine_left = Some(Duration::from_secs(left_s));
         self
     }
 }

@@ -173,8 +173,8 @@ impl World {
         let view = self.lock.view(self.now, 10);
         let token = view.last_token.map_or("none".into(), |token| token.to_string());
         self.say(format!("{}, last token {token}", view.kind));
-        if let Some(left_ms) = view.quarantine_ms {
-            self.say(format!("quarantined for {left_ms} ms"));
+        if let Some(left) = view.quarantine_left {
+            self.say(format!("quarantined for {} ms", left.as_millis()));
         }
         for holder in view.holders {
             let token = holder.token.map_or("none".into(), |token| token.to_string());
@@ -184,8 +184,8 @@ impl World {
                 holder.label,
                 holder.client.bits(),
                 holder.ask,
-                holder.held_ms,
-                holder.left_ms,
+                holder.held_for.as_millis(),
+                holder.left.as_millis(),
                 if holder.revoked { " revoked" } else { "" },
             ));
         }
@@ -195,7 +195,7 @@ impl World {
                 waiter.label,
                 waiter.client.bits(),
                 waiter.ask,
-                waiter.waited_ms
+                waiter.waited_for.as_millis()
             ));
         }
         if view.waiting > 3 {
@@ -268,6 +268,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Left => "left".into(),
         Reply::NotHeld => "not held".into(),
         Reply::Done => "done".into(),
+        other => format!("{other:?}"),
     }
 }
 

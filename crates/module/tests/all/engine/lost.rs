@@ -16,7 +16,7 @@ on_both! {
             let error = soon("a try", other.mutex("l").try_acquire()).await.expect_err("forgotten");
             assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
             let shown = other.inspect("l").await.expect("a view").expect("a quarantine");
-            assert!(shown.quarantine_ms.is_some());
+            assert!(shown.quarantine_left.is_some());
             drop(guard);
         });
     }

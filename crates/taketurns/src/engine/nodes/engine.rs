@@ -56,8 +56,11 @@ impl<D: MajorityProtocol> MajorityEngine<D> {
 
     /// What is seen of a lock. Where nobody queues on a node, who has some votes and no majority does not
     /// wait there: it is about to give them back.
-    fn shown(view: View) -> View {
-        if D::GUARANTEES.fair { view } else { View { waiting: 0, waiters: Vec::new(), ..view } }
+    fn shown(mut view: View) -> View {
+        if !D::GUARANTEES.fair {
+            (view.waiting, view.waiters) = (0, Vec::new());
+        }
+        view
     }
 
     fn nodes(&self) -> &Arc<NodeSet> {

@@ -120,32 +120,37 @@ impl NodeSet {
         let holder =
             votes.into_values().filter(|votes| votes.len() >= self.majority()).max_by_key(Vec::len);
         let holder = holder.map(|mut votes| {
-            votes.sort_by_key(|vote| std::cmp::Reverse(vote.left_ms));
-            let held_ms = votes.iter().map(|vote| vote.held_ms).max().unwrap_or(0);
+            votes.sort_by_key(|vote| std::cmp::Reverse(vote.left));
+            let held_for = votes.iter().map(|vote| vote.held_for).max().unwrap_or_default();
             let revoked = votes.iter().filter(|vote| vote.revoked).count() >= self.majority();
             let tokens = votes.iter().map(|vote| vote.token);
             let token = tokens.max_by_key(|token| {
                 (votes.iter().filter(|vote| vote.token == *token).count(), *token)
             });
             let token = token.flatten();
-            HolderView { held_ms, revoked, token, ..votes.swap_remove(self.majority() - 1) }
+            let mut holder = votes.swap_remove(self.majority() - 1);
+            (holder.held_for, holder.revoked, holder.token) = (held_for, revoked, token);
+            holder
         });
-        let mut quarantines: Vec<u64> =
-            views.iter().map(|view| view.quarantine_ms.unwrap_or(0)).collect();
+        // `None` comes before all others.
+        let mut quarantines: Vec<_> = views.iter().map(|view| view.quarantine_left).collect();
         quarantines.sort_unstable();
-        let quarantine_ms = quarantines.get(self.majority() - 1).copied().filter(|ms| *ms > 0);
+        let quarantine_left = quarantines.get(self.majority() - 1).copied().flatten();
         let last_token = views.iter().filter_map(|view| view.last_token).max();
-        let longest = views.into_iter().max_by_key(|view| view.waiting).unwrap_or_default();
-        let View { kind, holders, mut waiters, mut waiting, .. } = longest;
+        let mut merged = views.into_iter().max_by_key(|view| view.waiting).unwrap_or_default();
+        let votes = std::mem::take(&mut merged.holders);
         // Here somebody waits who has the vote of this node.
         let is_holder =
             |vote: &HolderView| holder.as_ref().is_some_and(|holder| holder.client == vote.client);
-        for vote in holders.into_iter().filter(|vote| !is_holder(vote)) {
-            let HolderView { label, client, ask, held_ms, .. } = vote;
-            waiters.insert(0, WaiterView { label, client, ask, waited_ms: held_ms });
-            waiting += 1;
+        for vote in votes.into_iter().filter(|vote| !is_holder(vote)) {
+            let HolderView { label, client, ask, held_for, .. } = vote;
+            merged.waiters.insert(0, WaiterView::new(label, client, ask, held_for));
+            merged.waiting += 1;
         }
-        let holders = holder.into_iter().collect();
-        View { kind, last_token, holders, waiting, waiters, members: Vec::new(), quarantine_ms }
+        merged.last_token = last_token;
+        merged.holders = holder.into_iter().collect();
+        merged.members = Vec::new();
+        merged.quarantine_left = quarantine_left;
+        merged
     }
 }

@@ -2,6 +2,7 @@
 //! script's answer expiry is computed here, since it writes nothing.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use redis::Value;
 use serde::Deserialize;
@@ -43,8 +44,9 @@ pub(super) fn read(value: &Value) -> Option<Option<View>> {
 
 fn read_script(value: &Value) -> Option<Option<View>> {
     if let Ok((now_ms, until_ms)) = redis::from_redis_value::<(u64, u64)>(value.clone()) {
-        let quarantine_ms = left(until_ms, now_ms);
-        return Some(quarantine_ms.map(|_| View { quarantine_ms, ..View::default() }));
+        let mut view = View::default();
+        view.quarantine_left = left(until_ms, now_ms);
+        return Some(view.quarantine_left.is_some().then_some(view));
     }
     let (now_ms, until_ms, kind, token, era, holders, waiting, waiters, members): RawView =
         redis::from_redis_value(value.clone()).ok()?;
@@ -73,23 +75,31 @@ fn read_script(value: &Value) -> Option<Option<View>> {
         .map(|pair| {
             let name = Member::new(&pair[0]).ok()?;
             let (leaving, stale) = (pair[1] == "l", pair[1] == "s");
-            Some(MemberView { held: held.contains(&name), leaving, stale, name })
+            let is_held = held.contains(&name);
+            let mut member = MemberView::new(name);
+            (member.held, member.leaving, member.stale) = (is_held, leaving, stale);
+            Some(member)
         })
         .collect::<Option<Vec<_>>>()?;
     members.sort_by(|a, b| a.name.cmp(&b.name));
-    Some(Some(View {
-        kind: wire::kind(&kind)?,
-        last_token: number(&token).filter(|token| *token > 0).map(Token::from_raw),
-        holders: views,
-        waiting: waiting.saturating_sub(dead),
-        waiters: queue,
-        members,
-        quarantine_ms: left(until_ms, now_ms),
-    }))
+    let mut view = View::default();
+    view.kind = wire::kind(&kind)?;
+    view.last_token = number(&token).filter(|token| *token > 0).map(Token::from_raw);
+    view.holders = views;
+    view.waiting = waiting.saturating_sub(dead);
+    view.waiters = queue;
+    view.members = members;
+    view.quarantine_left = left(until_ms, now_ms);
+    Some(Some(view))
 }
 
-fn left(until_ms: u64, now_ms: u64) -> Option<u64> {
-    until_ms.checked_sub(now_ms).filter(|left_ms| *left_ms > 0)
+fn left(until_ms: u64, now_ms: u64) -> Option<Duration> {
+    let left_ms = until_ms.checked_sub(now_ms).filter(|left_ms| *left_ms > 0);
+    left_ms.map(Duration::from_millis)
+}
+
+fn since(since_ms: &str, now_ms: u64) -> Option<Duration> {
+    Some(Duration::from_millis(now_ms.saturating_sub(number(since_ms)?)))
 }
 
 fn number<T: FromStr>(text: &str) -> Option<T> {
@@ -149,29 +159,22 @@ fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<
         Some(client) if flags.starts_with('1') => lease_ms.min(client.lease_ms),
         _ => lease_ms,
     };
-    let Some(left_ms) = left(deadline_ms, now_ms) else { return Some(None) };
-    Some(Some(HolderView {
-        label: Label::new(who, why).ok()?,
-        client: client_id(id)?,
-        token: Some(Token::from_raw(number(token)?)),
-        ask: wire::ask(ask)?,
-        member: if member.is_empty() { None } else { Some(Member::new(member).ok()?) },
-        held_ms: now_ms.saturating_sub(number(since_ms)?),
-        left_ms: left_ms.min(lease_ms),
-        // The owner follows.
-        revoked: flags.get(1..2) == Some("1"),
-    }))
+    let Some(left) = left(deadline_ms, now_ms) else { return Some(None) };
+    let mut holder = HolderView::new(Label::new(who, why).ok()?, client_id(id)?, wire::ask(ask)?);
+    holder.token = Some(Token::from_raw(number(token)?));
+    holder.member = if member.is_empty() { None } else { Some(Member::new(member).ok()?) };
+    holder.held_for = since(since_ms, now_ms)?;
+    holder.left = left.min(Duration::from_millis(lease_ms));
+    // The owner follows.
+    holder.revoked = flags.get(1..2) == Some("1");
+    Some(Some(holder))
 }
 
 fn waiter(text: &str, now_ms: u64) -> Option<WaiterView> {
     let parts: Vec<&str> = text.split('\n').collect();
     let [_, id, ask, _, since_ms, who, why] = parts[..] else { return None };
-    Some(WaiterView {
-        label: Label::new(who, why).ok()?,
-        client: client_id(id)?,
-        ask: wire::ask(ask)?,
-        waited_ms: now_ms.saturating_sub(number(since_ms)?),
-    })
+    let (label, client) = (Label::new(who, why).ok()?, client_id(id)?);
+    Some(WaiterView::new(label, client, wire::ask(ask)?, since(since_ms, now_ms)?))
 }
 
 fn client_id(text: &str) -> Option<ClientId> {
@@ -185,7 +188,8 @@ mod tests {
 
     #[test]
     fn what_the_module_shows_is_read_as_it_is() {
-        let view = View { kind: Kind::Pool, quarantine_ms: Some(7), ..View::default() };
+        let mut view = View::default();
+        (view.kind, view.quarantine_left) = (Kind::Pool, Some(Duration::from_millis(7)));
         let json = serde_json::json!({ "now_ms": 1, "view": view }).to_string();
         assert_eq!(read(&Value::BulkString(json.into_bytes())), Some(Some(view)));
         assert_eq!(read(&Value::Nil), Some(None), "there is no such lock");

@@ -173,8 +173,8 @@ on_both! {
             let words: [&[u8]; 4] = [b"HSET", b"tt:l", b"s", &head];
             server.connect().expect("a connection").command(&words).expect("set");
             let view = party.engine.view(&Name::new("l").expect("a name"), 1).await;
-            let left_ms = view.expect("it answers").expect("it is there").quarantine_ms;
-            assert!(left_ms.is_some_and(|left_ms| left_ms <= 5_000), "{left_ms:?} is shown");
+            let left = view.expect("it answers").expect("it is there").quarantine_left;
+            assert!(left.is_some_and(|left| left <= Duration::from_secs(5)), "{left:?} is shown");
             party.acquire_after_quarantine("l", 11, 1_000).await;
         });
     }

@@ -28,10 +28,10 @@ on_both! {
         let asked = || (errors(&cluster.nodes[from], "ASK") > before).then_some(());
         eventually("clients are sent on with ASK", asked).expect("they ask");
         block_on(async {
-            let paused = |view: &taketurns::View| view.quarantine_ms.is_some();
+            let paused = |view: &taketurns::View| view.quarantine_left.is_some();
             let view = seen("it is in quarantine there", &locks, SHARED, paused).await;
-            let left_ms = view.quarantine_ms.map(u128::from);
-            assert!(left_ms <= Some(MAX_LEASE.as_millis()), "{left_ms:?}");
+            let left = view.quarantine_left;
+            assert!(left <= Some(MAX_LEASE), "{left:?}");
         });
         let before = errors(&cluster.nodes[from], "MOVED");
         cluster.finish_migration(migration).expect("an end");
@@ -41,7 +41,7 @@ on_both! {
         block_on(async {
             let again = |view: &taketurns::View| {
                 let later = view.last_token.is_some_and(|token| token.raw() > moved_us);
-                view.quarantine_ms.is_none() && later
+                view.quarantine_left.is_none() && later
             };
             seen("it is granted again", &locks, SHARED, again).await;
         });

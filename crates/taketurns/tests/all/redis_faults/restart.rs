@@ -61,14 +61,14 @@ on_both! {
             assert_eq!(error.kind(), ErrorKind::Quarantined, "{error}");
             let view = newcomer.inspect("free").await.expect("it answers").expect("what it says");
             assert!(view.is_blank());
-            let left = Duration::from_millis(view.quarantine_ms.expect("in quarantine"));
+            let left = view.quarantine_left.expect("in quarantine");
             assert!(left <= LONG, "{left:?}");
 
             // One who holds: renews.
             let first = newcomer.inspect("kept").await.expect("it answers").expect("held");
             assert_eq!(first.holders[0].token, Some(kept.token()), "it outlived the restart");
             let renewed = |view: &taketurns::View| {
-                view.quarantine_ms.is_some() && view.holders[0].left_ms > first.holders[0].left_ms
+                view.quarantine_left.is_some() && view.holders[0].left > first.holders[0].left
             };
             seen("a lease is renewed in quarantine", &newcomer, "kept", renewed).await;
             assert!(kept.is_held());
@@ -76,7 +76,7 @@ on_both! {
             // One who lets go, and one who waits: its place is kept, and it is not granted.
             soon("a release in quarantine", passed.release()).await.expect("held");
             let free = |view: &taketurns::View| {
-                view.quarantine_ms.is_some() && view.holders.is_empty() && view.waiting == 1
+                view.quarantine_left.is_some() && view.holders.is_empty() && view.waiting == 1
             };
             seen("it is free, and one still waits", &newcomer, "passed", free).await;
             assert!(!waits.is_finished());

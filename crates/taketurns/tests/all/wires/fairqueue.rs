@@ -300,7 +300,7 @@ on_both! {
             let view = ours.inspect("orders").await.expect("a server").expect("a lock");
             assert_eq!((view.holders.len(), view.waiting), (1, 3));
             assert_eq!(view.holders[0].label.why(), "protocol=fairqueue");
-            assert!((300_000..=600_000).contains(&view.holders[0].left_ms));
+            assert!((300_000..=600_000).contains(&view.holders[0].left.as_millis()));
             let who: Vec<bool> = view.waiters.iter().map(|it| it.label.who() == "a foreign client").collect();
             assert_eq!(who, [true, false, true], "in the order of the queue");
             let error = soon("a break", ours.break_lock("orders")).await.expect_err("it can't be told");

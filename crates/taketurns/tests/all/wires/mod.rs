@@ -80,14 +80,14 @@ async fn while_it_is_so<T>(time: Duration, mut attempt: impl AsyncFnMut(u32) -> 
 /// Until the holder of this lock has renewed it.
 async fn until_renewed(locks: &Locks, lock: &str) {
     let renewed = async {
-        let mut before_ms = u64::MAX;
+        let mut before = Duration::MAX;
         loop {
             let view = locks.inspect(lock).await.expect("a server").expect("a lock");
-            let left_ms = view.holders[0].left_ms;
-            if left_ms > before_ms {
+            let left = view.holders[0].left;
+            if left > before {
                 return;
             }
-            before_ms = left_ms;
+            before = left;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -26,11 +26,11 @@ fn left_ms(server: &Server, name: &str) -> i64 {
 
 /// Until whoever was handed the lock has it for longer than for a waiter lease.
 async fn until_kept(locks: &Locks) {
-    let waiter_lease_ms = taketurns::limits::WAITER_LEASE_MS_DEFAULT;
+    let waiter_lease = Duration::from_millis(taketurns::limits::WAITER_LEASE_MS_DEFAULT);
     let kept = async {
         loop {
             let view = locks.inspect("orders").await.expect("a server").expect("a lock");
-            if view.holders.iter().any(|holder| holder.left_ms > waiter_lease_ms) {
+            if view.holders.iter().any(|holder| holder.left > waiter_lease) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -193,7 +193,7 @@ on_both! {
             let view = locks.inspect("orders").await.expect("a server").expect("a lock");
             assert_eq!(view.holders.len(), 1);
             assert_eq!(view.holders[0].label.why(), "protocol=plain");
-            assert!((300_000..=600_000).contains(&view.holders[0].left_ms));
+            assert!((300_000..=600_000).contains(&view.holders[0].left.as_millis()));
             let error = soon("a break", locks.break_lock("orders")).await.expect_err("it can't be told");
             assert!(error.to_string().contains("at once"), "{error}");
             assert_eq!(value(&server, "orders").as_deref(), Some("a stranger's"));

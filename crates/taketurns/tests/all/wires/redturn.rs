@@ -164,7 +164,7 @@ on_both! {
             let view = look().await;
             assert_eq!((view.holders.len(), view.waiting), (1, 0), "no state of ours is needed");
             assert_eq!(view.holders[0].label.why(), "protocol=redturn");
-            assert!((1..=60_000).contains(&view.holders[0].left_ms));
+            assert!((1..=60_000).contains(&view.holders[0].left.as_millis()));
             scene.stands("orders", "b", 60_000);
             let waiting = scene.waits(&locks, "orders", 3);
             scene.stands("orders", "c", 60_000);

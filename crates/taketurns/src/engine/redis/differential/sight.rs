@@ -22,7 +22,7 @@ impl Sight {
     /// What core shows, once it is in the quarantine that it is in by now.
     pub(super) fn of(lock: &Lock, is_new: bool, now: Now, waiters_max: usize) -> Self {
         let view = lock.view(now, usize::MAX);
-        let is_anything = !is_new || view.quarantine_ms.is_some();
+        let is_anything = !is_new || view.quarantine_left.is_some();
         Self { waiters_max, view: is_anything.then_some(view) }
     }
 
