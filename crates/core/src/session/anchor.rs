@@ -7,7 +7,9 @@
 //!   The engine said n no earlier than s, so at local s + (D − n) its clock shows at most D.
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{LossCause, Session, SessionEvent};
 
 /// 1 % for clocks that run at different speeds.
 const DRIFT_DIVISOR: u64 = 100;
@@ -100,6 +102,21 @@ impl Anchors {
     pub fn latest(&self, source: u64) -> Option<Anchor> {
         let any = || self.newest.values().next();
         self.newest.get(&source).or_else(any).map(|&(_, anchor)| anchor)
+    }
+}
+
+impl Session {
+    /// Takes an answer's time into account. A clock that has gone further than time can have was set
+    /// forward, and leases there may have ended before their holders could know.
+    pub fn observe(&mut self, now_us: u64, origin: Origin, anchor: Anchor) {
+        if self.anchors.observe(origin, anchor, now_us) {
+            return;
+        }
+        self.effects.events.push(SessionEvent::ClockSet);
+        let there = self.holds.iter().filter(|(_, held)| held.source == origin.source);
+        for owner in there.map(|(owner, _)| *owner).collect::<BTreeSet<_>>() {
+            self.lose(now_us, owner, LossCause::ClockSet);
+        }
     }
 }
 

@@ -25,7 +25,6 @@ mod acquire;
 mod acquire_state;
 mod anchor;
 mod backoff;
-mod held_lock;
 mod hold;
 mod holds;
 mod ids;
@@ -51,9 +50,9 @@ pub use release::{ReleaseAction, ReleaseId, ReleaseOutcome};
 pub use turns::LocalTurn;
 
 use crate::limits;
-use crate::{ClientId, Name, Owner, Reply, Token, WakeEvent};
+use crate::{ClientId, Name, Owner, Reply};
 use acquire_state::AcquireState;
-use held_lock::HeldLock;
+use holds::HeldLock;
 use ids::PublicIds;
 use place_set::PlaceSet;
 use release::ReleaseState;
@@ -229,38 +228,6 @@ impl Session {
     /// How long a place lasts without a refresh, from now on.
     pub fn set_waiter_lease_ms(&mut self, waiter_lease_ms: u64) {
         self.waiter_lease_ms = waiter_lease_ms;
-    }
-
-    /// Takes an answer's time into account. A clock that has gone further than time can have was set
-    /// forward, and leases there may have ended before their holders could know.
-    pub fn observe(&mut self, now_us: u64, origin: Origin, anchor: Anchor) {
-        if self.anchors.observe(origin, anchor, now_us) {
-            return;
-        }
-        self.effects.events.push(SessionEvent::ClockSet);
-        let there = self.holds.iter().filter(|(_, held)| held.source == origin.source);
-        for owner in there.map(|(owner, _)| *owner).collect::<BTreeSet<_>>() {
-            self.lose(now_us, owner, LossCause::ClockSet);
-        }
-    }
-
-    /// The engine pushed a wake-up for one of this client's owners.
-    pub fn handle_wake(&mut self, now_us: u64, owner: Owner, event: WakeEvent, origin: Origin) {
-        match event {
-            WakeEvent::Granted(grant) => self.handle_granted(owner, grant, origin),
-            WakeEvent::Refused(refusal) => self.handle_refused(owner, refusal),
-            // To an engine that is made of others, and goes no further than it.
-            WakeEvent::Inquired { .. } => {}
-            WakeEvent::Revoked { token } => self.handle_revocation(now_us, owner, token),
-        }
-    }
-
-    fn handle_revocation(&mut self, now_us: u64, owner: Owner, token: Option<Token>) {
-        match self.holds.get(&owner) {
-            Some(held) if held.hold.is_of(token) => self.lose(now_us, owner, LossCause::Revoked),
-            Some(_) => {}
-            None => self.handle_revoked(owner, token),
-        }
     }
 
     /// The engine has found out that this owner holds its lock no more.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::acquire_state::{AcquireState, Offer, Signal};
 use super::place_set::PlaceSet;
 use super::timers::Timer;
-use super::{Anchor, CallFailure, Origin, Session, SessionEvent, TimedReply, Transmit};
-use crate::{Grant, Name, Owner, Place, Refusal, Reply, Token};
+use super::{Anchor, CallFailure, LossCause, Origin, Session, SessionEvent, TimedReply, Transmit};
+use crate::{Grant, Name, Owner, Place, Refusal, Reply, Token, WakeEvent};
 
 /// A refresh to be sent: it keeps all places of this client in one lock's queue.
 #[derive(Clone, Debug)]
@@ -148,6 +148,25 @@ impl Session {
                 // The engine knows of fewer than we do: some lapsed, or were granted unheard.
                 self.handle_lapsed(*owner);
             }
+        }
+    }
+
+    /// The engine pushed a wake-up for one of this client's owners.
+    pub fn handle_wake(&mut self, now_us: u64, owner: Owner, event: WakeEvent, origin: Origin) {
+        match event {
+            WakeEvent::Granted(grant) => self.handle_granted(owner, grant, origin),
+            WakeEvent::Refused(refusal) => self.handle_refused(owner, refusal),
+            // To an engine that is made of others, and goes no further than it.
+            WakeEvent::Inquired { .. } => {}
+            WakeEvent::Revoked { token } => self.handle_revocation(now_us, owner, token),
+        }
+    }
+
+    fn handle_revocation(&mut self, now_us: u64, owner: Owner, token: Option<Token>) {
+        match self.holds.get(&owner) {
+            Some(held) if held.hold.is_of(token) => self.lose(now_us, owner, LossCause::Revoked),
+            Some(_) => {}
+            None => self.handle_revoked(owner, token),
         }
     }
 
