@@ -170,6 +170,7 @@ pub struct Place {
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reply {
     /// To an acquire: held.
     Granted(Grant),
@@ -280,6 +281,7 @@ pub enum WakeEvent {
 
 /// What one step did.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Step {
     /// To whoever asked.
     pub reply: Reply,

@@ -230,3 +230,37 @@ impl Lock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_json_durations_are_whole_milliseconds() {
+        let (label, client) = (Label::default(), ClientId::from_bits(1));
+        let mut holder = HolderView::new(label.clone(), client, Ask::Mutex);
+        (holder.held_for, holder.left) = (Duration::from_millis(12), Duration::from_secs(30));
+        let waiter = WaiterView::new(label, client, Ask::Mutex, Duration::from_micros(3_999));
+        let view = View {
+            holders: vec![holder],
+            waiters: vec![waiter],
+            quarantine_left: Some(Duration::from_millis(7)),
+            ..View::default()
+        };
+        let json = serde_json::to_value(&view).expect("a document");
+        assert_eq!(
+            (&json["holders"][0]["held_ms"], &json["holders"][0]["left_ms"]),
+            (&12.into(), &30_000.into())
+        );
+        assert_eq!(
+            (&json["waiters"][0]["waited_ms"], &json["quarantine_ms"]),
+            (&3.into(), &7.into())
+        );
+        let read: View = serde_json::from_value(json).expect("a view");
+        assert_eq!(read.holders, view.holders);
+        assert_eq!(read.quarantine_left, view.quarantine_left);
+        let idle = serde_json::to_value(View::default()).expect("a document");
+        assert!(idle["quarantine_ms"].is_null());
+        assert_eq!(serde_json::from_value::<View>(idle).expect("a view"), View::default());
+    }
+}

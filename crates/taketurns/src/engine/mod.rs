@@ -288,6 +288,7 @@ enum Owners {
 
 /// An event that an engine pushes to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EngineEvent {
     /// A wake-up for one owner of this client, with the origin of the answers it belongs to.
     Wake {

@@ -268,6 +268,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Left => "left".into(),
         Reply::NotHeld => "not held".into(),
         Reply::Done => "done".into(),
+        other => format!("{other:?}"),
     }
 }
 

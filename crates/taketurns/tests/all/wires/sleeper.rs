@@ -92,7 +92,7 @@ impl Reasons {
                 self.woken.insert(lock.clone());
             }
             EngineEvent::Recheck => self.woken.extend(self.known.iter().cloned()),
-            EngineEvent::Lost { .. } => {}
+            _ => {}
         }
     }
 
