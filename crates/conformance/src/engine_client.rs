@@ -142,12 +142,10 @@ impl EngineClient {
     pub(crate) async fn woken(&mut self) -> (Owner, WakeEvent) {
         loop {
             let woken = tokio::time::timeout(PATIENCE, self.woken.recv()).await;
-            match woken.expect("a wake-up comes").expect("the engine lives") {
-                EngineEvent::Wake { wake, .. } => {
-                    assert_eq!(wake.client, self.id, "a wake-up went to the wrong client");
-                    return (wake.owner, wake.event);
-                }
-                _ => {}
+            let event = woken.expect("a wake-up comes").expect("the engine lives");
+            if let EngineEvent::Wake { wake, .. } = event {
+                assert_eq!(wake.client, self.id, "a wake-up went to the wrong client");
+                return (wake.owner, wake.event);
             }
         }
     }
