@@ -8,7 +8,6 @@ use crate::exit::ExitFailure;
 use crate::json;
 use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
-use crate::store;
 use crate::watch::again;
 
 /// A lease with less left than this is about to end: whoever renews does so long before, and who was
@@ -39,16 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
-    let locks = store::open(store).await?;
-    let done = match args.watch {
-        Some(every) => again::look(every, async || text(&locks, &args).await).await,
-        None => text(&locks, &args).await.and_then(|text| match text.is_empty() {
-            true => Ok(()),
-            false => output::text(text),
-        }),
-    };
-    store::close(locks).await;
-    done.map(|()| 0)
+    again::show(store, args.watch, async |locks| text(locks, &args).await).await
 }
 
 async fn text(locks: &Locks, args: &Args) -> Result<String, ExitFailure> {

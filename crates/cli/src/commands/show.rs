@@ -10,7 +10,6 @@ use crate::exit::ExitFailure;
 use crate::json;
 use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
-use crate::store;
 use crate::text;
 use crate::watch::again;
 
@@ -44,13 +43,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
-    let locks = store::open(store).await?;
-    let done = match args.watch {
-        Some(every) => again::look(every, async || text(&locks, &args).await).await,
-        None => text(&locks, &args).await.and_then(output::text),
-    };
-    store::close(locks).await;
-    done.map(|()| 0)
+    again::show(store, args.watch, async |locks| text(locks, &args).await).await
 }
 
 async fn text(locks: &Locks, args: &Args) -> Result<String, ExitFailure> {

@@ -1,20 +1,40 @@
-//! Showing the same thing again and again: `ls --watch` and `show --watch`.
+//! Printing a text about a store once, or again and again with `--watch`: `ls` and `show`.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::ask;
+use taketurns::Locks;
+
 use crate::exit::{self, ExitFailure};
+use crate::{ask, output, store};
 
 use super::pace::Pace;
 
 /// More often than this nobody can read it.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
+/// Connects to the store and prints a text about it: once, or every so often until interrupted.
+pub(crate) async fn show(
+    store: Option<&str>,
+    watch: Option<Duration>,
+    text: impl AsyncFn(&Locks) -> Result<String, ExitFailure>,
+) -> Result<u8, ExitFailure> {
+    let locks = store::open(store).await?;
+    let done = match watch {
+        Some(every) => look(every, async || text(&locks).await).await,
+        None => text(&locks).await.and_then(|text| match text.is_empty() {
+            true => Ok(()),
+            false => output::text(text),
+        }),
+    };
+    store::close(locks).await;
+    done.map(|()| 0)
+}
+
 /// Looks for ever. At a terminal each look takes the place of the one before; elsewhere it follows it.
 /// A store that can't be reached is told of once, and looked for again.
-pub(crate) async fn look(
+async fn look(
     every: Duration,
     mut text: impl AsyncFnMut() -> Result<String, ExitFailure>,
 ) -> Result<(), ExitFailure> {

@@ -78,7 +78,7 @@ pub enum NodeRequestKind {
 pub enum QuorumVerdict {
     /// Too few nodes have answered.
     Open,
-    /// It waits in line.
+    /// It waits in the queue.
     Waiting {
         /// At this ticket.
         ticket: u64,

@@ -162,7 +162,7 @@ impl Session {
                     ));
                 }
                 AcquireDecision::TimeOut => {
-                    // One that waited in line all the time has asked nobody.
+                    // One that has only waited for a local turn has asked nobody.
                     let has_awaited_turn = acquire.group.is_some() && acquire.traffic.sent == 0;
                     let was_answered = acquire.traffic.was_answered || has_awaited_turn;
                     let quarantine_left_us = self.quarantine_left_us(now_us, owner);

@@ -1,4 +1,4 @@
-//! The requests of a client: acquire, renew and refresh, answered by candidates.
+//! The requests of a client: acquire, renew, release and refresh, answered by candidates.
 
 use std::sync::Arc;
 
@@ -6,19 +6,20 @@ use taketurns_core::quorum::QuorumVerdict;
 use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
 use tokio::sync::watch;
 
-use super::super::nodes::{lock, refuse_other_kinds};
-use super::super::{AcquireRequest, EngineError, Refusal, Reply};
+use super::super::nodes::{MajorityProtocol, ReplyTally, lock, release};
+use super::super::{AcquireRequest, Durability, EngineError, Guarantees, Refusal, Reply, Request};
 use super::candidacy::{AcquireFailure, Candidacy, NodeCall};
 use super::driver::Quorum;
 use crate::clock::local_us;
 
-impl Quorum {
-    pub(super) async fn acquire(
+impl MajorityProtocol for Quorum {
+    const GUARANTEES: Guarantees = Guarantees::full(Durability::MinorityOfServers);
+
+    async fn acquire(
         self: &Arc<Self>,
         name: &Name,
         acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
-        refuse_other_kinds(&acquire.ask)?;
         let owner = acquire.owner;
         let candidacy = || Candidacy::new(name, self.nodes.count(), acquire);
         let Some(mut changed) = self.start(owner, candidacy) else {
@@ -45,52 +46,14 @@ impl Quorum {
                 }
             }
             if changed.changed().await.is_err() {
-                // That run is over; if there is another of this owner, it is as good.
+                // That candidacy is over; another one of this owner is as good.
                 let candidacy = lock(&self.candidacies).get(&owner).map(Candidacy::subscribe);
                 changed = candidacy.ok_or_else(given_up)?;
             }
         }
     }
 
-    /// A run of this owner, new or known, that asks whom it has to. `None` while it is being released: what
-    /// it were granted now, a release under way could take.
-    fn start(
-        self: &Arc<Self>,
-        owner: Owner,
-        new: impl FnOnce() -> Candidacy,
-    ) -> Option<watch::Receiver<()>> {
-        let mut candidacies = lock(&self.candidacies);
-        if self.nodes.is_releasing(owner) {
-            return None;
-        }
-        // Now and then, since it takes a look at all of them.
-        if candidacies.len().is_power_of_two() {
-            candidacies.retain(|owner, candidacy| !self.is_left(*owner, candidacy));
-        }
-        let candidacy = candidacies.entry(owner).or_insert_with(new);
-        let changed = candidacy.subscribe();
-        let sends = candidacy.candidate.ask();
-        let node_calls = self.node_calls(candidacy, sends);
-        let name = candidacy.lock.clone();
-        drop(candidacies);
-        self.dispatch(owner, &name, node_calls);
-        Some(changed)
-    }
-
-    /// Does nobody here need it any more?
-    fn is_left(&self, owner: Owner, candidacy: &mut Candidacy) -> bool {
-        candidacy.is_left(local_us()) && !self.wakes.has_owner(owner)
-    }
-
-    /// What is over, and nobody here cares for, is forgotten: others may have it renewed since.
-    fn forget(&self, owner: Owner) {
-        let mut candidacies = lock(&self.candidacies);
-        if candidacies.get_mut(&owner).is_some_and(|candidacy| self.is_left(owner, candidacy)) {
-            candidacies.remove(&owner);
-        }
-    }
-
-    pub(super) async fn renew(
+    async fn renew(
         self: &Arc<Self>,
         name: &Name,
         owner: Owner,
@@ -157,7 +120,21 @@ impl Quorum {
         }
     }
 
-    pub(super) fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {
+    async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
+        // It may be told to every node already: whoever asks again wants to know how that goes.
+        let under_way = self.nodes.release_under_way(owner);
+        let tally = self.give_up(owner).or(under_way).unwrap_or_else(|| {
+            // It was acquired elsewhere, and a slow node may have that acquire yet to hear.
+            let candidacy =
+                Candidacy::new(name, self.nodes.count(), unknown_acquire(owner, self.nodes.client));
+            let nodes = 0..self.nodes.count();
+            let bury_until_ms = nodes.map(|node| self.nodes.arrives_by_ms(node)).collect();
+            release(self, owner, name, bury_until_ms, candidacy.lasts_ms())
+        });
+        self.nodes.released(&tally).await
+    }
+
+    fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {
         for owner in self.owners_of(name, |_| true) {
             self.update(owner, |candidacy| candidacy.candidate.handle_tick(local_us()));
         }
@@ -177,6 +154,57 @@ impl Quorum {
             granted.extend(candidacy.held(now_us).map(|grant| (*owner, grant)));
         }
         Reply::Refreshed { waiting, front: 0, recheck_ms: None, quarantined_until_ms, granted }
+    }
+}
+
+impl Quorum {
+    /// Starts the candidacy of this owner, or finds it, and asks the nodes. `None` while it is being released: what
+    /// it were granted now, a release under way could take.
+    fn start(
+        self: &Arc<Self>,
+        owner: Owner,
+        new: impl FnOnce() -> Candidacy,
+    ) -> Option<watch::Receiver<()>> {
+        let mut candidacies = lock(&self.candidacies);
+        if self.nodes.is_releasing(owner) {
+            return None;
+        }
+        // Now and then, since it takes a look at all of them.
+        if candidacies.len().is_power_of_two() {
+            candidacies.retain(|owner, candidacy| !self.is_left(*owner, candidacy));
+        }
+        let candidacy = candidacies.entry(owner).or_insert_with(new);
+        let changed = candidacy.subscribe();
+        let sends = candidacy.candidate.ask();
+        let node_calls = self.node_calls(candidacy, sends);
+        let name = candidacy.lock.clone();
+        drop(candidacies);
+        self.dispatch(owner, &name, node_calls);
+        Some(changed)
+    }
+
+    /// Does nobody here need it any more?
+    fn is_left(&self, owner: Owner, candidacy: &mut Candidacy) -> bool {
+        candidacy.is_left(local_us()) && !self.wakes.has_owner(owner)
+    }
+
+    /// What is over, and nobody here cares for, is forgotten: others may have it renewed since.
+    fn forget(&self, owner: Owner) {
+        let mut candidacies = lock(&self.candidacies);
+        if candidacies.get_mut(&owner).is_some_and(|candidacy| self.is_left(owner, candidacy)) {
+            candidacies.remove(&owner);
+        }
+    }
+
+    /// Gives back everything of an owner, on every node. Answers what the nodes say to it.
+    fn give_up(self: &Arc<Self>, owner: Owner) -> Option<Arc<ReplyTally>> {
+        let mut candidacy = lock(&self.candidacies).remove(&owner)?;
+        let sends = candidacy.candidate.give_up();
+        let node_calls = self.node_calls(&mut candidacy, sends);
+        // Whoever waits for its outcome learns that it is over.
+        drop(candidacy.next_notice(local_us()));
+        let bury_until_ms = node_calls.iter().map(bury_until_ms).collect();
+        Some(release(self, owner, &candidacy.lock, bury_until_ms, candidacy.lasts_ms()))
     }
 
     fn no_quorum_for(&self, owner: Owner) -> EngineError {
@@ -200,7 +228,7 @@ fn given_up() -> EngineError {
 }
 
 /// For an owner whose lock was acquired elsewhere, so that nothing is known of it.
-pub(super) fn unknown_acquire(owner: Owner, client: ClientId) -> AcquireRequest {
+fn unknown_acquire(owner: Owner, client: ClientId) -> AcquireRequest {
     AcquireRequest {
         owner,
         client,
@@ -210,5 +238,12 @@ pub(super) fn unknown_acquire(owner: Owner, client: ClientId) -> AcquireRequest 
         not_after_ms: 0,
         ballot: None,
         label: Label::default(),
+    }
+}
+
+fn bury_until_ms(node_call: &NodeCall) -> u64 {
+    match node_call.request {
+        Request::Release { bury_until_ms, .. } => bury_until_ms,
+        _ => 0,
     }
 }

@@ -13,16 +13,15 @@
 mod calls;
 mod candidacy;
 mod driver;
-mod release;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use taketurns_core::{AcquireRequest, ClientId, Name, Owner};
+use taketurns_core::ClientId;
 
-use super::nodes::{MajorityEngine, MajorityProtocol, NodeList};
-use super::{Durability, Engine, EngineError, EngineFuture, Guarantees, Open, Reply, Wakes};
+use super::nodes::{MajorityEngine, NodeList};
+use super::{Engine, EngineError, EngineFuture, Open, Wakes};
 use driver::Quorum;
 
 /// A store URL that was understood.
@@ -51,34 +50,5 @@ impl Open for OpenQuorum {
 
     fn again(&self) -> Option<Box<dyn Open>> {
         Some(Box::new(Self::new(self.members.clone())))
-    }
-}
-
-impl MajorityProtocol for Quorum {
-    const GUARANTEES: Guarantees = Guarantees::full(Durability::MinorityOfServers);
-
-    async fn acquire(
-        self: &Arc<Self>,
-        name: &Name,
-        acquire: AcquireRequest,
-    ) -> Result<Reply, EngineError> {
-        self.acquire(name, acquire).await
-    }
-
-    async fn renew(
-        self: &Arc<Self>,
-        name: &Name,
-        owner: Owner,
-        lease_ms: u64,
-    ) -> Result<Reply, EngineError> {
-        self.renew(name, owner, lease_ms).await
-    }
-
-    async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
-        self.release_owner(name, owner).await
-    }
-
-    fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {
-        self.refresh(name, waiter_lease_ms)
     }
 }

@@ -7,19 +7,31 @@ use taketurns_core::redlock::{RedlockVerdict, RenewalVerdict};
 use taketurns_core::{AcquireRequest, Name, Owner, Place, Refusal, Reply, Request};
 use tokio::sync::watch;
 
-use super::super::EngineError;
-use super::super::nodes::{ReplyTally, ReportedState, handle_answer_effects, lock, release};
+use super::super::nodes::{
+    MajorityProtocol, ReplyTally, ReportedState, handle_answer_effects, lock, release,
+};
+use super::super::{Durability, EngineError, Guarantees};
 use super::contention::{Contention, grant, is_retryable};
 use super::{Redlock, State};
 use crate::clock::local_us;
 use crate::random;
 
-impl Redlock {
-    pub(super) async fn acquire(
+impl MajorityProtocol for Redlock {
+    const GUARANTEES: Guarantees = Guarantees {
+        fair: false,
+        fenced: false,
+        event_driven: false,
+        survives: Durability::MinorityOfServers,
+    };
+
+    async fn acquire(
         self: &Arc<Self>,
         name: &Name,
         acquire: AcquireRequest,
     ) -> Result<Reply, EngineError> {
+        if !self.unfenced {
+            return Err(EngineError::Unfenced);
+        }
         let owner = acquire.owner;
         let mut changed = match self.start(name, acquire) {
             Ok(changed) => changed,
@@ -38,7 +50,98 @@ impl Redlock {
         }
     }
 
-    /// A run of this owner, new or known; or what can be answered at once.
+    async fn renew(
+        self: &Arc<Self>,
+        name: &Name,
+        owner: Owner,
+        lease_ms: u64,
+    ) -> Result<Reply, EngineError> {
+        let Some((renewal, mut changed)) = self.start_renewal(name, owner, lease_ms) else {
+            return Ok(Reply::NotHeld);
+        };
+        let (renewed, troubles) = loop {
+            {
+                let mut state = lock(&self.state);
+                let Some(contention) = state.contentions.get_mut(&owner) else {
+                    return Ok(Reply::NotHeld);
+                };
+                if let Some(renewed) = contention.contender.renewed(renewal, local_us()) {
+                    break (renewed, contention.contender.troubles());
+                }
+            }
+            if changed.changed().await.is_err() {
+                return Ok(Reply::NotHeld);
+            }
+        };
+        match renewed {
+            RenewalVerdict::Held { until_us } => {
+                if let Some(contention) = lock(&self.state).contentions.get_mut(&owner) {
+                    contention.reported = ReportedState::Held;
+                }
+                Ok(Reply::Renewed(grant(until_us)))
+            }
+            RenewalVerdict::Revoked => Ok(Reply::Revoked),
+            RenewalVerdict::Lost => {
+                // What is left of it on a minority is in everybody's way.
+                self.give_up(owner);
+                Ok(Reply::NotHeld)
+            }
+            RenewalVerdict::NoQuorum => {
+                self.forget_stranger(owner);
+                Err(self.nodes.no_quorum(troubles))
+            }
+        }
+    }
+
+    async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
+        let told = lock(&self.state).contentions.get(&owner).map(|contention| contention.reported);
+        // It may be told to every node already: whoever asks again wants to know how that goes.
+        let under_way = self.nodes.release_under_way(owner);
+        let given_up = self.give_up(owner);
+        if told == Some(ReportedState::Waiting) || (told.is_some() && given_up.is_none()) {
+            // Its place was here, whatever the nodes have yet to hear.
+            return Ok(Reply::Left);
+        }
+        let adopted =
+            || self.release_everywhere(owner, Contention::adopted(name, self.nodes.count()));
+        let tally = given_up.or(under_way).unwrap_or_else(adopted);
+        self.nodes.released(&tally).await
+    }
+
+    /// The foremost of this client tries again, if it is time. That it holds is told by a wake-up, and here
+    /// once more.
+    fn refresh(self: &Arc<Self>, name: &Name, _waiter_lease_ms: u64) -> Reply {
+        let now_us = local_us();
+        let state = &mut *lock(&self.state);
+        if let Some(owner) =
+            state.queues.of(name).and_then(|queue| queue.poll(now_us, random::bits64()))
+        {
+            if let Some(contention) = state.contentions.get_mut(&owner) {
+                self.begin(owner, contention);
+            }
+            self.conclude(state, owner);
+        }
+        let (mut granted, mut quarantined_until_us) = (Vec::new(), None);
+        for (owner, contention) in
+            state.contentions.iter_mut().filter(|(_, contention)| contention.lock == *name)
+        {
+            granted.extend(contention.held(now_us).map(|grant| (*owner, grant)));
+            quarantined_until_us =
+                quarantined_until_us.max(contention.contender.quarantined_until_us(now_us));
+        }
+        let queue = state.queues.of(name);
+        Reply::Refreshed {
+            waiting: queue.as_ref().map_or(0, |queue| queue.waiting()),
+            front: queue.as_ref().map_or(0, |queue| queue.front()),
+            recheck_ms: queue.map(|queue| queue.next_ms()),
+            quarantined_until_ms: quarantined_until_us.map(|until_us| until_us / 1_000),
+            granted,
+        }
+    }
+}
+
+impl Redlock {
+    /// Starts the contention of this owner, or finds it. The error is what can be answered at once.
     fn start(
         self: &Arc<Self>,
         name: &Name,
@@ -133,49 +236,6 @@ impl Redlock {
             && !self.wakes.has_owner(owner)
     }
 
-    pub(super) async fn renew(
-        self: &Arc<Self>,
-        name: &Name,
-        owner: Owner,
-        lease_ms: u64,
-    ) -> Result<Reply, EngineError> {
-        let Some((renewal, mut changed)) = self.start_renewal(name, owner, lease_ms) else {
-            return Ok(Reply::NotHeld);
-        };
-        let (renewed, troubles) = loop {
-            {
-                let mut state = lock(&self.state);
-                let Some(contention) = state.contentions.get_mut(&owner) else {
-                    return Ok(Reply::NotHeld);
-                };
-                if let Some(renewed) = contention.contender.renewed(renewal, local_us()) {
-                    break (renewed, contention.contender.troubles());
-                }
-            }
-            if changed.changed().await.is_err() {
-                return Ok(Reply::NotHeld);
-            }
-        };
-        match renewed {
-            RenewalVerdict::Held { until_us } => {
-                if let Some(contention) = lock(&self.state).contentions.get_mut(&owner) {
-                    contention.reported = ReportedState::Held;
-                }
-                Ok(Reply::Renewed(grant(until_us)))
-            }
-            RenewalVerdict::Revoked => Ok(Reply::Revoked),
-            RenewalVerdict::Lost => {
-                // What is left of it on a minority is in everybody's way.
-                self.give_up(owner);
-                Ok(Reply::NotHeld)
-            }
-            RenewalVerdict::NoQuorum => {
-                self.forget_stranger(owner);
-                Err(self.nodes.no_quorum(troubles))
-            }
-        }
-    }
-
     /// Sends a round of renewals. `None` if there is nothing to renew.
     fn start_renewal(
         self: &Arc<Self>,
@@ -230,37 +290,6 @@ impl Redlock {
         }
     }
 
-    /// The foremost of this client tries again, if it is time. That it holds is told by a wake-up, and here
-    /// once more.
-    pub(super) fn refresh(self: &Arc<Self>, name: &Name) -> Reply {
-        let now_us = local_us();
-        let state = &mut *lock(&self.state);
-        if let Some(owner) =
-            state.queues.of(name).and_then(|queue| queue.poll(now_us, random::bits64()))
-        {
-            if let Some(contention) = state.contentions.get_mut(&owner) {
-                self.begin(owner, contention);
-            }
-            self.conclude(state, owner);
-        }
-        let (mut granted, mut quarantined_until_us) = (Vec::new(), None);
-        for (owner, contention) in
-            state.contentions.iter_mut().filter(|(_, contention)| contention.lock == *name)
-        {
-            granted.extend(contention.held(now_us).map(|grant| (*owner, grant)));
-            quarantined_until_us =
-                quarantined_until_us.max(contention.contender.quarantined_until_us(now_us));
-        }
-        let queue = state.queues.of(name);
-        Reply::Refreshed {
-            waiting: queue.as_ref().map_or(0, |queue| queue.waiting()),
-            front: queue.as_ref().map_or(0, |queue| queue.front()),
-            recheck_ms: queue.map(|queue| queue.next_ms()),
-            quarantined_until_ms: quarantined_until_us.map(|until_us| until_us / 1_000),
-            granted,
-        }
-    }
-
     /// Gives back everything of an owner, on every node. Answers what the nodes say to it.
     pub(super) fn give_up(self: &Arc<Self>, owner: Owner) -> Option<Arc<ReplyTally>> {
         self.end(&mut lock(&self.state), owner)
@@ -272,10 +301,14 @@ impl Redlock {
         if contention.contender.has_left_nothing() {
             return None;
         }
-        Some(self.release(owner, contention))
+        Some(self.release_everywhere(owner, contention))
     }
 
-    fn release(self: &Arc<Self>, owner: Owner, mut contention: Contention) -> Arc<ReplyTally> {
+    fn release_everywhere(
+        self: &Arc<Self>,
+        owner: Owner,
+        mut contention: Contention,
+    ) -> Arc<ReplyTally> {
         // What was acquired elsewhere may still be asked for from there, on a slow node.
         let is_adopted = contention.acquire.is_none();
         let until_ms = |(node, may_arrive): (usize, bool)| match may_arrive {
@@ -286,24 +319,6 @@ impl Redlock {
         let may_arrive = contention.contender.give_up().into_iter().enumerate();
         let bury_until_ms = may_arrive.map(until_ms).collect();
         release(self, owner, &contention.lock, bury_until_ms, contention.lasts_ms())
-    }
-
-    pub(super) async fn release_owner(
-        self: &Arc<Self>,
-        name: &Name,
-        owner: Owner,
-    ) -> Result<Reply, EngineError> {
-        let told = lock(&self.state).contentions.get(&owner).map(|contention| contention.reported);
-        // It may be told to every node already: whoever asks again wants to know how that goes.
-        let under_way = self.nodes.release_under_way(owner);
-        let given_up = self.give_up(owner);
-        if told == Some(ReportedState::Waiting) || (told.is_some() && given_up.is_none()) {
-            // Its place was here, whatever the nodes have yet to hear.
-            return Ok(Reply::Left);
-        }
-        let adopted = || self.release(owner, Contention::adopted(name, self.nodes.count()));
-        let tally = given_up.or(under_way).unwrap_or_else(adopted);
-        self.nodes.released(&tally).await
     }
 }
 

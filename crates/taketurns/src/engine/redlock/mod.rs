@@ -21,13 +21,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use taketurns_core::{AcquireRequest, ClientId, Name, Owner};
+use taketurns_core::{ClientId, Owner};
 
-use super::nodes::{MajorityEngine, MajorityProtocol, NodeList, NodeListener, NodeSet, lock};
-use super::{
-    Durability, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, Open, Reply, Wake,
-    WakeEvent, Wakes,
-};
+use super::nodes::{MajorityEngine, NodeList, NodeListener, NodeSet, lock};
+use super::{Engine, EngineError, EngineEvent, EngineFuture, Open, Wake, WakeEvent, Wakes};
 use crate::runtime::Runtime;
 use contention::Contention;
 use retry_queue::RetryQueues;
@@ -113,42 +110,5 @@ impl NodeListener for Redlock {
         {
             self.update(owner, |contention| contention.contender.handle_revoked(node));
         }
-    }
-}
-
-impl MajorityProtocol for Redlock {
-    const GUARANTEES: Guarantees = Guarantees {
-        fair: false,
-        fenced: false,
-        event_driven: false,
-        survives: Durability::MinorityOfServers,
-    };
-
-    async fn acquire(
-        self: &Arc<Self>,
-        name: &Name,
-        acquire: AcquireRequest,
-    ) -> Result<Reply, EngineError> {
-        if !self.unfenced {
-            return Err(EngineError::Unfenced);
-        }
-        self.acquire(name, acquire).await
-    }
-
-    async fn renew(
-        self: &Arc<Self>,
-        name: &Name,
-        owner: Owner,
-        lease_ms: u64,
-    ) -> Result<Reply, EngineError> {
-        self.renew(name, owner, lease_ms).await
-    }
-
-    async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
-        self.release_owner(name, owner).await
-    }
-
-    fn refresh(self: &Arc<Self>, name: &Name, _waiter_lease_ms: u64) -> Reply {
-        self.refresh(name)
     }
 }

@@ -93,7 +93,7 @@ impl RetryQueue {
         quarantined_until_us: Option<u64>,
     ) {
         if self.tries != Some(owner) {
-            // One that does not wait, and is not in this line.
+            // One that does not wait, and is not in this queue.
             return;
         }
         self.tries = None;
