@@ -1,5 +1,5 @@
-//! Locks as JSON: what `ls --json` and `show --json` print. Field names are stable; new ones may be
-//! added. Times are in milliseconds, tokens are numbers below 2^53, owners are secrets and not here.
+//! Locks as JSON: what `ls`, `show` and `pool` print with `--json`, and what `serve` answers. `serve/page/openapi.json`
+//! describes every field and allows no other. Field names are stable; new ones may be added. Times are in milliseconds, tokens are numbers below 2^53, owners are secrets and not here.
 
 use serde::Serialize;
 use taketurns::{Ask, HolderView, Kind, Member, MemberView, Name, Token, View, WaiterView};

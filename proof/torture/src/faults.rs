@@ -13,7 +13,10 @@
 //! })
 //! ```
 //!
-//! Nothing else has to be changed: [`nemesis`](crate::nemesis) injects every fault of the list once, in an order
+//! Only the sentence of `docs/proof.md` that names the faults has to follow. A fault in `stages/single.rs` happens to
+//! Redis, Valkey and the module; `self.module` tells them apart.
+//!
+//! The rest follows by itself: [`nemesis`](crate::nemesis) injects every fault of the list once, in an order
 //! that the seed decides, before any comes again. Faults of the way to a server are in `stages/network.rs`, for
 //! every store that has a proxy. `cargo xtask torture --engine ENGINE --seconds 60` tries it, and
 //! `summary.txt` says how often it happened.

@@ -24,7 +24,7 @@ The JSON document has: name, kind (mutex, rwlock, semaphore, pool), permits, sta
 unused), quarantine_ms (for how long nothing is granted, else null), last_token, waiting; holders, \
 each with who, why, client, mode, permits, token, member, held_ms, left_ms, broken; waiters, each \
 with place, who, why, client, mode, permits, member, waited_ms (the first 500); members, each with \
-name, held, leaving.")]
+name, held, stale, leaving.")]
 pub(crate) struct Args {
     /// The lock's name
     #[arg(value_parser = ask::name)]

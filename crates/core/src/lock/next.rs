@@ -2,7 +2,7 @@
 //!
 //! First come, first served: a waiter is granted when it is at the head of its line and fits beside
 //! the present holders, a newcomer when it fits and nobody waits whom it would overtake. Dead
-//! waiters are skipped on the way.
+//! waiters are skipped on the way. The same rule in Lua is `steps.lua` of the Redis engine.
 
 use super::Lock;
 use super::queue::PlaceKey;
@@ -31,7 +31,8 @@ impl Lock {
         }
     }
 
-    /// May a newcomer be granted at once? To be asked when all is settled.
+    /// May a newcomer be granted at once? To be asked when all is settled. A member of a pool is free for a newcomer
+    /// only after it was offered and no waiter wanted it, so nobody is overtaken.
     pub(super) fn free_slot(&self, ask: &Ask) -> Option<FreeSlot> {
         match ask {
             Ask::Any => {

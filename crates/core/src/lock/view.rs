@@ -1,6 +1,7 @@
 //! Views: what people see of a lock. Computed, never stored: looking changes nothing.
 //!
 //! In JSON, durations are whole milliseconds, in fields whose names end in `_ms`: the module sends views so.
+//! (What `show --json` prints is `json.rs` of the program.)
 
 use std::time::Duration;
 
