@@ -255,7 +255,7 @@ impl Life {
     fn watch(&self, op: u64, guard: &Guard) -> oneshot::Sender<Infallible> {
         let (watching, over) = oneshot::channel();
         let (lost, log) = (guard.lost(), self.log.clone());
-        self.host.spawn(Box::pin(async move {
+        self.host.spawn_witness(Box::pin(async move {
             tokio::select! {
                 biased;
                 cause = lost => log.note(What::Lost { op, cause: format!("{cause:?}") }),
