@@ -262,7 +262,7 @@ impl SimClient {
     fn watch(&self, op: u64, guard: &Guard) -> oneshot::Sender<Infallible> {
         let (watching, over) = oneshot::channel();
         let (lost, log) = (guard.lost(), self.log.clone());
-        self.host.spawn(Box::pin(async move {
+        self.host.spawn_witness(Box::pin(async move {
             tokio::select! {
                 biased;
                 cause = lost => log.note(EventKind::Lost { op, cause: format!("{cause:?}") }),

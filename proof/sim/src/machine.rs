@@ -54,6 +54,8 @@ pub(crate) struct Host {
 struct Inner {
     tasks: Vec<Option<MachineTask>>,
     free: Vec<usize>,
+    /// Those of the tasks that are the simulation's own, and note what becomes of a guard.
+    witnesses: BTreeSet<usize>,
     timers: BTreeMap<(u64, u64), Waker>,
     timers_made: u64,
     dice: SimDice,
@@ -100,6 +102,7 @@ impl Host {
         let inner = Mutex::new(Inner {
             tasks: Vec::new(),
             free: Vec::new(),
+            witnesses: BTreeSet::new(),
             timers: BTreeMap::new(),
             timers_made: 0,
             dice,
@@ -143,6 +146,44 @@ impl Host {
         let mut inner = self.inner();
         inner.strokes.clear();
         inner.paused_until_us = 0;
+    }
+
+    /// Runs a task of the simulation's own, which is asked once more when the machine is switched off.
+    pub(crate) fn spawn_witness(&self, task: MachineTask) {
+        if let Some(number) = self.add(task) {
+            self.inner().witnesses.insert(number);
+        }
+    }
+
+    /// The machine is about to be switched off: the witnesses note what has become of guards by now, for what is
+    /// lost may have been given back already.
+    pub(crate) fn ask_witnesses(self: &Arc<Self>) {
+        let _here = simulation::enter(self.clone());
+        let witnesses = std::mem::take(&mut self.inner().witnesses);
+        for number in witnesses {
+            let task = self.inner().tasks[number].take();
+            if let Some(mut task) = task {
+                let _ = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+        }
+    }
+
+    fn add(&self, task: MachineTask) -> Option<usize> {
+        let mut inner = self.inner();
+        if inner.is_dead {
+            // Dropped once the lock is free: a task may have something to say when it goes.
+            drop(inner);
+            drop(task);
+            return None;
+        }
+        let number = inner.free.pop().unwrap_or(inner.tasks.len());
+        if number == inner.tasks.len() {
+            inner.tasks.push(None);
+        }
+        inner.tasks[number] = Some(task);
+        drop(inner);
+        lock(&self.ready.0).insert(number);
+        Some(number)
     }
 
     /// Everything on it is gone, without a word to anybody.
@@ -218,6 +259,7 @@ impl Host {
                 Poll::Pending => inner.tasks[number] = Some(task),
                 Poll::Ready(()) => {
                     inner.free.push(number);
+                    inner.witnesses.remove(&number);
                     drop(inner);
                     drop(task);
                     inner = self.inner();
@@ -243,19 +285,7 @@ impl Machine for Host {
     }
 
     fn spawn(&self, task: MachineTask) {
-        let mut inner = self.inner();
-        if inner.is_dead {
-            // Dropped once the lock is free: a task may have something to say when it goes.
-            drop(inner);
-            return drop(task);
-        }
-        let number = inner.free.pop().unwrap_or(inner.tasks.len());
-        if number == inner.tasks.len() {
-            inner.tasks.push(None);
-        }
-        inner.tasks[number] = Some(task);
-        drop(inner);
-        lock(&self.ready.0).insert(number);
+        self.add(task);
     }
 
     fn random(&self) -> u64 {
@@ -300,5 +330,36 @@ impl Drop for Sleep {
             let timer = host.inner().timers.remove(&key);
             drop(timer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// A client lost its lock, gave it back and was killed before any of its tasks could be told. (Seed 7200071856.)
+    #[test]
+    fn a_witness_is_asked_once_more_before_the_machine_is_switched_off() {
+        let net = SimNetwork::new(Duration::from_secs(1), Duration::from_secs(1));
+        let host = Host::new(0, Arc::default(), 0, net, SimDice::new(0), Vec::new());
+        let (is_lost, is_noted) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (lost, noted) = (is_lost.clone(), is_noted.clone());
+        host.spawn_witness(Box::pin(async move {
+            std::future::poll_fn(|_| match lost.load(Ordering::Relaxed) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+            noted.store(true, Ordering::Relaxed);
+        }));
+        assert_eq!(host.run(), RunEnd::Idle);
+        is_lost.store(true, Ordering::Relaxed);
+        assert!(!is_noted.load(Ordering::Relaxed), "nobody has asked");
+        host.ask_witnesses();
+        host.die();
+        assert!(is_noted.load(Ordering::Relaxed));
     }
 }

@@ -126,6 +126,7 @@ impl SimWorld {
             }
             SimFault::Death { host } => {
                 if !self.hosts[host].is_dead() {
+                    self.hosts[host].ask_witnesses();
                     self.hosts[host].die();
                     self.net.forget(host);
                     // Never will it be aware of a clock that was set forward: what it claimed last stands.
