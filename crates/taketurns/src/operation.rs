@@ -18,6 +18,7 @@ use taketurns_core::{Name, Owner, Request};
 use crate::client::{Call, Client};
 use crate::engine::{Answer, EngineError};
 use crate::error::malformed;
+use crate::runtime::NOT_WAITING;
 use crate::sync::Arc;
 use crate::{Error, meter, random};
 
@@ -249,12 +250,12 @@ impl ReleaseOperation {
 
     /// Goes as far as it can right here: its request is sent when this returns. The rest goes on by itself.
     pub(crate) fn start(mut self) {
-        let _ = Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop()));
+        let _ = Pin::new(&mut self).poll(&mut Context::from_waker(NOT_WAITING));
     }
 
     /// The same, for somebody who may wait for its end.
     pub(crate) fn begin(&mut self) {
-        let mut context = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(NOT_WAITING);
         if let Poll::Ready(output) = Pin::new(&mut *self).poll(&mut context) {
             self.output = Some(output);
         }

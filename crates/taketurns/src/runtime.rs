@@ -6,11 +6,15 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+
+/// The waker of a poll that begins something for a task that does not wait yet. It is a static, so that it can be
+/// recognised: two uses of [`Waker::noop`] may differ, since each codegen unit can have a table of its own.
+pub(crate) static NOT_WAITING: &Waker = Waker::noop();
 
 /// Runs tasks.
 #[derive(Clone)]

@@ -40,6 +40,7 @@ use super::command::{CommandBuffer, WriteCommand};
 use super::dial::{Stream, WriteHalf};
 use super::reader::{ConnectionDriver, Reader};
 use super::reader_slot::ReaderSlot;
+use crate::runtime::NOT_WAITING;
 use crate::sync::lock;
 
 /// With so many writes that are not answered yet, bytes wait for an answer.
@@ -171,9 +172,8 @@ impl Future for PendingReply {
         match Pin::new(&mut self.receiver).poll(context) {
             Poll::Ready(answered) => Poll::Ready(answered.unwrap_or(Err(NoReply::Ended))),
             Poll::Pending => {
-                // Here and not when it was asked for: only a task that waits lets its runtime go on. Who polls
-                // without a waker does not wait yet.
-                if !context.waker().will_wake(Waker::noop())
+                // Here and not when it was asked for: only a task that waits lets its runtime go on.
+                if !context.waker().will_wake(NOT_WAITING)
                     && let Some(shared) = self.shared.take()
                 {
                     shared.handle_wait(context);

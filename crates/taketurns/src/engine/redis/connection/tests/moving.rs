@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use crate::engine::redis::connection::multiplexer::{
     Multiplexer, NoReply, PendingReply, ReplyResult,
 };
 use crate::engine::redis::connection::socket::MovableSocket;
+use crate::runtime::NOT_WAITING;
 
 /// No timer takes the reader back.
 const NEVER: Duration = PATIENCE;
@@ -205,6 +206,29 @@ fn an_answer_and_a_message_change_no_thread() {
         connection.says(&[format!(":{number}\r\n").as_bytes(), MESSAGE].concat());
         assert_eq!(connection.heard.recv_timeout(PATIENCE), Ok(worker));
         assert_eq!(runtime.block_on(task).expect("no panic"), (Ok(Value::Int(number)), worker));
+    }
+}
+
+/// As every release is.
+#[test]
+fn a_request_that_is_sent_before_its_task_waits_leaves_the_reader_in_place() {
+    let mut connection = Connection::new(NEVER);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    for number in 0..20 {
+        let (mux, (tell, told)) = (connection.mux.clone(), channel());
+        let task = runtime.spawn(async move {
+            let mut answer = mux.ask(&echo(number));
+            let is_sent =
+                Pin::new(&mut answer).poll(&mut Context::from_waker(NOT_WAITING)).is_pending();
+            tell.send(is_sent).expect("the test waits");
+            answer.await
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(true), "nobody has answered");
+        connection.reads(&echo(number));
+        assert_eq!(connection.thread_of_a_message(), worker);
+        connection.says(format!(":{number}\r\n").as_bytes());
+        assert_eq!(runtime.block_on(task).expect("no panic"), Ok(Value::Int(number)));
     }
 }
 
