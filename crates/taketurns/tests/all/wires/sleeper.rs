@@ -9,11 +9,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use taketurns::engine::{
-    Answer, Answering, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Reply,
-    Request, Stamp, Wakes, Woken,
-};
-use taketurns::{ClientId, Name, View};
+use taketurns::engine::{Answer, Engine, EngineError, Reply, Request, Wakes, Woken};
+use taketurns::{ClientId, Name};
+use taketurns_conformance::hooks::{HookedEngine, HookedStore, Hooks};
 
 use super::*;
 
@@ -31,19 +29,14 @@ pub(super) enum Looks {
 
 /// Connects a sleeper.
 pub(super) async fn sleeper(url: &str, looks: Looks) -> Locks {
-    let opener = OpenSleeping { url: url.to_owned(), looks };
+    let sleeping = Sleeping { url: url.to_owned(), looks, reasons: Arc::default() };
     // Its places last for this long, since nothing refreshes them.
-    let connect = Connect::engine(opener).waiter_lease(Duration::from_secs(60));
+    let connect = Connect::engine(HookedStore(sleeping)).waiter_lease(Duration::from_secs(60));
     soon("connecting", connect.open()).await.expect("a server")
 }
 
-struct OpenSleeping {
-    url: String,
-    looks: Looks,
-}
-
 struct Sleeping {
-    engine: Arc<dyn Engine>,
+    url: String,
     looks: Looks,
     reasons: Arc<Mutex<Reasons>>,
 }
@@ -57,27 +50,42 @@ struct Reasons {
     look_again: HashSet<Name>,
 }
 
-impl Open for OpenSleeping {
-    fn open(
-        self: Box<Self>,
-        client: ClientId,
-        wakes: Wakes,
-    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
-        Box::pin(async move {
-            let (inner, mut woken) = wakes.aside();
-            let engine = taketurns::engine::open(&self.url, client, inner).await;
-            let engine = engine.map_err(|error| EngineError::Broken(error.to_string()))?;
-            let engine: Arc<dyn Engine> = engine.into();
-            let reasons = Arc::<Mutex<Reasons>>::default();
-            let heard = reasons.clone();
-            tokio::spawn(async move {
-                while let Some(woken) = woken.recv().await {
-                    with(&heard, |reasons| reasons.hear(&woken));
-                    wakes.push(woken);
-                }
-            });
-            Ok(Box::new(Sleeping { engine, looks: self.looks, reasons }) as Box<dyn Engine>)
-        })
+impl Hooks for Sleeping {
+    async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
+        let (inner, mut woken) = wakes.aside();
+        let engine = taketurns::engine::open(&self.url, client, inner).await;
+        let heard = self.reasons.clone();
+        tokio::spawn(async move {
+            while let Some(woken) = woken.recv().await {
+                with(&heard, |reasons| reasons.hear(&woken));
+                wakes.push(woken);
+            }
+        });
+        engine.map_err(|error| EngineError::Broken(error.to_string()))
+    }
+
+    async fn call(
+        on: Arc<HookedEngine<Self>>,
+        lock: Name,
+        request: Request,
+    ) -> Result<Answer, EngineError> {
+        let HookedEngine { engine, hooks: Self { looks, reasons, .. } } = &*on;
+        let is_refresh = matches!(request, Request::Refresh { .. });
+        let may_ask = with(reasons, |reasons| {
+            reasons.known.insert(lock.clone());
+            !is_refresh || reasons.take(&lock, *looks)
+        });
+        if !may_ask {
+            return Err(EngineError::Unreachable("it sleeps".to_owned()));
+        }
+        // As several, which is how a client refreshes: then it listens anew where that is needed.
+        let mut answers = match is_refresh {
+            true => engine.call_all(vec![(lock.clone(), request)]).await,
+            false => vec![engine.call(&lock, request).await],
+        };
+        let answer = answers.pop().expect("one answer")?;
+        with(reasons, |reasons| reasons.answered(&lock, &answer));
+        Ok(answer)
     }
 }
 
@@ -97,7 +105,8 @@ impl Reasons {
     }
 
     fn take(&mut self, lock: &Name, looks: Looks) -> bool {
-        self.woken.remove(lock) || looks == Looks::AtStrangers && self.look_again.contains(lock)
+        self.woken.remove(lock)
+            || looks == Looks::AtStrangers && self.look_again.contains(lock)
     }
 
     fn answered(&mut self, lock: &Name, answer: &Answer) {
@@ -111,68 +120,5 @@ impl Reasons {
             true => self.look_again.insert(lock.clone()),
             false => self.look_again.remove(lock),
         };
-    }
-}
-
-impl Engine for Sleeping {
-    fn call(&self, lock: &Name, request: Request) -> Answering {
-        let (engine, reasons) = (self.engine.clone(), self.reasons.clone());
-        let (looks, lock) = (self.looks, lock.clone());
-        Answering::later(async move {
-            let is_refresh = matches!(request, Request::Refresh { .. });
-            let may_ask = with(&reasons, |reasons| {
-                reasons.known.insert(lock.clone());
-                !is_refresh || reasons.take(&lock, looks)
-            });
-            if !may_ask {
-                return Err(EngineError::Unreachable("it sleeps".to_owned()));
-            }
-            // As several, which is how a client refreshes: then it listens anew where that is needed.
-            let mut answers = match is_refresh {
-                true => engine.call_all(vec![(lock.clone(), request)]).await,
-                false => vec![engine.call(&lock, request).await],
-            };
-            let answer = answers.pop().expect("one answer")?;
-            with(&reasons, |reasons| reasons.answered(&lock, &answer));
-            Ok(answer)
-        })
-    }
-
-    fn source(&self, lock: &Name) -> u64 {
-        self.engine.source(lock)
-    }
-
-    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        self.engine.ping()
-    }
-
-    fn view<'a>(
-        &'a self,
-        lock: &'a Name,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        self.engine.view(lock, waiters_max)
-    }
-
-    fn list<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-        after: Option<&'a Name>,
-        max: usize,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        self.engine.list(pattern, after, max, waiters_max)
-    }
-
-    fn max_lease(&self) -> Duration {
-        self.engine.max_lease()
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.engine.guarantees()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.engine.close()
     }
 }
