@@ -1,8 +1,8 @@
 //! What a server says may be anything: nothing that reads it panics, and what is read makes sense. The
 //! words of the wire are core's, and those of URLs are in `url/tests`.
 
+mod foreign;
 mod servers;
-mod strangers;
 
 use redis::Value;
 use taketurns_servers::fuzz::{self, Dice};

@@ -10,23 +10,24 @@ mod native;
 mod plain;
 mod python_redis_lock;
 mod redturn;
+mod redturn_clients;
 mod redturn_faults;
 mod redturn_load;
-mod redturn_strangers;
 mod refused;
 mod rights;
 mod servers;
 mod sleeper;
 mod together;
 mod zmutex;
+mod zmutex_clients;
 mod zmutex_faults;
 mod zmutex_odd;
-mod zmutex_strangers;
 
 use std::time::{Duration, Instant};
 
-use taketurns::{Acquire, Connect, Guard, Locks};
-use taketurns_servers::{Server, eventually};
+use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
+use taketurns::{Acquire, Ask, ClientId, Connect, Guard, Label, Locks, Name};
+use taketurns_servers::{Proxy, Server, eventually};
 
 use self::sleeper::{Looks, sleeper};
 use crate::support::patience::{block_on, soon};
@@ -54,6 +55,43 @@ async fn hand_over_all_the_time(server: &Server, protocol: &str) {
             }
         });
     }
+}
+
+/// One of ours that queues, and takes no turn. Its place lasts until `waiter_lease_ms` after the engine is closed.
+async fn queues_and_takes_no_turn(
+    server: &Server,
+    protocol: &str,
+    [lease_ms, waiter_lease_ms]: [u64; 2],
+) -> Box<dyn Engine> {
+    let url = format!("{}?protocol={protocol}&unfenced=ok", server.url());
+    let (client, (wakes, _)) = (ClientId::from_bits(7), Wakes::channel());
+    let engine = soon("connecting", engine::open(&url, client, wakes)).await.expect("a server");
+    let acquire = AcquireRequest {
+        owner: Owner::from_bits(7),
+        client,
+        ask: Ask::Mutex,
+        lease_ms,
+        waiter_lease_ms: Some(waiter_lease_ms),
+        not_after_ms: u64::MAX >> 12,
+        ballot: None,
+        label: Label::new("dead", "").expect("a label"),
+    };
+    let name = Name::new("orders").expect("a name");
+    let answer = soon("a place", engine.call(&name, Request::Acquire(acquire))).await;
+    assert!(matches!(answer.expect("a server").reply, Reply::Queued(_)));
+    engine
+}
+
+/// How long the place of a [mortal] client outlasts it.
+const MORTAL_LEASE: Duration = Duration::from_millis(300);
+
+/// A client that dies when its proxy holds everything up.
+async fn mortal(server: &Server, protocol: &str) -> (Proxy, Locks) {
+    let proxy = Proxy::start(server.port()).expect("a proxy");
+    let url = format!("{}?protocol={protocol}&unfenced=ok", proxy.url());
+    let connect = Connect::new(&url).waiter_lease(MORTAL_LEASE);
+    let locks = soon("connecting", connect.open()).await.expect("a server");
+    (proxy, locks)
 }
 
 /// Does somebody else have it?

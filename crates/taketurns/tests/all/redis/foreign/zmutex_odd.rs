@@ -5,13 +5,13 @@ use taketurns::engine::Reply;
 use taketurns_servers::{Flavor, PATIENCE, on_both};
 
 use super::zmutex::*;
-use super::zmutex_strangers::{TIMEOUT_S, asks, lifeless};
+use super::zmutex_clients::{TIMEOUT_S, asks, lifeless};
 use super::*;
 
 /// A client that only a message wakes.
 async fn sleeps(server: &Server) -> Locks {
     let url = format!("{}?protocol=zmutex&timeout={TIMEOUT_S}&unfenced=ok", server.url());
-    sleeper(&url, Looks::AtStrangers).await
+    sleeper(&url, Looks::AtForeignClients).await
 }
 
 /// So long ago that the places of this client are over.
@@ -37,14 +37,14 @@ on_both! {
                     let held = score(&server, "jobs", "a");
                     let is_now = held.is_some_and(|held| (before..=time_us(&server)).contains(&held));
                     assert!(is_now, "{odd}: {held:?}");
-                    assert!(!takes(&server, "jobs", "a", "60"), "{odd}: a stranger is kept out");
+                    assert!(!takes(&server, "jobs", "a", "60"), "{odd}: a foreign client is kept out");
                     guard.release().await.expect("held");
                 }
             }
         });
     }
 
-    fn one_that_is_to_leave_is_had_by_nobody_else_while_a_native_client_has_it(flavor: Flavor) {
+    fn a_leaving_member_is_had_by_nobody_else_while_a_native_client_has_it(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;
@@ -52,9 +52,9 @@ on_both! {
             let jobs = locks.pool("jobs");
             creates(&server, "jobs", "a");
             assert!(takes(&server, "jobs", "a", "60"));
-            assert!(jobs.remove("a").await.expect("a server"), "when the stranger's time is over");
+            assert!(jobs.remove("a").await.expect("a server"), "when the foreign client's time is over");
             let guard = gets(&native.pool("jobs"), "a").await;
-            // The stranger's time is over, and the member is added again.
+            // The foreign client's time is over, and the member is added again.
             scores(&server, "jobs", "a", 0);
             assert!(jobs.add("a").await.expect("a server"));
             let tried = soon("a try", jobs.try_any()).await.expect("a server");
@@ -99,7 +99,7 @@ on_both! {
             let waiting = waits_for(&locks, "jobs", "a");
             until_waiting(&server, "jobs", 2);
             was_last_heard_of_long_ago(&server, "jobs", taketurns::ClientId::from_bits(7));
-            // As if a stranger had come when a member was left free the last time.
+            // As if a foreign client had come when a member was left free the last time.
             assert!(server.cli(&["HSET", "tt:jobs", "gc", "0 0 0"]).int().is_some());
             a.release().await.expect("held");
             soon("a turn", waiting).await.expect("no panic").release().await.expect("held");

@@ -65,7 +65,7 @@ fn take_turns(
 }
 
 on_both! {
-    fn strangers_who_time_ours_do_not_end_a_turn_that_is_longer_than_its_lease(flavor: Flavor) {
+    fn clients_who_time_ours_do_not_end_a_turn_longer_than_its_lease(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let foreign = ForeignClients::start(ForeignKind::Redturn, &theirs(&server)).expect("a program");
         let lease = Duration::from_secs(6);
@@ -75,7 +75,7 @@ on_both! {
         assert_eq!(foreign_keys(&server), [""; 0], "nobody stands in line any more");
     }
 
-    fn ours_go_on_when_all_strangers_are_killed(flavor: Flavor) {
+    fn ours_go_on_when_all_foreign_clients_are_killed(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let config = ForeignConfig { ttl_ms: 2_000, seconds: 600.0, ..theirs(&server) };
         let foreign = ForeignClients::start(ForeignKind::Redturn, &config).expect("a program");

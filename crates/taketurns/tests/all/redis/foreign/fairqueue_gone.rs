@@ -1,35 +1,12 @@
-//! `protocol=fairqueue`: those who died or gave up, ours and strangers.
+//! `protocol=fairqueue`: those who died or gave up, ours and foreign clients.
 
-use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
-use taketurns::{Ask, ClientId, Label, Name};
-use taketurns_servers::{Flavor, Proxy, on_both};
+use taketurns_servers::{Flavor, on_both};
 
 use super::fairqueue::*;
 use super::*;
 
-/// One of ours that stands in line, keeps its place, and takes no turn: it holds what it is given for half a second.
-async fn stands_and_is_dead(server: &Server) -> Box<dyn Engine> {
-    let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
-    let (client, (wakes, _)) = (ClientId::from_bits(7), Wakes::channel());
-    let engine = soon("connecting", engine::open(&url, client, wakes)).await.expect("a server");
-    let acquire = AcquireRequest {
-        owner: Owner::from_bits(7),
-        client,
-        ask: Ask::Mutex,
-        lease_ms: 500,
-        waiter_lease_ms: Some(600_000),
-        not_after_ms: u64::MAX >> 12,
-        ballot: None,
-        label: Label::new("dead", "").expect("a label"),
-    };
-    let name = Name::new("orders").expect("a name");
-    let answer = soon("a place", engine.call(&name, Request::Acquire(acquire))).await;
-    assert!(matches!(answer.expect("a server").reply, Reply::Queued(_)));
-    engine
-}
-
 on_both! {
-    fn strangers_that_died_cost_a_moment_each_and_leave_nothing(flavor: Flavor) {
+    fn foreign_clients_that_died_cost_a_moment_each_and_leave_nothing(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -41,7 +18,7 @@ on_both! {
         });
     }
 
-    fn a_stranger_that_died_is_seen_out_also_by_those_who_only_try(flavor: Flavor) {
+    fn a_foreign_client_that_died_is_removed_by_a_try_too(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -59,33 +36,33 @@ on_both! {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
-            let stands = |lock: &str, stranger: &str| {
+            let stands = |lock: &str, foreign: &str| {
                 let queue = format!("lock-queue:{lock}");
-                server.cli(&["RPUSH", &queue, stranger]).int().expect("a length");
+                server.cli(&["RPUSH", &queue, foreign]).int().expect("a length");
             };
             // However often it is looked at, as long as it may come.
-            let look_twice = async |lock: &str, stranger: &str| {
+            let look_twice = async |lock: &str, foreign: &str| {
                 let busy = [is_busy(&ours, lock).await, is_busy(&ours, lock).await];
-                (busy, server.cli(&["LLEN", &format!("lock-notify:{stranger}")]).int())
+                (busy, server.cli(&["LLEN", &format!("lock-notify:{foreign}")]).int())
             };
             let grace = Duration::from_secs(1);
             let (left_ms, looks) = while_it_is_so(grace, async |number| {
-                let (lock, stranger) = (format!("orders-{number}"), format!("a stranger {number}"));
+                let (lock, foreign) = (format!("orders-{number}"), format!("a foreign client {number}"));
                 let guard = acquires(&ours, &lock).await;
-                stands(&lock, &stranger);
+                stands(&lock, &foreign);
                 let called = Instant::now();
                 guard.release().await.expect("held");
-                let left_ms = left_ms(&server, &format!("lock-notify:{stranger}"));
-                (called, (left_ms, look_twice(&lock, &stranger).await))
+                let left_ms = left_ms(&server, &format!("lock-notify:{foreign}"));
+                (called, (left_ms, look_twice(&lock, &foreign).await))
             })
             .await;
             assert!((1..=10_000).contains(&left_ms));
             assert_eq!(looks, ([true, true], Some(1)));
             // Also at a lock of which nothing is remembered.
             let looks = while_it_is_so(grace, async |number| {
-                let (lock, stranger) = (format!("new-{number}"), format!("another {number}"));
-                stands(&lock, &stranger);
-                (Instant::now(), look_twice(&lock, &stranger).await)
+                let (lock, foreign) = (format!("new-{number}"), format!("another {number}"));
+                stands(&lock, &foreign);
+                (Instant::now(), look_twice(&lock, &foreign).await)
             })
             .await;
             assert_eq!(looks, ([true, true], Some(1)));
@@ -116,7 +93,7 @@ on_both! {
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
             assert!(locks(&server, "first"));
-            let dead = stands_and_is_dead(&server).await;
+            let dead = queues_and_takes_no_turn(&server, "fairqueue", [500, 600_000]).await;
             let waiting = begins_to_wait(&server, &ours);
             let ids = line(&server);
             let promoted = comes_first_after_the_end(&server, "second");
@@ -131,14 +108,11 @@ on_both! {
     fn one_of_ours_that_was_dead_when_it_was_promoted_is_passed_over(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            let proxy = Proxy::start(server.port()).expect("a proxy");
-            let url = format!("{}?protocol=fairqueue&unfenced=ok", proxy.url());
-            let lease = Duration::from_millis(300);
-            let dead = soon("connecting", Connect::new(&url).waiter_lease(lease).open()).await;
+            let (proxy, dead) = mortal(&server, "fairqueue").await;
             assert!(locks(&server, "first"));
-            let never = begins_to_wait(&server, &dead.expect("a server"));
+            let never = begins_to_wait(&server, &dead);
             proxy.hold(true);
-            tokio::time::sleep(lease * 2).await;
+            tokio::time::sleep(MORTAL_LEASE * 2).await;
             server.cli(&["DEL", LOCK]);
             assert!(!locks(&server, "second"), "it promotes the dead one, for ten minutes");
             let ours = speaks(&server, "fairqueue").await;
@@ -150,15 +124,12 @@ on_both! {
     fn one_of_ours_that_a_native_client_found_dead_does_not_stay_in_line(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            let proxy = Proxy::start(server.port()).expect("a proxy");
-            let url = format!("{}?protocol=fairqueue&unfenced=ok", proxy.url());
-            let lease = Duration::from_millis(300);
-            let dead = soon("connecting", Connect::new(&url).waiter_lease(lease).open()).await;
+            let (proxy, dead) = mortal(&server, "fairqueue").await;
             let native = soon("connecting", taketurns::connect(&server.url())).await.expect("a server");
             let guard = acquires(&native, "orders").await;
-            let never = begins_to_wait(&server, &dead.expect("a server"));
+            let never = begins_to_wait(&server, &dead);
             proxy.hold(true);
-            tokio::time::sleep(lease * 2).await;
+            tokio::time::sleep(MORTAL_LEASE * 2).await;
             guard.release().await.expect("held");
             assert_eq!(line(&server).len(), 1, "it knows nothing of lines");
             let ours = speaks(&server, "fairqueue").await;

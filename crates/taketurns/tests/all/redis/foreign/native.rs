@@ -4,9 +4,9 @@ use taketurns_servers::{Flavor, on_both};
 
 use super::*;
 
-/// The last native client hands the lock to one on the wire, and goes. From then on strangers, of whom
+/// The last native client hands the lock to one on the wire, and goes. From then on foreign clients, of whom
 /// there may be some again, are kept out by what is in the wire's keys.
-fn keeps_strangers_out(flavor: Flavor, protocol: &str, is_kept_out: fn(&Server) -> bool) {
+fn keeps_foreign_clients_out(flavor: Flavor, protocol: &str, is_kept_out: fn(&Server) -> bool) {
     let server = Server::start(flavor).expect("a server");
     hands_over(&server, protocol, |locks| locks.mutex("orders").acquire(), is_kept_out);
     assert_eq!(foreign_keys(&server), [""; 0]);
@@ -35,7 +35,7 @@ fn hands_over(
         native.close().await;
         for waiting in waiting {
             let guard = soon("its turn", waiting).await.expect("no panic");
-            eventually("strangers are kept out", || is_kept_out(server).then_some(()))
+            eventually("foreign clients are kept out", || is_kept_out(server).then_some(()))
                 .expect("a gate");
             assert!(guard.is_held());
             guard.release().await.expect("held");
@@ -48,16 +48,16 @@ fn has_key(server: &Server, key: &str) -> bool {
 }
 
 on_both! {
-    fn what_a_native_client_handed_over_keeps_strangers_of_plain_out(flavor: Flavor) {
-        keeps_strangers_out(flavor, "plain", |server| has_key(server, "orders"));
+    fn what_a_native_client_handed_over_keeps_plain_clients_out(flavor: Flavor) {
+        keeps_foreign_clients_out(flavor, "plain", |server| has_key(server, "orders"));
     }
 
-    fn what_a_native_client_handed_over_keeps_strangers_of_fairqueue_out(flavor: Flavor) {
-        keeps_strangers_out(flavor, "fairqueue", |server| has_key(server, "lock:orders"));
+    fn what_a_native_client_handed_over_keeps_fairqueue_clients_out(flavor: Flavor) {
+        keeps_foreign_clients_out(flavor, "fairqueue", |server| has_key(server, "lock:orders"));
     }
 
-    fn what_a_native_client_handed_over_keeps_strangers_of_redturn_out(flavor: Flavor) {
-        keeps_strangers_out(flavor, "redturn", |server| {
+    fn what_a_native_client_handed_over_keeps_redturn_clients_out(flavor: Flavor) {
+        keeps_foreign_clients_out(flavor, "redturn", |server| {
             let head = server.cli(&["LINDEX", "orders", "0"]);
             let timeout = head.text().and_then(|head| head.rsplit(':').next()?.parse::<u64>().ok());
             // One that waits is seen out after its waiter lease.
@@ -65,7 +65,7 @@ on_both! {
         });
     }
 
-    fn what_a_native_client_handed_over_keeps_strangers_of_zmutex_out(flavor: Flavor) {
+    fn what_a_native_client_handed_over_keeps_zmutex_clients_out(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         server.cli(&["ZADD", "orders", "0", "a"]);
         // A native client knows the members that one on the wire has seen.

@@ -1,6 +1,6 @@
 //! `protocol=python-redis-lock`: each release pushes to a list on which all waiters block.
 
-use taketurns_servers::{Connection, Flavor, Proxy, ServerClock, on_both};
+use taketurns_servers::{Connection, Flavor, ServerClock, on_both};
 
 use super::*;
 
@@ -19,14 +19,14 @@ fn starts(flavor: Flavor) -> Server {
 }
 
 fn takes(server: &Server) -> bool {
-    server.cli(&["SET", LOCK, "a stranger's", "NX", "PX", "600000"]).is_ok()
+    server.cli(&["SET", LOCK, "a foreign client's", "NX", "PX", "600000"]).is_ok()
 }
 
-/// A stranger that takes the lock as soon as it is signalled, within the same moment of the server.
+/// A foreign client that takes the lock as soon as it is signalled, within the same moment of the server.
 fn blocks(server: &Server) -> Connection {
     let mut blocked = server.connect().expect("a server");
     blocked.send(&["BLPOP", SIGNAL, "0"]).expect("sent");
-    blocked.send(&["SET", LOCK, "a stranger's", "NX", "PX", "600000"]).expect("sent");
+    blocked.send(&["SET", LOCK, "a foreign client's", "NX", "PX", "600000"]).expect("sent");
     blocked
 }
 
@@ -50,7 +50,7 @@ on_both! {
             let locks = speaks(&server, "python-redis-lock").await;
             let guard = acquires(&locks, "orders").await;
             assert_eq!(foreign_keys(&server), [LOCK]);
-            assert!(!takes(&server), "a stranger is kept out");
+            assert!(!takes(&server), "a foreign client is kept out");
             let mut blocked = blocks(&server);
             guard.release().await.expect("held");
             assert!(came(&mut blocked), "it has the lock");
@@ -71,7 +71,7 @@ on_both! {
         });
     }
 
-    fn a_strangers_release_wakes_ours_by_the_signal(flavor: Flavor) {
+    fn a_foreign_release_wakes_ours_by_the_signal(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=python-redis-lock&unfenced=ok", server.url());
@@ -90,8 +90,8 @@ on_both! {
         });
     }
 
-    fn a_signal_that_ours_take_while_the_lock_is_left_to_strangers_reaches_them(flavor: Flavor) {
-        // No time passes: the lock is left to strangers until one has it.
+    fn a_signal_that_ours_take_from_a_lock_left_to_others_reaches_them(flavor: Flavor) {
+        // No time passes: the lock is left to foreign clients until one has it.
         let clock = ServerClock::stopped().expect("a clock");
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
@@ -101,9 +101,9 @@ on_both! {
             // Without a limit: giving up would push a signal too.
             let waiting = tokio::spawn(other.mutex("orders").acquire().lease(LEASE).into_future());
             waits(&server, "orders", 1);
-            // As if strangers had come the last time: the release leaves the lock to them.
+            // As if foreign clients had come the last time: the release leaves the lock to them.
             server.cli(&["HSET", "tt:orders", "gc", "0 0 0"]);
-            // Ours blocks on the list before the stranger does, so it is woken first.
+            // Ours blocks on the list before the foreign client does, so it is woken first.
             eventually("ours blocks", || (blocked_clients(&server) == 1).then_some(())).expect("blocked");
             let mut blocked = blocks(&server);
             eventually("it blocks", || (blocked_clients(&server) == 2).then_some(())).expect("blocked");
@@ -113,7 +113,7 @@ on_both! {
         });
     }
 
-    fn a_signal_that_ours_take_after_their_turn_reaches_strangers(flavor: Flavor) {
+    fn a_signal_that_ours_take_after_their_turn_reaches_foreign_clients(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let (one, other) =
@@ -121,7 +121,7 @@ on_both! {
             let guard = acquires(&one, "orders").await;
             let waiting = tokio::spawn(async move { acquires(&other, "orders").await });
             waits(&server, "orders", 1);
-            // It still blocks on the list when it has had its turn, and has done so for longer than the stranger.
+            // It still blocks on the list when it has had its turn, and has done so for longer than the other.
             eventually("ours blocks", || (blocked_clients(&server) == 1).then_some(())).expect("blocked");
             let mut blocked = blocks(&server);
             eventually("it blocks", || (blocked_clients(&server) == 2).then_some(())).expect("blocked");
@@ -131,23 +131,19 @@ on_both! {
         });
     }
 
-    fn a_release_signals_strangers_also_if_only_the_dead_are_in_our_queue(flavor: Flavor) {
+    fn a_release_signals_others_also_if_only_the_dead_are_in_our_queue(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
-            let proxy = Proxy::start(server.port()).expect("a proxy");
-            let url = format!("{}?protocol=python-redis-lock&unfenced=ok", proxy.url());
-            let lease = Duration::from_millis(300);
-            let dead = soon("connecting", Connect::new(&url).waiter_lease(lease).open()).await;
+            let (proxy, dead) = mortal(&server, "python-redis-lock").await;
             let locks = speaks(&server, "python-redis-lock").await;
             let guard = acquires(&locks, "orders").await;
-            let dead = dead.expect("a server");
             let never = tokio::spawn(async move { acquires(&dead, "orders").await });
             waits(&server, "orders", 1);
             // Its connections end with it: the server would give the signal to one that still blocks on the list.
             proxy.hold(true);
             proxy.cut();
             eventually("nobody blocks", || (blocked_clients(&server) == 0).then_some(())).expect("gone");
-            tokio::time::sleep(lease * 2).await;
+            tokio::time::sleep(MORTAL_LEASE * 2).await;
             let mut blocked = blocks(&server);
             guard.release().await.expect("held");
             assert!(came(&mut blocked), "it has the lock");

@@ -1,8 +1,8 @@
-//! A fleet moves over under load, in the three steps of docs/wires.md: strangers alone, then ours on their
+//! A fleet moves over under load, in the three steps of docs/wires.md: foreign clients alone, then ours on their
 //! wire beside them, then native clients beside those. Nobody is ever in at the same time as another.
 //!
 //! ```text
-//!   strangers ████████
+//!   foreign clients ████████
 //!   on the wire   ██████████████
 //!   native                 ██████████
 //! ```
@@ -11,17 +11,17 @@ use taketurns_servers::foreign::{ForeignConfig, ForeignKind};
 use taketurns_servers::turns::check;
 use taketurns_servers::{Flavor, on_both};
 
-use super::together::{Ends, Ours, TTL, a_mutex, after, any_member, seconds, strangers};
+use super::together::{Ends, Ours, TTL, a_mutex, after, any_member, foreign_clients, seconds};
 use super::*;
 
 /// The three ways to the same locks.
 struct Fleet<'a> {
-    strangers: ForeignKind,
+    kind: ForeignKind,
     servers: &'a [Server],
     wired: String,
     native: String,
     take: fn(&Locks, &str) -> Acquire,
-    /// The strangers' leases.
+    /// The foreign clients' leases.
     ttl: Duration,
 }
 
@@ -39,25 +39,25 @@ impl Fleet<'_> {
         let wired = Ours { who: "wired", url: &self.wired, locks, take };
         let native = Ours { who: "native", url: &self.native, locks, take };
         let (wired_end, native_end) = (Ends::default(), Ends::default());
-        let foreign = strangers(self.strangers, &config);
+        let foreign = foreign_clients(self.kind, &config);
         let turns = block_on(async {
-            let strangers = tokio::task::spawn_blocking(|| foreign.turns());
+            let theirs = tokio::task::spawn_blocking(|| foreign.turns());
             let rest = async {
-                // Step 3 comes after step 2: no stranger is left.
-                let strangers = strangers.await.expect("no panic").expect("nobody lost a lock");
+                // Step 3 comes after step 2: no foreign client is left.
+                let theirs = theirs.await.expect("no panic").expect("nobody lost a lock");
                 let time = async {
                     after(2.0 * unit, &wired_end).await;
                     after(2.0 * unit, &native_end).await;
                 };
                 let (native, ()) = tokio::join!(native.turns(&native_end), time);
-                (strangers, native)
+                (theirs, native)
             };
             let wired = async {
                 tokio::time::sleep(Duration::from_secs_f64(unit)).await;
                 wired.turns(&wired_end).await
             };
-            let (wired, (strangers, native)) = tokio::join!(wired, rest);
-            [strangers, wired, native].concat()
+            let (wired, (theirs, native)) = tokio::join!(wired, rest);
+            [theirs, wired, native].concat()
         });
         check(&turns);
         // Each fleet: a few seconds are too few for each client of a wire without a queue.
@@ -70,10 +70,10 @@ impl Fleet<'_> {
 }
 
 /// A fleet of mutexes on one server.
-fn mutexes_move(flavor: Flavor, strangers: ForeignKind, protocol: &str, ttl: Duration) {
+fn mutexes_move(flavor: Flavor, kind: ForeignKind, protocol: &str, ttl: Duration) {
     let server = Server::start(flavor).expect("a server");
     let fleet = Fleet {
-        strangers,
+        kind,
         wired: format!("{}?protocol={protocol}&unfenced=ok", server.url()),
         native: server.url(),
         servers: &[server],
@@ -92,7 +92,7 @@ fn from_redlock_to_a_quorum() {
         format!("quorum:{}", urls.collect::<Vec<_>>().join(","))
     };
     let fleet = Fleet {
-        strangers: ForeignKind::RedlockPy,
+        kind: ForeignKind::RedlockPy,
         wired: all("?protocol=plain&unfenced=ok"),
         native: all(""),
         servers: &servers,
@@ -122,7 +122,7 @@ on_both! {
     fn from_zmutex(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let fleet = Fleet {
-            strangers: ForeignKind::ZMutex,
+            kind: ForeignKind::ZMutex,
             wired: format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url()),
             native: server.url(),
             servers: &[server],

@@ -1,4 +1,4 @@
-//! Strangers of `protocol=redturn`, played by hand: so that they do just what a test says, and when.
+//! Foreign clients of `protocol=redturn`, played by hand: so that they do just what a test says, and when.
 
 use taketurns_servers::{Connection, Flavor, eventually};
 use tokio::task::JoinHandle;
@@ -42,7 +42,7 @@ impl Scene {
     /// A client that only a message wakes.
     pub(crate) async fn sleeper(&self) -> Locks {
         let url = format!("{}?protocol=redturn&unfenced=ok", self.server.url());
-        sleeper(&url, Looks::AtStrangers).await
+        sleeper(&url, Looks::AtForeignClients).await
     }
 
     /// What is in a list.
@@ -65,19 +65,19 @@ impl Scene {
         eventually("so many stand in the list", has).expect("places");
     }
 
-    /// A stranger stands in line, which holds the lock if it is the first.
+    /// A foreign client stands in line, which holds the lock if it is the first.
     pub(crate) fn stands(&self, list: &str, id: &str, timeout_ms: u32) {
         let entry = format!("{id}:{}:{timeout_ms}", channel_of(id));
         self.server.cli(&["RPUSH", list, &entry]).int().expect("a length");
     }
 
-    /// A stranger gives back, or sees out whose time is over. Was that the head?
+    /// A foreign client gives back, or sees out whose time is over. Was that the head?
     pub(crate) fn signals(&self, list: &str, id: &str, words: Words) -> bool {
         let words = if matches!(words, Words::Old) { "old" } else { "late" };
         self.server.cli(&["EVAL", SIGNAL, "1", list, id, words]).int().expect("a number") == 1
     }
 
-    /// A stranger that listens.
+    /// A foreign client that listens.
     pub(crate) fn listens(&self, id: &str) -> Connection {
         let mut ear = self.server.connect().expect("a connection");
         ear.command(&["SUBSCRIBE", &channel_of(id)]).expect("a confirmation");
@@ -102,7 +102,7 @@ fn channel_of(id: &str) -> String {
     format!("redturn-{id}")
 }
 
-/// What a stranger is told next.
+/// What a foreign client is told next.
 pub(crate) fn told(ear: &mut Connection) -> String {
     let message = ear.read().expect("a message");
     message.array().and_then(|parts| parts[2].text()).expect("a text").to_owned()

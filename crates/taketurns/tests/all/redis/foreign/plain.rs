@@ -11,9 +11,9 @@ fn starts(flavor: Flavor) -> Server {
     Server::start(flavor).expect("a server")
 }
 
-/// A stranger takes the lock, as all of them do.
+/// A foreign client takes the lock, as all of them do.
 fn takes(server: &Server, name: &str, ms: &str) -> bool {
-    server.cli(&["SET", name, "a stranger's", "NX", "PX", ms]).is_ok()
+    server.cli(&["SET", name, "a foreign client's", "NX", "PX", ms]).is_ok()
 }
 
 fn value(server: &Server, name: &str) -> Option<String> {
@@ -48,7 +48,7 @@ on_both! {
             assert_eq!(guard.token(), Token::UNFENCED, "there is no room for one");
             assert!(guard.is_held());
             assert!((20_000..=60_000).contains(&left_ms(&server, "orders")));
-            assert!(!takes(&server, "orders", "60000"), "a stranger is kept out");
+            assert!(!takes(&server, "orders", "60000"), "a foreign client is kept out");
             guard.release().await.expect("held");
             assert_eq!(foreign_keys(&server), [""; 0]);
             assert!(takes(&server, "orders", "60000"));
@@ -68,7 +68,7 @@ on_both! {
         });
     }
 
-    fn a_strangers_release_is_found_and_its_lease_waited_for(flavor: Flavor) {
+    fn a_foreign_release_is_found_and_its_lease_waited_for(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = speaks(&server, "plain").await;
@@ -86,7 +86,7 @@ on_both! {
             assert!(takes(&server, "orders", "200"));
             drop(acquires(&locks, "orders").await);
             // But for the part of a millisecond that the server's clock does not show.
-            assert!(began.elapsed() >= Duration::from_millis(199), "the stranger's lease was not over");
+            assert!(began.elapsed() >= Duration::from_millis(199), "the foreign client's lease was not over");
         });
     }
 
@@ -118,7 +118,7 @@ on_both! {
             server.cli(&["DEL", "orders"]);
             assert!(takes(&server, "orders", "60000"));
             assert!(guard.release().await.is_err(), "it was not held any more");
-            assert_eq!(value(&server, "orders").as_deref(), Some("a stranger's"));
+            assert_eq!(value(&server, "orders").as_deref(), Some("a foreign client's"));
         });
     }
 
@@ -164,7 +164,7 @@ on_both! {
         block_on(async {
             hand_over_all_the_time(&server, "plain").await;
             for _ in 0..3 {
-                eventually("a stranger gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
+                eventually("a foreign client gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
             }
         });
     }
@@ -174,18 +174,18 @@ on_both! {
         let server = Server::builder(flavor).clock(&clock).start().expect("a server");
         block_on(async {
             hand_over_all_the_time(&server, "plain").await;
-            // Since when strangers have had no chance.
+            // Since when foreign clients have had no chance.
             eventually("they hand it over", || {
                 let courtesy = server.cli(&["HGET", "tt:orders", "gc"]);
                 (courtesy.text()?.split(' ').nth(1)? != "0").then_some(())
             })
             .expect("a hand-over");
             clock.set(0).expect("set");
-            eventually("a stranger gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
+            eventually("a foreign client gets in", || takes(&server, "orders", "50").then_some(())).expect("a turn");
         });
     }
 
-    fn a_stranger_is_seen_and_can_be_broken(flavor: Flavor) {
+    fn a_foreign_client_is_seen_and_can_be_broken(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = speaks(&server, "plain").await;
@@ -196,7 +196,7 @@ on_both! {
             assert!((300_000..=600_000).contains(&view.holders[0].left_ms));
             let error = soon("a break", locks.break_lock("orders")).await.expect_err("it can't be told");
             assert!(error.to_string().contains("at once"), "{error}");
-            assert_eq!(value(&server, "orders").as_deref(), Some("a stranger's"));
+            assert_eq!(value(&server, "orders").as_deref(), Some("a foreign client's"));
             let broken = soon("a break", locks.break_lock("orders").at_once()).await;
             assert_eq!(broken.expect("a server"), 1);
             let guard = acquires(&locks, "orders").await;

@@ -5,13 +5,13 @@ use taketurns::{ErrorKind, Token};
 
 use taketurns_servers::{Cluster, Flavor, eventually, on_both};
 
+use super::redturn_clients::{SIGNAL, Scene, Words, holds, told};
 use super::redturn_faults::has_passed;
-use super::redturn_strangers::{SIGNAL, Scene, Words, holds, told};
 use super::rights::rights;
 use super::*;
 
 on_both! {
-    fn whoever_holds_is_the_head_for_as_long_as_its_lease_and_its_id_is_no_secret(flavor: Flavor) {
+    fn the_holder_is_the_head_for_its_lease_and_its_id_is_no_secret(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -59,7 +59,7 @@ on_both! {
         });
     }
 
-    fn strangers_and_ours_stand_in_one_line(flavor: Flavor) {
+    fn foreign_clients_and_ours_stand_in_one_line(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let (one, other) = (scene.client().await, scene.client().await);
@@ -72,7 +72,7 @@ on_both! {
             let mut b = scene.listens("b");
             first.release().await.expect("held");
             assert_eq!(told(&mut a), "orders:a");
-            assert!(!second.is_finished() && !third.is_finished(), "it is the stranger's");
+            assert!(!second.is_finished() && !third.is_finished(), "it is the foreign client's");
             assert!(is_busy(&one, "orders").await);
             assert!(scene.signals("orders", "a", Words::Late));
             let second = holds(second).await;
@@ -84,7 +84,7 @@ on_both! {
         });
     }
 
-    fn each_stranger_is_told_once_and_in_its_own_words(flavor: Flavor) {
+    fn each_foreign_client_is_told_once_and_in_its_own_words(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -104,7 +104,7 @@ on_both! {
         });
     }
 
-    fn ours_hear_a_strangers_signal_in_either_words_whatever_the_name(flavor: Flavor) {
+    fn ours_hear_a_foreign_signal_in_either_words_whatever_the_name(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.sleeper().await;
@@ -155,7 +155,7 @@ on_both! {
         });
     }
 
-    fn strangers_are_seen_where_they_stand_and_the_head_can_be_broken(flavor: Flavor) {
+    fn foreign_clients_are_seen_in_the_list_and_the_head_can_be_broken(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -170,9 +170,9 @@ on_both! {
             scene.stands("orders", "c", 60_000);
             let view = look().await;
             assert_eq!((view.holders.len(), view.waiting), (1, 3));
-            let is_stranger = |waiter: &taketurns::WaiterView| waiter.label.why() == "protocol=redturn";
-            let strangers: Vec<bool> = view.waiters.iter().map(is_stranger).collect();
-            assert_eq!(strangers, [true, false, true]);
+            let is_foreign = |waiter: &taketurns::WaiterView| waiter.label.why() == "protocol=redturn";
+            let foreign: Vec<bool> = view.waiters.iter().map(is_foreign).collect();
+            assert_eq!(foreign, [true, false, true]);
             let mut b = scene.listens("b");
             assert_eq!(locks.break_lock("orders").at_once().await.expect("a server"), 1);
             assert_eq!(told(&mut b), "orders:b");
@@ -235,9 +235,9 @@ on_both! {
         });
     }
 
-    fn the_rights_that_the_page_names_are_enough_among_strangers(flavor: Flavor) {
+    fn the_rights_that_the_page_names_are_enough_among_foreign_clients(flavor: Flavor) {
         let scene = Scene::new(flavor);
-        let words = rights(include_str!("../../../../../docs/wires/redturn.md"));
+        let words = rights(include_str!("../../../../../../docs/wires/redturn.md"));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         assert!(scene.server.cli(&words).is_ok(), "{words:?}");
         block_on(async {
@@ -267,7 +267,7 @@ on_both! {
         let cluster = Cluster::start(flavor).expect("a Cluster");
         block_on(async {
             let url = format!("{}?protocol=redturn&unfenced=ok", cluster.url());
-            let locks = sleeper(&url, Looks::AtStrangers).await;
+            let locks = sleeper(&url, Looks::AtForeignClients).await;
             for name in ["orders", "a}b", "a:b"] {
                 let owner = cluster.owner_of(cluster.slot_of(name)).expect("an owner");
                 let node = &cluster.nodes[owner];
@@ -285,7 +285,7 @@ on_both! {
                 let began = Instant::now();
                 guard.release().await.expect("held");
                 let guard = holds(waiting).await;
-                assert!(has_passed(began, 1_500), "the stranger was not given its turn");
+                assert!(has_passed(began, 1_500), "the foreign client was not given its turn");
                 node.cli(&["RPUSH", name, "b:redturn-b:600000"]);
                 let waiting = waits(3);
                 guard.release().await.expect("held");

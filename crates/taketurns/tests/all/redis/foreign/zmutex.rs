@@ -24,12 +24,12 @@ pub(crate) fn time_us(server: &Server) -> u64 {
     part(0) * 1_000_000 + part(1)
 }
 
-/// Strangers create a mutex.
+/// Foreign clients create a mutex.
 pub(crate) fn creates(server: &Server, set: &str, member: &str) {
     server.cli(&["ZADD", set, "NX", "0", member]);
 }
 
-/// What a stranger does whose clock is right: looks at the score, and takes what is older than the
+/// What a foreign client does whose clock is right: looks at the score, and takes what is older than the
 /// timeout. Answers the new score.
 const TAKE: &str = "local time = redis.call('TIME') \
     local now = time[1] * 1000000 + time[2] \
@@ -89,7 +89,7 @@ on_both! {
             assert!((before..=time_us(&server)).contains(&held));
             assert_eq!(guard.token(), Token::UNFENCED, "there is no room for one");
             assert_eq!(guard.member().map(|member| member.as_str()), Some("a"));
-            assert!(!takes(&server, "jobs", "a", "60"), "a stranger is kept out");
+            assert!(!takes(&server, "jobs", "a", "60"), "a foreign client is kept out");
             guard.release().await.expect("held");
             assert_eq!(score(&server, "jobs", "a"), Some(0));
             assert!(takes(&server, "jobs", "a", "60"));
@@ -119,7 +119,7 @@ on_both! {
             server.cli(&["ZREM", "jobs", "a"]);
             assert!(soon("a try", jobs.try_any()).await.expect("a server").is_none());
             assert_eq!(server.cli(&["EXISTS", "jobs"]).int(), Some(0));
-            assert!(!jobs.remove("a").await.expect("a server"), "a stranger was first");
+            assert!(!jobs.remove("a").await.expect("a server"), "a foreign client was first");
         });
     }
 
@@ -202,7 +202,7 @@ on_both! {
         });
     }
 
-    fn native_clients_and_those_on_the_wire_have_the_same_members_and_exclude_each_other(flavor: Flavor) {
+    fn native_clients_and_those_on_the_wire_share_members_one_at_a_time(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let (wire, native) = (zmutex(&server, "60").await, taketurns::connect(&server.url()).await.expect("a server"));

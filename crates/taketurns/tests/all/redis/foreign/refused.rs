@@ -39,7 +39,7 @@ on_both! {
         });
     }
 
-    fn what_strangers_keep_by_another_protocol_is_named_and_left_alone(flavor: Flavor) {
+    fn what_others_keep_by_another_protocol_is_named_and_left_alone(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let makes: [(&str, &[&str]); 3] = [
             ("plain", &["SET", "plain", "x", "NX", "PX", "60000"]),

@@ -8,16 +8,33 @@ use taketurns_servers::{Cluster, Flavor, PATIENCE, Server, eventually, on_both};
 use super::cluster::at_first_node;
 use super::party::{Party, Went, assert_quarantined, assert_quarantined_since, on_runtime};
 
+/// A Cluster of which the first slot is on its way from its first node to the second, with all keys.
+struct Moving {
+    cluster: Cluster,
+    url: String,
+    /// At the first node.
+    lock: String,
+    /// One that has used the lock before.
+    known: Party,
+}
+
+impl Moving {
+    async fn begin(flavor: Flavor, max_lease_s: u32) -> Self {
+        let cluster = Cluster::start(flavor).expect("a Cluster");
+        let url = format!("{}?max_lease={max_lease_s}", cluster.url());
+        let lock = at_first_node("l");
+        let known = Party::open(&url, 1).await;
+        known.use_once(&lock, 10).await;
+        let migration = cluster.begin_migration(0, 1).expect("it begins");
+        cluster.move_keys(migration).expect("the keys move");
+        Self { cluster, url, lock, known }
+    }
+}
+
 on_both! {
     fn a_node_can_be_used_by_newcomers_while_its_first_slot_is_on_its_way(flavor: Flavor) {
         on_runtime(async {
-            let cluster = Cluster::start(flavor).expect("a Cluster");
-            let url = format!("{}?max_lease=1", cluster.url());
-            let lock = at_first_node("l");
-            let known = Party::open(&url, 1).await;
-            known.use_once(&lock, 10).await;
-            let migration = cluster.begin_migration(0, 1).expect("it begins");
-            cluster.move_keys(migration).expect("the keys move");
+            let Moving { cluster: _cluster, url, lock, known } = Moving::begin(flavor, 1).await;
             known.use_once(&lock, 11).await;
             // It can't know what was before it came.
             let newcomer = Party::open(&url, 2).await;
@@ -29,13 +46,7 @@ on_both! {
 on_both! {
     fn newcomers_are_granted_nothing_by_a_node_whose_first_slot_is_on_its_way(flavor: Flavor) {
         on_runtime(async {
-            let cluster = Cluster::start(flavor).expect("a Cluster");
-            let url = format!("{}?max_lease=600", cluster.url());
-            let lock = at_first_node("l");
-            let known = Party::open(&url, 1).await;
-            known.use_once(&lock, 10).await;
-            let migration = cluster.begin_migration(0, 1).expect("it begins");
-            cluster.move_keys(migration).expect("the keys move");
+            let Moving { cluster: _cluster, url, lock, known: _known } = Moving::begin(flavor, 600).await;
             let newcomer = Party::open(&url, 2).await;
             assert_quarantined(newcomer.acquire(&lock, 20, 1_000).await, Duration::from_secs(600));
         });
@@ -45,13 +56,7 @@ on_both! {
 on_both! {
     fn a_node_that_forgets_while_its_first_slot_is_on_its_way_is_quarantined(flavor: Flavor) {
         on_runtime(async {
-            let cluster = Cluster::start(flavor).expect("a Cluster");
-            let url = format!("{}?max_lease=600", cluster.url());
-            let lock = at_first_node("l");
-            let known = Party::open(&url, 1).await;
-            known.use_once(&lock, 10).await;
-            let migration = cluster.begin_migration(0, 1).expect("it begins");
-            cluster.move_keys(migration).expect("the keys move");
+            let Moving { cluster, lock, known, .. } = Moving::begin(flavor, 600).await;
             cluster.nodes[0].restart().expect("it starts again");
             eventually("the Cluster is whole again", || {
                 let info = cluster.nodes[0].cli(&["CLUSTER", "INFO"]);

@@ -8,7 +8,7 @@ use crate::engine::redis::foreign::protocol::{Wire, changed_lock, name_beside, t
 use crate::engine::redis::router::slots::slot;
 
 #[test]
-fn a_message_of_a_stranger_names_locks_or_nothing() {
+fn a_message_of_a_foreign_client_names_locks_or_nothing() {
     let genuine = [
         "__keyspace@0__:orders zadd",
         "stirred tt:\x02{orders}",
@@ -16,7 +16,7 @@ fn a_message_of_a_stranger_names_locks_or_nothing() {
         "orders:17x0a",
         "17x0a:a:b::c",
     ];
-    fuzz::rounds("messages of strangers", 20_000, |dice| {
+    fuzz::rounds("foreign messages", 20_000, |dice| {
         let message = dice.damaged(&genuine);
         let heard = Wire::Redturn.locks_in(&message);
         let whole = String::from_utf8_lossy(&message).into_owned();
@@ -32,7 +32,7 @@ fn a_message_of_a_stranger_names_locks_or_nothing() {
 #[test]
 fn a_lock_is_known_by_its_key_beside_a_wire_which_is_in_its_slot() {
     let genuine = ["orders", "a{b}c", "}x", "{}x", "a}b", "{a", "a b__:c", "{}", "}{x}"];
-    fuzz::rounds("keys tagged_name a wire", 300, |dice| {
+    fuzz::rounds("keys beside a wire", 300, |dice| {
         let text = dice.damaged_text(&genuine);
         // A key that anybody may have made.
         assert!(text.contains(name_beside(&text)));

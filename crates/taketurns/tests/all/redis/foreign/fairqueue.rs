@@ -1,4 +1,4 @@
-//! `protocol=fairqueue`: who lets go calls the head of a queue that strangers and ours stand in.
+//! `protocol=fairqueue`: who lets go calls the head of a queue that foreign clients and ours stand in.
 
 use taketurns::{ErrorKind, Token};
 use taketurns_servers::{Connection, Flavor, on_both};
@@ -30,7 +30,7 @@ const LOCKING: &str = "
 /// A token as amphp/redis makes them.
 const AMPHP: &str = "q83vASNFZ4mrze8BI0VniQ==";
 
-/// How long a stranger's lock lasts: longer than any test.
+/// How long a foreign client's lock lasts: longer than any test.
 const LOCK_MS: &str = "600000";
 
 /// And its Unlocking.
@@ -44,12 +44,12 @@ pub(super) fn starts(flavor: Flavor) -> Server {
     Server::start(flavor).expect("a server")
 }
 
-/// A stranger looks whether it can have the lock.
+/// A foreign client looks whether it can have the lock.
 pub(super) fn locks(server: &Server, token: &str) -> bool {
     server.cli(&["EVAL", LOCKING, "0", token, LOCK_MS]).int() == Some(1)
 }
 
-/// The holder's time is over, and before anybody else this stranger looks. Answers who has the lock then.
+/// The holder's time is over, and before anybody else this foreign client looks. Answers who has the lock then.
 pub(super) fn comes_first_after_the_end(server: &Server, token: &str) -> Option<String> {
     let end = format!(
         "redis.call('DEL', 'lock:orders'); (function() {LOCKING} end)() \
@@ -58,7 +58,7 @@ pub(super) fn comes_first_after_the_end(server: &Server, token: &str) -> Option<
     server.cli(&["EVAL", &end, "0", token, LOCK_MS]).text().map(str::to_owned)
 }
 
-/// A stranger in line that looks as soon as it is called, within the same moment of the server.
+/// A foreign client in line that looks as soon as it is called, within the same moment of the server.
 pub(super) fn heeds_its_call(server: &Server, token: &str) -> Connection {
     let mut called = server.connect().expect("a server");
     called.send(&["BLPOP", &format!("lock-notify:{token}"), "0"]).expect("sent");
@@ -117,34 +117,34 @@ on_both! {
             let handle = guard.into_handle().await.expect("held");
             assert!(!handle.expose().contains(&holder(&server).expect("a holder")), "no secret");
             let guard = ours.adopt(handle).await.expect("held");
-            assert!(!locks(&server, "a stranger"));
+            assert!(!locks(&server, "a foreign client"));
             guard.release().await.expect("held");
             let guard = has_it(waiting).await;
             assert_eq!(holder(&server), Some(id));
             assert_eq!(foreign_keys(&server), [LOCK]);
             guard.release().await.expect("held");
             assert_eq!(foreign_keys(&server), [""; 0]);
-            assert!(locks(&server, "a stranger"));
+            assert!(locks(&server, "a foreign client"));
             assert!(is_busy(&ours, "orders").await);
         });
     }
 
-    fn who_finds_it_held_stands_in_line_and_is_called_when_a_stranger_lets_go(flavor: Flavor) {
+    fn who_finds_it_held_queues_and_is_called_by_a_foreign_release(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
             let ours = sleeper(&url, Looks::Never).await;
             for _ in 0..5 {
-                assert!(locks(&server, "a stranger"));
+                assert!(locks(&server, "a foreign client"));
                 let waiting = begins_to_wait(&server, &ours);
-                unlocks(&server, "a stranger");
+                unlocks(&server, "a foreign client");
                 has_it(waiting).await.release().await.expect("held");
             }
             assert_eq!(foreign_keys(&server), [""; 0]);
         });
     }
 
-    fn one_that_a_stranger_promoted_recognises_itself(flavor: Flavor) {
+    fn one_that_a_foreign_client_promoted_recognises_itself(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -155,25 +155,25 @@ on_both! {
             assert_eq!(comes_first_after_the_end(&server, "second").as_ref(), Some(&id));
             let guard = has_it(waiting).await;
             assert_eq!(holder(&server), Some(id));
-            assert!(left_ms(&server, LOCK) <= 60_000, "its own lease, and not the stranger's");
+            assert!(left_ms(&server, LOCK) <= 60_000, "its own lease, and not the foreign client's");
             assert_eq!(line(&server), ["second"]);
             assert_eq!(foreign_keys(&server), [QUEUE, LOCK]);
             guard.release().await.expect("held");
-            // Now it is the stranger's turn, and it is called.
+            // Now it is the foreign client's turn, and it is called.
             assert_eq!(foreign_keys(&server), ["lock-notify:second", QUEUE]);
             assert!(locks(&server, "second"));
             assert_eq!(line(&server), [""; 0]);
         });
     }
 
-    fn those_of_ours_that_the_queue_lost_stand_in_it_again_before_all_who_came_since(flavor: Flavor) {
+    fn ours_that_the_queue_lost_stand_in_it_again_before_all_who_came_since(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
             server.cli(&["SET", LOCK, AMPHP, "PX", LOCK_MS]);
             let (first, second) = (begins_to_wait(&server, &ours), begins_to_wait(&server, &ours));
             let ids = line(&server);
-            // It has expired, and a stranger was the first to notice.
+            // It has expired, and a foreign client was the first to notice.
             server.cli(&["EVAL", "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], ARGV[1])", "1", QUEUE, "third"]);
             let expected = [ids[0].as_str(), &ids[1], "third"];
             eventually("they stand in it", || (line(&server) == expected).then_some(())).expect("places");
@@ -216,7 +216,7 @@ on_both! {
         });
     }
 
-    fn one_that_a_stranger_promoted_for_too_short_a_time_is_the_first_again(flavor: Flavor) {
+    fn one_that_was_promoted_for_too_short_a_time_is_the_first_again(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -230,21 +230,21 @@ on_both! {
         });
     }
 
-    fn strangers_and_ours_are_served_in_one_order(flavor: Flavor) {
+    fn foreign_clients_and_ours_are_served_in_one_order(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let (one, other) = (speaks(&server, "fairqueue").await, speaks(&server, "fairqueue").await);
             let guard = acquires(&one, "orders").await;
             let second = begins_to_wait(&server, &other);
-            server.cli(&["RPUSH", QUEUE, "a stranger"]);
+            server.cli(&["RPUSH", QUEUE, "a foreign client"]);
             let fourth = begins_to_wait(&server, &one);
             guard.release().await.expect("held");
             let guard = has_it(second).await;
-            let mut stranger = heeds_its_call(&server, "a stranger");
+            let mut foreign = heeds_its_call(&server, "a foreign client");
             guard.release().await.expect("held");
-            assert!(came(&mut stranger), "it is left to the stranger");
+            assert!(came(&mut foreign), "it is left to the foreign client");
             assert!(!fourth.is_finished());
-            unlocks(&server, "a stranger");
+            unlocks(&server, "a foreign client");
             drop(has_it(fourth).await);
         });
     }
@@ -255,21 +255,21 @@ on_both! {
             let ours = speaks(&server, "fairqueue").await;
             let guard = acquires(&ours, "orders").await;
             server.cli(&["DEL", LOCK]);
-            assert!(locks(&server, "a stranger"));
+            assert!(locks(&server, "a foreign client"));
             assert!(guard.release().await.is_err(), "it was not held any more");
-            assert_eq!(holder(&server).as_deref(), Some("a stranger"));
+            assert_eq!(holder(&server).as_deref(), Some("a foreign client"));
         });
     }
 
-    fn a_holder_whose_lock_a_stranger_took_is_told(flavor: Flavor) {
+    fn a_holder_whose_lock_a_foreign_client_took_is_told(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
             let guard = acquires(&ours, "orders").await;
-            server.cli(&["SET", LOCK, "a stranger", "PX", "60000"]);
+            server.cli(&["SET", LOCK, "a foreign client", "PX", "60000"]);
             assert!(is_busy(&ours, "orders").await);
             soon("it is told", guard.lost()).await;
-            assert_eq!(holder(&server).as_deref(), Some("a stranger"));
+            assert_eq!(holder(&server).as_deref(), Some("a foreign client"));
         });
     }
 
@@ -278,14 +278,14 @@ on_both! {
         block_on(async {
             hand_over_all_the_time(&server, "fairqueue").await;
             for round in 0..3 {
-                let token = format!("stranger {round}");
-                eventually("a stranger gets in", || locks(&server, &token).then_some(())).expect("a turn");
+                let token = format!("foreign {round}");
+                eventually("a foreign client gets in", || locks(&server, &token).then_some(())).expect("a turn");
                 unlocks(&server, &token);
             }
         });
     }
 
-    fn strangers_who_hold_and_who_wait_are_seen_and_can_be_broken(flavor: Flavor) {
+    fn foreign_holders_and_waiters_are_seen_and_can_be_broken(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -318,7 +318,7 @@ on_both! {
         });
     }
 
-    fn a_stranger_is_seen_whatever_its_token(flavor: Flavor) {
+    fn a_foreign_client_is_seen_whatever_its_token(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;
@@ -352,7 +352,7 @@ on_both! {
         });
     }
 
-    fn one_that_a_native_client_handed_the_lock_to_leaves_the_line_when_it_is_done(flavor: Flavor) {
+    fn one_that_a_native_client_handed_the_lock_to_leaves_the_line_when_done(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let ours = speaks(&server, "fairqueue").await;

@@ -2,7 +2,7 @@
 //! what scripts do inside.
 //!
 //! Counts are compared, times only shown: a busy machine changes the latter. To see them:
-//! `cargo test -p taketurns --release --test all redis_costs:: -- --nocapture --test-threads 1`
+//! `cargo test -p taketurns --release --test all redis::costs:: -- --nocapture --test-threads 1`
 
 mod hand_overs;
 mod keeping;

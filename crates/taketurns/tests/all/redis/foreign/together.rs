@@ -1,5 +1,5 @@
-//! Ours and strangers on the same names: never two holders, everybody has turns, and no other key is
-//! touched. `WIRES_SECONDS=60` for longer than is good for every day.
+//! Ours and foreign clients on the same names: never two holders, everybody has turns, and no other key is
+//! touched. `FOREIGN_SECONDS=60` for longer than is good for every day.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use crate::support::turns::turn;
 
 /// For how long.
 pub(crate) fn seconds() -> f64 {
-    let text = std::env::var("WIRES_SECONDS").ok();
+    let text = std::env::var("FOREIGN_SECONDS").ok();
     text.and_then(|text| text.parse().ok()).unwrap_or(2.0)
 }
 
 const LOCKS: [&str; 2] = ["orders", "invoices/7"];
 
-/// What strangers keep beside the locks, and nobody may touch.
+/// What foreign clients keep beside the locks, and nobody may touch.
 const BYSTANDERS: [&str; 4] = ["orders2", "lock:other", "tt", "invoices"];
 
 fn put_bystanders(server: &Server) {
@@ -122,7 +122,7 @@ pub(crate) fn went_well(turns: &[TurnRecord], everyone: impl IntoIterator<Item =
     }
 }
 
-/// Strangers, and how ours meet them.
+/// Foreign clients, and how ours meet them.
 pub(crate) struct Meeting<'a> {
     pub(crate) kind: ForeignKind,
     /// One, or all nodes of a quorum.
@@ -139,16 +139,16 @@ pub(crate) fn any_member(locks: &Locks, name: &str) -> Acquire {
     locks.pool(name).any()
 }
 
-/// Strangers who take turns already: those who would rather look at a free lock have seen one.
-pub(crate) fn strangers(kind: ForeignKind, config: &ForeignConfig) -> ForeignClients {
+/// Foreign clients who take turns already: those who would rather look at a free lock have seen one.
+pub(crate) fn foreign_clients(kind: ForeignKind, config: &ForeignConfig) -> ForeignClients {
     let foreign = ForeignClients::start(kind, config).expect("a program");
     let begun = || foreign.so_far().ok().filter(|turns| !turns.is_empty());
-    eventually("strangers take turns", begun).expect("a turn");
+    eventually("foreign clients take turns", begun).expect("a turn");
     foreign
 }
 
 impl Meeting<'_> {
-    /// Eight strangers, for as long as is asked for.
+    /// Eight foreign clients, for as long as is asked for.
     pub(crate) fn config(&self) -> ForeignConfig {
         ForeignConfig {
             seconds: seconds(),
@@ -162,13 +162,13 @@ impl Meeting<'_> {
     /// Everybody is alone, everybody has turns, and nothing else is touched.
     pub(crate) fn takes_place(&self, config: &ForeignConfig, may_stay: fn(&str) -> bool) {
         self.servers.iter().for_each(put_bystanders);
-        let foreign = strangers(self.kind, config);
+        let foreign = foreign_clients(self.kind, config);
         let ours = Ours { who: "ours", url: self.url, locks: &LOCKS, take: self.take };
         let ends = Ends::default();
         let (mut turns, ()) =
             block_on(async { tokio::join!(ours.turns(&ends), after(config.seconds, &ends)) });
         turns.extend(foreign.turns().expect("nobody lost a lock before its time"));
-        // Who stands in no queue may be unlucky for some seconds, but not for a minute: strangers who poll,
+        // Who stands in no queue may be unlucky for some seconds, but not for a minute: foreign clients who poll,
         // and ours where they poll too.
         let is_long = config.seconds >= 60.0;
         let mut everyone = Vec::new();
@@ -288,7 +288,7 @@ on_both! {
         by_zmutex(Server::start(flavor).expect("a server"), &["a"], false, false);
     }
 
-    fn by_zmutex_with_strangers_who_remove_and_create(flavor: Flavor) {
+    fn by_zmutex_with_clients_who_remove_and_create(flavor: Flavor) {
         by_zmutex(Server::start(flavor).expect("a server"), &["a", "b"], true, false);
     }
 

@@ -12,7 +12,7 @@ fn opens(server: &Server, db: &str) -> Connection {
     connection
 }
 
-/// A command of a stranger, on a connection of its own: after a fail-over Sentinel ends those that there are.
+/// A command of a foreign client, on a connection of its own: after a fail-over Sentinel ends those that there are.
 fn asks(server: &Server, db: &str, words: &[&str]) -> Option<ServerReply> {
     let mut connection = server.connect().ok()?;
     connection.command(&["SELECT", db]).ok()?;
@@ -49,14 +49,14 @@ on_both! {
         let server = Server::start(flavor).expect("a server");
         block_on(async {
             let ours = opens_ours(&format!("{}/3", server.url())).await;
-            let mut stranger = opens(&server, "3");
-            stranger.command(&["SET", "lock:orders", "a stranger"]).expect("an answer");
+            let mut foreign = opens(&server, "3");
+            foreign.command(&["SET", "lock:orders", "a foreign client"]).expect("an answer");
             let waiting = waits_for_it(&ours, "orders");
             is_heard(&server, "3", "orders");
             server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-            let mut stranger = opens(&server, "3");
+            let mut foreign = opens(&server, "3");
             is_heard(&server, "3", "orders");
-            stranger.command(&["DEL", "lock:orders"]).expect("an answer");
+            foreign.command(&["DEL", "lock:orders"]).expect("an answer");
             drop(soon("its turn", waiting).await.expect("no panic"));
         });
     }
@@ -66,8 +66,8 @@ on_both! {
         block_on(async {
             let ours = opens_ours(&set.url()).await;
             let old = set.master().expect("a master");
-            let mut stranger = opens(old, "0");
-            stranger.command(&["SET", "lock:orders", "a stranger"]).expect("an answer");
+            let mut foreign = opens(old, "0");
+            foreign.command(&["SET", "lock:orders", "a foreign client"]).expect("an answer");
             let waiting = waits_for_it(&ours, "orders");
             is_heard(old, "0", "orders");
             old.kill();
@@ -88,7 +88,7 @@ on_both! {
             let locks = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
             let mut waiting = Vec::new();
             for lock in locks {
-                server.cli(&["SET", &format!("lock:{lock}"), "a stranger"]);
+                server.cli(&["SET", &format!("lock:{lock}"), "a foreign client"]);
                 waiting.push(waits_for_it(&ours, lock));
                 waits(&server, lock, 1);
                 eventually("it listens anew", || {
@@ -110,21 +110,21 @@ on_both! {
         });
     }
 
-    fn what_is_done_about_strangers_needs_no_more_rights(flavor: Flavor) {
+    fn what_is_done_about_foreign_clients_needs_no_more_rights(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let words = rights(include_str!("../../../../../docs/wires/fairqueue.md"));
+        let words = rights(include_str!("../../../../../../docs/wires/fairqueue.md"));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         assert!(server.cli(&words).is_ok(), "{words:?}");
         block_on(async {
             let ours = opens_ours(&format!("redis://taketurns:secret@127.0.0.1:{}", server.port())).await;
-            let mut stranger = opens(&server, "0");
-            stranger.command(&["SET", "lock:orders/1", "first"]).expect("an answer");
-            stranger.command(&["RPUSH", "lock-queue:orders/1", "dead"]).expect("an answer");
+            let mut foreign = opens(&server, "0");
+            foreign.command(&["SET", "lock:orders/1", "first"]).expect("an answer");
+            foreign.command(&["RPUSH", "lock-queue:orders/1", "dead"]).expect("an answer");
             let waiting = waits_for_it(&ours, "orders/1");
             waits(&server, "orders/1", 1);
-            stranger.command(&["DEL", "lock:orders/1"]).expect("an answer");
+            foreign.command(&["DEL", "lock:orders/1"]).expect("an answer");
             let guard = soon("its turn", waiting).await.expect("no panic");
-            stranger.command(&["SET", "lock:orders/1", "second"]).expect("an answer");
+            foreign.command(&["SET", "lock:orders/1", "second"]).expect("an answer");
             let waiting = waits_for_it(&ours, "orders/1");
             is_heard(&server, "0", "orders/1");
             assert!(ours.inspect("orders/1").await.expect("a server").is_some());

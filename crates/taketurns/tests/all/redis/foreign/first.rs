@@ -1,12 +1,12 @@
 //! Whoever comes to be the first in line because the one before it gave up: from then on it is the one
-//! to ask whether strangers are still in the way.
+//! to ask whether foreign clients are still in the way.
 
 use taketurns_servers::{Flavor, on_both};
 use tokio::task::JoinHandle;
 
 use super::*;
 
-/// Longer than ours hand the lock on among themselves before they leave it to strangers for a moment.
+/// Longer than ours hand the lock on among themselves before they leave it to foreign clients for a moment.
 const STRETCH: Duration = Duration::from_secs(1);
 
 struct Line {
@@ -30,14 +30,14 @@ impl Line {
 
     async fn begins(&self) -> JoinHandle<Guard> {
         let url = format!("{}?protocol={}&unfenced=ok", self.server.url(), self.protocol);
-        let locks = sleeper(&url, Looks::AtStrangers).await;
+        let locks = sleeper(&url, Looks::AtForeignClients).await;
         let take = self.take;
         tokio::spawn(async move {
             soon("an acquire", take(&locks).lease(LEASE)).await.expect("the lock")
         })
     }
 
-    /// The first in line gives up while strangers are in its way, and the next is told.
+    /// The first in line gives up while foreign clients are in its way, and the next is told.
     async fn the_next_is_told(&self, guard: Guard) {
         let first = self.begins_to_wait(1).await;
         let second = self.begins_to_wait(2).await;
@@ -48,7 +48,7 @@ impl Line {
         drop(soon("its turn", second).await.expect("no panic"));
     }
 
-    /// The same while the lock is left to strangers.
+    /// The same while the lock is left to foreign clients.
     async fn the_next_is_told_of_a_gap(&self) {
         let guard = soon("a turn", self.begins().await).await.expect("no panic");
         let next = self.begins_to_wait(1).await;
@@ -60,17 +60,17 @@ impl Line {
 }
 
 on_both! {
-    fn on_plain_it_hears_of_a_lock_that_was_left_to_strangers(flavor: Flavor) {
+    fn on_plain_it_hears_of_a_lock_that_was_left_to_foreign_clients(flavor: Flavor) {
         block_on(async { Line::new(flavor, "plain").the_next_is_told_of_a_gap().await });
     }
 
-    fn on_zmutex_it_hears_of_a_member_that_was_left_to_strangers(flavor: Flavor) {
+    fn on_zmutex_it_hears_of_a_member_that_was_left_to_foreign_clients(flavor: Flavor) {
         let line = Line { take: |locks| locks.pool("orders").any(), ..Line::new(flavor, "zmutex") };
         line.server.cli(&["ZADD", "orders", "0", "a"]);
         block_on(async { line.the_next_is_told_of_a_gap().await });
     }
 
-    fn on_fairqueue_it_hears_of_a_stranger_that_was_called_in_vain(flavor: Flavor) {
+    fn on_fairqueue_it_hears_of_a_client_that_was_called_in_vain(flavor: Flavor) {
         let line = Line::new(flavor, "fairqueue");
         block_on(async {
             let guard = soon("a turn", line.begins().await).await.expect("no panic");
@@ -79,7 +79,7 @@ on_both! {
         });
     }
 
-    fn on_redturn_it_hears_of_a_stranger_that_hears_nothing(flavor: Flavor) {
+    fn on_redturn_it_hears_of_a_client_that_hears_nothing(flavor: Flavor) {
         let line = Line::new(flavor, "redturn");
         block_on(async {
             let guard = soon("a turn", line.begins().await).await.expect("no panic");

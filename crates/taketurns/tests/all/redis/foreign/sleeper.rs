@@ -15,14 +15,14 @@ use taketurns_conformance::hooks::{HookedEngine, HookedStore, Hooks};
 
 use super::*;
 
-/// A holder's lease ends later than this. A stranger is looked at sooner.
+/// A holder's lease ends later than this. A foreign client is looked at sooner.
 const LOOK_MS_MAX: u64 = 5_000;
 
 /// What a sleeper may ask without being woken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// Whether a stranger is still in the way, when the last answer said to look again soon.
-    AtStrangers,
+    /// Whether a foreign client is still in the way, when the last answer said to look again soon.
+    AtForeignClients,
     /// Nothing.
     Never,
 }
@@ -106,7 +106,7 @@ impl Reasons {
 
     fn take(&mut self, lock: &Name, looks: Looks) -> bool {
         self.woken.remove(lock)
-            || looks == Looks::AtStrangers && self.look_again.contains(lock)
+            || looks == Looks::AtForeignClients && self.look_again.contains(lock)
     }
 
     fn answered(&mut self, lock: &Name, answer: &Answer) {

@@ -1,4 +1,4 @@
-//! `protocol=zmutex`: ours and strangers in one set, and who gets what when.
+//! `protocol=zmutex`: ours and foreign clients in one set, and who gets what when.
 
 use taketurns::Ask;
 use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
@@ -32,7 +32,7 @@ pub(crate) fn asks(owner: u128, ask: Ask, lease_ms: u64) -> Request {
 }
 
 on_both! {
-    fn a_strangers_release_is_found_and_its_timeout_waited_for(flavor: Flavor) {
+    fn a_foreign_release_is_found_and_its_timeout_waited_for(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;
@@ -47,11 +47,11 @@ on_both! {
             let taken = time_us(&server);
             scores(&server, "jobs", "a", taken);
             drop(gets(&locks.pool("jobs"), "a").await);
-            assert!(time_us(&server) > taken + 1_000_000, "the stranger's time was not over");
+            assert!(time_us(&server) > taken + 1_000_000, "the foreign client's time was not over");
         });
     }
 
-    fn strangers_hear_of_a_member_when_it_is_free_and_only_then(flavor: Flavor) {
+    fn foreign_clients_hear_of_a_member_when_it_is_free_and_only_then(flavor: Flavor) {
         let server = starts(flavor);
         server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kz"]);
         block_on(async {
@@ -77,11 +77,11 @@ on_both! {
         });
     }
 
-    fn who_is_first_in_line_finds_what_strangers_create(flavor: Flavor) {
+    fn who_is_first_in_line_finds_what_foreign_clients_create(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=zmutex&unfenced=ok", server.url());
-            let locks = sleeper(&url, Looks::AtStrangers).await;
+            let locks = sleeper(&url, Looks::AtForeignClients).await;
             // Of none, and of another.
             for member in ["late", "later"] {
                 let waiting = waits_for(&locks, "jobs", member);
@@ -93,7 +93,7 @@ on_both! {
         });
     }
 
-    fn a_member_that_a_stranger_has_is_in_nobodys_way(flavor: Flavor) {
+    fn a_member_that_a_foreign_client_has_is_in_nobodys_way(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;
@@ -163,7 +163,7 @@ on_both! {
         });
     }
 
-    fn strangers_are_seen_and_can_be_broken(flavor: Flavor) {
+    fn foreign_clients_are_seen_and_can_be_broken(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;
@@ -189,7 +189,7 @@ on_both! {
         });
     }
 
-    fn what_a_stranger_has_is_removed_when_its_time_is_over(flavor: Flavor) {
+    fn what_a_foreign_client_has_is_removed_when_its_time_is_over(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;
@@ -218,7 +218,7 @@ on_both! {
             assert!(matches!(answer.reply, Reply::Granted(_)), "{:?}", answer.reply);
             let answer = dead.call(&jobs, asks(2, Ask::Member(member), 600_000)).await.expect("a server");
             assert!(matches!(answer.reply, Reply::Queued(_)), "{:?}", answer.reply);
-            // Their leases are over. The wire's timeout, which is for strangers, is not.
+            // Their leases are over. The wire's timeout, which is for foreign clients, is not.
             clock.set(601).expect("set");
             let locks = zmutex(&server, TIMEOUT_S).await;
             let guard = gets(&locks.pool("jobs"), "a").await;
@@ -242,7 +242,7 @@ on_both! {
                 });
             }
             for _ in 0..3 {
-                eventually("a stranger gets in", || takes(&server, "jobs", "a", "60").then_some(())).expect("a turn");
+                eventually("a foreign client gets in", || takes(&server, "jobs", "a", "60").then_some(())).expect("a turn");
                 tokio::time::sleep(Duration::from_millis(30)).await;
                 scores(&server, "jobs", "a", 0);
             }
@@ -290,7 +290,7 @@ on_both! {
                 let guard = gets(&jobs, "a").await;
                 let owner = cluster.owner_of(cluster.slot_of(set)).expect("an owner");
                 let server = &cluster.nodes[owner];
-                assert!(!takes(server, set, "a", "60"), "a stranger is kept out");
+                assert!(!takes(server, set, "a", "60"), "a foreign client is kept out");
                 let waiting = waits_for(&locks, set, "a");
                 let channel = format!("__keyspace@0__:{set}");
                 eventually("events are heard of where the set is", || {
@@ -305,7 +305,7 @@ on_both! {
         });
     }
 
-    fn what_is_left_to_strangers_is_had_by_a_native_client_when_no_other_is_left(flavor: Flavor) {
+    fn what_is_left_to_others_goes_to_a_native_client_if_it_is_alone(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let wired = zmutex(&server, "60").await;
@@ -314,7 +314,7 @@ on_both! {
             let native = soon("connecting", taketurns::connect(&server.url())).await.expect("a server");
             let waiting = tokio::spawn(native.pool("orders").any().into_future());
             waits(&server, "orders", 1);
-            // As if strangers had come the last time: each release leaves it to them for a while.
+            // As if foreign clients had come the last time: each release leaves it to them for a while.
             server.cli(&["HSET", "tt:orders", "gc", "0 0 0"]);
             guard.release().await.expect("held");
             wired.close().await;

@@ -2,38 +2,22 @@
 
 use std::time::Instant;
 
-use taketurns::engine::{self, AcquireRequest, Owner, Reply, Request, Wakes};
-use taketurns::{Ask, ClientId, ErrorKind, Label, Name};
+use taketurns::ErrorKind;
 use taketurns_servers::{Flavor, eventually, on_both};
 
-use super::redturn_strangers::{Scene, Words, begins, holds, told};
+use super::redturn_clients::{Scene, Words, begins, holds, told};
 use super::*;
 
 /// One of ours that stands in line, and is never heard of again.
-async fn dies_in_line(scene: &Scene, list: &str, waiter_lease_ms: u64) {
-    let url = format!("{}?protocol=redturn&unfenced=ok", scene.server.url());
-    let (client, (wakes, _)) = (ClientId::from_bits(7), Wakes::channel());
-    let engine = soon("connecting", engine::open(&url, client, wakes)).await.expect("a server");
-    let acquire = AcquireRequest {
-        owner: Owner::from_bits(7),
-        client,
-        ask: Ask::Mutex,
-        lease_ms: 60_000,
-        waiter_lease_ms: Some(waiter_lease_ms),
-        not_after_ms: u64::MAX,
-        ballot: None,
-        label: Label::new("dead", "").expect("a label"),
-    };
-    let name = Name::new(list).expect("a name");
-    let answer = soon("a place", engine.call(&name, Request::Acquire(acquire))).await;
-    assert!(matches!(answer.expect("a server").reply, Reply::Queued(_)));
-    soon("it goes", engine.close()).await;
+async fn dies_in_line(scene: &Scene) {
+    let dead = queues_and_takes_no_turn(&scene.server, "redturn", [60_000, 200]).await;
+    soon("it goes", dead.close()).await;
 }
 
-/// How long a stranger that heard nothing may take to come back.
+/// How long a foreign client that heard nothing may take to come back.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A stranger's turn, in milliseconds: longer than a grace, and no longer than a look.
+/// A foreign client's turn, in milliseconds: longer than a grace, and no longer than a look.
 const TURN_MS: u32 = 1_500;
 
 /// Has so much time passed? But for the part of a millisecond that the server's clock does not show.
@@ -106,7 +90,7 @@ on_both! {
         });
     }
 
-    fn a_stranger_is_seen_out_after_its_timeout_and_not_before(flavor: Flavor) {
+    fn a_foreign_client_is_removed_after_its_timeout_and_not_before(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -122,7 +106,7 @@ on_both! {
         });
     }
 
-    fn a_stranger_that_heard_its_turn_has_its_timeout_from_then_on(flavor: Flavor) {
+    fn a_foreign_client_that_heard_its_turn_has_its_timeout_from_then_on(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -138,7 +122,7 @@ on_both! {
         });
     }
 
-    fn strangers_that_nobody_can_tell_cost_a_grace_and_not_their_timeout(flavor: Flavor) {
+    fn clients_that_nobody_can_tell_cost_a_grace_and_not_their_timeout(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -153,7 +137,7 @@ on_both! {
         });
     }
 
-    fn a_stranger_that_comes_back_within_its_grace_is_told_again_and_stays(flavor: Flavor) {
+    fn a_client_that_comes_back_within_its_grace_is_told_again_and_stays(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -176,7 +160,7 @@ on_both! {
         });
     }
 
-    fn a_stranger_that_was_told_again_has_its_timeout_from_then_on(flavor: Flavor) {
+    fn a_foreign_client_that_was_told_again_has_its_timeout_from_then_on(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -220,7 +204,7 @@ on_both! {
         block_on(async {
             let locks = scene.client().await;
             let guard = acquires(&locks, "orders").await;
-            dies_in_line(&scene, "orders", 200).await;
+            dies_in_line(&scene).await;
             scene.stands("orders", "a", 600_000);
             let mut a = scene.listens("a");
             tokio::time::sleep(Duration::from_millis(250)).await;
@@ -230,11 +214,11 @@ on_both! {
         });
     }
 
-    fn who_waits_asks_strangers_for_no_more_time_than_its_waiter_lease(flavor: Flavor) {
+    fn a_waiter_asks_foreign_clients_for_no_more_than_its_waiter_lease(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             scene.stands("orders", "a", 600_000);
-            dies_in_line(&scene, "orders", 200).await;
+            dies_in_line(&scene).await;
             assert!(scene.list("orders")[1].ends_with(":200"), "{:?}", scene.list("orders"));
             let fields = scene.server.cli(&["HKEYS", "tt:orders"]);
             assert!(fields.to_string().contains("\"gt"), "{fields}");
@@ -312,7 +296,7 @@ on_both! {
         });
     }
 
-    fn who_only_tries_sees_a_dead_stranger_out_as_well(flavor: Flavor) {
+    fn a_try_removes_a_dead_foreign_client_as_well(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;
@@ -326,7 +310,7 @@ on_both! {
         });
     }
 
-    fn a_head_that_says_nothing_sensible_is_neither_stolen_at_once_nor_an_error(flavor: Flavor) {
+    fn a_malformed_head_is_neither_stolen_at_once_nor_an_error(flavor: Flavor) {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.client().await;

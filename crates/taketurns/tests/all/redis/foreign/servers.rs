@@ -20,7 +20,7 @@ on_both! {
             for name in NAMES {
                 let node = cluster.owner_of(cluster.slot_of(name)).expect("an owner");
                 assert!(cluster.nodes[node].cli(&["SET", name, "x", "NX", "PX", "60000"]).is_ok());
-                assert!(is_busy(&one, name).await, "{name}: a stranger has it");
+                assert!(is_busy(&one, name).await, "{name}: a foreign client has it");
                 cluster.nodes[node].cli(&["DEL", name]);
                 guards.push(acquires(&one, name).await);
                 assert_eq!(cluster.nodes[node].cli(&["EXISTS", name]).int(), Some(1), "{name}");
@@ -47,8 +47,8 @@ on_both! {
             let old = set.master().expect("a master");
             drop(soon("a first use", locks.mutex("orders").acquire().lease(lease)).await.expect("free"));
             set.cut_replication().expect("a cut");
-            // A stranger's lock that no replica has heard of.
-            assert!(old.cli(&["SET", "orders", "a stranger's", "NX", "PX", "60000"]).is_ok());
+            // A foreign client's lock that no replica has heard of.
+            assert!(old.cli(&["SET", "orders", "a foreign client's", "NX", "PX", "60000"]).is_ok());
             old.kill();
             let new = set.failed_over(old).expect("a fail-over");
             assert_eq!(new.cli(&["EXISTS", "orders"]).int(), Some(0), "it has not");
@@ -61,7 +61,7 @@ on_both! {
                     }
                 }
             });
-            assert!(refused.await, "the stranger may still be at work");
+            assert!(refused.await, "the foreign client may still be at work");
         });
     }
 }
