@@ -119,7 +119,7 @@ async fn a_grant_whose_reply_was_lost_is_found_by_the_retry() {
 }
 
 #[tokio::test]
-async fn a_lock_whose_store_is_gone_is_lost_before_its_lease_ends_and_stays_lost() {
+async fn a_lock_whose_store_is_gone_is_lost_before_its_lease_ends() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
     let lease = Duration::from_millis(600);

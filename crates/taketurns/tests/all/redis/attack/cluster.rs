@@ -15,7 +15,7 @@ pub(crate) fn at_first_node(prefix: &str) -> String {
 }
 
 on_both! {
-    fn a_node_that_gave_away_its_first_slot_and_then_forgot_everything_is_quarantined(
+    fn a_node_that_gave_away_its_first_slot_and_forgot_is_quarantined(
         flavor: Flavor
     ) {
         on_runtime(async {
@@ -56,7 +56,7 @@ on_both! {
         });
     }
 
-    fn a_node_that_gave_away_its_first_slot_and_then_failed_over_is_quarantined(flavor: Flavor) {
+    fn a_node_that_gave_away_its_first_slot_and_failed_over_is_quarantined(flavor: Flavor) {
         on_runtime(async {
             let cluster = Cluster::builder(flavor).replicas(true).start().expect("a Cluster");
             let url = format!("{}?max_lease=600", cluster.url());

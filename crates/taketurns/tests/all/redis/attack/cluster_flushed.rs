@@ -54,7 +54,7 @@ async fn add(party: &Party, pool: &str) {
 }
 
 on_both! {
-    fn an_acquire_sent_again_is_no_grant_if_its_first_answer_would_have_been_none(flavor: Flavor) {
+    fn a_repeated_acquire_is_no_grant_if_its_first_answer_was_none(flavor: Flavor) {
         on_runtime(async {
             let flushed = Flushed::new(flavor, Ask::Mutex).await;
             flushed.one_asks_and_can_not_look(Ask::Mutex, 60_000).await;

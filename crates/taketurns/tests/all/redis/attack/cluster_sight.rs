@@ -102,7 +102,7 @@ async fn sleeps_through_two_fail_overs(flavor: Flavor, used: &str) {
 }
 
 on_both! {
-    fn a_node_that_was_a_replica_meanwhile_grants_nothing_to_those_who_missed_it(flavor: Flavor) {
+    fn a_node_that_was_a_replica_meanwhile_grants_nothing_at_first(flavor: Flavor) {
         on_runtime(sleeps_through_two_fail_overs(flavor, "used"));
     }
 
@@ -128,7 +128,7 @@ on_both! {
 }
 
 on_both! {
-    fn a_node_that_gave_away_its_first_slot_is_looked_at_where_its_marker_is_now(flavor: Flavor) {
+    fn a_node_that_gave_away_its_first_slot_has_its_marker_elsewhere(flavor: Flavor) {
         on_runtime(async {
             let cluster = Cluster::start(flavor).expect("a Cluster");
             let (held, used) = (at_first_node("held"), at_first_node("used"));

@@ -27,7 +27,7 @@ fn marker(server: &Server) -> String {
 }
 
 on_both! {
-    fn a_server_that_forgot_grants_nothing_for_as_long_as_anybodys_longest_lease(flavor: Flavor) {
+    fn a_server_that_forgot_grants_nothing_for_anybodys_longest_lease(flavor: Flavor) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             let holder = Party::open(&long(&server), 1).await;
@@ -74,7 +74,7 @@ on_both! {
         });
     }
 
-    fn a_quarantine_that_somebody_finds_necessary_is_everybodys_also_for_locks_in_use(
+    fn a_quarantine_that_one_client_finds_necessary_is_for_locks_in_use_too(
         flavor: Flavor
     ) {
         on_runtime(async {
@@ -91,7 +91,7 @@ on_both! {
         });
     }
 
-    fn a_master_that_was_a_replica_meanwhile_grants_nothing_to_those_who_missed_it(flavor: Flavor) {
+    fn a_master_that_was_a_replica_meanwhile_grants_nothing_at_first(flavor: Flavor) {
         on_runtime(async {
             let first = Server::start(flavor).expect("a server");
             let second = Server::builder(flavor).replica_of(first.port()).start().expect("another");
@@ -126,7 +126,7 @@ on_both! {
         });
     }
 
-    fn a_quarantine_is_no_longer_than_the_longest_lease_though_the_clock_was_set_back(
+    fn a_quarantine_is_one_longest_lease_though_the_clock_was_set_back(
         flavor: Flavor
     ) {
         on_runtime(async {

@@ -74,7 +74,7 @@ on_both! {
         });
     }
 
-    fn without_memory_nothing_is_granted_but_what_is_held_can_be_kept_and_given_back(
+    fn without_memory_nothing_is_granted_but_what_is_held_can_be_kept(
         flavor: Flavor
     ) {
         let server = Server::start(flavor).expect("a server");

@@ -35,7 +35,7 @@ on_both! {
 }
 
 #[test]
-fn the_locks_of_clients_whose_connections_are_silent_pass_on_to_the_others() {
+fn locks_of_clients_whose_connections_are_silent_pass_to_the_others() {
     let (server, proxy) = proxied(Flavor::Redis);
     let load = half(&server, &proxy);
     for _ in 0..2 {

@@ -17,7 +17,7 @@ fn long(url: &str) -> String {
 }
 
 on_both! {
-    fn a_holder_that_the_new_master_never_heard_of_is_alone_until_its_lease_ends(flavor: Flavor) {
+    fn a_holder_unknown_to_the_new_master_is_alone_until_its_lease_ends(flavor: Flavor) {
         block_on(async {
             let set = ReplicaSet::start(flavor).expect("a set");
             let old = set.master().expect("a master");
@@ -53,7 +53,7 @@ on_both! {
 }
 
 #[test]
-fn a_fail_over_that_forgets_grants_under_load_pauses_it_and_breaks_nothing() {
+fn a_fail_over_that_forgets_grants_pauses_the_load_and_breaks_nothing() {
     let set = ReplicaSet::start(Flavor::Redis).expect("a set");
     let old = set.master().expect("a master");
     // The new master knows of places that were given up since. Each of them costs a waiter lease when

@@ -20,7 +20,7 @@ fn flush(server: &Server) -> u64 {
 }
 
 on_both! {
-    fn who_was_connected_grants_nothing_after_a_flush_until_every_lease_is_over(flavor: Flavor) {
+    fn after_a_flush_nothing_is_granted_until_every_lease_is_over(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         let load = Load::start(&[store(&server.url())]);
         let mut flushed_us = Vec::new();
