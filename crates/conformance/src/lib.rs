@@ -11,10 +11,13 @@
 //! ```
 //!
 //! Every behaviour gets a fixture of its own and is free to use any name in it.
+//!
+//! [`hooks`] is for tests of other kinds: what passes between a client and its engine can be seen and changed there.
 
 pub mod client;
 pub mod engine;
 mod engine_client;
+pub mod hooks;
 
 /// The behaviours of [`client`] that have to do with other locks than mutexes, or with several tokens at a
 /// time: not every store has those.

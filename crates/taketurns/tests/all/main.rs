@@ -7,11 +7,11 @@
 //! all of which counts what its process has, is a program of its own.
 
 mod conformance;
+mod conformance_foreign;
 mod conformance_quorums;
 mod conformance_redis;
 mod conformance_redis_least;
 mod conformance_redlock;
-mod conformance_wires;
 mod doctor;
 #[cfg(all(feature = "file", feature = "redis"))]
 mod election;
@@ -22,14 +22,8 @@ mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod quorum;
-mod redis_attack;
-mod redis_costs;
-mod redis_errors;
-mod redis_faults;
-mod redis_rights;
-mod redis_tls;
+mod redis;
 mod redlock;
 mod runtimes;
 mod support;
 mod turns;
-mod wires;

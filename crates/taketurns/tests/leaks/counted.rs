@@ -3,13 +3,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use taketurns::engine::{
-    Answer, AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, Open, Pattern, Request,
-    Stamp, Wakes,
-};
-use taketurns::{ClientId, Name, View};
+use taketurns::engine::{Answer, Engine, EngineError, Request, Wakes};
+use taketurns::{ClientId, Name};
+use taketurns_conformance::hooks::{HookedEngine, Hooks};
 
 /// What all clients of one store have.
 #[derive(Default)]
@@ -47,89 +44,36 @@ impl Drop for Call {
     }
 }
 
-/// Opens the store of a URL.
+/// Counts for the clients of the store of a URL.
 pub(crate) struct Counted {
     pub(crate) url: String,
     pub(crate) counts: Arc<Counts>,
 }
 
-impl Open for Counted {
-    fn open(
-        self: Box<Self>,
-        client: ClientId,
-        wakes: Wakes,
-    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
-        Box::pin(async move {
-            self.counts.clients.lock().expect("no panic").push(wakes.clone());
-            let engine = taketurns::engine::open(&self.url, client, wakes).await;
-            let engine = engine.map_err(|error| EngineError::Broken(error.to_string()))?;
-            Ok(Box::new(Counting { engine, counts: self.counts }) as Box<dyn Engine>)
-        })
-    }
-}
-
-struct Counting {
-    engine: Box<dyn Engine>,
-    counts: Arc<Counts>,
-}
-
-impl Engine for Counting {
-    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
-        let (call, answer) = (Call::start(&self.counts), self.engine.call(lock, request));
-        AnswerFuture::later(async move {
-            let answer = answer.await;
-            drop(call);
-            answer
-        })
+impl Hooks for Counted {
+    async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
+        self.counts.clients.lock().expect("no panic").push(wakes.clone());
+        let engine = taketurns::engine::open(&self.url, client, wakes).await;
+        engine.map_err(|error| EngineError::Broken(error.to_string()))
     }
 
-    fn call_all<'a>(
-        &'a self,
+    fn call(
+        on: Arc<HookedEngine<Self>>,
+        lock: Name,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, EngineError>> + Send + 'static {
+        let (call, answer) = (Call::start(&on.hooks.counts), on.engine.call(&lock, request));
+        async move {
+            let _call = call;
+            answer.await
+        }
+    }
+
+    async fn call_all(
+        on: Arc<HookedEngine<Self>>,
         calls: Vec<(Name, Request)>,
-    ) -> EngineFuture<'a, Vec<Result<Answer, EngineError>>> {
-        let call = Call::start(&self.counts);
-        Box::pin(async move {
-            let answers = self.engine.call_all(calls).await;
-            drop(call);
-            answers
-        })
-    }
-
-    fn source(&self, lock: &Name) -> u64 {
-        self.engine.source(lock)
-    }
-
-    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        self.engine.ping()
-    }
-
-    fn view<'a>(
-        &'a self,
-        lock: &'a Name,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        self.engine.view(lock, waiters_max)
-    }
-
-    fn list<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-        after: Option<&'a Name>,
-        max: usize,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        self.engine.list(pattern, after, max, waiters_max)
-    }
-
-    fn max_lease(&self) -> Duration {
-        self.engine.max_lease()
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.engine.guarantees()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.engine.close()
+    ) -> Vec<Result<Answer, EngineError>> {
+        let _call = Call::start(&on.hooks.counts);
+        on.engine.call_all(calls).await
     }
 }

@@ -28,6 +28,7 @@ use counted::{Counted, Counts};
 use process::{descriptors, threads};
 use stores::Store;
 use taketurns::{Connect, Locks};
+use taketurns_conformance::hooks::HookedStore;
 use taketurns_servers::fuzz::Dice;
 use taketurns_servers::{PATIENCE, eventually};
 use tokio::runtime::{Builder, Runtime};
@@ -75,7 +76,7 @@ impl Party {
         let mut clients = Vec::new();
         for number in 0..CLIENTS {
             let counted = Counted { url: store.url.clone(), counts: counts.clone() };
-            let connect = Connect::engine(counted).waiter_lease(WAITER_LEASE);
+            let connect = Connect::engine(HookedStore(counted)).waiter_lease(WAITER_LEASE);
             let opened = match number % 2 {
                 0 => connect.open().await,
                 _ => connect.open_on(drivers.handle().clone()).await,

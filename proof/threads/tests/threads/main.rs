@@ -17,12 +17,15 @@ extern crate taketurns_threads as taketurns;
 
 mod acquire;
 mod engine;
+#[path = "../../../../crates/conformance/src/hooks.rs"]
+pub mod hooks;
 mod loss;
 mod strict;
 mod sync;
 mod tally;
 mod turns;
 
+use hooks::HookedStore;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 use strict::Strict;
@@ -64,7 +67,7 @@ fn store() -> MemoryStore {
 
 /// A client that ends as it should, or the test fails.
 async fn connect(store: &MemoryStore) -> Locks {
-    let connect = Connect::engine(Strict::new(store));
+    let connect = Connect::engine(HookedStore(Strict::new(store)));
     connect.open_on(Handle::current()).await.expect("a store in memory")
 }
 

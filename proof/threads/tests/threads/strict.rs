@@ -4,49 +4,48 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use taketurns::engine::{
-    AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, MemoryEngine, MemoryStore, Open,
-    Pattern, Request, Stamp, Wakes,
-};
-use taketurns::{ClientId, Name, View};
+use taketurns::engine::{Answer, Engine, EngineError, MemoryStore, Request, Wakes};
+use taketurns::{ClientId, Name};
 
-/// Opens it.
+use crate::hooks::{HookedEngine, Hooks};
+
+/// A store, and what becomes of one client's engine.
 pub(crate) struct Strict {
     store: MemoryStore,
+    ended: AtomicBool,
+    /// Dropped after the engine.
+    _open: Counted,
 }
 
 impl Strict {
     pub(crate) fn new(store: &MemoryStore) -> Self {
-        Self { store: store.clone() }
+        Self { store: store.clone(), ended: AtomicBool::new(false), _open: Counted::new() }
     }
 }
 
-impl Open for Strict {
-    fn open(
-        self: Box<Self>,
-        client: ClientId,
-        wakes: Wakes,
-    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
-        Box::pin(async move {
-            let engine = self.store.engine(client, wakes);
-            let ended = AtomicBool::new(false);
-            let inner = Arc::new(Inner { engine, ended, _open: Counted::new() });
-            Ok(Box::new(StrictEngine { inner }) as Box<dyn Engine>)
-        })
+impl Hooks for Strict {
+    async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
+        Ok(Box::new(self.store.engine(client, wakes)))
     }
-}
 
-struct StrictEngine {
-    inner: Arc<Inner>,
-}
+    async fn call(
+        on: Arc<HookedEngine<Self>>,
+        lock: Name,
+        request: Request,
+    ) -> Result<Answer, EngineError> {
+        // A request goes some way, and so does its answer.
+        shuttle::future::yield_now().await;
+        let ended = on.hooks.ended.load(Ordering::SeqCst);
+        assert!(!ended, "after its end it asked {request:?}");
+        let answer = on.engine.call(&lock, request).await;
+        shuttle::future::yield_now().await;
+        answer
+    }
 
-struct Inner {
-    engine: MemoryEngine,
-    ended: AtomicBool,
-    /// The last to be dropped.
-    _open: Counted,
+    fn close(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
 }
 
 thread_local! {
@@ -75,54 +74,5 @@ impl Drop for Counted {
 pub(crate) fn all_are_gone() {
     while OPEN.get() > 0 {
         shuttle::thread::yield_now();
-    }
-}
-
-impl Engine for StrictEngine {
-    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
-        let (inner, lock) = (self.inner.clone(), lock.clone());
-        AnswerFuture::later(async move {
-            // A request goes some way, and so does its answer.
-            shuttle::future::yield_now().await;
-            assert!(!inner.ended.load(Ordering::SeqCst), "after its end it asked {request:?}");
-            let answer = inner.engine.call(&lock, request).await;
-            shuttle::future::yield_now().await;
-            answer
-        })
-    }
-
-    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        self.inner.engine.ping()
-    }
-
-    fn view<'a>(
-        &'a self,
-        lock: &'a Name,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        self.inner.engine.view(lock, waiters_max)
-    }
-
-    fn list<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-        after: Option<&'a Name>,
-        max: usize,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        self.inner.engine.list(pattern, after, max, waiters_max)
-    }
-
-    fn max_lease(&self) -> Duration {
-        self.inner.engine.max_lease()
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.inner.engine.guarantees()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.inner.ended.store(true, Ordering::SeqCst);
-        self.inner.engine.close()
     }
 }

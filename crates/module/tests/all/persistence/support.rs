@@ -133,23 +133,23 @@ impl Client {
     /// Waits until exactly these hold it, without touching the lock.
     #[track_caller]
     pub(crate) fn is_held_by(&mut self, key: &str, labels: &[&str]) {
-        let mut seen = Vec::new();
-        let held = eventually("the holders", || {
-            seen = self.labels(key, "holders");
-            (seen == labels).then_some(())
-        });
-        assert!(held.is_ok(), "{key}: held by {seen:?} and not by {labels:?}");
+        self.has_labels(key, "holders", labels);
     }
 
     /// Waits until exactly these wait for it, without touching the lock.
     #[track_caller]
     pub(crate) fn is_waited_for_by(&mut self, key: &str, labels: &[&str]) {
+        self.has_labels(key, "waiters", labels);
+    }
+
+    #[track_caller]
+    fn has_labels(&mut self, key: &str, list: &str, labels: &[&str]) {
         let mut seen = Vec::new();
-        let waited = eventually("the waiters", || {
-            seen = self.labels(key, "waiters");
+        let as_expected = eventually(list, || {
+            seen = self.labels(key, list);
             (seen == labels).then_some(())
         });
-        assert!(waited.is_ok(), "{key}: waited for by {seen:?} and not by {labels:?}");
+        assert!(as_expected.is_ok(), "{key}: its {list} are {seen:?} and not {labels:?}");
     }
 
     /// All of a lock in one word, secrets and indexes too.

@@ -47,7 +47,7 @@ async fn a_clock_set_back_loses_nothing() {
 /// The wake-up says until when on the clock as it was, and what was heard since says what time it is on
 /// the clock as it is now.
 #[tokio::test]
-async fn a_wake_up_that_was_under_way_while_the_clock_was_set_back_lasts_no_longer() {
+async fn a_wake_up_under_way_while_the_clock_was_set_back_lasts_no_longer() {
     let waiter_lease = Duration::from_secs(30);
     let manual = ManualClock::default();
     manual.advance(Duration::from_secs(600));

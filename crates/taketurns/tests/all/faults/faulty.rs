@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::engine::{
-    Answer, AnswerFuture, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, MemoryEngine,
-    MemoryStore, Open, Origin, Owner, Pattern, Request, Stamp, Wake, WakeEvent, Wakes,
+    Answer, Engine, EngineError, EngineEvent, MemoryStore, Origin, Owner, Request, Wake, WakeEvent,
+    Wakes,
 };
-use taketurns::{ClientId, Name, NoQuorum, NodeTrouble, View};
+use taketurns::{ClientId, Name, NoQuorum, NodeTrouble};
+use taketurns_conformance::hooks::{HookedEngine, Hooks};
 use taketurns_servers::fuzz::Dice;
+
+/// A request on its way to the engine.
+type HeldUp = (Arc<dyn Engine>, Name, Request);
 
 /// What goes wrong, to be changed while it runs.
 #[derive(Default)]
@@ -32,7 +36,7 @@ pub(crate) struct Faults {
     break_releases: AtomicBool,
     /// So many more get through, or all.
     refreshes_left: Mutex<Option<u32>>,
-    held_up: Mutex<Vec<(Arc<MemoryEngine>, Name, Request)>>,
+    held_up: Mutex<Vec<HeldUp>>,
     held_up_wakes: Mutex<Vec<(Wakes, EngineEvent)>>,
     /// Who asked to acquire, in order and as often as it did.
     acquired_by: Mutex<Vec<Owner>>,
@@ -174,61 +178,47 @@ impl Faults {
     }
 }
 
-/// Opens a store through those faults.
+/// A store behind those faults.
 pub(crate) struct Faulty {
     pub(crate) store: MemoryStore,
     pub(crate) faults: Arc<Faults>,
 }
 
-#[derive(Clone)]
-struct FaultyEngine {
-    inner: Arc<MemoryEngine>,
-    faults: Arc<Faults>,
-}
-
-impl Open for Faulty {
-    fn open(
-        self: Box<Self>,
-        client: ClientId,
-        wakes: Wakes,
-    ) -> EngineFuture<'static, Result<Box<dyn Engine>, EngineError>> {
-        Box::pin(async move {
-            let (through, mut arriving) = Wakes::channel();
-            let faults = self.faults.clone();
-            *faults.client.lock().expect("no panic") = Some((client, wakes.clone()));
-            tokio::spawn(async move {
-                while let Some(woken) = arriving.recv().await {
-                    let lost = faults.drop_wakes.load(Ordering::SeqCst)
-                        || faults.down.load(Ordering::SeqCst)
-                        || faults.strikes();
-                    match woken {
-                        EngineEvent::Wake { .. } if faults.hold_up_wakes.load(Ordering::SeqCst) => {
-                            let mut held_up = faults.held_up_wakes.lock().expect("no panic");
-                            held_up.push((wakes.clone(), woken));
-                        }
-                        EngineEvent::Wake { .. } if lost => {}
-                        EngineEvent::Wake { lock, wake, .. }
-                            if faults.strange_wakes.load(Ordering::SeqCst) =>
-                        {
-                            wakes.push(EngineEvent::Wake {
-                                lock,
-                                wake,
-                                origin: Origin { source: 0, epoch: 99 },
-                            });
-                        }
-                        other => wakes.push(other),
+impl Hooks for Faulty {
+    async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
+        let (through, mut arriving) = Wakes::channel();
+        let faults = self.faults.clone();
+        *faults.client.lock().expect("no panic") = Some((client, wakes.clone()));
+        tokio::spawn(async move {
+            while let Some(woken) = arriving.recv().await {
+                let lost = faults.drop_wakes.load(Ordering::SeqCst)
+                    || faults.down.load(Ordering::SeqCst)
+                    || faults.strikes();
+                match woken {
+                    EngineEvent::Wake { .. } if faults.hold_up_wakes.load(Ordering::SeqCst) => {
+                        let mut held_up = faults.held_up_wakes.lock().expect("no panic");
+                        held_up.push((wakes.clone(), woken));
                     }
+                    EngineEvent::Wake { .. } if lost => {}
+                    EngineEvent::Wake { lock, wake, .. }
+                        if faults.strange_wakes.load(Ordering::SeqCst) =>
+                    {
+                        let origin = Origin { source: 0, epoch: 99 };
+                        wakes.push(EngineEvent::Wake { lock, wake, origin });
+                    }
+                    other => wakes.push(other),
                 }
-            });
-            let inner = Arc::new(self.store.engine(client, through));
-            Ok(Box::new(FaultyEngine { inner, faults: self.faults }) as Box<dyn Engine>)
-        })
+            }
+        });
+        Ok(Box::new(self.store.engine(client, through)))
     }
-}
 
-impl FaultyEngine {
-    async fn through(&self, lock: &Name, request: Request) -> Result<Answer, EngineError> {
-        let faults = &self.faults;
+    async fn call(
+        on: Arc<HookedEngine<Self>>,
+        lock: Name,
+        request: Request,
+    ) -> Result<Answer, EngineError> {
+        let (engine, faults) = (&on.engine, &on.hooks.faults);
         if let Request::Acquire(acquire) = &request {
             faults.acquired_by.lock().expect("no panic").push(acquire.owner);
         }
@@ -247,18 +237,18 @@ impl FaultyEngine {
             return Err(EngineError::Unsupported("it has no such locks".into()));
         }
         if faults.hold_up.load(Ordering::SeqCst) && matches!(request, Request::Acquire(_)) {
-            let held_up = (self.inner.clone(), lock.clone(), request);
+            let held_up = (engine.clone(), lock, request);
             faults.held_up.lock().expect("no panic").push(held_up);
             std::future::pending::<()>().await;
             unreachable!("it is never answered");
         }
         if matches!(request, Request::Acquire(_)) && takes_one(&faults.break_acquires) {
-            let held_up = (self.inner.clone(), lock.clone(), request);
+            let held_up = (engine.clone(), lock, request);
             faults.held_up.lock().expect("no panic").push(held_up);
             return Err(EngineError::Unknown("the connection broke".into()));
         }
         if faults.keep_replies.load(Ordering::SeqCst) && matches!(request, Request::Acquire(_)) {
-            self.inner.call(lock, request).await?;
+            engine.call(&lock, request).await?;
             return std::future::pending().await;
         }
         let broken = match request {
@@ -270,7 +260,7 @@ impl FaultyEngine {
             return Err(EngineError::Broken("broken".into()));
         }
         if !faults.strikes() {
-            let answer = self.inner.call(lock, request).await;
+            let answer = engine.call(&lock, request).await;
             let delay_ms = faults.delay_replies_ms.load(Ordering::SeqCst);
             if delay_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(delay_ms)).await;
@@ -284,17 +274,17 @@ impl FaultyEngine {
             0 => Err(EngineError::Unreachable("never sent".into())),
             1 => Err(EngineError::Unknown("the request was lost".into())),
             2 => {
-                let _ = self.inner.call(lock, request).await;
+                let _ = engine.call(&lock, request).await;
                 Err(EngineError::Unknown("the reply was lost".into()))
             }
             3 => {
-                let answer = self.inner.call(lock, request).await;
+                let answer = engine.call(&lock, request).await;
                 tokio::time::sleep(Duration::from_millis(faults.roll(60))).await;
                 answer
             }
             _ => {
                 // Old bytes: they arrive long after their sender was told that it failed.
-                let (engine, lock) = (self.inner.clone(), lock.clone());
+                let engine = engine.clone();
                 let late = Duration::from_millis(faults.roll(200));
                 tokio::spawn(async move {
                     tokio::time::sleep(late).await;
@@ -309,45 +299,4 @@ impl FaultyEngine {
 fn takes_one(counter: &AtomicU32) -> bool {
     let take = |left: u32| left.checked_sub(1);
     counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
-}
-
-impl Engine for FaultyEngine {
-    fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
-        let (engine, lock) = (self.clone(), lock.clone());
-        AnswerFuture::later(async move { engine.through(&lock, request).await })
-    }
-
-    fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        self.inner.ping()
-    }
-
-    fn view<'a>(
-        &'a self,
-        lock: &'a Name,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        self.inner.view(lock, waiters_max)
-    }
-
-    fn list<'a>(
-        &'a self,
-        pattern: &'a Pattern,
-        after: Option<&'a Name>,
-        max: usize,
-        waiters_max: usize,
-    ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        self.inner.list(pattern, after, max, waiters_max)
-    }
-
-    fn max_lease(&self) -> Duration {
-        self.inner.max_lease()
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.inner.close()
-    }
 }

@@ -29,7 +29,7 @@ async fn old_bytes_of_a_cancelled_acquire_take_nothing() {
 }
 
 #[tokio::test]
-async fn very_old_bytes_take_nothing_though_their_sender_could_not_call_them_back() {
+async fn very_old_bytes_take_nothing_though_nobody_called_them_back() {
     let (manual, faults) = (ManualClock::new(), Arc::new(Faults::default()));
     let store = MemoryStore::new(Clock::Manual(manual.clone()));
     let locks = connect(&store, &faults).await;

@@ -14,6 +14,7 @@ use faulty::{Faults, Faulty};
 use taketurns::blocking::Wait;
 use taketurns::engine::{Clock, MemoryStore};
 use taketurns::{Connect, ErrorKind, Locks, LossCause};
+use taketurns_conformance::hooks::HookedStore;
 
 use crate::support::history::{History, Turn};
 use crate::support::patience::soon;
@@ -28,7 +29,7 @@ async fn connect(store: &MemoryStore, faults: &Arc<Faults>) -> Locks {
 /// A client whose places and hand-overs last for that long.
 async fn connect_for(waiter_lease: Duration, store: &MemoryStore, faults: &Arc<Faults>) -> Locks {
     let faulty = Faulty { store: store.clone(), faults: faults.clone() };
-    let connect = Connect::engine(faulty).waiter_lease(waiter_lease);
+    let connect = Connect::engine(HookedStore(faulty)).waiter_lease(waiter_lease);
     connect.open().await.expect("faults start after the connection is made")
 }
 
@@ -118,7 +119,7 @@ async fn a_grant_whose_reply_was_lost_is_found_by_the_retry() {
 }
 
 #[tokio::test]
-async fn a_lock_whose_store_is_gone_is_lost_before_its_lease_ends_and_stays_lost() {
+async fn a_lock_whose_store_is_gone_is_lost_before_its_lease_ends() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let (locks, other) = (connect(&store, &faults).await, connect(&store, &Arc::default()).await);
     let lease = Duration::from_millis(600);

@@ -104,7 +104,7 @@ async fn a_crowd_of_readers_is_let_in_without_waiting_for_a_refresh() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_can_never_be_served_is_told_without_waiting_for_a_refresh() {
+async fn a_waiter_that_can_never_be_served_is_told_without_a_refresh() {
     let (store, faults, long) = (store(), Arc::new(Faults::default()), Duration::from_secs(60));
     let locks = connect_for(long, &store, &faults).await;
     let _guard = locks.semaphore("l", 4).acquire().await.expect("free");
@@ -157,7 +157,7 @@ async fn a_lock_broken_before_its_grant_was_heard_is_not_taken_for_held() {
 }
 
 #[tokio::test]
-async fn news_that_another_grant_was_broken_costs_a_waiter_neither_its_place_nor_its_owner() {
+async fn news_that_another_grant_was_broken_costs_a_waiter_nothing() {
     let (store, faults, long) = (store(), Arc::new(Faults::default()), Duration::from_secs(60));
     let locks = connect_for(long, &store, &faults).await;
     let other = connect(&store, &Arc::default()).await;

@@ -1,9 +1,11 @@
 //! A path that can't be a store: one clear error, and what is there stays as it was.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use taketurns::ErrorKind;
+use rusqlite::Connection;
+use taketurns::{ErrorKind, Locks};
+use tempfile::TempDir;
 
 use super::{connect, directory};
 
@@ -44,7 +46,7 @@ async fn a_file_that_is_no_database_is_refused() {
 #[tokio::test]
 async fn somebody_elses_database_is_refused() {
     let (_dir, path) = directory();
-    let other = rusqlite::Connection::open(&path).expect("SQLite");
+    let other = Connection::open(&path).expect("SQLite");
     other.execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").expect("filled");
     drop(other);
     refused(&path, "not a taketurns store").await;
@@ -52,7 +54,7 @@ async fn somebody_elses_database_is_refused() {
 
 /// Moves all that is in the journal into the file.
 fn empty_the_journal(path: &Path) {
-    let database = rusqlite::Connection::open(path).expect("SQLite");
+    let database = Connection::open(path).expect("SQLite");
     let moved = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     assert_eq!(moved, Ok(0), "nobody was in the way");
 }
@@ -94,20 +96,33 @@ async fn a_store_that_was_cut_short_is_refused_though_its_journal_is_whole() {
 async fn a_store_of_another_format_is_refused() {
     let (_dir, path) = directory();
     connect(&path).await.close().await;
-    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let database = Connection::open(&path).expect("SQLite");
     database.pragma_update(None, "user_version", 99).expect("writable");
     drop(database);
     refused(&path, "format 99").await;
 }
 
-#[tokio::test]
-async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
-    let (_dir, path) = directory();
+/// A store with two locks, of which the test damages one in the database.
+async fn with_a_good_and_a_bad_lock() -> (TempDir, PathBuf, Connection) {
+    let (dir, path) = directory();
     let locks = connect(&path).await;
     drop(locks.mutex("good").acquire().await.expect("free"));
     drop(locks.mutex("bad").acquire().await.expect("free"));
     locks.close().await;
-    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let database = Connection::open(&path).expect("SQLite");
+    (dir, path, database)
+}
+
+/// The other is not hidden by the damaged one, and can be used.
+async fn shows_the_good_one(locks: &Locks) {
+    let listed = locks.list("*").await.expect("it does not hide the others");
+    assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["good"]);
+    drop(locks.mutex("good").acquire().await.expect("free"));
+}
+
+#[tokio::test]
+async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
+    let (_dir, path, database) = with_a_good_and_a_bad_lock().await;
     for damage in ["x'ff00'", "x'01ffffffff'", "x'01'", "x''", "'text'", "7"] {
         let update = format!("UPDATE locks SET state = {damage} WHERE name = 'bad'");
         database.execute(&update, []).expect("writable");
@@ -115,9 +130,7 @@ async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
         let error = locks.mutex("bad").acquire().await.expect_err("damaged");
         assert_eq!(error.kind(), ErrorKind::Store, "{error}");
         assert!(error.to_string().contains("damaged"), "{error}");
-        drop(locks.mutex("good").acquire().await.expect("free"));
-        let listed = locks.list("*").await.expect("it does not hide the others");
-        assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["good"]);
+        shows_the_good_one(&locks).await;
         locks.close().await;
         let kept = format!("SELECT state = {damage} FROM locks WHERE name = 'bad'");
         let kept: bool = database.query_row(&kept, [], |row| row.get(0)).expect("there");
@@ -127,12 +140,7 @@ async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
 
 #[tokio::test]
 async fn a_row_without_a_name_hides_no_other_lock_and_shuts_nobody_out() {
-    let (_dir, path) = directory();
-    let locks = connect(&path).await;
-    drop(locks.mutex("good").acquire().await.expect("free"));
-    drop(locks.mutex("bad").acquire().await.expect("free"));
-    locks.close().await;
-    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let (_dir, path, database) = with_a_good_and_a_bad_lock().await;
     let mut called = "'bad'".to_owned();
     for name in ["x'ff'", "'a' || char(10)"] {
         // Whoever opens the store looks at what is to be forgotten.
@@ -141,9 +149,7 @@ async fn a_row_without_a_name_hides_no_other_lock_and_shuts_nobody_out() {
         assert_eq!(database.execute(&update, []), Ok(1));
         called = name.to_owned();
         let locks = connect(&path).await;
-        let listed = locks.list("*").await.expect("it does not hide the others");
-        assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["good"]);
-        drop(locks.mutex("good").acquire().await.expect("free"));
+        shows_the_good_one(&locks).await;
     }
 }
 
@@ -153,7 +159,7 @@ async fn a_lock_of_another_format_is_refused_and_left_as_it_is() {
     let locks = connect(&path).await;
     drop(locks.mutex("l").acquire().await.expect("free"));
     locks.close().await;
-    let database = rusqlite::Connection::open(&path).expect("SQLite");
+    let database = Connection::open(&path).expect("SQLite");
     let state = || database.query_row("SELECT state FROM locks", [], |row| row.get(0));
     let mut newer: Vec<u8> = state().expect("there");
     newer[0] += 1;

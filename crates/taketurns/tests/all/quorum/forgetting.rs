@@ -66,7 +66,7 @@ fn forget(server: &Server) {
 }
 
 #[test]
-fn a_node_restarted_empty_does_not_help_one_who_was_there_before_to_a_majority() {
+fn a_node_restarted_empty_does_not_help_a_known_client_to_a_majority() {
     block_on(async {
         let nodes = Nodes::with_max_lease(5, LEASE);
         let (holder, second) = (nodes.connect().await, nodes.connect().await);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use taketurns::{Connect, Locks, View};
 use taketurns_servers::{Builder, Flavor, PATIENCE, Server, module_path};
 
-use crate::support::reach::reaches_all;
+use crate::support::reach::{quorum_url, reaches_all};
 
 /// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
@@ -66,16 +66,18 @@ impl Nodes {
         Self { servers: kinds.map(start).collect(), max_lease }
     }
 
+    fn options(&self) -> String {
+        format!("max_lease={}", self.max_lease.as_secs())
+    }
+
     /// A server's URL as a node's, or by itself.
     pub(crate) fn node_url(&self, address: &str) -> String {
-        format!("{address}?max_lease={}", self.max_lease.as_secs())
+        format!("{address}?{}", self.options())
     }
 
     /// The quorum of the nodes at these addresses.
     pub(crate) fn url_of<A: AsRef<str>>(&self, addresses: impl IntoIterator<Item = A>) -> String {
-        let url = |address: A| self.node_url(address.as_ref());
-        let urls: Vec<String> = addresses.into_iter().map(url).collect();
-        format!("quorum:{}", urls.join(","))
+        quorum_url(addresses, &self.options())
     }
 
     pub(crate) fn url(&self) -> String {

@@ -2,50 +2,19 @@
 
 use std::time::Duration;
 
-use taketurns_servers::fuzz::Dice;
-
 use super::nodes::{LONG_LEASE, Nodes};
+use crate::support::dropped::{LOCKS, comes_free, drop_at_any_moment};
 use crate::support::patience::{block_on, soon};
-
-const LOCKS: [&str; 3] = ["a", "b", "c"];
-const TASKS: u64 = 8;
-const TURNS: u64 = 40;
 
 #[test]
 fn clean_up_does_not_end_with_the_acquire_that_was_dropped() {
     block_on(async {
         let nodes = Nodes::start(5);
         let clients = [nodes.connect().await, nodes.connect().await, nodes.connect().await];
-        let task = |task: u64| {
-            let clients = clients.clone();
-            tokio::spawn(async move {
-                let mut dice = Dice::new(task);
-                for _ in 0..TURNS {
-                    let number = dice.any();
-                    let locks = &clients[(number % 3) as usize];
-                    let mutex = locks.mutex(LOCKS[(number / 3 % 3) as usize]);
-                    // From before anything is sent until after it is granted.
-                    let after = Duration::from_micros(number / 9 % 8_000);
-                    let acquire = async {
-                        match number % 2 {
-                            0 => mutex.acquire().lease(LONG_LEASE).await.map(Some),
-                            _ => mutex.try_acquire().lease(LONG_LEASE).await,
-                        }
-                    };
-                    // The guard is dropped too, if there is one.
-                    drop(tokio::time::timeout(after, acquire).await);
-                }
-            })
-        };
-        let tasks: Vec<_> = (0..TASKS).map(task).collect();
-        for task in tasks {
-            soon("all are dropped", task).await.expect("no panic");
-        }
+        drop_at_any_moment(&clients, LONG_LEASE).await;
         for lock in LOCKS {
             nodes.nothing_is_left(lock);
-            // An acquire that was dropped before it was sent may still come and go. None stays.
-            let guard = soon("it is free", clients[0].mutex(lock).acquire()).await;
-            guard.expect("free").release().await.expect("held");
+            comes_free(&clients[0], lock).await;
         }
     });
 }

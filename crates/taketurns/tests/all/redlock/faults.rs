@@ -24,7 +24,7 @@ fn a_quorum_with_one_node_down_is_a_success_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_node_that_is_stopped_is_not_waited_for_and_keeps_nothing_once_it_goes_on() {
+fn a_stopped_node_is_not_waited_for_and_keeps_nothing_once_it_goes_on() {
     block_on(async {
         let nodes = Nodes::start(3);
         let locks = nodes.connect().await;
@@ -61,7 +61,7 @@ fn with_a_majority_down_nothing_is_granted_or_left_on_the_others() {
 }
 
 #[test]
-fn a_node_that_was_restarted_empty_grants_nothing_while_an_old_lease_may_last() {
+fn a_node_restarted_empty_grants_nothing_while_an_old_lease_may_last() {
     block_on(async {
         let nodes = Nodes::start(3);
         let (locks, other) = (nodes.connect().await, nodes.connect().await);
@@ -84,7 +84,7 @@ fn a_node_that_was_restarted_empty_grants_nothing_while_an_old_lease_may_last() 
 }
 
 #[test]
-fn a_node_that_was_restarted_empty_does_not_help_one_who_comes_new_to_a_majority() {
+fn a_node_restarted_empty_does_not_help_a_newcomer_to_a_majority() {
     block_on(async {
         let nodes = Nodes::start(3);
         let locks = nodes.connect().await;

@@ -1,19 +1,19 @@
-//! The servers of one Redlock, and what strangers do there.
+//! The servers of one Redlock, and what foreign clients do there.
 
 use std::time::Duration;
 
-use taketurns::Locks;
+use taketurns::{Guard, Locks};
 use taketurns_core::wire::Head;
 use taketurns_servers::{Flavor, Server, eventually};
 
 use crate::support::patience::soon;
-use crate::support::reach::reaches_all;
+use crate::support::reach::{quorum_url, reaches_all};
 
 /// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
 
-/// What a stranger's key holds.
-const STRANGERS: &str = "a stranger's";
+/// What a foreign client's key holds.
+const FOREIGN: &str = "a foreign client's";
 
 /// The nodes.
 pub(crate) struct Nodes {
@@ -36,12 +36,7 @@ impl Nodes {
     /// The nodes at these addresses.
     pub(crate) fn url_of<A: AsRef<str>>(&self, addresses: impl IntoIterator<Item = A>) -> String {
         let seconds = self.max_lease.as_secs();
-        let url = |address: A| {
-            let address = address.as_ref();
-            format!("{address}?protocol=plain&unfenced=ok&max_lease={seconds}")
-        };
-        let urls: Vec<String> = addresses.into_iter().map(url).collect();
-        format!("quorum:{}", urls.join(","))
+        quorum_url(addresses, &format!("protocol=plain&unfenced=ok&max_lease={seconds}"))
     }
 
     pub(crate) fn url(&self) -> String {
@@ -55,9 +50,9 @@ impl Nodes {
         locks
     }
 
-    /// A stranger takes the lock on one node.
+    /// A foreign client takes the lock on one node.
     pub(crate) fn takes(&self, node: usize, lock: &str) {
-        let set = self.servers[node].cli(&["SET", lock, STRANGERS, "NX", "PX", "600000"]);
+        let set = self.servers[node].cli(&["SET", lock, FOREIGN, "NX", "PX", "600000"]);
         assert!(set.is_ok(), "{lock} is free on node {node}");
     }
 
@@ -70,23 +65,33 @@ impl Nodes {
         self.servers[node].cli(&["GET", lock]).text().map(str::to_owned)
     }
 
-    /// Has a stranger the lock there?
-    pub(crate) fn is_strangers(&self, node: usize, lock: &str) -> bool {
-        self.value(node, lock).as_deref() == Some(STRANGERS)
+    /// Has a foreign client the lock there?
+    pub(crate) fn is_foreign(&self, node: usize, lock: &str) -> bool {
+        self.value(node, lock).as_deref() == Some(FOREIGN)
+    }
+
+    /// A client that holds the lock on all of them.
+    pub(crate) async fn held_by_all(&self, lock: &str, lease: Duration) -> (Locks, Guard) {
+        let locks = self.connect().await;
+        let acquire = locks.mutex(lock).acquire().lease(lease);
+        let guard = soon("an acquire", acquire).await.expect("free");
+        let all = self.servers.len();
+        eventually("all have it", || (self.ours(lock) == all).then_some(())).expect("so");
+        (locks, guard)
     }
 
     /// On how many nodes it is ours.
     pub(crate) fn ours(&self, lock: &str) -> usize {
         let is_ours =
-            |node: &usize| self.value(*node, lock).is_some() && !self.is_strangers(*node, lock);
+            |node: &usize| self.value(*node, lock).is_some() && !self.is_foreign(*node, lock);
         (0..self.servers.len()).filter(is_ours).count()
     }
 
-    /// Nothing of ours is left there, neither at the stranger's key nor in our own.
+    /// Nothing of ours is left there, neither at the foreign client's key nor in our own.
     #[track_caller]
     pub(crate) fn nothing_is_left_on(&self, node: usize, lock: &str) {
         let (server, key) = (&self.servers[node], format!("tt:{lock}"));
-        let ours = || self.value(node, lock).filter(|_| !self.is_strangers(node, lock));
+        let ours = || self.value(node, lock).filter(|_| !self.is_foreign(node, lock));
         let holders = || {
             let stored = server.cli(&["HGET", &key, "s"]);
             stored.bytes().map_or(0, |stored| Head::parse(stored).expect("a head").0.holders)

@@ -1,4 +1,4 @@
-//! Ten clients and a stranger take turns on five servers, of which two are always killed, stopped or cut
+//! Ten clients and a foreign client take turns on five servers, of which two are always killed, stopped or cut
 //! off. `REDLOCK_SOAK_SECONDS=120` for longer than CI does it.
 
 use std::sync::Arc;

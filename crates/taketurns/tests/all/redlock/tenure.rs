@@ -14,10 +14,7 @@ const SHORT: Duration = Duration::from_secs(3);
 fn a_majority_extends_a_lease_and_a_lost_key_is_not_created_anew() {
     block_on(async {
         let nodes = Nodes::start(3);
-        let locks = nodes.connect().await;
-        let guard =
-            soon("an acquire", locks.mutex("l").acquire().lease(SHORT)).await.expect("free");
-        eventually("all three have it", || (nodes.ours("l") == 3).then_some(())).expect("so");
+        let (_locks, guard) = nodes.held_by_all("l", SHORT).await;
         nodes.servers[0].cli(&["DEL", "l"]);
         // Longer than it is held without renewals.
         tokio::time::sleep(SHORT).await;
@@ -32,10 +29,7 @@ fn a_majority_extends_a_lease_and_a_lost_key_is_not_created_anew() {
 fn a_failed_extension_says_lost_and_releases_what_is_left() {
     block_on(async {
         let nodes = Nodes::start(3);
-        let locks = nodes.connect().await;
-        let acquire = locks.mutex("l").acquire().lease(LONG_LEASE);
-        let guard = soon("an acquire", acquire).await.expect("free");
-        eventually("all three have it", || (nodes.ours("l") == 3).then_some(())).expect("so");
+        let (_locks, guard) = nodes.held_by_all("l", LONG_LEASE).await;
         for node in 0..2 {
             nodes.gives_back(node, "l");
             nodes.takes(node, "l");
@@ -43,8 +37,9 @@ fn a_failed_extension_says_lost_and_releases_what_is_left() {
         // As a renewal that comes at its time would.
         let handle = guard.into_handle().await.expect_err("the renewal that it takes fails");
         assert_eq!(handle.kind(), taketurns::ErrorKind::Lost, "{handle}");
-        (0..2)
-            .for_each(|node| assert!(nodes.is_strangers(node, "l"), "a stranger's is left alone"));
+        (0..2).for_each(|node| {
+            assert!(nodes.is_foreign(node, "l"), "a foreign client's is left alone")
+        });
         nodes.nothing_is_left("l");
     });
 }
@@ -53,14 +48,11 @@ fn a_failed_extension_says_lost_and_releases_what_is_left() {
 fn a_guard_is_told_that_its_lock_was_taken_away() {
     block_on(async {
         let nodes = Nodes::start(3);
-        let locks = nodes.connect().await;
-        let guard =
-            soon("an acquire", locks.mutex("l").acquire().lease(SHORT)).await.expect("free");
-        eventually("all three have it", || (nodes.ours("l") == 3).then_some(())).expect("so");
+        let (_locks, guard) = nodes.held_by_all("l", SHORT).await;
         for node in 0..2 {
             nodes.servers[node].cli(&["DEL", "l"]);
         }
-        // That is how strangers break a lock. What is left of it ends with its lease.
+        // That is how foreign clients break a lock. What is left of it ends with its lease.
         let cause = soon("it is told", guard.lost()).await;
         // Whichever is heard first, of a wake-up and a renewal that finds nothing.
         assert!(matches!(cause, LossCause::Revoked | LossCause::Gone), "{cause:?}");
@@ -93,7 +85,7 @@ fn what_was_won_in_vain_is_left_to_others_while_it_is_waited_for() {
         (0..2).for_each(|node| nodes.takes(node, "l"));
         let waits = tokio::spawn(locks.mutex("l").acquire().lease(LONG_LEASE).into_future());
         eventually("it tries", || (nodes.ours("l") == 1).then_some(())).expect("node 2 is free");
-        eventually("the stranger gets the last one, too", || {
+        eventually("the foreign client gets the last one, too", || {
             nodes.servers[2]
                 .cli(&["SET", "l", "another's", "NX", "PX", "600000"])
                 .is_ok()
@@ -106,7 +98,7 @@ fn what_was_won_in_vain_is_left_to_others_while_it_is_waited_for() {
 }
 
 #[test]
-fn whoever_waits_gets_it_from_a_stranger_and_from_ours() {
+fn a_waiter_gets_it_from_a_foreign_client_and_from_ours() {
     block_on(async {
         let nodes = Nodes::start(3);
         let (one, two) = (nodes.connect().await, nodes.connect().await);
@@ -115,7 +107,7 @@ fn whoever_waits_gets_it_from_a_stranger_and_from_ours() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(!waits.is_finished());
         (0..2).for_each(|node| nodes.gives_back(node, "l"));
-        let guard = soon("the stranger's", waits).await.expect("no panic").expect("free");
+        let guard = soon("the foreign client's", waits).await.expect("no panic").expect("free");
         let waits = tokio::spawn(two.mutex("l").acquire().lease(LONG_LEASE).into_future());
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(!waits.is_finished());

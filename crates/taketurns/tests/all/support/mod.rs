@@ -1,6 +1,7 @@
 //! What several modules of these tests use. `crates/module/tests` includes some of the files too, so they
 //! use nothing else from here.
 
+pub(crate) mod dropped;
 pub(crate) mod history;
 pub(crate) mod in_vain;
 pub(crate) mod nemesis;

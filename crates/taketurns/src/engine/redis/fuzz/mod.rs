@@ -1,8 +1,8 @@
 //! What a server says may be anything: nothing that reads it panics, and what is read makes sense. The
 //! wire format is fuzzed in core, URLs in `url/tests`.
 
+mod foreign;
 mod servers;
-mod strangers;
 
 use redis::Value;
 use taketurns_servers::fuzz::{self, Dice};

@@ -212,7 +212,7 @@ fn an_answer_and_a_message_change_no_thread() {
 /// As every release is.
 #[test]
 fn a_request_that_is_sent_before_its_task_waits_leaves_the_reader_in_place() {
-    let mut connection = Connection::new(NEVER);
+    let mut connection = ServerConnection::new(NEVER);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
     for number in 0..20 {
