@@ -261,7 +261,7 @@ pub(super) async fn break_lock(
 
 fn whole(token: f64) -> Option<Token> {
     const MAX: f64 = ((1_u64 << 53) - 1) as f64;
-    ((0.0..=MAX).contains(&token) && token.fract() == 0.0).then(|| Token::from_raw(token as u64))
+    ((1.0..=MAX).contains(&token) && token.fract() == 0.0).then(|| Token::from_raw(token as u64))
 }
 
 pub(super) async fn metrics(State(server): State<Arc<Dashboard>>) -> Response {

@@ -65,6 +65,12 @@ pub struct Origin {
     pub epoch: u64,
 }
 
+impl Origin {
+    /// Of a wake-up whose server or connection is not known: no answer ever has it, so a grant that comes with it has
+    /// to be confirmed.
+    pub const UNKNOWN: Self = Self { source: 0, epoch: u64::MAX };
+}
+
 /// The newest anchor of each server's present connection and run. A wake-up is never one: how long
 /// it was under way can't be known.
 #[derive(Clone, Debug, Default)]

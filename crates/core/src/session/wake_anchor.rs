@@ -53,10 +53,11 @@ impl WakeAnchor {
         }
     }
 
-    /// A wake-up granted it the lock: it is sent when the grant is made.
+    /// A wake-up granted it the lock: it is sent when the grant is made. One of unknown origin says nothing of
+    /// where that was.
     pub(super) fn handle_wake(&mut self, origin: Origin) {
         let is_old = |home: Origin| home.source == origin.source && home.epoch > origin.epoch;
-        if !self.home.is_some_and(is_old) {
+        if origin != Origin::UNKNOWN && !self.home.is_some_and(is_old) {
             self.home = Some(origin);
         }
     }
@@ -226,6 +227,14 @@ mod tests {
         wake_anchor.handle_wake(REPLICA);
         wake_anchor.handle_wake(HERE);
         assert!(!wake_anchor.is_from_elsewhere(REPLICA), "an old wake-up changes nothing");
+    }
+
+    #[test]
+    fn a_wake_up_of_unknown_origin_does_not_move_it_elsewhere() {
+        let mut wake_anchor = waiting_since(1, 1);
+        wake_anchor.handle_waiting(REPLICA, at(2, 2));
+        wake_anchor.handle_wake(Origin::UNKNOWN);
+        assert!(!wake_anchor.is_from_elsewhere(REPLICA));
     }
 
     #[test]

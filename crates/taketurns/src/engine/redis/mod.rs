@@ -166,16 +166,13 @@ impl Engine for RedisEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(async move {
-            let router = &self.executor.router;
-            let names = self.listing.names(router, &self.prefix, pattern, after).await?;
-            let keys = |name: &Name| self.keys(name);
-            let page = self.executor.view_all(names, keys, max, waiters_max).await?;
-            if page.len() < max {
-                self.listing.forget();
-            }
-            Ok(page)
-        })
+        let shown = ShownLocks {
+            listing: &self.listing,
+            prefix: &self.prefix,
+            keys: |name: &Name| self.keys(name),
+            show: |view| view,
+        };
+        Box::pin(self.executor.list(shown, pattern, after, max, waiters_max))
     }
 
     fn max_lease(&self) -> Duration {
@@ -315,14 +312,17 @@ impl Executor {
         read_view(self.router.call(&step.keys.lock, &step).await?)
     }
 
-    /// The first `max` of these locks that there is something to see of.
-    async fn view_all(
+    /// The first `max` locks after a name that there is something to see of.
+    async fn list(
         &self,
-        names: Vec<Name>,
-        keys: impl Fn(&Name) -> StepKeys,
+        shown: ShownLocks<'_, impl Fn(&Name) -> StepKeys, impl Fn(View) -> View>,
+        pattern: &Pattern,
+        after: Option<&Name>,
         max: usize,
         waiters_max: usize,
     ) -> Result<Vec<(Name, View)>, EngineError> {
+        let ShownLocks { listing, prefix, keys, show } = shown;
+        let names = listing.names(&self.router, prefix, pattern, after).await?;
         let mut views = Vec::new();
         for page in names.chunks(listing::LOOK) {
             let calls = page.iter().map(|name| {
@@ -332,17 +332,25 @@ impl Executor {
             let replies = self.router.call_all(&calls.collect::<Vec<_>>()).await;
             for (name, reply) in page.iter().zip(replies) {
                 // A lock that was forgotten meanwhile is not there.
-                if let Some(view) = read_view(reply?)?.filter(|view| !view.is_blank()) {
-                    views.push((name.clone(), view));
-                }
+                let view = read_view(reply?)?.map(&show).filter(|view| !view.is_blank());
+                views.extend(view.map(|view| (name.clone(), view)));
             }
             if views.len() >= max {
                 views.truncate(max);
-                break;
+                return Ok(views);
             }
         }
+        listing.forget();
         Ok(views)
     }
+}
+
+/// Which locks are listed, and what is shown of each.
+struct ShownLocks<'a, K, S> {
+    listing: &'a Listing,
+    prefix: &'a str,
+    keys: K,
+    show: S,
 }
 
 fn read_view(reply: RoutedReply) -> Result<Option<View>, EngineError> {

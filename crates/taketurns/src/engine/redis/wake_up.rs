@@ -12,9 +12,6 @@ use super::router::Router;
 use crate::engine::{EngineEvent, Origin, Wakes};
 use crate::telling::target;
 
-/// The origin of no answer: a grant that came with it has to be confirmed by asking.
-const UNKNOWN: Origin = Origin { source: 0, epoch: u64::MAX };
-
 /// Reads the wake-ups of one client, and pushes them.
 pub(super) struct WakeUpReader {
     client: ClientId,
@@ -48,7 +45,7 @@ impl WakeUpReader {
         let wake = Wake { client: self.client, owner, event };
         let router = self.router.get().and_then(Weak::upgrade);
         let origin = router.and_then(|router| router.origin_of_run(sealed.run));
-        Some(EngineEvent::Wake { lock, wake, origin: origin.unwrap_or(UNKNOWN) })
+        Some(EngineEvent::Wake { lock, wake, origin: origin.unwrap_or(Origin::UNKNOWN) })
     }
 }
 
@@ -76,7 +73,7 @@ mod tests {
         let revoked = |token: Option<u64>| {
             let event = WakeEvent::Revoked { token: token.map(Token::from_raw) };
             let wake = Wake { client: ClientId::from_bits(1), owner, event };
-            Some(EngineEvent::Wake { lock: lock.clone(), wake, origin: UNKNOWN })
+            Some(EngineEvent::Wake { lock: lock.clone(), wake, origin: Origin::UNKNOWN })
         };
         assert_eq!(open(&genuine), revoked(Some(12)));
         assert_eq!(open(&message(owner, owner, "V")), revoked(None), "by scripts of before");

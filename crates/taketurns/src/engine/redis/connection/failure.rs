@@ -124,8 +124,8 @@ impl Failure {
             "NOSCRIPT" => Self::NoScript,
             code if code.starts_with("TTVERIFY") => Self::Reverify,
             "TTSTRANGER" => Self::Unsupported(
-                "the holder is a stranger, who can't be told to stop. BoundCommand take the lock away at once \
-                 (break --now) is what can be done"
+                "the holder is a foreign client, which can't be told to stop: take the lock away at once \
+                 (break --now)"
                     .to_owned(),
             ),
             "TTWIRE" => broken(&format!("has it otherwise: {}", harmless("ERR", detail))),

@@ -94,7 +94,7 @@ impl Reader {
                 continue;
             }
             if let Value::Push { kind, .. } = &value {
-                // Of other kinds, or if nobody waits for one, it is deliveries of no use to us.
+                // Of other kinds, or if nobody waits for one, it is of no use to us.
                 let Some(PendingRequest {
                     wanted: ExpectedReply::Pushes { kind: wanted, lacking },
                     ..
@@ -119,8 +119,8 @@ impl Reader {
         }
         state.note_answered();
         drop(state);
-        for deliveries in self.deliveries.drain(..) {
-            match deliveries {
+        for delivery in self.deliveries.drain(..) {
+            match delivery {
                 Delivery::PendingReply(to, value) => drop(to.send(Ok(value))),
                 Delivery::Message(data) => {
                     if let [Value::BulkString(channel), Value::BulkString(message)] = &data[..] {

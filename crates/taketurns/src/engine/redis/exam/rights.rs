@@ -60,7 +60,7 @@ const OF_MODULE: [Right; 2] = [
 const OF_LOOKING: [Right; 2] =
     [("config|get", &["CONFIG", "GET", "x"]), ("acl|whoami", &["ACL", "WHOAMI"])];
 
-/// ExaminedKeys and channels that are not ours.
+/// Keys and channels that are not ours.
 const STRANGE: [&str; 2] = ["elsewhere", "otherwise"];
 
 /// What nobody needs for locks, and what it is to people.

@@ -48,7 +48,7 @@ enum EventNote {
     Wanted { name: Name, connection: Weak<ServerConnection>, until: Instant },
 }
 
-/// Hsubscriptions of events, for as long as it is not closed.
+/// Listens to events until it is closed.
 pub(super) struct EventListener {
     notes: mpsc::UnboundedSender<EventNote>,
     task: Mutex<Option<AbortOnDropHandle<()>>>,

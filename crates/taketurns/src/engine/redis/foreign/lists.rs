@@ -98,7 +98,7 @@ impl ListListener {
     pub(super) fn listen(&self, router: &Arc<Router>) {
         let shared = &self.shared;
         let mut waiting = lock(&shared.waiting);
-        if !waiting.is_listening {
+        if !waiting.is_listening && !router.connector().is_finished() {
             waiting.is_listening = true;
             let listening = shared.clone().listen(Arc::downgrade(router));
             let task = router.connector().spawn(listening);

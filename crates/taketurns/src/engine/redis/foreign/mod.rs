@@ -25,7 +25,7 @@ use super::handshake::verifier::Verifier;
 use super::listing::Listing;
 use super::url::{RedisConfig, Servers};
 use super::wake_up::WakeUpReader;
-use super::{Executor, SessionAnswer};
+use super::{Executor, SessionAnswer, ShownLocks};
 use crate::engine::{
     Answer, AnswerFuture, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, Reply, Stamp,
     Wakes,
@@ -152,7 +152,8 @@ impl Adapter {
         }
         let answer = self.executor.carry_out(self.keys(lock), request).await;
         let is_queued = matches!(&answer, Ok((Answer { reply: Reply::Queued(_), .. }, _)));
-        if let (Some(lists), Some(owner), false) = (&self.lists, owner, is_queued) {
+        let has_left = waiter_lease_ms.is_some() && !is_queued;
+        if let (Some(lists), Some(owner), true) = (&self.lists, owner, has_left) {
             lists.forget(owner);
         }
         let (answer, session) = answer?;
@@ -237,17 +238,13 @@ impl Engine for ForeignEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(async move {
-            let Adapter { executor, prefix, .. } = &*self.adapter;
-            let names = self.listing.names(&executor.router, prefix, pattern, after).await?;
-            let keys = |name: &Name| self.adapter.keys(name);
-            let page = executor.view_all(names, keys, max, waiters_max).await?;
-            if page.len() < max {
-                self.listing.forget();
-            }
-            let bare = |(name, view): (Name, View)| (name, view.without_tokens());
-            Ok(page.into_iter().map(bare).collect())
-        })
+        let shown = ShownLocks {
+            listing: &self.listing,
+            prefix: &self.adapter.prefix,
+            keys: |name: &Name| self.adapter.keys(name),
+            show: Tokens::without_tokens,
+        };
+        Box::pin(self.adapter.executor.list(shown, pattern, after, max, waiters_max))
     }
 
     fn max_lease(&self) -> Duration {

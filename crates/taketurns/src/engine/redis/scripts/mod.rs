@@ -126,7 +126,7 @@ pub(crate) struct ScriptBinding {
     pub(crate) max_lease_ms: u64,
     /// What the channels of clients begin with.
     pub(crate) channel: String,
-    /// The wire of others that is spoken, if any.
+    /// The foreign protocol in use, if any.
     pub(crate) wire: Option<ForeignProtocol>,
 }
 

@@ -56,6 +56,17 @@ on_both! {
         });
     }
 
+    fn an_idle_lock_is_not_listed(flavor: Flavor) {
+        let server = starts(flavor);
+        block_on(async {
+            let locks = speaks(&server, "plain").await;
+            let guard = acquires(&locks, "orders").await;
+            assert_eq!(locks.list("*").await.expect("a server").len(), 1);
+            guard.release().await.expect("held");
+            assert_eq!(locks.list("*").await.expect("a server"), [], "there is nothing to see");
+        });
+    }
+
     fn what_stands_at_the_key_is_not_the_secret(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
@@ -195,7 +206,7 @@ on_both! {
             assert_eq!(view.holders[0].label.why(), "protocol=plain");
             assert!((300_000..=600_000).contains(&view.holders[0].left.as_millis()));
             let error = soon("a break", locks.break_lock("orders")).await.expect_err("it can't be told");
-            assert!(error.to_string().contains("at once"), "{error}");
+            assert!(error.to_string().contains("a foreign client, which can't be told to stop"), "{error}");
             assert_eq!(value(&server, "orders").as_deref(), Some("a foreign client's"));
             let broken = soon("a break", locks.break_lock("orders").at_once()).await;
             assert_eq!(broken.expect("a server"), 1);

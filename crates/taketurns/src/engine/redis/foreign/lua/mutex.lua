@@ -38,7 +38,7 @@ local function push_to(list, expires_ms)
   end
 end
 
--- Makes a client of ours that blocks on lists block again, with one more. See `called.rs`.
+-- Makes a client of ours that blocks on lists block again, with one more. See `foreign/lists.rs`.
 local CALL_MS = 10000
 local function listen_to_more(client)
   push_to(CHANNEL .. '\1' .. client, CALL_MS)
