@@ -51,7 +51,7 @@ use taketurns::{ClientId, Name, View};
 /// ```
 pub trait Hooks: Sized + Send + Sync + 'static {
     /// Opens the engine for a client. To see or change wake-ups, give the engine other `wakes`, as of
-    /// [`Wakes::aside`], and pass on what comes.
+    /// [`Wakes::intercept`], and pass on what comes.
     fn open(
         &self,
         client: ClientId,
