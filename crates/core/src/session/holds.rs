@@ -8,7 +8,7 @@
 //!
 //! Invariant: each held lock has a timer, at the time at which it has to be renewed or is lost; while a
 //! renewal is under way, at the time at which it is lost. The first to notice a loss reports it
-//! ([`super::Event::Lost`]), and nobody else does.
+//! ([`super::SessionEvent::Lost`]), and nobody else does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
