@@ -1,7 +1,7 @@
 //! How fast: ours, the floor and other locks, in one run on the same servers: `cargo xtask bench`.
 //!
 //! ```text
-//!   workloads ──► rounds ──► results ──► goals      what is to be reached, and was
+//!   workloads ──► rounds ──► results ──► goals      the targets, and what was reached
 //!     │                         └──────► report     a table, JSON, docs/benchmarks.md with plots
 //!     └ contestants: floor, ours on the servers of setup; peers as processes of their own
 //! ```

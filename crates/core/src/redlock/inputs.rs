@@ -16,7 +16,7 @@ pub struct NodeFailure {
 
 impl Contender {
     /// What a node answered to the acquire of this round. True if that is of no use any more, and the
-    /// node is to be told: see [`Contender::handle_release_reply`].
+    /// node has to be told: see [`Contender::handle_release_reply`].
     pub fn handle_acquire_reply(
         &mut self,
         now_us: u64,

@@ -121,7 +121,7 @@ impl MajorityProtocol for Quorum {
     }
 
     async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
-        // It may be told to every node already: whoever asks again wants to know how that goes.
+        // Every node may have been told already: a caller that asks again wants the outcome.
         let under_way = self.nodes.release_under_way(owner);
         let tally = self.give_up(owner).or(under_way).unwrap_or_else(|| {
             // It was acquired elsewhere, and a slow node may have that acquire yet to hear.
@@ -201,7 +201,7 @@ impl Quorum {
         let mut candidacy = lock(&self.candidacies).remove(&owner)?;
         let sends = candidacy.candidate.give_up();
         let node_calls = self.node_calls(&mut candidacy, sends);
-        // Whoever waits for its outcome learns that it is over.
+        // A caller that waits for its outcome learns that it is over.
         drop(candidacy.next_notice(local_us()));
         let bury_until_ms = node_calls.iter().map(bury_until_ms).collect();
         Some(release(self, owner, &candidacy.lock, bury_until_ms, candidacy.lasts_ms()))

@@ -95,7 +95,7 @@ impl MajorityProtocol for Redlock {
 
     async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
         let told = lock(&self.state).contentions.get(&owner).map(|contention| contention.reported);
-        // It may be told to every node already: whoever asks again wants to know how that goes.
+        // Every node may have been told already: a caller that asks again wants the outcome.
         let under_way = self.nodes.release_under_way(owner);
         let given_up = self.give_up(owner);
         if told == Some(ReportedState::Waiting) || (told.is_some() && given_up.is_none()) {

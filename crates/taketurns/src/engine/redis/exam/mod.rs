@@ -1,7 +1,7 @@
 //! Is a server, a Sentinel set or a Cluster fit to hold locks?
 //!
 //! ```text
-//!   gather: each server by itself, all at once ─► ExaminedServer ─► judge: what is to be thought of it
+//!   gather: each server by itself, all at once ─► ExaminedServer ─► judge: is it fit?
 //!   sentinels, cluster: which servers there are ──────────► and of them together
 //! ```
 //!

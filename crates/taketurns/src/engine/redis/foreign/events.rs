@@ -68,7 +68,7 @@ impl Default for EventInbox {
 }
 
 impl EventInbox {
-    /// Where events are to be put.
+    /// Returns the function that takes in events.
     pub(super) fn sender(&self) -> impl Fn(Name) + Send + Sync + use<> {
         let notes = self.notes.clone();
         move |name| {

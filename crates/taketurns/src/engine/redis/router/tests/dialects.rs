@@ -1,4 +1,4 @@
-//! Commands in two dialects, one of which meets a key of another type.
+//! Commands in two dialects: one of them meets a key of another type.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
