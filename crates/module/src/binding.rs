@@ -1,5 +1,5 @@
-//! What programs have verified of this run of the server, each under a short id that goes with every
-//! request. After a restart nobody's id is known, and everybody has to verify anew.
+//! What programs have verified about this server incarnation. Each verified binding has a short id that goes with every
+//! request. After a restart the server knows no id, and every program must verify again.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,29 +10,29 @@ use taketurns_core::wire::sha1_hex;
 
 use crate::sys::ModuleString;
 
-/// How many are remembered. One that was dropped is bound again by whoever needs it.
+/// How many bindings the server remembers. A program whose binding was dropped binds again.
 const MAX: usize = 1_024;
 
 /// What a program has verified.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ProgramBinding {
     pub(crate) run: Arc<str>,
-    /// Runs that this server is known to have had before, in one text.
+    /// Earlier incarnations of this server, as one text.
     known: String,
     /// What the marker must say.
     pub(crate) mark: String,
-    /// Where the marker is; empty if it is not to be looked at.
+    /// Where the marker is; empty if the server does not check it.
     pub(crate) marker_key: Vec<u8>,
     /// Until when this server grants nothing.
     until_ms: u64,
-    /// How long a lock that comes from elsewhere grants nothing.
+    /// How long a lock that comes from another server grants nothing.
     pub(crate) max_lease_ms: u64,
-    /// What the channels of clients begin with.
+    /// The prefix of the clients' channels.
     pub(crate) channel: Arc<str>,
 }
 
 impl ProgramBinding {
-    /// From the arguments of `FENCELOCK.BIND`. `None` if they make no sense.
+    /// Parses the arguments of `FENCELOCK.BIND`. `None` if they are malformed.
     pub(crate) fn parse(args: &[&[u8]]) -> Option<Self> {
         let &[run, known, mark, marker_key, until, max_lease, channel] = args else { return None };
         let text = |bytes| std::str::from_utf8(bytes).ok();
@@ -47,13 +47,12 @@ impl ProgramBinding {
         })
     }
 
-    /// Is this run, of which a lock says that it was the last, the present one or known to be a
-    /// former one?
+    /// Is `run`, the last incarnation that used a lock, the present one or a known earlier one?
     pub(crate) fn knows(&self, run: &str) -> bool {
         run == &*self.run || self.known.split(',').any(|known| known == run)
     }
 
-    /// Until when nothing is granted, or 0 if that is over.
+    /// Returns until when nothing is granted, or 0 if that time is over.
     pub(crate) fn until_ms_at(&self, now_ms: u64) -> u64 {
         if now_ms < self.until_ms { self.until_ms } else { 0 }
     }
@@ -69,21 +68,21 @@ impl ProgramBinding {
     }
 }
 
-/// A binding that is known, with what is looked at in each request.
+/// A known binding, with what each request needs of it.
 pub(crate) struct CachedBinding {
     pub(crate) binding: ProgramBinding,
     marker: OnceCell<ModuleString<'static>>,
 }
 
 impl CachedBinding {
-    /// Where the marker is, unless it is not to be looked at.
+    /// Returns where the marker is, unless the server does not check it.
     pub(crate) fn marker(&self) -> Option<&ModuleString<'static>> {
         let key = Some(&*self.binding.marker_key).filter(|key| !key.is_empty());
         key.map(|key| self.marker.get_or_init(|| ModuleString::new(key)))
     }
 }
 
-/// All that are known, the oldest first in `order`. Few are, so that to compare costs less than to hash.
+/// All known bindings, the oldest first in `order`. There are few, so comparing costs less than hashing.
 #[derive(Default)]
 pub(crate) struct Bindings {
     by_id: BTreeMap<Vec<u8>, Rc<CachedBinding>>,
@@ -91,7 +90,7 @@ pub(crate) struct Bindings {
 }
 
 impl Bindings {
-    /// Remembers one, and gives its id.
+    /// Remembers a binding, and returns its id.
     pub(crate) fn add(&mut self, binding: ProgramBinding) -> String {
         let id = binding.id();
         let bound = CachedBinding { binding, marker: OnceCell::new() };
@@ -110,7 +109,7 @@ impl Bindings {
         self.by_id.get(id).cloned()
     }
 
-    /// Is this of a program that found no marker, where another has verified one in this run?
+    /// Did this program find no marker, although another program has verified one in this incarnation?
     pub(crate) fn misses_a_marker(&self, binding: &ProgramBinding) -> bool {
         let was_here = |CachedBinding { binding: other, .. }: &CachedBinding| {
             other.marker_key == binding.marker_key && !other.mark.is_empty()

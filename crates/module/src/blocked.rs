@@ -1,4 +1,4 @@
-//! Replies to blocked clients: those that wait for a lock.
+//! Replies to blocked clients, which wait for a lock.
 
 use taketurns_core::Member;
 
@@ -7,13 +7,13 @@ use crate::problem::Problem;
 use crate::state::with_state;
 use crate::sys::{BlockedClient, Ctx};
 
-/// What a client that waited is told. Has no `Debug`: there is a secret in it.
+/// The reply to a client that waited. Has no `Debug`, because it contains a secret.
 pub(crate) enum BlockedReply {
     Granted { secret: u64, token: u64, member: Option<Member> },
     Problem(Problem),
 }
 
-/// Tells a client that waited.
+/// Replies to a client that waited.
 pub(crate) fn reply(ctx: &Ctx, handle: BlockedClient, outcome: Option<&BlockedReply>) {
     with_state(|state| state.answered(handle));
     match outcome {
@@ -25,7 +25,7 @@ pub(crate) fn reply(ctx: &Ctx, handle: BlockedClient, outcome: Option<&BlockedRe
     }
 }
 
-/// The reply to an acquire: secret, token, and the member if the lock is a pool.
+/// Sends the reply to an acquire: secret, token, and the member if the lock is a pool.
 pub(crate) fn granted(ctx: &Ctx, secret: u64, token: u64, member: Option<&Member>) {
     ctx.reply_array(2 + usize::from(member.is_some()));
     ctx.reply_int(secret);
@@ -35,12 +35,12 @@ pub(crate) fn granted(ctx: &Ctx, secret: u64, token: u64, member: Option<&Member
     }
 }
 
-/// The client is gone, or somebody unblocked it. What it wanted is given up in the next moment: here
-/// the server is in the middle of something.
+/// Notes that a client is gone, or that somebody unblocked it. Its request is given up a moment
+/// later, because the server is in the middle of something here.
 pub(crate) fn left(ctx: &Ctx, handle: BlockedClient) {
     if with_state(|state| state.left(handle)) {
-        // The server keeps what belongs to a wait until it is told that it is over, also when there
-        // is nobody to be answered any more.
+        // The server keeps what belongs to a wait until the module ends the wait, even if no client
+        // is left to answer.
         handle.unblock(None);
     }
     chores::arm(ctx);

@@ -1,6 +1,6 @@
-//! What happens without a command: time passes, connections close, keys come, go and move, the
-//! server takes over. Whatever writes is put off to a timer of no delay, when the server is back in
-//! its loop; on a replica it is left to the master.
+//! What happens without a command: time passes, connections close, keys come, go and move, the server takes over.
+//! Anything that writes is put off to a timer without delay, when the server is back in its loop. A replica leaves it
+//! to the master.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,27 +15,27 @@ use crate::record::Record;
 use crate::state::{Chore, DueChore, with_state};
 use crate::sys::{Ctx, ModuleString};
 
-/// So many locks are looked after at a time, and the server's clients in between.
+/// How many locks one run looks after. Between runs the server serves its clients.
 const JOBS: usize = 256;
-/// How long to wait while the server must not write by itself.
+/// The retry interval while the server must not write by itself.
 const QUIET_MS: u64 = 10;
-/// How long to wait while it takes no writes from anybody.
+/// The retry interval while the server takes no writes from anybody.
 const REFUSED_MS: u64 = 100;
 
-/// Records that are no more. Has a lock of its own, since records may be freed on another thread.
+/// Records that were freed. Has its own mutex, because the server may free records on another thread.
 static FREED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Reads the arguments that the module is loaded with.
 ///
 /// # Errors
-/// Why it can't be.
+/// Says why the arguments are wrong.
 pub(crate) fn begin(args: &[&[u8]], run: &str) -> Result<(), String> {
     let quarantine_ms = configuration(args)?;
     with_state(|state| (state.run, state.quarantine_ms) = (run.into(), quarantine_ms));
     Ok(())
 }
 
-/// `failover immediate`, or `failover quarantine max-lease SECONDS`: then for how long.
+/// Parses `failover immediate`, or `failover quarantine max-lease SECONDS`. Returns the quarantine, if any.
 fn configuration(args: &[&[u8]]) -> Result<Option<u64>, String> {
     let lower: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_ascii_lowercase()).collect();
     let lower: Vec<&[u8]> = lower.iter().map(Vec::as_slice).collect();
@@ -52,7 +52,7 @@ fn configuration(args: &[&[u8]]) -> Result<Option<u64>, String> {
     }
 }
 
-/// The module is loaded, into a server that may have been restarted just now.
+/// Handles that the module was loaded, possibly into a server that has just restarted.
 pub(crate) fn loaded(ctx: &Ctx) {
     let flags = ctx.flags();
     let is_alone = ["connected_slaves", "repl_backlog_active"]
@@ -65,9 +65,9 @@ pub(crate) fn loaded(ctx: &Ctx) {
     begin_quarantine();
 }
 
-/// Somebody may repeat what is done here from now on. A replica begins with what a child of the
-/// server writes, and so does a log; one that goes on where it was needs what the server has loaded,
-/// or was a replica itself: then this is called as well.
+/// Handles that a replica or a log may follow this server from now on. Both begin with what a child process of the
+/// server writes. A replica that resumes needs a server that has loaded its state, or was a replica itself: this is
+/// called in those cases too.
 pub(crate) fn followed() {
     with_state(|state| state.is_followed = true);
 }
@@ -80,8 +80,8 @@ fn begin_quarantine() {
     });
 }
 
-/// The server has loaded its keys, or was made a master or a replica. If it is a master, the
-/// connections of an earlier process, or to another server, are not here.
+/// Handles that the server has loaded its keys, or became a master or a replica. A master does not have the connections
+/// of an earlier process or of another server.
 pub(crate) fn took_over(ctx: &Ctx) {
     followed();
     let is_replica = ctx.flags().is_replica();
@@ -94,7 +94,7 @@ pub(crate) fn took_over(ctx: &Ctx) {
     arm(ctx);
 }
 
-/// A key was loaded or restored.
+/// Handles that a key was loaded or restored.
 pub(crate) fn came(ctx: &Ctx, record: &mut Record, db: i32, name: &ModuleString<'_>) {
     if record.is_awaited() {
         record.is_tracked = true;
@@ -106,7 +106,7 @@ pub(crate) fn came(ctx: &Ctx, record: &mut Record, db: i32, name: &ModuleString<
     }
 }
 
-/// A key was renamed or moved.
+/// Handles that a key was renamed or moved.
 pub(crate) fn moved(ctx: &Ctx, name: &ModuleString<'_>) {
     let mut key = ctx.look(name);
     if let Some(record) = key.record().filter(|record| record.is_tracked) {
@@ -114,19 +114,19 @@ pub(crate) fn moved(ctx: &Ctx, name: &ModuleString<'_>) {
     }
 }
 
-/// Two databases changed places.
+/// Handles that two databases changed places.
 pub(crate) fn swapped(one: i32, other: i32) {
     with_state(|state| state.swapped(one, other));
 }
 
-/// A database was emptied, or all were. The records may be freed later, elsewhere.
+/// Handles that one database or all were flushed. The server may free the records later, on another thread.
 pub(crate) fn flushed(ctx: &Ctx, db: Option<i32>) {
     let lost = with_state(|state| state.tracked_in(db));
     freed_list().extend(lost);
     arm(ctx);
 }
 
-/// A record is no more. May be called on another thread.
+/// Handles that a record was freed. May be called on another thread.
 pub(crate) fn freed(record: &Record) {
     if record.is_tracked {
         freed_list().push(record.id);
@@ -137,15 +137,15 @@ fn freed_list() -> std::sync::MutexGuard<'static, Vec<u64>> {
     FREED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection was closed.
+/// Handles that a connection was closed.
 pub(crate) fn closed(ctx: &Ctx, connection: u64) {
     if with_state(|state| state.closed(connection)) {
         arm(ctx);
     }
 }
 
-/// Ten times a second. The server's timers go by the wall clock, and its loop by one that nobody sets:
-/// a wall clock that was set, in either direction, would hold them up.
+/// Checks the wall clock ten times a second. The server's timers follow the wall clock, but its loop follows a
+/// monotonic one: setting the wall clock, in either direction, would delay the timers.
 pub(crate) fn look_at_clock(ctx: &Ctx) {
     let now_ms = clock::now().ms;
     let is_late = with_state(|state| {
@@ -174,7 +174,7 @@ fn stop_timer(ctx: &Ctx) {
     }
 }
 
-/// Has [`run`] called when there is something to do, if it is not going to be already.
+/// Arranges that [`run`] is called when something is due, unless that is arranged already.
 pub(crate) fn arm(ctx: &Ctx) {
     let now_ms = clock::now().ms;
     let next_ms = match freed_list().is_empty() {
@@ -194,7 +194,7 @@ fn start_timer(ctx: &Ctx, now_ms: u64, at_ms: u64) {
     with_state(|state| state.timer = Some((timer, at_ms)));
 }
 
-/// Does what there is to do by now.
+/// Does everything that is due.
 pub(crate) fn run(ctx: &Ctx) {
     let now_ms = clock::now().ms;
     with_state(|state| state.timer = None);
@@ -214,13 +214,13 @@ pub(crate) fn run(ctx: &Ctx) {
         return;
     }
     let jobs = with_state(|state| state.take_jobs(now_ms, JOBS));
-    // Asked for once, and only if it is needed: it looks at every connection.
+    // Computed once, and only if needed: it looks at every connection.
     let mut open = None;
     let mut is_refused = false;
     for job in jobs {
         ctx.select(job.db);
         let name = ModuleString::new(&job.key);
-        // A server that is cut off must not hand over what another may be granting.
+        // A server that is cut off must not hand over a lock that another server may be granting.
         if ctx.takes_writes(&name) {
             carry_out(ctx, &job, &name, &mut open);
         } else {
@@ -243,7 +243,7 @@ fn carry_out(
     open: &mut Option<HashMap<ClientId, u64>>,
 ) {
     let Some(mut open_lock) = OpenLock::find(ctx, name, job.record) else {
-        // It moved on without a word, and is freed or comes again by itself.
+        // The record moved without an event. The server frees it, or it comes back by an event.
         with_state(|state| state.untrack(job.record));
         return;
     };

@@ -1,4 +1,4 @@
-//! What time it is: the server's wall clock, as TIME tells it.
+//! The server's wall clock, as TIME returns it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What the server says of itself and of a command, as plain data.
+//! What the server says about itself and about a command, as plain data.
 
 use std::ops::Deref;
 
@@ -19,7 +19,7 @@ impl Flags {
         self.has(rm::REDISMODULE_CTX_FLAGS_SLAVE)
     }
 
-    /// The command comes from the server's own log or from its master, and from nobody else.
+    /// Does the command come from the server's own log or from its master?
     pub(crate) fn is_repeated(self) -> bool {
         self.has(rm::REDISMODULE_CTX_FLAGS_REPLICATED | rm::REDISMODULE_CTX_FLAGS_LOADING)
     }
@@ -46,10 +46,10 @@ impl Flags {
     }
 }
 
-/// As many words as most commands have.
+/// As many arguments as most commands have.
 const FEW: usize = 12;
 
-/// Words of a command.
+/// The arguments of a command.
 pub(crate) enum CommandWords<'a> {
     Few([&'a [u8]; FEW], usize),
     Many(Vec<&'a [u8]>),

@@ -1,5 +1,5 @@
-//! What the module reads without a server: stored locks, entries of the log, the words of commands, and
-//! the hashes of scripts. Each damaged; none panics, and what is taken is sound and goes on.
+//! Fuzzes what the module reads without a server: stored locks, log entries, the arguments of commands, and the
+//! scripts' hashes. Damaged input must never cause a panic, and what the module accepts must be a sound lock.
 //!
 //! `tests/all/fuzz` sends the same to servers.
 
@@ -27,7 +27,7 @@ fn binding() -> ProgramBinding {
     ProgramBinding::parse(&args).expect("a binding")
 }
 
-/// Whatever it is a record of goes on, here and where its steps are repeated.
+/// Uses a record, here and on a copy that repeats its steps.
 fn goes_on(dice: &mut Dice, mut here: Record, kind: usize) {
     let binding = binding();
     let mut now = life::START;
@@ -41,7 +41,7 @@ fn goes_on(dice: &mut Dice, mut here: Record, kind: usize) {
             entry.with_bytes(|bytes| entries.push(bytes.to_vec()))
         });
         let token = now.wall_us;
-        // Whether it is admitted depends on what was damaged.
+        // Whether the token is admitted depends on the damage.
         let _ = here.admit(now, token, |entry| entry.with_bytes(|it| entries.push(it.to_vec())));
         for entry in &entries {
             there.repeat(&Entry::from_bytes(entry).expect("what is written can be read"));
@@ -87,7 +87,7 @@ fn an_entry_is_refused_or_repeated_and_leaves_a_lock() {
             there = record;
         }
         there.repeat(&entry);
-        // A lock that could not be stored any more would be lost at the next start.
+        // A lock that can't be stored would be lost at the next start.
         let stored = Record::from_bytes(&there.to_bytes());
         assert_eq!(stored.map(|record| record.lock), Ok(there.lock), "{entry:?}");
         true

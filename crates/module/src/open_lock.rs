@@ -1,11 +1,10 @@
 //! A lock that is open for one command: from opening its key to the last wake-up.
 //!
 //! ```text
-//!   open ─► step … ─► finish: wake-ups, and what they give back; then the key is as it has to be
+//!   open ─► step … ─► finish: wake-ups, and the releases that follow; then the key is stored or deleted
 //! ```
 //!
-//! Who is to be blocked is registered between the step and `finish`, so that no wake-up can come too
-//! early.
+//! A client that will block is registered between the step and `finish`, so that no wake-up can come too early.
 
 use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent, wire};
 
@@ -26,12 +25,12 @@ pub(crate) struct OpenLock<'a> {
     pub(crate) now: Now,
     wakes: Vec<Wake>,
     more: bool,
-    /// Something was done that is repeated elsewhere.
+    /// A change was made that replicas and the log repeat.
     changed: bool,
 }
 
 impl<'a> OpenLock<'a> {
-    /// Opens a lock, or what may become one.
+    /// Opens a lock, or a key that may become one.
     pub(crate) fn open(ctx: &'a Ctx, name: &'a ModuleString<'a>) -> Result<Self, Problem> {
         let now = clock::now();
         let mut key = ctx.open(name);
@@ -54,7 +53,7 @@ impl<'a> OpenLock<'a> {
         Ok(Self { ctx, name, key, fresh, now, wakes: Vec::new(), more: false, changed })
     }
 
-    /// Opens the lock that was here, if it still is.
+    /// Opens the lock that was under this key, if it is still there.
     pub(crate) fn find(ctx: &'a Ctx, name: &'a ModuleString<'a>, record: u64) -> Option<Self> {
         let mut key = ctx.open(name);
         key.record().filter(|found| found.id == record)?;
@@ -64,11 +63,11 @@ impl<'a> OpenLock<'a> {
 
     pub(crate) fn record(&mut self) -> &mut Record {
         let stored = self.key.record();
-        // One of the two from `open` on: nothing else touches the key meanwhile.
+        // One of the two exists since `open`: nothing else touches the key meanwhile.
         stored.or(self.fresh.as_deref_mut()).expect("a lock is here")
     }
 
-    /// One step, on behalf of a client of the server.
+    /// Makes one step for a client of the server.
     pub(crate) fn step(&mut self, request: &Request) -> Reply {
         let until_ms = with_state(|state| state.until_ms);
         self.step_by(Requester::Anyone { until_ms }, request)
@@ -80,7 +79,7 @@ impl<'a> OpenLock<'a> {
         reply
     }
 
-    /// A step of a poll, whose sender is told something else than what the lock replies.
+    /// Makes a step of a poll, whose sender gets another reply than the lock's.
     pub(crate) fn step_of_poll(&mut self, request: &Request) -> Reply {
         let until_ms = with_state(|state| state.until_ms);
         self.step_uncounted(Requester::Anyone { until_ms }, request)
@@ -100,7 +99,7 @@ impl<'a> OpenLock<'a> {
         step.reply
     }
 
-    /// The resource that the lock guards asks whether a token is still good.
+    /// Admits a token for the resource that the lock guards.
     pub(crate) fn admit(&mut self, token: u64) -> Result<(), Problem> {
         let (ctx, name, now) = (self.ctx, self.name, self.now);
         let mut changed = false;
@@ -112,18 +111,18 @@ impl<'a> OpenLock<'a> {
         admitted.map_err(|stale| Problem::stale(token, stale))
     }
 
-    /// Does anybody wait for the lock, or did of late, beside whom a client that polls would starve?
+    /// Does any client wait for the lock, or did recently, so that a polling client would starve?
     pub(crate) fn is_waited_for(&mut self) -> bool {
         let (now_ms, record) = (self.now.ms, self.record());
         record.is_waited_for(now_ms, with_state(|state| state.polls.queued_in(record.id)))
     }
 
-    /// This owner is told by the reply to its own command.
+    /// Suppresses the wake-up for this owner: the reply to its own command tells it.
     pub(crate) fn need_not_wake(&mut self, owner: Owner) {
         self.wakes.retain(|wake| wake.owner != owner);
     }
 
-    /// Tells everybody, and leaves the key as it has to be.
+    /// Sends all wake-ups, then stores or deletes the key.
     pub(crate) fn finish(mut self) {
         while !self.wakes.is_empty() {
             let wakes = std::mem::take(&mut self.wakes);
@@ -139,8 +138,8 @@ impl<'a> OpenLock<'a> {
         }
     }
 
-    /// Tells one. Answers the owner if it was handed the lock and is not there any more, or polls and
-    /// can't have what it was offered.
+    /// Delivers one wake-up. Returns the owner if it was handed the lock and is gone, or polls and can't have the
+    /// offer.
     fn deliver(&mut self, wake: Wake) -> Option<Owner> {
         let Wake { client, owner, event } = wake;
         if client.is_program() {
@@ -167,14 +166,14 @@ impl<'a> OpenLock<'a> {
     }
 }
 
-/// Has an entry repeated elsewhere, if there is or may be anybody to do so.
+/// Passes an entry to the replicas and the log, if there are or may be any.
 fn replicate(ctx: &Ctx, name: &ModuleString<'_>, entry: &Entry<'_>) {
     if with_state(|state| state.is_followed) {
         entry.with_bytes(|bytes| ctx.replicate(name, bytes));
     }
 }
 
-/// Repeats on a replica, or from the log, what was done elsewhere.
+/// Repeats on a replica, or from the log, a change that was made elsewhere.
 pub(crate) fn repeat(ctx: &Ctx, name: &ModuleString<'_>, entry: &Entry<'_>) -> Result<(), Problem> {
     let corrupt = |why: &str| Problem::say(format!("ERR this is no entry of the log: {why}"));
     let mut key = ctx.open(name);
@@ -194,8 +193,7 @@ pub(crate) fn repeat(ctx: &Ctx, name: &ModuleString<'_>, entry: &Entry<'_>) -> R
     Ok(())
 }
 
-/// Leaves a key as it has to be: stored or deleted, with its end, and known to those who look after
-/// it. True if there is something to do for it later.
+/// Stores or deletes the key, with its expiry, and tracks it. Returns true if something is due for it later.
 fn keep(
     ctx: &Ctx,
     name: &ModuleString<'_>,
@@ -221,7 +219,7 @@ fn keep(
     } else if std::mem::take(&mut record.is_tracked) {
         with_state(|state| state.untrack(record.id));
     }
-    // A copy may be blank from the beginning: what is not repeated elsewhere must not delete it here.
+    // A copy may be blank from the beginning. A step that is not repeated elsewhere must not delete it here.
     if changed && record.is_blank() {
         key.delete();
     } else if let Some(end_ms) = end_ms {

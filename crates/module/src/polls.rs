@@ -34,7 +34,7 @@ const WAITER_LEASE_MS_MAX: u64 = 1_000;
 /// How many things one connection may poll for at a time. Any further `ACQUIRE` is a plain try.
 const POLLS_MAX: usize = 8;
 
-/// What a connection asks for: this lock, by these words.
+/// The lock and the arguments that a connection asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct PollTarget<'a> {
     pub(crate) connection: u64,
@@ -42,7 +42,7 @@ pub(crate) struct PollTarget<'a> {
     pub(crate) words: &'a AcquireWords,
 }
 
-/// As whom a poll asks for its lock.
+/// The identity under which a poll asks for its lock.
 #[derive(Clone, Copy)]
 pub(crate) struct PollAsker {
     pub(crate) client: ClientId,
@@ -56,17 +56,17 @@ impl PollAsker {
     }
 }
 
-/// What one connection asks for again and again.
+/// A request that one connection repeats.
 struct ConnectionPoll {
     record: u64,
     words: AcquireWords,
     asked_ms: u64,
     place: Option<PollPlace>,
-    /// By the longest interval seen.
+    /// Derived from the longest interval seen.
     waiter_lease_ms: u64,
 }
 
-/// A place in the lock's queue, or the offer that came of it.
+/// A place in the lock's queue, or the offer that followed.
 struct PollPlace {
     client: ClientId,
     secret: u64,
@@ -107,13 +107,13 @@ pub(crate) struct Polls {
 }
 
 impl Polls {
-    /// Has anything been refused to this connection of late?
+    /// Was anything refused to this connection recently?
     pub(crate) fn is_known(&self, connection: u64) -> bool {
         self.by_connection.contains_key(&connection)
     }
 
-    /// As whom to ask for a place in the queue, if this connection polls. It keeps the place that it has,
-    /// and takes the `fresh` id and secret for one if somebody waits beside whom it would starve.
+    /// Returns as whom to ask for a place in the queue, if this connection polls. It keeps the place that it has.
+    /// Otherwise it takes one with the `fresh` id and secret if clients wait that would let it starve.
     pub(crate) fn ask(
         &self,
         target: PollTarget<'_>,
@@ -133,7 +133,7 @@ impl Polls {
         })
     }
 
-    /// A try was refused: the next may be a poll.
+    /// Notes that a try was refused: the next one may be a poll.
     pub(crate) fn refused(&mut self, target: PollTarget<'_>, now_ms: u64) {
         let polls = self.by_connection.entry(target.connection).or_default();
         let (asked_ms, waiter_lease_ms) = (now_ms, WAITER_LEASE_MS_MIN);
@@ -145,7 +145,7 @@ impl Polls {
         }
     }
 
-    /// A poll was refused, and has a place in the queue.
+    /// Notes that a poll was refused and has a place in the queue.
     pub(crate) fn queued(&mut self, target: PollTarget<'_>, asker: PollAsker, now_ms: u64) {
         self.lose_place(target);
         let Some(poll) = self.find_mut(target) else { return };
@@ -157,7 +157,7 @@ impl Polls {
         self.tallies.entry(target.record).or_default().queued += 1;
     }
 
-    /// A poll was granted its lock, or refused for good: nothing is known of it any more.
+    /// Forgets a poll that was granted its lock, or refused for good.
     pub(crate) fn forget(&mut self, target: PollTarget<'_>) {
         self.lose_place(target);
         if let Some(polls) = self.by_connection.get_mut(&target.connection) {

@@ -1,4 +1,4 @@
-//! What can go wrong with a command, and what its sender is told.
+//! Errors of commands, as their senders see them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -39,8 +39,7 @@ impl Problem {
         Self::new("OOM command not allowed when used memory > 'maxmemory'.");
     pub(crate) const READ_ONLY: Self =
         Self::new("READONLY You can't write against a read only replica.");
-    pub(crate) const UNVERIFIED: Self =
-        Self::new("TTVERIFY this run of the server has to be verified first");
+    pub(crate) const UNVERIFIED: Self = Self::new("TTVERIFY bind to this run of the server first");
     pub(crate) const MARKER_CHANGED: Self = Self::new("TTVERIFY the marker is not what it was");
     pub(crate) const NO_BREAK: Self =
         Self::new("NOPERM breaking a lock needs the right to DEL its key");
@@ -69,7 +68,7 @@ impl Problem {
         Self::say(format!("ERR WAIT takes seconds from 0, for as long as possible, to {max}"))
     }
 
-    /// A refusal of the lock itself, at that time.
+    /// Converts a refusal of the lock at that time.
     pub(crate) fn refused(refusal: Refusal, now_ms: u64, max_lease_ms: u64) -> Self {
         match refusal {
             Refusal::KindMismatch(kind) => {

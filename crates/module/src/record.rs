@@ -1,8 +1,7 @@
-//! What is kept under one key: a lock, and what the module has to know beside it.
+//! What one key stores: a lock, and what the module needs beside it.
 //!
-//! Everything here is a function of state, time and request. A replica, and the log that a server
-//! reads when it starts, repeat the same steps at the same times ([`Entry`]), and so come to the same
-//! state.
+//! Everything here is a function of state, time and request. Replicas, and the log that a server reads when it starts,
+//! repeat the same steps at the same times ([`Entry`]), and so reach the same state.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::polls;
 /// The version of the stored form.
 pub(crate) const VERSION: i32 = 3;
 
-/// A key lives for so much longer than it has to, so that not every step has to say until when.
+/// How much longer than needed a key lives, so that not every step has to set the expiry anew.
 const SLACK_MS: u64 = limits::RETENTION_MS / 4;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -26,35 +25,35 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// One lock.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Unlike that of any other in this process, whatever becomes of its key.
+    /// Unique in this process, even if the key is renamed.
     pub(crate) id: u64,
     pub(crate) lock: Lock,
-    /// The run of the server in which a program last used it, or which made it.
+    /// The server incarnation in which a program last used the lock, or which made it.
     run: Arc<str>,
-    /// What the channels of the programs that wait begin with.
+    /// The prefix of the waiting programs' channels.
     channel: Arc<str>,
-    /// The newest token that the guarded resource was asked to admit.
+    /// The newest token that was admitted to the guarded resource.
     pub(crate) admitted: u64,
-    /// When the key ends; 0 for never.
+    /// When the key expires; 0 for never.
     expire_at_ms: u64,
-    /// When the server was told that it ends.
+    /// The expiry that the server was told last.
     told_end_ms: u64,
-    /// Somebody may hold it by a connection.
+    /// Some holds may be bound to a connection.
     has_bound: bool,
-    /// Programs wait, and none has come since the lock was loaded, or its server took over.
+    /// Programs wait, and none has come since the lock was loaded or its server took over.
     distrusted: Option<Distrust>,
-    /// When somebody was last seen to wait for it, other than by polling. Not stored.
+    /// When a client last waited for it, other than by polling. Not stored.
     waited_ms: u64,
-    /// The server knows where it is: see [`crate::state::ModuleState::track`].
+    /// The module tracks its key: see [`crate::state::ModuleState::track`].
     pub(crate) is_tracked: bool,
 }
 
-/// A lock of another run, for whose waiters only programs can tell how old what it says may be.
+/// A lock of another incarnation: only its waiting programs can tell how stale it may be.
 #[derive(Clone, Copy, Debug)]
 struct Distrust {
-    /// Places that were not refreshed until then have lapsed.
+    /// Places that were not refreshed by then have lapsed.
     until_ms: u64,
-    /// Its own quarantine, without this.
+    /// The lock's own quarantine.
     own_ms: u64,
 }
 
@@ -69,22 +68,22 @@ struct StoredRecord<'a> {
     has_bound: bool,
 }
 
-/// On whose behalf a step is made.
+/// The party that a step is made for.
 #[derive(Clone, Copy)]
 pub(crate) enum Requester<'a> {
-    /// A program that has verified this run of the server.
+    /// A program that has verified this server incarnation.
     Program(&'a ProgramBinding),
-    /// A client of the server, or the server itself. `until_ms` is when it may grant again.
+    /// A client of the server, or the server itself. Nothing is granted before `until_ms`.
     Anyone { until_ms: u64 },
 }
 
 impl Record {
-    /// A lock that nobody has used. No program has a channel for it yet.
+    /// Creates a lock that nobody has used. No program has a channel for it yet.
     pub(crate) fn new(run: &Arc<str>, channel: &Arc<str>) -> Box<Self> {
         Box::new(Self::of(Lock::new(), run.clone(), channel.clone()))
     }
 
-    /// A lock that comes from elsewhere, last used in that run.
+    /// Creates a record for a lock from elsewhere, last used in that incarnation.
     pub(crate) fn of(lock: Lock, run: Arc<str>, channel: Arc<str>) -> Self {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -101,12 +100,12 @@ impl Record {
         }
     }
 
-    /// The same lock under another name: with its tokens and members, but nobody holds or waits.
+    /// Copies the lock under another name: with its tokens and members, but without holders and waiters.
     pub(crate) fn idle_copy(&self) -> Self {
         let mut lock = self.lock.clone();
         lock.reboot();
         let copy = Self::of(lock, self.run.clone(), self.channel.clone());
-        // The server copies the end of the key along.
+        // The server copies the key's expiry too.
         let (expire_at_ms, told_end_ms) = (self.expire_at_ms, self.told_end_ms);
         Self { admitted: self.admitted, expire_at_ms, told_end_ms, ..copy }
     }
@@ -120,12 +119,11 @@ impl Record {
             expire_at_ms: self.expire_at_ms,
             has_bound: self.has_bound,
         };
-        // Plain data: there is nothing in it that can't be written.
+        // Plain data always serializes.
         postcard::to_allocvec(&stored).unwrap_or_default()
     }
 
-    /// What is the same wherever its steps are repeated: all but the time of the last step, which may
-    /// have changed nothing.
+    /// Returns what is the same on every copy: all but the time of the last step, which may have changed nothing.
     pub(crate) fn to_digest(&self) -> Vec<u8> {
         let mut lock = self.lock.clone();
         lock.see(0);
@@ -134,19 +132,19 @@ impl Record {
         Self { admitted, expire_at_ms, has_bound, ..Self::of(lock, run, channel) }.to_bytes()
     }
 
-    /// One that the server keeps, with the end of its key.
+    /// Parses a record that the server stores, with the key's expiry.
     ///
     /// # Errors
-    /// Why these bytes are no lock.
+    /// Says why these bytes are no lock.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let record = Self::from_entry(bytes)?;
         Ok(Self { told_end_ms: record.expire_at_ms, ..record })
     }
 
-    /// One that comes in an entry.
+    /// Parses a record from an entry.
     ///
     /// # Errors
-    /// Why these bytes are no lock.
+    /// Says why these bytes are no lock.
     pub(crate) fn from_entry(bytes: &[u8]) -> Result<Self, String> {
         let stored: StoredRecord<'_> =
             postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
@@ -160,7 +158,7 @@ impl Record {
         })
     }
 
-    /// What the channels of the programs that wait for it begin with.
+    /// Returns the prefix of the waiting programs' channels.
     pub(crate) fn channel(&self) -> &str {
         &self.channel
     }
@@ -170,12 +168,12 @@ impl Record {
         self.lock.is_blank() && self.admitted == 0
     }
 
-    /// Does it concern somebody's connection, or may time alone change something for somebody?
+    /// Does the lock concern a connection, or can time alone change something for a client?
     pub(crate) fn is_awaited(&self) -> bool {
         self.lock.waiting() > 0 || self.has_bound
     }
 
-    /// Somebody asks to wait for it, if it can't be had at once.
+    /// Notes that a client asks to wait if the lock is not free.
     pub(crate) fn note_wait(&mut self, now_ms: u64) {
         self.waited_ms = now_ms;
     }
@@ -187,12 +185,12 @@ impl Record {
         if self.lock.waiting() > polling {
             self.waited_ms = now_ms;
         }
-        // Not at a time that a clock which was set back has yet to come to.
+        // Not a time in the future, after the clock was set back.
         let since_ms = now_ms.checked_sub(self.waited_ms);
         since_ms.is_some_and(|ms| ms <= polls::INTERVAL_MS_MAX)
     }
 
-    /// One step. `repeat` is given its entry if it has to be repeated elsewhere.
+    /// Makes one step. Calls `repeat` with its entry if the copies must repeat it.
     pub(crate) fn step(
         &mut self,
         now: Now,
@@ -213,7 +211,7 @@ impl Record {
             Requester::Anyone { .. } => false,
         };
         let quarantined = until_ms != own_ms && !self.is_blank();
-        // What is not repeated elsewhere must not change anything here.
+        // A step that the copies do not repeat must not change anything here.
         if step.changed || moved || quarantined {
             self.note_bound(request);
             self.set_end();
@@ -231,10 +229,10 @@ impl Record {
         step
     }
 
-    /// Admits a token unless it is older than the newest that was admitted.
+    /// Admits a token unless it is older than the newest admitted one.
     ///
     /// # Errors
-    /// Why it is not admitted.
+    /// Says why the token is not admitted.
     pub(crate) fn admit(
         &mut self,
         now: Now,
@@ -246,13 +244,13 @@ impl Record {
             return Err(AdmitRefusal::Older { newest });
         }
         let retention_us = limits::RETENTION_MS * 1_000;
-        // Nothing is known of it. A token is not older than the clock at its grant, unless the lock
-        // has been forgotten since.
+        // Nothing is known about it. A token is not older than the clock at its grant, unless the lock was forgotten
+        // since.
         if newest == 0 && token < now.wall_us.saturating_sub(retention_us) {
             return Err(AdmitRefusal::Forgotten);
         }
-        // Nobody can shut out those to come with a token that was made up. Where the lock itself is
-        // kept elsewhere, clocks may differ.
+        // An invented token must not shut out the tokens to come. If the lock itself is kept elsewhere, clocks may
+        // differ.
         let newest_given = self.lock.last_token().map(|token| token.raw());
         if token > newest_given.unwrap_or(now.wall_us.saturating_add(retention_us)) {
             return Err(AdmitRefusal::NeverGiven);
@@ -266,7 +264,7 @@ impl Record {
         Ok(())
     }
 
-    /// Repeats what was done elsewhere. A whole state is for the caller to put in place.
+    /// Repeats a change made elsewhere. The caller itself puts a whole state in place.
     pub(crate) fn repeat(&mut self, entry: &Entry<'_>) {
         match entry {
             Entry::Step { seen_ms, quarantine_until_ms, now, run, channel, request } => {
@@ -287,7 +285,7 @@ impl Record {
         }
     }
 
-    /// Until when nothing may be granted.
+    /// Returns until when nothing may be granted.
     pub(crate) fn quarantine_until_ms(&self, now: Now, by: Requester<'_>) -> u64 {
         let own_ms = match (by, self.distrusted) {
             (Requester::Program(_), Some(distrusted)) => distrusted.own_ms,
@@ -299,7 +297,7 @@ impl Record {
         };
         let far_ms = now.ms.saturating_add(limits::quarantine_ms_max(max_lease_ms));
         let from_now_ms = now.ms.saturating_add(max_lease_ms);
-        // Of a clock that was set back since: no quarantine is that long.
+        // The clock was set back since: no quarantine is that long.
         let own_ms = if own_ms > far_ms { from_now_ms } else { own_ms };
         match by {
             Requester::Anyone { until_ms } => {
@@ -308,16 +306,16 @@ impl Record {
                 own_ms.max(until_ms).max(distrusted_ms.min(farthest_ms))
             }
             Requester::Program(binding) => {
-                // Last used in a run of which this server knows nothing: what it says may be old.
+                // Last used in an incarnation that this server does not know: its state may be stale.
                 let moved_ms = if binding.knows(&self.run) { 0 } else { from_now_ms };
                 own_ms.max(moved_ms).max(binding.until_ms_at(now.ms).min(far_ms))
             }
         }
     }
 
-    /// The lock is in another process now, which has this run, and may be older than what programs were
-    /// told. Until one of them has come nothing is handed to them; whoever has not come for as long as
-    /// a place lasts has lost it.
+    /// Marks the lock as loaded into another process, whose incarnation is `run`. Its state may be older than what
+    /// programs were told. Nothing is handed to them until one of them has come. A program that does not come while its
+    /// place lasts loses the place.
     pub(crate) fn distrust(&mut self, run: &str, now_ms: u64) {
         let is_over = self.distrusted.is_none_or(|distrusted| distrusted.until_ms <= now_ms);
         if *self.run != *run && is_over && self.lock.is_waited_for_by_programs() {
@@ -327,15 +325,15 @@ impl Record {
         }
     }
 
-    /// When the key is to end, if the server has to be told: `Some(None)` for never.
+    /// Returns when the key expires, if the server must be told: `Some(None)` for never.
     pub(crate) fn new_end_ms(&mut self) -> Option<Option<u64>> {
         let end_ms = self.expire_at_ms;
         let told_ms = std::mem::replace(&mut self.told_end_ms, end_ms);
         (told_ms != end_ms).then(|| Some(end_ms).filter(|end_ms| *end_ms > 0))
     }
 
-    /// Sees to it that the key lives for as long as it has to. Part of each step that is repeated, and
-    /// of no other, so that it is the same everywhere.
+    /// Sets the key's expiry. Part of each step that the copies repeat, and of no other, so that it is the same on
+    /// every copy.
     pub(crate) fn set_end(&mut self) {
         let Some(forget_at_ms) = self.lock.forget_at_ms() else {
             self.expire_at_ms = 0;
@@ -350,7 +348,7 @@ impl Record {
 
     fn admitted_at(&mut self, now_ms: u64, token: u64) {
         self.admitted = token;
-        // It is remembered for as long as after a step.
+        // The lock is remembered as long as after a step.
         self.lock.see(now_ms);
         self.set_end();
     }
@@ -360,7 +358,7 @@ impl Record {
         self.lock.quarantine(until_ms);
     }
 
-    /// True if that is news.
+    /// Returns true if something changed.
     fn used_by(&mut self, run: &Arc<str>, channel: &Arc<str>) -> bool {
         let is_news = self.run != *run || self.channel != *channel;
         if is_news {

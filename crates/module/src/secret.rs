@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use taketurns_core::Owner;
 
-/// The largest: an integer that JavaScript and Lua clients hold exactly.
+/// The largest secret: an integer that JavaScript and Lua clients represent exactly.
 pub(crate) const MAX: u64 = (1 << 53) - 1;
 
-/// Drawn ahead, since a call of the system for each secret would cost more than the lock itself.
+/// Random words drawn in advance, because one system call per secret would cost more than the lock.
 struct RandomPool {
     words: [[u8; 8]; 128],
     left: usize,
@@ -17,11 +17,11 @@ thread_local! {
     static POOL: RefCell<RandomPool> = const { RefCell::new(RandomPool { words: [[0; 8]; 128], left: 0 }) };
 }
 
-/// 64 random bits.
+/// Returns 64 random bits.
 pub(crate) fn bits() -> u64 {
     POOL.with_borrow_mut(|pool| {
         if pool.left == 0 {
-            // Without random bits there is no lock that could be trusted.
+            // A lock with predictable secrets would be unsafe, so there is no fallback.
             getrandom::fill(pool.words.as_flattened_mut())
                 .expect("the operating system gives random bits");
             pool.left = pool.words.len();
@@ -31,7 +31,7 @@ pub(crate) fn bits() -> u64 {
     })
 }
 
-/// A fresh secret, uniform in 1 to [`MAX`].
+/// Returns a fresh secret, uniform in 1 to [`MAX`].
 pub(crate) fn fresh() -> u64 {
     loop {
         let secret = bits() & MAX;
@@ -41,7 +41,7 @@ pub(crate) fn fresh() -> u64 {
     }
 }
 
-/// The owner that a secret stands for.
+/// Converts a secret to its owner.
 pub(crate) fn owner(secret: u64) -> Owner {
     Owner::from_bits(secret.into())
 }

@@ -36,7 +36,7 @@ pub(crate) fn help(ctx: &Ctx) {
     HELP.iter().for_each(|line| ctx.reply_text(line));
 }
 
-/// A name, and what comes after it.
+/// Writes a name and its value.
 fn text(ctx: &Ctx, name: &str, value: &str) {
     ctx.reply_text(name);
     ctx.reply_text(value);
@@ -96,7 +96,7 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
     }
 }
 
-/// The locks on one page, and where the next begins. Keys that the sender may not read are left out.
+/// Writes one page of locks and the next cursor. Leaves out keys that the sender may not read.
 pub(crate) fn list(ctx: &Ctx, words: &ListWords<'_>) -> Result<(), Problem> {
     let (cursor, count) = (words.cursor.to_string(), words.count.to_string());
     let mut scan: Vec<&[u8]> = vec![cursor.as_bytes(), b"COUNT", count.as_bytes()];

@@ -31,7 +31,7 @@ use crate::{chores, info};
 static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
 
 static TYPE: AtomicPtr<rm::RedisModuleType> = AtomicPtr::new(null_mut());
-/// A context that belongs to no call, and stays.
+/// A context that belongs to no call and stays valid.
 static DETACHED: AtomicPtr<rm::RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 /// Calls a function of the server.
@@ -43,7 +43,7 @@ macro_rules! call {
     };
 }
 
-/// Runs ours; a panic is logged, and `None` comes of it.
+/// Runs our code. Logs a panic and returns `None`.
 fn guarded<T>(what: impl FnOnce() -> T) -> Option<T> {
     let caught = catch_unwind(AssertUnwindSafe(what));
     if caught.is_err() {
@@ -52,16 +52,16 @@ fn guarded<T>(what: impl FnOnce() -> T) -> Option<T> {
     caught.ok()
 }
 
-/// Where a call comes from.
+/// The context of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Ctx {
     raw: *mut rm::RedisModuleCtx,
 }
 
-/// A text of the server's.
+/// A string of the server.
 pub(crate) struct ModuleString<'a> {
     raw: *mut rm::RedisModuleString,
-    /// To be given back.
+    /// We must free it.
     is_ours: bool,
     _from: PhantomData<&'a ()>,
 }
@@ -100,7 +100,7 @@ unsafe fn slice<'a>(ptr: *const u8, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(ptr, len) }
 }
 
-/// The words of a command, the name of the command left out.
+/// The arguments of a command, without the command's name.
 #[derive(Clone, Copy)]
 pub(crate) struct Args<'a>(&'a [*mut rm::RedisModuleString]);
 
@@ -109,7 +109,7 @@ impl<'a> Args<'a> {
         self.0.len()
     }
 
-    /// The key, or any other word that the server wants back as its own.
+    /// Returns the key, or another argument, as a string of the server.
     pub(crate) fn word(self, at: usize) -> ModuleString<'a> {
         ModuleString { raw: self.0[at], is_ours: false, _from: PhantomData }
     }
@@ -121,18 +121,18 @@ impl<'a> Args<'a> {
         unsafe { slice(ptr.cast(), len) }
     }
 
-    /// All from this one on.
+    /// Iterates over the arguments from this one on.
     pub(crate) fn from(self, at: usize) -> impl Iterator<Item = &'a [u8]> {
         (at..self.len()).map(move |at| self.get(at))
     }
 
-    /// All from this one on, at hand.
+    /// Collects the arguments from this one on.
     pub(crate) fn all_from(self, at: usize) -> CommandWords<'a> {
         self.from(at).collect()
     }
 }
 
-/// What is under a key.
+/// The content of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyContent {
     Nothing,
@@ -146,7 +146,7 @@ pub(crate) enum KeyContent {
 pub(crate) struct OpenKey<'c> {
     raw: *mut rm::RedisModuleKey,
     holds: KeyContent,
-    /// The record, if it holds one.
+    /// The record, if the key holds one.
     record: *mut Record,
     _ctx: PhantomData<&'c Ctx>,
 }
@@ -180,7 +180,7 @@ impl OpenKey<'_> {
         unsafe { self.record.as_mut() }
     }
 
-    /// Puts a record here, instead of whatever there is.
+    /// Puts a record under this key, in place of anything else.
     pub(crate) fn put(&mut self, record: Box<Record>) {
         self.record = Box::into_raw(record);
         self.holds = KeyContent::Lock;
@@ -193,13 +193,13 @@ impl OpenKey<'_> {
         call!(RedisModule_DeleteKey(self.raw));
     }
 
-    /// Ends the key at that time, or never.
+    /// Sets or removes the key's expiry.
     pub(crate) fn end_at_ms(&mut self, at_ms: Option<u64>) {
         let at_ms = at_ms.map_or(i64::from(rm::REDISMODULE_NO_EXPIRE), |at_ms| at_ms as i64);
         call!(RedisModule_SetAbsExpire(self.raw, at_ms));
     }
 
-    /// Is this text here?
+    /// Does the key hold this string?
     pub(crate) fn is_text(&self, text: &[u8]) -> bool {
         if self.holds != KeyContent::Text {
             return false;
@@ -227,14 +227,14 @@ impl BlockedClient {
         self.0 as *mut _
     }
 
-    /// Has its reply sent. To be called once.
+    /// Makes the server send the reply. To be called once.
     pub(crate) fn unblock(self, outcome: Option<BlockedReply>) {
         let data = outcome.map_or(null_mut(), |outcome| Box::into_raw(Box::new(outcome)));
         call!(RedisModule_UnblockClient(self.raw(), data.cast()));
     }
 }
 
-/// What the server answers to one of its own commands.
+/// The reply to one of the server's own commands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Nothing,
@@ -247,7 +247,7 @@ impl Ctx {
         Flags(call!(RedisModule_GetContextFlags(self.raw)) as u32)
     }
 
-    /// Is the server waiting for its replicas, so that nothing may be written by itself?
+    /// Does the server wait for its replicas, so that the module must not write by itself?
     pub(crate) fn must_keep_quiet(&self) -> bool {
         call!(RedisModule_AvoidReplicaTraffic()) != 0
     }
@@ -268,7 +268,7 @@ impl Ctx {
         OpenKey::new(self, name, rm::REDISMODULE_READ | rm::REDISMODULE_WRITE)
     }
 
-    /// For looking only: nothing is deleted, also if its time is over.
+    /// Opens a key to look at it only: nothing is deleted, even if it has expired.
     pub(crate) fn look<'c>(&'c self, name: &ModuleString<'_>) -> OpenKey<'c> {
         OpenKey::new(self, name, rm::REDISMODULE_READ)
     }
@@ -304,7 +304,7 @@ impl Ctx {
         call!(RedisModule_ReplyWithError(self.raw, text.as_ptr()));
     }
 
-    /// Has an entry repeated on the replicas and in the log.
+    /// Passes an entry to the replicas and the log.
     pub(crate) fn replicate(&self, key: &ModuleString<'_>, entry: &[u8]) {
         let (ptr, len) = (entry.as_ptr().cast::<c_char>(), entry.len());
         let (name, format) = (commands::APPLY.as_ptr(), c"sb".as_ptr());
@@ -317,13 +317,13 @@ impl Ctx {
         call!(RedisModule_PublishMessage(self.raw, channel.raw, message.raw));
     }
 
-    /// Keeps a word of the command out of the slow log and of MONITOR.
+    /// Keeps an argument out of the slow log and of MONITOR.
     pub(crate) fn redact(&self, arg: usize) {
         call!(RedisModule_RedactClientCommandArgument(self.raw, arg as c_int + 1));
     }
 
-    /// Has the client wait for its reply, for as long as it takes. The server could count the time,
-    /// but Redis 7.0 never answers a client whose time is up in the moment in which it is unblocked.
+    /// Blocks the client until it gets its reply, without a timeout. The server offers one, but Redis 7.0 never answers
+    /// a client that times out at the moment it is unblocked.
     pub(crate) fn block(&self) -> BlockedClient {
         let raw = call!(RedisModule_BlockClient(
             self.raw,
@@ -336,7 +336,7 @@ impl Ctx {
         BlockedClient(raw as usize)
     }
 
-    /// Has [`chores::run`] called after so many milliseconds.
+    /// Starts a timer that calls [`chores::run`] after `after_ms`.
     pub(crate) fn start_timer(&self, after_ms: u64) -> u64 {
         call!(RedisModule_CreateTimer(self.raw, after_ms as i64, Some(on_timer), null_mut()))
     }
@@ -345,7 +345,7 @@ impl Ctx {
         call!(RedisModule_StopTimer(self.raw, id, null_mut()));
     }
 
-    /// May whoever sent this command run that one?
+    /// May the sender of this command run that one?
     pub(crate) fn may_run(&self, words: &[&[u8]]) -> bool {
         let words: Vec<ModuleString<'_>> =
             words.iter().map(|word| ModuleString::new(word)).collect();
@@ -354,13 +354,13 @@ impl Ctx {
         self.as_user(|user| call!(RedisModule_ACLCheckCommandPermissions(user, ptr, len)))
     }
 
-    /// May whoever sent this command read that key?
+    /// May the sender of this command read that key?
     pub(crate) fn may_read(&self, key: &ModuleString<'_>) -> bool {
         let access = rm::REDISMODULE_CMD_KEY_ACCESS as c_int;
         self.as_user(|user| call!(RedisModule_ACLCheckKeyPermissions(user, key.raw, access)))
     }
 
-    /// May whoever sent this command publish there?
+    /// May the sender of this command publish there?
     pub(crate) fn may_publish(&self, channel: &str) -> bool {
         let channel = ModuleString::new(channel.as_bytes());
         self.as_user(|user| call!(RedisModule_ACLCheckChannelPermissions(user, channel.raw, 0)))
@@ -381,7 +381,7 @@ impl Ctx {
         is_allowed
     }
 
-    /// Runs a command of the server's own.
+    /// Runs one of the server's own commands.
     pub(crate) fn run(&self, command: &CStr, words: &[&[u8]]) -> Value {
         let words: Vec<ModuleString<'_>> =
             words.iter().map(|word| ModuleString::new(word)).collect();
@@ -399,12 +399,12 @@ impl Ctx {
     /// Does the server take writes to this key at present, from anybody? Not if too few replicas follow
     /// it, if its disk fails, or if it is cut off from its Cluster.
     pub(crate) fn takes_writes(&self, key: &ModuleString<'_>) -> bool {
-        // A write that is refused as any other, and changes nothing: no key ends later by ending then.
+        // The server refuses this write like any other. Otherwise it changes nothing: GT never sets an earlier expiry.
         let (name, format) = (c"PEXPIREAT".as_ptr(), c"Sscc".as_ptr());
         let (then, later) = (c"1".as_ptr(), c"GT".as_ptr());
         let reply = call!(RedisModule_Call(self.raw, name, format, key.raw, then, later));
         if reply.is_null() {
-            // Somebody has taken this command away: nothing is known.
+            // An administrator has renamed or removed this command: nothing is known.
             return std::io::Error::last_os_error().kind() == std::io::ErrorKind::NotFound;
         }
         call!(RedisModule_FreeCallReply(reply));
@@ -416,7 +416,7 @@ impl Ctx {
         call!(RedisModule_Log(self.raw, level.as_ptr(), c"%s".as_ptr(), text.as_ptr()));
     }
 
-    /// A field of what INFO says of the server.
+    /// Returns a field of INFO.
     pub(crate) fn server_info(&self, section: &str, field: &str) -> String {
         let (section, field) = (c_string(section), c_string(field));
         let info = call!(RedisModule_GetServerInfo(self.raw, section.as_ptr()));
@@ -525,9 +525,9 @@ fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {
 }
 
 fn create_type(ctx: &Ctx) -> Result<(), String> {
-    // SAFETY: plain numbers and pointers to functions, all of which may be zero.
+    // SAFETY: plain numbers and function pointers, for which zero is valid.
     let mut methods: rm::RedisModuleTypeMethods = unsafe { std::mem::zeroed() };
-    // That of 7.0: newer ones have nothing that we need.
+    // The version of 7.0: newer ones have nothing that we need.
     methods.version = 4;
     methods.rdb_load = Some(on_rdb_load);
     methods.rdb_save = Some(on_rdb_save);
@@ -565,7 +565,7 @@ fn create_command(
         sizeof_keyspec: size_of::<rm::RedisModuleCommandKeySpec>(),
         sizeof_arg: size_of::<rm::RedisModuleCommandArg>(),
     };
-    // SAFETY: plain numbers and pointers, all of which may be zero: the last specification is.
+    // SAFETY: plain numbers and pointers, for which zero is valid: the last specification is zero.
     let mut specs: [rm::RedisModuleCommandKeySpec; 2] = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
     let mut info: rm::RedisModuleCommandInfo = unsafe { std::mem::zeroed() };
@@ -590,11 +590,11 @@ fn create_command(
     if call!(RedisModule_SetCommandInfo(raw, &raw const info)) != rm::REDISMODULE_OK as c_int {
         return Err(failed());
     }
-    // From 7.2 on. In 7.0 users are given the commands by their names.
+    // From 7.2 on. In 7.0 users are given the commands by name.
     // SAFETY: filled in at load, or left empty by a server that has no such function.
     let set_categories = unsafe { rm::RedisModule_SetCommandACLCategories };
     if let Some(set_categories) = set_categories {
-        // SAFETY: a command of ours, and a text that stays.
+        // SAFETY: a command of ours, and a static string.
         unsafe { set_categories(raw, command.categories.as_ptr()) };
     }
     Ok(())
@@ -608,7 +608,7 @@ fn args<'a>(
     if argv.is_null() || argc <= skip as c_int {
         return &[];
     }
-    // SAFETY: the server's words, of which there are `argc`, stay until we return to it.
+    // SAFETY: the server's `argc` arguments stay until we return to it.
     unsafe { &std::slice::from_raw_parts(argv, argc as usize)[skip..] }
 }
 
@@ -625,7 +625,7 @@ extern "C" fn on_command<const AT: usize>(
     rm::REDISMODULE_OK as c_int
 }
 
-/// One for each command.
+/// One handler for each command.
 const HANDLERS: [rm::RedisModuleCmdFunc; COMMANDS.len()] = [
     Some(on_command::<0>),
     Some(on_command::<1>),
@@ -657,7 +657,7 @@ extern "C" fn on_reply(
     rm::REDISMODULE_OK as c_int
 }
 
-/// Somebody unblocked it, as if its time was up.
+/// Handles that somebody unblocked the client as if it had timed out.
 extern "C" fn on_timeout(
     raw: *mut rm::RedisModuleCtx,
     _: *mut *mut rm::RedisModuleString,
@@ -700,7 +700,7 @@ extern "C" fn on_key_event(
 ) -> c_int {
     // SAFETY: the server's name of the event, with its end.
     let event = unsafe { CStr::from_ptr(event) };
-    // The same record under another key. All else that happens to a key frees it, or loads it.
+    // The same record under another key. All other events free the record or load it.
     if [c"rename_to", c"move_to"].contains(&event) {
         let name = ModuleString { raw: key, is_ours: false, _from: PhantomData };
         guarded(|| chores::moved(&Ctx { raw }, &name));
@@ -737,7 +737,7 @@ extern "C" fn on_event(
         }
         (rm::REDISMODULE_EVENT_LOADING, rm::REDISMODULE_SUBEVENT_LOADING_ENDED)
         | (rm::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, _) => chores::took_over(&ctx),
-        // Any child, and any load that begins.
+        // Any child process, and any load that begins.
         (rm::REDISMODULE_EVENT_FORK_CHILD | rm::REDISMODULE_EVENT_LOADING, _) => chores::followed(),
         _ => {}
     });
@@ -815,10 +815,10 @@ extern "C" fn on_digest(digest: *mut rm::RedisModuleDigest, value: *mut c_void) 
     call!(RedisModule_DigestEndSequence(digest));
 }
 
-/// May be called on another thread, when all keys are dropped at once: so it touches nothing but the
-/// record, and a list that has a lock of its own.
+/// May be called on another thread, when all keys are dropped at once. So it touches nothing but the record, and a list
+/// with its own mutex.
 extern "C" fn on_free(value: *mut c_void) {
-    // SAFETY: what we made of a box; the server lets go of it here, once.
+    // SAFETY: made by us from a box; the server gives it up here, once.
     let record = unsafe { Box::from_raw(value.cast::<Record>()) };
     chores::freed(&record);
 }

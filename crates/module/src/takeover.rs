@@ -1,5 +1,5 @@
-//! Locks that the scripts keep in a hash. While one is in use it stays with them; when it is idle it
-//! becomes the module's, with its tokens, its members and all else that has to be remembered.
+//! Locks that the scripts keep in a hash. A lock in use stays with the scripts. An idle one becomes
+//! the module's, with its tokens, its members and everything else that it must remember.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use taketurns_core::{Kind, Lock, Member, Now, Request, Token, limits};
 use crate::record::Record;
 use crate::sys::{Ctx, Value};
 
-/// The lock in this hash, if it is one that nobody uses.
+/// Reads the lock in this hash, if nobody uses it.
 pub(crate) fn idle_hash(ctx: &Ctx, key: &[u8], now: Now) -> Option<Record> {
     let Value::Text(head) = ctx.run(c"HGET", &[key, b"s"]) else { return None };
     if !is_idle(&Head::parse(&head)?.0, now) {
         return None;
     }
-    // Small, since nobody holds or waits.
+    // Small, because nobody holds or waits.
     let Value::Array(all) = ctx.run(c"HGETALL", &[key]) else { return None };
     let mut fields = HashMap::new();
     let mut all = all.into_iter();
@@ -32,7 +32,7 @@ impl Fields {
         std::str::from_utf8(self.0.get(name.as_bytes())?).ok()
     }
 
-    /// The numbers in a field: `None` if it holds anything else but them and `-`.
+    /// Returns the numbers in a field; `None` if it contains anything but numbers and `-`.
     fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let Some(text) = self.text(name) else { return Some(vec![0; 5]) };
         text.split(' ').map(|word| if word == "-" { Some(0) } else { word.parse().ok() }).collect()
@@ -42,7 +42,7 @@ impl Fields {
         self.numbers(name)?.first().copied()
     }
 
-    /// The members: the free ones in their order, then those whose holder's time was up.
+    /// Returns the members: the free ones in their order, then those whose holder's lease is over.
     fn members(&self) -> Option<Vec<Member>> {
         let mut members = Vec::new();
         for (name, state) in &self.0 {
@@ -63,7 +63,7 @@ impl Fields {
     }
 }
 
-/// Does nobody hold it, or only such whose lease is over, and does nobody wait?
+/// Are all leases over, and does nobody wait?
 fn is_idle(head: &Head, now: Now) -> bool {
     (head.holders == 0 || head.last_ms <= now.ms) && head.waiting == 0
 }

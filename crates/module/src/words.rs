@@ -1,5 +1,5 @@
-//! The words of the commands, read. Nothing here depends on the lock: what is wrong with a command
-//! is said whether the lock is held or not.
+//! Parses the arguments of the commands. Nothing here depends on the lock: a malformed command gets
+//! the same error whether the lock is held or not.
 
 use taketurns_core::wire::number;
 use taketurns_core::{Ask, Label, Member, Token, limits};
@@ -13,7 +13,7 @@ type ParseResult<T> = Result<T, Problem>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AcquireWords {
     pub(crate) lease_ms: u64,
-    /// For how long to wait; `None` for not at all.
+    /// How long to wait; `None` for a plain try.
     pub(crate) wait_ms: Option<u64>,
     pub(crate) ask: Ask,
     pub(crate) label: Option<Label>,
@@ -75,7 +75,7 @@ pub(crate) struct ListWords<'a> {
     pub(crate) count: u64,
 }
 
-/// How many keys a listing looks at unless told otherwise, and at most.
+/// The default and the largest number of keys that a page looks at.
 const COUNT: u64 = 100;
 const COUNT_MAX: u64 = 10_000;
 
@@ -98,7 +98,7 @@ pub(crate) fn list<'a>(words: &[&'a [u8]]) -> ParseResult<ListWords<'a>> {
     Ok(ListWords { cursor, pattern, count: count.unwrap_or(COUNT) })
 }
 
-/// `[COUNT waiters]`: how many waiters to show.
+/// `[COUNT waiters]`: the number of waiters to show.
 pub(crate) fn show(words: &[&[u8]]) -> ParseResult<usize> {
     match words {
         [] => Ok(COUNT as usize),
@@ -139,7 +139,7 @@ fn lease_ms(word: &[u8], is_ms: bool, max_ms: u64) -> ParseResult<u64> {
     lease_ms.ok_or_else(|| Problem::lease(max_ms))
 }
 
-/// Seconds, with up to three digits behind the point.
+/// Parses seconds with up to three decimals.
 fn wait_ms(word: &[u8]) -> ParseResult<u64> {
     let text = std::str::from_utf8(word).map_err(|_| Problem::wait())?;
     let (seconds, thousandths) = text.split_once('.').unwrap_or((text, "0"));
@@ -163,7 +163,8 @@ fn permits(take: &[u8], of: &[u8]) -> ParseResult<Ask> {
     })
 }
 
-/// An option in capitals, filled up to the length of the longest; blank if it is none.
+/// Returns an option in capitals, padded to the length of the longest one; blank if it is no
+/// option.
 fn upper(word: &[u8]) -> [u8; 9] {
     let mut upper = [b' '; 9];
     if word.len() <= upper.len() && word.is_ascii() && !word.contains(&b' ') {

@@ -1,4 +1,4 @@
-//! `FENCELOCK.ACQUIRE`: to wait for a lock, to try it once, or to poll for it.
+//! `FENCELOCK.ACQUIRE`: waits for a lock, tries it once, or polls for it.
 
 use taketurns_core::{AcquireRequest, ClientId, Label, Refusal, Reply, Request, limits};
 
@@ -31,7 +31,7 @@ pub(super) fn acquire(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     }
 }
 
-/// Blocks the connection until the lock is granted, or its time is up.
+/// Blocks the connection until the lock is granted or the wait times out.
 fn wait(
     ctx: &Ctx,
     mut open_lock: OpenLock<'_>,
@@ -42,7 +42,7 @@ fn wait(
     let (secret, now_ms) = (secret::fresh(), open_lock.now.ms);
     let (owner, client) = (secret::owner(secret), fresh_client(words));
     open_lock.record().note_wait(now_ms);
-    // It lasts for as long as the connection, or until the wait is over.
+    // The place lasts as long as the connection, or until the wait is over.
     let waiter_lease_ms = Some(limits::LEASE_MS_MAX);
     let reply = open_lock.step(&request(target, client, secret, waiter_lease_ms));
     match &reply {
@@ -59,7 +59,7 @@ fn wait(
     if let Reply::Queued(_) = reply { Ok(()) } else { answer(ctx, reply, secret, now_ms) }
 }
 
-/// Tries once. That it was refused beside those who wait is noted: it may be the first of many polls.
+/// Tries once. Notes a refusal while others wait: it may be the first of many polls.
 fn attempt(ctx: &Ctx, mut open_lock: OpenLock<'_>, target: PollTarget<'_>) -> CommandResult {
     let (secret, now_ms) = (secret::fresh(), open_lock.now.ms);
     let client = match target.words.bound {
@@ -78,8 +78,8 @@ fn attempt(ctx: &Ctx, mut open_lock: OpenLock<'_>, target: PollTarget<'_>) -> Co
     answer(ctx, reply, secret, now_ms)
 }
 
-/// As whom to ask, if this is a poll. Where nobody can be blocked nobody polls either: a script or a
-/// transaction tries.
+/// Returns as whom to ask, if this is a poll. In a script or a transaction nothing can block, so an acquire there is a
+/// plain try and never a poll.
 fn asker(ctx: &Ctx, open_lock: &mut OpenLock<'_>, target: PollTarget<'_>) -> Option<PollAsker> {
     if !with_state(|state| state.polls.is_known(target.connection)) || !ctx.flags().may_block() {
         return None;
@@ -89,8 +89,8 @@ fn asker(ctx: &Ctx, open_lock: &mut OpenLock<'_>, target: PollTarget<'_>) -> Opt
     with_state(|state| state.polls.ask(target, now_ms, is_waited_for, fresh))
 }
 
-/// Keeps a place in the queue, or takes one, or what was offered to it meanwhile. Whatever it is, the
-/// reply is that to a try: the lock, or nil.
+/// Keeps a place in the queue, takes a new one, or takes the lock if it was offered meanwhile. The reply is always that
+/// of a try: the lock, or nil.
 fn poll(
     ctx: &Ctx,
     mut open_lock: OpenLock<'_>,
@@ -104,7 +104,7 @@ fn poll(
     let was_offered = open_lock.record().lock.has_handed_to(client);
     let reply = match reply {
         Reply::Granted(_) if was_offered => {
-            // Only now does it hear of it: its lease begins.
+            // The client learns of the grant only now, so its lease begins now.
             let lease_ms = target.words.lease_ms;
             let renew = Request::Renew { owner, client, lease_ms, write_back: None };
             match open_lock.step_of_poll(&renew) {
@@ -131,14 +131,14 @@ fn poll(
         open_lock.need_not_wake(owner);
     }
     if !was_offered {
-        // An offer was counted as a hand-over.
+        // An offer was already counted as a hand-over.
         with_state(|state| state.counts.note_reply(&reply));
     }
     open_lock.finish();
     answer(ctx, reply, secret, now_ms)
 }
 
-/// An id that nobody else has. What it waits for ends with its connection.
+/// Returns an id that no other client has. What it waits for ends with its connection.
 fn fresh_client(words: &AcquireWords) -> ClientId {
     ClientId::of_connection(secret::bits(), words.bound)
 }
@@ -150,7 +150,7 @@ fn request(
     waiter_lease_ms: Option<u64>,
 ) -> Request {
     let PollTarget { connection, words, .. } = target;
-    // Of one that asked and went on, its id says which connection it was.
+    // The id of a client that asked without blocking says which connection it was.
     let nameless = || match client.is_connection() {
         true => Label::new(&format!("client {connection}"), "").unwrap_or_default(),
         false => Label::default(),

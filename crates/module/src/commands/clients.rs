@@ -1,4 +1,4 @@
-//! For any client: what people type, and programs in any language send.
+//! Commands for any client: people type them, and programs in any language send them.
 
 use taketurns_core::{ClientId, Reply, Request};
 
@@ -10,7 +10,7 @@ use crate::state::with_state;
 use crate::sys::{Args, Ctx, KeyContent};
 use crate::{clock, secret, show, words};
 
-/// A request that names the secret of a grant.
+/// Carries out a request that names the secret of a grant.
 fn with_secret(
     ctx: &Ctx,
     args: Args<'_>,
@@ -23,7 +23,7 @@ fn with_secret(
     let reply = open_lock.step(&request);
     let is_held = open_lock.record().lock.holding() > 0;
     open_lock.finish();
-    // A wrong secret is told from a lock that nobody holds, as ever.
+    // A wrong secret and a lock without a holder are different errors.
     if reply == Reply::NotHeld && !is_held { Err(Problem::NOT_HELD) } else { Ok(reply) }
 }
 
@@ -43,11 +43,12 @@ pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> CommandResult {
 }
 
 pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> CommandResult {
-    // Before anything can be found wrong with the command.
+    // Redacts before any error about the command can be logged.
     ctx.redact(1);
     let (secret, lease_ms) = words::renew(&args.all_from(1), max_lease_ms())?;
     let owner = secret::owner(secret);
-    // Whoever keeps it goes on to: one that is bound to a connection stays so.
+    // A renewal does not change who keeps the lock: a hold that is bound to a connection stays
+    // bound.
     let renew = |open_lock: &mut OpenLock<'_>| {
         let client = open_lock.record().lock.kept_by(owner).unwrap_or(ClientId::NOBODY);
         Request::Renew { owner, client, lease_ms, write_back: None }
@@ -140,7 +141,7 @@ pub(super) fn pool(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     }
     open_lock.finish();
     match problem {
-        // Part of it was done, and is said so.
+        // If a part was done, the reply says so.
         Some(problem) if changed == 0 => Err(problem),
         _ => {
             ctx.reply_int(changed);

@@ -1,4 +1,4 @@
-//! The commands: one function each, from the words to the reply.
+//! The commands: one function each, from the arguments to the reply.
 
 mod acquire;
 mod clients;
@@ -13,14 +13,14 @@ use crate::sys::{Args, Ctx};
 
 type CommandResult = Result<(), Problem>;
 
-/// A command as the server is told of it.
+/// A command as it is registered with the server.
 pub(crate) struct ModuleCommand {
     pub(crate) name: &'static CStr,
     pub(crate) flags: &'static CStr,
     pub(crate) categories: &'static CStr,
-    /// With the command's name; negative for at least.
+    /// Counts the command's name; negative for "at least".
     pub(crate) arity: i32,
-    /// Which word is the key; 0 if none is.
+    /// The index of the key; 0 if there is none.
     pub(crate) key: i32,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
@@ -33,7 +33,7 @@ impl ModuleCommand {
     }
 }
 
-/// Repeats a step: for replicas and the log alone.
+/// Repeats a step. Only for replicas and the log.
 pub(crate) const APPLY: &CStr = c"FENCELOCK.APPLY";
 
 const LOG_N: &CStr = c"O(log(N)) with N waiters";
@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: [ModuleCommand; 12] = [
         categories: c"write fast",
         arity: 3,
         key: 1,
-        summary: c"Gives a lock back, and hands it to whoever waits first",
+        summary: c"Gives a lock back, and hands it to the first waiter",
         complexity: LOG_N,
         run: clients::release,
     },
@@ -105,7 +105,7 @@ pub(crate) const COMMANDS: [ModuleCommand; 12] = [
         categories: c"write slow dangerous",
         arity: -2,
         key: 1,
-        summary: c"Revokes a lock from whoever holds it; needs the right to DEL the key",
+        summary: c"Revokes a lock from its holders; needs the right to DEL the key",
         complexity: LOG_N,
         run: clients::break_,
     },
@@ -161,7 +161,7 @@ pub(crate) const COMMANDS: [ModuleCommand; 12] = [
     },
 ];
 
-/// Runs a command, and replies.
+/// Runs a command, and sends its reply.
 pub(crate) fn run(command: &ModuleCommand, ctx: &Ctx, args: Args<'_>) {
     let words = args.len() as i32 + 1;
     let fits = if command.arity < 0 { words >= -command.arity } else { words == command.arity };
@@ -171,22 +171,22 @@ pub(crate) fn run(command: &ModuleCommand, ctx: &Ctx, args: Args<'_>) {
     }
 }
 
-/// The server sees to this, unless its replicas may be written to.
+/// The server ensures this, unless its replicas are writable.
 fn writable() -> CommandResult {
     if with_state(|state| state.is_replica) { Err(Problem::READ_ONLY) } else { Ok(()) }
 }
 
-/// The longest lease that anybody is promised.
+/// Returns the longest lease that any client is granted.
 fn max_lease_ms() -> u64 {
     with_state(|state| state.max_lease_ms())
 }
 
-/// Who breaks a lock does to its holder what deleting the key would.
+/// Refuses a break unless the sender may delete the key: for the holder the effect is the same.
 fn may_break(ctx: &Ctx, key: &[u8]) -> CommandResult {
     if ctx.may_run(&[b"DEL", key]) { Ok(()) } else { Err(Problem::NO_BREAK) }
 }
 
-/// A server that is out of memory takes nothing in, and takes everything back.
+/// Refuses what needs memory if the server is out of it. A release always goes through.
 fn room(ctx: &Ctx) -> CommandResult {
     if ctx.flags().is_out_of_memory() { Err(Problem::OUT_OF_MEMORY) } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
-//! For programs that wait by themselves and have verified the server, and for those who repeat what
-//! it did.
+//! Commands for programs that wait without blocking a connection and have verified the server, and the command by which
+//! replicas and the log repeat what it did.
 
 use std::cell::RefCell;
 
@@ -28,7 +28,7 @@ pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     if !may_look || !ctx.may_publish(&somebody) {
         return Err(Problem::NO_BIND);
     }
-    // It was lost since: scripts may be flushed as keys are, but not this.
+    // The marker was lost since: a flush deletes keys and scripts, but not what the module remembers.
     if with_state(|state| state.bindings.misses_a_marker(&binding)) {
         return Err(Problem::MARKER_CHANGED);
     }
@@ -38,7 +38,7 @@ pub(super) fn bind(ctx: &Ctx, args: Args<'_>) -> CommandResult {
 
 /// `FENCELOCK.DO key binding verb arguments`.
 pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
-    // An owner, if it is anything secret; before anything can be found wrong with the request.
+    // Redacts the word that may be an owner, before any error about the request can be logged.
     if args.len() > 3 {
         ctx.redact(3);
     }
@@ -67,7 +67,7 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
             lease(*lease_ms)?;
         }
         Request::Refresh { client, .. } => program(*client)?,
-        // Either may end what somebody else holds.
+        // Either may end another client's hold.
         Request::Break { .. } | Request::ClientGone { .. } => may_break(ctx, args.get(0))?,
         Request::PoolAdd { .. } => room(ctx)?,
         Request::Release { .. }
@@ -83,19 +83,19 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     }
     let reply = open_lock.step_by(Requester::Program(binding), &request);
     open_lock.finish();
-    // If one step was not enough, the server goes on by itself.
+    // If one step was not enough, the server continues by itself.
     answer(ctx, &WireReply { now_ms, more: false, reply });
     Ok(())
 }
 
-/// What follows the verb. Programs send it in one word, with tabs in between, for each word of a command
-/// costs the server more than what the lock does with it. No argument has a tab in it.
+/// Returns the arguments after the verb. Programs send them as one word with tabs in between, because each word of a
+/// command costs the server more than the lock's own work. No argument contains a tab.
 fn arguments(args: Args<'_>) -> CommandWords<'_> {
     args.from(3).flat_map(|word| word.split(|byte| *byte == b'\t')).collect()
 }
 
 thread_local! {
-    /// One for all answers: they are written one at a time, and very often.
+    /// One buffer for all replies: they are written one at a time, and very often.
     static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -107,13 +107,13 @@ fn answer(ctx: &Ctx, answered: &WireReply) {
     });
 }
 
-/// Connections are the server's own to name.
+/// Refuses the ids of connections: only the server gives those out.
 fn program(client: ClientId) -> CommandResult {
     let is_ours = client.is_connection() || client.caller().is_some();
     if is_ours { Err(Problem::SYNTAX) } else { Ok(()) }
 }
 
-/// Nobody is promised more than is waited for after a restart.
+/// Refuses a lease longer than the quarantine after a restart.
 fn lease(lease_ms: u64) -> CommandResult {
     match with_state(|state| state.quarantine_ms) {
         Some(max_ms) if lease_ms > max_ms => Err(Problem::lease(max_ms)),
@@ -121,7 +121,7 @@ fn lease(lease_ms: u64) -> CommandResult {
     }
 }
 
-/// What a program is shown.
+/// The view of a lock that a program gets.
 #[derive(Serialize)]
 struct ProgramView {
     now_ms: u64,
@@ -166,7 +166,7 @@ pub(super) fn apply(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     let entry = Entry::from_bytes(args.get(1)).ok_or(unknown)?;
     let name = args.word(0);
     open_lock::repeat(ctx, &name, &entry)?;
-    // Into a replica's own log.
+    // Into the replica's own log.
     ctx.replicate(&name, args.get(1));
     ctx.reply_ok();
     Ok(())

@@ -8,7 +8,7 @@ fn words(lease_ms: u64, ask: Ask) -> AcquireWords {
     AcquireWords { lease_ms, wait_ms: None, ask, label: None, bound: false }
 }
 
-/// Connections that ask for one lock, which somebody holds.
+/// Connections that ask for one lock, which is held.
 struct Desk {
     polls: Polls,
     words: AcquireWords,
@@ -31,7 +31,7 @@ impl Desk {
         asker
     }
 
-    /// Asks in vain. Answers as whom, if it has a place by that.
+    /// Asks, and is refused. Returns the identity if it has a place now.
     #[track_caller]
     fn ask(&mut self, connection: u64, now_ms: u64) -> Option<PollAsker> {
         let asker = self.asker(connection, now_ms);
@@ -45,7 +45,8 @@ impl Desk {
         asker
     }
 
-    /// Asks in vain at all of these times, the last time with a place. For how long?
+    /// Asks at all of these times and is refused; the last refusal gives a place. Returns how long
+    /// it lasts.
     #[track_caller]
     fn waiter_lease_ms(&mut self, connection: u64, times_ms: &[u64]) -> u64 {
         let askers: Vec<_> = times_ms.iter().map(|ms| self.ask(connection, *ms)).collect();
@@ -59,7 +60,7 @@ impl Desk {
         lapsed
     }
 
-    /// What is counted is what there is.
+    /// Asserts that the counts match the places.
     #[track_caller]
     fn audit(&self) {
         let polls = || self.polls.by_connection.values().flatten();
@@ -106,7 +107,7 @@ fn each_poll_keeps_the_place_that_it_has() {
     let mut desk = Desk::new();
     desk.ask(1, 5_000);
     let first = desk.ask(1, 5_010).expect("a place");
-    // Whether anybody waits counts only for who has none yet.
+    // Whether anybody waits matters only to a connection without a place.
     desk.somebody_waits = false;
     for ms in (5_020..6_500).step_by(30) {
         assert!(desk.lapse(ms).is_empty());
@@ -137,7 +138,7 @@ fn a_place_lasts_for_three_of_the_longest_interval_from_50_ms_to_a_second() {
         (&[5_000, 5_333], 999),
         (&[5_000, 5_334], 1_000),
         (&[5_000, 6_000], 1_000),
-        // The clock was set back, and nobody has noticed yet.
+        // The clock was set back, and the module has not noticed yet.
         (&[5_000, 100], 50),
     ] {
         assert_eq!(Desk::new().waiter_lease_ms(1, times_ms), lease_ms, "{times_ms:?}");
@@ -152,7 +153,7 @@ fn a_place_that_is_not_kept_lapses_and_its_connection_may_poll_again() {
     assert!(desk.lapse(5_059).is_empty());
     assert_eq!(desk.lapse(5_060), [(LOCK, first.owner())]);
     assert_eq!((desk.polls.len(), desk.polls.queued_in(LOCK)), (0, 0));
-    // A pause is an interval like others: the next place lasts for longer.
+    // A pause is an interval too: the next place lasts longer.
     let second = desk.ask(1, 5_210).expect("a place");
     assert_eq!((second.secret != first.secret, second.waiter_lease_ms), (true, 600));
     assert_eq!(desk.lapse(5_810), [(LOCK, second.owner())]);

@@ -30,7 +30,7 @@ fn release(owner: u128, bury_until_ms: u64) -> Request {
     Request::Release { owner: Owner::from_bits(owner), bury_until_ms, last_used: None }
 }
 
-/// A lock, and the same on a replica.
+/// A lock, and its copy on a replica.
 struct Pair {
     here: Box<Record>,
     there: Box<Record>,
@@ -41,7 +41,7 @@ impl Pair {
         Self { here: fresh(), there: fresh() }
     }
 
-    /// Makes a step here, and repeats it there if it has to be.
+    /// Makes a step here, and repeats it on the replica if needed.
     #[track_caller]
     fn step(&mut self, ms: u64, request: &Request) -> Reply {
         self.step_by(ms, ANYONE, request)
@@ -83,7 +83,7 @@ fn what_is_not_repeated_elsewhere_leaves_no_trace_here() {
     assert!(matches!(pair.step(1_000, &ask(1, CALLER, Ask::Mutex)), Reply::Granted(_)));
     assert_eq!(pair.step(1_001, &ask(2, bound, Ask::Mutex)), Reply::Busy);
     assert_eq!(pair.step(1_002, &release(1, 0)), Reply::Released);
-    // Long after: the key would have to live for longer, had anything changed.
+    // Long after: the key's expiry would be later if anything had changed.
     assert_eq!(pair.step(2 * SLACK_MS, &release(1, 0)), Reply::NotHeld);
     assert!(matches!(pair.step(3 * SLACK_MS, &ask(3, CALLER, Ask::Mutex)), Reply::Granted(_)));
     assert_eq!(pair.step(3 * SLACK_MS + 1, &ask(4, bound, Ask::Mutex)), Reply::Busy);
@@ -99,10 +99,10 @@ fn to_find_that_no_lease_is_over_is_the_same_everywhere() {
     pair.step(1_000, &ask(1, CALLER, Ask::Read));
     pair.step(2_000, &ask(2, CALLER, Ask::Read));
     assert!(matches!(pair.step(3_000, &renew(1, 90_000)), Reply::Renewed(_)));
-    // The first lease would have ended by now, had it not been renewed.
+    // Without the renewal the first lease would be over.
     assert_eq!(pair.step(61_500, &ask(3, CALLER, Ask::Write)), Reply::Busy);
     assert_eq!(pair.step(61_501, &release(3, 0)), Reply::NotHeld);
-    // The same with one that is alone since.
+    // The same for the only holder that is left.
     assert_eq!(pair.step(61_502, &release(2, 0)), Reply::Released);
     assert_eq!(pair.step(62_500, &ask(3, CALLER, Ask::Write)), Reply::Busy);
 }
@@ -122,7 +122,7 @@ fn a_token_is_remembered_for_as_long_everywhere_though_the_clock_was_set_back() 
     let mut pair = Pair::new();
     pair.step(1_000, &ask(1, CALLER, Ask::Mutex));
     pair.step(1_001, &release(1, 0));
-    // Nothing changes, but for the time.
+    // Nothing changes but the time.
     assert_eq!(pair.step(3 * SLACK_MS, &release(1, 0)), Reply::NotHeld);
     pair.admit(2_000, 1_000_000);
 }

@@ -1,4 +1,4 @@
-//! Who waits on which connection, until when, and what ends with one.
+//! Which client waits on which connection, until when, and what ends with the connection.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,11 +9,11 @@ use crate::blocked::BlockedReply;
 use crate::problem::Problem;
 use crate::sys::BlockedClient;
 
-/// How many locks a connection is tied to before those that it let go of are looked for.
+/// How many ties a connection may have before released ones are removed.
 const TIES: usize = 1_024;
 
 impl ModuleState {
-    /// Everybody whose connection is open and who still wants what it asked for, and of which lock.
+    /// Returns each client whose connection is open and who still wants its lock, with that lock.
     pub(crate) fn open_clients(&self) -> HashMap<ClientId, u64> {
         let tied = self
             .bound_holds
@@ -21,12 +21,12 @@ impl ModuleState {
             .flatten()
             .map(|bound_hold| (bound_hold.client, bound_hold.record));
         let waiting = self.waiters.iter().map(|(client, waiter)| (*client, waiter.record));
-        // Who polls is not among them: if its place goes, its next poll takes another.
+        // Polling clients are not included: a client whose place is gone takes another with its next poll.
         waiting.chain(tied).collect()
     }
 
-    /// Is this lock the one that the client is here for, and not a double of it, made by RESTORE? If
-    /// that one is no more, this is the same, loaded anew.
+    /// Is this the lock that the client asked for, and not a copy of it made by RESTORE? If the original is gone, this
+    /// is the same lock, loaded again.
     pub(crate) fn claims(
         &mut self,
         open: &mut HashMap<ClientId, u64>,
@@ -58,7 +58,7 @@ impl ModuleState {
         Some(waiter)
     }
 
-    /// Those who have waited for long enough, to be told so: they give up.
+    /// Takes the clients whose wait has timed out; the caller tells them.
     pub(crate) fn tired(&mut self, now_ms: u64) -> Vec<BlockedClient> {
         let mut handles = Vec::new();
         while let Some(&(_, client)) = self.ends.first().filter(|(until_ms, _)| *until_ms <= now_ms)
@@ -70,7 +70,7 @@ impl ModuleState {
         handles
     }
 
-    /// The clock was set back: nobody waits for longer, from now on, than it asked to.
+    /// Shortens waits after the clock was set back: from now on nobody waits longer than it asked to.
     pub(crate) fn pull_in_ends(&mut self, now_ms: u64) {
         self.ends.clear();
         for (client, waiter) in &mut self.waiters {
@@ -79,8 +79,8 @@ impl ModuleState {
         }
     }
 
-    /// What happened to one who waits for this lock on a connection: whom to tell what. `None` if
-    /// nobody does any more, or for the lock of which this one is a double.
+    /// Handles a wake-up for a connection that waits for this lock. Returns the client to tell, and the reply. Returns
+    /// `None` if no client waits any more, or if it waits for the lock that this one is a copy of.
     pub(crate) fn wake(
         &mut self,
         client: ClientId,
@@ -106,7 +106,7 @@ impl ModuleState {
             WakeEvent::Refused(refusal) => {
                 BlockedReply::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
             }
-            // Nobody breaks a place in the queue, and no connection asks on behalf of a quorum.
+            // A place in the queue is never broken, and no connection asks for a quorum.
             WakeEvent::Revoked { .. } | WakeEvent::Inquired { .. } => {
                 BlockedReply::Problem(Problem::REVOKED)
             }
@@ -114,15 +114,15 @@ impl ModuleState {
         Some((waiter.handle, outcome))
     }
 
-    /// The client was told.
+    /// Notes that the client got its reply.
     pub(crate) fn answered(&mut self, handle: BlockedClient) {
         if let Some(client) = self.handles.remove(&handle) {
             self.told.remove(&client);
         }
     }
 
-    /// The client is gone, or waits no more: what it asked for is given up, also if it was granted
-    /// a moment ago and never told. True if it has yet to be unblocked.
+    /// Gives up the request of a client that is gone or no longer waits, even if the lock was granted a moment ago and
+    /// the client was not told. Returns true if the client must still be unblocked.
     pub(crate) fn left(&mut self, handle: BlockedClient) -> bool {
         let Some(client) = self.handles.remove(&handle) else { return false };
         let waiter = self.take_waiter(client);
@@ -136,13 +136,13 @@ impl ModuleState {
         waiter.is_some()
     }
 
-    /// Is somebody about to be told that it was granted this lock, or will it hear when it polls again?
-    /// It may be gone before that.
+    /// Is a client about to learn that it was granted this lock, by a reply or by its next poll? It may be gone before
+    /// that.
     pub(crate) fn is_telling(&self, record: u64) -> bool {
         self.told.values().any(|told| told.record == record) || self.polls.is_offering(record)
     }
 
-    /// What is held ends with the connection.
+    /// Notes a hold that ends with its connection.
     pub(crate) fn bound_hold(
         &mut self,
         connection: u64,
@@ -162,7 +162,7 @@ impl ModuleState {
         bound_holds.push(BoundHold { client, record, owner });
     }
 
-    /// It was given back.
+    /// Notes that a bound hold was released.
     pub(crate) fn untie(&mut self, connection: u64, owner: Owner) {
         if let Some(bound_holds) = self.bound_holds.get_mut(&connection) {
             bound_holds.retain(|bound_hold| bound_hold.owner != owner);
@@ -172,7 +172,7 @@ impl ModuleState {
         }
     }
 
-    /// Of what ties a connection to a lock, only what is still held there is kept.
+    /// Keeps only the ties of a connection whose holds still exist.
     pub(crate) fn keep_ties(
         &mut self,
         connection: u64,
@@ -185,7 +185,7 @@ impl ModuleState {
         }
     }
 
-    /// A connection was closed. False if nothing ends with it.
+    /// Handles a closed connection. Returns false if nothing ends with it.
     pub(crate) fn closed(&mut self, connection: u64) -> bool {
         let bound_holds = self.bound_holds.remove(&connection).into_iter().flatten();
         let mut ends: Vec<_> =
@@ -194,13 +194,13 @@ impl ModuleState {
         self.leave(ends)
     }
 
-    /// Those who polled and have not come again give up what they had. False if nobody did.
+    /// Gives up the places and offers of clients that stopped polling. Returns false if there were none.
     pub(crate) fn lapse_polls(&mut self, now_ms: u64) -> bool {
         let lapsed = self.polls.lapse(now_ms);
         self.leave(lapsed)
     }
 
-    /// The clock was set back: who polls begins anew.
+    /// Forgets all polls after the clock was set back: polling clients start over.
     pub(crate) fn clear_polls(&mut self) {
         let all = self.polls.clear();
         self.leave(all);

@@ -1,4 +1,5 @@
-//! Which locks somebody waits for or holds by a connection: under which key each is, and what is due for it when.
+//! Which locks clients wait for or hold by a connection: under which key each lock is, and when something is due for
+//! it.
 
 use std::collections::HashSet;
 
@@ -8,7 +9,7 @@ use super::{BlockedWaiter, Chore, DueChore, LockLocation, ModuleState};
 use crate::sys::BlockedClient;
 
 impl ModuleState {
-    /// This lock concerns somebody: it is here, and time changes something for it then.
+    /// Tracks a lock that concerns a client: its key, and when time changes something for it.
     pub(crate) fn track(&mut self, record: u64, db: i32, key: &[u8], due_ms: Option<u64>) {
         let location = self.locations.entry(record).or_insert_with(|| LockLocation {
             db,
@@ -33,7 +34,7 @@ impl ModuleState {
         }
     }
 
-    /// The same lock is under another key now.
+    /// Notes that a lock is under another key now.
     pub(crate) fn moved(&mut self, record: u64, db: i32, key: &[u8]) {
         if let Some(location) = self.locations.get_mut(&record) {
             (location.db, location.key) = (db, key.into());
@@ -50,7 +51,7 @@ impl ModuleState {
         }
     }
 
-    /// The locks of one database, or of all.
+    /// Returns the locks of one database, or of all.
     pub(crate) fn tracked_in(&self, db: Option<i32>) -> Vec<u64> {
         let here = |location: &LockLocation| db.is_none_or(|db| db == location.db);
         self.locations
@@ -60,7 +61,7 @@ impl ModuleState {
             .collect()
     }
 
-    /// These locks are no more: who waited for them is to be told.
+    /// Forgets these locks. Returns the clients that waited for them; the caller tells them.
     pub(crate) fn lost(&mut self, records: &HashSet<u64>) -> Vec<BlockedClient> {
         for record in records {
             self.untrack(*record);
@@ -78,7 +79,7 @@ impl ModuleState {
         lost.into_iter().map(|(_, handle)| handle).collect()
     }
 
-    /// A lock comes from elsewhere, or all do: those whose connection is not here are gone.
+    /// Schedules the check of a lock that comes from elsewhere: holders and waiters without a connection here are gone.
     pub(crate) fn sort(&mut self, record: u64) {
         self.chores.push_back((record, Chore::Sort));
     }
@@ -87,12 +88,12 @@ impl ModuleState {
         self.chores.extend(self.locations.keys().map(|record| (*record, Chore::Sort)));
     }
 
-    /// The clock was set back: every lock has to take notice.
+    /// Schedules a look at every lock, after the clock was set back.
     pub(crate) fn tick_all(&mut self) {
         self.chores.extend(self.locations.keys().map(|record| (*record, Chore::Tick)));
     }
 
-    /// Takes what is to be done by now, so much at most.
+    /// Takes what is due by now, at most `max`.
     pub(crate) fn take_jobs(&mut self, now_ms: u64, max: usize) -> Vec<DueChore> {
         let mut jobs = Vec::new();
         while jobs.len() < max {
@@ -115,12 +116,12 @@ impl ModuleState {
         jobs
     }
 
-    /// It can't be done now.
+    /// Puts a job off that can't be done now.
     pub(crate) fn put_off(&mut self, job: &DueChore) {
         self.chores.push_back((job.record, job.chore));
     }
 
-    /// When there is something to do next.
+    /// Returns when something is due next.
     pub(crate) fn next_ms(&self, now_ms: u64) -> Option<u64> {
         if !self.chores.is_empty() {
             return Some(now_ms);
@@ -130,7 +131,7 @@ impl ModuleState {
         due_ms.into_iter().chain(end_ms).min()
     }
 
-    /// A replica does nothing by itself: its master does.
+    /// Drops all chores: a replica leaves them to its master.
     pub(crate) fn drop_chores(&mut self) {
         self.chores.clear();
     }

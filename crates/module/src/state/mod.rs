@@ -1,6 +1,5 @@
-//! What the module knows beside the keys: who waits or polls on which connection, which locks concern
-//! somebody, and what is due when. None of it is stored: it ends with the process, as the
-//! connections do.
+//! What the module knows beside the keys: which client waits or polls on which connection, which locks concern a
+//! client, and what is due when. None of it is stored: it ends with the process, as the connections do.
 
 mod connections;
 mod locations;
@@ -21,23 +20,23 @@ thread_local! {
     static STATE: RefCell<ModuleState> = RefCell::default();
 }
 
-/// Everything. Not to be held while the server is called: it may call back.
+/// Gives access to all of it. Must not be held while calling the server, which may call back.
 pub(crate) fn with_state<T>(look: impl FnOnce(&mut ModuleState) -> T) -> T {
     STATE.with_borrow_mut(look)
 }
 
-/// A client that waits, or was just granted the lock and not told yet.
+/// A client that waits, or was granted the lock and has not been told yet.
 pub(crate) struct BlockedWaiter {
     pub(crate) handle: BlockedClient,
-    /// The connection, as the server numbers it.
+    /// The server's id of the connection.
     pub(crate) connection: u64,
     pub(crate) record: u64,
     pub(crate) owner: Owner,
-    /// What is to be told to the client: its owner, as an integer.
+    /// The secret that the client gets: its owner, as an integer.
     pub(crate) secret: u64,
-    /// For how long it wants to wait.
+    /// How long it wants to wait.
     pub(crate) wait_ms: u64,
-    /// When its time is up.
+    /// When its wait times out.
     pub(crate) until_ms: u64,
 }
 
@@ -48,34 +47,34 @@ struct GrantedClient {
     owner: Owner,
 }
 
-/// What a connection holds for only as long as it lasts.
+/// A hold that ends with its connection.
 struct BoundHold {
     client: ClientId,
     record: u64,
     owner: Owner,
 }
 
-/// Where a lock is that somebody waits for or holds by a connection.
+/// Where a lock is that a client waits for or holds by a connection.
 struct LockLocation {
     db: i32,
     key: Box<[u8]>,
     due_ms: Option<u64>,
 }
 
-/// Something to be done as soon as the server is back in its loop.
+/// Work to do as soon as the server is back in its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
-    /// This owner's connection is gone, or its time is up.
+    /// This owner's connection is gone, or its wait timed out.
     Leave(Owner),
-    /// The lock comes from elsewhere: those whose connection is not here are gone.
+    /// The lock comes from elsewhere: clients without a connection here are gone.
     Sort,
-    /// This connection is tied to it by more than it may hold.
+    /// Some of this connection's ties to the lock may be holds that have ended.
     Untie(u64),
-    /// Its time has come.
+    /// Something became due.
     Tick,
 }
 
-/// A chore, and where.
+/// A chore, and its lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DueChore {
     pub(crate) record: u64,
@@ -86,31 +85,30 @@ pub(crate) struct DueChore {
 
 #[derive(Default)]
 pub(crate) struct ModuleState {
-    /// The id of this run of the server.
+    /// The id of this server incarnation.
     pub(crate) run: Arc<str>,
-    /// No channel yet: one for all that have none.
+    /// The empty channel prefix, shared by all locks without one.
     no_channel: Arc<str>,
-    /// It does nothing by itself: its master does.
+    /// A replica does nothing by itself: its master does.
     pub(crate) is_replica: bool,
-    /// There is a log or a replica, or may be: what changes has to be repeated there. A server that
-    /// has had neither since it started, nor a child that writes what one could begin with, is spared
-    /// the trouble.
+    /// A log or a replica may exist, so changes must be passed on to it. A server that has had neither since it
+    /// started, nor a child process that writes the beginning of one, saves that work.
     pub(crate) is_followed: bool,
-    /// The longest lease, if nothing is granted for as long after a restart.
+    /// The longest lease, if the server has a quarantine after a restart.
     pub(crate) quarantine_ms: Option<u64>,
     /// Until when nothing is granted.
     pub(crate) until_ms: u64,
     pub(crate) bindings: Bindings,
     pub(crate) counts: Counts,
     pub(crate) polls: Polls,
-    /// The timer that runs, and when it is up.
+    /// The running timer, and when it fires.
     pub(crate) timer: Option<(u64, u64)>,
-    /// What the clock said last.
+    /// The last reading of the clock.
     pub(crate) clock_ms: u64,
     waiters: HashMap<ClientId, BlockedWaiter>,
-    /// Whose time is up when.
+    /// When each wait times out.
     ends: BTreeSet<(u64, ClientId)>,
-    /// Those who wait, and those who have yet to hear that they don't any more.
+    /// The clients that wait, and those that have not yet been told that they no longer do.
     handles: HashMap<BlockedClient, ClientId>,
     told: HashMap<ClientId, GrantedClient>,
     bound_holds: HashMap<u64, Vec<BoundHold>>,
