@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The secret that authorises renewing and releasing one grant: 128 random bits, fresh for every
-/// acquire. It has no `Display`, and its `Debug` shows nothing of it.
+/// acquire. It has no `Display`, and its `Debug` hides the bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Owner(u128);
 
@@ -15,7 +15,7 @@ impl Owner {
         Self(bits)
     }
 
-    /// The bits themselves, for the wire and for storage only.
+    /// Returns the bits, for the wire and for storage only.
     pub const fn expose(self) -> u128 {
         self.0
     }
@@ -27,57 +27,57 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Which client a holder or a waiter belongs to: where wake-ups go, and whose refresh keeps a place
-/// alive. Public, authorises nothing.
+/// The client that a holder or a waiter belongs to. Wake-ups go to it, and its refreshes keep its
+/// places in the queue alive. Public: it authorises nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
-/// Set if the client is but a connection to the server that keeps the lock.
+/// Set if the client is only a connection to the server that keeps the lock.
 const CONNECTION: u64 = 1 << 63;
-/// Set if what it holds ends with that connection, too. Without a connection: nobody keeps anything
-/// alive, and the rest is the number of whoever asked.
+/// With `CONNECTION`: what the client holds ends when its connection closes. Without it: an
+/// anonymous caller, which keeps nothing alive; the other bits are the caller's number.
 const BOUND: u64 = 1 << 62;
 
 impl ClientId {
-    /// No client at all: whoever holds for it is not told of anything.
+    /// No client at all. A holder with this id gets no wake-ups.
     pub const NOBODY: Self = Self(0);
 
-    /// A program that keeps its places and leases alive by itself, from 64 bits that the caller drew
-    /// from the operating system.
+    /// Returns the id of a program, which keeps its places and leases alive by itself. `bits` are
+    /// 64 bits that the caller drew from the operating system.
     pub const fn of_program(bits: u64) -> Self {
         Self(bits & !(CONNECTION | BOUND))
     }
 
-    /// Somebody who asked on a connection of this number and went on: nobody waits, and whoever holds
-    /// for it is not told of anything.
+    /// Returns the id of a caller that asked on the connection with this number and does not wait.
+    /// A holder with this id gets no wake-ups.
     pub const fn of_caller(number: u64) -> Self {
         Self(number & !CONNECTION | BOUND)
     }
 
-    /// The number of whoever asked, if it is not told of anything.
+    /// Returns the number of the caller if this is an id from [`ClientId::of_caller`].
     pub const fn caller(self) -> Option<u64> {
         let is_caller = !self.is_connection() && self.0 & BOUND != 0;
         if is_caller { Some(self.0 & !BOUND) } else { None }
     }
 
-    /// Is it a program, which is to be told what happens?
+    /// Returns whether it is a program, which gets wake-ups.
     pub const fn is_program(self) -> bool {
         self.0 & (CONNECTION | BOUND) == 0 && self.0 != 0
     }
 
-    /// A connection to the server that keeps the lock, from 64 random bits: a place in the queue is
-    /// given up when it closes. If it is `bound`, so is the lock.
+    /// Returns the id of a connection to the server that keeps the lock, from 64 random bits. Its
+    /// places in the queue end when the connection closes, and so do its holds if it is `bound`.
     pub const fn of_connection(bits: u64, bound: bool) -> Self {
         let bits = bits | CONNECTION;
         Self(if bound { bits | BOUND } else { bits & !BOUND })
     }
 
-    /// Does a place of this client last only for as long as its connection?
+    /// Returns whether this client's places end when its connection closes.
     pub const fn is_connection(self) -> bool {
         self.0 & CONNECTION != 0
     }
 
-    /// Does what this client holds last only for as long as its connection?
+    /// Returns whether this client's holds end when its connection closes.
     pub const fn is_bound(self) -> bool {
         self.is_connection() && self.0 & BOUND != 0
     }
@@ -87,7 +87,7 @@ impl ClientId {
         Self(bits)
     }
 
-    /// The bits themselves.
+    /// Returns the bits.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -99,7 +99,7 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// Text where people or JavaScript read it, a number where only a store does.
+/// Serializes as text for people and JavaScript, and as a number for stores.
 impl Serialize for ClientId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
@@ -127,8 +127,8 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// A fencing token: strictly increasing per lock, in the order of the grants. Not a secret; the
-/// resource that the lock guards refuses a token older than the newest it has seen.
+/// A fencing token: strictly increasing per lock, in the order of the grants. It is not a secret.
+/// The resource that the lock guards refuses every token older than the newest it has seen.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -136,16 +136,16 @@ impl fmt::Debug for ClientId {
 pub struct Token(u64);
 
 impl Token {
-    /// The token of a lock that has none, since its store speaks a foreign protocol without tokens. Every token that
-    /// a store gives out is larger, and a fence never admits this one.
+    /// The token of a lock without tokens, because its store speaks a foreign protocol that has
+    /// none. Every token from a store is larger, and a fence never admits this one.
     pub const UNFENCED: Self = Self(0);
 
-    /// A token read back from wherever it travelled through.
+    /// Wraps a number that [`Token::raw`] returned earlier, for example one read from a database.
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 
-    /// Returns whether a store gave it out, so that a resource can compare it. False only for
+    /// Returns whether a store issued it, so that a resource can compare it. False only for
     /// [`Token::UNFENCED`].
     pub const fn is_fenced(self) -> bool {
         self.0 > Self::UNFENCED.0
@@ -156,7 +156,7 @@ impl Token {
         self.is_fenced().then_some(self)
     }
 
-    /// The number, as the resource compares it.
+    /// Returns the number that the resource compares.
     pub const fn raw(self) -> u64 {
         self.0
     }

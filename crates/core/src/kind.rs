@@ -1,7 +1,8 @@
-//! The four kinds of lock, and how much of one a request asks for.
+//! The four kinds of lock, and how much of a lock a request asks for.
 //!
-//! One rule serves all four: a request is granted beside the present holders when its weight still
-//! fits into the lock's capacity. A pool applies it to each member on its own, with capacity one.
+//! One rule serves all four: a request is granted beside the present holders if its weight still
+//! fits into the lock's capacity. A pool applies the rule to each member separately, with capacity
+//! one.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Member, limits};
 
-/// What a lock is. Fixed while the lock is in use.
+/// The kind of a lock. It is fixed while the lock is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -18,9 +19,9 @@ pub enum Kind {
     Mutex,
     /// Many readers or one writer.
     RwLock,
-    /// A number of permits, of which each holder takes some.
+    /// A number of permits; each holder takes one or more.
     Semaphore {
-        /// How many there are.
+        /// How many permits there are.
         permits: u32,
     },
     /// Named members, each with at most one holder.
@@ -28,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How much weight all holders together may have.
+    /// Returns how much weight all holders together may have.
     pub(crate) fn capacity(self) -> u64 {
         match self {
             Kind::Mutex => 1,
@@ -39,7 +40,7 @@ impl Kind {
 }
 
 impl Kind {
-    /// Its name, without its size.
+    /// Returns the name of the kind, without its size.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Mutex => "mutex",
@@ -66,10 +67,11 @@ impl fmt::Display for Kind {
 pub enum Ask {
     /// The mutex.
     Mutex,
-    /// The mutex, with tokens for several turns in a row, which its client hands on by itself.
+    /// The mutex, with tokens for several turns in a row, which its client passes from task to task
+    /// itself.
     Turns {
-        /// How many at most: the grant's own token and those that follow it. [`Grant::tokens`](crate::Grant)
-        /// says how many there are.
+        /// How many tokens at most: the grant's own token and the ones after it.
+        /// [`Grant::tokens`](crate::Grant) says how many were granted.
         tokens: u32,
     },
     /// A read-write lock, shared with other readers.
@@ -83,14 +85,14 @@ pub enum Ask {
         /// How many the semaphore has.
         of: u32,
     },
-    /// Whichever member of a pool has been free for longest.
+    /// The member of a pool that has been free for longest.
     Any,
     /// One member of a pool.
     Member(Member),
 }
 
 impl Ask {
-    /// The kind of lock that this asks of.
+    /// Returns the kind of lock that can grant this.
     pub fn kind(&self) -> Kind {
         match self {
             Ask::Mutex | Ask::Turns { .. } => Kind::Mutex,
@@ -100,7 +102,7 @@ impl Ask {
         }
     }
 
-    /// Is it something that a lock could ever give?
+    /// Returns whether any lock could ever grant this.
     pub fn is_possible(&self) -> bool {
         match *self {
             Ask::Permits { take, of } => 1 <= take && take <= of && of <= limits::PERMITS_MAX,
@@ -109,7 +111,7 @@ impl Ask {
         }
     }
 
-    /// How much of the lock's capacity this takes.
+    /// Returns how much of the lock's capacity this takes.
     pub(crate) fn weight(&self) -> u64 {
         match self {
             Ask::Mutex | Ask::Turns { .. } | Ask::Read | Ask::Any | Ask::Member(_) => 1,
@@ -118,7 +120,7 @@ impl Ask {
         }
     }
 
-    /// How many tokens in a row it asks for.
+    /// Returns how many tokens in a row it asks for.
     pub(crate) fn tokens(&self) -> u32 {
         match *self {
             Ask::Turns { tokens } => tokens.max(1),
@@ -126,7 +128,8 @@ impl Ask {
         }
     }
 
-    /// The line that a waiter with this request stands in: that of a member, or the common one.
+    /// Returns the line that a waiter with this request stands in: a member's line, or `None` for
+    /// the common one.
     pub(crate) fn line(&self) -> Option<&Member> {
         match self {
             Ask::Member(member) => Some(member),

@@ -1,21 +1,20 @@
-//! The lock itself, as a pure state machine.
-//!
+//! The distributed lock of `taketurns` as a pure state machine.
 //! ```text
 //!            now, request
 //!                 │
 //!                 ▼
 //!   ┌───────────────────────────┐      Step
-//!   │ Lock::apply               │ ──► reply   to whoever asked
-//!   │   holders · queue · token │ ──► wakes   to those who were granted or revoked
+//!   │ Lock::apply               │ ──► reply   to the client that asked
+//!   │   holders · queue · token │ ──► wakes   to clients that were granted or revoked
 //!   └───────────────────────────┘ ──► more    set when one step was not enough
 //! ```
 //!
-//! This crate does no I/O, reads no clock, draws no random number and knows no async: time and ids
-//! come in as arguments, so every decision can be replayed. It is used inside the memory and file
-//! engines, and as the model that other engines are tested against.
+//! This crate does no I/O, reads no clock, draws no random number and has no async code. Time and
+//! ids come in as arguments, so every decision can be replayed. The memory and file engines run it,
+//! and it is the model that the other engines are tested against.
 //!
-//! [`session`] holds the other half: what a client decides on its own (when to renew, when a guard
-//! counts as lost, when to ask again), pure as well.
+//! [`session`] is the other half: what a client decides on its own (when to renew, when a guard
+//! counts as lost, when to ask again). It is pure as well.
 //!
 //! ```
 //! use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Lock, Now, Owner, Reply, Request};

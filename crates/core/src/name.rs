@@ -1,4 +1,5 @@
-//! Names of locks and members, labels, and patterns over names. Parsed once, valid from then on.
+//! Names of locks and members, labels, and patterns over names. Each is checked once and valid from
+//! then on.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +19,7 @@ pub enum InvalidName {
     /// It is over [`limits::NAME_BYTES_MAX`].
     #[error("a name has at most {max} bytes, this one has {0}", max = limits::NAME_BYTES_MAX)]
     TooLong(usize),
-    /// It holds a control character, which no terminal or log should be fed.
+    /// It contains a control character, which could disturb a terminal or a log.
     #[error("a name must not hold control characters (found U+{0:04X})")]
     Control(u32),
 }
@@ -36,7 +37,8 @@ fn check(name: &str) -> Result<(), InvalidName> {
     }
 }
 
-/// The first control character in it. Most texts are plain, which is seen at a glance.
+/// Returns the first control character in it. The common case, plain text, is decided without
+/// decoding characters.
 fn control(text: &str) -> Option<char> {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if is_plain { None } else { text.chars().find(|c| c.is_control()) }
@@ -56,7 +58,7 @@ impl Name {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +78,7 @@ impl Member {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -137,8 +139,8 @@ pub struct InvalidLabel;
 
 /// What people see of a holder or a waiter: who it is, and why it wants the lock.
 ///
-/// Kept as one text, `who` and `why` parted by a line break, and `None` if both are empty. It is shared,
-/// since it goes from the request to the waiter to the holder.
+/// Kept as one text, `who` and `why` separated by a line break, and `None` if both are empty. The
+/// text is shared, because it moves from the request to the waiter to the holder.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Label(Option<Arc<str>>);
 
@@ -146,13 +148,14 @@ impl Label {
     /// Checks a label: at most 256 bytes in all, no control characters.
     ///
     /// # Errors
-    /// [`InvalidLabel`] if it is too long or could disturb a terminal.
+    /// [`InvalidLabel`] if it is too long or contains a control character.
     pub fn new(who: &str, why: &str) -> Result<Self, InvalidLabel> {
-        // One that `who` has would be taken for the one in between, and be found in `why`.
+        // A line break inside `who` moves the separator, so the check finds a second line break in
+        // `why`.
         Self::from_lines(&format!("{who}\n{why}"))
     }
 
-    /// Reads what [`Self::lines`] gives.
+    /// Parses what [`Self::lines`] returns.
     pub(crate) fn from_lines(lines: &str) -> Result<Self, InvalidLabel> {
         let (who, why) = lines.split_once('\n').ok_or(InvalidLabel)?;
         if who.len() + why.len() > limits::LABEL_BYTES_MAX {
@@ -164,7 +167,7 @@ impl Label {
         }
     }
 
-    /// `who` and `why` in a line each.
+    /// Returns `who` and `why`, one per line.
     pub(crate) fn lines(&self) -> &str {
         self.0.as_deref().unwrap_or("\n")
     }
@@ -173,17 +176,17 @@ impl Label {
         self.lines().split_once('\n').unwrap_or_default()
     }
 
-    /// Host, process and program, unless the user said otherwise.
+    /// Returns who it is: by default host, process and program.
     pub fn who(&self) -> &str {
         self.parts().0
     }
 
-    /// Free text, empty if none was given.
+    /// Returns why it wants the lock: free text, by default empty.
     pub fn why(&self) -> &str {
         self.parts().1
     }
 
-    /// How long it is.
+    /// Returns its length.
     pub(crate) fn bytes(&self) -> usize {
         self.lines().len() - 1
     }
@@ -229,27 +232,29 @@ impl<'de> Deserialize<'de> for Label {
     }
 }
 
-/// A pattern over names: `*` stands for any run of characters, `?` for one; all else is literal.
+/// A pattern over names: `*` stands for any number of characters, `?` for one. All other characters
+/// are literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Any text is a pattern.
+    /// Makes a pattern. Every text is one.
     pub fn new(pattern: &str) -> Self {
         Self(pattern.to_owned())
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Does the name match the whole pattern? Takes time in the product of the two lengths at most.
+    /// Returns whether the name matches the whole pattern. Takes at most time proportional to the
+    /// product of the two lengths.
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name): (Vec<char>, Vec<char>) =
             (self.0.chars().collect(), name.chars().collect());
         let (mut p, mut n) = (0, 0);
-        // Where to go on if the characters after the last `*` turn out not to match.
+        // Where to continue if the characters after the last `*` don't match.
         let mut retry: Option<(usize, usize)> = None;
         while n < name.len() {
             match pattern.get(p) {

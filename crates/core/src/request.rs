@@ -1,168 +1,172 @@
-//! What can be asked of a lock, what it answers, and whom it wakes.
+//! Requests to a lock, its replies, and the wake-ups that it causes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Ask, ClientId, Kind, Label, Member, Owner, Token};
 
-/// The engine's time at a step. Never a client's.
+/// The engine's time at a step. It is never a client's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
-    /// The lease clock, in milliseconds. May be any clock that all steps of a lock share.
+    /// The lease clock, in milliseconds. Any clock will do if all steps of a lock share it.
     pub ms: u64,
-    /// The wall clock, in microseconds since 1970. Floors the tokens.
+    /// The wall clock, in microseconds since 1970. Tokens are at least this.
     pub wall_us: u64,
 }
 
-/// A request. Each carries its owner or client, so that sending it again gives the same outcome.
+/// A request. Each carries its owner or client, so sending it again gives the same outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Hold the lock, or wait for it.
     Acquire(AcquireRequest),
-    /// Keep all places of one client alive, and say which of them hold the lock by now.
+    /// Keep all places of one client alive, and say which of them became holders.
     Refresh {
-        /// Whose places.
+        /// The client whose places these are.
         client: ClientId,
-        /// For how long they stay without a further refresh.
+        /// How long they last without another refresh.
         waiter_lease_ms: u64,
     },
-    /// Stretch a held lease, never shorten it. One that ran out is gone, and is never recreated.
+    /// Extend a held lease; never shorten it. A lease that ran out is gone and is never recreated.
     Renew {
-        /// Whose grant.
+        /// The owner of the grant.
         owner: Owner,
-        /// Who keeps it from now on: wake-ups go there.
+        /// The client that keeps it from now on and gets the wake-ups.
         client: ClientId,
         /// How long from now, at least.
         lease_ms: u64,
-        /// If the lock is held on a majority of nodes, of which this is one.
+        /// Set if the lock is held on a majority of nodes and this is one of them.
         write_back: Option<WriteBack>,
     },
     /// Give up the lock, or the place in the queue: whichever the owner has.
     Release {
-        /// Whose.
+        /// The owner.
         owner: Owner,
-        /// Until this engine time an acquire by the same owner is refused; 0 for not at all. To be
-        /// set when an acquire may still be under way: cancelled unanswered, or sent twice.
+        /// Until this engine time the lock refuses an acquire by the same owner; 0 for no
+        /// tombstone. Set it when an acquire may still be in flight: one that was cancelled before
+        /// its reply, or sent twice.
         bury_until_ms: u64,
-        /// The last token that was used of those in [`Grant::tokens`]: those after it are given to
-        /// others. `None` if all of them may have been used.
+        /// The last token that was used of those in [`Grant::tokens`]. The lock gives the later
+        /// ones to others. `None` if all of them may have been used.
         last_used: Option<Token>,
     },
-    /// Revoke: no renewal from now on.
+    /// Revoke: no renewal succeeds from now on.
     Break {
         /// Only the holder with this token; all holders if `None`.
         token: Option<Token>,
         /// Pass the lock on at once instead of at the holder's deadline.
         at_once: bool,
     },
-    /// A client is known to have died: its places are dead and what was just handed to it passes on.
+    /// A client is known to have died: its places are dead, and a lock that was just handed to it
+    /// passes on.
     ClientGone {
-        /// Which.
+        /// The client.
         client: ClientId,
     },
-    /// Give a semaphore another number of permits, also while it is in use.
+    /// Change the number of a semaphore's permits, even while it is in use.
     Resize {
         /// The new number.
         permits: u32,
     },
     /// Add a member to a pool.
     PoolAdd {
-        /// Which.
+        /// The member.
         member: Member,
     },
-    /// Remove a member from a pool; one that is held goes at its release.
+    /// Remove a member from a pool. If it is held, it goes when it is released.
     PoolRemove {
-        /// Which.
+        /// The member.
         member: Member,
     },
-    /// Nothing but what time has brought: expiry, and hand-over that a step before left undone.
+    /// Do only what is due: expire leases, and finish a hand-over that an earlier step left.
     Tick,
 }
 
 /// An acquire: [`Request::Acquire`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcquireRequest {
-    /// The secret of the grant to be.
+    /// The secret of the grant that is asked for.
     pub owner: Owner,
-    /// Where wake-ups go, and whose refresh keeps the place.
+    /// The client that gets the wake-ups and whose refreshes keep the place.
     pub client: ClientId,
     /// What is asked for.
     pub ask: Ask,
-    /// How long the grant shall last without renewal.
+    /// How long the grant lasts without renewal.
     pub lease_ms: u64,
     /// How long the place in the queue lasts without refresh; `None` to not queue at all.
     pub waiter_lease_ms: Option<u64>,
-    /// The engine time from which on this request must change nothing: it came too late.
+    /// From this engine time on the request is too late and must change nothing.
     pub not_after_ms: u64,
-    /// If it is asked for on several nodes, of which this is one.
+    /// Set if several nodes are asked and this is one of them.
     pub ballot: Option<Ballot>,
     /// What people see.
     pub label: Label,
 }
 
 impl AcquireRequest {
-    /// Its ballot, if it is for what a majority can decide about.
+    /// Returns its ballot, if a majority of nodes can decide about what it asks for.
     pub(crate) fn ballot(&self) -> Option<Ballot> {
         self.ballot.filter(|_| self.ask == Ask::Mutex)
     }
 }
 
-/// What an acquire says besides if a majority of nodes decides, each with a lock like this one. The
-/// node then gives out tokens and places that the others are likely to give too, keeps waiters in the
-/// order of their tickets, and takes back a vote that stands in the way of a lower ticket.
+/// The part of an acquire for a lock that a majority of nodes decides about, each with a
+/// [`Lock`](crate::Lock) of its own. The node then issues tokens and places that the other nodes
+/// are likely to issue too, keeps waiters in the order of their tickets, and takes back a vote that
+/// blocks a lower ticket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ballot {
-    /// Token and ticket are to be at least this: the client's estimate of the nodes' clock.
+    /// Lower bound for token and ticket: the client's estimate of the nodes' clock.
     pub hint: u64,
-    /// The ticket that the owner has by now; `None` for one that the node assigns.
+    /// The ticket that the owner already has; `None` if the node assigns one.
     pub ticket: Option<u64>,
-    /// Give up the grant of this number, and wait again.
+    /// Give up the grant with this number, and wait again.
     pub yields: Option<u64>,
 }
 
-/// What a renewal says besides if a majority of nodes decides.
+/// The part of a renewal for a lock that a majority of nodes decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteBack {
-    /// The grant that is meant. Another one is not touched.
+    /// The number of the grant to renew. Any other grant stays as it is.
     pub number: u64,
-    /// The token that the majority is to agree on. The node takes it over if it is larger than its own.
+    /// The token that the majority should agree on. The node adopts it if it is larger than its
+    /// own.
     pub token: u64,
 }
 
-/// What a grant is to one who needs a majority of them.
+/// A grant as one node's vote, for a client that needs a majority of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
-    /// The number of the grant: the token as it was minted. Changes at a grant and at nothing else.
+    /// The number of the grant: the token as it was minted. Only a new grant changes it.
     pub number: u64,
     /// The ticket that its owner has on this node.
     pub ticket: u64,
-    /// A lower ticket waits for it.
+    /// A waiter with a lower ticket wants it.
     pub inquired: bool,
 }
 
 /// A lock held until its deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The fencing token. `None` only from an engine whose wire has no room for one.
+    /// The fencing token. `None` only from an engine whose protocol has no tokens.
     pub token: Option<Token>,
-    /// How many tokens in a row, beginning with this one, are the holder's: 1 unless it asked for
-    /// [`Ask::Turns`].
+    /// How many consecutive tokens, beginning with this one, belong to the holder: 1 unless it
+    /// asked for [`Ask::Turns`].
     pub tokens: u32,
     /// Held while the engine's clock is below this.
     pub deadline_ms: u64,
     /// Which member, if the lock is a pool.
     pub member: Option<Member>,
-    /// Set if it was asked for with a [`Ballot`].
+    /// Set if the request had a [`Ballot`].
     pub vote: Option<Vote>,
 }
 
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The number of this place: its ticket, if it was asked for with a [`Ballot`]. Numbers only grow.
+    /// The number of this place, or its ticket if the request had a [`Ballot`]. Numbers only grow.
     pub number: u64,
     /// The number at the front of the queue.
     pub front: u64,
-    /// When it is worth asking again: no holder's lease ends before, unless it is given up.
+    /// When to ask again: no lease ends earlier, unless its holder gives it up.
     pub recheck_ms: Option<u64>,
     /// Until when nobody is granted the lock, if its store may have forgotten a holder.
     pub quarantined_until_ms: Option<u64>,
@@ -176,7 +180,7 @@ pub enum Reply {
     Granted(Grant),
     /// To an acquire: waiting.
     Queued(Place),
-    /// To an acquire that would not wait: somebody else holds or waits.
+    /// To an acquire that does not wait: another client holds or waits.
     Busy,
     /// To a refresh.
     Refreshed {
@@ -184,7 +188,7 @@ pub enum Reply {
         waiting: u32,
         /// The number at the front of the queue.
         front: u64,
-        /// When it is worth asking again: no holder's lease ends before, unless it is given up.
+        /// When to ask again: no lease ends earlier, unless its holder gives it up.
         recheck_ms: Option<u64>,
         /// Until when nobody is granted the lock, if its store may have forgotten a holder.
         quarantined_until_ms: Option<u64>,
@@ -193,19 +197,19 @@ pub enum Reply {
     },
     /// To a renewal: held until the new deadline.
     Renewed(Grant),
-    /// To a renewal: somebody broke the lock.
+    /// To a renewal: the lock was broken.
     Revoked,
-    /// To a release: it was held, and is not any more.
+    /// To a release: the owner held it, and no longer does.
     Released,
-    /// To a release: it was waiting, and is not any more.
+    /// To a release: the owner waited, and no longer does.
     Left,
-    /// To a renewal or a release: no such holder, and for a release no such waiter.
+    /// To a renewal or a release: no such holder (and, for a release, no such waiter).
     NotHeld,
-    /// To a break: so many holders were revoked or removed.
+    /// To a break: how many holders were revoked or removed.
     Broken(u32),
-    /// To a change of a pool: did it change anything?
+    /// To a change of a pool: whether it changed anything.
     Changed(bool),
-    /// Done, and nothing to say.
+    /// Done; there is nothing else to say.
     Done,
     /// Nothing was changed, for this reason.
     Refused(Refusal),
@@ -214,25 +218,25 @@ pub enum Reply {
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
-    /// The lock is in use as something else.
+    /// The lock is in use as another kind.
     #[error("it is in use as a {0}")]
     KindMismatch(Kind),
     /// The queue is at its limit.
     #[error("its queue is full ({max} waiters)", max = crate::limits::QUEUE_MAX)]
     QueueFull,
-    /// The pool has as many members as it can.
+    /// The pool has the largest number of members.
     #[error("the pool is full ({max} members)", max = crate::limits::MEMBERS_MAX)]
     PoolFull,
     /// The request came after its `not_after_ms`.
     #[error("the request came too late to be carried out")]
     TooLate,
-    /// Nobody is granted the lock, since its store may have forgotten a holder.
+    /// Nobody is granted the lock, because its store may have forgotten a holder.
     #[error("its store was restarted or failed over, and grants nothing until old leases are over")]
     Quarantined {
         /// Until this engine time.
         until_ms: u64,
     },
-    /// The owner was cancelled before this request came.
+    /// The owner was cancelled before this request arrived.
     #[error("the request was cancelled before it came")]
     Cancelled,
     /// A lease or waiter lease outside its limits.
@@ -248,12 +252,12 @@ pub enum Refusal {
     InvalidPermits,
 }
 
-/// To be sent to a client whose waiter or holder another's step has changed.
+/// A message to a client whose waiter or holder was changed by another client's step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
-    /// To whom.
+    /// The client to send it to.
     pub client: ClientId,
-    /// Which of its owners.
+    /// The owner that it is about.
     pub owner: Owner,
     /// What happened.
     pub event: WakeEvent,
@@ -266,30 +270,29 @@ pub enum WakeEvent {
     Granted(Grant),
     /// The lock was broken: it can't be renewed, or is gone already.
     Revoked {
-        /// The token with which the broken grant was minted: see [`Vote::number`] for that of a vote.
-        /// `None` only from an engine whose wire has no room for one.
+        /// The token with which the broken grant was minted; for a vote see [`Vote::number`].
+        /// `None` only from an engine whose protocol has no tokens.
         token: Option<Token>,
     },
     /// The place is gone, for this reason.
     Refused(Refusal),
-    /// A lower ticket waits for the grant of this number.
+    /// A waiter with a lower ticket wants the grant with this number.
     Inquired {
         /// See [`Vote::number`].
         number: u64,
     },
 }
 
-/// What one step did.
+/// The outcome of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// To whoever asked.
+    /// For the client that asked.
     pub reply: Reply,
-    /// To others, to be sent once the step is stored.
+    /// For other clients. Send them once the step is stored.
     pub wakes: Vec<Wake>,
-    /// There is more to hand over than one step may: send a [`Request::Tick`].
+    /// More can be handed over than one step may: send a [`Request::Tick`].
     pub more: bool,
-    /// False if the lock is as it was, but for the time of the last step: then whoever repeats the
-    /// steps elsewhere may leave this one out.
+    /// False if only the time of the last step changed. A replica may then skip this step.
     pub changed: bool,
 }

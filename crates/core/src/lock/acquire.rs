@@ -1,4 +1,4 @@
-//! Acquire: the same answer however often it is sent, granted only if nobody is overtaken.
+//! Acquire: gives the same answer however often it is sent, and grants only if nobody is overtaken.
 
 use super::grant::GrantTerms;
 use super::queue::Waiter;
@@ -79,7 +79,7 @@ impl Lock {
             return Err(Refusal::QueueFull);
         }
         if quarantined.is_some() {
-            // Free members were passed by, though nobody stands before the newcomer.
+            // Free members were passed by, though no waiter stands before the newcomer.
             self.members.offer_again();
         }
         let key = match acquire.ballot() {
@@ -93,7 +93,7 @@ impl Lock {
         Ok(self.queued(now, key.0))
     }
 
-    /// Everything that can be wrong with an acquire by an owner not seen yet.
+    /// Returns the reason to refuse an acquire by an owner that the lock doesn't know yet.
     fn check(&self, now: Now, acquire: &AcquireRequest) -> Result<(), Refusal> {
         if now.ms >= acquire.not_after_ms {
             return Err(Refusal::TooLate);

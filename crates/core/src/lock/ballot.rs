@@ -1,9 +1,9 @@
-//! A lock that is one node's part of a quorum: what it does besides, for a request with a
-//! [`Ballot`].
+//! The lock as one node of a quorum: what it does in addition for a request with a [`Ballot`].
 //!
-//! Those who wait stand in the order of their tickets, which is the same on all nodes. A node whose
-//! vote went to one with a higher ticket than somebody who waits tells it so, and takes the vote back
-//! if it is given up: so whoever has the lowest ticket comes to have the votes of all.
+//! Waiters stand in the order of their tickets, which is the same on all nodes. If a node's vote
+//! went to a higher ticket than a waiter's, the node tells the holder of the vote, and takes the
+//! vote back when that holder gives it up. So the lowest ticket ends up with the votes of all
+//! nodes.
 
 use super::grant::within_reach;
 use super::holders::{Holder, HolderVote};
@@ -12,14 +12,14 @@ use super::{Lock, StepWork};
 use crate::{AcquireRequest, Ballot, Now, Reply, Wake, WakeEvent, limits};
 
 impl Lock {
-    /// Does somebody wait with a lower ticket than this holder's? It may be dead by now: whoever gives
-    /// way finds out.
+    /// Returns whether a waiter has a lower ticket than this holder. The waiter may be dead by now;
+    /// that shows when the holder gives way.
     pub(super) fn is_inquired(&self, holder: &Holder) -> bool {
         let key = holder.vote.map(|vote| (vote.ticket, holder.owner));
         key.is_some_and(|key| self.queue.first().is_some_and(|first| first < key))
     }
 
-    /// Tells the holder, if whoever has just come to stand here comes before it.
+    /// Tells the holder if the waiter that just arrived at this place comes before it.
     pub(super) fn inquire(&self, key: PlaceKey, work: &mut StepWork) {
         if self.queue.first() != Some(key) {
             return;
@@ -31,7 +31,7 @@ impl Lock {
         }
     }
 
-    /// The place that a newcomer with a ballot takes: behind all of whom the node knows.
+    /// Returns the place for a newcomer with a ballot: behind everyone that the node knows of.
     pub(super) fn ticket(&self, now: Now, ballot: Ballot) -> u64 {
         let assigned = || {
             let votes = self.holders.iter().filter_map(|holder| holder.vote);
@@ -42,8 +42,8 @@ impl Lock {
         ballot.ticket.map_or_else(assigned, |ticket| ticket.min(limits::AGREED_MAX))
     }
 
-    /// Asked again by its holder: takes over the ticket, and gives up the vote if that is what is meant.
-    /// Whoever is first in line then is handed it, and be it the same one.
+    /// Handles a repeated acquire by the holder: adopts its ticket, and gives up the vote if the
+    /// ballot says so. The vote then goes to the first in line, which may be the same client.
     pub(super) fn vote_again(
         &mut self,
         now: Now,
@@ -81,8 +81,8 @@ impl Lock {
             label: holder.label.clone(),
         };
         self.drop_holder(acquire.owner);
-        // What it is given next is to have a larger number than what it gave up, also if this node has
-        // forgotten since how large that was.
+        // The next number must be larger than the one given up, even if this node has forgotten
+        // since how large that was.
         self.last_token = self.last_token.max(within_reach(ballot.hint, now));
         Some(self.queue.put(vote.ticket, waiter, waiter_lease_ms, now))
     }

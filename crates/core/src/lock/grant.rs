@@ -1,4 +1,4 @@
-//! Granting and renewing. The token is minted in the same step in which the holder is taken in.
+//! Granting and renewing. One step both mints the token and adds the holder.
 
 use super::holders::{Holder, HolderVote};
 use super::queue::{PlaceKey, Waiter};
@@ -12,7 +12,7 @@ use crate::{
 pub(super) struct GrantTerms {
     pub(super) member: Option<Member>,
     pub(super) lease_ms: u64,
-    /// It waited, and may not know of it.
+    /// It waited, and may not know of the grant yet.
     pub(super) handed: bool,
     /// For a ballot: its hint, and its ticket if it has one.
     pub(super) hint: u64,
@@ -20,8 +20,8 @@ pub(super) struct GrantTerms {
 }
 
 impl Lock {
-    /// The waiter may have died since its last refresh, so it gets no more than a waiter lease until
-    /// it answers.
+    /// Hands the lock to a waiter. The waiter may have died since its last refresh, so the grant
+    /// lasts only a waiter lease until the waiter answers.
     pub(super) fn hand_over(
         &mut self,
         now: Now,
@@ -44,7 +44,7 @@ impl Lock {
         Some((self.queue.remove(key)?, waiter_lease_ms))
     }
 
-    /// Mints the token and takes the holder in, in one go.
+    /// Mints the token and adds the holder.
     pub(super) fn grant(&mut self, now: Now, waiter: Waiter, terms: GrantTerms) -> Grant {
         let number = self.mint(now, waiter.ballot.then_some(terms.hint));
         let ask = self.reserve(now, waiter.ask);
@@ -71,9 +71,9 @@ impl Lock {
         grant
     }
 
-    /// The next token: more than the last, and at least the clock. The nodes of a quorum would never
-    /// agree on a clock, so they follow the `hint` of whoever asks, and their own only where they
-    /// know of no token.
+    /// Mints the next token: larger than the last one, and at least the clock. The nodes of a
+    /// quorum would never agree on a clock, so they follow the client's `hint`, and use their own
+    /// clock only while they know of no token.
     fn mint(&mut self, now: Now, hint: Option<u64>) -> u64 {
         let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
         let floor = match hint {
@@ -85,8 +85,8 @@ impl Lock {
         self.last_token
     }
 
-    /// Reserves the tokens that follow the last one for local turns, if that is what is asked for.
-    /// Answers what was asked for, with as many as there are.
+    /// Reserves the tokens after the last one for local turns, if the request asks for them.
+    /// Returns the request with the number that was reserved.
     fn reserve(&mut self, now: Now, ask: Ask) -> Ask {
         let Ask::Turns { tokens } = ask else { return ask };
         let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
@@ -96,8 +96,8 @@ impl Lock {
         Ask::Turns { tokens: more as u32 + 1 }
     }
 
-    /// Gives the tokens back that were reserved for local turns and are not used. To be called while
-    /// the owner still holds.
+    /// Gives back the unused tokens that were reserved for local turns. Call it while the owner
+    /// still holds.
     pub(super) fn unreserve(&mut self, owner: Owner, last_used: Option<Token>) {
         let (Some(holder), Some(last_used)) = (self.holders.get(owner), last_used) else { return };
         let first = holder.token.raw();
@@ -107,7 +107,7 @@ impl Lock {
         }
     }
 
-    /// What a holder is told of its grant.
+    /// Returns what the holder is told about its grant.
     pub(super) fn grant_of(&self, holder: &Holder) -> Grant {
         let vote = |HolderVote { number, ticket }: HolderVote| Vote {
             number,
@@ -143,11 +143,11 @@ impl Lock {
             return Reply::Revoked;
         }
         let kept_by = holder.client;
-        // While it holds, nobody else is given a token: so the last one is its own, or what others
-        // who hold beside it were given.
+        // While it holds, only other holders beside it can get tokens. So the last token is its own
+        // or one of theirs.
         let agreed = write_back.map_or(0, |write_back| write_back.token.min(limits::AGREED_MAX));
         self.last_token = self.last_token.max(agreed);
-        // Never shorter: a renewal that was long under way must not end what a later one was promised.
+        // Never shorter: a delayed renewal must not end what a later one promised.
         self.holders.update(owner, |holder| {
             holder.client = client;
             holder.token = holder.token.max(Token::from_raw(agreed));
@@ -161,7 +161,7 @@ impl Lock {
     }
 }
 
-/// A hint, as far as it is not too far ahead of our own clock.
+/// Limits a hint to what is not too far ahead of the node's own clock.
 pub(super) fn within_reach(hint: u64, now: Now) -> u64 {
     let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
     hint.min(clock.saturating_add(limits::HINT_AHEAD_US))

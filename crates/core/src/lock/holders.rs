@@ -1,4 +1,4 @@
-//! Who holds the lock, by owner, and between which bounds their leases end, so that expiry costs
+//! The holders of the lock, by owner, and bounds for the ends of their leases, so that expiry costs
 //! nothing until it is due.
 
 use std::collections::BTreeMap;
@@ -18,16 +18,17 @@ pub(super) struct Holder {
     pub(super) lease_ms: u64,
     pub(super) deadline_ms: u64,
     pub(super) since_ms: u64,
-    /// Handed over, and not yet renewed: the client may not know of it.
+    /// Handed over and not yet renewed: the client may not know of it.
     pub(super) handed: bool,
     pub(super) revoked: bool,
-    /// Set if it was asked for with a ballot.
+    /// Set if the request had a ballot.
     pub(super) vote: Option<HolderVote>,
     pub(super) label: Label,
 }
 
 impl Holder {
-    /// The token with which it was granted the lock. A quorum may have agreed on a larger one since.
+    /// Returns the token with which the lock was granted. A quorum may have agreed on a larger one
+    /// since.
     pub(super) fn minted(&self) -> Token {
         self.vote.map_or(self.token, |vote| Token::from_raw(vote.number))
     }
@@ -41,18 +42,17 @@ pub(super) struct HolderVote {
     pub(super) ticket: u64,
 }
 
-/// When leases end, without looking at each: none before `first_ms`, none after `last_ms`. Renewals
-/// and releases leave the bounds wider than they need be; looking at all holders, once `first_ms` has
-/// come, makes them exact again. For a holder that is alone they are exact from its grant or next
-/// renewal on.
+/// Bounds for the ends of all leases: none ends before `first_ms`, none after `last_ms`. Renewals
+/// and releases may leave the bounds too wide; a scan of all holders, once `first_ms` has come,
+/// makes them exact again. For a single holder they are exact from its grant or next renewal on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LeaseBounds {
     pub(super) first_ms: u64,
     pub(super) last_ms: u64,
 }
 
-/// All holders of one lock. Invariant: every deadline is within `ends`, which is zero if there is no
-/// holder, and `weight` is the sum of what they asked for.
+/// All holders of one lock. Invariant: every deadline is within `ends`, which is zero if there is
+/// no holder, and `weight` is the sum of the weights of all holders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holders {
     by_owner: HolderMap,
@@ -60,8 +60,8 @@ pub(super) struct Holders {
     weight: u64,
 }
 
-/// The holders themselves. Most locks have one at a time, for which a tree would take as much memory
-/// as for eleven. Invariant: `Many` are at least two.
+/// The holders themselves. Most locks have one at a time, for which a tree would take as much
+/// memory as for eleven. Invariant: `Many` has at least two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum HolderMap {
     #[default]
@@ -79,7 +79,7 @@ impl HolderMap {
         }
     }
 
-    /// In the order of their owners.
+    /// Iterates in the order of the owners.
     fn iter(&self) -> impl Iterator<Item = &Holder> {
         let (one, many) = match self {
             HolderMap::None => (None, None),
@@ -114,7 +114,7 @@ impl HolderMap {
         }
     }
 
-    /// To be called with an owner that is not there.
+    /// Adds a holder. Its owner must not be there yet.
     fn insert(&mut self, holder: Holder) {
         *self = match std::mem::take(self) {
             HolderMap::None => HolderMap::One(Box::new(holder)),
@@ -150,7 +150,7 @@ impl HolderMap {
 }
 
 impl Holders {
-    /// Builds them again. `None` if one owner holds twice.
+    /// Rebuilds the holders from a snapshot. `None` if one owner holds twice.
     pub(super) fn restore(holders: Vec<Holder>, ends: LeaseBounds) -> Option<Self> {
         let mut restored = Self::default();
         for holder in holders {
@@ -170,7 +170,7 @@ impl Holders {
         matches!(self.by_owner, HolderMap::None)
     }
 
-    /// The sum of what all holders asked for.
+    /// Returns the sum of the weights of all holders.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }
@@ -187,12 +187,12 @@ impl Holders {
         self.ends
     }
 
-    /// No lease ends before this.
+    /// Returns a time before which no lease ends.
     pub(super) fn first_deadline_ms(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.ends.first_ms)
     }
 
-    /// Takes a new holder. False, and nothing done, if its owner holds already.
+    /// Adds a holder. Returns false and does nothing if its owner already holds.
     pub(super) fn insert(&mut self, holder: Holder) -> bool {
         if self.by_owner.get(holder.owner).is_some() {
             return false;
@@ -226,7 +226,8 @@ impl Holders {
         self.get(owner)
     }
 
-    /// Takes out the holders whose lease is over, in the order in which they ended.
+    /// Removes the holders whose leases are over, and returns them in the order in which they
+    /// ended.
     pub(super) fn take_expired(&mut self, now: Now) -> Vec<Holder> {
         if self.is_empty() || self.ends.first_ms > now.ms {
             return Vec::new();
@@ -248,7 +249,7 @@ impl Holders {
         expired
     }
 
-    /// The clock was set back: nobody holds for longer than its own lease.
+    /// Shortens deadlines after the clock was set back: nobody holds for longer than its own lease.
     pub(super) fn pull_in(&mut self, now: Now, lease_of: impl Fn(&Holder) -> u64) {
         for holder in self.by_owner.iter_mut() {
             let at_most_ms = now.ms.saturating_add(lease_of(holder));

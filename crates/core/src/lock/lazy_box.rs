@@ -1,13 +1,13 @@
-//! A box that is allocated when its content is first changed. Most locks never need their queue, members
-//! and tombstones, and take little memory without them.
+//! A box that is allocated when its content first changes. Most locks never need a queue, members
+//! or tombstones, and take little memory without them.
 
 use std::ops::{Deref, DerefMut};
 
-/// A box whose content is the default until it is changed, and which takes one word until then.
+/// A box whose content is the default until it changes. Until then it takes one word.
 #[derive(Clone, Debug)]
 pub(super) struct LazyBox<T>(Option<Box<T>>);
 
-/// A default that can be borrowed for ever: what a [`LazyBox`] shows before it is changed.
+/// A default that can be borrowed for `'static`: the content of a [`LazyBox`] before it changes.
 pub(super) trait StaticDefault: Default + 'static {
     fn static_default() -> &'static Self;
 }

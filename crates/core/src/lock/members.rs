@@ -1,4 +1,4 @@
-//! The members of a pool: which are free, since when, and which have yet to be offered.
+//! The members of a pool: which are free, since when, and which have yet to be offered to waiters.
 //!
 //! ```text
 //!   add, release: at the end                                  taken by a newcomer: the first
@@ -16,22 +16,23 @@ use crate::Member;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum MemberState {
-    /// Nobody has it. The number says since when: the smallest is free for longest.
+    /// Nobody has it. The smallest number has been free for longest.
     Free(u64),
     Held {
-        /// Removed while held: goes at its release.
+        /// Removed while held: goes when it is released.
         leaving: bool,
     },
 }
 
-/// Invariant: `free` names exactly the members in that state, by their number.
+/// All members of a pool. Invariant: `free` names exactly the members in state `Free`, by their
+/// number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Members {
     all: BTreeMap<Member, MemberState>,
     free: BTreeMap<u64, Member>,
     next_free: u64,
-    /// Those with this number or a larger one have yet to be offered to who waits; the others were
-    /// wanted by nobody.
+    /// Members with this number or a larger one have yet to be offered to waiters. No waiter wanted
+    /// the others.
     offered: u64,
 }
 
@@ -44,7 +45,7 @@ impl StaticDefault for Members {
 }
 
 impl Members {
-    /// Builds them again from their states. `None` if two are free since the same moment.
+    /// Rebuilds the members from their states. `None` if two are free since the same moment.
     pub(super) fn restore(
         states: Vec<(Member, MemberState)>,
         next_free: u64,
@@ -86,34 +87,34 @@ impl Members {
         self.offered
     }
 
-    /// The first of those that have yet to be offered.
+    /// Returns the first member that has yet to be offered.
     pub(super) fn to_offer(&self) -> Option<&Member> {
         self.free.range(self.offered..).next().map(|(_, member)| member)
     }
 
-    /// Nobody wants the first of those to be offered.
+    /// Records that no waiter wants the first member on offer.
     pub(super) fn not_wanted(&mut self) {
         if let Some((&since, _)) = self.free.range(self.offered..).next() {
             self.offered = since + 1;
         }
     }
 
-    /// Somebody waits who was not there when they were offered.
+    /// Offers all free members again, because a new waiter was not there when they were offered.
     pub(super) fn offer_again(&mut self) {
         self.offered = 0;
     }
 
-    /// May a newcomer take it? Not before it was offered to who waits.
+    /// Returns whether a newcomer may take it: not before it was offered to the waiters.
     pub(super) fn is_free(&self, member: &Member) -> bool {
         matches!(self.all.get(member), Some(&MemberState::Free(since)) if since < self.offered)
     }
 
-    /// The member free for longest that a newcomer may take.
+    /// Returns the member free for longest that a newcomer may take.
     pub(super) fn free_longest(&self) -> Option<&Member> {
         self.free.range(..self.offered).next().map(|(_, member)| member)
     }
 
-    /// True if it was not there, or was about to leave.
+    /// Adds a member. Returns true if it was not there, or was about to leave.
     pub(super) fn add(&mut self, member: &Member) -> bool {
         match self.all.get_mut(member) {
             None => {
@@ -125,7 +126,7 @@ impl Members {
         }
     }
 
-    /// True if it was there, and was not about to leave.
+    /// Removes a member. Returns true if it was there and not about to leave already.
     pub(super) fn remove(&mut self, member: &Member) -> bool {
         match self.all.get_mut(member) {
             None => false,
@@ -145,7 +146,7 @@ impl Members {
         }
     }
 
-    /// Its holder is gone.
+    /// Frees a member after its holder is gone.
     pub(super) fn give_back(&mut self, member: &Member) {
         if matches!(self.all.get(member), Some(MemberState::Held { leaving: true })) {
             self.all.remove(member);

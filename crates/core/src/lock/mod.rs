@@ -1,8 +1,8 @@
-//! One lock: who holds it, who waits, and the last token it gave out.
+//! One lock: its holders, its waiters, and the last token it issued.
 //!
-//! Every step first catches up with time (expiry, hand-over left undone), then carries out the
-//! request, then hands over what the request set free. So no step ever sees a holder whose lease is
-//! over, and nothing but a step changes the lock.
+//! Every step first catches up with time (expiry, unfinished hand-over), then carries out the
+//! request, then hands over what the request freed. So no step sees a holder whose lease is over,
+//! and only a step changes the lock.
 
 mod acquire;
 mod ballot;
@@ -32,14 +32,14 @@ use crate::{
     limits,
 };
 
-/// The state of one lock. It knows neither its name nor where it is kept.
+/// The state of one lock. It knows neither its name nor where it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
     kind: Kind,
     last_token: u64,
-    /// The time of the last step, to notice a clock that was set back.
+    /// The time of the last step, to notice when the clock was set back.
     seen_ms: u64,
-    /// Until then nobody is granted, for whoever keeps the lock may have forgotten a holder.
+    /// Until then nothing is granted, because the store may have forgotten a holder.
     quarantine_until_ms: u64,
     holders: Holders,
     queue: LazyBox<WaitQueue>,
@@ -47,7 +47,7 @@ pub struct Lock {
     tombs: LazyBox<Tombstones>,
 }
 
-/// The work of one step: how many waiters it may still handle, and whom it has to wake.
+/// The work of one step: how many waiters it may still handle, and which clients to wake.
 struct StepWork {
     left: u32,
     more: bool,
@@ -55,20 +55,20 @@ struct StepWork {
 }
 
 impl Lock {
-    /// A lock that nobody has used.
+    /// Returns a lock that nobody has used.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A lock that nobody holds or waits for, but that was used before: it last gave out this token,
-    /// and its last step was made then.
+    /// Returns a lock without holders or waiters that was used before: it last issued this token,
+    /// and its last step was at `seen_ms`.
     pub fn idle(kind: Kind, last_token: Token, seen_ms: u64) -> Self {
         let last_token = last_token.raw().min(limits::COUNTED_MAX);
         Self { kind, last_token, seen_ms, ..Self::default() }
     }
 
-    /// Carries out one request at one instant. Takes time in the logarithm of the number of waiters
-    /// at most, and skips or grants at most [`limits::STEP_MAX`] of them.
+    /// Carries out one request at one instant. Takes at most time logarithmic in the number of
+    /// waiters, and skips or grants at most [`limits::STEP_MAX`] of them.
     pub fn apply(&mut self, now: Now, request: &Request) -> Step {
         let mut work = StepWork { left: limits::STEP_MAX, more: false, wakes: Vec::new() };
         let kind = self.kind;
@@ -93,54 +93,55 @@ impl Lock {
             Request::Tick => Reply::Done,
         };
         self.settle(now, &mut work);
-        // Members that nobody wants are passed by, which is no work but is remembered.
+        // Passing by members that nobody wants takes no work, but changes what is remembered.
         let settled = work.left < limits::STEP_MAX || self.members.offered() != offered;
-        // An idle lock becomes what it is asked for as, also if there is nothing to be had.
+        // An idle lock takes the kind of the request, even if the request gets nothing.
         let turned = self.kind != kind;
         let changed = caught_up || settled || turned || may_change(request, &reply);
         Step { reply, wakes: work.wakes, more: work.more, changed }
     }
 
-    /// The kind that the lock has, or had when it was last used.
+    /// Returns the kind of the lock, or the kind it had when it was last used.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The last token given out, if any was.
+    /// Returns the last token issued, if any.
     pub fn last_token(&self) -> Option<Token> {
         (self.last_token > 0).then_some(Token::from_raw(self.last_token))
     }
 
-    /// Grants nothing, by any path, until this time: whoever keeps the lock may have forgotten a
-    /// holder (a restart, a fail-over). Holders hold on, renew and release as ever; waiters keep and
-    /// take places, and none of them is judged dead.
+    /// Grants nothing until this time, because the store may have forgotten a holder (a restart, a
+    /// failover). Holders keep the lock, and renew and release as usual. Waiters keep their places
+    /// and new ones queue; none counts as dead.
     pub fn quarantine(&mut self, until_ms: u64) {
         self.quarantine_until_ms = self.quarantine_until_ms.max(until_ms);
     }
 
-    /// Ends the quarantine at this time at the latest: it was meant for a clock that was set back
-    /// since.
+    /// Ends the quarantine at this time at the latest. A later end was set before the clock was set
+    /// back.
     pub fn end_quarantine_by(&mut self, until_ms: u64) {
         self.quarantine_until_ms = self.quarantine_until_ms.min(until_ms);
     }
 
-    /// Until when nothing is granted; a time that has passed if everything is.
+    /// Returns until when nothing is granted: a time in the past if there is no quarantine.
     pub fn quarantine_until_ms(&self) -> u64 {
         self.quarantine_until_ms
     }
 
-    /// The time of the last step.
+    /// Returns the time of the last step.
     pub fn seen_ms(&self) -> u64 {
         self.seen_ms
     }
 
-    /// The last step was made then, elsewhere, and changed nothing: see [`Step::changed`].
+    /// Records that the last step happened at this time, on another copy, and changed nothing: see
+    /// [`Step::changed`].
     pub fn see(&mut self, now_ms: u64) {
         self.seen_ms = now_ms;
     }
 
-    /// The lease clock started anew (the machine was booted): nobody holds or waits any more, since
-    /// no process survived. Token, kind and members stay.
+    /// Resets the lock after the lease clock restarted, that is after the machine rebooted: all
+    /// holders and waiters are gone, because no process survived. Token, kind and members stay.
     pub fn reboot(&mut self) {
         let mut members = std::mem::take(&mut self.members);
         for holder in self.holders.iter() {
@@ -155,7 +156,7 @@ impl Lock {
         !(self.holders.is_empty() && self.queue.is_empty() && self.members.is_empty())
     }
 
-    /// Refuses a request that takes a lock in use for something else.
+    /// Refuses a request that asks for another kind than the lock in use has.
     fn check_kind(&self, kind: Kind) -> Result<(), Refusal> {
         if self.in_use() && self.kind != kind {
             return Err(Refusal::KindMismatch(self.kind));
@@ -163,7 +164,7 @@ impl Lock {
         Ok(())
     }
 
-    /// True if time has changed anything.
+    /// Expires what is due. Returns true if time has changed anything.
     fn catch_up(&mut self, now: Now) -> bool {
         let set_back = now.ms < self.seen_ms;
         if set_back {
@@ -178,22 +179,23 @@ impl Lock {
         for holder in &expired {
             self.after_hold(holder);
         }
-        // Who looked and found nobody knows better when to look again, and is to know it everywhere.
+        // A scan that found nobody expired still narrows the bounds, and every copy must have the
+        // same bounds.
         let looked = self.holders.ends() != ends;
         set_back || purged || looked || !expired.is_empty()
     }
 
-    /// Until when nobody is granted, if that is still to come.
+    /// Returns until when nothing is granted, if that is in the future.
     fn quarantined_until_ms(&self, now: Now) -> Option<u64> {
         (now.ms < self.quarantine_until_ms).then_some(self.quarantine_until_ms)
     }
 
-    /// When it is worth asking again: the next lease may have ended, or the quarantine.
+    /// Returns when to ask again: the next lease may have ended, or the quarantine.
     fn recheck_ms(&self, now: Now) -> Option<u64> {
         self.quarantined_until_ms(now).or_else(|| self.holders.first_deadline_ms())
     }
 
-    /// Hands over whatever is free, to whoever is next.
+    /// Hands over everything that is free to the next waiters.
     fn settle(&mut self, now: Now, work: &mut StepWork) {
         if self.quarantined_until_ms(now).is_some() {
             return;
@@ -227,8 +229,8 @@ impl Lock {
         let client = self.queue.client(client);
         let handed = client.map_or(&[][..], |client| &client.handed);
         let holders = handed.iter().filter_map(|owner| self.holders.get(*owner));
-        // Told until it is renewed, and not renewed by this: the client may know nothing of it any
-        // more (it comes from a state that was restored), and then nobody would give it back.
+        // Repeated until the client renews; a refresh does not count as a renewal. If the state was
+        // restored, the client may have forgotten the grant, and then nobody would give it back.
         let granted = holders
             .filter(|holder| !holder.revoked)
             .map(|holder| (holder.owner, self.grant_of(holder)))
@@ -316,7 +318,7 @@ impl Lock {
         }
     }
 
-    /// True if the owner was holding.
+    /// Removes a holder. Returns true if the owner was holding.
     fn drop_holder(&mut self, owner: Owner) -> bool {
         let holder = self.holders.remove(owner);
         if let Some(holder) = &holder {
@@ -325,7 +327,7 @@ impl Lock {
         holder.is_some()
     }
 
-    /// What a holder that is gone leaves to be done.
+    /// Cleans up after a holder that is gone.
     fn after_hold(&mut self, holder: &Holder) {
         if holder.handed {
             self.queue.answered(holder.client, holder.owner);
@@ -336,10 +338,10 @@ impl Lock {
     }
 }
 
-/// May this request, answered like this, have changed the lock?
+/// Returns whether this request may have changed the lock, given its reply.
 fn may_change(request: &Request, reply: &Reply) -> bool {
     match reply {
-        // The dead were looked for, and the next look goes on behind this one.
+        // The sweep for dead waiters advanced.
         Reply::Refused(Refusal::QueueFull) => true,
         Reply::Busy | Reply::Refused(_) | Reply::Revoked => false,
         Reply::NotHeld => matches!(request, Request::Release { bury_until_ms: 1.., .. }),

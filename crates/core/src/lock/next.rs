@@ -1,8 +1,8 @@
-//! Who is next? The one rule for it, for all four kinds of lock.
+//! Who is next? The one rule, for all four kinds of lock.
 //!
-//! First come, first served: a waiter is granted when it is at the head of its line and fits beside
-//! the present holders, a newcomer when it fits and nobody waits whom it would overtake. Dead
-//! waiters are skipped on the way. The same rule in Lua is `steps.lua` of the Redis engine.
+//! First come, first served. A waiter is granted when it is at the head of its line and fits beside
+//! the present holders. A newcomer is granted when it fits and overtakes no waiter. Dead waiters
+//! are skipped on the way. `steps.lua` of the Redis engine is the same rule in Lua.
 
 use super::Lock;
 use super::queue::PlaceKey;
@@ -14,7 +14,7 @@ pub(super) enum HeadAction {
     Grant(PlaceKey, Option<Member>),
     /// Its client died.
     Skip(PlaceKey),
-    /// It asks for more than there is since the semaphore was made smaller.
+    /// It asks for more permits than there are, since the semaphore was made smaller.
     Refuse(PlaceKey),
 }
 
@@ -31,8 +31,9 @@ impl Lock {
         }
     }
 
-    /// May a newcomer be granted at once? To be asked when all is settled. A member of a pool is free for a newcomer
-    /// only after it was offered and no waiter wanted it, so nobody is overtaken.
+    /// Returns what a newcomer may take at once. Call it when nothing is left to hand over. A
+    /// newcomer gets a pool's member only after the member was offered and no waiter wanted it, so
+    /// nobody is overtaken.
     pub(super) fn free_slot(&self, ask: &Ask) -> Option<FreeSlot> {
         match ask {
             Ask::Any => {
@@ -60,7 +61,7 @@ impl Lock {
         self.fits(&waiter.ask).then_some(HeadAction::Grant(place, None))
     }
 
-    /// Offers each freed member to the foremost of those who want it: by name, or any.
+    /// Offers each freed member to the first waiter that wants it, by name or as any member.
     fn next_for_a_member(&mut self, now: Now) -> Option<HeadAction> {
         while let Some(member) = self.members.to_offer() {
             let by_name = self.queue.head(Some(member));
@@ -73,7 +74,7 @@ impl Lock {
                 None => self.members.not_wanted(),
             }
         }
-        // Without members nobody can be granted, but the dead must not keep the lock in use.
+        // Without members nobody can be granted, but dead waiters must not keep the lock in use.
         let (place, waiter) = self.queue.iter().next().filter(|_| self.members.is_empty())?;
         (!self.queue.is_live(waiter, now)).then_some(HeadAction::Skip(place))
     }

@@ -1,5 +1,5 @@
-//! Read-only questions about a lock, for the engine that keeps it: how many hold and wait, when a tick is due,
-//! how much memory it takes, when it may be forgotten.
+//! Read-only queries for the engine that keeps the lock: how many hold and wait, when a tick is
+//! due, how much memory the lock takes, when it may be forgotten.
 
 use super::Lock;
 use super::holders::Holder;
@@ -7,22 +7,23 @@ use super::queue::{Waiter, WaitingClient};
 use crate::{ClientId, Kind, Owner, limits};
 
 impl Lock {
-    /// How many hold it, also those whose lease is over since the last step.
+    /// Returns how many hold it, including those whose lease ended since the last step.
     pub fn holding(&self) -> usize {
         self.holders.len()
     }
 
-    /// Which client keeps what this owner holds.
+    /// Returns the client that keeps what this owner holds.
     pub fn kept_by(&self, owner: Owner) -> Option<ClientId> {
         self.holders.get(owner).map(|holder| holder.client)
     }
 
-    /// How many wait, dead or alive.
+    /// Returns how many wait, dead or alive.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// When time alone will change something for those who wait: then a [`crate::Request::Tick`] is due.
+    /// Returns when time alone will change something for the waiters: a [`crate::Request::Tick`] is
+    /// due then.
     pub fn due_ms(&self) -> Option<u64> {
         if self.queue.is_empty() {
             return None;
@@ -33,8 +34,8 @@ impl Lock {
         })
     }
 
-    /// When the head of the line lapses, if it asks for more than is free: until then it holds up
-    /// those behind it.
+    /// Returns when the head of the line lapses, if it asks for more than is free. Until then it
+    /// blocks the waiters behind it.
     fn head_lapses_ms(&self) -> Option<u64> {
         if self.kind == Kind::Pool || self.holders.weight() >= self.kind.capacity() {
             return None;
@@ -43,13 +44,13 @@ impl Lock {
         self.queue.client_lapses_ms(waiter.client)
     }
 
-    /// Does anybody wait who is no connection, but a program?
+    /// Returns whether any waiter is a program rather than a connection.
     pub fn is_waited_for_by_programs(&self) -> bool {
         self.queue.iter().any(|(_, waiter)| !waiter.client.is_connection())
     }
 
-    /// Those who wait or hold for only as long as a connection lasts, and whose connection is not
-    /// open any more.
+    /// Returns the owners that wait or hold only as long as their connection lasts, and whose
+    /// connection has closed.
     pub fn cut_off(&self, mut is_open: impl FnMut(ClientId) -> bool) -> Vec<Owner> {
         let waiters = self.queue.iter().map(|(_, waiter)| (waiter.client, waiter.owner));
         let holders = self.holders.iter().map(|holder| (holder.client, holder.owner));
@@ -59,7 +60,7 @@ impl Lock {
         gone.map(|(_, owner)| owner).collect()
     }
 
-    /// About how many bytes it takes, from a look at some of those who hold and wait.
+    /// Estimates how many bytes it takes, from a sample of holders and waiters.
     pub fn memory(&self) -> usize {
         const LOOKS: usize = 64;
         const NUMBER: usize = size_of::<u64>();
@@ -83,28 +84,29 @@ impl Lock {
         size_of::<Self>() + holders + places + by_owner + lines + clients + members + tombs
     }
 
-    /// Is there nothing to remember? As good as a lock that nobody has used, and need not be stored.
+    /// Returns whether there is nothing to remember: the lock equals an unused one and need not be
+    /// stored.
     pub fn is_blank(&self) -> bool {
         self.last_token == 0 && !self.in_use() && self.tombs.is_empty()
     }
 
-    /// Does this client have a place in the queue?
+    /// Returns whether this client has a place in the queue.
     pub fn is_waited_for_by(&self, client: ClientId) -> bool {
         self.queue.client(client).is_some_and(|client| client.waiting > 0)
     }
 
-    /// Was the lock handed to this client, and has it not answered yet?
+    /// Returns whether the lock was handed to this client, which has not answered yet.
     pub fn has_handed_to(&self, client: ClientId) -> bool {
         self.queue.client(client).is_some_and(|client| !client.handed.is_empty())
     }
 
-    /// When the lock may be forgotten if nobody touches it until then, on the lease clock. Never
-    /// while a pool has members.
+    /// Returns when, on the lease clock, the lock may be forgotten if nobody uses it until then.
+    /// Never while a pool has members.
     pub fn forget_at_ms(&self) -> Option<u64> {
         if !self.members.is_empty() {
             return None;
         }
-        // No waiter was seen later than the last step, and none has a longer lease than the longest.
+        // No waiter was seen later than the last step, and no lease is longer than the maximum.
         let patience_ms = if self.queue.is_empty() { 0 } else { limits::LEASE_MS_MAX };
         let waited_until = self.seen_ms.saturating_add(patience_ms);
         let in_use_until = self.holders.ends().last_ms.max(waited_until);
@@ -112,8 +114,8 @@ impl Lock {
     }
 }
 
-/// About how many bytes a tree of so many entries takes: its nodes have room for eleven, and those of
-/// a large one are filled by little more than half.
+/// Estimates how many bytes a tree of `count` entries takes: a node has room for eleven, and the
+/// nodes of a large tree are a little more than half full.
 fn tree(entry: usize, count: usize) -> usize {
     const ROOM: usize = 11;
     match count {

@@ -1,9 +1,10 @@
-//! The queue: one numbered place per waiter, in lines that are each first come, first served.
+//! The wait queue: one numbered place per waiter, in lines that are each first come, first served.
 //!
-//! All waiters of a mutex, a read-write lock or a semaphore stand in the common line. A pool has a
-//! line per member besides; the next for a member is the smaller number of the two heads.
+//! All waiters of a mutex, a read-write lock or a semaphore stand in the common line. A pool also
+//! has a line per member; the next waiter for a member is the smaller number of the two heads.
 //!
-//! A place lives as long as its *client* keeps refreshing: one refresh, however many tasks wait.
+//! A place lives as long as its *client* keeps refreshing: one refresh per client, however many
+//! tasks wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use super::holders::Holder;
 use super::lazy_box::StaticDefault;
 use crate::{Ask, ClientId, Label, Member, Now, Owner};
 
-/// The key of a place: its number, and its owner among equal numbers, which only tickets can be.
+/// The key of a place: its number, then its owner. Only tickets can have equal numbers.
 pub(super) type PlaceKey = (u64, Owner);
 
 /// One waiter.
@@ -24,12 +25,13 @@ pub(super) struct Waiter {
     pub(super) ask: Ask,
     pub(super) lease_ms: u64,
     pub(super) since_ms: u64,
-    /// Asked for with a ballot: the number of its place is its ticket.
+    /// The request had a ballot: the number of its place is its ticket.
     pub(super) ballot: bool,
     pub(super) label: Label,
 }
 
-/// What the lock knows of a client that waits, or was handed the lock and has not answered yet.
+/// What the lock knows of a client that waits, or that was handed the lock and has not answered
+/// yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WaitingClient {
     pub(super) deadline_ms: u64,
@@ -40,18 +42,19 @@ pub(super) struct WaitingClient {
     pub(super) handed: Vec<Owner>,
 }
 
-/// How often the clock was set back, and to what the last time. A deadline of an earlier era was
-/// meant for another clock: its client is taken for alive for no longer than a waiter lease from the
-/// beginning of this era. One that had lapsed may so be taken for alive once more, and cost those behind
-/// it that much; in return setting a clock back costs one step nothing, however many wait.
+/// How often the clock was set back, and to what time most recently. A deadline of an earlier era
+/// was for another clock, so its client counts as alive for at most one waiter lease from the start
+/// of this era. A lapsed client may thus count as alive once more, and delay the waiters behind it
+/// by that much. In return, setting the clock back costs a step nothing, however many wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClockEra {
     pub(super) number: u64,
     pub(super) began_ms: u64,
 }
 
-/// All waiters of one lock. Invariants: `by_owner` and `lines` name exactly the places in `places`; each waiter has a client,
-/// whose `waiting` counts its places; a client with neither place nor hand-over is forgotten.
+/// All waiters of one lock. Invariants: `by_owner` and `lines` name exactly the places in `places`;
+/// each waiter has a client, whose `waiting` counts its places; a client with neither place nor
+/// hand-over is forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitQueue {
     places: BTreeMap<PlaceKey, Waiter>,
@@ -59,7 +62,7 @@ pub(super) struct WaitQueue {
     lines: BTreeMap<Option<Member>, BTreeSet<PlaceKey>>,
     clients: BTreeMap<ClientId, WaitingClient>,
     next: u64,
-    /// The place where the sweep for the dead goes on; at the front if `None`.
+    /// Where the sweep for dead waiters continues; at the front if `None`.
     sweep_at: Option<PlaceKey>,
     era: ClockEra,
 }
@@ -141,43 +144,43 @@ impl WaitQueue {
         self.places.get(&key)
     }
 
-    /// Is the number of this place a ticket?
+    /// Returns whether the number of this place is a ticket.
     pub(super) fn is_ballot(&self, key: PlaceKey) -> bool {
         self.get(key).is_some_and(|waiter| waiter.ballot)
     }
 
-    /// The first place in a line, dead or alive.
+    /// Returns the first place in a line, dead or alive.
     pub(super) fn head(&self, line: Option<&Member>) -> Option<(PlaceKey, &Waiter)> {
         let key = *self.lines.get(&line.cloned())?.first()?;
         Some((key, &self.places[&key]))
     }
 
-    /// The foremost place of all.
+    /// Returns the first place of all lines.
     pub(super) fn first(&self) -> Option<PlaceKey> {
         self.places.keys().next().copied()
     }
 
-    /// The number of the foremost place, or of the next to be given if nobody waits.
+    /// Returns the number of the first place, or of the next place to be given if nobody waits.
     pub(super) fn front(&self) -> u64 {
         self.first().map_or(self.next, |(number, _)| number)
     }
 
-    /// Does the client of this waiter still keep its places alive?
+    /// Returns whether the client of this waiter still keeps its places alive.
     pub(super) fn is_live(&self, waiter: &Waiter, now: Now) -> bool {
         self.clients.get(&waiter.client).is_some_and(|client| self.lapses_ms(client) > now.ms)
     }
 
-    /// Until when this client keeps its places alive, as far as is known.
+    /// Returns until when this client's places stay alive, as far as is known.
     pub(super) fn client_lapses_ms(&self, id: ClientId) -> Option<u64> {
         self.clients.get(&id).map(|client| self.lapses_ms(client))
     }
 
-    /// Puts a waiter at the end of its line, and keeps its client's places alive.
+    /// Adds a waiter at the end of its line, and keeps its client's places alive.
     pub(super) fn push(&mut self, waiter: Waiter, waiter_lease_ms: u64, now: Now) -> PlaceKey {
         self.put(self.next, waiter, waiter_lease_ms, now)
     }
 
-    /// Puts a waiter at this number, and keeps its client's places alive.
+    /// Adds a waiter at this number, and keeps its client's places alive.
     pub(super) fn put(
         &mut self,
         number: u64,
@@ -222,7 +225,7 @@ impl WaitQueue {
         key
     }
 
-    /// Takes a waiter out of all but what is known of its client.
+    /// Removes a waiter, but leaves the record of its client.
     fn take(&mut self, key: PlaceKey) -> Option<Waiter> {
         let waiter = self.places.remove(&key)?;
         if self.sweep_at == Some(key) {
@@ -239,8 +242,8 @@ impl WaitQueue {
         Some(waiter)
     }
 
-    /// The client gave a sign of life. Its places last longer by it and never shorter: who it is is
-    /// no secret, and anybody may say so.
+    /// Records a sign of life from the client. It only ever extends the life of its places: a
+    /// client's id is no secret, so anybody may send this.
     pub(super) fn keep_alive(&mut self, id: ClientId, waiter_lease_ms: u64, now: Now) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let until_ms = now.ms.saturating_add(waiter_lease_ms);
@@ -250,13 +253,14 @@ impl WaitQueue {
         client.era = self.era.number;
     }
 
-    /// The clock was set back: nobody is taken for alive for longer than its waiter lease.
+    /// Starts a new era after the clock was set back: no client counts as alive for longer than its
+    /// waiter lease.
     pub(super) fn begin_era(&mut self, now: Now) {
         self.era = ClockEra { number: self.era.number + 1, began_ms: now.ms };
     }
 
-    /// How long a holder may hold without renewal: its lease, but no more than a waiter lease while
-    /// its client has not answered the hand-over.
+    /// Returns how long a holder may hold without renewal: its lease, but at most a waiter lease
+    /// while its client has not answered the hand-over.
     pub(super) fn lease_of(&self, holder: &Holder) -> u64 {
         match self.clients.get(&holder.client) {
             Some(client) if holder.handed => holder.lease_ms.min(client.waiter_lease_ms),
@@ -264,26 +268,27 @@ impl WaitQueue {
         }
     }
 
-    /// The client is known to be dead: its places are from now on. Answers what was handed to it.
+    /// Marks the client as dead: its places lapse now. Returns the owners that were handed the
+    /// lock.
     pub(super) fn declare_dead(&mut self, id: ClientId, now: Now) -> Vec<Owner> {
         let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
         client.deadline_ms = client.deadline_ms.min(now.ms);
         client.handed.clone()
     }
 
-    /// The place becomes a hand-over that the client has yet to answer. To be called while the
-    /// waiter still has its place.
+    /// Turns the place into a hand-over that the client has yet to answer. Call it while the waiter
+    /// still has its place.
     pub(super) fn hand_over(&mut self, id: ClientId, owner: Owner) {
         self.update_client(id, |client| client.handed.push(owner));
     }
 
-    /// The client answered, or the hand-over is gone.
+    /// Removes a hand-over that the client answered or that is gone.
     pub(super) fn answered(&mut self, id: ClientId, owner: Owner) {
         self.update_client(id, |client| client.handed.retain(|&other| other != owner));
     }
 
-    /// Looks at the next few places in turn and drops those of the dead. Each enqueue pays for this,
-    /// so however many die in the middle of the queue, they can't pile up.
+    /// Checks the next few places and drops those of dead clients. Each enqueue pays for a few, so
+    /// dead waiters in the middle of the queue can't pile up.
     pub(super) fn sweep(&mut self, now: Now, count: u32) {
         for _ in 0..count {
             let Some(key) = self.sweep_at.or_else(|| self.first()) else { return };

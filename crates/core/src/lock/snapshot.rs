@@ -1,4 +1,4 @@
-//! A lock as plain data, for storing it. Indexes are not stored but built again, and what can't be a
+//! A lock as plain data, for storage. Indexes are not stored but rebuilt, and data that can't be a
 //! lock is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ use super::tombstones::Tombstones;
 use super::{Kind, Lock};
 use crate::{ClientId, Member, Owner, limits};
 
-/// A lock as plain data. Its fields are the stored form: a change of them needs a new version in
-/// whatever stores it.
+/// A lock as plain data. Its fields are the stored form: changing them needs a new version in every
+/// store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     kind: Kind,
@@ -33,13 +33,13 @@ pub struct Snapshot {
     tombs: Vec<(Owner, u64)>,
 }
 
-/// What was read back is not the state of a lock.
+/// The stored data is not the state of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored lock is corrupt: {0}")]
 pub struct CorruptSnapshot(&'static str);
 
 impl Lock {
-    /// The lock as plain data.
+    /// Returns the lock as plain data.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             kind: self.kind,
@@ -60,7 +60,7 @@ impl Lock {
         }
     }
 
-    /// The lock that a snapshot was taken of.
+    /// Rebuilds the lock from a snapshot.
     ///
     /// # Errors
     /// [`CorruptSnapshot`] if the data can't be the state of a lock.
@@ -102,11 +102,11 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Checks what must be true of every lock between two steps. Takes time in the size of the lock:
-    /// for tests, and for state that comes from outside.
+    /// Checks the invariants that hold between any two steps. Takes time proportional to the size
+    /// of the lock: for tests, and for state from outside.
     ///
     /// # Errors
-    /// [`CorruptSnapshot`] names the first thing that is not so.
+    /// [`CorruptSnapshot`] names the first invariant that is broken.
     pub fn audit(&self) -> Result<(), CorruptSnapshot> {
         self.audit_holders()?;
         self.audit_queue()?;
@@ -147,7 +147,7 @@ impl Lock {
         if !self.holders.iter().all(together) {
             return Err(CorruptSnapshot("a holder is of another kind than its lock"));
         }
-        // A semaphore made smaller may be over its capacity until holders leave.
+        // A semaphore that was made smaller may exceed its capacity until holders leave.
         let may_exceed = matches!(self.kind, Kind::Semaphore { .. });
         if !may_exceed && self.holders.weight() > self.kind.capacity() {
             return Err(CorruptSnapshot("more is held than there is"));
@@ -253,7 +253,7 @@ impl Lock {
     }
 }
 
-/// The same but for the size of a semaphore.
+/// Returns whether the kinds are the same, ignoring the size of a semaphore.
 fn same_kind(one: Kind, other: Kind) -> bool {
     std::mem::discriminant(&one) == std::mem::discriminant(&other)
 }

@@ -1,11 +1,12 @@
-//! Tombstones: owners that were cancelled while an acquire of theirs may still be under way.
+//! Tombstones: owners that were cancelled while one of their acquires may still be in flight.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::lazy_box::StaticDefault;
 use crate::{Owner, limits};
 
-/// Invariant: `order` names each owner once, the one that was buried first at the front.
+/// The tombstones of one lock. Invariant: `order` names each owner once, the oldest tombstone
+/// first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tombstones {
     until: BTreeMap<Owner, u64>,
@@ -37,13 +38,13 @@ impl Tombstones {
         self.until.is_empty()
     }
 
-    /// In the order in which they were buried.
+    /// Iterates in the order in which they were buried.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Owner, u64)> {
         self.order.iter().map(|&owner| (owner, self.until[&owner]))
     }
 
-    /// Forgets the first ones if their time has come, a bounded number of them. One that lasts long
-    /// may keep others behind it for longer than they need. True if any was forgotten.
+    /// Drops a bounded number of expired tombstones from the front. A long-lived one may keep the
+    /// ones behind it for longer than needed. Returns true if any was dropped.
     pub(super) fn purge(&mut self, now_ms: u64) -> bool {
         let before = self.order.len();
         for _ in 0..limits::STEP_MAX {

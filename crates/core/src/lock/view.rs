@@ -1,7 +1,7 @@
-//! Views: what people see of a lock. Computed, never stored: looking changes nothing.
+//! Views: what people see of a lock. A view is computed, never stored, and viewing changes nothing.
 //!
-//! In JSON, durations are whole milliseconds, in fields whose names end in `_ms`: the module sends views so.
-//! (What `show --json` prints is `json.rs` of the program.)
+//! In JSON, as the module sends views, durations are whole milliseconds in fields whose names end
+//! in `_ms`. (The JSON of `show --json` is in `json.rs` of the program.)
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use super::Lock;
 use super::members::MemberState;
 use crate::{Ask, ClientId, Kind, Label, Member, Now, Token};
 
-/// A lock at one instant. Owners are secrets and are not in it.
-/// Engines build one from its default.
+/// A lock at one instant. Owners are secrets and are not part of it. Engines start from its
+/// default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct View {
-    /// What it is, or was when it was last used.
+    /// Its kind, or the kind it had when it was last used.
     pub kind: Kind,
-    /// The last token given out.
+    /// The last token issued.
     pub last_token: Option<Token>,
-    /// Who holds it, in the order of the grants.
+    /// The holders, in the order of their grants.
     pub holders: Vec<HolderView>,
-    /// How many wait, of whom `waiters` may show only the first. Some of the others may be dead.
+    /// How many wait. `waiters` may show only the first of them; some of the others may be dead.
     pub waiting: usize,
-    /// Who waits, in the order in which they came.
+    /// The waiters, in the order of their arrival.
     pub waiters: Vec<WaiterView>,
     /// The members, if it is a pool.
     pub members: Vec<MemberView>,
-    /// How long its quarantine still lasts, if it is in one: nobody is granted the lock, since its store may have
-    /// forgotten a holder.
+    /// How long its quarantine still lasts, if it is in one: nobody is granted the lock, because
+    /// its store may have forgotten a holder.
     #[serde(rename = "quarantine_ms", default, with = "optional_millis")]
     pub quarantine_left: Option<Duration>,
 }
@@ -38,9 +38,9 @@ pub struct View {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HolderView {
-    /// Who and why.
+    /// Who holds it, and why.
     pub label: Label,
-    /// Which client keeps it.
+    /// The client that keeps it.
     pub client: ClientId,
     /// Its fencing token.
     pub token: Option<Token>,
@@ -48,10 +48,10 @@ pub struct HolderView {
     pub ask: Ask,
     /// Which member it has, if the lock is a pool.
     pub member: Option<Member>,
-    /// How long it has been holding.
+    /// How long it has held the lock.
     #[serde(rename = "held_ms", with = "millis")]
     pub held_for: Duration,
-    /// How much of its lease is left, unless it renews.
+    /// How much of its lease is left unless it renews.
     #[serde(rename = "left_ms", with = "millis")]
     pub left: Duration,
     /// Broken: it can't be renewed any more.
@@ -62,9 +62,9 @@ pub struct HolderView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WaiterView {
-    /// Who and why.
+    /// Who waits, and why.
     pub label: Label,
-    /// Which client waits.
+    /// The client that waits.
     pub client: ClientId,
     /// What it asks for.
     pub ask: Ask,
@@ -79,18 +79,19 @@ pub struct WaiterView {
 pub struct MemberView {
     /// Its name.
     pub name: Member,
-    /// Somebody has it.
+    /// Whether somebody holds it.
     pub held: bool,
-    /// It was removed while held, and goes at its release.
+    /// It was removed while held, and goes when it is released.
     pub leaving: bool,
-    /// Whoever had it last did not give it back in time. Only a store whose members tell so says this:
-    /// one that is asked with `protocol=zmutex`.
+    /// Its last holder did not give it back in time. Only a store with `protocol=zmutex` reports
+    /// this.
     #[serde(default)]
     pub stale: bool,
 }
 
 impl View {
-    /// Is this a lock that nobody has used? It may be shown all the same, if it is in quarantine.
+    /// Returns whether nobody has used this lock. It may be listed all the same if it is in
+    /// quarantine.
     pub fn is_blank(&self) -> bool {
         self.last_token.is_none()
             && self.holders.is_empty()
@@ -100,7 +101,7 @@ impl View {
 }
 
 impl HolderView {
-    /// A holder of whom nothing else is known.
+    /// Returns a holder with default values in all other fields.
     pub fn new(label: Label, client: ClientId, ask: Ask) -> Self {
         Self {
             label,
@@ -116,14 +117,14 @@ impl HolderView {
 }
 
 impl WaiterView {
-    /// A waiter that has been waiting for this long.
+    /// Returns a waiter that has been waiting for this long.
     pub fn new(label: Label, client: ClientId, ask: Ask, waited_for: Duration) -> Self {
         Self { label, client, ask, waited_for }
     }
 }
 
 impl MemberView {
-    /// A member that is free.
+    /// Returns a free member.
     pub fn new(name: Member) -> Self {
         Self { name, held: false, leaving: false, stale: false }
     }
@@ -166,7 +167,7 @@ mod optional_millis {
     }
 }
 
-/// Whoever gave no label is shown by the number of its connection, if that is known.
+/// Returns the label to show: without one, the number of the client's connection, if it is known.
 fn shown(label: &Label, client: ClientId) -> Label {
     let numbered = |number: u64| Label::new(&format!("client {number}"), "").unwrap_or_default();
     match client.caller() {
@@ -176,7 +177,8 @@ fn shown(label: &Label, client: ClientId) -> Label {
 }
 
 impl Lock {
-    /// Shows the lock with its first `waiters_max` live waiters. Leases that are over are left out.
+    /// Returns a view of the lock with its first `waiters_max` live waiters. Expired holders are
+    /// left out.
     pub fn view(&self, now: Now, waiters_max: usize) -> View {
         let mut holders: Vec<_> = self
             .holders

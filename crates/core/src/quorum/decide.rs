@@ -1,11 +1,11 @@
-//! What a candidate makes of what it knows: where it stands, and what is to be sent next.
+//! What a candidate concludes from what it knows: its verdict, and which requests to send next.
 
 use super::node::{CandidateNode, NodeGrant, NodeStanding};
 use super::{Candidate, NodeRequest, QuorumVerdict};
 use crate::WriteBack;
 
 impl Candidate {
-    /// Where it stands at this time. Lost is final.
+    /// Returns its verdict at this time. [`QuorumVerdict::Lost`] is final.
     pub fn verdict(&mut self, now_us: u64) -> QuorumVerdict {
         let Some(token) = self.token else { return self.outlook() };
         self.note_loss(now_us);
@@ -18,7 +18,7 @@ impl Candidate {
         }
     }
 
-    /// What is lost by now stays lost, whatever is heard from now on.
+    /// Records a loss, so that the lock stays lost whatever the nodes answer later.
     pub(super) fn note_loss(&mut self, now_us: u64) {
         self.lost |= self.token.is_some_and(|token| self.until_us(token) <= now_us);
     }
@@ -27,7 +27,7 @@ impl Candidate {
         self.nodes.iter().any(|node| node.revoked)
     }
 
-    /// Where one stands that has not held the lock.
+    /// Returns the verdict of a candidate that has not held the lock yet.
     fn outlook(&self) -> QuorumVerdict {
         if let Some(ticket) = self.ticket {
             return QuorumVerdict::Waiting { ticket };
@@ -37,7 +37,8 @@ impl Candidate {
         };
         let refusal = self.nodes.iter().find_map(|node| node.refusal);
         if self.patient && !self.nodes.iter().any(CandidateNode::is_awaited) {
-            // All there is was found, and it becomes no more by waiting: a place is none either.
+            // Every node has answered. The finder never queues, so waiting finds no more, and a
+            // place in a queue counts as nothing.
             return if most(CandidateNode::has_no_grant) {
                 QuorumVerdict::Busy
             } else {
@@ -48,20 +49,20 @@ impl Candidate {
             _ if most(|node| node.is_ours() || node.is_awaited()) => QuorumVerdict::Open,
             _ if most(|node| node.is_ours() || node.is_busy) => QuorumVerdict::Busy,
             Some(refusal) if most(CandidateNode::has_answered) => QuorumVerdict::Refused(refusal),
-            // It can't be had; whether a majority says so is not known yet.
+            // No majority can grant it, but it is still open whether a majority says so.
             _ if most(|node| node.has_answered() || node.is_awaited()) => QuorumVerdict::Open,
             _ => QuorumVerdict::NoQuorum,
         }
     }
 
-    /// Until when a majority of nodes hold a grant for us with at least this token.
+    /// Returns until when a majority of nodes hold a grant for us with at least this token.
     fn until_us(&self, token: u64) -> u64 {
         let votes = self.nodes.iter().filter_map(CandidateNode::vote);
         let ends = votes.filter(|vote| vote.token >= token).map(|vote| vote.until_us);
         nth_largest(ends, self.majority)
     }
 
-    /// The token that a majority of acknowledged votes agree on, each of them for the full lease.
+    /// Returns the token that a majority of acknowledged votes agree on, each for the full lease.
     fn agreed(&self, now_us: u64) -> Option<u64> {
         let votes = || self.nodes.iter().filter_map(CandidateNode::vote);
         votes().map(|vote| vote.token).find(|token| {
@@ -71,7 +72,7 @@ impl Candidate {
         })
     }
 
-    /// Whatever what is known by now calls for.
+    /// Does whatever the present state calls for.
     pub(super) fn advance(&mut self, now_us: u64, sends: &mut Vec<NodeRequest>) {
         if self.over {
             return;
@@ -99,16 +100,16 @@ impl Candidate {
             self.give_way(sends);
             return;
         }
-        // One proposal after the other: it need not be the largest that there is, but a majority must be
-        // able to agree on it.
+        // One proposal at a time. It need not be the largest token, but a majority must be able to
+        // agree on it.
         if tokens.iter().filter(|token| **token <= self.proposal).count() < self.majority {
             self.proposal = tokens.into_iter().max().unwrap_or(0);
         }
         self.confirm(now_us, self.proposal, sends);
     }
 
-    /// As soon as a majority has answered, the largest of what they said is our ticket; and all nodes
-    /// are to have us there.
+    /// Settles the ticket as soon as a majority has answered: the largest ticket that they
+    /// assigned. Then asks all nodes to move us there.
     fn settle_ticket(&mut self, sends: &mut Vec<NodeRequest>) {
         if self.waiter_lease_ms.is_none() {
             return;
@@ -123,8 +124,8 @@ impl Candidate {
         for node in 0..self.nodes.len() {
             let state = &self.nodes[node];
             let is_elsewhere = state.is_known() && state.ticket != self.ticket;
-            // One that has yet to hear of a yield would answer with what we gave up, and be asked again at
-            // once: it is told by the next tick.
+            // A node that hasn't processed our yield would answer with the grant that we gave up,
+            // and we would ask again at once. The next tick repeats the yield instead.
             let is_ready = state.is_in_reach() && !state.is_asked() && state.yields.is_none();
             if is_elsewhere && is_ready {
                 self.ask_node(node, None, sends);
@@ -145,7 +146,7 @@ impl Candidate {
         }
     }
 
-    /// With less than a majority, whoever has a lower ticket comes first.
+    /// Gives votes back to lower tickets while we have less than a majority.
     fn give_way(&mut self, sends: &mut Vec<NodeRequest>) {
         if self.ticket.is_none() {
             return;
@@ -163,7 +164,7 @@ impl Candidate {
         }
     }
 
-    /// Gives a vote back, and asks to have it again when it is our turn.
+    /// Gives a vote back, and queues for it again.
     pub(super) fn yield_vote(&mut self, node: usize, number: u64, sends: &mut Vec<NodeRequest>) {
         self.nodes[node].is_gone(number);
         self.nodes[node].standing = NodeStanding::Waiting;
@@ -172,7 +173,7 @@ impl Candidate {
     }
 }
 
-/// The n-th largest; 0 if there are fewer.
+/// Returns the n-th largest value; 0 if there are fewer.
 fn nth_largest(values: impl Iterator<Item = u64>, n: usize) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,5 +1,5 @@
-//! What comes in to a candidate: answers of nodes, wake-ups, grants found by a refresh, and news that a clock
-//! was set.
+//! The inputs of a candidate: replies of nodes, wake-ups, grants found by a refresh, and the news
+//! that a node's clock was set.
 
 use super::node::{NodeGrant, NodeStanding};
 use super::{Candidate, NodeRequest, NodeRequestKind};
@@ -7,7 +7,7 @@ use crate::session::Anchor;
 use crate::{Grant, Refusal, Reply, Token, WakeEvent};
 
 impl Candidate {
-    /// A node answered, or could not be reached.
+    /// Handles a node's reply, or the failure to reach it.
     pub fn handle_reply(
         &mut self,
         now_us: u64,
@@ -20,7 +20,8 @@ impl Candidate {
         self.nodes[node].answered(sent.kind, is_answer);
         match (sent.kind, heard) {
             (kind, Ok((Reply::Granted(grant) | Reply::Renewed(grant), anchor))) => {
-                // Asked without a ticket, it was granted at once, if at all.
+                // An acquire without a ticket was granted at once, if at all, and so for the full
+                // lease.
                 let full = match kind {
                     NodeRequestKind::Renew { lease_ms, .. } => lease_ms >= self.lease_ms,
                     NodeRequestKind::Ask { ticket, .. } => ticket.is_none(),
@@ -32,7 +33,7 @@ impl Candidate {
                 }
             }
             (NodeRequestKind::Ask { known, .. }, Ok((Reply::Queued(place), anchor))) => {
-                // Whoever waits does not hold: what was granted before we asked is gone.
+                // A waiter is no holder: the grant that was known when we asked is gone.
                 known.into_iter().for_each(|number| self.nodes[node].is_gone(number));
                 self.nodes[node].queued(place, anchor);
             }
@@ -40,7 +41,7 @@ impl Candidate {
             (NodeRequestKind::Ask { waits, .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
                 if !self.nodes[node].was_late && !self.over =>
             {
-                // Its clock was not known well enough, and is now.
+                // We didn't know its clock well enough. With this reply we do.
                 self.nodes[node].was_late = true;
                 self.ask_node_and(node, None, waits, &mut sends);
             }
@@ -64,8 +65,8 @@ impl Candidate {
         sends
     }
 
-    /// A node sent a wake-up. How long it was under way is not known: so what it tells of is not
-    /// acknowledged yet.
+    /// Handles a wake-up from a node. We can't know how long it was in flight, so the grant in it
+    /// doesn't count as acknowledged yet.
     pub fn handle_wake(&mut self, now_us: u64, node: usize, event: &WakeEvent) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         self.note_loss(now_us);
@@ -84,7 +85,7 @@ impl Candidate {
         sends
     }
 
-    /// The answer to a refresh told of this grant.
+    /// Handles a grant that the reply to a refresh reported.
     pub fn handle_refreshed_grant(
         &mut self,
         now_us: u64,
@@ -99,9 +100,10 @@ impl Candidate {
         sends
     }
 
-    /// A node has fewer places of ours than it should: this one may have lapsed, or been granted
-    /// unheard. Whoever has the lock does without: another client may have released it meanwhile, and a place
-    /// taken after that is nobody's.
+    /// Handles the news that a node has fewer of our places than it should: this place may have
+    /// lapsed, or been granted without our knowledge. A holder does not ask for its place again:
+    /// another client may have released the lock meanwhile, and nobody would give up a place taken
+    /// after that.
     pub fn handle_missing(&mut self, node: usize) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         if self.waits_on(node) && !self.nodes[node].is_asked() && self.is_running() {
@@ -110,7 +112,7 @@ impl Candidate {
         sends
     }
 
-    /// The clock of a node was set forward: what it granted may have ended before its time.
+    /// Handles the news that a node's clock was set forward: its grants may have ended early.
     pub fn handle_clock_set(&mut self, now_us: u64, node: usize) {
         if let NodeStanding::Voted(NodeGrant { number, .. }) = self.nodes[node].standing {
             self.nodes[node].is_gone(number);
@@ -118,9 +120,9 @@ impl Candidate {
         self.note_loss(now_us);
     }
 
-    /// The vote of this number was broken, or whichever there is. A holder loses the lock by that. A
-    /// candidate gives the vote back, for it can't be confirmed any more, and asks for another if it
-    /// waits. News of another vote is old, and changes nothing.
+    /// Handles the revocation of the vote with this number, or of any vote. A holder loses the lock
+    /// by it. A candidate gives the vote back, because it can't be confirmed any more, and asks for
+    /// another if it waits. News about another vote is stale and changes nothing.
     fn revoked(&mut self, node: usize, broken: Option<u64>, sends: &mut Vec<NodeRequest>) {
         let NodeStanding::Voted(NodeGrant { number, .. }) = self.nodes[node].standing else {
             return;
@@ -143,8 +145,9 @@ impl Candidate {
     fn granted(&mut self, node: usize, grant: &Grant, anchor: Option<Anchor>, full: bool) {
         let given_up = self.nodes[node].granted(grant, anchor, full);
         if given_up.is_some() && self.is_running() && self.ticket.is_some() {
-            // The node has not heard that we gave it up. It is told by the next tick, not now: were it one
-            // that has forgotten how large its numbers were, the two of us would go on at full speed.
+            // The node hasn't processed our yield. The next tick repeats it, not this call: with a
+            // node that has forgotten how large its numbers were, the two of us would loop at full
+            // speed.
             self.nodes[node].yields = given_up;
         }
     }

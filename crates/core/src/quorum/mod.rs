@@ -1,5 +1,5 @@
-//! A lock held on a majority of nodes: what a candidate for it decides, as a pure function of what it
-//! hears and of time.
+//! A lock held on a majority of nodes: what a candidate for it decides, as a pure function of its
+//! inputs and of time.
 //!
 //! ```text
 //!   start ─► Ask everyone ─┬─ a majority votes, all with one token ────────────────► held
@@ -9,15 +9,16 @@
 //!
 //! Each node is a [`Lock`](crate::Lock) of its own and knows nothing of the others. Invariants:
 //!
-//! - A candidate is the holder with token T only while a majority of nodes hold a grant for it whose
-//!   token is at least T, each acknowledged by a reply and each for longer than until now, counted from
-//!   the *sending* of the request. [`Candidate::verdict`] upholds it.
-//! - T was the token of a majority of its grants at one time, and each node mints a larger token for
-//!   every later grant. So the tokens of holders increase.
-//! - A grant that was given up, or that its node says is gone, never counts again, whatever is heard
-//!   of it later: grants are told apart by their number. The floor of each node upholds it.
-//! - The ticket is settled once, and is the same on all nodes. Whoever has the lowest is given way by all
-//!   who have no majority, and so comes to have one.
+//! - A candidate holds the lock with token T only while a majority of nodes hold a grant for it
+//!   whose token is at least T. Each grant must be acknowledged by a reply and must last beyond the
+//!   present, counted from the *sending* of the request. [`Candidate::verdict`] upholds it.
+//! - T was the token of a majority of its grants at one time, and each node mints a larger token
+//!   for every later grant. So the tokens of holders increase.
+//! - A grant that was given up, or that its node says is gone, never counts again, whatever is
+//!   reported of it later. Grants are told apart by their number. The floor of each node upholds
+//!   it.
+//! - The ticket is settled once and is the same on all nodes. Every candidate without a majority
+//!   gives way to the lowest ticket, which so gets a majority.
 
 mod decide;
 mod inputs;
@@ -29,17 +30,17 @@ use node::{CandidateNode, NodeGrant, NodeStanding, PendingRenewal};
 
 use crate::{Refusal, WriteBack};
 
-/// How many of these nodes are a majority.
+/// Returns how many of `nodes` nodes are a majority.
 pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// A request to be sent to one node.
+/// A request to send to one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRequest {
-    /// To which.
+    /// The index of the node.
     pub node: usize,
-    /// What.
+    /// The request.
     pub kind: NodeRequestKind,
 }
 
@@ -52,28 +53,28 @@ pub enum NodeRequestKind {
         ticket: Option<u64>,
         /// See [`crate::Ballot::yields`].
         yields: Option<u64>,
-        /// Queue if it can't be had at once.
+        /// Queue if it can't be granted at once.
         waits: bool,
-        /// The grant of this node's that was known when it was sent.
+        /// The grant of this node that was known when the request was sent.
         known: Option<u64>,
     },
     /// A renewal of one grant.
     Renew {
-        /// Which, and the token to agree on.
+        /// The grant, and the token to agree on.
         write_back: WriteBack,
-        /// For how long.
+        /// The new lease.
         lease_ms: u64,
-        /// Of which round of renewals: see [`Candidate::renew`].
+        /// The round of renewals that it belongs to: see [`Candidate::renew`].
         round: u64,
     },
     /// A release of whatever the owner has there.
     Release {
-        /// An acquire may still be under way.
+        /// Leave a tombstone, because an acquire may still be in flight.
         bury: bool,
     },
 }
 
-/// Where a candidate stands.
+/// The state of a candidacy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuorumVerdict {
     /// Too few nodes have answered.
@@ -90,15 +91,15 @@ pub enum QuorumVerdict {
         /// Until this local time.
         until_us: u64,
     },
-    /// It held the lock, and does not any more.
+    /// It held the lock and no longer does.
     Lost,
-    /// It held the lock, which was broken.
+    /// It held the lock, and the lock was broken.
     Revoked,
-    /// It would not wait, and others hold or wait.
+    /// It does not wait, and others hold or wait.
     Busy,
-    /// So many nodes refuse it that no majority is left.
+    /// Too many nodes refuse it: no majority is left.
     Refused(Refusal),
-    /// So many nodes did not answer that no majority is left: see [`Candidate::troubles`].
+    /// Too many nodes did not answer: no majority is left. See [`Candidate::troubles`].
     NoQuorum,
 }
 
@@ -107,7 +108,7 @@ pub enum QuorumVerdict {
 pub struct Candidate {
     majority: usize,
     lease_ms: u64,
-    /// `None` if it would not wait.
+    /// `None` if it does not wait.
     waiter_lease_ms: Option<u64>,
     nodes: Vec<CandidateNode>,
     ticket: Option<u64>,
@@ -124,7 +125,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// For a lease, on so many nodes. Without a waiter lease it does not wait.
+    /// Returns a candidate for a lease on this many nodes. Without a waiter lease it does not wait.
     pub fn new(nodes: usize, lease_ms: u64, waiter_lease_ms: Option<u64>) -> Self {
         Self {
             majority: majority(nodes),
@@ -141,14 +142,14 @@ impl Candidate {
         }
     }
 
-    /// For what an owner has already. Whoever asks for nothing new need not hurry: with the answers of all
-    /// it finds the token that was agreed on.
+    /// Returns a candidate that finds what an owner already has. It asks for nothing new and can
+    /// wait for the answers of all nodes, which show the token that was agreed on.
     pub fn finder(nodes: usize, lease_ms: u64) -> Self {
         Self { patient: true, ..Self::new(nodes, lease_ms, None) }
     }
 
-    /// Asks all nodes of which nothing is known: to begin with, and again after no majority was to be
-    /// had.
+    /// Asks all nodes of which nothing is known: at the start, and again after
+    /// [`QuorumVerdict::NoQuorum`].
     pub fn ask(&mut self) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         for node in 0..self.nodes.len() {
@@ -159,8 +160,8 @@ impl Candidate {
         sends
     }
 
-    /// A third of the waiter lease has passed: votes are kept, and nodes that have nothing of us are
-    /// asked again.
+    /// Handles the passing of a third of the waiter lease: keeps votes alive, and asks the nodes
+    /// again that have nothing of ours.
     pub fn handle_tick(&mut self, now_us: u64) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         let Some(waiter_lease_ms) = self.waiter_lease_ms.filter(|_| self.is_running()) else {
@@ -188,8 +189,8 @@ impl Candidate {
         sends
     }
 
-    /// Renews what is held, for this long, and asks once more for the votes that it does not have.
-    /// [`Candidate::renewed`] says what came of that round.
+    /// Renews the lock for this long, and asks once more for missing votes. [`Candidate::renewed`]
+    /// returns the outcome of that round.
     pub fn renew(&mut self, now_us: u64, lease_ms: u64) -> Vec<NodeRequest> {
         let mut sends = Vec::new();
         let QuorumVerdict::Held { token, .. } = self.verdict(now_us) else { return sends };
@@ -211,7 +212,7 @@ impl Candidate {
         sends
     }
 
-    /// It is over: everything is given back, on all nodes, also on those that never answered.
+    /// Ends the candidacy: gives everything back on all nodes, even on those that never answered.
     pub fn give_up(&mut self) -> Vec<NodeRequest> {
         self.over = true;
         let release = |(node, state): (usize, &CandidateNode)| NodeRequest {
@@ -221,17 +222,18 @@ impl Candidate {
         self.nodes.iter().enumerate().map(release).collect()
     }
 
-    /// The token with which it holds the lock, or held it.
+    /// Returns the token with which it holds the lock, or held it.
     pub fn token(&self) -> Option<u64> {
         self.token
     }
 
-    /// How many rounds of renewals there were.
+    /// Returns how many rounds of renewals there were.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// Have a majority of nodes renewed in this round, or one after it? `None` if that is still open.
+    /// Returns whether a majority of nodes have renewed in this round or a later one. `None` while
+    /// that is open.
     pub fn renewed(&self, round: u64) -> Option<bool> {
         let renewed = self.nodes.iter().filter(|node| node.renewed >= round).count();
         let is_open = || self.nodes.iter().any(|node| node.is_renewing_in(round));
@@ -239,18 +241,18 @@ impl Candidate {
         (is_majority || !is_open()).then_some(is_majority)
     }
 
-    /// A grant of this node counts only if its number is larger than this.
+    /// Returns the floor of this node: its grants count only if their number is larger.
     pub fn floor(&self, node: usize) -> u64 {
         self.nodes[node].floor
     }
 
-    /// Has it a place on this node, which a refresh keeps? What was lost may have been released by another
-    /// client.
+    /// Returns whether we have a place on this node for a refresh to keep. After a loss we don't:
+    /// another client may have released it.
     pub fn waits_on(&self, node: usize) -> bool {
         matches!(self.nodes[node].standing, NodeStanding::Waiting) && !self.lost
     }
 
-    /// Until which local time so many nodes are in quarantine that no majority can vote.
+    /// Returns until which local time so many nodes are in quarantine that no majority can vote.
     pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
         let mut ends: Vec<u64> =
             self.nodes.iter().map(|node| node.quarantined_until_us.unwrap_or(0)).collect();
@@ -258,7 +260,7 @@ impl Candidate {
         Some(ends[self.majority - 1]).filter(|until_us| *until_us > now_us)
     }
 
-    /// Why each node that has no vote or place of ours has none, as far as it is known.
+    /// Returns, for each node without a vote or place of ours, the reason as far as it is known.
     pub fn troubles(&self) -> Vec<(usize, String)> {
         let troubles = self.nodes.iter().enumerate();
         troubles.filter_map(|(node, state)| Some((node, state.trouble_text()?))).collect()

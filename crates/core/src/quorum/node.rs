@@ -1,4 +1,4 @@
-//! What a candidate knows of one node: its grant or place there, and the requests under way.
+//! What a candidate knows of one node: its grant or place there, and the requests in flight.
 
 use super::NodeRequestKind;
 use crate::session::Anchor;
@@ -18,17 +18,17 @@ pub(super) enum NodeStanding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeGrant {
     pub(super) number: u64,
-    /// The largest that it was said to have.
+    /// The largest token that the node reported for it.
     pub(super) token: u64,
-    /// A lower ticket waits for it.
+    /// A waiter with a lower ticket wants it.
     pub(super) inquired: bool,
-    /// Until which local time it is ours, by the node's own word; 0 if no reply has said so.
+    /// Until which local time it is ours, as the node's replies say; 0 if no reply has said so.
     pub(super) until_us: u64,
-    /// It was for the full lease. What was handed over lasts no longer than a waiter lease.
+    /// It was granted for the full lease. A hand-over lasts at most a waiter lease.
     pub(super) full: bool,
 }
 
-/// A renewal that is under way.
+/// A renewal in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRenewal {
     pub(super) write_back: WriteBack,
@@ -40,22 +40,23 @@ pub(super) struct PendingRenewal {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CandidateNode {
     pub(super) standing: NodeStanding,
-    /// The highest number of a grant that was given up or is gone. None up to it ever counts again.
+    /// The highest number of a grant that was given up or is gone. No grant up to it ever counts
+    /// again.
     pub(super) floor: u64,
-    /// The ticket that it has us at.
+    /// The ticket that the node has us at.
     pub(super) ticket: Option<u64>,
-    /// How many acquires are under way.
+    /// How many acquires are in flight.
     asks: u32,
-    /// One of them was not answered, and may arrive yet.
+    /// One of them was not answered, and may still arrive.
     unanswered: bool,
-    /// The grant that was given up, until the node has heard it.
+    /// The grant that was given up, until the node has confirmed it.
     pub(super) yields: Option<u64>,
-    /// The last renewal that is under way.
+    /// The last renewal in flight.
     pub(super) renewing: Option<PendingRenewal>,
     /// The last round of renewals that it took part in.
     pub(super) renewed: u64,
     pub(super) revoked: bool,
-    /// What it had granted is gone, and it is to be asked at once.
+    /// Its grant is gone; ask it again at once.
     pub(super) regain: bool,
     pub(super) quarantined_until_us: Option<u64>,
     pub(super) was_late: bool,
@@ -72,27 +73,27 @@ impl CandidateNode {
         }
     }
 
-    /// Has it a place or a grant of ours?
+    /// Returns whether it has a place or a grant of ours.
     pub(super) fn is_known(&self) -> bool {
         self.standing != NodeStanding::Nothing
     }
 
-    /// Has it a place or a grant of ours, as far as can be told?
+    /// Returns whether it may have a place or a grant of ours.
     pub(super) fn is_ours(&self) -> bool {
         self.is_known() && self.is_in_reach()
     }
 
-    /// Is it said by now whether we have something there?
+    /// Returns whether it has said if we have something there.
     pub(super) fn has_answered(&self) -> bool {
         self.is_ours() || self.is_busy || self.refusal.is_some()
     }
 
-    /// Did it say that we have no grant there, or none that can be renewed?
+    /// Returns whether it said that we have no grant there, or none that can be renewed.
     pub(super) fn has_no_grant(&self) -> bool {
         (self.has_answered() || self.regain) && self.vote().is_none_or(|_| self.revoked)
     }
 
-    /// Is something under way that it may answer?
+    /// Returns whether a request is in flight that it may answer.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_asked() || self.is_renewing()
     }
@@ -101,12 +102,12 @@ impl CandidateNode {
         self.asks > 0
     }
 
-    /// May an acquire arrive yet?
+    /// Returns whether an acquire may still arrive.
     pub(super) fn may_be_asked(&self) -> bool {
         self.is_asked() || self.unanswered
     }
 
-    /// Did it answer what was sent last, or may yet?
+    /// Returns whether it answered the last request, or may still answer.
     pub(super) fn is_in_reach(&self) -> bool {
         self.trouble.is_none() && self.refusal.is_none()
     }
@@ -115,13 +116,13 @@ impl CandidateNode {
         self.yields.is_some() && !self.is_asked()
     }
 
-    /// From now on it is asked again.
+    /// Clears its failure, so that it is asked again.
     pub(super) fn forgive(&mut self) {
         self.trouble = None;
         self.refusal = None;
     }
 
-    /// Nothing is known, and nothing is under way.
+    /// Returns whether nothing is known and nothing is in flight.
     pub(super) fn is_blank(&self) -> bool {
         !self.is_known() && !self.is_asked()
     }
@@ -138,13 +139,14 @@ impl CandidateNode {
         self.renewing.is_some_and(|renewing| renewing.round >= round)
     }
 
-    /// Has it left a renewal unanswered for so long that others should not be kept waiting?
+    /// Returns whether it has left a renewal unanswered for so long that the others should not wait
+    /// for it.
     pub(super) fn is_stuck(&self, now_us: u64, patience_us: u64) -> bool {
         let since_us = self.renewing.map(|renewing| renewing.since_us);
         since_us.is_some_and(|since_us| since_us.saturating_add(patience_us) <= now_us)
     }
 
-    /// An acquire is sent.
+    /// Records that an acquire is sent.
     pub(super) fn asked(&mut self) {
         self.asks += 1;
         self.regain = false;
@@ -152,7 +154,7 @@ impl CandidateNode {
         self.forgive();
     }
 
-    /// Something is under way no more, and was answered or not.
+    /// Records that a request is no longer in flight, answered or not.
     pub(super) fn answered(&mut self, kind: NodeRequestKind, is_answer: bool) {
         match kind {
             NodeRequestKind::Ask { yields, .. } => {
@@ -171,7 +173,8 @@ impl CandidateNode {
         }
     }
 
-    /// It has us in its queue. Not news if it has granted since: a wake-up may overtake a reply.
+    /// Records a place in its queue. Ignored if the node has granted since: a wake-up may overtake
+    /// a reply.
     pub(super) fn queued(&mut self, place: Place, anchor: Anchor) {
         let quarantine_ends = |until_ms: u64| local_us(anchor, until_ms);
         self.quarantined_until_us = place.quarantined_until_ms.map(quarantine_ends);
@@ -194,7 +197,7 @@ impl CandidateNode {
         self.refusal = Some(refusal);
     }
 
-    /// It says that it has a grant for us. Answers the number of one that we gave up.
+    /// Records a grant. Returns its number if we had given it up.
     pub(super) fn granted(
         &mut self,
         grant: &Grant,
@@ -235,7 +238,7 @@ impl CandidateNode {
         }
     }
 
-    /// The grant of this number was given up, or is not there any more.
+    /// Records that the grant with this number was given up, or is gone.
     pub(super) fn is_gone(&mut self, number: u64) {
         self.floor = self.floor.max(number);
         if self.vote().is_some_and(|vote| vote.number <= number) {
@@ -244,7 +247,7 @@ impl CandidateNode {
         }
     }
 
-    /// Why it is of no use to us. Nothing is wrong with one that may still answer.
+    /// Returns why it is of no use to us. A node that may still answer has no trouble.
     pub(super) fn trouble_text(&self) -> Option<String> {
         let refused = || self.refusal.map(|refusal| refusal.to_string());
         let busy = || self.is_busy.then(|| "somebody else holds it there".to_owned());
@@ -252,7 +255,7 @@ impl CandidateNode {
     }
 }
 
-/// The local time at which a node's clock shows this, as far as it can be known.
+/// Returns the local time at which the node's clock shows this, as far as it can be known.
 fn local_us(anchor: Anchor, engine_ms: u64) -> u64 {
     let left_ms = engine_ms.saturating_sub(anchor.engine_ms);
     anchor.sent_us.saturating_add(left_ms.saturating_mul(1_000))

@@ -1,4 +1,4 @@
-//! One candidate, told what to hear.
+//! One candidate, fed with inputs.
 
 use super::*;
 use crate::session::Anchor;
@@ -47,7 +47,7 @@ fn renew(node: usize, number: u64, token: u64) -> NodeRequest {
     NodeRequest { node, kind: NodeRequestKind::Renew { write_back, lease_ms: LEASE_MS, round: 1 } }
 }
 
-/// The candidate hears the answer to what it sent first.
+/// Feeds the candidate the reply to the first request.
 fn hear(candidate: &mut Candidate, node: usize, reply: Reply) -> Vec<NodeRequest> {
     candidate.handle_reply(1_000, ask(node, None, None), Ok((reply, anchor(0))))
 }
@@ -79,7 +79,7 @@ fn a_finder_that_hears_of_one_grant_and_of_a_place_does_not_wait_for_more() {
             finder.handle_reply(1_000, ask(2, None, None), Err("it is down".to_owned()));
             assert_eq!(finder.verdict(1_000), QuorumVerdict::NoQuorum, "nobody knows");
         } else {
-            // It is being released, and one node has heard that.
+            // It is being released, and one node has processed that.
             for _ in 0..2 {
                 hear(&mut finder, 2, Reply::Refused(Refusal::TooLate));
             }
@@ -99,7 +99,7 @@ fn a_candidate_whose_votes_are_broken_gives_them_back_and_asks_again() {
         let sends = candidate.handle_wake(1_000, node, &revoked(70));
         assert_eq!(sends, [ask(node, None, Some(70))]);
     }
-    // A majority without them is one, and with them would never have been.
+    // The other three are a majority on their own; the two broken votes never were one.
     for node in [2, 3, 4] {
         hear(&mut candidate, node, granted(70));
     }
@@ -151,14 +151,14 @@ fn the_largest_of_the_first_majority_is_the_ticket_everywhere() {
     let sends = hear(&mut candidate, 2, queued(20));
     assert_eq!(sends, [ask(0, Some(30), None), ask(2, Some(30), None)]);
     assert_eq!(candidate.verdict(1_000), QuorumVerdict::Waiting { ticket: 30 });
-    // One that answers later is told, too, also if it has us further back.
+    // A node that answers later is moved too, even if it has us further back.
     assert_eq!(hear(&mut candidate, 3, queued(40)), [ask(3, Some(30), None)]);
     let placed = Ok((queued(30), anchor(0)));
     assert!(candidate.handle_reply(1_000, ask(3, Some(30), None), placed).is_empty());
     assert_eq!(candidate.verdict(1_000), QuorumVerdict::Waiting { ticket: 30 });
 }
 
-/// Waits on three nodes, with a vote of the first, at ticket 30.
+/// A candidate at ticket 30 that waits on three nodes and has the vote of the first.
 fn waiting() -> Candidate {
     let mut candidate = candidate(3);
     candidate.ask();
@@ -194,7 +194,7 @@ fn with_less_than_a_majority_an_inquired_vote_is_given_up_and_never_counts_again
     assert!(candidate.handle_wake(2_000, 0, &WakeEvent::Inquired { number: 29 }).is_empty());
     assert_eq!(candidate.handle_wake(2_000, 0, &inquired), [ask(0, Some(30), Some(30))]);
     assert!(candidate.handle_wake(2_000, 0, &inquired).is_empty(), "once");
-    // An answer from before: the node is told again, and the vote does not count.
+    // A stale reply: the yield is repeated, and the vote does not count.
     let late = grant(30, 30, LEASE_MS, false);
     assert!(candidate.handle_refreshed_grant(2_000, 0, &late, anchor(1_000)).is_empty());
     let queued = Ok((queued(30), anchor(0)));
@@ -202,7 +202,7 @@ fn with_less_than_a_majority_an_inquired_vote_is_given_up_and_never_counts_again
     candidate.handle_refreshed_grant(2_000, 0, &late, anchor(1_000));
     assert_eq!(candidate.handle_tick(3_000), [ask(0, Some(30), Some(30))]);
     assert!(candidate.handle_wake(2_000, 1, &wake(40)).is_empty(), "one vote is no majority");
-    // Another grant is another matter.
+    // Another grant is treated on its own.
     assert!(!candidate.handle_wake(2_000, 0, &wake(31)).is_empty());
 }
 
@@ -347,7 +347,7 @@ fn news_that_another_vote_was_broken_changes_nothing() {
         }
         let verdict = candidate.verdict(1_000);
         for node in 0..3 {
-            // Of an earlier life of the node, or of a vote that was given up since.
+            // From an earlier incarnation of the node, or about a vote that was given up since.
             assert!(candidate.handle_wake(1_000, node, &revoked(60)).is_empty());
             assert!(candidate.handle_wake(1_000, node, &revoked(80)).is_empty());
             let late = confirm(node, 60, 60);
@@ -378,7 +378,7 @@ fn who_is_told_that_it_waits_does_not_hold_what_it_was_granted_before_it_asked()
     let mut candidate = candidate(3);
     candidate.ask();
     candidate.handle_wake(1_000, 0, &wake(40));
-    // The answer to what was sent before the grant was known says nothing about it.
+    // A reply to a request from before the grant was known says nothing about it.
     hear(&mut candidate, 0, queued(20));
     assert!(!candidate.waits_on(0));
     hear(&mut candidate, 1, queued(50));
@@ -433,7 +433,7 @@ fn a_place_that_is_missing_is_asked_for_again_by_who_waits_and_not_by_who_held()
     hear(&mut candidate, 0, granted(70));
     hear(&mut candidate, 1, granted(70));
     let QuorumVerdict::Held { until_us, .. } = candidate.verdict(1_000) else { panic!("it holds") };
-    // It may have been handed on, and released by whoever has it: then its place went with it.
+    // It may have been handed on and released by its new keeper, and its place with it.
     assert!(candidate.waits_on(2), "as far as is known");
     assert_eq!(candidate.handle_missing(2), []);
     assert_eq!(candidate.verdict(until_us), QuorumVerdict::Lost);

@@ -1,4 +1,5 @@
-//! What comes in to a contender: answers of nodes, revocations, and news that a clock was set.
+//! The inputs of a contender: replies of nodes, revocations, and the news that a node's clock was
+//! set.
 
 use super::node::{ContenderNode, NodeDenial};
 use super::{Contender, ContenderStage};
@@ -8,15 +9,15 @@ use crate::{Refusal, Reply};
 /// Why a node did not answer an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFailure {
-    /// For people.
+    /// The reason, for people.
     pub why: String,
-    /// The request may have been carried out, or may be yet.
+    /// The request may have been carried out, or may still be.
     pub unknown: bool,
 }
 
 impl Contender {
-    /// What a node answered to the acquire of this round. True if that is of no use any more, and the
-    /// node has to be told: see [`Contender::handle_release_reply`].
+    /// Handles a node's reply to the acquire of this round. Returns true if the reply came too late
+    /// to count, and the node needs a release: see [`Contender::handle_release_reply`].
     pub fn handle_acquire_reply(
         &mut self,
         now_us: u64,
@@ -36,7 +37,8 @@ impl Contender {
             _ => None,
         };
         if !is_present {
-            // What is over for good was buried; what failed is given back.
+            // After the end of all attempts the owner has a tombstone. After a failed round the
+            // grant is given back.
             let needs_release = self.stage != ContenderStage::Over
                 && (granted_until_us.is_some() || node.unanswered);
             node.releasing += u32::from(needs_release);
@@ -55,7 +57,8 @@ impl Contender {
         false
     }
 
-    /// Once a majority has answered, the others are given as long again, and no less than 50 ms.
+    /// Notes when a majority has answered. The other nodes then get as long again, but at least the
+    /// minimum patience.
     fn note_majority(&mut self, now_us: u64) {
         let has_answered = |node: &ContenderNode| {
             node.vote.is_some() || matches!(node.denial, NodeDenial::Busy | NodeDenial::Refused(_))
@@ -66,12 +69,12 @@ impl Contender {
         }
     }
 
-    /// A release that was to be told to this node was heard there, or can't matter any more.
+    /// Handles the reply to a release, or the news that the release no longer matters.
     pub fn handle_release_reply(&mut self, node: usize) {
         self.nodes[node].releasing = self.nodes[node].releasing.saturating_sub(1);
     }
 
-    /// What a node answered to a renewal of this round.
+    /// Handles a node's reply to a renewal of this round.
     pub fn handle_renewal_reply(
         &mut self,
         node: usize,
@@ -81,7 +84,7 @@ impl Contender {
         let node = &mut self.nodes[node];
         match heard {
             Ok((Reply::Renewed(grant), anchor)) => {
-                // Never shorter: an answer may come late.
+                // Never shorter: a reply may be late.
                 let until_us = anchor.valid_until_us(grant.deadline_ms);
                 node.vote = Some(node.vote.unwrap_or(0).max(until_us));
                 node.renewed = node.renewed.max(renewal);
@@ -100,18 +103,18 @@ impl Contender {
         }
     }
 
-    /// A node says that the lock was broken.
+    /// Handles the news from a node that the lock was broken.
     pub fn handle_revoked(&mut self, node: usize) {
         self.nodes[node].revoked = true;
     }
 
-    /// The clock of a node was set forward: what it granted may have ended before its time.
+    /// Handles the news that a node's clock was set forward: its grant may have ended early.
     pub fn handle_clock_set(&mut self, node: usize) {
         self.nodes[node].vote = None;
     }
 }
 
-/// With the end of a quarantine by the local clock.
+/// Converts the end of a quarantine to the local clock.
 fn locally(refusal: Refusal, anchor: Anchor) -> Refusal {
     match refusal {
         Refusal::Quarantined { until_ms } => {

@@ -1,5 +1,5 @@
-//! Redlock: a lock held on a majority of nodes that have neither a queue nor tokens. What one who contends
-//! for it decides, as a pure function of what it hears and of time.
+//! Redlock: a lock held on a majority of nodes that have neither a queue nor tokens. What a
+//! contender for it decides, as a pure function of its inputs and of time.
 //!
 //! ```text
 //!   ask everyone ─┬─ a majority grants, and is not over yet ──► held ─ renew by a majority ─► … ─► lost
@@ -8,11 +8,11 @@
 //!
 //! Invariants:
 //!
-//! - It is held only while a majority of nodes have granted it for longer than until now, counted from the
-//!   *sending* of each request. [`Contender::verdict`] upholds it, and looks at the clock last.
-//! - What was granted in a round that failed never counts in another: a node is asked again only when
-//!   the acquire before was answered, and the release after it.
-//! - A renewal never brings back what a node does not have any more. Lost is final.
+//! - It is held only while a majority of nodes have granted it beyond the present, counted from the
+//!   *sending* of each request. [`Contender::verdict`] upholds it, and checks the clock last.
+//! - A grant of a failed round never counts in another: a node is asked again only after it
+//!   answered the acquire before, and the release after it.
+//! - A renewal never brings back a grant that a node no longer has. Lost is final.
 
 mod inputs;
 mod node;
@@ -26,22 +26,23 @@ pub use inputs::NodeFailure;
 use node::{ContenderNode, NodeDenial};
 pub use pause::pause_us;
 
-/// For how long the slow are waited for at least, once a majority has answered. What was won is in the way
-/// of others meanwhile.
+/// The minimum wait for slow nodes once a majority has answered. Meanwhile the grants that were won
+/// block other contenders.
 const PATIENCE_US: u64 = 50_000;
-/// The same for one that tries just once: no is no there, and not to be said since a node was slow.
+/// The minimum wait for a contender that tries just once: its answer is final, and must not be "no"
+/// only because a node was slow.
 const PATIENCE_OF_ONE_TRY_US: u64 = 1_000_000;
 
-/// Where a contender stands.
+/// The state of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedlockVerdict {
-    /// Nothing is asked for now: it is to try again.
+    /// No request is in flight: try again.
     Idle,
     /// Too few nodes have answered.
     Open,
     /// It holds the lock, until this local time.
     Held {
-        /// When the first of the last majority ends.
+        /// When the majority ends.
         until_us: u64,
     },
     /// It held the lock, and does not any more.
@@ -50,27 +51,27 @@ pub enum RedlockVerdict {
     Revoked,
     /// No majority is free.
     Busy,
-    /// A majority granted it, and it was over before that was known.
+    /// A majority granted it, but the lease ended before that was known.
     Over,
-    /// So many nodes refuse it that no majority is left.
+    /// Too many nodes refuse it: no majority is left.
     Refused(Refusal),
-    /// So many nodes did not answer that no majority is left: see [`Contender::troubles`].
+    /// Too many nodes did not answer: no majority is left. See [`Contender::troubles`].
     NoQuorum,
 }
 
-/// What came of a round of renewals.
+/// The outcome of a round of renewals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewalVerdict {
-    /// A majority has renewed it: held until this local time.
+    /// A majority renewed it: held until this local time.
     Held {
-        /// When the first of the last majority ends.
+        /// When the majority ends.
         until_us: u64,
     },
     /// No majority has it any more.
     Lost,
     /// It was broken.
     Revoked,
-    /// So many nodes did not answer that no majority is left. What was held before still is.
+    /// Too many nodes did not answer: no majority is left. A lease that was held before still is.
     NoQuorum,
 }
 
@@ -80,7 +81,7 @@ enum ContenderStage {
     Idle,
     /// In a round.
     Asking,
-    /// Acquired by another client, and not renewed here yet: nothing is known of it.
+    /// Acquired by another client and not renewed here yet, so nothing is known of it.
     Adopted,
     Held,
     Lost,
@@ -98,7 +99,7 @@ pub struct Contender {
     round: u64,
     /// When the last of them began.
     began_us: u64,
-    /// Until when the slow are waited for in it, once a majority has answered.
+    /// Until when the round waits for slow nodes, once a majority has answered.
     patience_us: Option<u64>,
     least_patience_us: u64,
     /// Rounds of renewals so far.
@@ -106,7 +107,7 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// On so many nodes.
+    /// Returns a contender on this many nodes.
     pub fn new(nodes: usize) -> Self {
         Self {
             majority: majority(nodes),
@@ -120,18 +121,19 @@ impl Contender {
         }
     }
 
-    /// The same, of one that won't try again.
+    /// Returns a contender that tries only once.
     pub fn of_one_try(nodes: usize) -> Self {
         Self { least_patience_us: PATIENCE_OF_ONE_TRY_US, ..Self::new(nodes) }
     }
 
-    /// For a lock that another client acquired: a renewal finds out what its owner has.
+    /// Returns a contender for a lock that another client acquired. A renewal finds out what its
+    /// owner has.
     pub fn adopted(nodes: usize) -> Self {
         let node = ContenderNode { ours: true, ..ContenderNode::default() };
         Self { stage: ContenderStage::Adopted, nodes: vec![node; nodes], ..Self::new(nodes) }
     }
 
-    /// Begins a round, whose number it answers with the nodes to ask. Those that have yet to answer an
+    /// Begins a round. Returns its number and the nodes to ask. Nodes that have yet to answer an
     /// acquire or a release of an earlier round are left out.
     pub fn ask(&mut self, now_us: u64) -> (u64, Vec<usize>) {
         self.round += 1;
@@ -146,8 +148,8 @@ impl Contender {
         (self.round, asked)
     }
 
-    /// The round has failed: nothing of it counts any more. Answers the nodes to be told of it: those that
-    /// have granted (true), and those that may yet. What was told them comes to
+    /// Ends a failed round, whose grants no longer count. Returns the nodes that need a release:
+    /// those that have granted (true), and those that may yet. Their replies go to
     /// [`Contender::handle_release_reply`].
     pub fn roll_back(&mut self) -> Vec<(usize, bool)> {
         self.stage = ContenderStage::Idle;
@@ -163,20 +165,20 @@ impl Contender {
         tell.collect()
     }
 
-    /// Nothing is asked for, nothing may arrive yet, and all that was granted is given back.
+    /// Returns whether no request is in flight or may still arrive, and all grants are given back.
     pub fn has_left_nothing(&self) -> bool {
         let is_clean = |node: &ContenderNode| !node.may_have() && node.releasing == 0;
         self.stage == ContenderStage::Idle && self.nodes.iter().all(is_clean)
     }
 
-    /// It is over for good. Answers for each node whether an acquire may still arrive there; all are to be
-    /// told.
+    /// Ends all attempts. Returns for each node whether an acquire may still arrive there. All
+    /// nodes need a release.
     pub fn give_up(&mut self) -> Vec<bool> {
         self.stage = ContenderStage::Over;
         self.nodes.iter().map(|node| node.is_asked() || node.unanswered).collect()
     }
 
-    /// Begins a round of renewals, whose number it answers with the nodes to ask: those that may have a
+    /// Begins a round of renewals. Returns its number and the nodes to ask: those that may have a
     /// grant of ours.
     pub fn renew(&mut self) -> (u64, Vec<usize>) {
         self.renewal += 1;
@@ -190,7 +192,7 @@ impl Contender {
         (self.renewal, asked.collect())
     }
 
-    /// What came of this round of renewals, or of one after it. `None` if that is still open.
+    /// Returns the outcome of this round of renewals, or of a later one. `None` while it is open.
     pub fn renewed(&mut self, renewal: u64, now_us: u64) -> Option<RenewalVerdict> {
         let is_renewed = |node: &ContenderNode| node.renewed >= renewal && node.vote.is_some();
         let renewed = self.count(is_renewed);
@@ -216,13 +218,13 @@ impl Contender {
         (renewed + awaited < self.majority).then_some(RenewalVerdict::NoQuorum)
     }
 
-    /// Until which local time those are waited for that have not answered in this round; `None` while no
-    /// majority has, since without one nothing can be decided.
+    /// Returns until which local time this round waits for nodes that have not answered; `None`
+    /// while no majority has, because nothing can be decided without one.
     pub fn patience_until_us(&self) -> Option<u64> {
         self.patience_us
     }
 
-    /// Where it stands at this time.
+    /// Returns its verdict at this time.
     pub fn verdict(&mut self, now_us: u64) -> RedlockVerdict {
         match self.stage {
             ContenderStage::Idle => RedlockVerdict::Idle,
@@ -256,7 +258,7 @@ impl Contender {
             _ if votes + awaited >= self.majority => RedlockVerdict::Open,
             _ if votes + busy >= self.majority => RedlockVerdict::Busy,
             Some(refusal) if answered >= self.majority => RedlockVerdict::Refused(refusal),
-            // It can't be had; whether a majority says so is not known yet.
+            // No majority can grant it, but it is still open whether a majority says so.
             _ if answered + awaited >= self.majority => RedlockVerdict::Open,
             _ => RedlockVerdict::NoQuorum,
         }
@@ -277,7 +279,7 @@ impl Contender {
         RedlockVerdict::Lost
     }
 
-    /// Until when a majority of nodes have granted it.
+    /// Returns until when a majority of nodes have granted it.
     fn until_us(&self) -> u64 {
         let mut ends: Vec<u64> = self.nodes.iter().filter_map(|node| node.vote).collect();
         ends.sort_unstable_by(|a, b| b.cmp(a));
@@ -288,7 +290,7 @@ impl Contender {
         self.nodes.iter().filter(|node| wanted(node)).count()
     }
 
-    /// Until which local time so many nodes are in quarantine that no majority can grant.
+    /// Returns until which local time so many nodes are in quarantine that no majority can grant.
     pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
         let end = |node: &ContenderNode| match node.denial {
             NodeDenial::Refused(Refusal::Quarantined { until_ms }) => until_ms * 1_000,
@@ -299,7 +301,7 @@ impl Contender {
         Some(ends[self.majority - 1]).filter(|until_us| *until_us > now_us)
     }
 
-    /// Why each node that has not granted it has not, as far as it is known.
+    /// Returns, for each node that has not granted it, the reason as far as it is known.
     pub fn troubles(&self) -> Vec<(usize, String)> {
         let troubles = self.nodes.iter().enumerate();
         troubles.filter_map(|(number, node)| Some((number, node.trouble_text()?))).collect()

@@ -1,4 +1,4 @@
-//! What a contender knows of one node: whether it granted, and the requests under way.
+//! What a contender knows of one node: whether it granted, and the requests in flight.
 
 use crate::Refusal;
 
@@ -8,7 +8,7 @@ pub(super) enum NodeDenial {
     #[default]
     Nothing,
     Busy,
-    /// A quarantine ends at a time of the local clock.
+    /// The end of a quarantine in it is a local time.
     Refused(Refusal),
     Trouble(String),
 }
@@ -16,19 +16,19 @@ pub(super) enum NodeDenial {
 /// One node from the contender's point of view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ContenderNode {
-    /// The round of the acquire that is under way.
+    /// The round of the acquire in flight.
     pub(super) asked: Option<u64>,
-    /// Releases under way.
+    /// How many releases are in flight.
     pub(super) releasing: u32,
-    /// An acquire was not answered, and may arrive yet.
+    /// An acquire was not answered, and may still arrive.
     pub(super) unanswered: bool,
     pub(super) denial: NodeDenial,
     /// Until which local time it has granted the lock.
     pub(super) vote: Option<u64>,
-    /// It may have a grant of ours, by what it said last.
+    /// It may have a grant of ours, going by its last reply.
     pub(super) ours: bool,
     pub(super) revoked: bool,
-    /// The last round of renewals that it was asked in and that is not answered, or was with success.
+    /// The last round of renewals in which it was asked, and has not answered or has succeeded.
     pub(super) renewing: u64,
     /// The last round of renewals that it took part in.
     pub(super) renewed: u64,
@@ -43,7 +43,7 @@ impl ContenderNode {
         self.asked == Some(round)
     }
 
-    /// A round begins. True if it can be asked.
+    /// Begins a round. Returns true if the node can be asked.
     pub(super) fn begin(&mut self, round: u64) -> bool {
         if self.is_asked() || self.releasing > 0 {
             self.denial =
@@ -54,18 +54,18 @@ impl ContenderNode {
         true
     }
 
-    /// May it have a grant of ours, now or yet?
+    /// Returns whether it may have a grant of ours, now or later.
     pub(super) fn may_have(&self) -> bool {
         self.ours || self.is_asked() || self.unanswered
     }
 
-    /// Is it to be told that this round has failed? Of a round before it was told then.
+    /// Returns whether it needs a release for this round. Earlier rounds sent their own.
     pub(super) fn needs_release(&self, round: u64) -> bool {
         let is_releasing = self.releasing > 0 || self.is_asked();
         self.ours || self.is_asked_in(round) || (self.unanswered && !is_releasing)
     }
 
-    /// It has nothing of ours, by its own word.
+    /// Records the node's reply that it has nothing of ours.
     pub(super) fn is_gone(&mut self) {
         self.vote = None;
         self.ours = false;

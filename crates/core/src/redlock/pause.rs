@@ -1,11 +1,11 @@
-//! How long to pause between two rounds: at random, so that those who contend do not meet again.
+//! The pause between two rounds: random, so that contenders do not collide again.
 
 /// The longest first pause.
 const FIRST_US: u64 = 150_000;
 /// No pause is longer.
 const MAX_US: u64 = 250_000;
 
-/// The pause after so many rounds that failed in a row, of which this is the last: 50 to 150 ms after the first, up to
+/// Returns the pause after this many failed rounds in a row: 50 to 150 ms after the first, up to
 /// 250 ms later on, spread by `random`.
 pub fn pause_us(failures: u32, random: u64) -> u64 {
     let doublings = failures.saturating_sub(1).min(8);

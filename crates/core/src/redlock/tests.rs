@@ -1,4 +1,4 @@
-//! What a contender makes of what it hears, moment by moment.
+//! What a contender concludes from its inputs, moment by moment.
 
 use super::*;
 use crate::session::Anchor;
@@ -35,7 +35,7 @@ fn unanswered(unknown: bool) -> Heard {
     Err(NodeFailure { why: "it is down".to_owned(), unknown })
 }
 
-/// What the nodes say in the first round, in their order; those not named have not answered.
+/// Feeds the nodes' replies of the first round, in order. Nodes not named have not answered.
 fn after(nodes: usize, heard: Vec<Heard>) -> Contender {
     let mut contender = Contender::new(nodes);
     assert_eq!(contender.ask(SENT_US), (1, (0..nodes).collect()));
@@ -76,7 +76,7 @@ fn what_was_won_is_not_kept_from_others_while_the_slow_are_waited_for() {
     won.handle_acquire_reply(until_us - 1, 3, 1, granted(LEASE_MS));
     assert!(matches!(won.verdict(until_us), RedlockVerdict::Held { .. }));
     assert_eq!(contender.verdict(until_us), RedlockVerdict::Busy);
-    // Where every answer takes long, so may the last.
+    // If every reply is slow, the last one may be too.
     let mut contender = after(3, vec![granted(LEASE_MS)]);
     contender.handle_acquire_reply(SENT_US + 200_000, 1, 1, busy());
     assert_eq!(contender.patience_until_us(), Some(SENT_US + 400_000));
@@ -174,12 +174,12 @@ fn a_node_is_asked_again_once_nothing_is_under_way_there() {
     assert_eq!(contender.roll_back(), [(0, true), (2, false)]);
     assert_eq!(contender.ask(SENT_US), (2, vec![1]));
     contender.handle_release_reply(0);
-    // The early release is heard, but not the acquire.
+    // The node has processed the early release, but not the acquire.
     contender.handle_release_reply(2);
     contender.handle_acquire_reply(SENT_US, 1, 2, busy());
     contender.roll_back();
     assert_eq!(contender.ask(SENT_US), (3, vec![0, 1]));
-    // Granted too late: it counts for nothing, and is given back.
+    // Granted too late: it doesn't count, and is given back.
     assert!(contender.handle_acquire_reply(SENT_US, 2, 1, granted(LEASE_MS)));
     contender.handle_acquire_reply(SENT_US, 0, 3, granted(LEASE_MS));
     contender.handle_acquire_reply(SENT_US, 1, 3, busy());
@@ -212,7 +212,7 @@ fn who_gives_up_buries_what_may_still_arrive() {
     assert_eq!(contender.verdict(SENT_US), RedlockVerdict::Lost);
 }
 
-/// What the nodes say to a renewal, in their order.
+/// Feeds the nodes' replies to a renewal, in order.
 fn renew(contender: &mut Contender, heard: Vec<Result<Reply, String>>) -> Option<RenewalVerdict> {
     let (renewal, asked) = contender.renew();
     for (node, heard) in asked.into_iter().zip(heard) {

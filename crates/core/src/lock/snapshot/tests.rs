@@ -1,4 +1,4 @@
-//! What was stored and damaged must not come back as a lock.
+//! A stored lock that was damaged must not be restored as a lock.
 
 use super::*;
 use crate::{AcquireRequest, Ask, Label, Now, Request, Token};
@@ -28,7 +28,7 @@ fn member(name: &str) -> Member {
     Member::new(name).unwrap()
 }
 
-/// Owner 2 was handed the lock, owners 3 and 4 wait, owner 9 is buried.
+/// Owner 2 was handed the lock, owners 3 and 4 wait, owner 9 has a tombstone.
 fn mutex() -> Lock {
     let mut lock = Lock::new();
     (1..=4).for_each(|bits| acquire(&mut lock, bits, Ask::Mutex));
@@ -161,7 +161,7 @@ fn the_largest_last_token_is_one() {
     assert!(damaged(mutex, |s| s.last_token = limits::COUNTED_MAX).is_ok());
 }
 
-/// It would be granted once more, and could never be read back.
+/// It would be granted once more, and could then never be restored.
 #[test]
 fn a_lock_that_has_no_token_left_to_give_is_refused() {
     let refused = damaged(mutex, |s| s.last_token = limits::TOKEN_MAX);
