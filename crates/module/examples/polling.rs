@@ -1,12 +1,12 @@
-//! How many turns clients get that poll beside clients that wait, on one server.
+//! Counts the turns of clients that poll beside clients that wait, on one server.
 //!
 //! ```text
 //! cargo build --release -p taketurns-module
 //! cargo run --release -p taketurns-module --example polling [POLL WAIT [MODULE]]
 //! ```
 //!
-//! `POLL` clients ask every 10 ms, `WAIT` clients wait (3 and 3 unless told otherwise), for 20 s. Each
-//! holds the lock for 5 ms, gives it back, and asks again at once.
+//! `POLL` clients ask every 10 ms and `WAIT` clients wait, for 20 s; the default is 3 and 3. Each client holds the lock
+//! for 5 ms, releases it, and asks again at once.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Takes turns until then, and answers how many.
+/// Takes turns until `end`, and returns how many.
 fn turns(mut client: Connection, waits: bool, end: Instant) -> Outcome<usize> {
     let wait: &[&str] = if waits { &["WAIT", "10"] } else { &[] };
     let acquire = [&["FENCELOCK.ACQUIRE", "k", "30"], wait].concat();

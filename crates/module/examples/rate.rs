@@ -1,6 +1,6 @@
-//! What a lock costs the server, beside the raw commands that people lock with: pipelined, in turns
-//! on the same server, by the time that its main thread spends. So it does not matter what else runs
-//! on the machine.
+//! Measures what a lock costs the server, beside the raw commands that people lock with. Both are
+//! pipelined, in turns, on the same server. The unit is the time that the server's main thread
+//! spends, so other load on the machine does not matter.
 //!
 //! ```text
 //! cargo build --release -p taketurns-module
@@ -33,7 +33,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// What the server's main thread has spent so far, in microseconds.
+/// Returns what the server's main thread has spent so far, in microseconds.
 fn spent_us(server: &Server) -> f64 {
     let info = server.info("cpu");
     let seconds = |field: &str| info.get(field).and_then(|text| text.parse::<f64>().ok());
@@ -41,7 +41,7 @@ fn spent_us(server: &Server) -> f64 {
     spent.into_iter().flatten().sum::<f64>() * 1e6
 }
 
-/// Sends all, in pipelines, and answers what came back and what one cost.
+/// Sends all commands in pipelines. Returns the replies and the cost of one command.
 fn cost(
     server: &Server,
     client: &mut Connection,
@@ -100,7 +100,7 @@ fn pairs(server: &Server) -> Outcome<()> {
     Ok(())
 }
 
-/// A release that hands over, with so many behind it.
+/// Measures a release that hands over, with different numbers of waiters.
 fn hand_overs(server: &Server) -> Outcome<()> {
     let run = &server.info("server")["run_id"];
     let mut client = server.connect()?;
@@ -120,7 +120,7 @@ fn hand_overs(server: &Server) -> Outcome<()> {
         client.command(&["DEL", "crowd"])?;
         let crowd_of: Vec<Vec<String>> = (0..=crowd).map(acquire).collect();
         cost(server, &mut client, &crowd_of)?;
-        // Each gives it back and asks again, so that as many wait as before.
+        // Each client releases and asks again, so the number of waiters stays the same.
         let mut spent = Vec::new();
         let turns: Vec<Vec<String>> = (0..HAND_OVERS)
             .flat_map(|turn| {

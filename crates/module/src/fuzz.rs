@@ -95,7 +95,7 @@ fn an_entry_is_refused_or_repeated_and_leaves_a_lock() {
 }
 
 #[test]
-fn the_words_of_a_command_are_within_limits_or_a_problem_that_repeats_nothing() {
+fn parsed_arguments_are_within_limits_and_errors_repeat_nothing() {
     let genuine = [
         "30",
         "250 bound Wait 1.5 MS label hunter2 Permits 2 4",

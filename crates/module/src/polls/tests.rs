@@ -78,7 +78,7 @@ impl Desk {
 }
 
 #[test]
-fn the_second_refusal_within_a_second_makes_a_place_and_the_first_does_not() {
+fn only_the_second_refusal_within_a_second_makes_a_place() {
     let mut desk = Desk::new();
     assert!(desk.ask(1, 5_000).is_none());
     assert!(desk.ask(2, 5_001).is_none(), "another connection");

@@ -118,7 +118,7 @@ fn a_quarantine_is_the_same_everywhere() {
 }
 
 #[test]
-fn a_token_is_remembered_for_as_long_everywhere_though_the_clock_was_set_back() {
+fn every_copy_remembers_a_token_equally_long_after_the_clock_is_set_back() {
     let mut pair = Pair::new();
     pair.step(1_000, &ask(1, CALLER, Ask::Mutex));
     pair.step(1_001, &release(1, 0));

@@ -1,6 +1,5 @@
-//! The conformance suite over the module, on Redis and Valkey, standalone, as a Cluster, and as a user
-//! with just the rights that SECURITY.md names. A server without the module would be refused, so none of
-//! it is done by scripts.
+//! The conformance suite over the module, on Redis and Valkey, standalone, as a Cluster, and as a user with only the
+//! rights that SECURITY.md names. The fixtures refuse a server without the module, so scripts do none of it.
 
 #[path = "../../../taketurns/tests/all/support/redis_acl.rs"]
 mod redis_acl;
@@ -26,7 +25,7 @@ fn required(url: &str) -> String {
     format!("{url}?module=required")
 }
 
-/// A fixture with a user of its own, who may use its prefix and nothing else.
+/// Creates a fixture with its own user, who may use its prefix and nothing else.
 fn limited(server: &Server) -> Redis {
     Redis::with(|prefix| {
         let user = prefix.trim_end_matches(':');

@@ -1,5 +1,5 @@
-//! A wait whose time is over just as the lock becomes free: the client is told one or the other, and
-//! is never left without a reply.
+//! A wait that times out just as the lock becomes free: the client gets the lock or the timeout,
+//! and always a reply.
 
 use taketurns_servers::{Connection, Flavor, Server, ServerReply, module_path, on_both};
 

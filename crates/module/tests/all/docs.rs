@@ -1,6 +1,6 @@
-//! `docs/module.md` is true: whatever it shows is run, from top to bottom on one server, and says what
-//! the page says. Secrets, tokens and times differ: a long number on the page stands for the number
-//! that came instead of it, here and wherever the page has it again.
+//! Checks `docs/module.md`: runs everything that it shows, from top to bottom on one server, and compares the output
+//! with the page. Secrets, tokens and times differ: a long number on the page stands for the real number that came in
+//! its place, here and wherever the page repeats it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,13 +12,13 @@ use taketurns_servers::{Flavor, Server, ServerReply, clients, module_path, on_bo
 use tempfile::TempDir;
 
 const PAGE: &str = include_str!("../../../../docs/module.md");
-/// Where the module and the server are on the page.
+/// The paths of the module and the server on the page.
 const MODULE: &str = "/usr/lib/redis/modules/libtaketurns_module.so";
 const PORT: &str = "6379";
-/// So many digits has no number but a secret or a token.
+/// Only secrets and tokens have this many digits.
 const LONG: usize = 13;
 
-/// What stands between two fences, and the word behind the first.
+/// A fenced block, and the word after its first fence.
 struct Block<'a> {
     language: &'a str,
     text: String,
@@ -42,12 +42,12 @@ fn blocks() -> Vec<Block<'static>> {
     blocks
 }
 
-/// A server, as somebody has it who reads the page.
+/// A server, set up as a reader of the page would have it.
 struct Reader {
     server: Server,
-    /// Where commands are typed. There is `bin/redis-cli`, which goes to that server.
+    /// The working directory. Its `bin/redis-cli` connects to that server.
     folder: TempDir,
-    /// What came instead of a number on the page.
+    /// The real numbers for the numbers on the page.
     numbers: HashMap<String, String>,
 }
 
@@ -71,7 +71,7 @@ impl Reader {
         Self { server, folder, numbers: HashMap::new() }
     }
 
-    /// A shell that is about to do this.
+    /// Prepares a shell for this text.
     fn shell(&self, text: &str, form: &str) -> Command {
         let module = self.folder.path().join("module.so");
         let text = text.replace(MODULE, module.to_str().expect("text"));
@@ -82,7 +82,7 @@ impl Reader {
         command
     }
 
-    /// What a command writes.
+    /// Returns the output of a command.
     fn said(&self, mut command: Command) -> String {
         let output = command.current_dir(self.folder.path()).output().expect("it is installed");
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -90,7 +90,7 @@ impl Reader {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// What is typed at a shell, and what comes.
+    /// Types what the page types at a shell, and compares the output.
     fn console(&mut self, text: &str) {
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
@@ -108,7 +108,7 @@ impl Reader {
         }
     }
 
-    /// A program as it is on the page, but for the port.
+    /// Returns a program from the page, with the test's port.
     fn program(&self, language: &str, text: &str) -> String {
         let none: [&str; 0] = [];
         let here = text.replace(PORT, &self.server.port().to_string());
@@ -145,7 +145,7 @@ impl Reader {
         assert!(alike, "{what}\nthe page says:\n{expected}\nit says:\n{said}");
     }
 
-    /// A number on the page is always the same one, and another is another.
+    /// Checks that a number on the page always stands for the same real number, and different ones for different ones.
     fn stands_for(&mut self, number: &str, said: &str) -> bool {
         if let Some(known) = self.numbers.get(number) {
             return known == said;
@@ -164,7 +164,7 @@ fn is_long(run: &str) -> bool {
     run.len() >= LONG && is_digits(run)
 }
 
-/// With what the page leaves out left out: spaces at the end of a line, and what `…` stands for there.
+/// Leaves out what the page leaves out: spaces at the end of a line, and what `…` stands for.
 fn shortened(expected: &str, said: &str) -> String {
     let mut expected = expected.lines();
     let mut line = |said: &str| {
@@ -177,7 +177,7 @@ fn shortened(expected: &str, said: &str) -> String {
     said.lines().map(str::trim_end).map(&mut line).collect()
 }
 
-/// Digits, and what is between them.
+/// Splits a text into runs of digits and the text between them.
 fn runs(text: &str) -> Vec<&str> {
     text.as_bytes()
         .chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit())
@@ -199,7 +199,7 @@ on_both! {
                     let expected = expected.expect("what it prints is behind it");
                     reader.compare(text, &expected.text, &said);
                 }
-                // Has a test of its own.
+                // Has its own test.
                 "conf" => {}
                 _ => panic!("nobody tries this, marked as {language:?}:\n{text}"),
             }

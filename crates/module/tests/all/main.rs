@@ -1,5 +1,5 @@
-//! All integration tests of the module, in one program: each links the same libraries. What they try are
-//! servers, and each test has its own, so nothing in this process is between them.
+//! All integration tests of the module, in one program, because each would link the same libraries. Each test has its
+//! own servers, and tests share nothing in this process.
 
 mod attack;
 mod clients;

@@ -1,5 +1,5 @@
-//! A server whose clock is set while clients wait, as after a suspend or by an operator. Its timers
-//! go by that clock, and by another one: neither may be left hanging.
+//! A server whose clock is set while clients wait, as after a suspend or by an operator. Some of
+//! its timers follow that clock and some follow another: both must still fire.
 
 use taketurns_servers::{Flavor, Server, ServerClock, ServerReply, on_both};
 
@@ -7,19 +7,19 @@ use crate::attack::line::{Line, builder};
 
 const HOUR_S: i64 = 3_600;
 
-/// A server, and how its clock is set.
-struct Clocked {
+/// A server whose clock the test sets.
+struct ClockedServer {
     server: Server,
     clock: ServerClock,
 }
 
-impl Clocked {
+impl ClockedServer {
     fn start(flavor: Flavor) -> Self {
         let clock = ServerClock::ahead(0).expect("a clock");
         Self { server: builder(flavor).clock(&clock).start().expect("a server"), clock }
     }
 
-    /// Sets the clock forward, or back, from what it is without us.
+    /// Sets the clock ahead of or behind the real time.
     fn set(&self, seconds: i64) {
         let time = |server: &Server| -> i64 {
             let reply = server.cli(&["TIME"]);
@@ -34,7 +34,7 @@ impl Clocked {
 
 on_both! {
     fn a_clock_set_forward_leaves_no_timer_hanging(flavor: Flavor) {
-        let clocked = Clocked::start(flavor);
+        let clocked = ClockedServer::start(flavor);
         let server = &clocked.server;
         let (mut holder, mut bound) = (Line::to(server), Line::to(server));
         holder.take("leased 600");
@@ -42,16 +42,16 @@ on_both! {
         let mut leased = Line::waits(server, "leased", "600 WAIT 0");
         let mut tied = Line::waits(server, "bound", "600 WAIT 0");
         clocked.set(HOUR_S);
-        // By the clock its lease is over.
+        // By the server's clock the lease is over.
         leased.is_granted();
         drop(bound);
         tied.is_granted();
-        // What is asked from now on ends in time as well.
+        // Later waits time out as well.
         assert_eq!(Line::to(server).say("FENCELOCK.ACQUIRE bound 600 WAIT 1"), ServerReply::Nil);
     }
 
     fn a_clock_set_back_makes_no_wait_longer(flavor: Flavor) {
-        let clocked = Clocked::start(flavor);
+        let clocked = ClockedServer::start(flavor);
         let server = &clocked.server;
         Line::to(server).take("k 86400");
         let mut waits = Line::waits(server, "k", "600 WAIT 3");

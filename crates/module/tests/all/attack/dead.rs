@@ -1,5 +1,5 @@
-//! A program that dies at the head of a queue holds up nobody for longer than its waiter lease, also
-//! if nothing else happens to the lock: those behind it are blocked, and can't ask.
+//! A program that dies at the head of a queue delays the others by at most its waiter lease, even
+//! if nothing else happens to the lock: the waiters behind it are blocked and can't ask.
 
 use taketurns_servers::{Flavor, on_both};
 
@@ -22,7 +22,7 @@ on_both! {
         let (mut holder, mut program) = (Line::to(&server), Line::to(&server));
         holder.take("k 3600 PERMITS 2 4");
         let binding = program.bind(&server);
-        // Two dead ones, of which the second dies later.
+        // Two dead programs; the second dies later.
         for (number, waiter_lease_ms) in [(7, 1_000), (8, 1_500)] {
             let reply = program.does("k", &binding, &asks(number, "s3/4", 1_000, waiter_lease_ms));
             assert!(reply.contains(" Q "), "{reply}");

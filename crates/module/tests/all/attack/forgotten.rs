@@ -1,5 +1,5 @@
-//! A server that comes back with less than it had promised hands nothing to programs by itself,
-//! before one of them has looked: they have their own quarantine, which it knows nothing of.
+//! A server that restarts with stale state hands nothing to programs by itself before one of them
+//! has checked it: they have their own quarantine, which the server does not know.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use taketurns_servers::{Builder, Flavor, Server, ServerClock, eventually, on_bot
 
 use crate::attack::line::{LATER_S, LEASE_MS, Line, asks, builder};
 
-/// A server, and what sets its clock.
+/// Starts a server, and returns it with its clock.
 fn clocked(builder: Builder) -> (Server, ServerClock) {
     let clock = ServerClock::ahead(0).expect("a clock");
     (builder.clock(&clock).start().expect("a server"), clock)
 }
 
-/// One holds for a lease, another waits.
+/// One program holds for a lease, another waits.
 fn use_it(server: &Server) -> String {
     let mut line = Line::to(server);
     let binding = line.bind(server);
@@ -25,20 +25,20 @@ fn use_it(server: &Server) -> String {
     binding
 }
 
-/// The holder renews for a minute, which its server will have forgotten.
+/// Renews for a minute, which the server will have forgotten.
 fn renew(server: &Server, binding: &str) {
     let reply = Line::to(server).does("k", binding, &format!("renew {:032x} {:016x} 60000", 1, 1));
     assert!(reply.contains(" N "), "{reply}");
 }
 
-/// What the server remembers of the holder's lease is over; the holder knows that it is not.
+/// The server's record of the lease is over; the holder knows that the lease is not.
 fn grants_nothing(server: &Server, clock: &ServerClock) {
     clock.set(LATER_S).expect("set");
     let mut line = Line::to(server);
     eventually("the lease is over", || line.is_over("k").then_some(())).expect("over");
     sleep(Duration::from_millis(500));
     assert_eq!(line.number("k", "waiting"), 1, "granted without a look");
-    // The other comes back, and has verified that this is another run.
+    // The other program comes back, and has verified that this is another incarnation.
     let binding = line.bind(server);
     let reply = line.does("k", &binding, &asks(2, "m", 60_000, 60_000));
     assert!(reply.contains(" Q "), "{reply}");
@@ -80,7 +80,7 @@ on_both! {
         let mut looker = Line::to(&replica);
         let there = || (looker.number("k", "waiting") == 1).then_some(());
         eventually("the replica has it", there).expect("both");
-        // Cut off, and promoted: of what comes now it hears nothing.
+        // Cut off and promoted: the replica learns nothing of what comes now.
         assert!(replica.cli(&["REPLICAOF", "NO", "ONE"]).is_ok());
         renew(&master, &binding);
         master.kill();

@@ -1,15 +1,15 @@
-//! A connection that speaks in lines, as people type them.
+//! A connection that sends commands as lines, as people type them.
 
 use taketurns_servers::{
     Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
 };
 
-/// A server that loads the module, about to be started.
+/// Prepares a server that loads the module.
 pub(crate) fn builder(flavor: Flavor) -> Builder {
     Server::builder(flavor).module(&module_path().expect("the module is built"), &[])
 }
 
-/// A lease that is over when the server's clock is set forward by [`LATER_S`], and not before.
+/// A lease that ends when the server's clock is set forward by [`LATER_S`], and not before.
 pub(crate) const LEASE_MS: u64 = 20_000;
 pub(crate) const LATER_S: i64 = 25;
 
@@ -31,14 +31,14 @@ impl Line {
         self.words(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// An acquire that has to succeed.
+    /// Acquires a lock, which must succeed.
     #[track_caller]
     pub(crate) fn take(&mut self, line: &str) {
         let reply = self.say(&format!("FENCELOCK.ACQUIRE {line}"));
         assert!(reply.array().is_some(), "{line}: {reply}");
     }
 
-    /// Waits for a lock, and is in its queue when this returns.
+    /// Waits for a lock; returns once the client is in the queue.
     #[track_caller]
     pub(crate) fn waits(server: &Server, key: &str, words: &str) -> Self {
         let (mut line, mut looker) = (Self::to(server), Self::to(server));
@@ -50,39 +50,39 @@ impl Line {
         line
     }
 
-    /// The answer to what was waited for.
+    /// Returns the reply to the wait.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> ServerReply {
         self.0.read().expect("an answer")
     }
 
-    /// It was granted what it waited for.
+    /// Asserts that the wait ended with a grant.
     #[track_caller]
     pub(crate) fn is_granted(&mut self) {
         let reply = self.answer();
         assert!(reply.array().is_some(), "no grant: {reply}");
     }
 
-    /// A number that SHOW has of a lock.
+    /// Returns a number that SHOW reports for a lock.
     pub(crate) fn number(&mut self, key: &str, field: &str) -> i64 {
         let shown = self.say(&format!("FENCELOCK.SHOW {key}"));
         shown.field(field).and_then(ServerReply::int).unwrap_or(0)
     }
 
-    /// Is the lease of whoever holds a lock over, or has somebody else been granted it?
+    /// Is the holder's lease over, or was the lock granted to another client?
     pub(crate) fn is_over(&mut self, key: &str) -> bool {
         let shown = self.say(&format!("FENCELOCK.SHOW {key}"));
         let holders = shown.field("holders").and_then(ServerReply::array).unwrap_or_default();
         holders.is_empty() || self.number(key, "waiting") == 0
     }
 
-    /// Binds a program that knows nothing of earlier runs.
+    /// Binds a program that knows no earlier incarnations.
     #[track_caller]
     pub(crate) fn bind(&mut self, server: &Server) -> String {
         self.bind_for(server, 60_000)
     }
 
-    /// The same, for leases of so many milliseconds at most: 0 for no quarantine.
+    /// The same, for leases of at most `max_lease_ms`: 0 for no quarantine.
     #[track_caller]
     pub(crate) fn bind_for(&mut self, server: &Server, max_lease_ms: u64) -> String {
         let (run, max) = (server.info("server").remove("run_id"), max_lease_ms.to_string());
@@ -91,7 +91,7 @@ impl Line {
         reply.text().unwrap_or_else(|| panic!("no binding: {reply}")).to_owned()
     }
 
-    /// A request of a program, and what the reply begins with after the time.
+    /// Sends a program's request. Returns the beginning of the reply, after the time.
     #[track_caller]
     pub(crate) fn does(&mut self, key: &str, binding: &str, words: &str) -> String {
         let reply = self.say(&format!("FENCELOCK.DO {key} {binding} {words}"));
@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-/// How a program asks for a lock: lease and waiter lease are in milliseconds.
+/// Builds a program's acquire: lease and waiter lease are in milliseconds.
 pub(crate) fn asks(program: u64, ask: &str, lease_ms: u64, waiter_lease_ms: u64) -> String {
     let far = u64::MAX;
     format!("acquire {program:032x} {program:016x} {ask} {lease_ms} {waiter_lease_ms} {far} p\n")

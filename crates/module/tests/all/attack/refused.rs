@@ -1,5 +1,5 @@
-//! A server that refuses writes, since too few replicas would hear of them or its Cluster is gone,
-//! hands over nothing by itself either: another may have taken its place, and grant the same.
+//! A server that refuses writes, because too few replicas follow it or its Cluster is down, also
+//! hands over nothing by itself: another server may have taken its place and grant the same lock.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn refuse_writes(server: &Server, refuse: bool) {
     assert_eq!(refused, refuse);
 }
 
-/// The lease of whoever held it is over, and the server's timers had their time since.
+/// Asserts that the holder's lease is over, and that the server's timers had time to run since.
 fn is_over(looker: &mut Line, key: &str) {
     eventually("the lease is over", || looker.is_over(key).then_some(())).expect("over");
     sleep(Duration::from_millis(500));
@@ -57,7 +57,7 @@ on_both! {
         let server = &cluster.nodes[alone];
         let mut bound = Line::to(server);
         bound.take("k 3600 BOUND");
-        // One that is blocked the server itself sends away.
+        // The server itself refuses a command that blocks.
         let mut program = Line::to(server);
         let binding = program.bind(server);
         let waits = asks(2, "m", 600_000, 600_000);
@@ -70,7 +70,7 @@ on_both! {
         eventually("it takes no writes", is_down).expect("down");
         drop(bound);
         sleep(Duration::from_millis(500));
-        // A node that is down shows nothing; what it has granted it has counted.
+        // A node that is down shows nothing, but its counters tell what it has granted.
         assert_eq!(server.info("fencelock")["fencelock_hand_overs"], "0");
         others().for_each(|(_, other)| other.restart().expect("a restart"));
         let counted = || (server.info("fencelock")["fencelock_hand_overs"] == "1").then_some(());

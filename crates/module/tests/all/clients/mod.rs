@@ -1,9 +1,9 @@
-//! Any client will do: `redis-cli`, redis-py, ioredis and the Rust client take turns at one lock.
+//! Any client works: `redis-cli`, redis-py, ioredis and the Rust client take turns on one lock.
 //!
 //! ```text
-//!   party    one who takes part, told what to do: a process at its pipes
+//!   party    one client, told what to do: a process behind pipes
 //!   rust     the same for the Rust client, on a thread
-//!   turns    what they do to each other
+//!   turns    how they affect each other
 //!   hundred  a hundred of one kind, in order
 //! ```
 
@@ -14,7 +14,7 @@ mod turns;
 
 use taketurns_servers::{Flavor, Server, ServerReply, eventually, module_path};
 
-/// What the Rust client calls `NAME`, and everybody else `KEY`.
+/// The Rust client uses `NAME` for the lock that all others call `KEY`.
 const NAME: &str = "shared";
 const KEY: &str = "tt:shared";
 
@@ -27,14 +27,14 @@ fn show(server: &Server) -> ServerReply {
     server.cli(&["FENCELOCK.SHOW", KEY])
 }
 
-/// Returns when so many wait.
+/// Returns when `count` clients wait.
 fn until_waiting(server: &Server, count: usize) {
     let here = || show(server).field("waiting").and_then(ServerReply::int);
     let what = format!("{count} wait");
     eventually(&what, || (here() == Some(count as i64)).then_some(())).expect("they do");
 }
 
-/// A number of the only holder, such as `left_ms`.
+/// Returns a number of the only holder, such as `left_ms`.
 fn of_holder(server: &Server, name: &str) -> Option<i64> {
     show(server).field("holders")?.array()?.first()?.field(name)?.int()
 }

@@ -1,7 +1,7 @@
-//! One who takes part: a process of another language that does what it is told.
+//! A client under test: a process in another language that follows instructions.
 //!
-//! All speak alike: a command per line goes in, and a line of JSON comes out, as `redis-cli --json`
-//! does of itself. What they were granted is remembered here.
+//! All use the same protocol: a command per line in, and a line of JSON out, as `redis-cli --json`
+//! does by itself. This side remembers what the process was granted.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,14 +13,14 @@ use taketurns_servers::{PATIENCE, Server, clients};
 use crate::clients::KEY;
 use crate::clients::rust::Rust;
 
-/// What one can be told to do.
+/// An instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask {
     /// Takes the lock if it is free.
     Try {
         lease_ms: u64,
     },
-    /// Waits for it for so long.
+    /// Waits for the lock, up to this time.
     Wait {
         lease_ms: u64,
         wait_ms: u64,
@@ -31,7 +31,7 @@ pub(crate) enum Ask {
     Release,
 }
 
-/// What came of it.
+/// The outcome of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It holds the lock, with this token.
@@ -43,12 +43,12 @@ pub(crate) enum Answer {
 }
 
 pub(crate) trait Party {
-    /// Has it begin, and does not wait for what comes of it.
+    /// Starts an instruction, without waiting for its outcome.
     fn begin(&mut self, ask: Ask);
 
     fn answer(&mut self) -> Answer;
 
-    /// A lease that is soon over, and not before it has answered.
+    /// Returns a lease that ends soon, but not before the client has answered.
     fn short_ms(&self) -> u64 {
         200
     }
@@ -59,7 +59,7 @@ pub(crate) trait Party {
     }
 }
 
-/// One of each, with its name.
+/// Starts one client of each kind, with its name.
 pub(crate) fn one_of_each(server: &Server) -> Vec<(&'static str, Box<dyn Party>)> {
     let url = server.url();
     let python = clients::python(include_str!("programs/client.py"), [&url]).expect("redis-py");
@@ -74,7 +74,7 @@ pub(crate) fn one_of_each(server: &Server) -> Vec<(&'static str, Box<dyn Party>)
     ]
 }
 
-/// A process at its pipes. Ends with this value.
+/// A process behind pipes. Ends with this value.
 pub(crate) struct Process {
     child: Child,
     words: ChildStdin,
@@ -89,7 +89,7 @@ impl Process {
         let mut child = child.expect("it is installed");
         let words = child.stdin.take().expect("a pipe");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        // By a thread: a pipe alone would be waited for without end.
+        // On a thread: reading a pipe has no timeout.
         let (said, lines) = channel();
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|l| said.send(l)));
         Self { child, words, lines, secret: 0 }
@@ -122,7 +122,7 @@ impl Party for Process {
         }
         match serde_json::from_str(&line).expect("JSON") {
             Json::Nothing(()) => Answer::No,
-            // What redis-py makes of OK.
+            // redis-py's form of OK.
             Json::Done(true) => Answer::Done,
             Json::Text(text) if text == "OK" => Answer::Done,
             Json::Granted(secret, token) => {
@@ -136,7 +136,7 @@ impl Party for Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! The Rust client as one who takes part. It holds by a handle, so that the lease is renewed when
-//! it is told to and not by itself.
+//! The Rust client as a client under test. It holds by a handle, so that it renews the lease only
+//! when told to.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -22,7 +22,7 @@ impl Rust {
         let (asks, asked) = channel();
         let (answered, answers) = channel();
         thread::spawn(move || {
-            // Long enough to keep its place on a machine that is busy with others.
+            // Long enough to keep its place on a busy machine.
             let connect = Connect::new(&url).waiter_lease(PATIENCE);
             let locks = connect.open().wait().expect("a connection");
             let mut handle = None;

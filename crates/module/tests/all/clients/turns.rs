@@ -1,4 +1,4 @@
-//! What clients of different kinds do to each other at one lock.
+//! How clients of different kinds affect each other on one lock.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use taketurns_servers::{Flavor, Server, eventually, on_both};
 use crate::clients::party::{Answer, Ask, Party, one_of_each};
 use crate::clients::{NAME, of_holder, server, until_waiting};
 
-/// Longer than any of this takes.
+/// Longer than any of these tests takes.
 const LEASE_MS: u64 = 20_000;
 const WAIT: Ask = Ask::Wait { lease_ms: LEASE_MS, wait_ms: 60_000 };
 
@@ -17,8 +17,8 @@ fn granted(answer: Answer) -> u64 {
     if let Answer::Granted(token) = answer { token } else { panic!("not granted: {answer:?}") }
 }
 
-/// Waits for a short time in which it gets nothing. On a busy machine that may pass without an answer: then
-/// twice as long.
+/// Waits for a short time without getting the lock. On a busy machine the time may pass without an answer: then it
+/// waits twice as long.
 fn in_vain(party: &mut dyn Party) -> Answer {
     let mut wait_ms = 50;
     loop {
@@ -31,7 +31,7 @@ fn in_vain(party: &mut dyn Party) -> Answer {
     }
 }
 
-/// Shows something of each that holds and each other that wants what it holds.
+/// Runs `show` for each pair of a holder and another client that wants the lock.
 fn for_each_pair(flavor: Flavor, show: impl Fn(&Server, &mut dyn Party, &mut dyn Party)) {
     let server = server(flavor);
     let mut parties = one_of_each(&server);

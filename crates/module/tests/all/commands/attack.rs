@@ -1,5 +1,5 @@
-//! A user who may use every command of the module on the very keys that others hold, and nothing
-//! that writes keys otherwise: it can't release, end, shorten or take what is another's.
+//! A user who may run every command of the module on keys that others hold, and no other command
+//! that writes keys: it can't release, end, shorten or take another client's hold.
 
 use std::fs;
 
@@ -13,22 +13,23 @@ const USER: &str = "u on >x ~lk:* &* -@all +fencelock.acquire +fencelock.release
                     +fencelock.pool +fencelock.help +fencelock.bind +fencelock.do \
                     +fencelock.apply";
 
-/// A program that holds `lk:do`, and one to which `lk:handed` was handed by another.
+/// The owner of a program that holds `lk:do`, and of one to which another client handed
+/// `lk:handed`.
 const OWNER: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75e";
 const PROGRAM: &str = "0000000000000007";
 
-/// So many steps are in the log by the time it is read.
+/// How many steps the log has when the test reads it.
 const ENTRIES: usize = 16;
 
 /// Locks that others hold: of every kind, by a connection, by a program.
-struct Held {
+struct HeldLocks {
     server: Server,
     holder: Client,
     grants: Vec<(&'static str, Grant)>,
     binding: String,
 }
 
-impl Held {
+impl HeldLocks {
     fn new(flavor: Flavor) -> Self {
         let server =
             builder(flavor, &[]).appendonly(true).acl_user(USER).start().expect("a server");
@@ -75,7 +76,7 @@ impl Held {
         Client::user(&self.server, "u", "x")
     }
 
-    /// Everything is held as it was, and for as long.
+    /// Asserts that every lock is held as before, and for as long.
     #[track_caller]
     fn is_as_it_was(&mut self, after: &str) {
         for (key, grant) in &self.grants {
@@ -99,7 +100,7 @@ impl Held {
     }
 }
 
-/// What may be guessed from a secret's neighbours, from what is public, or by overflowing.
+/// Returns guesses from a secret's neighbours, from public values, and by overflow.
 fn guesses(grant: &Grant) -> Vec<String> {
     let (secret, token) = (i128::from(grant.secret), i128::from(grant.token));
     let mut guesses: Vec<i128> = (0..53).map(|bit| secret ^ (1 << bit)).collect();
@@ -116,7 +117,7 @@ fn guesses(grant: &Grant) -> Vec<String> {
     guesses
 }
 
-/// The entries of the server's own log, as bytes.
+/// Returns the entries of the server's log, as bytes.
 fn logged(server: &Server) -> Vec<Vec<u8>> {
     let folder = server.dir().join("appendonlydir");
     let mut log = Vec::new();
@@ -137,7 +138,7 @@ fn logged(server: &Server) -> Vec<Vec<u8>> {
 
 on_both! {
     fn no_guess_at_a_secret_does_anything(flavor: Flavor) {
-        let mut held = Held::new(flavor);
+        let mut held = HeldLocks::new(flavor);
         let mut attacker = held.attacker();
         for (key, grant) in held.grants.clone() {
             for guess in guesses(&grant) {
@@ -158,7 +159,7 @@ on_both! {
     }
 
     fn no_command_takes_away_what_another_holds(flavor: Flavor) {
-        let mut held = Held::new(flavor);
+        let mut held = HeldLocks::new(flavor);
         let mut attacker = held.attacker();
         for key in held.keys() {
             let token = held.holder.of_holder(key, "token");
@@ -182,7 +183,7 @@ on_both! {
                 assert!(reply == ServerReply::Nil || reply.error().is_some(), "{line}: {reply}");
                 held.is_as_it_was(&line);
             }
-            // These it may do, and they change nothing for who holds the lock.
+            // The attacker may run these, and they change nothing for the holder.
             for line in [
                 format!("CHECK {key} {token}"),
                 format!("CHECK {key} {}", token + 1),
@@ -198,7 +199,7 @@ on_both! {
     }
 
     fn a_wait_that_is_given_up_takes_nothing_with_it(flavor: Flavor) {
-        let mut held = Held::new(flavor);
+        let mut held = HeldLocks::new(flavor);
         for words in ["600 WAIT 0", "600 WAIT 0 BOUND"] {
             for key in ["lk:mutex", "lk:bound", "lk:do"] {
                 let mut attacker = held.attacker();
@@ -212,13 +213,13 @@ on_both! {
     }
 
     fn the_log_can_not_be_forged(flavor: Flavor) {
-        let mut held = Held::new(flavor);
-        // What a release and a break are in the log, from locks of its own.
+        let mut held = HeldLocks::new(flavor);
+        // Log entries of a release and a break, from the test's own locks.
         let own = held.holder.take("lk:own 600");
         held.holder.give("lk:own", &own);
         held.holder.take("lk:own 600");
         assert_eq!(held.holder.lock("BREAK lk:own NOW"), ServerReply::Int(1));
-        // The server may write them a little later, if its disk is busy.
+        // With a busy disk the server may write them a little later.
         let all = || Some(logged(&held.server)).filter(|entries| entries.len() >= ENTRIES);
         let entries = eventually("every step is in the log", all).expect("a log");
         let mut attacker = held.attacker();
@@ -232,7 +233,7 @@ on_both! {
     }
 
     fn a_program_without_the_name_of_the_run_does_nothing(flavor: Flavor) {
-        let mut held = Held::new(flavor);
+        let mut held = HeldLocks::new(flavor);
         let mut attacker = held.attacker();
         let binding = held.binding.clone();
         assert!(is_error(&attacker.say("INFO server"), "NOPERM"));
@@ -250,7 +251,7 @@ on_both! {
     }
 
     fn a_program_that_has_verified_the_run_does_nothing_either(flavor: Flavor) {
-        let mut held = Held::new(flavor);
+        let mut held = HeldLocks::new(flavor);
         let run = held.server.info("server").get("run_id").expect("a run").clone();
         let mut attacker = held.attacker();
         for (until, max_lease) in [("0", "60000"), ("0", "0"), ("1", "18446744073709551615")] {
@@ -260,7 +261,7 @@ on_both! {
                 let grant = held.grants.iter().find(|(named, _)| *named == key).cloned();
                 let secret = grant.as_ref().map_or(1, |(_, grant)| grant.secret);
                 let near = format!("{:032x}", secret ^ 1);
-                // The secret's bits are right, and another of the owner's is not.
+                // The secret's bits are right, but another bit of the owner is wrong.
                 let high = format!("1{:031x}", secret);
                 let token = held.holder.of_holder(key, "token");
                 let seen = attacker.lock(&format!("DO {key} {binding} view 100")).to_string();
@@ -301,7 +302,7 @@ on_both! {
     }
 
     fn keys_of_others_and_raw_writes_are_out_of_reach(flavor: Flavor) {
-        let mut held = Held::new(flavor);
+        let mut held = HeldLocks::new(flavor);
         let mut attacker = held.attacker();
         for line in [
             "FENCELOCK.ACQUIRE other 600",

@@ -1,4 +1,4 @@
-//! Locks that end with the connection of whoever took them.
+//! Locks that end with their holder's connection.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -8,7 +8,7 @@ use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, info, server, waiter};
 
-/// A process that holds the lock `k` by its connection, and goes on living.
+/// Starts a process that holds the lock `k` by its connection, and keeps running.
 fn process(server: &Server) -> Child {
     let mut command = server.redis_cli();
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a client");
@@ -113,7 +113,7 @@ on_both! {
         other.until_waiting("waited", 1);
         other.give("waited", &before);
         let waited = Grant::of(&holder.answer());
-        // By its own connection, and by another, which does not get it by that.
+        // By the holder's connection, and by another, which does not become the holder by that.
         for client in [&mut holder, &mut other] {
             for (key, grant) in [("direct", &direct), ("waited", &waited)] {
                 assert!(client.renew(key, grant).is_ok());
@@ -234,7 +234,7 @@ on_both! {
             let mut next = waiter(&server, "k", "600 WAIT 0");
             let killed = Instant::now();
             process.kill().expect("it is killed");
-            // The lease would last for ten minutes, and nobody waits for an answer that long.
+            // The lease would last ten minutes, longer than the wait for an answer.
             let grant = Grant::of(&next.answer());
             println!("{flavor}: granted {:?} after the process was killed", killed.elapsed());
             process.wait().expect("it ends");

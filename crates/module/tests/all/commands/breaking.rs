@@ -4,7 +4,7 @@ use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
-/// The states of those who hold a lock.
+/// Returns the states of a lock's holders.
 fn states(client: &mut Client, key: &str) -> Vec<String> {
     let state =
         |holder: &ServerReply| holder.field("state").and_then(ServerReply::text).map(str::to_owned);

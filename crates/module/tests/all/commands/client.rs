@@ -1,20 +1,20 @@
-//! A client of a server with the module. It speaks in lines, as people type them.
+//! A client of a server with the module. It sends commands as lines, as people type them.
 
 use taketurns_servers::{
     Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
 };
 
-/// A server that loads the module, about to be started.
+/// Prepares a server that loads the module.
 pub(crate) fn builder(flavor: Flavor, args: &[&str]) -> Builder {
     Server::builder(flavor).module(&module_path().expect("the module is built"), args)
 }
 
-/// A server with the module, and nothing else to say about it.
+/// Starts a server with the module and default settings.
 pub(crate) fn server(flavor: Flavor) -> Server {
     builder(flavor, &[]).start().expect("a server")
 }
 
-/// A replica with the module, which follows already.
+/// Starts a replica with the module; returns once it follows the master.
 #[track_caller]
 pub(crate) fn replica_of(master: &Server) -> Server {
     let builder = builder(master.flavor(), &[]).replica_of(master.port());
@@ -24,7 +24,7 @@ pub(crate) fn replica_of(master: &Server) -> Server {
     replica
 }
 
-/// Restarts a server as a crash would, and returns when it has read its log.
+/// Restarts a server as after a crash; returns once it has read its log.
 #[track_caller]
 pub(crate) fn crash(server: &Server) {
     server.kill();
@@ -33,7 +33,7 @@ pub(crate) fn crash(server: &Server) {
     eventually("the log is read", loaded).expect("a server");
 }
 
-/// What an acquire answers.
+/// The reply to an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) secret: i64,
@@ -65,7 +65,7 @@ impl Client {
         Self(server.connect().expect("a connection"))
     }
 
-    /// As a user with a password.
+    /// Connects as a user with a password.
     #[track_caller]
     pub(crate) fn user(server: &Server, name: &str, password: &str) -> Self {
         let mut client = Self::of(server);
@@ -73,74 +73,74 @@ impl Client {
         client
     }
 
-    /// Any command, in its words.
+    /// Runs any command, given as words.
     #[track_caller]
     pub(crate) fn words(&mut self, words: &[impl AsRef<[u8]>]) -> ServerReply {
         self.0.command(words).expect("a reply")
     }
 
-    /// Any command.
+    /// Runs any command.
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) -> ServerReply {
         self.words(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// A command of the module.
+    /// Runs a command of the module.
     #[track_caller]
     pub(crate) fn lock(&mut self, line: &str) -> ServerReply {
         self.say(&format!("FENCELOCK.{line}"))
     }
 
-    /// An error of a command of the module.
+    /// Runs a command of the module that must fail; returns the error.
     #[track_caller]
     pub(crate) fn error(&mut self, line: &str) -> String {
         let reply = self.lock(line);
         reply.error().unwrap_or_else(|| panic!("{line} is no error: {reply}")).to_owned()
     }
 
-    /// An acquire that has to succeed.
+    /// Acquires a lock, which must succeed.
     #[track_caller]
     pub(crate) fn take(&mut self, line: &str) -> Grant {
         Grant::of(&self.lock(&format!("ACQUIRE {line}")))
     }
 
-    /// A release that has to succeed.
+    /// Releases a lock, which must succeed.
     #[track_caller]
     pub(crate) fn give(&mut self, key: &str, grant: &Grant) {
         let reply = self.lock(&format!("RELEASE {key} {}", grant.secret));
         assert!(reply.is_ok(), "{key}: {reply}");
     }
 
-    /// A renewal for ten minutes.
+    /// Renews for ten minutes.
     #[track_caller]
     pub(crate) fn renew(&mut self, key: &str, grant: &Grant) -> ServerReply {
         self.lock(&format!("RENEW {key} {} 600", grant.secret))
     }
 
-    /// Sends any command, whose answer comes later.
+    /// Sends any command; the answer comes later.
     #[track_caller]
     pub(crate) fn send(&mut self, words: &[impl AsRef<[u8]>]) {
         self.0.send(words).expect("it is sent");
     }
 
-    /// Sends a command of the module, whose answer comes later.
+    /// Sends a command of the module; the answer comes later.
     #[track_caller]
     pub(crate) fn begin(&mut self, line: &str) {
         self.send(&format!("FENCELOCK.{line}").split(' ').collect::<Vec<_>>());
     }
 
-    /// The answer to what was begun.
+    /// Returns the answer to a command that was sent.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> ServerReply {
         self.0.read().expect("an answer")
     }
 
-    /// The same, if it may be that the server hangs up instead.
+    /// The same, if the server may close the connection instead.
     pub(crate) fn answer_or_end(&mut self) -> Option<ServerReply> {
         self.0.read().ok()
     }
 
-    /// Several commands in one transaction, and what each answered.
+    /// Runs several commands in one transaction; returns each reply.
     #[track_caller]
     pub(crate) fn multi(&mut self, lines: &[String]) -> Vec<ServerReply> {
         assert!(self.say("MULTI").is_ok());
@@ -150,19 +150,19 @@ impl Client {
         self.say("EXEC").array().expect("a transaction").to_vec()
     }
 
-    /// The server's number of this connection.
+    /// Returns the server's id of this connection.
     pub(crate) fn id(&mut self) -> i64 {
         self.say("CLIENT ID").int().expect("a number")
     }
 
-    /// Waits until so many wait for a lock.
+    /// Waits until `count` clients wait for a lock.
     #[track_caller]
     pub(crate) fn until_waiting(&mut self, key: &str, count: i64) {
         let what = format!("{count} wait for {key}");
         eventually(&what, || (self.waiting(key) == count).then_some(())).expect("a queue");
     }
 
-    /// Waits until so many hold a lock.
+    /// Waits until `count` clients hold a lock.
     #[track_caller]
     pub(crate) fn until_held(&mut self, key: &str, count: usize) {
         let what = format!("{count} hold {key}");
@@ -174,13 +174,13 @@ impl Client {
         shown.field("waiting").and_then(ServerReply::int).unwrap_or(0)
     }
 
-    /// Who holds a lock, as SHOW has it.
+    /// Returns the holders of a lock, as SHOW reports them.
     pub(crate) fn holders(&mut self, key: &str) -> Vec<ServerReply> {
         let shown = self.lock(&format!("SHOW {key}"));
         shown.field("holders").and_then(ServerReply::array).unwrap_or_default().to_vec()
     }
 
-    /// One number of the only holder.
+    /// Returns a number of the only holder.
     #[track_caller]
     pub(crate) fn of_holder(&mut self, key: &str, field: &str) -> i64 {
         let holders = self.holders(key);
@@ -189,7 +189,7 @@ impl Client {
     }
 }
 
-/// A client that waits for a lock, in the queue by the time this returns.
+/// Starts a client that waits for a lock; returns once it is in the queue.
 #[track_caller]
 pub(crate) fn waiter(server: &Server, key: &str, words: &str) -> Client {
     let (mut client, mut looker) = (Client::of(server), Client::of(server));
@@ -199,8 +199,8 @@ pub(crate) fn waiter(server: &Server, key: &str, words: &str) -> Client {
     client
 }
 
-/// The server's number of the connection at this place of a queue. While it waits it can't say so
-/// itself.
+/// Returns the server's id of the connection at this place of a queue. While blocked, the
+/// connection itself can't ask for it.
 #[track_caller]
 pub(crate) fn connection_at(client: &mut Client, key: &str, place: usize) -> i64 {
     let shown = client.lock(&format!("SHOW {key}"));
@@ -214,7 +214,7 @@ pub(crate) fn is_error(reply: &ServerReply, code: &str) -> bool {
     reply.error().is_some_and(|error| error.split(' ').next() == Some(code))
 }
 
-/// One number of the module's INFO.
+/// Returns a number of the module's INFO.
 #[track_caller]
 pub(crate) fn info(server: &Server, name: &str) -> u64 {
     let info = server.info("fencelock");

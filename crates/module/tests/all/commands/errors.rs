@@ -1,13 +1,13 @@
-//! What is refused, with which code, and that nothing has changed then.
+//! What is refused, with which code, and that nothing has changed afterwards.
 
 use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, builder, info, is_error, replica_of, server, waiter};
 
-/// Most waiters of one lock.
+/// The most waiters of one lock.
 const QUEUE_MAX: i64 = 100_000;
 
-/// Every command with a word too few, and with a word too many where that is counted.
+/// Every command with one word too few, and with one too many where the arity is fixed.
 const WRONG_ARITY: [&str; 19] = [
     "ACQUIRE",
     "ACQUIRE k",
@@ -30,7 +30,7 @@ const WRONG_ARITY: [&str; 19] = [
     "APPLY k",
 ];
 
-/// Registers what a program has verified of this server, without a marker.
+/// Binds a program to this server, without a marker.
 pub(crate) fn bind(client: &mut Client, run: &str) -> ServerReply {
     client.words(&["FENCELOCK.BIND", run, "", "", "", "0", "60000", "tt:wake:"])
 }
@@ -101,7 +101,7 @@ on_both! {
         let (mut client, mut reader) = (Client::of(&master), Client::of(&replica));
         let grant = client.take("k 600");
         reader.until_held("k", 1);
-        // Also if it may be written to: a lock there would be nobody's.
+        // Even if the replica is writable: a lock there would belong to nobody.
         for read_only in ["yes", "no"] {
             assert!(reader.say(&format!("CONFIG SET replica-read-only {read_only}")).is_ok());
             for line in [
@@ -128,7 +128,7 @@ on_both! {
         let run = server.info("server").get("run_id").expect("a run").clone();
         let binding = bind(&mut client, &run).text().expect("a binding").to_owned();
         let grant = client.take("k 600");
-        // Programs that wait by themselves: 100 000 connections would be too many for a test.
+        // Programs that wait without blocking: 100 000 connections would be too many for a test.
         let mut acquire = |owner: i64| {
             let owner = format!("{owner:032x}");
             let far = u64::MAX.to_string();
@@ -199,7 +199,7 @@ on_both! {
         let acquire = format!("{owner}\t0000000000000007\tm\t60000\t-\t{far}\twho\nwhy");
         let granted = ask("acquire", &[&acquire]);
         assert!(granted.text().is_some_and(|text| text.contains(" G ")), "{granted}");
-        // A tab is an end wherever it stands, so that no label and no name has one.
+        // A tab always separates arguments, so no label and no name contains one.
         for wrong in [&*format!("{acquire}\t"), &acquire.replace("who", "w\tho"), ""] {
             let reply = ask("acquire", &[wrong]);
             assert!(is_error(&reply, "ERR"), "{wrong:?}: {reply}");

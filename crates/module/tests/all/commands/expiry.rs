@@ -1,11 +1,11 @@
-//! Holders that die without a word: the lock passes on at the end of their lease by the server's
-//! own doing. Nobody but the one who waits sends anything meanwhile.
+//! Holders that die silently: at the end of their lease the server itself hands the lock on.
+//! Meanwhile nobody but the waiter sends anything.
 
 use taketurns_servers::{Flavor, on_both};
 
 use crate::commands::client::{Client, Grant, server};
 
-/// Takes a lock for a moment, and asks for it from elsewhere, to be granted by the timer alone.
+/// Takes a lock for a moment and asks for it elsewhere; only the timer grants it.
 #[track_caller]
 fn passes_on(flavor: Flavor, held: &str, asked: &str) -> (Grant, Grant) {
     let server = server(flavor);

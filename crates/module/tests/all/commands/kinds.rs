@@ -1,10 +1,10 @@
-//! The kinds of lock, and the options of an acquire that belong to none.
+//! The kinds of lock, and the options of an acquire that fit no kind.
 
 use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
-/// How each kind is asked for, what it is called, and what a client is told to say instead.
+/// How a client asks for each kind, the kind's name, and the hint in the error.
 const KINDS: [(&str, &str, &str); 6] = [
     ("", "mutex", "leave out"),
     ("SHARED", "rwlock", "say SHARED or EXCLUSIVE"),
@@ -82,7 +82,7 @@ on_both! {
             }
             client.give("k", &grant);
         }
-        // A pool is in use for as long as it has members.
+        // A pool is in use as long as it has members.
         assert!(client.error("ACQUIRE k 600").starts_with("KIND "));
         assert_eq!(client.lock("POOL REM k m"), ServerReply::Int(1));
         client.take("k 600");

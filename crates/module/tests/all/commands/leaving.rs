@@ -1,11 +1,11 @@
-//! Clients that leave the queue: they hang up, are killed or unblocked, and those behind them move
-//! up.
+//! Clients that leave the queue: they disconnect, are killed or unblocked, and the waiters behind
+//! them move up.
 
 use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, connection_at, info, is_error, server, waiter};
 
-/// A lock that is held, and five who wait for it.
+/// A held lock with five waiters.
 struct Queue {
     server: Server,
     holder: Client,
@@ -22,7 +22,7 @@ impl Queue {
         Self { server, holder, grant, waiters }
     }
 
-    /// Those that are still there are granted in turn, and nobody else.
+    /// Asserts that only the remaining waiters are granted the lock, in order.
     #[track_caller]
     fn goes_on(mut self) {
         let here = self.waiters.iter().flatten().count();
@@ -66,7 +66,7 @@ on_both! {
         let writer = waiter(&server, "k", "600 WAIT 0 EXCLUSIVE");
         let mut reader = waiter(&server, "k", "600 WAIT 0 SHARED");
         drop(writer);
-        // Nobody sends anything: the server has to see to it by itself.
+        // Nobody sends anything: the server itself must grant it.
         Grant::of(&reader.answer());
     }
 

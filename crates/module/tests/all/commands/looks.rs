@@ -8,13 +8,13 @@ use taketurns_servers::{Flavor, PATIENCE, Server, ServerReply, on_both};
 
 use crate::commands::client::{Client, builder, server, waiter};
 
-/// The names of a map, which comes as names and values by turns.
+/// Returns the names of a map, whose names and values alternate.
 fn names(map: &ServerReply) -> Vec<&str> {
     let pairs = map.array().expect("a map").chunks_exact(2);
     pairs.map(|pair| pair[0].text().expect("a name")).collect()
 }
 
-/// Every lock of a listing, page by page.
+/// Lists all locks, page by page.
 fn listed(client: &mut Client, words: &str) -> Vec<ServerReply> {
     let (mut locks, mut cursor) = (Vec::new(), "0".to_owned());
     loop {
@@ -35,7 +35,7 @@ fn keys(locks: &[ServerReply]) -> BTreeSet<String> {
     locks.iter().map(key).collect()
 }
 
-/// What the server sends for a line, byte by byte, in the newer protocol or in the older one.
+/// Returns the bytes that the server sends for a line, in the given protocol version.
 fn wire(server: &Server, version: u8, line: &str) -> String {
     let mut stream = TcpStream::connect(server.addr()).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -1,6 +1,6 @@
-//! The commands as a client in any language meets them: every option, every error, waiting, locks
-//! that end with their connection, and attempts to take what is another's. On real servers, over
-//! plain connections.
+//! The commands as a client in any language sees them: every option, every error, waiting, locks
+//! that end with their connection, and attempts to take another client's lock. On real servers,
+//! over plain connections.
 
 mod attack;
 mod bound;

@@ -1,7 +1,6 @@
-//! Clients that poll beside clients that wait: each in its turn, for as long as it polls.
+//! Clients that poll beside clients that wait: each gets its turn as long as it polls.
 //!
-//! The server's clock stands still, and is moved by hand: a place would otherwise be lost on a machine
-//! that is slow.
+//! The server's clock stands still, and the test moves it: otherwise a place could lapse on a slow machine.
 
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use taketurns_servers::{Flavor, Server, ServerClock, ServerReply, eventually, on
 
 use crate::commands::client::{Client, Grant, builder, connection_at, info, waiter};
 
-/// As long as a place lasts without a poll if the polls before came at once.
+/// How long a place lasts without a poll if the earlier polls came at once.
 const PLACE_MS: u64 = 50;
-/// Who asks again after a longer time does not poll.
+/// A client that asks again after a longer time does not poll.
 const INTERVAL_MS_MAX: u64 = 1_000;
 
 const WAIT: &str = "600 WAIT 0";
@@ -42,7 +41,7 @@ impl Still {
         waiter(&self.server, "k", WAIT)
     }
 
-    /// A client with a place in the queue, by two polls.
+    /// Starts a client that takes a place in the queue with two polls.
     #[track_caller]
     fn poller(&self) -> Client {
         self.poller_of("600")
@@ -59,13 +58,13 @@ impl Still {
         client
     }
 
-    /// How many poll and have a place or an offer.
+    /// Returns how many polling clients have a place or an offer.
     fn polling(&self) -> u64 {
         info(&self.server, "polling_clients")
     }
 }
 
-/// The one poll that is refused.
+/// Polls once, and is refused.
 #[track_caller]
 fn in_vain(client: &mut Client) {
     assert_eq!(client.lock("ACQUIRE k 600"), ServerReply::Nil);
@@ -77,7 +76,7 @@ on_both! {
         let mut holder = still.client();
         let held = holder.take("k 600");
         let mut before = still.waiter();
-        // However long it has been waiting.
+        // No matter how long it has waited.
         still.pass(2 * INTERVAL_MS_MAX);
         let (mut poller, mut behind) = (still.poller(), still.waiter());
         assert_eq!(connection_at(&mut holder, "k", 1), poller.id(), "shown as any that waits");
@@ -108,7 +107,7 @@ on_both! {
         for turn in 1..TURNS {
             let next = connection_at(&mut looker, "k", 0);
             looker.give("k", &held);
-            // Who had it wants it again at once, and is as greedy as it can.
+            // The last holder asks again at once.
             match now {
                 2 => (0..2).for_each(|_| in_vain(&mut clients[2])),
                 _ => clients[now].begin("ACQUIRE k 600 WAIT 0"),
@@ -120,7 +119,7 @@ on_both! {
                 _ => Grant::of(&clients[now].answer()),
             };
             turns[now] += 1;
-            // Some time passes, in which the one that polls goes on to.
+            // Some time passes, and the polling client keeps polling.
             still.pass(PLACE_MS / 2);
             if now != 2 {
                 in_vain(&mut clients[2]);
@@ -170,7 +169,7 @@ on_both! {
         let mut waits = still.waiter();
         for _ in 0..3 {
             in_vain(&mut tries);
-            // Another lock, another ask, another lease: none of them is the same try again.
+            // Another lock, another ask, another lease: each of them is a different request.
             assert_eq!(tries.lock("ACQUIRE k 601"), ServerReply::Nil);
             assert_eq!(tries.lock("ACQUIRE k 600 LABEL me"), ServerReply::Nil);
             assert_eq!((holder.waiting("k"), still.polling()), (1, 0));
@@ -202,7 +201,7 @@ on_both! {
         still.pass(PLACE_MS);
         in_vain(&mut poller);
         assert_eq!(holder.waiting("k"), 3, "each poll keeps it");
-        // It lasts for three of the longest interval.
+        // The place lasts for three times the longest interval.
         still.pass(3 * PLACE_MS);
         holder.until_waiting("k", 2);
         eventually("nothing is kept of it", || (still.polling() == 0).then_some(())).expect("none");
@@ -214,7 +213,7 @@ on_both! {
         Grant::of(&behind.answer());
     }
 
-    fn a_client_that_does_not_come_for_its_offer_costs_the_next_one_waiter_lease(flavor: Flavor) {
+    fn a_client_that_ignores_its_offer_delays_the_next_by_one_waiter_lease(flavor: Flavor) {
         let still = Still::start(flavor);
         let mut holder = still.client();
         let held = holder.take("k 600 WAIT 0");
@@ -312,7 +311,7 @@ on_both! {
             let mut holder = still.client();
             holder.take(&format!("k {LEASE_MS} MS WAIT 0"));
             let mut poller = still.poller();
-            // Mostly the poll comes before the server has noticed.
+            // Usually the poll arrives before the server has noticed.
             still.pass(LEASE_MS);
             let polled = poller.take("k 600");
             assert_eq!(holder.of_holder("k", "token"), polled.token);

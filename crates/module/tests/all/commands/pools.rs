@@ -4,14 +4,14 @@ use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, server, waiter};
 
-/// The most that a pool may have.
+/// The most members of a pool.
 const MEMBERS_MAX: i64 = 1_024;
 
 fn member(grant: &Grant) -> &str {
     grant.member.as_deref().expect("a member")
 }
 
-/// The members and their states, as SHOW has them.
+/// Returns the members and their states, as SHOW reports them.
 fn members(client: &mut Client, key: &str) -> Vec<(String, String)> {
     let shown = client.lock(&format!("SHOW {key}"));
     let members = shown.field("members").and_then(ServerReply::array).expect("members");

@@ -1,10 +1,10 @@
-//! Waiting: in turn, for as long as was said, and not at all where nobody can wait.
+//! Waiting: in order, with a timeout, and not at all where a client can't block.
 
 use taketurns_servers::{Flavor, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, builder, info, server, waiter};
 
-/// So many clients in one queue.
+/// How many clients wait in one queue.
 const CLIENTS: usize = 50;
 
 on_both! {
@@ -87,7 +87,7 @@ on_both! {
     }
 
     fn a_crowd_of_readers_is_let_in_though_one_step_is_not_enough(flavor: Flavor) {
-        // A step grants 64.
+        // More than one step grants: 64.
         const READERS: usize = 150;
         let server = server(flavor);
         let mut client = Client::of(&server);

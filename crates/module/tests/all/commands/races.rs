@@ -1,5 +1,5 @@
-//! A lock that is handed to a client in the very moment in which it goes: it is given back, or the
-//! client was told and has it. Never neither.
+//! A lock that is handed to a client at the moment the client leaves: either the lock is released, or the client was
+//! told and holds it. One of the two always happens.
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -9,11 +9,11 @@ use taketurns_servers::{Flavor, Server, ServerReply, on_both};
 
 use crate::commands::client::{Client, Grant, connection_at, info, is_error, server, waiter};
 
-/// How often what depends on the moment is tried.
+/// How many rounds a race is tried for.
 const ROUNDS: usize = 100;
 
-/// In one step of the server: the lock is handed to a client to which this happens at once. Who waits
-/// behind it has the lock in the end, or nobody if there is none. Answers what the client was told.
+/// In one step of the server, the lock is handed to a client and `happens` runs for that client. Afterwards the next
+/// waiter holds the lock, or nobody if there is none. Returns the reply to the client.
 #[track_caller]
 fn handed_and_gone(
     server: &Server,
@@ -40,7 +40,7 @@ fn handed_and_gone(
     told
 }
 
-/// A process that waits for a lock.
+/// Starts a process that waits for a lock.
 fn process(server: &Server, words: &[&str]) -> Child {
     let mut command = server.redis_cli();
     let command = command.args(["FENCELOCK.ACQUIRE", "k"]).args(words);
@@ -68,7 +68,7 @@ on_both! {
         }
     }
 
-    fn handed_to_one_that_is_unblocked_as_if_its_time_was_up_in_the_same_moment(flavor: Flavor) {
+    fn handed_to_a_client_that_is_unblocked_with_a_timeout_at_once(flavor: Flavor) {
         let server = server(flavor);
         let mut holder = Client::of(&server);
         let grant = holder.take("k 600");
@@ -76,7 +76,7 @@ on_both! {
         let id = connection_at(&mut holder, "k", 0);
         let release = format!("FENCELOCK.RELEASE k {}", grant.secret);
         holder.multi(&[release, format!("CLIENT UNBLOCK {id} TIMEOUT")]);
-        // Redis 7.0 never answers such a client, whatever a module does: it must not have the lock.
+        // Redis 7.0 never answers such a client, whatever a module does: it must not hold the lock.
         if flavor == Flavor::Valkey {
             let held = Grant::of(&first.answer());
             first.give("k", &held);
@@ -105,7 +105,7 @@ on_both! {
             let mut next = waiter(&server, "k", "600 WAIT 0");
             thread::scope(|scope| {
                 let release = scope.spawn(|| holder.give("k", &grant));
-                // One half of the rounds begins with the one, one half with the other.
+                // Half of the rounds start with one, half with the other.
                 if round % 2 == 0 {
                     thread::yield_now();
                 }
@@ -162,7 +162,7 @@ on_both! {
         let mut holder = Client::of(&server);
         let mut outcomes = [0; 2];
         for round in 0..ROUNDS {
-            // Both at about the same time, a little apart from round to round.
+            // Both at about the same time, with a different offset in each round.
             let lease_ms = 15 + round % 10;
             let mut waits = Client::of(&server);
             let lost = holder.take(&format!("k {lease_ms} MS"));

@@ -1,10 +1,10 @@
-//! What the server knows of the commands: keys, flags, categories. A cluster routes by them.
+//! What the server knows about the commands: keys, flags, categories. A Cluster routes by them.
 
 use taketurns_servers::{Cluster, Flavor, ServerReply, module_path, on_both, slot_of};
 
 use crate::commands::client::{Client, Grant, is_error, server};
 
-/// A command: words to try it with, its key's place, its arity, flags, and categories.
+/// A command: words to try it with, the position of its key, its arity, flags, and categories.
 struct Command {
     line: &'static str,
     key: i64,
@@ -134,7 +134,7 @@ on_both! {
                 .into_iter()
                 .map(|category| category.trim_start_matches('@'))
                 .collect();
-            // Redis has no way to say so before 7.2: there its users are given commands by name.
+            // Before 7.2, Redis modules can't set categories: users are given commands by name.
             let is_told = flavor == Flavor::Valkey;
             let mut expected = if is_told { command.categories.to_vec() } else { Vec::new() };
             listed.sort_unstable();
@@ -188,7 +188,7 @@ on_both! {
                 assert!(node.lock("HELP").array().is_some());
                 assert!(node.lock("LIST").array().is_some());
             }
-            // The commands above broke it, at its owner.
+            // The commands above broke it at its owner.
             let error = nodes[owner].error(&format!("RENEW {key} {} 5", grant.secret));
             assert!(error.starts_with("REVOKED "), "{key}: {error}");
             nodes[owner].give(key, &grant);

@@ -1,4 +1,4 @@
-//! Holding a lock for longer.
+//! Renewals.
 
 use taketurns_servers::{Flavor, ServerReply, on_both};
 
@@ -25,7 +25,7 @@ on_both! {
         let server = server(flavor);
         let mut client = Client::of(&server);
         let grant = client.take("k 4");
-        // With somebody waiting there is a timer for the deadline, which has to be put off.
+        // With a waiter there is a timer for the deadline, which a renewal must put off.
         let mut next = waiter(&server, "k", "600 WAIT 0");
         assert!(client.renew("k", &grant).is_ok());
         client.take("later 4500 MS");

@@ -1,4 +1,4 @@
-//! Secrets are told to whoever is granted the lock, and are to be seen nowhere else.
+//! Only the client that is granted the lock sees its secret.
 
 use std::thread;
 
@@ -7,10 +7,10 @@ use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 use crate::commands::client::{Client, Grant, replica_of, server, waiter};
 use crate::commands::errors::bind;
 
-/// What a program calls itself, and a secret of it as long as programs have them.
+/// A program's owner, as long as real ones.
 const OWNER: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75e";
 
-/// Every way in which a secret is said, also with something wrong about it.
+/// Every command line that contains a secret, with and without mistakes.
 fn lines(grant: &Grant) -> Vec<String> {
     let secret = grant.secret;
     vec![
@@ -28,7 +28,7 @@ fn lines(grant: &Grant) -> Vec<String> {
     ]
 }
 
-/// The same of a program, with a binding that is known and one that is not.
+/// The same for a program, with a known and an unknown binding.
 fn program_lines(binding: &str) -> Vec<String> {
     let (far, p) = (u64::MAX, "0000000000000007");
     [binding, "0123456789abcdef"]
@@ -54,7 +54,7 @@ fn program_lines(binding: &str) -> Vec<String> {
         .collect()
 }
 
-/// Says everything, and fails if an answer repeats a secret.
+/// Sends everything, and fails if a reply repeats a secret.
 fn say_all(server: &Server) -> Vec<String> {
     let mut client = Client::of(server);
     client.say("SET text x");
@@ -84,7 +84,7 @@ fn nowhere(secrets: &[String], what: &str, text: &str) {
     }
 }
 
-/// A monitor of a server: what it saw until it was told `stop`.
+/// Runs `act` under MONITOR; returns the secrets of `act`, and what MONITOR printed.
 fn watched(server: &Server, act: impl FnOnce() -> Vec<String>) -> (Vec<String>, String) {
     let mut monitor = Client::of(server);
     assert!(monitor.say("MONITOR").is_ok());

@@ -1,4 +1,4 @@
-//! The two commands that there were first, as their users know them, and what was wrong with them.
+//! The module's first two commands as their users know them, and the bugs that they had.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::commands::client::{Client, Grant, crash, server};
 /// The largest integer that every client holds exactly.
 const SECRET_MAX: i64 = (1 << 53) - 1;
 
-/// Leases that no lock takes.
+/// Leases that every lock refuses.
 const NO_LEASES: [&str; 15] = [
     "0",
     "-1",
@@ -131,7 +131,7 @@ on_both! {
             client.give("held", &grant);
         }
         assert_eq!(client.say("EXISTS free"), ServerReply::Int(0));
-        // The longest and the shortest.
+        // The longest lease and the shortest.
         client.take("longest 86400");
         client.take("longest-ms 86400000 MS");
         client.take("shortest 10 MS");
@@ -165,7 +165,8 @@ on_both! {
             (ones, zeros) = (ones | secret, zeros | !secret);
         }
         assert_eq!((ones, zeros & SECRET_MAX), (SECRET_MAX, SECRET_MAX), "every bit is used");
-        // 256 are expected in each part, give or take 16: ten times that does not happen.
+        // 256 are expected in each part, with a standard deviation of 16: ten times that does not
+        // happen.
         assert!(parts.iter().all(|count| (96..416).contains(count)), "{parts:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Clients of this workspace and the module: which of them use it, what they do when it comes while
-//! they are at work, and what they say of it.
+//! Clients of this workspace and the module: which of them use it, what they do when it is loaded
+//! while they are at work, and what they report about it.
 
 mod fleet;
 mod lost;
@@ -13,15 +13,15 @@ use patience::soon;
 use taketurns::{Connect, Locks};
 use taketurns_servers::{Builder, Flavor, Server, module_path};
 
-/// One that has the module from the start.
+/// Prepares a server that has the module from the start.
 fn with_module(flavor: Flavor) -> Builder {
     Server::builder(flavor).module(&module_path().expect("the module"), &[])
 }
 
-/// Without it a server takes modules only from its configuration.
+/// Without this a server loads modules only from its configuration.
 const ENABLE_MODULES: [&str; 2] = ["--enable-module-command", "yes"];
 
-/// One that may be given the module later.
+/// Starts a server that can load the module later.
 fn without_module(flavor: Flavor) -> Server {
     let builder = Server::builder(flavor).args(ENABLE_MODULES);
     builder.start().expect("a server")
@@ -42,7 +42,7 @@ async fn connect(url: &str) -> Locks {
     soon("connecting", Connect::new(url).open()).await.expect("a server")
 }
 
-/// A client that knows of no module.
+/// Connects a client that does not know the module.
 async fn connect_old(server: &Server) -> Locks {
     connect(&format!("{}?module=off", server.url())).await
 }

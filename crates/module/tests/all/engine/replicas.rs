@@ -5,7 +5,7 @@ use taketurns_servers::{Builder, Flavor, Server, eventually, on_both};
 use crate::engine::patience::{block_on, soon};
 use crate::engine::with_module;
 
-/// A master with the module, and a replica that follows it.
+/// Starts a master with the module, and a replica that follows it.
 fn followed_by(flavor: Flavor, replica: Builder) -> (Server, Server) {
     let master = with_module(flavor).start().expect("a master");
     let replica = replica.replica_of(master.port()).start().expect("a replica");
@@ -26,7 +26,7 @@ on_both! {
             let text = error.to_string();
             assert!(text.contains(&format!("its replica 127.0.0.1:{} does not", replica.port())), "{text}");
             soon("connecting", taketurns::connect(&master.url())).await.expect("a warning, no more");
-            // Where the module is not used, its replicas don't need it.
+            // If the module is not used, the replicas don't need it.
             let url = format!("{url}&module=off");
             soon("connecting", taketurns::connect(&url)).await.expect("no warning");
         });

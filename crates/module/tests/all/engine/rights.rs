@@ -10,10 +10,10 @@ async fn refused(url: &str) -> Error {
     soon("connecting", taketurns::connect(url)).await.expect_err("nobody can use it")
 }
 
-/// Everything but the module.
+/// All rights but those to the module.
 const USER: &str = "bob on >secret ~* &* +@all -fencelock.bind -fencelock.do";
 
-/// A server with the module, and a user who may not use it.
+/// Starts a server with the module, and a user who may not use it.
 fn with_bob(flavor: Flavor) -> Server {
     let server = with_module(flavor).start().expect("a server");
     let words: Vec<&str> = ["ACL", "SETUSER"].into_iter().chain(USER.split(' ')).collect();
@@ -43,7 +43,7 @@ on_both! {
             let required = format!("{}?module=required", url(&server));
             let error = refused(&required).await;
             assert!(error.to_string().contains("FENCELOCK.BIND"), "{error}");
-            // What the module has is out of its reach, and it is told why.
+            // The user can't reach the module's locks, and is told why.
             let able = connect(&server.url()).await;
             let _held = soon("an acquire", able.mutex("m").acquire()).await.expect("a guard");
             let error = soon("a try", locks.mutex("m").try_acquire()).await.expect_err("held");

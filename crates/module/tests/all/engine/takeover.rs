@@ -1,4 +1,4 @@
-//! The module comes while clients are at work with scripts.
+//! The module is loaded while clients are at work with scripts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,22 +13,22 @@ use crate::engine::{
     ENABLE_MODULES, connect, connect_old, load_module, type_of, with_module, without_module,
 };
 
-/// How often this command was carried out. The module's have their names in capitals.
+/// Returns how often this command ran. The module's have their names in capitals.
 fn calls(server: &Server, command: &str) -> u64 {
     server.command_stats().get(command).map_or(0, |stats| stats.calls)
 }
 
-/// One for each node of a Cluster.
+/// One lock for each node of a Cluster.
 const LOCKS: [&str; 3] = ["d", "a", "b"];
 
-/// Where no more than one may be at a time.
+/// A critical section for one client at a time.
 #[derive(Default)]
 struct Room {
     inside: AtomicU32,
     closed: AtomicBool,
 }
 
-/// Takes turns until the room is closed, or it can't any more.
+/// Takes turns until the room is closed, or until an error.
 async fn contend(locks: Locks, room: Arc<Room>) -> Option<Error> {
     while !room.closed.load(Ordering::Relaxed) {
         let guard = match soon("a turn", locks.mutex("l").acquire()).await {
@@ -44,7 +44,7 @@ async fn contend(locks: Locks, room: Arc<Room>) -> Option<Error> {
     None
 }
 
-/// One turn, and its token.
+/// Takes one turn, and returns its token.
 async fn turn(locks: &Locks, lock: &str) -> Token {
     let guard = soon(lock, locks.mutex(lock).acquire()).await.expect("a guard");
     let token = guard.token();
@@ -108,7 +108,7 @@ on_both! {
                 assert!(before < after);
             }
             fleet.finish().await;
-            // What was held all the while is with the scripts still, and whose it was.
+            // Locks that were held all the time stay with the scripts, and with their holders.
             for (number, guard) in own.into_iter().enumerate() {
                 let name = format!("own-{number}");
                 assert_eq!(type_of(&server, &name), "hash");
@@ -121,7 +121,7 @@ on_both! {
         });
     }
 
-    fn a_lock_of_the_scripts_is_kept_and_given_back_by_a_client_that_knows_the_module(flavor: Flavor) {
+    fn a_client_with_the_module_keeps_and_releases_a_lock_of_the_scripts(flavor: Flavor) {
         let server = with_module(flavor).start().expect("a server");
         block_on(async {
             let (old, new) = (connect_old(&server).await, connect(&server.url()).await);
@@ -151,13 +151,14 @@ on_both! {
         let server = with_module(flavor).start().expect("a server");
         block_on(async {
             let (old, new) = (connect_old(&server).await, connect(&server.url()).await);
-            // It is the scripts' to begin with, and both are at it.
+            // It is the scripts' lock at first, and both clients use it.
             let held = soon("an acquire", old.mutex("l").acquire()).await.expect("a guard");
             let room = Arc::new(Room::default());
             let olds = [0; 2].map(|_| tokio::spawn(contend(old.clone(), room.clone())));
             let news = [0; 2].map(|_| tokio::spawn(contend(new.clone(), room.clone())));
             soon("a release", held.release()).await.expect("it was held");
-            // It comes to the module when nobody wants it for a moment, and then it is out of reach.
+            // It becomes the module's when it is idle for a moment, and then the old clients can't
+            // reach it.
             for ended in olds {
                 let error = soon("it is taken over", ended).await.expect("no panic");
                 assert!(error.expect("why it ended").to_string().contains("module=off"));

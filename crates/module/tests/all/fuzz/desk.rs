@@ -1,28 +1,28 @@
-//! What commands are made of: names, secrets and numbers, some known to be good, some not.
+//! What commands are made of: names, secrets and numbers, some known to be valid, some not.
 
 use taketurns_core::{ClientId, Owner};
 use taketurns_servers::fuzz::Dice;
 
-use crate::fuzz::model::{Means, Model};
+use crate::fuzz::model::{Effect, Model};
 
-/// A command, and what it means if it is carried out.
+/// A command, and its effect if it is carried out.
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(crate) words: Vec<Vec<u8>>,
-    pub(crate) means: Means,
+    pub(crate) effect: Effect,
 }
 
 impl Command {
-    pub(crate) fn new(words: &[&[u8]], means: Means) -> Self {
-        Self { words: words.iter().map(|word| word.to_vec()).collect(), means }
+    pub(crate) fn new(words: &[&[u8]], effect: Effect) -> Self {
+        Self { words: words.iter().map(|word| word.to_vec()).collect(), effect }
     }
 
-    /// One that changes nothing that the model knows of.
+    /// Builds a command that changes nothing in the model.
     pub(crate) fn plain(words: &[&[u8]]) -> Self {
-        Self::new(words, Means::Nothing)
+        Self::new(words, Effect::Nothing)
     }
 
-    /// May the reply be long in coming?
+    /// May the reply take long?
     pub(crate) fn may_block(&self) -> bool {
         let is = |word: Option<&Vec<u8>>, text: &[u8]| {
             word.is_some_and(|word| word.eq_ignore_ascii_case(text))
@@ -32,7 +32,7 @@ impl Command {
     }
 }
 
-/// Numbers that somebody may have forgotten.
+/// Numbers at the edges of what is valid.
 const EDGES: [&str; 20] = [
     "0",
     "-1",
@@ -65,7 +65,7 @@ pub(crate) struct Desk {
     pub(crate) rng: Dice,
     pub(crate) model: Model,
     pub(crate) run: String,
-    /// What `FENCELOCK.BIND` gave out.
+    /// The bindings that `FENCELOCK.BIND` returned.
     pub(crate) bindings: Vec<Vec<u8>>,
     pub(crate) dumps: Vec<Vec<u8>>,
     /// Small enough to be secrets of clients too.
@@ -86,7 +86,7 @@ impl Desk {
         self.rng.pick(&KEYS).to_vec()
     }
 
-    /// A number from this range, or now and then one from anywhere.
+    /// Returns a number from this range, or now and then any number.
     pub(crate) fn number(&mut self, from: u64, to: u64) -> Vec<u8> {
         if self.rng.percent(4) {
             return self.rng.pick(&EDGES).into();
@@ -94,7 +94,7 @@ impl Desk {
         (from + self.rng.any() % (to - from + 1)).to_string().into()
     }
 
-    /// An owner of whom it is known that it holds this lock, or whoever.
+    /// Returns a known holder of this lock, or any owner.
     pub(crate) fn owner(&mut self, key: &[u8]) -> Owner {
         let holders = self.model.holders(key);
         if !holders.is_empty() && !self.rng.percent(15) {
@@ -108,7 +108,7 @@ impl Desk {
         if self.rng.percent(20) { token.wrapping_sub(self.rng.any() % 3) } else { token }
     }
 
-    /// One that may have asked before, or one that has not; and whether.
+    /// Returns an owner, and whether it may have asked before.
     pub(crate) fn asker(&mut self) -> (Owner, bool) {
         if self.rng.percent(30) {
             return (self.owners[self.rng.below(self.owners.len())], true);
@@ -134,7 +134,7 @@ impl Desk {
         self.bindings[at].clone()
     }
 
-    /// Changes a command into something that is nearly one.
+    /// Damages a command.
     pub(crate) fn mutate(&mut self, command: Command) -> Command {
         let mut words = command.words;
         for _ in 0..1 + self.rng.below(2) {
@@ -150,13 +150,13 @@ impl Desk {
                 _ => words.insert(at.min(words.len()), edge),
             }
         }
-        // It may be carried out, and on whichever key.
+        // It may still be carried out, on any key.
         let named = words.iter().filter(|word| KEYS.contains(&&word[..])).cloned().collect();
-        Command { words, means: Means::Upsets(named) }
+        Command { words, effect: Effect::Upsets(named) }
     }
 }
 
-/// As the server would read it, or nothing.
+/// Parses a number as the server would; 0 if it is none.
 pub(crate) fn read(number: &[u8]) -> u64 {
     str::from_utf8(number).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

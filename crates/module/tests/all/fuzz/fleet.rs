@@ -1,4 +1,4 @@
-//! Connections that send commands, and wait, and break off.
+//! Connections that send commands, wait, and disconnect.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -7,18 +7,18 @@ use taketurns_core::{Owner, Reply as Said, wire};
 use taketurns_servers::{Connection, Server, ServerReply, eventually};
 
 use crate::fuzz::desk::{Command, Desk};
-use crate::fuzz::model::{Granted, Means, Says, Stamp, Wanted};
+use crate::fuzz::model::{Effect, GrantReport, HoldChange, Stamp, WantedHold};
 use crate::fuzz::shape;
 
-/// How many connections there are. The first never waits.
+/// How many connections there are. The first never blocks.
 const CONNECTIONS: usize = 9;
-/// How many commands are told of when something is wrong.
+/// How many of the last commands a failure prints.
 const REMEMBERED: usize = 40;
 
 const CALL: &[u8] = b"return redis.pcall(unpack(ARGV))";
 
-/// A command that was sent, or those of a transaction.
-struct Sent {
+/// A command that was sent, or the commands of a transaction.
+struct SentCommand {
     parts: Vec<(Command, Stamp)>,
     is_exec: bool,
 }
@@ -26,8 +26,8 @@ struct Sent {
 struct Link {
     connection: Connection,
     id: i64,
-    unanswered: VecDeque<Sent>,
-    /// What it tried last, without waiting.
+    unanswered: VecDeque<SentCommand>,
+    /// Its last try, without waiting.
     tried: Option<Command>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Fleet<'a> {
     pub(crate) desk: Desk,
     pub(crate) sent: u64,
     pub(crate) codes: BTreeMap<String, u64>,
-    /// What was sent and answered last.
+    /// The last commands and replies.
     last: VecDeque<String>,
 }
 
@@ -59,10 +59,10 @@ impl<'a> Fleet<'a> {
         Self { server, replica, links, desk, sent: 0, codes, last }
     }
 
-    /// One step of one connection, drawn.
+    /// Makes one random step of one connection.
     ///
     /// # Errors
-    /// What is wrong, and what was done before.
+    /// Says what is wrong, and what was done before.
     pub(crate) fn step(&mut self) -> Result<(), String> {
         self.collect()?;
         let at = self.desk.rng.below(CONNECTIONS);
@@ -93,17 +93,17 @@ impl<'a> Fleet<'a> {
                 self.say(at, command)
             }
             223..233 => self.ask_replica(),
-            // Who asks for the same again and again polls.
+            // A client that repeats a request polls.
             drawn => {
                 let again = self.links[at].tried.clone().filter(|_| drawn < 400);
                 let command = again.unwrap_or_else(|| self.desk.ours(id));
-                // Somebody has to be there for those who wait.
+                // One connection must stay free to serve the waiters.
                 if at == 0 && command.may_block() { Ok(()) } else { self.say(at, command) }
             }
         }
     }
 
-    /// A child that saves puts its file, which is older, in the place of the one that is reloaded.
+    /// Waits for a child process that saves: its older file would replace the one that is reloaded.
     fn no_child(&self) -> Result<(), String> {
         let saved = eventually("nothing is being saved", || {
             let info = self.server.info("persistence");
@@ -112,7 +112,7 @@ impl<'a> Fleet<'a> {
         saved.map_err(|error| self.wrong(&error.to_string()))
     }
 
-    /// Does something about a connection that waits.
+    /// Disturbs a connection that waits.
     fn disturb(&mut self, at: usize) -> Result<(), String> {
         let id = self.links[at].id.to_string();
         match self.desk.rng.below(40) {
@@ -138,7 +138,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Closes a connection in the middle of whatever it does, and opens another.
+    /// Closes a connection in the middle of its work, and opens another.
     fn hang_up(&mut self, at: usize) -> Result<(), String> {
         self.desk.model.closed(self.links[at].id);
         self.note(format!("{} hangs up", self.links[at].id));
@@ -168,7 +168,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// A replica takes no command that writes.
+    /// Sends a write to the replica, which must refuse it.
     fn ask_replica(&mut self) -> Result<(), String> {
         let command = self.desk.ours(0);
         let reply = self.replica.command(&command.words);
@@ -186,7 +186,9 @@ impl<'a> Fleet<'a> {
     /// Sends a command, and waits for its reply unless that may take long.
     fn say(&mut self, at: usize, command: Command) -> Result<(), String> {
         let may_block = command.may_block();
-        if let (Means::Acquire(Wanted { owner: None, .. }), false) = (&command.means, may_block) {
+        if let (Effect::Acquire(WantedHold { owner: None, .. }), false) =
+            (&command.effect, may_block)
+        {
             self.links[at].tried = Some(command.clone());
         }
         self.send(at, vec![command], false)?;
@@ -198,7 +200,7 @@ impl<'a> Fleet<'a> {
         let parts: Vec<(Command, Stamp)> = parts
             .into_iter()
             .map(|part| {
-                let stamp = model.sent(&part.means);
+                let stamp = model.sent(&part.effect);
                 (part, stamp)
             })
             .collect();
@@ -206,9 +208,9 @@ impl<'a> Fleet<'a> {
         let words = if is_exec { &exec[..] } else { &parts[0].0.words };
         self.note(format!("{} > {}", self.links[at].id, escaped(words)));
         self.sent += 1;
-        // A connection that the server closed tells so when it is read from.
+        // If the server has closed the connection, the next read reports it.
         let _ = self.links[at].connection.send(words);
-        self.links[at].unanswered.push_back(Sent { parts, is_exec });
+        self.links[at].unanswered.push_back(SentCommand { parts, is_exec });
         Ok(())
     }
 
@@ -220,7 +222,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Reads what has come for those who wait.
+    /// Reads the replies that have arrived for waiting connections.
     fn collect(&mut self) -> Result<(), String> {
         for at in 0..CONNECTIONS {
             while !self.links[at].unanswered.is_empty()
@@ -237,7 +239,7 @@ impl<'a> Fleet<'a> {
         (0..CONNECTIONS).try_for_each(|at| self.receive(at))
     }
 
-    /// The tokens of what is held for only as long as a connection.
+    /// Returns the tokens of holds that end with a connection.
     pub(crate) fn bound_tokens(&self) -> Vec<i64> {
         self.desk.model.bound().map(|token| token as i64).collect()
     }
@@ -258,7 +260,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// The server may close a connection, but has to be there for the next.
+    /// Handles a closed connection. The server may close one, but must accept the next.
     fn lost(&mut self, at: usize, error: &io::Error) -> Result<(), String> {
         if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
             return Err(self.wrong(&format!("no reply to {}", self.links[at].id)));
@@ -268,7 +270,7 @@ impl<'a> Fleet<'a> {
 
     fn answered(&mut self, at: usize, reply: &ServerReply) -> Result<(), String> {
         self.note(format!("{} < {reply}", self.links[at].id));
-        let Some(Sent { parts, is_exec }) = self.links[at].unanswered.pop_front() else {
+        let Some(SentCommand { parts, is_exec }) = self.links[at].unanswered.pop_front() else {
             return Err(self.wrong("a reply to nothing"));
         };
         if !is_exec {
@@ -299,12 +301,12 @@ impl<'a> Fleet<'a> {
                 self.desk.dumps.remove(0);
             }
         }
-        let says = says(&command.means, reply);
-        let answered = self.desk.model.answered(&command.means, stamp, says, alone);
+        let says = says(&command.effect, reply);
+        let answered = self.desk.model.answered(&command.effect, stamp, says, alone);
         answered.map_err(|why| self.wrong(&format!("{}: {why}", escaped(words))))
     }
 
-    /// Counts a reply, if it is one.
+    /// Counts a reply, and checks its form.
     fn count(&mut self, words: &[Vec<u8>], reply: &ServerReply) -> Result<(), String> {
         if !shape::fits(words, reply) {
             return Err(self.wrong(&format!("{} answers {reply}", escaped(words))));
@@ -334,12 +336,12 @@ fn in_script(mut command: Command) -> Command {
     command
 }
 
-/// The command that a script runs, or the command.
+/// Returns the command that a script runs, or the command itself.
 fn inner(words: &[Vec<u8>]) -> &[Vec<u8>] {
     if words[0] == b"EVAL" { &words[3..] } else { words }
 }
 
-/// For people: a word in its beginning.
+/// Returns the beginning of each word, readable.
 fn escaped(words: &[Vec<u8>]) -> String {
     const SHOWN: usize = 80;
     let shown = |word: &Vec<u8>| {
@@ -349,34 +351,36 @@ fn escaped(words: &[Vec<u8>]) -> String {
     words.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// What a reply says about who holds the lock.
-fn says(means: &Means, reply: &ServerReply) -> Says {
-    if let (Means::Acquire(wanted), Some([secret, token, member @ ..])) = (means, reply.array()) {
+/// Returns what a reply says about the holder.
+fn says(effect: &Effect, reply: &ServerReply) -> HoldChange {
+    if let (Effect::Acquire(wanted), Some([secret, token, member @ ..])) = (effect, reply.array()) {
         let number = |reply: &ServerReply| reply.int().unwrap_or_default() as u64;
-        return Says::Granted(Granted {
+        return HoldChange::Granted(GrantReport {
             owner: Owner::from_bits(number(secret).into()),
             token: number(token),
             member: member.first().and_then(ServerReply::text).map(str::to_owned),
             lease_ms: wanted.lease_ms,
         });
     }
-    // One whom somebody revoked before still holds, and may be granted what it holds again.
+    // A holder whose lock was broken still holds it, and may be granted it again.
     if ["nil", "NOTHELD"].contains(&shape::code(reply)) {
-        return Says::NotHeld;
+        return HoldChange::NotHeld;
     }
     if reply.is_ok() {
-        return Says::Done;
+        return HoldChange::Done;
     }
     let answered = reply.text().and_then(|text| wire::decode(text, |_| None));
-    match (means, answered.map(|answered| (answered.now_ms, answered.reply))) {
-        (Means::Acquire(wanted), Some((now_ms, Said::Granted(grant)))) => Says::Granted(Granted {
-            owner: wanted.owner.unwrap_or(Owner::from_bits(0)),
-            token: grant.token.map_or(0, |token| token.raw()),
-            member: grant.member.map(|member| member.to_string()),
-            lease_ms: grant.deadline_ms.saturating_sub(now_ms),
-        }),
-        (_, Some((_, Said::Renewed(_) | Said::Released | Said::Left))) => Says::Done,
-        (_, Some((_, Said::NotHeld))) => Says::NotHeld,
-        _ => Says::Else,
+    match (effect, answered.map(|answered| (answered.now_ms, answered.reply))) {
+        (Effect::Acquire(wanted), Some((now_ms, Said::Granted(grant)))) => {
+            HoldChange::Granted(GrantReport {
+                owner: wanted.owner.unwrap_or(Owner::from_bits(0)),
+                token: grant.token.map_or(0, |token| token.raw()),
+                member: grant.member.map(|member| member.to_string()),
+                lease_ms: grant.deadline_ms.saturating_sub(now_ms),
+            })
+        }
+        (_, Some((_, Said::Renewed(_) | Said::Released | Said::Left))) => HoldChange::Done,
+        (_, Some((_, Said::NotHeld))) => HoldChange::NotHeld,
+        _ => HoldChange::Else,
     }
 }

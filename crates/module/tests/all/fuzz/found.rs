@@ -1,4 +1,4 @@
-//! What the fuzzer has found, each alone.
+//! Bugs that the fuzzer has found, each alone.
 
 use taketurns_core::limits;
 use taketurns_core::wire::Head;
@@ -6,7 +6,7 @@ use taketurns_servers::{
     Connection, Flavor, Server, ServerReply, eventually, module_path, on_both,
 };
 
-use crate::fuzz::quiet::Looks;
+use crate::fuzz::quiet::Observer;
 
 const KEY: &str = "lk:a";
 
@@ -32,7 +32,7 @@ on_both! {
     fn a_wait_that_is_over_or_broken_off_leaves_nothing_behind(flavor: Flavor) {
         const WAITS: usize = 40;
         let server = server(flavor);
-        let looks = Looks { server: &server, replica: &server, bindings: [b"", b""] };
+        let looks = Observer { server: &server, replica: &server, bindings: [b"", b""] };
         let mut holder = connect(&server);
         assert!(holder.command(&["FENCELOCK.ACQUIRE", KEY, "60"]).expect("open").array().is_some());
         let waits = || {
@@ -54,7 +54,7 @@ on_both! {
         waits();
         let before = looks.used_memory().expect("a number");
         waits();
-        // Each would keep a client of the server's own, of some thirty kilobytes.
+        // Each would keep a client in the server, of some thirty kilobytes.
         let back = || (looks.used_memory()? < before + 10_000 * WAITS as u64).then_some(());
         eventually("the memory is given back", back).expect("no leak");
     }
@@ -67,7 +67,7 @@ on_both! {
         waiter.send(&["FENCELOCK.ACQUIRE", KEY, "60", "WAIT", "1"]).expect("open");
         let queued = || (waiting(&server)? == 1).then_some(());
         eventually("it waits", queued).expect("it waits");
-        // The server is not back in its loop before the time is up.
+        // The server is not back in its loop before the wait times out.
         holder.command(&["MULTI"]).expect("open");
         holder.command(&["FENCELOCK.RELEASE", KEY, &secret]).expect("open");
         holder.command(&["DEBUG", "SLEEP", "1.5"]).expect("open");
@@ -98,7 +98,7 @@ on_both! {
         }
     }
 
-    fn what_is_bound_ends_with_its_connection_also_after_a_reload_and_a_restore(flavor: Flavor) {
+    fn a_bound_hold_ends_with_its_connection_after_a_reload_and_a_restore(flavor: Flavor) {
         let server = server(flavor);
         for restored in [false, true] {
             let mut bound = connect(&server);
@@ -131,7 +131,7 @@ on_both! {
 
     fn a_blank_copy_is_left_where_it_is_by_what_the_replica_is_not_told(flavor: Flavor) {
         let server = server(flavor);
-        // Somebody waits for a member that is not there yet: no token was given out.
+        // A client waits for a member that does not exist yet: no token was given out.
         let mut waiter = connect(&server);
         waiter.send(&["FENCELOCK.ACQUIRE", KEY, "1", "WAIT", "0", "ANY"]).expect("open");
         let queued = || (waiting(&server)? == 1).then_some(());

@@ -1,11 +1,11 @@
-//! The module's commands, as they may be sent.
+//! The module's commands, valid and nearly valid.
 
 use taketurns_core::{
     AcquireRequest, Ask, Ballot, Label, Member, Owner, Request, Token, WriteBack, wire,
 };
 
 use crate::fuzz::desk::{Command, Desk, MEMBERS, read};
-use crate::fuzz::model::{Means, Wanted};
+use crate::fuzz::model::{Effect, WantedHold};
 
 const NAMES: [&str; 12] = [
     "ACQUIRE", "RELEASE", "RENEW", "CHECK", "SHOW", "LIST", "BREAK", "POOL", "HELP", "BIND", "DO",
@@ -13,7 +13,7 @@ const NAMES: [&str; 12] = [
 ];
 
 impl Desk {
-    /// One of the module's commands, for that connection.
+    /// Returns one of the module's commands for that connection.
     pub(crate) fn ours(&mut self, connection: i64) -> Command {
         let command = self.well_formed(connection);
         match self.rng.below(100) {
@@ -45,14 +45,14 @@ impl Desk {
         let name = format!("FENCELOCK.{}", self.rng.pick(&NAMES));
         let mut words = vec![name.into_bytes()];
         words.extend((0..self.rng.below(9)).map(|_| self.rng.bytes(30)));
-        // Empty words are a key too.
-        Command { words, means: Means::Upsets(vec![Vec::new()]) }
+        // An empty word is a valid key.
+        Command { words, effect: Effect::Upsets(vec![Vec::new()]) }
     }
 
     fn acquire(&mut self, key: Vec<u8>, connection: i64) -> Command {
         let bound = self.rng.percent(25);
         let (lease, unit_ms) = match self.rng.below(10) {
-            // So long that nothing but the end of the connection ends it.
+            // So long that only the end of the connection ends it.
             0..4 if bound => (self.number(3_600, 7_200), 1_000),
             0..4 => (self.number(1, 9), 1_000),
             _ => (self.number(10, 3_000), 1),
@@ -79,11 +79,12 @@ impl Desk {
             words.extend(options.swap_remove(self.rng.below(options.len())));
         }
         let bound_to = bound.then_some(connection);
-        let wanted = Wanted { key, ask, lease_ms, owner: None, may_have_asked: false, bound_to };
-        Command { words, means: Means::Acquire(wanted) }
+        let wanted =
+            WantedHold { key, ask, lease_ms, owner: None, may_have_asked: false, bound_to };
+        Command { words, effect: Effect::Acquire(wanted) }
     }
 
-    /// Each key is mostly used as one kind of lock.
+    /// Returns what to ask of a key. Each key is mostly used as one kind of lock.
     fn ask(&mut self, key: &[u8]) -> (Ask, Vec<Vec<u8>>) {
         let kind = if self.rng.percent(5) { self.rng.below(6) } else { key.len() % 6 };
         let words = |words: &[&str]| words.iter().map(|word| (*word).into()).collect();
@@ -108,7 +109,7 @@ impl Desk {
         let owner = self.owner(&key);
         let secret = secret(owner);
         let words: [&[u8]; 3] = [b"FENCELOCK.RELEASE", &key.clone(), &secret];
-        Command::new(&words, Means::Release { key, owner })
+        Command::new(&words, Effect::Release { key, owner })
     }
 
     fn renew(&mut self, key: Vec<u8>) -> Command {
@@ -116,12 +117,12 @@ impl Desk {
         let lease = self.number(10, 3_000);
         let lease_ms = read(&lease);
         let words: [&[u8]; 5] = [b"FENCELOCK.RENEW", &key.clone(), &secret(owner), &lease, b"ms"];
-        // A lease that no lock takes is refused, whoever holds it.
-        let means = match lease_ms {
-            10..=86_400_000 => Means::Renew { key, owner, lease_ms },
-            _ => Means::Nothing,
+        // An invalid lease is refused, no matter who holds the lock.
+        let effect = match lease_ms {
+            10..=86_400_000 => Effect::Renew { key, owner, lease_ms },
+            _ => Effect::Nothing,
         };
-        Command::new(&words, means)
+        Command::new(&words, effect)
     }
 
     fn check(&mut self, key: &[u8]) -> Command {
@@ -153,7 +154,7 @@ impl Desk {
         if self.rng.percent(50) {
             words.push(b"now");
         }
-        Command::new(&words, Means::Upsets(vec![key.clone()]))
+        Command::new(&words, Effect::Upsets(vec![key.clone()]))
     }
 
     fn pool(&mut self, key: &[u8]) -> Command {
@@ -162,7 +163,7 @@ impl Desk {
         Command::plain(&[b"FENCELOCK.POOL", verb, key, names[0], names[1]])
     }
 
-    /// One that is known already, or none: each that is new would stay.
+    /// Binds a program with known arguments, or wrong ones: each new binding would stay.
     fn bind(&mut self) -> Command {
         let words = match self.rng.below(3) {
             0 => binding(&self.run, self.rng.below(BINDINGS)),
@@ -173,7 +174,7 @@ impl Desk {
                 words
             }
         };
-        Command { words, means: Means::Nothing }
+        Command { words, effect: Effect::Nothing }
     }
 
     fn forged(&mut self, key: &[u8]) -> Command {
@@ -182,49 +183,50 @@ impl Desk {
         Command::plain(&[b"FENCELOCK.APPLY", key, &entry])
     }
 
-    /// A request of a program.
+    /// Returns a program's request.
     fn carry_out(&mut self, key: Vec<u8>) -> Command {
         let (client, owner) = (self.client(), self.owner(&key));
         let lease_ms = 10 + self.rng.any() % 3_000;
         let waiter_lease_ms = 10 + self.rng.any() % 500;
-        let (request, means) = match self.rng.below(100) {
+        let (request, effect) = match self.rng.below(100) {
             0..35 => self.program_acquires(&key, lease_ms, waiter_lease_ms),
-            35..50 => (Request::Refresh { client, waiter_lease_ms }, Means::Nothing),
+            35..50 => (Request::Refresh { client, waiter_lease_ms }, Effect::Nothing),
             50..55 => (
                 Request::Renew { owner, client, lease_ms, write_back: None },
                 self.adopts(&key, owner, lease_ms),
             ),
-            // The number of the grant may be another by now: whoever is told so may still hold it.
+            // The grant's number may have changed: an owner that gets this error may still hold the
+            // lock.
             55..58 => {
                 let (number, token) = (self.token(&key), self.token(&key));
                 let token = token.saturating_add(self.rng.any() % 2_000);
                 let write_back = Some(WriteBack { number, token });
-                (Request::Renew { owner, client, lease_ms, write_back }, Means::Nothing)
+                (Request::Renew { owner, client, lease_ms, write_back }, Effect::Nothing)
             }
             58..80 => {
                 let bury_until_ms = if self.rng.percent(20) { u64::MAX } else { 0 };
                 (
                     Request::Release { owner, bury_until_ms, last_used: None },
-                    Means::Release { key: key.clone(), owner },
+                    Effect::Release { key: key.clone(), owner },
                 )
             }
             80..82 => {
                 let token = self.rng.percent(50).then(|| Token::from_raw(self.token(&key)));
                 let at_once = self.rng.percent(50);
-                (Request::Break { token, at_once }, Means::Upsets(vec![key.clone()]))
+                (Request::Break { token, at_once }, Effect::Upsets(vec![key.clone()]))
             }
-            82..84 => (Request::ClientGone { client }, Means::Nothing),
+            82..84 => (Request::ClientGone { client }, Effect::Nothing),
             84..86 => {
                 let permits = [0, 1, 3, u32::MAX][self.rng.below(4)];
-                (Request::Resize { permits }, Means::Upsets(vec![key.clone()]))
+                (Request::Resize { permits }, Effect::Upsets(vec![key.clone()]))
             }
             86..89 => {
-                (Request::PoolAdd { member: member(self.rng.pick(&MEMBERS)) }, Means::Nothing)
+                (Request::PoolAdd { member: member(self.rng.pick(&MEMBERS)) }, Effect::Nothing)
             }
             89..91 => {
-                (Request::PoolRemove { member: member(self.rng.pick(&MEMBERS)) }, Means::Nothing)
+                (Request::PoolRemove { member: member(self.rng.pick(&MEMBERS)) }, Effect::Nothing)
             }
-            91..94 => (Request::Tick, Means::Nothing),
+            91..94 => (Request::Tick, Effect::Nothing),
             _ => {
                 let (binding, most) = (self.binding(), self.number(0, 9));
                 return Command::plain(&[b"FENCELOCK.DO", &key, &binding, b"view", &most]);
@@ -233,17 +235,17 @@ impl Desk {
         let (verb, args) = wire::encode_request(&request);
         let mut words = vec![b"FENCELOCK.DO".to_vec(), key, self.binding(), verb.name().into()];
         words.extend(args);
-        Command { words, means }
+        Command { words, effect }
     }
 
-    /// A program that renews what a connection holds makes it its own.
-    fn adopts(&self, key: &[u8], owner: Owner, lease_ms: u64) -> Means {
+    /// A program that renews a connection's hold takes it over.
+    fn adopts(&self, key: &[u8], owner: Owner, lease_ms: u64) -> Effect {
         let key = key.to_vec();
         let mut holders = self.model.holders(&key).iter();
         if holders.any(|holder| holder.owner == owner && holder.bound_to.is_some()) {
-            return Means::Upsets(vec![key]);
+            return Effect::Upsets(vec![key]);
         }
-        Means::Renew { key, owner, lease_ms }
+        Effect::Renew { key, owner, lease_ms }
     }
 
     fn program_acquires(
@@ -251,7 +253,7 @@ impl Desk {
         key: &[u8],
         lease_ms: u64,
         waiter_lease_ms: u64,
-    ) -> (Request, Means) {
+    ) -> (Request, Effect) {
         let ((mut owner, may_have_asked), (ask, _)) = (self.asker(), self.ask(key));
         let ballot = self.rng.percent(40).then(|| self.ballot(key));
         let gives_way = ballot.is_some_and(|ballot| ballot.yields.is_some());
@@ -270,13 +272,13 @@ impl Desk {
         };
         let (key, owner) = (key.to_vec(), Some(owner));
         if gives_way {
-            return (Request::Acquire(acquire), Means::Upsets(vec![key]));
+            return (Request::Acquire(acquire), Effect::Upsets(vec![key]));
         }
-        let wanted = Wanted { key, ask, lease_ms, owner, may_have_asked, bound_to: None };
-        (Request::Acquire(acquire), Means::Acquire(wanted))
+        let wanted = WantedHold { key, ask, lease_ms, owner, may_have_asked, bound_to: None };
+        (Request::Acquire(acquire), Effect::Acquire(wanted))
     }
 
-    /// Around what was given out, and far from it.
+    /// Returns a ballot near those given out, or far from them.
     fn ballot(&mut self, key: &[u8]) -> Ballot {
         let token = self.token(key);
         let near = token.saturating_add(self.rng.any() % 2_000);
@@ -293,10 +295,10 @@ impl Desk {
     }
 }
 
-/// How many there are.
+/// The number of bindings.
 pub(crate) const BINDINGS: usize = 4;
 
-/// The words that make one of some bindings of that run of the server.
+/// Returns the arguments of a binding to that incarnation.
 pub(crate) fn binding(run: &str, which: usize) -> Vec<Vec<u8>> {
     let channel = format!("wake{which}:");
     let marker = if which == 3 { "marker" } else { "" };
@@ -309,7 +311,7 @@ fn member(name: &str) -> Member {
     Member::new(name).expect("a name")
 }
 
-/// The secret of a client's grant. A program's owner is none, and is refused.
+/// Returns the secret of a client's grant. A program's owner is not a secret, and is refused.
 fn secret(owner: Owner) -> Vec<u8> {
     owner.expose().to_string().into()
 }

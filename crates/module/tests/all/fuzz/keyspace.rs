@@ -4,14 +4,14 @@ use taketurns_core::limits;
 use taketurns_core::wire::Head;
 
 use crate::fuzz::desk::{Command, Desk};
-use crate::fuzz::model::Means;
+use crate::fuzz::model::Effect;
 
 impl Desk {
-    /// Something that is done to a key, whatever is in it.
+    /// Returns a command on a key, whatever the key holds.
     pub(crate) fn theirs(&mut self) -> Command {
         let (key, other) = (self.key(), self.key());
-        let upsets = Means::Upsets(vec![key.clone()]);
-        let both = Means::Upsets(vec![key.clone(), other.clone()]);
+        let upsets = Effect::Upsets(vec![key.clone()]);
+        let both = Effect::Upsets(vec![key.clone(), other.clone()]);
         match self.rng.below(if self.model.is_wild { 31 } else { 24 }) {
             0..5 => Command::new(&[b"DEL", &key, &other], both),
             5 => Command::new(&[b"UNLINK", &key], upsets),
@@ -28,7 +28,7 @@ impl Desk {
             20 => Command::plain(&[b"DEBUG", b"DIGEST-VALUE", &key]),
             21 if self.rng.percent(20) => {
                 let how = self.rng.pick(&["SYNC", "ASYNC"]).as_bytes();
-                Command::new(&[b"FLUSHDB", how], Means::UpsetsAll)
+                Command::new(&[b"FLUSHDB", how], Effect::UpsetsAll)
             }
             21 | 22 => Command::plain(&[b"PTTL", &key]),
             23 => Command::plain(&[b"SET", b"marker", b"mark"]),
@@ -46,7 +46,7 @@ impl Desk {
         }
     }
 
-    /// A lock as the scripts write it, or nearly.
+    /// Returns a lock as the scripts write it, or nearly.
     fn hash(&mut self, key: Vec<u8>) -> Command {
         let now_ms = self.rng.any() % 4_000_000_000_000;
         let owner = format!("{:032x}", self.rng.any());
@@ -64,15 +64,15 @@ impl Desk {
                 words.extend([name.as_bytes().to_vec(), value.into_bytes()]);
             }
         }
-        // A lock without its head is none.
+        // A lock without its head is invalid.
         if self.rng.percent(95) {
             words.extend([b"s".to_vec(), head]);
         }
         words.extend([format!("b{owner}").into_bytes(), b"9000".to_vec()]);
-        Command { words, means: Means::Upsets(vec![key]) }
+        Command { words, effect: Effect::Upsets(vec![key]) }
     }
 
-    /// What every step writes, or nearly.
+    /// Returns the head that every step writes, or nearly.
     fn head(&mut self, now_ms: u64) -> Vec<u8> {
         let last_ms = self.rng.pick(&["0", "5000", "9999999999999"]).parse().expect("a number");
         let head = Head {
@@ -104,18 +104,19 @@ impl Desk {
             let at = self.rng.below(payload.len());
             payload[at] ^= 1 << self.rng.below(8);
         }
-        let upsets = Means::Upsets(vec![key.clone()]);
+        let upsets = Effect::Upsets(vec![key.clone()]);
         Command::new(&[b"RESTORE", &key, b"0", &payload, b"REPLACE"], upsets)
     }
 
-    /// Something that is done to the whole server.
+    /// Returns a command that affects the whole server.
     pub(crate) fn server_wide(&mut self) -> Command {
         let of = |words: &[&str]| {
             Command::plain(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>())
         };
         let set = |name: &str, value: &str| of(&["CONFIG", "SET", name, value]);
         match self.rng.below(if self.model.is_wild { 18 } else { 12 }) {
-            // What is over by then is dropped without a word to the replica: not where keys expire.
+            // A reload drops expired keys without telling the replica, so only where keys do not
+            // expire.
             0 | 1 if !self.model.is_wild => of(&["DEBUG", "RELOAD"]),
             0..3 => of(&["BGSAVE"]),
             3 => of(&["BGREWRITEAOF"]),
@@ -138,7 +139,7 @@ impl Desk {
     }
 }
 
-/// The settings that were changed, as they were.
+/// The default values of the settings that the fuzzer changes.
 pub(crate) const SETTINGS: [(&str, &str); 11] = [
     ("maxmemory", "0"),
     ("maxmemory-policy", "noeviction"),

@@ -1,20 +1,20 @@
-//! Commands drawn from a seed, sent to a server with a replica by several connections that wait,
-//! break off, are killed, run scripts and transactions, and do to the keys what one can do to keys.
+//! Random commands from a seed, sent to a server with a replica. Several connections wait,
+//! disconnect, are killed, run scripts and transactions, and run all kinds of commands on the keys.
 //!
-//! On the way each reply has to be one that is documented, and nobody may hold what somebody else
-//! surely holds. Whenever it is quiet the replica has to agree; when all is gone, so must be the
-//! memory. A failure names the seed and the last commands. The same seed draws the same commands as
-//! far as a real server lets it: what it answers, and when, is part of what the next is drawn from.
+//! Each reply must be a documented one, and no client may hold what another surely holds. Whenever
+//! it is quiet, the replica must agree. At the end all memory must be free again. A failure names
+//! the seed and the last commands. The same seed draws the same commands as far as a real server
+//! allows: later commands depend on its replies and their timing.
 //!
 //! ```text
 //!   desk      what commands are made of ─► grammar: the module's, keyspace: the server's
-//!   fleet     the connections ─► shape: is this a reply? model: may it be so?
-//!   quiet     what has to be so when nobody does anything
-//!   found     what was found in this way, each alone
+//!   fleet     the connections ─► shape: is this a valid reply? model: may the lock be so?
+//!   quiet     what must hold when all connections are idle
+//!   found     bugs that were found in this way, each alone
 //! ```
 //!
-//! A round is calm, and then the model knows what to expect; or wild, with keys that expire or are
-//! evicted, and databases that change places.
+//! In a calm round the model knows what to expect. In a wild round keys expire or are evicted, and
+//! databases change places.
 
 mod desk;
 mod fleet;
@@ -35,22 +35,22 @@ use crate::fuzz::desk::Desk;
 use crate::fuzz::fleet::Fleet;
 use crate::fuzz::grammar::{BINDINGS, binding};
 use crate::fuzz::keyspace::SETTINGS;
-use crate::fuzz::quiet::Looks;
+use crate::fuzz::quiet::Observer;
 
-/// How many rounds there are unless `TAKETURNS_FUZZ_SECONDS` says for how long.
+/// How many rounds to run unless `TAKETURNS_FUZZ_SECONDS` sets a time.
 const ROUNDS: u64 = 6;
-/// How many steps a round has: about a second of them.
+/// How many steps a round has: about a second.
 const STEPS: usize = 4_000;
-/// The first two have the server grow to what it needs, in so many.
+/// The number of warm-up rounds and their steps: they make the server grow to its working size.
 const GROWING: (u64, usize) = (2, 8_000);
-/// So many steps are made with no memory left, in a wild round.
+/// How many steps of a wild round run without free memory.
 const FULL: usize = 200;
-/// Of what the server keeps for itself, such as tables that have grown.
+/// Room for what the server keeps, such as tables that have grown.
 const MEMORY_SLACK: u64 = 64 * 1024;
-/// How often the memory is looked at to begin with, and the time in between.
+/// How many samples of the memory to take first, and the time between them.
 const SAMPLES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
-/// What a server says in its log that has crashed, or nearly; or a replica that could not follow.
+/// Log lines of a server that has crashed or nearly so, or of a replica that could not follow.
 const CRASHES: [&str; 5] =
     ["crash", "Guru", "bug in the module", "ASSERTION FAILED", "== CRITICAL =="];
 
@@ -64,7 +64,7 @@ on_both! {
     }
 }
 
-/// All that was seen.
+/// The totals of all rounds.
 #[derive(Default)]
 struct Totals {
     sent: u64,
@@ -89,7 +89,7 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
     };
     let bindings: Vec<Vec<u8>> = (0..BINDINGS).map(bind).collect();
     let looks =
-        Looks { server: &server, replica: &replica, bindings: [&bindings[0], &bindings[1]] };
+        Observer { server: &server, replica: &replica, bindings: [&bindings[0], &bindings[1]] };
     let (started, mut totals, mut memory) = (Instant::now(), Totals::default(), None);
     for round in 0.. {
         let least = if seconds.is_zero() { ROUNDS } else { 3 };
@@ -115,7 +115,7 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
             started.elapsed().as_secs(),
         );
     }
-    // A test of nothing would pass too.
+    // Ensures that the test covered something.
     for code in ["array", "nil", "ERR", "WRONGTYPE", "KIND", "TRYAGAIN", "NOPERM", "OOM", "STALE"] {
         if !totals.codes.contains_key(code) {
             return Err(format!("{code} never came: {:?}", totals.codes));
@@ -124,11 +124,11 @@ fn play_all(flavor: Flavor, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// One round: from an empty server to an empty server.
-fn play(looks: &Looks<'_>, desk: Desk, steps: usize, totals: &mut Totals) -> Result<(), String> {
+/// Plays one round: from an empty server to an empty server.
+fn play(looks: &Observer<'_>, desk: Desk, steps: usize, totals: &mut Totals) -> Result<(), String> {
     let mut fleet = Fleet::new(looks.server, looks.replica, desk);
     if fleet.desk.model.is_wild {
-        // A server that is full, to begin with.
+        // The server is out of memory at first.
         looks.server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
         (0..FULL).try_for_each(|_| fleet.step())?;
         looks.server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -151,7 +151,7 @@ fn play(looks: &Looks<'_>, desk: Desk, steps: usize, totals: &mut Totals) -> Res
         assert_eq!(looks.server.cli(&["FLUSHALL", how]), ServerReply::Simple("OK".into()))
     };
     if fleet.desk.rng.percent(50) {
-        // Whoever waits is told.
+        // Every waiter is told.
         flush("SYNC");
         fleet.settle()?;
     }
@@ -165,10 +165,10 @@ fn play(looks: &Looks<'_>, desk: Desk, steps: usize, totals: &mut Totals) -> Res
     looks.nobody_is_there()
 }
 
-/// The memory in use, which has to come back to what it was.
-fn settled_memory(looks: &Looks<'_>, before: Option<u64>) -> Result<u64, String> {
+/// Returns the memory in use, which must fall back to its earlier value.
+fn settled_memory(looks: &Observer<'_>, before: Option<u64>) -> Result<u64, String> {
     let Some(before) = before else {
-        // The server lets go of what it keeps at hand for blocked clients by and by.
+        // The server frees its caches for blocked clients gradually.
         let samples = (0..SAMPLES).filter_map(|_| {
             sleep(PAUSE);
             looks.used_memory()

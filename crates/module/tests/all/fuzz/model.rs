@@ -1,22 +1,22 @@
-//! Who surely holds what, as far as the replies tell.
+//! Tracks who surely holds what, as far as the replies tell.
 //!
-//! A holder is known from the reply that granted it, and is sure to hold until its lease is over,
-//! counted from before it was asked for. It may hold for longer, and there may be holders of whom
-//! nothing is known: the model finds nothing wrong that could be right.
+//! A reply with a grant makes a holder known. It surely holds until its lease ends, counted from
+//! before it asked. It may hold longer, and there may be unknown holders: the model reports only
+//! what is certainly wrong.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use taketurns_core::{Ask, Owner};
 
-/// The server's clock may be a little slower or quicker than ours.
+/// The server's clock may run a little slower or faster than ours.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// What a command means for who holds what.
+/// The effect of a command on who holds what.
 #[derive(Clone, Debug)]
-pub(crate) enum Means {
+pub(crate) enum Effect {
     Nothing,
-    Acquire(Wanted),
+    Acquire(WantedHold),
     Renew {
         key: Vec<u8>,
         owner: Owner,
@@ -26,19 +26,19 @@ pub(crate) enum Means {
         key: Vec<u8>,
         owner: Owner,
     },
-    /// Nothing is known of these keys from now on.
+    /// Makes the state of these keys unknown.
     Upsets(Vec<Vec<u8>>),
     UpsetsAll,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedHold {
     pub(crate) key: Vec<u8>,
     pub(crate) ask: Ask,
     pub(crate) lease_ms: u64,
-    /// Of a program. Others get theirs with the grant.
+    /// Only for a program. Other clients get theirs with the grant.
     pub(crate) owner: Option<Owner>,
-    /// Then the grant may be an earlier one, of something else.
+    /// The grant may then be an earlier one, of something else.
     pub(crate) may_have_asked: bool,
     /// The connection to which it is bound.
     pub(crate) bound_to: Option<i64>,
@@ -49,24 +49,24 @@ pub(crate) struct Wanted {
 pub(crate) struct Stamp {
     at: Instant,
     era: u64,
-    /// Tokens up to this one were given out before.
+    /// The newest token given out before.
     token: u64,
-    /// The holder that is named is sure to hold until then.
+    /// The named holder surely holds until then.
     sure_until: Option<Instant>,
 }
 
-/// A grant as a reply tells of it.
+/// A grant, as a reply reports it.
 #[derive(Clone, Debug)]
-pub(crate) struct Granted {
+pub(crate) struct GrantReport {
     pub(crate) owner: Owner,
     pub(crate) token: u64,
     pub(crate) member: Option<String>,
     pub(crate) lease_ms: u64,
 }
 
-/// What a reply says.
-pub(crate) enum Says {
-    Granted(Granted),
+/// What a reply says about the holder.
+pub(crate) enum HoldChange {
+    Granted(GrantReport),
     Done,
     NotHeld,
     Else,
@@ -84,19 +84,19 @@ pub(crate) struct Holder {
 }
 
 #[derive(Default)]
-struct Known {
-    /// Changes when something happens after which nothing is known.
+struct KnownHolders {
+    /// Changes with each event that makes the state unknown.
     era: u64,
     token: u64,
     holders: Vec<Holder>,
 }
 
 pub(crate) struct Model {
-    keys: HashMap<Vec<u8>, Known>,
+    keys: HashMap<Vec<u8>, KnownHolders>,
     eras: u64,
     /// In a wild round nothing is known, and secrets are only collected.
     pub(crate) is_wild: bool,
-    /// How often there was something to be found wrong.
+    /// How many replies the model could check.
     pub(crate) checks: u64,
 }
 
@@ -105,16 +105,18 @@ impl Model {
         Self { keys: HashMap::new(), eras: 0, is_wild, checks: 0 }
     }
 
-    fn known(&mut self, key: &[u8]) -> &mut Known {
+    fn known(&mut self, key: &[u8]) -> &mut KnownHolders {
         let era = self.eras;
-        self.keys.entry(key.to_vec()).or_insert_with(|| Known { era, ..Known::default() })
+        self.keys
+            .entry(key.to_vec())
+            .or_insert_with(|| KnownHolders { era, ..KnownHolders::default() })
     }
 
     pub(crate) fn holders(&self, key: &[u8]) -> &[Holder] {
         self.keys.get(key).map_or(&[], |known| &known.holders)
     }
 
-    /// The tokens of those who hold for only as long as a connection.
+    /// Returns the tokens of holds that end with a connection.
     pub(crate) fn bound(&self) -> impl Iterator<Item = u64> {
         let holders = self.keys.values().flat_map(|known| &known.holders);
         holders.filter(|holder| holder.bound_to.is_some()).map(|holder| holder.token)
@@ -131,34 +133,34 @@ impl Model {
         }
     }
 
-    /// A command is about to be sent.
-    pub(crate) fn sent(&mut self, means: &Means) -> Stamp {
+    /// Notes that a command is about to be sent.
+    pub(crate) fn sent(&mut self, effect: &Effect) -> Stamp {
         let at = Instant::now();
         let mut stamp = Stamp { at, era: 0, token: 0, sure_until: None };
-        match means {
-            Means::Acquire(Wanted { key, .. }) => {
+        match effect {
+            Effect::Acquire(WantedHold { key, .. }) => {
                 let known = self.known(key);
                 (stamp.era, stamp.token) = (known.era, known.token);
             }
-            Means::Renew { key, owner, .. } | Means::Release { key, owner } => {
+            Effect::Renew { key, owner, .. } | Effect::Release { key, owner } => {
                 let known = self.known(key);
                 let holder = known.holders.iter().find(|holder| holder.owner == *owner);
                 (stamp.era, stamp.sure_until) = (known.era, holder.map(|holder| holder.sure_until));
             }
             _ => {}
         }
-        self.follow(means);
+        self.follow(effect);
         stamp
     }
 
-    /// What a command ends, also if it is carried out a moment later.
-    fn follow(&mut self, means: &Means) {
-        match means {
-            Means::Release { key, owner } => {
+    /// Ends the holds that a command ends, even if it is carried out a moment later.
+    fn follow(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Release { key, owner } => {
                 self.known(key).holders.retain(|holder| holder.owner != *owner);
             }
-            Means::Upsets(keys) => keys.iter().for_each(|key| self.upset(key)),
-            Means::UpsetsAll => {
+            Effect::Upsets(keys) => keys.iter().for_each(|key| self.upset(key)),
+            Effect::UpsetsAll => {
                 let keys: Vec<Vec<u8>> = self.keys.keys().cloned().collect();
                 keys.iter().for_each(|key| self.upset(key));
             }
@@ -166,30 +168,30 @@ impl Model {
         }
     }
 
-    /// A connection is about to be closed.
+    /// Notes that a connection is about to be closed.
     pub(crate) fn closed(&mut self, connection: i64) {
         for known in self.keys.values_mut() {
             known.holders.retain(|holder| holder.bound_to != Some(connection));
         }
     }
 
-    /// A command was answered.
+    /// Checks a reply.
     ///
     /// # Errors
-    /// What can't be.
+    /// Says what is impossible.
     pub(crate) fn answered(
         &mut self,
-        means: &Means,
+        effect: &Effect,
         stamp: &Stamp,
-        says: Says,
+        says: HoldChange,
         alone: bool,
     ) -> Result<(), String> {
         let seen = Instant::now();
-        let result = match (means, says) {
-            (Means::Acquire(wanted), Says::Granted(granted)) => {
+        let result = match (effect, says) {
+            (Effect::Acquire(wanted), HoldChange::Granted(granted)) => {
                 self.granted(wanted, stamp, granted, seen)
             }
-            (Means::Renew { key, owner, lease_ms }, Says::Done) => {
+            (Effect::Renew { key, owner, lease_ms }, HoldChange::Done) => {
                 let known = self.known(key);
                 let same = known.era == stamp.era;
                 for holder in known.holders.iter_mut().filter(|one| same && one.owner == *owner) {
@@ -198,7 +200,9 @@ impl Model {
                 }
                 Ok(())
             }
-            (Means::Renew { key, .. } | Means::Release { key, .. }, Says::NotHeld) if alone => {
+            (Effect::Renew { key, .. } | Effect::Release { key, .. }, HoldChange::NotHeld)
+                if alone =>
+            {
                 let same = self.known(key).era == stamp.era && !self.is_wild;
                 match stamp.sure_until.filter(|until| same && *until > seen + SLACK) {
                     Some(until) => Err(format!("it held for another {:?}", until - seen)),
@@ -207,15 +211,15 @@ impl Model {
             }
             _ => Ok(()),
         };
-        self.follow(means);
+        self.follow(effect);
         result
     }
 
     fn granted(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedHold,
         stamp: &Stamp,
-        granted: Granted,
+        granted: GrantReport,
         seen: Instant,
     ) -> Result<(), String> {
         let is_wild = self.is_wild;
@@ -245,7 +249,7 @@ impl Model {
         if wanted.may_have_asked {
             return Ok(());
         }
-        // Who polls may find what it was offered before another was let in beside it.
+        // A polling client may find an offer from before another client was let in beside it.
         let may_be_offered =
             wanted.owner.is_none() && !matches!(wanted.ask, Ask::Mutex | Ask::Write);
         if new.token <= stamp.token && !may_be_offered {
@@ -265,7 +269,7 @@ impl Model {
     }
 }
 
-/// Can't both hold at a time.
+/// Do these two exclude each other?
 fn exclude(one: &Holder, other: &Holder) -> bool {
     match (&one.ask, &other.ask) {
         (Ask::Read, Ask::Read) => false,

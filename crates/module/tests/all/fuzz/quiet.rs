@@ -1,19 +1,19 @@
-//! What has to be so whenever nobody does anything.
+//! What must hold whenever all connections are idle.
 
 use std::collections::BTreeMap;
 
 use taketurns_servers::{Connection, Server, ServerReply, eventually};
 
-/// What is looked at on a server and its replica.
-pub(crate) struct Looks<'a> {
+/// Observer at a server and its replica.
+pub(crate) struct Observer<'a> {
     pub(crate) server: &'a Server,
     pub(crate) replica: &'a Server,
-    /// Two bindings with channels of their own.
+    /// Two bindings with different channels.
     pub(crate) bindings: [&'a [u8]; 2],
 }
 
-impl Looks<'_> {
-    /// The replica has what the server has.
+impl Observer<'_> {
+    /// Fails unless the replica has the same state as the server.
     pub(crate) fn replica_agrees(&self) -> Result<(), String> {
         let mut last = String::new();
         let agreed = eventually("the replica agrees", || {
@@ -26,7 +26,7 @@ impl Looks<'_> {
         agreed.map_err(|error| format!("{error}: {last}"))
     }
 
-    /// A key on the server and on its replica, for people.
+    /// Describes a key on the server and on its replica.
     fn both(&self, db: i32, key: &[u8]) -> String {
         let looks = |server: &Server| {
             let mut connection = server.connect().ok()?;
@@ -39,7 +39,7 @@ impl Looks<'_> {
         format!("\n{db} {}:\n{here}\n{there}", key.escape_ascii())
     }
 
-    /// The digest of every key that is there.
+    /// Returns the digest of every key.
     fn digests(&self, server: &Server) -> Option<BTreeMap<(i32, Vec<u8>), String>> {
         let mut digests = BTreeMap::new();
         let mut connection = server.connect().ok()?;
@@ -50,12 +50,12 @@ impl Looks<'_> {
                     self.touch(&mut connection, &key)?;
                 }
                 let digest = connection.command(&[&b"DEBUG"[..], b"DIGEST-VALUE", &key]).ok()?;
-                // A replica keeps what is over until it is told to drop it.
+                // A replica keeps expired keys until its master deletes them.
                 if connection.command(&[&b"EXISTS"[..], &key]).ok()?.int() == Some(1) {
                     digests.insert((db, key), digest.to_string());
                 }
             }
-            // All of it has to have arrived.
+            // Everything must have arrived.
             if std::ptr::eq(server, self.server) {
                 connection.command(&["WAIT", "1", "1000"]).ok()?;
             }
@@ -63,8 +63,8 @@ impl Looks<'_> {
         Some(digests)
     }
 
-    /// A step that changes nothing is not repeated, though the lock remembers when it was. One that
-    /// changes the channel is.
+    /// Touches a key. The copies do not repeat a step that changes nothing, though the lock
+    /// remembers its time. They do repeat a change of the channel.
     fn touch(&self, connection: &mut Connection, key: &[u8]) -> Option<()> {
         for binding in self.bindings {
             connection.command(&[&b"FENCELOCK.DO"[..], key, binding, b"tick"]).ok()?;
@@ -72,7 +72,7 @@ impl Looks<'_> {
         Some(())
     }
 
-    /// Nobody waits for a lock that nobody has.
+    /// Fails if a client waits for a free lock.
     pub(crate) fn nobody_is_stuck(&self) -> Result<(), String> {
         let mut last = String::new();
         let moving = eventually("nobody is stuck", || {
@@ -92,7 +92,8 @@ impl Looks<'_> {
         moving.map_err(|error| format!("{error}: {last}"))
     }
 
-    /// Nobody is connected, waits or polls, and nothing is bound to a connection that is closed.
+    /// Fails if a client is connected, waits or polls, or if a hold is bound to a closed
+    /// connection.
     pub(crate) fn nobody_is_there(&self) -> Result<(), String> {
         let mut last = BTreeMap::new();
         let gone = eventually("nobody is there", || {
@@ -101,14 +102,14 @@ impl Looks<'_> {
             let is = |name: &str, so_many: &str| last.get(name).is_some_and(|is| is == so_many);
             let none = ["blocked_clients", "bound_locks", "polling_clients"];
             let none = none.map(|name| format!("fencelock_{name}"));
-            // The one that asks.
+            // The connection that asks.
             let alone = is("connected_clients", "1");
             (alone && none.iter().all(|name| is(name, "0"))).then_some(())
         });
         gone.map_err(|error| format!("{error}: {last:?}"))
     }
 
-    /// The tokens of all who hold something.
+    /// Returns the tokens of all holders.
     pub(crate) fn held(&self) -> Option<Vec<i64>> {
         let mut tokens = Vec::new();
         let mut connection = self.server.connect().ok()?;
@@ -120,7 +121,7 @@ impl Looks<'_> {
         Some(tokens)
     }
 
-    /// The bytes that the server uses, but for what it has for its clients and its replica.
+    /// Returns the memory that the server uses, without its clients' and its replica's buffers.
     pub(crate) fn used_memory(&self) -> Option<u64> {
         let mut connection = self.server.connect().ok()?;
         for words in [&["SLOWLOG", "RESET"][..], &["SCRIPT", "FLUSH", "SYNC"], &["MEMORY", "PURGE"]]
@@ -140,7 +141,7 @@ impl Looks<'_> {
 fn is_stuck(shown: &ServerReply) -> bool {
     let number = |name: &str| shown.field(name).and_then(ServerReply::int).unwrap_or(0);
     let holders = shown.field("holders").and_then(ServerReply::array);
-    // A member may be waited for before it is there.
+    // A client may wait for a member before the pool has it.
     let is_pool = shown.field("kind").and_then(ServerReply::text) == Some("pool");
     holders.is_some_and(<[ServerReply]>::is_empty)
         && number("waiting") > 0

@@ -1,11 +1,11 @@
-//! What a reply may look like.
+//! The valid forms of a reply.
 
 use taketurns_core::wire;
 use taketurns_servers::ServerReply;
 
 const SECRET_MAX: i64 = (1 << 53) - 1;
 
-/// The codes that the module's commands may answer.
+/// The error codes of the module's commands.
 const OURS: [&str; 15] = [
     "ERR",
     "WRONGTYPE",
@@ -24,10 +24,10 @@ const OURS: [&str; 15] = [
     "UNBLOCKED",
 ];
 
-/// Those of the server's own commands beside them.
+/// Further codes of the server's own commands.
 const THEIRS: [&str; 3] = ["BUSYKEY", "EXECABORT", "NOSCRIPT"];
 
-/// The first word of an error, or what else it is.
+/// Returns the first word of an error, or the form of another reply.
 pub(crate) fn code(reply: &ServerReply) -> &str {
     match reply {
         ServerReply::Error(text) => text.split(' ').next().unwrap_or_default(),
@@ -43,7 +43,7 @@ pub(crate) fn is_ours(words: &[Vec<u8>]) -> bool {
     words.first().is_some_and(|name| name.to_ascii_uppercase().starts_with(b"FENCELOCK."))
 }
 
-/// Is this an answer to that command?
+/// Is this a valid reply to that command?
 pub(crate) fn fits(words: &[Vec<u8>], reply: &ServerReply) -> bool {
     let name = words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
     if let ServerReply::Error(text) = reply {

@@ -1,4 +1,4 @@
-//! A slot that moves to another node, with a lock that is held and waited for.
+//! A slot that moves to another node, with a held lock that has waiters.
 
 use taketurns_core::Ask;
 use taketurns_servers::{Cluster, Flavor, ServerReply, module_path, on_both};
@@ -36,9 +36,9 @@ on_both! {
         let mut there = Client::of(new);
         there.is_held_by("{t}k", &["holder"]);
         there.is_waited_for_by("{t}k", &["program"]);
-        // Its connection is to another node.
+        // Its connection was to another node.
         there.is_held_by("{t}bound", &[]);
-        // A lock that moved is handed to no program before one has looked at it there.
+        // A lock that moved is not handed to a program before one has looked at it there.
         there.is_held_by("{t}timed", &[]);
         there.is_waited_for_by("{t}timed", &["program"]);
         let mut again = blocked(new, "{t}k", "600", "again");

@@ -1,6 +1,6 @@
 //! The checksum at the end of a DUMP and of a saved file.
 
-/// CRC-64/REDIS, bit by bit: what it is used on is short.
+/// CRC-64/REDIS, bit by bit: its inputs are short.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     const REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
     bytes.iter().fold(0, |crc, &byte| {

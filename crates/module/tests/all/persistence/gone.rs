@@ -1,5 +1,4 @@
-//! Locks whose key is deleted, replaced, flushed, expired or evicted: who waited is told, and who held
-//! holds no more.
+//! Locks whose key is deleted, replaced, flushed, expired or evicted: waiters are told, and holders lose the lock.
 
 use taketurns_core::Ask;
 use taketurns_servers::{Flavor, ServerReply, eventually, on_both};
@@ -7,7 +6,7 @@ use taketurns_servers::{Flavor, ServerReply, eventually, on_both};
 use crate::persistence::program::Program;
 use crate::persistence::support::{Client, blocked, server};
 
-/// A key is gone, and with it the lock.
+/// Asserts that the lock ends with its key.
 fn ends(flavor: Flavor, commands: &[&str]) {
     let server = server(flavor);
     let mut client = Client::of(&server);
@@ -23,12 +22,12 @@ fn ends(flavor: Flavor, commands: &[&str]) {
         }
         for waiter in &mut waiters {
             waiter.is_told_to_try_again();
-            // It is a connection as any other again.
+            // The connection works as before.
             assert_eq!(waiter.say("PING").text(), Some("PONG"), "{command}");
         }
         let reply = client.release("k", &held);
         let code = reply.error().and_then(|error| error.split(' ').next());
-        // Nil if another lock is there now, which somebody holds.
+        // Nil if another lock is there now and is held.
         let is_refused = reply == ServerReply::Nil || matches!(code, Some("NOTHELD" | "WRONGTYPE"));
         assert!(is_refused, "{command}: {reply}");
         client.say("DEL k");

@@ -1,5 +1,4 @@
-//! How much memory locks take, whether they say so, and whether it is given back; and when the keys of
-//! idle locks end.
+//! How much memory locks use, whether they report it, whether it is freed, and when the keys of idle locks expire.
 
 use taketurns_core::wire::encode_request;
 use taketurns_core::{Ask, ClientId, Request};
@@ -9,14 +8,14 @@ use crate::persistence::program::{Program, asked, run_of};
 use crate::persistence::support::{Client, server};
 
 const LOCKS: u32 = 10_000;
-/// So many commands are sent before their replies are read.
+/// How many commands are sent before their replies are read.
 const BATCH: usize = 250;
 
 fn used(server: &Server) -> i64 {
     server.info("memory")["used_memory"].parse().expect("a number")
 }
 
-/// Sends all, and reads as many replies.
+/// Sends all commands, and reads their replies.
 fn pipeline(client: &mut Client, commands: &[Vec<Vec<u8>>]) -> Vec<ServerReply> {
     let mut replies = Vec::with_capacity(commands.len());
     for batch in commands.chunks(BATCH) {
@@ -38,7 +37,7 @@ fn bind(server: &Server, client: &mut Client) -> String {
     client.0.command(&words).expect("a reply").text().expect("a binding").to_owned()
 }
 
-/// A place in the queue of a lock.
+/// Builds the command that takes a place in a lock's queue.
 fn waiting(key: &str, binding: &str, number: u32, label: &str) -> Vec<Vec<u8>> {
     let id = ClientId::of_program(u64::from(number) + 1);
     let (verb, args) =
@@ -48,7 +47,7 @@ fn waiting(key: &str, binding: &str, number: u32, label: &str) -> Vec<Vec<u8>> {
     words
 }
 
-/// Many locks, each held and waited for. Answers what they say they take.
+/// Creates many locks, each held and with a waiter. Returns the memory that they report.
 fn fill(server: &Server) -> i64 {
     let mut client = Client::of(server);
     let binding = bind(server, &mut client);
@@ -64,7 +63,7 @@ fn fill(server: &Server) -> i64 {
     pipeline(&mut client, &usages).iter().map(|reply| reply.int().expect("a number")).sum()
 }
 
-/// Waits until the memory is down to that.
+/// Waits until the memory has fallen to `at_most`.
 fn settled(server: &Server, at_most: i64) -> i64 {
     let mut last = 0;
     let _ = eventually("the memory is given back", || {
@@ -78,7 +77,7 @@ fn settled(server: &Server, at_most: i64) -> i64 {
 on_both! {
     fn locks_say_what_they_take_and_give_it_back(flavor: Flavor) {
         let server = server(flavor);
-        // Once before measuring, so that what is kept for reuse is there.
+        // Once before measuring, so that the server's caches exist.
         fill(&server);
         assert!(server.cli(&["FLUSHALL"]).is_ok());
         let start = settled(&server, 0).max(1);
@@ -150,7 +149,7 @@ on_both! {
             assert!((least..=lease_s * 1_000 + HOUR_MS / 2 * 3).contains(&ends), "{lease_s}: {ends}");
             assert!(client.release(&format!("k{lease_s}"), &held).is_ok());
             let ends = client.int(&format!("PTTL k{lease_s}"));
-            // An hour, and up to half of one more before it has to be said anew.
+            // An hour, and up to half an hour more before the expiry is set anew.
             assert!((HOUR_MS - 30_000..=HOUR_MS / 2 * 3).contains(&ends), "{lease_s}: {ends}");
         }
         let now_us = client.time_us();
@@ -163,7 +162,7 @@ on_both! {
         assert!(client.release("pool", &held).is_ok());
         assert_eq!(client.int("FENCELOCK.POOL REM pool x"), 1);
         assert!((1..=HOUR_MS / 2 * 3).contains(&client.int("PTTL pool")));
-        // Somebody who waits may do so for a day.
+        // A waiter may wait for a day.
         client.take("waited 600");
         Program::of(&server, "", 1).wait("waited", 1, Ask::Mutex, "program");
         assert!(client.int("PTTL waited") >= 24 * HOUR_MS);

@@ -1,5 +1,5 @@
-//! What the module keeps, and where: over restarts, on replicas, through all that can happen to a key,
-//! and in how much memory. Over raw connections, on Redis and Valkey.
+//! What the module stores, and where: across restarts, on replicas, through everything that can happen to a key, and in
+//! how much memory. Over raw connections, on Redis and Valkey.
 
 mod cluster;
 mod crc64;

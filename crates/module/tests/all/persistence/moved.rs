@@ -1,5 +1,4 @@
-//! Locks that get another name, another database or another process: holders and waiters, secrets and
-//! timers go with them.
+//! Locks that get another name, another database or another process keep their holders and waiters, secrets and timers.
 
 use taketurns_core::Ask;
 use taketurns_servers::{Flavor, Server, ServerReply, on_both};
@@ -16,7 +15,7 @@ fn at(server: &Server, place: Place) -> Client {
     client
 }
 
-/// What waits for the lock `k` in database 0 goes with it to where these commands move it.
+/// Moves the lock `k` of database 0 with these commands; its waiters must move with it.
 fn moves(flavor: Flavor, commands: &str, to: Place) {
     let server = server(flavor);
     let mut client = Client::of(&server);
@@ -30,7 +29,7 @@ fn moves(flavor: Flavor, commands: &str, to: Place) {
     }
     let mut there = at(&server, to);
     let key = to.1;
-    // Connections that close are missed where the lock is now, before any command says where.
+    // The module must notice closed connections at the lock's new place, before any command names it.
     drop(leaves);
     there.is_waited_for_by(key, &["first", "last"]);
     assert!(there.renew(key, &held).is_ok());
@@ -46,7 +45,7 @@ fn moves(flavor: Flavor, commands: &str, to: Place) {
     assert!(there.release(key, &last).is_ok());
 }
 
-/// The same for a lock that is to pass on when its time is over.
+/// The same for a lock that passes on when its lease is over.
 fn timer_follows(flavor: Flavor, command: &str, to: Place) {
     let server = server(flavor);
     let (mut client, mut program) = (Client::of(&server), Program::of(&server, "", 1));
@@ -149,7 +148,7 @@ on_both! {
             let restore: [&[u8]; 4] = [b"RESTORE", double.as_bytes(), b"0", &dump];
             assert!(client.0.command(&restore).expect("a reply").is_ok());
         }
-        // The one who waits does so in one place, and what ends with a connection is held once.
+        // The waiter is in one queue only, and a hold that is bound to a connection exists once.
         client.is_waited_for_by("double", &[]);
         let show = || -> Vec<ServerReply> {
             let mut client = Client::of(&server);

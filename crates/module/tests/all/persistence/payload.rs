@@ -1,5 +1,5 @@
-//! Stored forms that are of another version, cut short or changed: refused, and never a crash. What is
-//! taken for a lock all the same can be used as one.
+//! Stored forms of another version, truncated or damaged: they are refused and never cause a crash. Whatever is
+//! accepted as a lock works as one.
 
 use std::fs;
 
@@ -30,8 +30,8 @@ fn other_version(bytes: &mut [u8], id: &[u8]) {
     bytes[at + id.len() - 1] ^= 0b11;
 }
 
-/// Behind the id comes the mark of a text, its length in one byte or in two, and the text, which are
-/// our bytes if they are not compressed; then the mark of the end.
+/// Returns our bytes. After the id come the opcode of a string, its length in one byte or two, and the string, which
+/// holds our bytes if it is not compressed; then the end opcode.
 pub(crate) fn ours(payload: &[u8]) -> &[u8] {
     let (mark, first) = (payload[ID.end], payload[ID.end + 1]);
     assert_eq!(mark, 5, "a text");
@@ -39,7 +39,7 @@ pub(crate) fn ours(payload: &[u8]) -> &[u8] {
     &payload[at..payload.len() - FOOTER - 1]
 }
 
-/// The same payload with other bytes of ours.
+/// Replaces our bytes in a payload.
 pub(crate) fn with_ours(payload: &[u8], ours: &[u8]) -> Vec<u8> {
     let length = [0x40 | (ours.len() >> 8) as u8, ours.len() as u8];
     let end = &payload[payload.len() - FOOTER - 1..];
@@ -48,7 +48,7 @@ pub(crate) fn with_ours(payload: &[u8], ours: &[u8]) -> Vec<u8> {
     changed
 }
 
-/// Locks of every kind with all that there can be in them.
+/// Dumps locks of every kind, with everything that a lock can contain.
 fn dumps(server: &Server) -> Vec<Vec<u8>> {
     let (mut client, mut program) = (Client::of(server), Program::of(server, "", 7));
     client.take("mutex 600 LABEL a");
@@ -66,7 +66,7 @@ fn dumps(server: &Server) -> Vec<Vec<u8>> {
     ["mutex", "rw", "sem", "pool", "bound"].map(|key| dump(&mut client, key)).into()
 }
 
-/// What the server says as it refuses to start with a saved file that was changed.
+/// Returns the server's error when it refuses to start with a damaged file.
 fn start_with(server: &Server, client: &mut Client, change: impl FnOnce(&mut Vec<u8>)) -> String {
     client.ok("SAVE");
     server.kill();
@@ -130,7 +130,7 @@ on_both! {
         let mut bytes = fs::read(&log).expect("a log");
         bytes.extend(b"*3\r\n$15\r\nFENCELOCK.APPLY\r\n$1\r\nk\r\n$3\r\n\xff\xff\xff\r\n");
         fs::write(&log, bytes).expect("written");
-        // A command of the log that fails is passed by.
+        // A server skips a command of the log that fails.
         restart(&server);
         assert_eq!(Client::of(&server).labels("k", "holders").len(), 1);
         assert!(server.is_running());
@@ -170,7 +170,7 @@ on_both! {
                 };
             }
             seal(&mut payload);
-            // Some stay for a while, so that timers come to them.
+            // Some stay for a while, so that timers reach them.
             let key = format!("new{}", dice.below(16));
             if restore(&mut client, &key, &payload).is_ok() {
                 taken += 1;
@@ -187,11 +187,11 @@ on_both! {
     }
 }
 
-/// Whatever was taken for a lock is one.
+/// Uses whatever was accepted as a lock.
 fn use_it(client: &mut Client, key: &str, round: u32) {
     let show = client.show(key);
     if show == ServerReply::Nil {
-        // It was last used so long ago that it is forgotten already.
+        // Its last use was so long ago that it is forgotten already.
         return;
     }
     assert!(show.field("kind").is_some(), "{show}");

@@ -1,4 +1,5 @@
-//! A program that waits by itself, as the Rust client does: its places are no connection's.
+//! A program that waits without blocking, as the Rust client does: its places belong to no
+//! connection.
 
 use taketurns_core::wire::{decode, encode_request};
 use taketurns_core::{AcquireRequest, Ask, ClientId, Label, Owner, Reply, Request, limits};
@@ -15,7 +16,7 @@ pub(crate) struct Program {
     id: ClientId,
 }
 
-/// What a program asked for, and by which it is known to the lock.
+/// Builds an acquire of a program.
 pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> AcquireRequest {
     AcquireRequest {
         owner: Owner::from_bits(owner),
@@ -30,7 +31,7 @@ pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> Acquire
 }
 
 impl Program {
-    /// Binds to this run of the server, of which all earlier ones are known.
+    /// Binds to this server incarnation, and knows all earlier ones.
     pub(crate) fn of(server: &Server, known: &str, number: u64) -> Self {
         Self::lasting(server, known, number, limits::LEASE_MS_MAX)
     }
@@ -49,7 +50,7 @@ impl Program {
         self.id
     }
 
-    /// One request, and the server's reply as it is.
+    /// Sends one request; returns the server's raw reply.
     pub(crate) fn ask(&mut self, key: &str, request: &Request) -> taketurns_servers::ServerReply {
         let (verb, args) = encode_request(request);
         let mut words: Vec<Vec<u8>> =
@@ -58,7 +59,7 @@ impl Program {
         self.client.0.command(&words).expect("a reply")
     }
 
-    /// One request that is carried out.
+    /// Sends one request, which must be carried out.
     #[track_caller]
     pub(crate) fn request(&mut self, key: &str, request: &Request) -> Reply {
         let reply = self.ask(key, request);
@@ -73,7 +74,7 @@ impl Program {
         assert!(matches!(reply, Reply::Queued(_)), "{key}: {reply:?}");
     }
 
-    /// Asks again what it asked before: that is how a program learns what came of it.
+    /// Repeats its request: that is how a program learns the outcome.
     #[track_caller]
     pub(crate) fn token(&mut self, key: &str, owner: u128, ask: Ask) -> u64 {
         match self.request(key, &Request::Acquire(asked(owner, self.id, ask, ""))) {
@@ -91,7 +92,7 @@ impl Program {
     }
 }
 
-/// The id of this run of the server.
+/// Returns the id of this server incarnation.
 pub(crate) fn run_of(server: &Server) -> String {
     server.info("server").remove("run_id").expect("a run")
 }

@@ -1,5 +1,5 @@
-//! A replica that becomes the master: it has the locks as they were, without those who were
-//! connections to another server, and time goes on.
+//! A replica that becomes the master has the locks as they were, without the clients that were
+//! connected to another server, and time goes on.
 
 use taketurns_core::Ask;
 use taketurns_servers::{
@@ -7,13 +7,12 @@ use taketurns_servers::{
 };
 
 use crate::persistence::program::{Program, run_of};
-use crate::persistence::support::{Client, Held, blocked, builder, server};
+use crate::persistence::support::{Client, HeldLock, blocked, builder, server};
 
-/// What is on the old master: a lock with a secret, and others that only time or a closed connection
-/// will free.
+/// The old master: a lock with a secret, and locks that only time or a closed connection will free.
 struct Scene {
-    held: Held,
-    pool: Held,
+    held: HeldLock,
+    pool: HeldLock,
     digests: [String; 2],
     run: String,
     _open: [Client; 2],
@@ -42,7 +41,7 @@ fn goes_on(scene: &Scene, new: &Server) {
     assert_eq!(["pool", "rw"].map(|key| client.digest(key)), scene.digests);
     client.is_waited_for_by("k", &["program"]);
     client.is_held_by("k", &["holder"]);
-    // No program is handed anything before one has looked at this server.
+    // Nothing is handed to a program before one has looked at this server.
     for key in ["bound", "timed"] {
         client.is_held_by(key, &[]);
         client.is_waited_for_by(key, &["program"]);
@@ -63,7 +62,7 @@ fn goes_on(scene: &Scene, new: &Server) {
     assert!(client.take("pool 600 MEMBER x").token > scene.pool.token);
 }
 
-/// Everything so far is on that replica.
+/// Waits until everything so far has reached that replica.
 fn repeated(master: &Server, replica: &Server) {
     let mut client = Client::of(master);
     let digests =
@@ -111,13 +110,13 @@ on_both! {
         let follows = || (old.info("replication").get("master_link_status")? == "up").then_some(());
         eventually("it follows", follows).expect("a link");
         assert_eq!(old.info("fencelock")["fencelock_blocked_clients"], "0");
-        // It has what its new master has, and is a master again when it is told.
+        // It has its new master's state, and becomes a master again when told to.
         assert_eq!(client.int("EXISTS k"), 0);
         client.ok("REPLICAOF NO ONE");
         client.take("k 1");
         let mut waiter = Client::of(&old);
         waiter.wait_for("k 600");
-        // Nobody but its timer does anything.
+        // Only its timer does anything.
         waiter.granted();
     }
 }

@@ -1,5 +1,5 @@
-//! `failover quarantine max-lease SECONDS`: after a start, a load and a promotion nothing is granted
-//! for as long as a lease may last that the server has forgotten.
+//! `failover quarantine max-lease SECONDS`: after a start, a load and a promotion, the server
+//! grants nothing for the length of the longest lease that it may have forgotten.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,9 +8,9 @@ use taketurns_core::{Ask, Request};
 use taketurns_servers::{Builder, Flavor, Server, ServerClock, ServerReply, eventually, on_both};
 
 use crate::persistence::program::{Program, asked};
-use crate::persistence::support::{Client, Held, blocked, builder, logging, restart};
+use crate::persistence::support::{Client, HeldLock, blocked, builder, logging, restart};
 
-/// No machine is so busy that this is over before it was looked at. The tests set the clock.
+/// Too long to end by itself on a slow machine. The tests set the clock.
 const MAX_S: u64 = 60;
 
 const CAREFUL: [&str; 4] = ["failover", "quarantine", "max-lease", "60"];
@@ -49,7 +49,8 @@ fn until_ms(server: &Server) -> u64 {
     server.info("fencelock")["fencelock_quarantine_until_ms"].parse().expect("a number")
 }
 
-/// Between these two times a quarantine began. Nothing is granted in it, and everything after it.
+/// A quarantine began between these two times. Nothing is granted during it, and everything after
+/// it.
 fn grants_nothing(server: &Server, time: &Time, begun_ms: (u64, u64)) {
     let until_ms = until_ms(server);
     let (from_ms, to_ms) = (begun_ms.0 + MAX_S * 1_000, begun_ms.1 + MAX_S * 1_000);
@@ -61,14 +62,14 @@ fn grants_nothing(server: &Server, time: &Time, begun_ms: (u64, u64)) {
     eventually("a grant", || {
         let before_ms = time.now_ms();
         let reply = client.say("FENCELOCK.ACQUIRE plain 60");
-        if Held::of(&reply).is_some() {
+        if HeldLock::of(&reply).is_some() {
             assert!(time.now_ms() >= until_ms, "granted before the quarantine was over");
             return Some(());
         }
         assert!(reply.error().is_some_and(|error| error.starts_with("QUARANTINED ")), "{reply}");
         assert!(before_ms <= until_ms, "{reply}");
         refused += 1;
-        // All but the last second of it.
+        // All but its last second.
         time.pass((until_ms.saturating_sub(time.now_ms()) / 1_000).saturating_sub(1));
         None
     })
@@ -78,8 +79,8 @@ fn grants_nothing(server: &Server, time: &Time, begun_ms: (u64, u64)) {
     assert!(held.token as u64 >= until_ms * 1_000, "granted before the quarantine was over");
 }
 
-/// Takes a lock that will be renewed and one that will be released.
-fn take_both(server: &Server) -> [Held; 2] {
+/// Takes one lock to renew and one to release.
+fn take_both(server: &Server) -> [HeldLock; 2] {
     let mut client = Client::of(server);
     ["renewed", "released"].map(|key| {
         client.wait_for(&format!("{key} 60"));
@@ -87,8 +88,8 @@ fn take_both(server: &Server) -> [Held; 2] {
     })
 }
 
-/// Whoever holds goes on.
-fn lets_holders_be(server: &Server, [renewed, released]: &[Held; 2]) {
+/// Asserts that holders can still renew and release.
+fn lets_holders_be(server: &Server, [renewed, released]: &[HeldLock; 2]) {
     let mut client = Client::of(server);
     let show = client.show("renewed");
     let left_ms = show.field("quarantine_ms").and_then(ServerReply::int);

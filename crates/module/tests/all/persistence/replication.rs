@@ -1,5 +1,5 @@
-//! A replica has the same locks as its master, bit by bit, whatever was done to them and however it
-//! came by them.
+//! A replica has exactly the same locks as its master, whatever was done to them and however it got
+//! them.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::persistence::program::Program;
 use crate::persistence::support::{Client, builder, logging, restart, server};
 use crate::persistence::workload::{Workload, all_are_equal, state};
 
-/// A replica that follows already.
+/// Starts a replica; returns once it follows.
 fn replica_of(flavor: Flavor, master: &Server, appendonly: bool) -> Server {
     let replica = if appendonly { logging(flavor, &[]) } else { builder(flavor, &[]) };
     let replica = replica.replica_of(master.port()).start().expect("a replica");
@@ -25,7 +25,7 @@ fn follows(replica: &Server) {
     eventually("the replica follows", is_up).expect("a link");
 }
 
-/// Has everything that was written to the master so far come to the replica?
+/// Waits until everything written to the master so far has reached the replica.
 fn caught_up(master: &Server, replica: &Server) {
     let offset = |server: &Server, name: &str| -> Option<u64> {
         server.info("replication").get(name)?.parse().ok()
@@ -57,7 +57,7 @@ on_both! {
         workload.run(800);
         let late = replica_of(flavor, &master, false);
         workload.run(400);
-        // They come back, and are told only what they missed.
+        // They reconnect, and receive only what they missed.
         assert!(Client::of(&master).int("CLIENT KILL TYPE replica") > 0);
         workload.run(400);
         follows(&early);
@@ -86,7 +86,7 @@ on_both! {
         workload.run(1_500);
         workload.end();
         all_are_equal(&master, &[&replica]);
-        // Its master does not answer, so that it has nothing but its log.
+        // Its master does not answer, so it has nothing but its log.
         master.pause();
         let before = state(&replica);
         replica.kill();
@@ -104,7 +104,7 @@ on_both! {
         program.wait("k", 1, Ask::Mutex, "program");
         let mut bound = Client::of(&master);
         bound.take("bound 600 BOUND LABEL bound");
-        // It is given these whole, and makes the steps of the next one.
+        // It receives these as whole states, and then repeats single steps.
         let replica = replica_of(flavor, &master, false);
         client.take("step 4");
         program.wait("step", 2, Ask::Mutex, "program");
@@ -112,7 +112,7 @@ on_both! {
         master.pause();
         let before = state(&replica);
         assert_eq!(before.len(), 3);
-        // Its time is over here too, and the connection was never this server's.
+        // Its lease is over here too, and its connection was never to this server.
         sleep(Duration::from_millis(6_000));
         assert_eq!(state(&replica), before);
         let refused = Client::of(&replica).say("FENCELOCK.ACQUIRE other 60");
@@ -140,7 +140,7 @@ on_both! {
             client.say(&format!("FENCELOCK.BREAK {key} TOKEN 1"));
             client.say(&format!("FENCELOCK.POOL REM {key} x"));
         }
-        // A copy has members that came free without a step.
+        // A copy has members that became free without a step.
         client.int("FENCELOCK.POOL ADD pool x");
         client.take("pool 60 MEMBER x");
         assert_eq!(client.int("COPY pool copy"), 1);
@@ -152,14 +152,14 @@ on_both! {
         all_are_equal(&master, &[&replica]);
     }
 
-    fn who_looks_for_leases_that_are_over_and_finds_none_leaves_replicas_equal(flavor: Flavor) {
+    fn a_search_for_expired_leases_that_finds_none_leaves_replicas_equal(flavor: Flavor) {
         let master = server(flavor);
         let replica = replica_of(flavor, &master, false);
         let mut client = Client::of(&master);
         let first = client.take("k 1 SHARED");
         client.take("k 600 SHARED");
         client.renew("k", &first);
-        // Then the first lease would have been over.
+        // By then the first lease would be over.
         let end_us = client.time_us() + 1_000_000;
         while client.time_us() < end_us {
             sleep(Duration::from_millis(10));
@@ -175,7 +175,7 @@ on_both! {
         client.ok("CONFIG SET rdbcompression no");
         let held = client.take("k 600");
         assert!(client.release("k", &held).is_ok());
-        // As if it had been idle for so long that its end has to be said anew in a moment.
+        // As if it had been idle so long that its expiry must be set anew in a moment.
         let whole = dump(&mut client, "k");
         let end_ms = client.time_us() / 1_000 + HOUR_MS + 200;
         let mut changed = ours(&whole).to_vec();
@@ -190,7 +190,7 @@ on_both! {
         }
         let reply = client.say("FENCELOCK.RELEASE k 1");
         assert!(reply.error().is_some_and(|error| error.starts_with("NOTHELD ")), "{reply}");
-        // The next step is of another millisecond, and so is what follows from it.
+        // The next step has another millisecond, and so has everything that follows from it.
         let asked_ms = client.time_us() / 1_000;
         while client.time_us() / 1_000 == asked_ms {
             sleep(Duration::from_millis(1));
@@ -206,7 +206,7 @@ on_both! {
 /// How long an idle lock is remembered.
 const HOUR_MS: u64 = 3_600_000;
 
-/// A number as it is stored: seven bits in each byte, the lowest first.
+/// Encodes a number as it is stored: seven bits in each byte, the lowest first.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {

@@ -1,4 +1,4 @@
-//! A server that is ended in any way and started again from its files.
+//! A server that is stopped in any way and started again from its files.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use taketurns_core::{Ask, Member};
 use taketurns_servers::{Builder, Flavor, Server, ServerClock, ServerReply, eventually, on_both};
 
 use crate::persistence::program::{Program, run_of};
-use crate::persistence::support::{Client, Held, blocked, builder, logging, restart};
+use crate::persistence::support::{Client, HeldLock, blocked, builder, logging, restart};
 
-/// Locks of every kind, held and waited for.
+/// Locks of every kind, with holders and waiters.
 struct Scene {
-    held: Vec<(&'static str, Held)>,
-    before: BTreeMap<&'static str, Seen>,
+    held: Vec<(&'static str, HeldLock)>,
+    before: BTreeMap<&'static str, LockView>,
     digests: Vec<(&'static str, String)>,
     run: String,
-    /// Connections that are to break.
+    /// Connections that will break.
     _open: Vec<Client>,
 }
 
-/// What SHOW says of one lock, but for what its connections were.
+/// What SHOW says about one lock, without its connections.
 #[derive(Debug)]
-struct Seen {
+struct LockView {
     kind: String,
     token: i64,
     /// Label, token, what was asked, member, state.
     holders: Vec<[String; 5]>,
-    /// Between which two times each lease ends.
+    /// The two times between which each lease ends.
     ends_ms: Vec<(u64, u64)>,
     waiters: Vec<String>,
 }
 
-/// Those whose state has nothing of a connection in it.
+/// The locks whose state does not depend on connections.
 const STEADY: [&str; 3] = ["rw", "sem", "pool"];
 const ALL: [&str; 4] = ["mutex", "rw", "sem", "pool"];
 
-fn seen(client: &mut Client, key: &str) -> Seen {
+fn seen(client: &mut Client, key: &str) -> LockView {
     let from_ms = client.time_us() / 1_000;
     let show = client.show(key);
     let until_ms = client.time_us() / 1_000 + 1;
@@ -49,7 +49,7 @@ fn seen(client: &mut Client, key: &str) -> Seen {
     let holder = |holder: &ServerReply| {
         ["label", "token", "asked", "member", "state"].map(|name| text(holder, name))
     };
-    Seen {
+    LockView {
         kind: text(&show, "kind"),
         token: show.field("token").and_then(ServerReply::int).expect("a token"),
         holders: list("holders").iter().map(holder).collect(),
@@ -89,7 +89,7 @@ impl Scene {
         Self { held, before, digests, run: run_of(server), _open: vec![second, bound] }
     }
 
-    /// Everything is as it was, but for those who were connections. Then the clock is set, and the short
+    /// Asserts that everything is as before, except clients that were connections. Then the clock is set, and the short
     /// lease is over.
     fn is_still_there(&self, server: &Server, clock: &ServerClock) {
         let mut client = Client::of(server);
@@ -108,8 +108,8 @@ impl Scene {
                 assert!(same, "{key}: a lease ends at {now:?}, it was {then:?}");
             }
         }
-        // Nobody asks for these: a connection that is gone, and a lease that is over. In another run
-        // no program is handed anything before one has looked.
+        // Nobody asks for these: a connection that is gone, and a lease that is over. In another incarnation nothing is
+        // handed to a program before one has looked.
         clock.set(40).expect("set");
         let expected: &[&str] = if run_of(server) == self.run { &["program"] } else { &[] };
         for key in ["bound", "short"] {
@@ -117,7 +117,7 @@ impl Scene {
         }
     }
 
-    /// Secrets are still good, and the queues are served in order.
+    /// Secrets are still valid, and the queues are served in order.
     fn goes_on(&self, server: &Server) {
         let mut client = Client::of(server);
         let mut program = Program::of(server, &self.run, 7);
@@ -129,7 +129,7 @@ impl Scene {
             assert!(client.renew(key, held).is_ok(), "{key}");
         }
         for (key, held) in &self.held {
-            let wrong = Held { secret: held.secret ^ 1, ..held.clone() };
+            let wrong = HeldLock { secret: held.secret ^ 1, ..held.clone() };
             assert_eq!(client.release(key, &wrong), ServerReply::Nil, "{key}");
             assert!(client.release(key, held).is_ok(), "{key}");
         }
@@ -139,7 +139,7 @@ impl Scene {
             assert!(token > self.before[key].token as u64, "{key}: {token}");
             program.release(key, owner);
         }
-        // Whoever was blocked comes back, and gets it in its turn.
+        // Clients that were blocked come back, and get the lock in order.
         let mut again = again;
         let held = again.granted();
         assert!(held.token > self.before["mutex"].token);
@@ -147,7 +147,7 @@ impl Scene {
     }
 }
 
-/// Starts it as told, has it ended in that way, and looks.
+/// Starts a server, stops it with `end`, and checks the locks.
 fn over(builder: Builder, end: impl FnOnce(&Server)) {
     let clock = ServerClock::ahead(0).expect("a clock");
     let server = builder.clock(&clock).start().expect("a server");
@@ -184,7 +184,7 @@ on_both! {
 
     fn a_shutdown_with_save_brings_everything_back(flavor: Flavor) {
         over(builder(flavor, &[]), |server| {
-            // It ends instead of answering.
+            // The server exits without a reply.
             let _ = server.try_cli(&["SHUTDOWN", "SAVE"]);
             let ended = || (!server.is_running()).then_some(());
             eventually("the server has ended", ended).expect("an end");

@@ -1,25 +1,25 @@
-//! A server with the module, and its commands with their replies taken apart.
+//! A server with the module, and its commands with parsed replies.
 
 use taketurns_servers::{
     Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
 };
 
-/// A server to be, with the module.
+/// Prepares a server with the module.
 pub(crate) fn builder(flavor: Flavor, args: &[&str]) -> Builder {
     Server::builder(flavor).module(&module_path().expect("the module was built"), args)
 }
 
-/// A server that keeps nothing, with the module.
+/// Starts a server with the module and without persistence.
 pub(crate) fn server(flavor: Flavor) -> Server {
     builder(flavor, &[]).start().expect("a server")
 }
 
-/// One that logs every step before it answers: what was answered is never lost.
+/// Prepares a server that logs every step before it answers: an acknowledged step is never lost.
 pub(crate) fn logging(flavor: Flavor, args: &[&str]) -> Builder {
     builder(flavor, args).appendonly(true).args(["--appendfsync", "always"])
 }
 
-/// Starts a server again. It has read its files by then.
+/// Restarts a server; returns once it has read its files.
 #[track_caller]
 pub(crate) fn restart(server: &Server) {
     server.restart().expect("a restart");
@@ -28,16 +28,16 @@ pub(crate) fn restart(server: &Server) {
 /// A client of the server.
 pub(crate) struct Client(pub(crate) Connection);
 
-/// What ACQUIRE answered.
+/// The reply to an ACQUIRE.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldLock {
     pub(crate) secret: i64,
     pub(crate) token: i64,
     pub(crate) member: Option<String>,
 }
 
-impl Held {
-    /// `None` if it is no grant.
+impl HeldLock {
+    /// `None` if the reply is no grant.
     pub(crate) fn of(reply: &ServerReply) -> Option<Self> {
         let parts = reply.array()?;
         let member = parts.get(2).and_then(ServerReply::text).map(str::to_owned);
@@ -50,45 +50,45 @@ impl Client {
         Self(server.connect().expect("a connection"))
     }
 
-    /// One command, its words parted by spaces.
+    /// Runs one command, split at spaces.
     #[track_caller]
     pub(crate) fn say(&mut self, text: &str) -> ServerReply {
         let words: Vec<&str> = text.split(' ').collect();
         self.0.command(&words).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// One command that has to answer OK.
+    /// Runs one command that must answer OK.
     #[track_caller]
     pub(crate) fn ok(&mut self, text: &str) {
         let reply = self.say(text);
         assert!(reply.is_ok(), "{text}: {reply}");
     }
 
-    /// One command that has to answer a number.
+    /// Runs one command that must answer a number.
     #[track_caller]
     pub(crate) fn int(&mut self, text: &str) -> i64 {
         let reply = self.say(text);
         reply.int().unwrap_or_else(|| panic!("{text}: {reply}"))
     }
 
-    /// Takes a lock that is free: the key and the rest of the words.
+    /// Takes a free lock: the key and the rest of the arguments.
     #[track_caller]
-    pub(crate) fn take(&mut self, words: &str) -> Held {
+    pub(crate) fn take(&mut self, words: &str) -> HeldLock {
         let reply = self.say(&format!("FENCELOCK.ACQUIRE {words}"));
-        Held::of(&reply).unwrap_or_else(|| panic!("{words}: {reply}"))
+        HeldLock::of(&reply).unwrap_or_else(|| panic!("{words}: {reply}"))
     }
 
     #[track_caller]
-    pub(crate) fn renew(&mut self, key: &str, held: &Held) -> ServerReply {
+    pub(crate) fn renew(&mut self, key: &str, held: &HeldLock) -> ServerReply {
         self.say(&format!("FENCELOCK.RENEW {key} {} 60", held.secret))
     }
 
     #[track_caller]
-    pub(crate) fn release(&mut self, key: &str, held: &Held) -> ServerReply {
+    pub(crate) fn release(&mut self, key: &str, held: &HeldLock) -> ServerReply {
         self.say(&format!("FENCELOCK.RELEASE {key} {}", held.secret))
     }
 
-    /// Asks for a lock, and does not wait for the reply: it will block.
+    /// Asks for a lock without reading the reply: it will block.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, words: &str) {
         let text = format!("FENCELOCK.ACQUIRE {words} WAIT 0");
@@ -96,20 +96,20 @@ impl Client {
         self.0.send(&words).expect("sent");
     }
 
-    /// The reply to what was sent before.
+    /// Returns the reply to an earlier command.
     #[track_caller]
     pub(crate) fn reply(&mut self) -> ServerReply {
         self.0.read().expect("a reply")
     }
 
-    /// The grant that was waited for.
+    /// Returns the grant that the client waited for.
     #[track_caller]
-    pub(crate) fn granted(&mut self) -> Held {
+    pub(crate) fn granted(&mut self) -> HeldLock {
         let reply = self.reply();
-        Held::of(&reply).unwrap_or_else(|| panic!("no grant: {reply}"))
+        HeldLock::of(&reply).unwrap_or_else(|| panic!("no grant: {reply}"))
     }
 
-    /// Was told to ask again.
+    /// Asserts that the client was told to ask again.
     #[track_caller]
     pub(crate) fn is_told_to_try_again(&mut self) {
         let reply = self.reply();
@@ -121,7 +121,7 @@ impl Client {
         self.say(&format!("FENCELOCK.SHOW {key}"))
     }
 
-    /// The labels of those who hold it, or wait for it, in order.
+    /// Returns the labels of the holders or the waiters, in order.
     #[track_caller]
     pub(crate) fn labels(&mut self, key: &str, list: &str) -> Vec<String> {
         let show = self.show(key);
@@ -130,13 +130,13 @@ impl Client {
         list.iter().filter_map(label).collect()
     }
 
-    /// Waits until exactly these hold it, without touching the lock.
+    /// Waits until exactly these clients hold it, without touching the lock.
     #[track_caller]
     pub(crate) fn is_held_by(&mut self, key: &str, labels: &[&str]) {
         self.has_labels(key, "holders", labels);
     }
 
-    /// Waits until exactly these wait for it, without touching the lock.
+    /// Waits until exactly these clients wait for it, without touching the lock.
     #[track_caller]
     pub(crate) fn is_waited_for_by(&mut self, key: &str, labels: &[&str]) {
         self.has_labels(key, "waiters", labels);
@@ -152,14 +152,14 @@ impl Client {
         assert!(as_expected.is_ok(), "{key}: its {list} are {seen:?} and not {labels:?}");
     }
 
-    /// All of a lock in one word, secrets and indexes too.
+    /// Returns the whole lock as one word, with secrets and indexes.
     #[track_caller]
     pub(crate) fn digest(&mut self, key: &str) -> String {
         let reply = self.say(&format!("DEBUG DIGEST-VALUE {key}"));
         reply.array().and_then(|all| all[0].text()).expect("a digest").to_owned()
     }
 
-    /// The server's clock.
+    /// Returns the server's time.
     #[track_caller]
     pub(crate) fn time_us(&mut self) -> u64 {
         let reply = self.say("TIME");
@@ -169,8 +169,8 @@ impl Client {
     }
 }
 
-/// A client that blocks, with a label by which it is found among the waiters. Returns when it is
-/// there.
+/// Starts a client that blocks, with a label that identifies it among the waiters. Returns once it
+/// waits.
 #[track_caller]
 pub(crate) fn blocked(server: &Server, key: &str, words: &str, label: &str) -> Client {
     let mut client = Client::of(server);

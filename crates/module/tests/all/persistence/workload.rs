@@ -1,4 +1,4 @@
-//! Everything that can be done to a few locks, in an order that a seed decides.
+//! Everything that can be done to a few locks, in a random order from a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use taketurns_servers::{Server, ServerReply, eventually};
 
 use crate::persistence::payload::ours;
 use crate::persistence::program::Program;
-use crate::persistence::support::{Client, Held};
+use crate::persistence::support::{Client, HeldLock};
 
 const KEYS: u64 = 8;
 const CLIENTS: usize = 6;
 
-/// What a lock is asked for, by a kind for each key and now and then by another.
+/// What clients ask of a lock: one kind for each key, and now and then another.
 const ASKS: [&[&str]; 4] = [
     &[""],
     &[" SHARED", " SHARED", " EXCLUSIVE"],
@@ -29,10 +29,10 @@ const ASKS: [&[&str]; 4] = [
 pub(crate) struct Workload<'a> {
     server: &'a Server,
     dice: Dice,
-    /// And whether it is blocked.
+    /// With the key for which it is blocked.
     clients: Vec<(Client, Option<String>)>,
     programs: Vec<Program>,
-    held: Vec<(String, Held)>,
+    held: Vec<(String, HeldLock)>,
     owners: Vec<(String, Owner, ClientId)>,
     /// Grants that were asked for with a ballot, by number.
     votes: Vec<(String, Owner, u64)>,
@@ -63,7 +63,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Ends all connections, and waits until the server has noticed.
+    /// Closes all connections, and waits until the server has noticed.
     pub(crate) fn end(self) {
         let server = self.server;
         drop(self);
@@ -75,7 +75,7 @@ impl<'a> Workload<'a> {
         .expect("an end");
     }
 
-    /// The wait is short: it is sat out, or ended by the connection.
+    /// Ends a short wait: it times out, or the connection closes.
     fn end_of_a_wait(&mut self, at: usize) {
         if self.dice.below(4) == 0 {
             self.clients[at] = (Client::of(self.server), None);
@@ -84,7 +84,7 @@ impl<'a> Workload<'a> {
         let (client, waits) = &mut self.clients[at];
         let key = waits.take().expect("it waits");
         let reply = client.reply();
-        self.held.extend(Held::of(&reply).map(|held| (key, held)));
+        self.held.extend(HeldLock::of(&reply).map(|held| (key, held)));
     }
 
     fn step(&mut self, at: usize) {
@@ -126,11 +126,11 @@ impl<'a> Workload<'a> {
             *waits = Some(key);
         } else {
             let reply = client.say(&words);
-            self.held.extend(Held::of(&reply).map(|held| (key, held)));
+            self.held.extend(HeldLock::of(&reply).map(|held| (key, held)));
         }
     }
 
-    /// With one that is good, most of the time.
+    /// Mostly with a valid secret.
     fn with_secret(&mut self, at: usize, command: &str, rest: &str) {
         if self.held.is_empty() {
             return;
@@ -181,7 +181,7 @@ impl<'a> Workload<'a> {
                 (known_key, acquire(dice, 0, owner, client, Some(ballot)))
             }
             _ if self.votes.is_empty() => (key.to_owned(), Request::Tick),
-            // Mostly of one that is still held.
+            // Mostly of a lock that is still held.
             what => {
                 let last = self.votes.len() - 1;
                 let (key, owner, number) = self.votes[last - dice.below(3).min(last)].clone();
@@ -207,7 +207,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// What any client may do to any key.
+    /// Runs a command that any client may run on any key.
     fn key(&mut self, at: usize, key: &str) {
         let other = format!("k{}", self.dice.between(0, KEYS - 1));
         let command = match self.dice.below(12) {
@@ -246,7 +246,7 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// What a program asks of the key of this number.
+/// Builds a program's acquire of the key with this number.
 fn acquire(
     dice: &mut Dice,
     number: u64,
@@ -268,14 +268,14 @@ fn acquire(
     })
 }
 
-/// Tickets are few, so that some are equal.
+/// There are few tickets, so that some are equal.
 fn ballot(dice: &mut Dice, yields: Option<u64>) -> Ballot {
     let hint = dice.one_of(&[0, 1_000, u64::MAX]);
     let ticket = dice.one_of(&[None, None, Some(5), Some(6), Some(u64::MAX)]);
     Ballot { hint, ticket, yields }
 }
 
-/// Every key of a server: its digest and when it ends.
+/// Returns every key of a server: its digest and when it expires.
 pub(crate) fn state(server: &Server) -> State {
     let mut client = Client::of(server);
     let mut state = BTreeMap::new();
@@ -292,8 +292,7 @@ pub(crate) fn state(server: &Server) -> State {
 
 type State = BTreeMap<(u8, String), (String, i64)>;
 
-/// Waits until all have the same state as the first. Leases that end meanwhile make that take a
-/// moment.
+/// Waits until all servers have the same state as the first. Leases that end meanwhile delay that a little.
 #[track_caller]
 pub(crate) fn all_are_equal(master: &Server, others: &[&Server]) {
     let equal = eventually("the same state", || {
@@ -305,7 +304,7 @@ pub(crate) fn all_are_equal(master: &Server, others: &[&Server]) {
     assert!(equal.is_ok(), "{}", differences());
 }
 
-/// What a server has otherwise than its master.
+/// Describes how a server differs from its master.
 fn difference(master: &Server, other: &Server) -> String {
     let (expected, found) = (state(master), state(other));
     let keys: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
@@ -317,11 +316,11 @@ fn difference(master: &Server, other: &Server) -> String {
     differs.map(describe).collect()
 }
 
-/// What is stored behind the lock itself: the run, the channel, the newest token that was admitted, the
-/// end of the key, and whether somebody may hold it by a connection.
+/// What is stored after the lock itself: the incarnation, the channel, the newest admitted token, the key's expiry, and
+/// whether holds may be bound to a connection.
 type Rest = (String, String, u64, u64, bool);
 
-/// A lock with everything that its digest is made of, one thing in a line. None if there is no lock.
+/// Returns everything that a lock's digest is made of, one item per line. Empty if there is no lock.
 fn lines(server: &Server, (db, key): &(u8, String)) -> Vec<String> {
     let mut client = Client::of(server);
     client.ok("CONFIG SET rdbcompression no");
@@ -336,7 +335,7 @@ fn lines(server: &Server, (db, key): &(u8, String)) -> Vec<String> {
     text.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
 }
 
-/// From the first line that differs to the last.
+/// Returns the lines from the first difference to the last.
 fn what_differs(found: &[String], expected: &[String]) -> String {
     let same = |(one, other): &(&String, &String)| one == other;
     let before = found.iter().zip(expected).take_while(same).count();
