@@ -1,4 +1,4 @@
-//! One client of an engine under test, with the requests as short words.
+//! One client of an engine under test, with short names for the requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,11 +11,11 @@ use tokio::sync::mpsc;
 
 use crate::{Fixture, PATIENCE};
 
-/// No machine is so slow that one of these ends in a test.
+/// Too long to end during a test, even on a slow machine.
 pub(crate) const LEASE_MS: u64 = 30_000;
 pub(crate) const WAITER_LEASE_MS: u64 = 10_000;
 
-/// The leases of a [brief](EngineClient::brief) client: short enough to be waited for.
+/// The leases of a [brief](EngineClient::brief) client: short enough to wait for.
 pub(crate) const BRIEF_MS: u64 = 2_000;
 pub(crate) const BRIEF_WAITER_MS: u64 = 600;
 
@@ -29,7 +29,7 @@ pub(crate) struct EngineClient {
     woken: mpsc::UnboundedReceiver<EngineEvent>,
 }
 
-/// Owners that no two tests share.
+/// Returns an owner that no other test uses.
 pub(crate) fn owner() -> Owner {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +48,7 @@ impl EngineClient {
         Self { engine, id, lease_ms: LEASE_MS, waiter_lease_ms: WAITER_LEASE_MS, wakes, woken }
     }
 
-    /// With leases that the test waits for the end of.
+    /// Gives the client leases short enough that the test can wait for their end.
     pub(crate) fn brief(self) -> Self {
         Self { lease_ms: BRIEF_MS, waiter_lease_ms: BRIEF_WAITER_MS, ..self }
     }
@@ -78,7 +78,7 @@ impl EngineClient {
         self.engine.ping().await.expect("the engine answers").now_ms
     }
 
-    /// An acquire with its leases that waits if it has to.
+    /// Builds an acquire with this client's leases that waits if needed.
     pub(crate) async fn request(&self, owner: Owner, ask: Ask) -> AcquireRequest {
         AcquireRequest {
             owner,
@@ -102,13 +102,13 @@ impl EngineClient {
         self.send(lock, Request::Acquire(AcquireRequest { waiter_lease_ms: None, ..request })).await
     }
 
-    /// Holds at once, or the test fails.
+    /// Acquires at once, or the test fails.
     pub(crate) async fn hold(&self, lock: &str, ask: Ask) -> (Owner, Grant) {
         let owner = owner();
         (owner, granted(self.acquire(lock, owner, ask).await))
     }
 
-    /// Waits, or the test fails.
+    /// Waits in the queue, or the test fails.
     pub(crate) async fn queue(&self, lock: &str, ask: Ask) -> (Owner, Place) {
         let owner = owner();
         match self.acquire(lock, owner, ask).await {
@@ -138,7 +138,7 @@ impl EngineClient {
         self.engine.view(&name(lock), 100).await.expect("the engine answers")
     }
 
-    /// The next wake-up, whatever it says.
+    /// Returns the next wake-up.
     pub(crate) async fn woken(&mut self) -> (Owner, WakeEvent) {
         loop {
             let woken = tokio::time::timeout(PATIENCE, self.woken.recv()).await;
@@ -150,7 +150,7 @@ impl EngineClient {
         }
     }
 
-    /// The next wake-up, which has to be a grant to this owner.
+    /// Returns the next wake-up, which must be a grant to this owner.
     pub(crate) async fn woken_with_grant(&mut self, expected: Owner) -> Grant {
         match self.woken().await {
             (owner, WakeEvent::Granted(grant)) if owner == expected => grant,
@@ -158,7 +158,7 @@ impl EngineClient {
         }
     }
 
-    /// Nothing was pushed to this client so far.
+    /// Has nothing been pushed to this client so far?
     pub(crate) fn heard_nothing(&mut self) -> bool {
         self.woken.try_recv().is_err()
     }

@@ -1,11 +1,12 @@
-//! Puts a test between a client and its engine: it sees what passes, and may change, delay or refuse it.
+//! Puts a test between a client and its engine: the test sees every call and wake-up, and may change, delay or refuse
+//! it.
 //!
 //! ```text
 //!   client ── call, call_all, close ──▶ Hooks ──▶ the engine that Hooks::open opened
 //!          ◀── wake-ups ───────────────       ◀──
 //! ```
 //!
-//! Whatever has no hook is forwarded as it is.
+//! What has no hook is forwarded unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use taketurns::engine::{
 };
 use taketurns::{ClientId, Name, View};
 
-/// What a test does between one client and its engine. Only [`Hooks::open`] has to be written.
+/// What a test does between one client and its engine. Only [`Hooks::open`] is required.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,8 +51,8 @@ use taketurns::{ClientId, Name, View};
 /// # });
 /// ```
 pub trait Hooks: Sized + Send + Sync + 'static {
-    /// Opens the engine for a client. To see or change wake-ups, give the engine other `wakes`, as of
-    /// [`Wakes::intercept`], and pass on what comes.
+    /// Opens the engine for a client. To see or change wake-ups, give the engine other `wakes`, such as those of
+    /// [`Wakes::intercept`], and forward what arrives.
     fn open(
         &self,
         client: ClientId,
@@ -84,7 +85,7 @@ pub trait Hooks: Sized + Send + Sync + 'static {
 pub struct HookedEngine<H> {
     /// The engine that [`Hooks::open`] opened. Dropped before the hooks.
     pub engine: Arc<dyn Engine>,
-    /// What is between it and its client.
+    /// The hooks between the engine and its client.
     pub hooks: H,
 }
 

@@ -1,26 +1,26 @@
 //! The suite that every engine must pass: one public function per behaviour.
 //!
-//! [`engine`] asks the engine itself, request by request, and moves its clock by hand where it can
-//! be moved. [`client`] uses the store as users do, with guards, futures and real time.
+//! [`engine`] tests the engine itself, request by request, and moves its clock by hand if possible. [`client`] uses the
+//! store as users do, with guards, futures and real time.
 //!
-//! To run it for an engine of one's own, say how to open it with a [`Fixture`], and let the macro
-//! make a test of each behaviour:
+//! To run the suite for your own engine, say how to open it with a [`Fixture`], and let the macro make a test of each
+//! behaviour:
 //!
 //! ```text
 //! taketurns_conformance::tests!(MyFixture::new());
 //! ```
 //!
-//! Every behaviour gets a fixture of its own and is free to use any name in it.
+//! Every behaviour gets its own fixture and may use any name in it.
 //!
-//! [`hooks`] is for tests of other kinds: what passes between a client and its engine can be seen and changed there.
+//! [`hooks`] is for other tests: they can see and change what passes between a client and its engine.
 
 pub mod client;
 pub mod engine;
 mod engine_client;
 pub mod hooks;
 
-/// The behaviours of [`client`] that have to do with other locks than mutexes, or with several tokens at a
-/// time: not every store has those.
+/// The behaviours of [`client`] that concern other locks than mutexes, or several tokens at a time: not every store has
+/// those.
 pub mod kinds {
     pub use crate::client::{
         a_listing_of_several_pages_is_whole, a_local_turn_that_is_adopted_keeps_its_token,
@@ -33,7 +33,7 @@ pub mod kinds {
     };
 }
 
-/// The behaviours of [`client`] that need the store to keep a queue: not every store knows who waits.
+/// The behaviours of [`client`] that need a queue in the store: not every store has one.
 pub mod queue {
     pub use crate::client::{
         a_handle_made_after_a_hand_over_has_a_full_lease, a_released_lock_goes_to_the_next_client,
@@ -47,7 +47,7 @@ use std::time::Duration;
 use taketurns::engine::{Engine, EngineFuture, Wakes};
 use taketurns::{ClientId, Locks};
 
-/// A wait for an event that takes longer than this hangs. It says nothing about how fast anything should be.
+/// The timeout for events: a longer wait means that the test hangs. It is no statement about speed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the suite opens a store and lets time pass in it.
@@ -65,14 +65,14 @@ pub trait Fixture: Send + Sync + 'static {
     /// this fixture share.
     fn connect(&self) -> EngineFuture<'_, Locks>;
 
-    /// All stores that have to know a waiter before it comes before everybody who asks later: the nodes of a
-    /// quorum. By default the one store that there is.
+    /// Connects to all stores that must know a waiter before it has its place in the order: the nodes of a quorum. By
+    /// default the only store.
     fn stores(&self) -> EngineFuture<'_, Vec<Locks>> {
         Box::pin(async move { vec![self.connect().await] })
     }
 }
 
-/// Makes a test of each behaviour. The argument is an expression that gives a new [`Fixture`].
+/// Makes a test of each behaviour. The argument is an expression that creates a [`Fixture`].
 #[macro_export]
 macro_rules! tests {
     ($fixture:expr) => {
@@ -81,7 +81,7 @@ macro_rules! tests {
     };
 }
 
-/// Makes the functions of a module tests, each with a fixture of its own.
+/// Makes the functions of a module tests, each with its own fixture.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tests_of {
@@ -98,7 +98,7 @@ macro_rules! tests_of {
     };
 }
 
-/// Runs one behaviour on a runtime of its own.
+/// Runs one behaviour on its own runtime.
 #[doc(hidden)]
 pub fn run(behaviour: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! Guards: renewed while they live, lost for good when they are.
+//! Guards: renewed while they live, and lost for good once lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ const LEASE: Duration = Duration::from_secs(3);
 /// Shorter than the work that is done under it.
 const BRIEF_HOLD: Duration = Duration::from_millis(250);
 
-/// Without being asked, and with the same token.
+/// It needs no call for that, and keeps its token.
 pub async fn a_guard_renews_itself(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let guard = locks.mutex("l").acquire().lease(LEASE).await.expect("free");
@@ -29,7 +29,7 @@ pub async fn a_guard_renews_itself(fixture: &dyn Fixture) {
     guard.release().await.expect("it was held to the end");
 }
 
-/// By a hundredth, for clocks that differ, and by two milliseconds, for rounding.
+/// The guard ends one hundredth of the lease earlier, for clocks that differ, and two milliseconds, for rounding.
 pub async fn a_guard_is_relied_on_for_less_than_its_lease(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let lease = Duration::from_secs(60);
@@ -88,7 +88,7 @@ pub async fn a_broken_lock_is_lost_and_its_holder_is_told(fixture: &dyn Fixture)
     assert_eq!(other.break_lock("l").await.expect("nobody holds it"), 0);
 }
 
-/// A plain break lets nobody in while the old holder may still believe.
+/// A plain break lets nobody in while the old holder may still rely on the lock.
 pub async fn a_revoked_guard_is_lost_before_the_next_one_holds(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = locks.mutex("l").acquire().lease(LEASE).await.expect("free");
@@ -120,7 +120,7 @@ pub async fn max_hold_ends_renewal(fixture: &dyn Fixture) {
     is_left_alone(&locks, "l").await;
 }
 
-/// A lease may be much longer than that, and nobody has to wait for its end.
+/// The lease may be much longer than `max_hold`, and nobody has to wait for its end.
 pub async fn a_lock_held_for_its_max_hold_is_released(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let long = Duration::from_secs(60);
@@ -152,7 +152,7 @@ pub async fn work_under_a_lost_lock_is_stopped(fixture: &dyn Fixture) {
     assert!(dropped.load(Ordering::SeqCst));
 }
 
-/// If it ends by itself after the lock was lost, its result counts for nothing.
+/// If the work ends by itself after the lock was lost, its result is discarded.
 pub async fn work_that_outlasts_its_lock_was_not_done_under_it(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let acquire = || locks.mutex("l").acquire().max_hold(BRIEF_HOLD);
@@ -163,7 +163,7 @@ pub async fn work_that_outlasts_its_lock_was_not_done_under_it(fixture: &dyn Fix
     assert_eq!(result.expect_err("lost").kind(), ErrorKind::Lost);
 }
 
-/// And otherwise gives back what the work gave.
+/// Otherwise `run` returns the result of the work.
 pub async fn work_under_a_lock_gives_its_result_and_releases(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let token = locks.mutex("l").run(async |token| token).await.expect("free");
@@ -185,7 +185,7 @@ pub async fn a_handle_travels_to_another_client(fixture: &dyn Fixture) {
     adopted.release().await.expect("held");
 }
 
-/// However short a time the hand-over itself was for.
+/// This holds even if the hand-over itself was brief.
 pub async fn a_handle_made_after_a_hand_over_has_a_full_lease(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = locks.mutex("l").acquire().await.expect("free");
@@ -202,7 +202,7 @@ pub async fn a_handle_made_after_a_hand_over_has_a_full_lease(fixture: &dyn Fixt
     locks.release(&handle).await.expect("held");
 }
 
-/// Token and lease go with it as text; another lease may be asked for.
+/// Token and lease are part of the text; the other client may ask for another lease.
 pub async fn a_handle_keeps_its_token_and_its_lease(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let lease = LEASE * 3;
@@ -216,7 +216,7 @@ pub async fn a_handle_keeps_its_token_and_its_lease(fixture: &dyn Fixture) {
     locks.release(&handle).await.expect("held");
 }
 
-/// Released once, it can be neither adopted nor released again.
+/// After its release a handle can be neither adopted nor released again.
 pub async fn a_released_handle_is_worth_nothing(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let guard = locks.mutex("l").acquire().await.expect("free");
@@ -250,7 +250,7 @@ pub async fn a_blocked_runtime_keeps_its_locks(fixture: &dyn Fixture) {
     tokio::task::spawn_blocking(|| blocked.join()).await.expect("no panic").expect("no panic");
 }
 
-/// It blocks its thread and nothing else.
+/// It blocks only its own thread.
 pub async fn the_blocking_api_works_inside_async_code(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let guard = locks.mutex("l").acquire().wait().expect("free");
@@ -260,7 +260,7 @@ pub async fn the_blocking_api_works_inside_async_code(fixture: &dyn Fixture) {
     assert!(locks.mutex("l").try_acquire().wait().expect("the store answers").is_some());
 }
 
-/// Who and why, and never the secret.
+/// Others see the label and the reason, and never the secret.
 pub async fn labels_are_seen_by_others(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = locks.mutex("l").acquire().why("nightly backup").await.expect("free");
@@ -272,7 +272,7 @@ pub async fn labels_are_seen_by_others(fixture: &dyn Fixture) {
     drop(guard);
 }
 
-/// However many there are.
+/// The number of locks does not matter.
 pub async fn a_listing_of_several_pages_is_whole(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     for number in 0..501 {
@@ -283,7 +283,7 @@ pub async fn a_listing_of_several_pages_is_whole(fixture: &dyn Fixture) {
     assert!(names.eq((0..501).map(|number| format!("p/{number:03}"))), "{}", listed.len());
 }
 
-/// Bad input is an error that names it, and nothing is held or queued.
+/// Invalid input is an error that names it, and nothing is held or queued.
 pub async fn names_and_leases_are_checked_before_anything_is_sent(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let year = Duration::from_secs(365 * 24 * 60 * 60);

@@ -1,4 +1,4 @@
-//! Cancel safety: however a wait or a hold ends, nothing of it stays behind.
+//! Cancel safety: however a wait or a hold ends, it leaves nothing behind.
 
 use std::future::IntoFuture;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use taketurns::ErrorKind;
 use super::{has_waiters, is_known, is_left_alone, soon};
 use crate::Fixture;
 
-/// In the background.
+/// The release runs in the background.
 pub async fn a_dropped_guard_is_released(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = locks.mutex("l").acquire().await.expect("free");
@@ -19,7 +19,7 @@ pub async fn a_dropped_guard_is_released(fixture: &dyn Fixture) {
     drop(again.expect("free again"));
 }
 
-/// On a thread that knows of no runtime.
+/// The drop happens on a thread without a runtime.
 pub async fn a_guard_dropped_outside_a_runtime_is_released(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = locks.mutex("l").acquire().await.expect("free");
@@ -29,7 +29,7 @@ pub async fn a_guard_dropped_outside_a_runtime_is_released(fixture: &dyn Fixture
     drop(again.expect("free again"));
 }
 
-/// Calling `release` is enough.
+/// Calling `release` is enough; nobody has to await it.
 pub async fn a_release_goes_on_when_its_future_is_dropped(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = locks.mutex("l").acquire().await.expect("free");
@@ -38,8 +38,8 @@ pub async fn a_release_goes_on_when_its_future_is_dropped(fixture: &dyn Fixture)
     drop(again.expect("free again"));
 }
 
-/// Dropped before, after, and between each of its polls; on a free lock, on a held one, and on one
-/// that is released at that very moment.
+/// The future is dropped before, after, and between each of its polls; on a free lock, on a held one, and on one that
+/// is released at that moment.
 pub async fn an_acquire_dropped_at_any_point_leaves_nothing(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     for round in 0..60_u64 {
@@ -54,7 +54,7 @@ pub async fn an_acquire_dropped_at_any_point_leaves_nothing(fixture: &dyn Fixtur
             if poll_once(future).await.is_some() {
                 break;
             }
-            // Some of the way each time: to the driver, to the store, and back.
+            // Each round gets a different part of the way: to the driver, to the store, and back.
             tokio::time::sleep(Duration::from_micros(round * 7 % 400)).await;
             if round % 3 == 2 && poll == 1 {
                 drop(other.mutex("l").try_acquire().into_future());
@@ -73,7 +73,7 @@ pub async fn an_acquire_dropped_at_any_point_leaves_nothing(fixture: &dyn Fixtur
     }
 }
 
-/// One poll with a waker that does nothing; a result, if there is one, is dropped.
+/// Polls once with a waker that does nothing, and drops a result.
 async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<()> {
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(_) => Poll::Ready(Some(())),
@@ -97,11 +97,12 @@ pub async fn an_acquire_that_times_out_leaves_nothing(fixture: &dyn Fixture) {
     is_left_alone(&other, "l").await;
 }
 
-/// Neither a place nor a lock.
+/// It leaves neither a place nor a hold.
 pub async fn a_try_on_a_held_lock_leaves_nothing(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = other.mutex("l").acquire().why("held").await.expect("free");
-    // A node of a quorum that does not know it yet may vote for the try, which gives that back behind its answer.
+    // A node of a quorum that does not know the holder yet may vote for the try, which releases that vote after its
+    // answer.
     is_known(&fixture.stores().await, "l", "held").await;
     assert!(locks.mutex("l").try_acquire().await.expect("the store answers").is_none());
     let view = other.inspect("l").await.expect("the store answers").expect("it is held");
@@ -110,7 +111,7 @@ pub async fn a_try_on_a_held_lock_leaves_nothing(fixture: &dyn Fixture) {
     assert!(locks.mutex("l").try_acquire().await.expect("the store answers").is_some());
 }
 
-/// Also for a place that was only just given up.
+/// That includes a place that was given up a moment ago.
 pub async fn closing_waits_for_acquires_that_were_dropped(fixture: &dyn Fixture) {
     let other = fixture.connect().await;
     let guard = other.mutex("l").acquire().await.expect("free");

@@ -1,7 +1,7 @@
 //! What users of a store see, with guards, futures and real time.
 //!
-//! No behaviour depends on how fast the machine is: what takes too long here fails by a time-out of
-//! its own that only a test that hangs meets.
+//! No behaviour depends on the speed of the machine: every wait has one generous timeout, which only a test that hangs
+//! reaches.
 
 mod holding;
 mod leaving;
@@ -40,8 +40,7 @@ macro_rules! client_tests {
     };
 }
 
-/// Makes a test of each behaviour of a store's client that has to do with mutexes alone: for a store that
-/// has no other locks.
+/// Makes a test of each behaviour that concerns only mutexes: for a store without other kinds of locks.
 #[macro_export]
 macro_rules! mutex_tests {
     ($fixture:expr) => {
@@ -56,8 +55,7 @@ macro_rules! mutex_tests {
     };
 }
 
-/// Makes a test of each behaviour of a store's client that needs no queue: for a store in which clients try again
-/// instead of waiting in line.
+/// Makes a test of each behaviour that needs no queue: for a store whose clients retry instead of queueing.
 #[macro_export]
 macro_rules! unqueued_mutex_tests {
     ($fixture:expr) => {
@@ -102,7 +100,7 @@ async fn soon<T>(what: &str, future: impl IntoFuture<Output = T>) -> T {
     }
 }
 
-/// The token of a guard, which has to be held. `None` only of a store that has no tokens, and says so.
+/// Returns the token of a guard that must be held. `None` only for a store without tokens, which says so.
 fn token_of(locks: &Locks, guard: &Guard) -> Option<Token> {
     assert!(guard.is_held());
     match guard.check() {

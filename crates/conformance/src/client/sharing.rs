@@ -1,4 +1,4 @@
-//! Many at once: readers and writers, permits, pools, several locks together.
+//! Locks with several holders: readers and writers, permits, pools, several locks together.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,8 +10,8 @@ use taketurns::{Error, ErrorKind, Locks, LossCause};
 use super::{has_waiters, is_left_alone, soon, token_of};
 use crate::Fixture;
 
-/// Readers come and go without a gap between them, and yet the writer gets its turn; readers that
-/// come after it wait for it.
+/// Readers come and go without a gap between them, and yet the writer gets its turn. Readers that come after the writer
+/// wait for it.
 pub async fn a_waiting_writer_is_not_starved_by_readers(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let done = Arc::new(AtomicBool::new(false));
@@ -40,7 +40,7 @@ pub async fn a_waiting_writer_is_not_starved_by_readers(fixture: &dyn Fixture) {
     is_left_alone(&locks, "l").await;
 }
 
-/// Four permits, ten takers of one or two each.
+/// Ten clients share four permits, and each takes one or two.
 pub async fn a_semaphore_never_gives_more_than_it_has(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let out = Arc::new(AtomicU32::new(0));
@@ -64,7 +64,7 @@ pub async fn a_semaphore_never_gives_more_than_it_has(fixture: &dyn Fixture) {
     }
 }
 
-/// Never two on one member, and a taker of a busy named member delays no taker of any.
+/// No member has two holders, and a client that waits for a busy named member delays no client that takes any.
 pub async fn a_pool_of_three_serves_ten_takers(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let pool = locks.pool("p");
@@ -102,7 +102,7 @@ pub async fn a_pool_of_three_serves_ten_takers(fixture: &dyn Fixture) {
     assert_eq!(guard.member().map(taketurns::Member::as_str), Some("a"));
 }
 
-/// In whatever order they are named.
+/// The order in which a client names them does not matter.
 pub async fn all_of_several_locks_without_deadlock(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let mut tasks = Vec::new();
@@ -128,9 +128,9 @@ pub async fn all_of_several_locks_without_deadlock(fixture: &dyn Fixture) {
     }
 }
 
-/// Asks for several, with `b` held, until the time given is enough to get as far as `b`, and is over
-/// there. Says how much was given, and how much of it was left for `b`. A busy machine may need all of a
-/// short time to be answered about the first: that is an error too, and says nothing about the rest.
+/// Asks for several locks while `b` is held, with a timeout long enough to reach `b` and run out there. Returns the
+/// timeout, and how much of it was left for `b`. On a busy machine a short timeout may run out at the first lock: that
+/// is an error too, and says nothing about the rest.
 async fn time_runs_out_at_b(locks: &Locks, names: &[&str]) -> (Duration, Duration) {
     let asks = async {
         let mut given = Duration::from_millis(100);
@@ -145,7 +145,7 @@ async fn time_runs_out_at_b(locks: &Locks, names: &[&str]) -> (Duration, Duratio
     soon("there is time enough for the first", asks).await
 }
 
-/// Half of it is nothing.
+/// A part of the locks is worth nothing.
 pub async fn all_gives_up_everything_when_one_times_out(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let guard = locks.mutex("b").acquire().await.expect("free");
@@ -154,7 +154,7 @@ pub async fn all_gives_up_everything_when_one_times_out(fixture: &dyn Fixture) {
     assert!(guard.is_held());
 }
 
-/// What is given for all of them is not given for each.
+/// The timeout is for all of them together, not for each.
 pub async fn all_has_one_time_to_wait_for_all(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let _guard = locks.mutex("b").acquire().await.expect("free");
@@ -162,7 +162,7 @@ pub async fn all_has_one_time_to_wait_for_all(fixture: &dyn Fixture) {
     assert!(within < given, "what a took was not taken off: {within:?}");
 }
 
-/// Each of them says so.
+/// Each lock shows the reason.
 pub async fn all_say_why_they_are_wanted(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let guard = locks.all(["a", "b"]).acquire().why("both sides").await.expect("free");
@@ -173,15 +173,15 @@ pub async fn all_say_why_they_are_wanted(fixture: &dyn Fixture) {
     guard.release().await.expect("held");
 }
 
-/// The first may be lost while the last is waited for. By a time of its own: that it was broken may be
-/// heard after the last is handed over, since different servers may have them.
+/// The first lock may be lost while the client waits for the last. The timing is generous: since different servers may
+/// have the locks, news of the break may arrive after the last is handed over.
 pub async fn all_is_not_had_if_one_was_lost_meanwhile(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     let guard = other.mutex("b").acquire().await.expect("free");
     let max_hold = Duration::from_secs(2);
     let waits =
         tokio::spawn(async move { locks.all(["a", "b"]).acquire().max_hold(max_hold).await });
-    // It is asked for once a is held.
+    // The client asks for `b` once it holds `a`.
     has_waiters(&other, "b", 1).await;
     is_left_alone(&other, "a").await;
     guard.release().await.expect("held");
@@ -190,7 +190,7 @@ pub async fn all_is_not_had_if_one_was_lost_meanwhile(fixture: &dyn Fixture) {
     is_left_alone(&other, "b").await;
 }
 
-/// Whichever it is.
+/// It does not matter which one is lost.
 pub async fn losing_one_of_all_is_losing_all(fixture: &dyn Fixture) {
     let (locks, other) = (fixture.connect().await, fixture.connect().await);
     for lost in ["a", "b", "c"] {
@@ -205,7 +205,7 @@ pub async fn losing_one_of_all_is_losing_all(fixture: &dyn Fixture) {
     }
 }
 
-/// A read, an add and a write that nothing else protects.
+/// Each turn reads, adds and writes, and only the lock protects that.
 pub async fn counting_under_the_lock_counts_right(fixture: &dyn Fixture) {
     let count = Arc::new(AtomicU32::new(0));
     let mut tasks = Vec::new();

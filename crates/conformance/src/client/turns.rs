@@ -9,10 +9,10 @@ use taketurns::{Error, ErrorKind, Guard, Locks, Token};
 use super::{has_waiters, is_left_alone, soon};
 use crate::Fixture;
 
-/// A name that is waited for, from now on.
+/// An acquire that has begun to wait.
 type BoxedAcquire = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
-/// Has taken its place in line when this returns.
+/// Starts an acquire; returns once it is in line.
 async fn waits(locks: &Locks, turns: u32) -> BoxedAcquire {
     let mut turn: BoxedAcquire =
         Box::pin(locks.mutex("l").acquire().local_turns(turns).into_future());
@@ -36,7 +36,7 @@ fn token(guard: &Guard) -> Token {
     guard.check().expect("held")
 }
 
-/// First come, first served, and no token twice: those of a block follow each other.
+/// Turns are first come, first served. No token comes twice: those of a block follow each other.
 pub async fn local_turns_are_had_in_order_with_tokens_that_increase(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let mut guard = leads(&locks, 4).await;
@@ -52,14 +52,14 @@ pub async fn local_turns_are_had_in_order_with_tokens_that_increase(fixture: &dy
         guard = had(turn).await;
         let follows = token(&guard).raw() == before.raw() + 1;
         assert!(token(&guard) > before);
-        // The leader's is the first of four.
+        // The leader's turn is the first of four.
         assert!(follows || number % 4 == 3, "turn {number} was not handed on");
     }
     guard.release().await.expect("held");
     is_left_alone(&locks, "l").await;
 }
 
-/// However many wait here.
+/// This holds however many tasks wait in this process.
 pub async fn others_have_their_turn_after_so_many_local_ones(fixture: &dyn Fixture) {
     let (locks, others) = (fixture.connect().await, fixture.connect().await);
     let first = leads(&locks, 3).await;
@@ -74,7 +74,7 @@ pub async fn others_have_their_turn_after_so_many_local_ones(fixture: &dyn Fixtu
     third.release().await.expect("held");
     let other = soon("another client", other).await.expect("no panic").expect("handed over");
     assert!(token(&other) > last);
-    // Whoever leads next has asked by now.
+    // The next leader has asked by now.
     let mut fourth = fourth;
     let waits = poll_fn(|context| Poll::Ready(fourth.as_mut().poll(context).is_pending())).await;
     assert!(waits, "two hold");
@@ -83,14 +83,14 @@ pub async fn others_have_their_turn_after_so_many_local_ones(fixture: &dyn Fixtu
     assert!(token(&had(fourth).await) > last);
 }
 
-/// Whether it was told of its turn or not.
+/// It does not matter whether that task knew of its turn.
 pub async fn a_local_turn_that_nobody_wants_any_more_is_passed_on(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     let guard = leads(&locks, 100).await;
     let [leaves, told, stays] =
         [waits(&locks, 100).await, waits(&locks, 100).await, waits(&locks, 100).await];
     drop(leaves);
-    // Now it is the turn of one that does not look.
+    // Now it is the turn of a task that does not poll.
     drop(guard);
     drop(told);
     let guard = had(stays).await;
@@ -100,7 +100,7 @@ pub async fn a_local_turn_that_nobody_wants_any_more_is_passed_on(fixture: &dyn 
     is_left_alone(&locks, "l").await;
 }
 
-/// What was lost is not handed on, and nobody waits for it for ever.
+/// A lost lock is not handed on, and no task waits for it for ever.
 pub async fn a_lock_lost_during_a_local_turn_is_asked_for_anew(fixture: &dyn Fixture) {
     let (locks, others) = (fixture.connect().await, fixture.connect().await);
     let guard = leads(&locks, 100).await;
@@ -118,7 +118,7 @@ pub async fn a_lock_lost_during_a_local_turn_is_asked_for_anew(fixture: &dyn Fix
     next.release().await.expect("held");
 }
 
-/// The store may give them to others, so that they stay near its clock.
+/// The store can give these tokens to others, so that tokens stay near its clock.
 pub async fn tokens_of_local_turns_that_nobody_had_go_back(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     for others in 0..3 {
@@ -135,7 +135,7 @@ pub async fn tokens_of_local_turns_that_nobody_had_go_back(fixture: &dyn Fixture
     }
 }
 
-/// And of no other kind of lock.
+/// Other kinds of lock have no local turns.
 pub async fn local_turns_have_limits(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     for turns in [0, 10_001] {
@@ -147,7 +147,7 @@ pub async fn local_turns_have_limits(fixture: &dyn Fixture) {
     leads(&locks, 10_000).await.release().await.expect("held");
 }
 
-/// Carried to another client and back, a later turn of a block keeps its token, and none comes twice.
+/// A later turn of a block keeps its token when it moves to another client and back, and no token comes twice.
 pub async fn a_local_turn_that_is_adopted_keeps_its_token(fixture: &dyn Fixture) {
     let (locks, others) = (fixture.connect().await, fixture.connect().await);
     let first = leads(&locks, 3).await;

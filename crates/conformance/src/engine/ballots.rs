@@ -1,5 +1,5 @@
-//! One node's part of a quorum: tokens and tickets that follow those who ask, votes that are agreed on
-//! and given up.
+//! One node's part of a quorum: tokens and tickets that follow those of the candidates, and votes that are settled and
+//! given up.
 
 use taketurns::Ask;
 use taketurns::engine::{Ballot, Grant, Owner, Place, Reply, Request, Vote, WakeEvent, WriteBack};
@@ -32,13 +32,13 @@ impl EngineClient {
         self.send("l", Request::Acquire(acquire)).await
     }
 
-    /// Holds at once, or the test fails.
+    /// Votes at once, or the test fails.
     async fn vote(&self, ballot: Ballot) -> (Owner, Grant) {
         let owner = owner();
         (owner, granted(self.cast(owner, ballot).await))
     }
 
-    /// Waits, or the test fails.
+    /// Waits in line, or the test fails.
     async fn line_up(&self, owner: Owner, ballot: Ballot) -> Place {
         match self.cast(owner, ballot).await {
             Reply::Queued(place) => place,
@@ -53,7 +53,7 @@ impl EngineClient {
     }
 }
 
-/// A lock that knows a token follows no clock but the hint, where that is more.
+/// A lock that knows a token ignores the clock, and follows the hint if that is larger.
 pub async fn a_ballots_token_is_its_hint_or_the_next(fixture: &dyn Fixture) {
     let party = EngineClient::join(fixture).await;
     let (owner, first) = party.vote(hinted(0)).await;
@@ -71,7 +71,7 @@ pub async fn a_ballots_token_is_its_hint_or_the_next(fixture: &dyn Fixture) {
     assert_eq!(token(&next), hint + 1);
 }
 
-/// What the majority agrees on becomes the token; the grant is still known by its number.
+/// The token that the majority agrees on replaces the node's; the grant keeps its number.
 pub async fn a_token_that_is_written_back_leaves_the_number_of_the_grant(fixture: &dyn Fixture) {
     let party = EngineClient::join(fixture).await;
     let (owner, grant) = party.vote(hinted(0)).await;
@@ -89,7 +89,7 @@ pub async fn a_token_that_is_written_back_leaves_the_number_of_the_grant(fixture
     assert_eq!(token(&next), number + 501, "more than was agreed on");
 }
 
-/// A renewal that means another grant is told that this one is not held, and changes nothing.
+/// A renewal that names another grant is told that this one is not held, and changes nothing.
 pub async fn a_write_back_to_another_grant_changes_nothing(fixture: &dyn Fixture) {
     let party = EngineClient::join(fixture).await;
     let (owner, grant) = party.vote(hinted(0)).await;
@@ -104,12 +104,12 @@ pub async fn a_write_back_to_another_grant_changes_nothing(fixture: &dyn Fixture
     assert_eq!(party.write_back(plain, number, number).await, Reply::NotHeld, "no vote at all");
 }
 
-/// Those who wait are served by ticket, whenever they came, and those with equal tickets by owner.
+/// Waiters are served by ticket, whenever they came, and those with equal tickets by owner.
 pub async fn tickets_are_served_in_their_order_and_equal_ones_by_owner(fixture: &dyn Fixture) {
     let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (held, grant) = holder.vote(hinted(0)).await;
     let base = token(&grant) + 1_000;
-    // Owners are made in their order.
+    // Owners are created in ascending order.
     let [low, high, early, late, moved]: [Owner; 5] = std::array::from_fn(|_| owner());
     waiter.line_up(late, settled(base + 20)).await;
     waiter.line_up(moved, settled(base + 1)).await;
@@ -125,7 +125,7 @@ pub async fn tickets_are_served_in_their_order_and_equal_ones_by_owner(fixture: 
     }
 }
 
-/// The ticket of an owner whom the node does not know is taken as it is, however low.
+/// A node accepts the ticket of an owner that it does not know, however low it is.
 pub async fn a_settled_ticket_is_taken_as_it_is(fixture: &dyn Fixture) {
     let [holder, waiter] = EngineClient::several(fixture).await;
     let (_, grant) = holder.vote(hinted(0)).await;
@@ -138,7 +138,7 @@ pub async fn a_settled_ticket_is_taken_as_it_is(fixture: &dyn Fixture) {
     assert_eq!((next.number, next.front), (assigned + 1_001, 7));
 }
 
-/// Whoever has a vote that a lower ticket waits for is told so, at once and whenever it asks.
+/// If a lower ticket waits for a vote, the candidate that has the vote is told at once, and whenever it asks.
 pub async fn a_lower_ticket_inquires_about_the_vote(fixture: &dyn Fixture) {
     let [mut holder, waiter] = EngineClient::several(fixture).await;
     let (held, grant) = holder.vote(hinted(0)).await;
@@ -155,7 +155,7 @@ pub async fn a_lower_ticket_inquires_about_the_vote(fixture: &dyn Fixture) {
     }
 }
 
-/// A vote that is given up goes to the lowest ticket, and whoever gave it up waits at its own.
+/// A vote that is given up goes to the lowest ticket, and the candidate that gave it up waits at its own ticket.
 pub async fn a_vote_given_up_goes_to_the_lower_ticket(fixture: &dyn Fixture) {
     let [mut holder, mut waiter] = EngineClient::several(fixture).await;
     let (held, grant) = holder.vote(hinted(0)).await;

@@ -44,7 +44,7 @@ pub async fn readers_behind_a_writer_are_granted_together(fixture: &dyn Fixture)
     party.woken_with_grant(next_writer).await;
 }
 
-/// One step grants a bounded number and says that there is more; ticks do the rest.
+/// One step grants a bounded number and says that there are more; ticks grant the rest.
 pub async fn a_crowd_of_readers_is_granted_in_bounded_steps(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     let (writer, _) = party.hold("l", Ask::Write).await;
@@ -58,7 +58,7 @@ pub async fn a_crowd_of_readers_is_granted_in_bounded_steps(fixture: &dyn Fixtur
     for reader in &readers[..limits::STEP_MAX as usize] {
         party.woken_with_grant(*reader).await;
     }
-    // An engine that does not say so goes on by itself.
+    // An engine that does not say so continues by itself.
     if answer.more {
         assert!(party.heard_nothing());
         assert!(!party.ask("l", Request::Tick).await.more);
@@ -68,7 +68,7 @@ pub async fn a_crowd_of_readers_is_granted_in_bounded_steps(fixture: &dyn Fixtur
     }
 }
 
-/// Never more permits out than there are.
+/// Holders never have more permits than the semaphore.
 pub async fn permits_add_up_to_what_the_semaphore_has(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     let take = |take| Ask::Permits { take, of: 4 };
@@ -97,7 +97,7 @@ pub async fn a_large_request_at_the_head_holds_up_those_behind(fixture: &dyn Fix
     party.woken_with_grant(small).await;
 }
 
-/// More permits let waiters in at once; fewer refuse those who can never be served.
+/// More permits let waiters in at once; with fewer, waiters that can never be served are refused.
 pub async fn a_semaphore_can_be_resized_in_use(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     let take = |take| Ask::Permits { take, of: 2 };
@@ -114,7 +114,7 @@ pub async fn a_semaphore_can_be_resized_in_use(fixture: &dyn Fixture) {
     assert_eq!(party.woken().await, (too_many, WakeEvent::Refused(refusal)));
 }
 
-/// None at all, more than there are, or more than any semaphore has.
+/// A request for no permits, for more than there are, or for more than any semaphore has.
 pub async fn permits_that_no_semaphore_can_give_are_refused(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     for (take, of) in [(0, 4), (5, 4), (0, 0), (1, limits::PERMITS_MAX + 1)] {
@@ -127,7 +127,7 @@ pub async fn permits_that_no_semaphore_can_give_are_refused(fixture: &dyn Fixtur
     }
 }
 
-/// A lock that is held or waited for can't be taken for something else.
+/// While a lock has holders or waiters, it can't be used as another kind.
 pub async fn the_kind_is_fixed_while_the_lock_is_in_use(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     party.hold("l", Ask::Permits { take: 1, of: 4 }).await;
@@ -143,7 +143,7 @@ pub async fn the_kind_is_fixed_while_the_lock_is_in_use(fixture: &dyn Fixture) {
     assert_eq!(party.send("mutex", Request::Resize { permits: 2 }).await, refused);
 }
 
-/// Once idle it may become anything, and its tokens go on from where they were.
+/// An idle lock may become any kind, and its tokens continue.
 pub async fn an_idle_lock_may_take_another_kind_and_keeps_its_token(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let mut last = None;

@@ -8,7 +8,8 @@ use taketurns::{Ask, Token, limits};
 use crate::Fixture;
 use crate::engine_client::{BRIEF_MS, EngineClient, LEASE_MS, WAITER_LEASE_MS, granted, owner};
 
-/// Whoever is handed the lock has it for a waiter lease at first, and for a lease once it renews.
+/// A hand-over gives the lock for a waiter lease at first, and for a full lease once the new holder
+/// renews.
 pub async fn a_hand_over_lasts_a_waiter_lease_until_it_is_renewed(fixture: &dyn Fixture) {
     let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (first, _) = holder.hold("l", Ask::Mutex).await;
@@ -39,7 +40,7 @@ pub async fn a_refresh_finds_a_hand_over_whose_wake_up_was_lost(fixture: &dyn Fi
         Reply::Refreshed { waiting: 0, granted, .. } => granted,
         other => panic!("expected a refresh without places, got {other:?}"),
     };
-    // However often, since an answer may be lost too; and no longer than a hand-over lasts.
+    // It may ask often, since a reply can be lost too; the hold lasts no longer than a hand-over.
     let (one, other) = (told().await, told().await);
     assert_eq!(one, other);
     let [(owner, grant)] = one.try_into().expect("one grant");
@@ -49,7 +50,7 @@ pub async fn a_refresh_finds_a_hand_over_whose_wake_up_was_lost(fixture: &dyn Fi
     assert_eq!(told().await, [], "renewed, so it is known");
 }
 
-/// Renewing or releasing what ran out fails, also if nobody else has come since.
+/// Renewing or releasing an expired lease fails, even if nobody else has come since.
 pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
     let [holder] = EngineClient::several(fixture).await.map(EngineClient::brief);
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
@@ -58,7 +59,7 @@ pub async fn a_lease_that_ran_out_is_gone_for_good(fixture: &dyn Fixture) {
     assert_eq!(holder.release("l", owner).await, Reply::NotHeld);
 }
 
-/// When the lease of a holder that died ends, the next step of anybody passes the lock on.
+/// When the lease of a dead holder ends, the next step of any client passes the lock on.
 pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fixture) {
     let [dead, mut waiter] = EngineClient::several(fixture).await;
     let dead = dead.brief();
@@ -71,7 +72,7 @@ pub async fn a_dead_holders_lock_passes_on_when_its_lease_ends(fixture: &dyn Fix
     assert!(next.token > grant.token);
 }
 
-/// A holder that renews keeps the lock for as long as it likes.
+/// A holder that renews keeps the lock as long as it likes.
 pub async fn a_renewal_moves_the_deadline(fixture: &dyn Fixture) {
     let [holder, other] = EngineClient::several(fixture).await;
     let holder = holder.brief();
@@ -83,7 +84,7 @@ pub async fn a_renewal_moves_the_deadline(fixture: &dyn Fixture) {
     }
 }
 
-/// Strictly, over releases, expiry and kinds.
+/// They increase strictly, over releases, expiry and kinds.
 pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let mut last = None;
@@ -97,7 +98,8 @@ pub async fn tokens_increase_with_every_grant(fixture: &dyn Fixture) {
     }
 }
 
-/// Whether it was free or handed over; and no request can reserve too many, or none.
+/// The lock may have been free or handed over. A request that reserves too many tokens, or none, is
+/// refused.
 pub async fn tokens_reserved_with_a_grant_are_nobody_elses(fixture: &dyn Fixture) {
     let [mut party, other] = EngineClient::several(fixture).await;
     let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
@@ -127,17 +129,17 @@ fn raw(grant: &Grant) -> u64 {
     grant.token.expect("a token").raw()
 }
 
-/// The last of the tokens that are reserved with a grant.
+/// Returns the last token reserved with a grant.
 fn last_of(grant: &Grant) -> u64 {
     raw(grant) + u64::from(grant.tokens) - 1
 }
 
 /// The token that a release names as the last one used.
 type UsedToken = fn(&Grant) -> Option<u64>;
-/// The last token that the lock remembers then.
+/// The last token that the lock remembers afterwards.
 type LastToken = fn(&Grant) -> u64;
 
-/// Only those that are its own, and only if it says so.
+/// Only tokens of this grant go back, and only if the release says so.
 pub async fn reserved_tokens_that_were_not_used_go_back_with_the_release(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     let uses: [(&str, UsedToken, LastToken); 6] = [
@@ -173,27 +175,27 @@ pub async fn reserved_tokens_that_were_not_used_go_back_with_the_release(fixture
     }
 }
 
-/// Else a lock that is forgotten after its retention would begin anew with a smaller token.
+/// Otherwise a lock that is forgotten after its retention would start over with a smaller token.
 pub async fn reserved_tokens_do_not_run_ahead_of_the_clock(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let begun = Instant::now();
     let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
     party.release("l", owns).await;
-    // Nobody had a token of it before: so its first was the clock.
+    // The lock had no token before, so the first is the clock.
     let (clock_us, mut last) = (raw(&grant), last_of(&grant));
     for pair in 0..20 {
         let (owns, grant) = party.hold("l", Ask::Turns { tokens: 10_000 }).await;
         let passed_us = begun.elapsed().as_micros() as u64;
         assert!(raw(&grant) > last && grant.tokens >= 1);
         last = last_of(&grant);
-        // Each has one token at least, also if the clock stands still.
+        // Each grant has at least one token, even if the clock stands still.
         let most = clock_us + passed_us + limits::TOKENS_AHEAD_US + pair + 1;
         assert!(last <= most, "{} µs ahead", last - clock_us - passed_us);
         party.release("l", owns).await;
     }
 }
 
-/// A lease, or a waiter lease, of 0, or of more than a day.
+/// The leases and waiter leases are 0, or more than a day.
 pub async fn leases_outside_the_limits_are_refused(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let refused = Reply::Refused(Refusal::InvalidLease);
@@ -231,7 +233,7 @@ pub async fn an_idle_lock_is_forgotten_after_its_retention(fixture: &dyn Fixture
     assert!(party.view("l").await.is_none());
 }
 
-/// The hour counts from its last use, and not from any before.
+/// The hour counts from the last use.
 pub async fn a_lock_used_again_is_remembered_for_longer(fixture: &dyn Fixture) {
     if !fixture.can_skip_hours() {
         return;
@@ -249,12 +251,12 @@ pub async fn a_lock_used_again_is_remembered_for_longer(fixture: &dyn Fixture) {
     }
 }
 
-/// What the holder of this grant is told when it is broken.
+/// Returns the event that this grant's holder gets when its lock is broken.
 fn revoked(grant: &Grant) -> WakeEvent {
     WakeEvent::Revoked { token: grant.token }
 }
 
-/// Break: no further renewal, the holder is told, and the lock passes on at its deadline.
+/// After a break the holder can't renew, is told, and keeps the lock until its deadline.
 pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     fixture: &dyn Fixture,
 ) {
@@ -273,7 +275,7 @@ pub async fn a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer(
     waiter.woken_with_grant(waits).await;
 }
 
-/// Break at once: the holder is gone, and the next one holds with a larger token.
+/// After an immediate break the holder is gone, and the next one holds with a larger token.
 pub async fn a_lock_broken_at_once_passes_on_at_once(fixture: &dyn Fixture) {
     let [mut holder, mut waiter] = EngineClient::several(fixture).await;
     let (owns, grant) = holder.hold("l", Ask::Mutex).await;
@@ -286,7 +288,7 @@ pub async fn a_lock_broken_at_once_passes_on_at_once(fixture: &dyn Fixture) {
     assert_eq!(waiter.send("nobody", at_once).await, Reply::Broken(0));
 }
 
-/// One of several holders can be named by its token.
+/// A break can name one of several holders by its token.
 pub async fn breaking_by_token_spares_the_other_holders(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let (one, grant) = party.hold("l", Ask::Read).await;

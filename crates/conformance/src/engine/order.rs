@@ -1,4 +1,4 @@
-//! First come, first served, whoever dies on the way.
+//! First come, first served, even if clients die.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub async fn a_release_wakes_the_next_and_nobody_else(fixture: &dyn Fixture) {
     assert!(next.heard_nothing());
 }
 
-/// Giving up a place leaves no trace in the order of the others.
+/// A waiter that leaves does not change the order of the others.
 pub async fn a_waiter_who_leaves_is_passed_over(fixture: &dyn Fixture) {
     let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
@@ -62,7 +62,8 @@ pub async fn who_would_not_wait_is_told_busy_and_leaves_no_place(fixture: &dyn F
     assert!(matches!(other.try_acquire("l", tries, Ask::Mutex).await, Reply::Granted(_)));
 }
 
-/// Who comes while others wait waits too, or is told busy, even at the very moment of a release.
+/// A client that comes while others wait must wait too, or is told busy, even at the moment of a
+/// release.
 pub async fn a_newcomer_does_not_overtake_a_waiter(fixture: &dyn Fixture) {
     let [holder, mut waiter, newcomer] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;
@@ -85,7 +86,7 @@ pub async fn a_dead_waiter_is_skipped_after_one_waiter_lease(fixture: &dyn Fixtu
     live.woken_with_grant(waits).await;
 }
 
-/// Ten that died together delay the next by one waiter lease, not by ten.
+/// Ten waiters that died together delay the next by one waiter lease, not by ten.
 pub async fn many_dead_waiters_cost_one_waiter_lease_together(fixture: &dyn Fixture) {
     let [holder, mut live] = EngineClient::several(fixture).await;
     let dead: [EngineClient; 10] = EngineClient::several(fixture).await.map(EngineClient::brief);
@@ -95,7 +96,7 @@ pub async fn many_dead_waiters_cost_one_waiter_lease_together(fixture: &dyn Fixt
     }
     let (waits, _) = live.queue("l", Ask::Mutex).await;
     holder.release("l", owner).await;
-    // The first of the dead was handed the lock, for a waiter lease at most.
+    // The first dead waiter was handed the lock, for at most a waiter lease.
     fixture.pass(Duration::from_millis(BRIEF_WAITER_MS)).await;
     live.refresh("l").await;
     live.woken_with_grant(waits).await;
@@ -119,8 +120,8 @@ pub async fn one_refresh_keeps_all_places_of_a_client_alive(fixture: &dyn Fixtur
     waiter.woken_with_grant(second).await;
 }
 
-/// When it is known that a client died, nothing waits for its lease, and what was just handed to it
-/// passes on.
+/// When a client is known to be dead, nobody waits for its lease, and a lock that was just handed
+/// to it passes on.
 pub async fn a_client_known_to_be_dead_loses_its_places_at_once(fixture: &dyn Fixture) {
     let [holder, dead, mut live] = EngineClient::several(fixture).await;
     let (owner, _) = holder.hold("l", Ask::Mutex).await;

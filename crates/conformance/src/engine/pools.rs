@@ -34,7 +34,7 @@ pub async fn any_takes_the_member_free_for_longest(fixture: &dyn Fixture) {
     }
 }
 
-/// By name or by any, a member has one holder.
+/// A member has one holder, whether clients ask for it by name or for any.
 pub async fn two_never_have_the_same_member(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b"]).await;
@@ -45,7 +45,7 @@ pub async fn two_never_have_the_same_member(fixture: &dyn Fixture) {
     assert_eq!(party.try_acquire("p", owner(), Ask::Any).await, Reply::Busy);
 }
 
-/// Who waits for one member stands in nobody's way to another.
+/// A client that waits for one member delays nobody who wants another.
 pub async fn a_waiter_for_a_busy_member_does_not_hold_up_others(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b"]).await;
@@ -61,7 +61,7 @@ pub async fn a_waiter_for_a_busy_member_does_not_hold_up_others(fixture: &dyn Fi
     party.woken_with_grant(waits_for_a).await;
 }
 
-/// Whoever asked first, for that member or for any, gets it.
+/// The client that asked first, for that member or for any, gets it.
 pub async fn takers_of_any_are_served_in_order(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     add(&party, &["a"]).await;
@@ -77,7 +77,7 @@ pub async fn takers_of_any_are_served_in_order(fixture: &dyn Fixture) {
     }
 }
 
-/// A wait for a member not yet there is allowed.
+/// A client may wait for a member that does not exist yet.
 pub async fn a_wait_for_a_member_ends_when_it_is_added(fixture: &dyn Fixture) {
     let [mut party] = EngineClient::several(fixture).await;
     let (named_one, _) = party.queue("p", named("a")).await;
@@ -88,7 +88,7 @@ pub async fn a_wait_for_a_member_ends_when_it_is_added(fixture: &dyn Fixture) {
     assert_eq!(party.woken_with_grant(named_one).await.member, Some(member("a")));
 }
 
-/// Its holder keeps it, nobody gets it after, and adding it again calls the removal off.
+/// Its holder keeps it, nobody gets it afterwards, and adding it again cancels the removal.
 pub async fn a_held_member_that_is_removed_goes_at_its_release(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     add(&party, &["a", "b"]).await;
@@ -115,7 +115,7 @@ pub async fn a_held_member_that_is_removed_goes_at_its_release(fixture: &dyn Fix
     assert_eq!(party.send("p", remove("never")).await, Reply::Changed(false));
 }
 
-/// A pool is there for as long as it has members, whether or not anybody uses it.
+/// A pool exists as long as it has members, even if nobody uses it.
 pub async fn members_stay_until_they_are_removed(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     add(&party, &["a"]).await;

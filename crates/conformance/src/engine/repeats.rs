@@ -8,7 +8,7 @@ use taketurns::engine::{AcquireRequest, Refusal, Reply, Request};
 use crate::Fixture;
 use crate::engine_client::{EngineClient, granted, name, owner};
 
-/// A retry after a lost reply finds the grant that the first one gave.
+/// A retry after a lost reply finds the grant of the first request.
 pub async fn an_acquire_sent_twice_gives_the_same_grant(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let (owns, grant) = party.hold("l", Ask::Mutex).await;
@@ -16,7 +16,7 @@ pub async fn an_acquire_sent_twice_gives_the_same_grant(fixture: &dyn Fixture) {
     assert_eq!(party.release("l", owns).await, Reply::Released);
 }
 
-/// A retry while waiting keeps the place that the first one got.
+/// A retry while waiting keeps the place of the first request.
 pub async fn an_acquire_sent_twice_gives_the_same_place(fixture: &dyn Fixture) {
     let [holder, mut waiter] = EngineClient::several(fixture).await;
     let (owns, _) = holder.hold("l", Ask::Mutex).await;
@@ -31,7 +31,7 @@ pub async fn an_acquire_sent_twice_gives_the_same_place(fixture: &dyn Fixture) {
     waiter.woken_with_grant(first).await;
 }
 
-/// Old bytes of a broken connection neither take the lock nor a place.
+/// Late bytes from a broken connection take neither the lock nor a place.
 pub async fn an_acquire_that_comes_too_late_changes_nothing(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let request = party.request(owner(), Ask::Mutex).await;
@@ -57,7 +57,7 @@ pub async fn a_cancelled_owner_does_not_come_back(fixture: &dyn Fixture) {
     party.hold("l", Ask::Mutex).await;
 }
 
-/// Only the owner's own bits authorise.
+/// Only the owner's exact bits authorise.
 pub async fn a_wrong_owner_can_neither_renew_nor_release(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let (owns, _) = party.hold("l", Ask::Mutex).await;
@@ -67,7 +67,7 @@ pub async fn a_wrong_owner_can_neither_renew_nor_release(fixture: &dyn Fixture) 
     assert_eq!(party.release("l", owns).await, Reply::Released);
 }
 
-/// `call_all` answers each request, in the order in which they were given.
+/// `call_all` answers each request, in the order given.
 pub async fn several_calls_at_once_are_answered_in_order(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     let (owns, _) = party.hold("a", Ask::Mutex).await;

@@ -36,7 +36,7 @@ pub async fn looking_shows_who_holds_and_who_waits(fixture: &dyn Fixture) {
     }
 }
 
-/// A lease that is over is not shown, and is not ended by being looked at.
+/// An expired lease is not shown, and looking does not end it.
 pub async fn looking_changes_nothing(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await.map(EngineClient::brief);
     let (_, grant) = party.hold("l", Ask::Mutex).await;
@@ -67,10 +67,10 @@ pub async fn a_listing_is_sorted_filtered_and_paged(fixture: &dyn Fixture) {
     assert!(list("nothing", None, 100).await.is_empty());
     assert_eq!(list("orders/?", None, 100).await, ["orders/1", "orders/2"]);
     assert_eq!(list("*/1", None, 100).await, ["orders/1", "users/1"]);
-    // A listing that was left off is not another's.
+    // An unfinished listing does not affect another one.
     assert_eq!(list("orders/*", None, 1).await, ["orders/1"]);
     assert_eq!(list("users/*", Some("orders/1"), 100).await, ["users/1"]);
-    // One that came to its end is not a later one's.
+    // A finished listing does not affect a later one.
     party.hold("zebra", Ask::Mutex).await;
     assert_eq!(list("users/*", Some("orders/1"), 100).await, ["users/1"]);
     assert_eq!(list("*", None, 100).await.len(), 5);
@@ -82,7 +82,7 @@ pub async fn a_listing_is_sorted_filtered_and_paged(fixture: &dyn Fixture) {
 pub async fn an_unknown_lock_is_shown_as_none(fixture: &dyn Fixture) {
     let [party] = EngineClient::several(fixture).await;
     assert_eq!(party.view("never").await, None);
-    // Nor if nothing is remembered of it but who may not have it.
+    // Nor if the store remembers only which owners may not have it.
     let now_ms = party.engine.ping().await.expect("the engine answers").now_ms;
     let request =
         Request::Release { owner: owner(), bury_until_ms: now_ms + 10_000, last_used: None };
