@@ -1,5 +1,4 @@
-//! Several locks at once: two tasks name them in opposite order, and neither waits for the other for
-//! ever.
+//! Several locks at once: two tasks name them in opposite order, and they don't deadlock.
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,5 @@
-//! An election: three candidates lead one after the other, the second until somebody takes it from it,
-//! and an observer sees who leads.
+//! An election: three candidates lead one after the other. The second leads until its lock is broken. An observer sees
+//! who leads.
 
 use std::time::Duration;
 

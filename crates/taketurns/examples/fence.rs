@@ -1,5 +1,5 @@
-//! Why a lock alone is not enough, and what the token is for: a holder that was stopped for longer
-//! than its lease comes back and writes. The fence refuses it.
+//! Why a lock alone is not enough, and what the token is for: a holder that was paused for longer
+//! than its lease resumes and writes. The fence refuses the write.
 
 use std::time::Duration;
 

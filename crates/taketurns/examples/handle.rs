@@ -1,4 +1,5 @@
-//! A held lock that travels: acquired here, adopted by what would be another process.
+//! A held lock that moves: acquired here, then adopted by a second client, as another process
+//! would.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Only one of us: three workers stand by, one does the work, and when it goes the next takes over.
-//! The work is dropped where it stands if the lock is lost.
+//! Only one worker at a time: three stand by, one does the work, and when it ends the next takes
+//! over. If the lock is lost, the work's future is dropped at once.
 
 use std::time::Duration;
 

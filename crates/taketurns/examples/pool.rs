@@ -1,4 +1,4 @@
-//! Named members: take whichever browser is free, or a named one.
+//! Named members: take any browser that is free, or a named one.
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

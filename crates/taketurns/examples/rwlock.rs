@@ -1,4 +1,4 @@
-//! Many readers or one writer: readers share, and a writer that waits is not overtaken by new ones.
+//! Many readers or one writer: readers share, and new readers don't overtake a waiting writer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A number of permits: six jobs share four GPUs, some take two.
+//! A number of permits: six jobs share four GPUs, and some take two.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

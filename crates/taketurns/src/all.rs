@@ -15,8 +15,8 @@ use crate::clock::local_us;
 use crate::lock::LockRef;
 use crate::{Acquire, Error, Guard, Locks};
 
-/// Several mutexes, all of them or none. They are acquired one after the other in the order of their names, so that no
-/// two `all`s deadlock. See [`Locks::all`].
+/// Several mutexes, held all together or not at all. They are acquired one after the other in the order of their names,
+/// so two `all`s never deadlock. See [`Locks::all`].
 #[derive(Clone, Debug)]
 pub struct All {
     locks: Locks,
@@ -38,11 +38,11 @@ impl All {
 /// A request for several mutexes: set options, then `.await` it. Nothing is sent before that.
 ///
 /// # Errors
-/// As [`Acquire`], of whichever mutex fails first; [`Error::Lost`] if one was lost while another was waited for. None
-/// is held then.
+/// As [`Acquire`], for the first mutex that fails; [`Error::Lost`] if one was lost while waiting for another. None is
+/// held then.
 ///
 /// # Cancel safety
-/// Dropping the future gives up all of them.
+/// Dropping the future releases the mutexes it already holds and gives up its place in the queue.
 #[must_use = "an acquire does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct AcquireAll {
@@ -51,7 +51,7 @@ pub struct AcquireAll {
 }
 
 impl AcquireAll {
-    /// Sets how long each lock outlives this client. Default: as [`Acquire::lease`].
+    /// Sets how long each lock stays held after this client dies. Default: as [`Acquire::lease`].
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = Some(lease);
         self
@@ -63,13 +63,13 @@ impl AcquireAll {
         self
     }
 
-    /// Gives up after this long, for all of them together, as [`Acquire::within`] does. Default: waits for ever.
+    /// Sets a timeout for all of them together, as [`Acquire::within`] does. Default: waits for ever.
     pub fn within(mut self, within: Duration) -> Self {
         self.options.within = Some(within);
         self
     }
 
-    /// Sets why the locks are wanted, for people to see. Default: nothing.
+    /// Sets why the locks are wanted, for people to see. Default: empty.
     pub fn why(mut self, why: impl Into<String>) -> Self {
         self.options.why = why.into();
         self
@@ -86,7 +86,7 @@ impl AcquireAll {
             guards.push(Acquire::<Guard>::with(lock, Ok(Ask::Mutex), options.clone()).await?);
         }
         let guards = AllGuard { guards };
-        // The first may have been lost while the last was waited for.
+        // The first may have been lost while waiting for the last.
         guards.still_held()?;
         Ok(guards)
     }
@@ -125,7 +125,7 @@ impl AllGuard {
     /// # Errors
     /// [`Error::Lost`] for the first that is not; [`Error::Unfenced`] as for [`Guard::check`].
     pub fn check(&self) -> Result<Vec<(Name, Token)>, Error> {
-        // That one is lost matters more than that another has no token.
+        // A lost lock matters more than one without a token.
         self.still_held()?;
         self.guards.iter().map(|guard| Ok((guard.name().clone(), guard.check()?))).collect()
     }
@@ -142,7 +142,7 @@ impl AllGuard {
     /// Resolves when the first of them is lost, with its name and the cause.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing: the next one resolves too.
+    /// Dropping the future has no effect: a later call resolves too.
     pub fn lost(&self) -> impl Future<Output = (Name, LossCause)> + Send + 'static + use<> {
         let lost = |guard: &Guard| (guard.name().clone(), Box::pin(guard.lost()));
         let mut losses: Vec<_> = self.guards.iter().map(lost).collect();
@@ -169,7 +169,7 @@ impl AllGuard {
     /// # Cancel safety
     /// All are released even if the future is dropped.
     pub fn release(self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
-        // Started here, not when first polled.
+        // The releases start here, not at the first poll.
         let releases: Vec<_> = self.guards.into_iter().map(Guard::release).collect();
         async { join_all(releases).await.into_iter().collect() }
     }

@@ -1,4 +1,4 @@
-//! Code without async: [`Wait::wait`] where async code says `.await`.
+//! The blocking API, for code without async: [`Wait::wait`] in place of `.await`.
 //!
 //! ```
 //! # fn main() -> Result<(), taketurns::Error> {
@@ -15,21 +15,22 @@
 //! # Before a process ends
 //!
 //! Dropping a [`Guard`](crate::Guard) releases its lock in the background, here as in async code. A process that ends
-//! right after the drop may be quicker, and the lock stays until its lease ends. So release guards with
-//! `guard.release().wait()`, or wait for all that was dropped before with
+//! right after the drop may end before the release is sent; then the lock stays held until its lease ends. So release
+//! guards with `guard.release().wait()`, or wait for all earlier drops with
 //! [`locks.close().wait()`](crate::Locks::close).
 //!
 //! # Inside async code
 //!
-//! `wait()` works there too, and blocks its thread. What has to go on meanwhile runs on the client's own thread.
-//! A client of [`connect_on`](crate::connect_on) has none: `wait()` on the only thread of its runtime never returns.
+//! `wait()` works there too, but blocks its thread. Renewals and wake-ups keep running on the client's own thread. A
+//! client of [`connect_on`](crate::connect_on) has no such thread: `wait()` on the only thread of its runtime never
+//! returns.
 
 use std::future::Future;
 
 use tokio::task::unconstrained;
 
-/// Waits for an operation on the calling thread. Every future is one, so this is there for all that can be awaited; it
-/// is meant for the futures of this crate, which need no runtime.
+/// Blocks the calling thread until an operation completes. Implemented for everything that can be awaited; meant for
+/// the futures of this crate, which need no runtime.
 ///
 /// ```
 /// use taketurns::blocking::Wait;
@@ -39,7 +40,7 @@ use tokio::task::unconstrained;
 /// # Ok::<(), taketurns::Error>(())
 /// ```
 pub trait Wait: IntoFuture + Sized {
-    /// Blocks the thread until the operation has ended, and returns what `.await` would.
+    /// Blocks the thread until the operation has completed, and returns what `.await` would.
     fn wait(self) -> Self::Output {
         block_on(self.into_future())
     }
@@ -47,8 +48,10 @@ pub trait Wait: IntoFuture + Sized {
 
 impl<F: IntoFuture> Wait for F {}
 
-/// Runs a future on this thread. Its waker is no task's, so an engine knows that this thread does nothing else.
+/// Runs a future on this thread. Its waker belongs to no task, which tells an engine that this thread does nothing
+/// else.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    // Inside a task, tokio has every future pause now and then, until the task is back at its runtime: it never would be.
+    // Inside a task, tokio's cooperative budget makes futures pend until the task returns to the runtime. A blocked
+    // task never does.
     pollster::block_on(unconstrained(future))
 }

@@ -8,10 +8,10 @@ use taketurns_core::{Name, Reply, Request, Token};
 use crate::error::malformed;
 use crate::{Error, Locks};
 
-/// Takes a lock away from its holders once awaited, and returns how many there were.
+/// Takes a lock away from its holders once awaited, and returns how many holders there were.
 ///
-/// By default it revokes: the holders can't renew any more and are told that they lost the lock. The lock passes on
-/// when they release it or their leases end, so no two holders overlap.
+/// By default it revokes: the holders can't renew any more, and their guards report the loss. The lock passes on when
+/// they release it or their leases end, so no two holders overlap.
 ///
 /// ```
 /// # use taketurns::blocking::Wait;
@@ -24,8 +24,11 @@ use crate::{Error, Locks};
 /// ```
 ///
 /// # Errors
-/// [`Error::InvalidName`]; [`Error::Unfenced`] for [`Token::UNFENCED`]; [`Error::Unreachable`],
-/// [`Error::NoQuorum`], [`Error::Indeterminate`], [`Error::Unsupported`] or [`Error::Store`].
+/// [`Error::InvalidName`]; [`Error::Unfenced`] for [`Token::UNFENCED`]; [`Error::Unreachable`], [`Error::NoQuorum`],
+/// [`Error::Indeterminate`], [`Error::Unsupported`] or [`Error::Store`].
+///
+/// # Cancel safety
+/// Nothing is sent before the first poll. After it, the break may be carried out even if the future is dropped.
 #[must_use = "a break does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct BreakLock {
@@ -40,8 +43,8 @@ impl BreakLock {
         Self { locks: locks.clone(), name: name.to_owned(), token: None, at_once: false }
     }
 
-    /// Passes the lock on at once. The old holder may not have noticed when the next one starts, so only the token keeps
-    /// their work apart. Default: waits for the holder to stop.
+    /// Passes the lock on at once. The old holder may not have noticed when the next one starts, so only the token
+    /// separates their writes. Default: waits for the holder to stop.
     pub fn at_once(mut self) -> Self {
         self.at_once = true;
         self
@@ -61,7 +64,7 @@ impl IntoFuture for BreakLock {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let name = Name::new(&self.name)?;
-            // It names no holder, and no engine should have to know that.
+            // This token names no holder; checking it here keeps the check out of every engine.
             if self.token == Some(Token::UNFENCED) {
                 return Err(Error::Unfenced { lock: name });
             }

@@ -1,4 +1,5 @@
-//! Clocks. Local times and lease times come from one that goes on while the machine sleeps.
+//! Clocks. Local times and lease times come from the boot clock, which keeps running while the
+//! machine is suspended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +8,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use taketurns_core::Now;
 
-/// `Instant` stops during suspend on Linux, and a lease does not.
+/// `Instant` stops during suspend on Linux, but a lease does not.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Microseconds since some moment at or before the start of this boot.
+/// Returns microseconds since a fixed moment at or before the boot.
 pub(crate) fn local_us() -> u64 {
-    // There steps take no time.
+    // Under shuttle, steps take no time.
     if cfg!(shuttle) {
         return 1_000_000_000;
     }
@@ -37,19 +38,20 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An embedded engine's time: the system's, or one that a test moves by hand.
+/// The clock of an embedded engine: the system's, or one that a test moves by hand. Default: the
+/// system's.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Clock {
     /// The boot clock for leases, the wall clock for tokens.
     #[default]
     System,
-    /// Both stand still until they are moved.
+    /// A clock that stands still until a test moves it.
     Manual(ManualClock),
 }
 
 impl Clock {
-    /// What time it is.
+    /// Returns the current time.
     pub fn now(&self) -> Now {
         match self {
             Clock::System => {
@@ -82,7 +84,7 @@ impl Clock {
 pub struct ManualClock(Arc<[AtomicU64; 2]>);
 
 impl ManualClock {
-    /// Starts at an arbitrary time.
+    /// Returns a clock that starts at an arbitrary time.
     pub fn new() -> Self {
         Self(Arc::new([AtomicU64::new(1_000_000), AtomicU64::new(2_000_000)]))
     }
@@ -94,7 +96,7 @@ impl ManualClock {
         }
     }
 
-    /// Sets both back, as a lease clock that is a server's wall clock may be.
+    /// Sets both back. A server's lease clock is its wall clock, which can be set back.
     pub fn set_back(&self, by: Duration) {
         for clock in self.0.as_ref() {
             clock.fetch_sub(millis(by), Ordering::SeqCst);

@@ -12,34 +12,34 @@ use crate::clock::{local_us, millis};
 use crate::driver::{ClientDriver, ClientHandle};
 use crate::engine::{self, EngineError, Open, Wakes};
 use crate::keeper::keep;
-use crate::loading::LoadingWait;
+use crate::loading_wait::LoadingWait;
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
 use crate::shell::Shell;
 use crate::telling::target;
 use crate::{Error, Locks, random};
 
-/// Connects to a store with the defaults of [`Connect`], by its URL:
+/// Connects to a store by its URL, with the defaults of [`Connect`]:
 ///
 /// | | shared by |
 /// |---|---|
 /// | `redis://HOST`, `redis+sentinel://H1,H2,H3/MASTER`, `redis+cluster://H1,H2` | all clients of the server; `rediss…` for TLS |
 /// | `quorum:redis://A,redis://B,redis://C` | all clients of a majority of the servers; mutexes only |
 /// | `file:PATH` | the processes of a machine |
-/// | `memory:NAME` | all of this process |
-/// | `memory:` | clones of what this returns |
+/// | `memory:NAME` | all clients of this process |
+/// | `memory:` | the clones of the returned [`Locks`] |
 ///
-/// It waits for a Redis server that is loading its data, as after a reboot: see [`Connect::within`].
+/// If a Redis server is loading its data, as after a reboot, this waits: see [`Connect::within`].
 ///
-/// A tokio runtime with several threads reads the answers of a Redis server itself. If it was built without
-/// `enable_io`, tokio's panic about that is caught once per connection, and the client's own thread goes on reading.
-/// The application's panic hook sees it.
+/// A tokio runtime with several threads reads the replies of a Redis server itself. If the runtime was built without
+/// `enable_io`, tokio panics. The client catches that panic once per connection, and its own thread goes on reading;
+/// the application's panic hook sees it.
 ///
 /// # Errors
 /// As [`Connect::open`].
 ///
 /// # Cancel safety
-/// Dropping the future gives up.
+/// Dropping the future cancels the attempt.
 ///
 /// ```
 /// # use taketurns::blocking::Wait;
@@ -54,8 +54,8 @@ pub async fn connect(url: &str) -> Result<Locks, Error> {
     Connect::new(url).open().await
 }
 
-/// Connects as [`connect()`] does, but renewals and wake-ups run on the caller's runtime, which must go on running,
-/// and not be blocked, for as long as locks are held. See also [`crate::blocking`].
+/// Connects as [`connect()`] does, but runs renewals and wake-ups on the caller's runtime. That runtime must keep
+/// running, without being blocked, for as long as locks are held. See also [`crate::blocking`].
 ///
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -67,11 +67,14 @@ pub async fn connect(url: &str) -> Result<Locks, Error> {
 ///
 /// # Errors
 /// As [`Connect::open`].
+///
+/// # Cancel safety
+/// Dropping the future cancels the attempt.
 pub async fn connect_on(url: &str, runtime: Tokio) -> Result<Locks, Error> {
     Connect::new(url).open_on(runtime).await
 }
 
-/// How to connect: options, then [`Connect::open`].
+/// A builder for connections: set options, then call [`Connect::open`].
 ///
 /// ```
 /// # use taketurns::blocking::Wait;
@@ -93,17 +96,17 @@ pub struct Connect {
     on_loading: Option<OnLoading>,
 }
 
-/// What is called while the store is loading its data.
+/// A callback that is called while the store is loading its data.
 type OnLoading = Box<dyn FnMut(&str) + Send>;
 
 impl Connect {
-    /// Connects to a store by its URL, as in [`connect()`]. For Redis it may have options, such as
+    /// Sets the store by its URL, as in [`connect()`]. A Redis URL may have options, such as
     /// `redis://HOST/0?prefix=app:&max_lease=120&strict=true`.
     pub fn new(url: &str) -> Self {
         Self::with(engine::by_url(url))
     }
 
-    /// Connects to an engine of your own, or to a [`MemoryStore`](engine::MemoryStore).
+    /// Sets an engine of your own, or a [`MemoryStore`](engine::MemoryStore), as the store.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
@@ -125,34 +128,32 @@ impl Connect {
         Self { opener, who: None, waiter_lease: None, within: None, on_loading: None }
     }
 
-    /// Sets who holds and waits, for people to see. Default: host, process and program.
+    /// Sets the name that people see for this client's holders and waiters. Default: host, process and program.
     pub fn who(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());
         self
     }
 
-    /// Sets how long a place in a queue outlives this client, which refreshes it after a third of that. From 10 ms to
-    /// 60 s, and for a quorum no longer than its `max_lease`. Default: 3 s, or the longest that the store takes if that
-    /// is less.
+    /// Sets how long a place in a queue outlives this client. The client refreshes it after a third of that. From 10 ms
+    /// to 60 s, and for a quorum at most its `max_lease`. Default: 3 s, or the store's maximum if that is less.
     pub fn waiter_lease(mut self, waiter_lease: Duration) -> Self {
         self.waiter_lease = Some(waiter_lease);
         self
     }
 
-    /// Limits how long `open` waits for a server that is loading its data (it answers `-LOADING`, as after a reboot);
-    /// zero fails at once. After that `open` fails with [`Error::Unreachable`], or for a quorum with
-    /// [`Error::NoQuorum`].
+    /// Sets a timeout for a server that is loading its data (it answers `-LOADING`, as after a reboot); zero fails at
+    /// once. After the timeout `open` fails with [`Error::Unreachable`], or for a quorum with [`Error::NoQuorum`].
     ///
-    /// Default: until the server has loaded. Loading ends by itself, with a server that serves or with one that is gone.
-    /// A server that is gone (connection refused, no answer) is an error at once, whatever the limit. A quorum waits
-    /// only while it needs the nodes that are loading for a majority.
+    /// Default: no timeout. Loading ends by itself: either the server is ready or it is gone. A server that is gone
+    /// (connection refused, no reply) is an error at once, whatever the timeout. A quorum waits only while it needs the
+    /// loading nodes for a majority.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// Calls `tell` with the reason, a sentence, whenever `open` is about to wait for a server that is loading its data.
-    /// Default: logs a warning, once.
+    /// Sets a callback for each time `open` is about to wait for a server that is loading its data. It gets the reason,
+    /// a sentence. Default: logs a warning, once.
     pub fn on_loading(mut self, tell: impl FnMut(&str) + Send + 'static) -> Self {
         self.on_loading = Some(Box::new(tell));
         self
@@ -161,8 +162,11 @@ impl Connect {
     /// Connects, with a thread for the client.
     ///
     /// # Errors
-    /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
-    /// [`Error::Unreachable`], [`Error::NoQuorum`] or [`Error::Store`].
+    /// [`Error::InvalidUrl`], [`Error::InvalidLabel`], [`Error::InvalidLease`], [`Error::Unreachable`],
+    /// [`Error::NoQuorum`] or [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the attempt.
     pub async fn open(self) -> Result<Locks, Error> {
         let driver = ClientDriver::start()?;
         self.open_with(driver).await
@@ -172,6 +176,9 @@ impl Connect {
     ///
     /// # Errors
     /// As [`Connect::open`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the attempt.
     pub async fn open_on(self, runtime: Tokio) -> Result<Locks, Error> {
         self.open_with(ClientDriver::on(Runtime::Tokio(runtime))).await
     }
@@ -195,7 +202,7 @@ impl Connect {
                 waiter_lease: self.waiter_lease,
                 runtime: runtime.clone(),
             };
-            // On the driver, where an engine finds the runtime that its connections are to live on.
+            // On the driver, where an engine finds the runtime for its connections.
             let refusal = match runtime.spawn(attempt.run()).await.ok_or(Error::Closed)? {
                 Ok(client) => break Arc::new(client),
                 Err(refusal) => refusal,
@@ -204,7 +211,7 @@ impl Connect {
                 return Err(refusal.error);
             };
             let Some(next) = again else { return Err(error) };
-            // In the caller's future and not on the driver: when it is dropped, nothing asks any more.
+            // In the caller's future, not on the driver: once the future is dropped, no further attempt is made.
             match wait.pause(local_us(), random::bits64()) {
                 Some(pause) => {
                     tell(&loading(&error));
@@ -263,7 +270,7 @@ impl OpenAttempt {
     }
 }
 
-/// What is said while the store is loading.
+/// Returns the reason to report while the store is loading.
 fn loading(error: &Error) -> String {
     match error {
         Error::Unreachable(why) => why.to_string(),
@@ -281,7 +288,7 @@ fn warn_once() -> OnLoading {
     })
 }
 
-/// The error when the time given by `within` is over.
+/// Returns the error after the timeout of `within`.
 fn given_up(error: Error, within: Option<Duration>) -> Error {
     match (error, within) {
         (Error::Unreachable(why), Some(within)) if !within.is_zero() => {
@@ -291,7 +298,7 @@ fn given_up(error: Error, within: Option<Duration>) -> Error {
     }
 }
 
-/// `host:pid program`, as much of it as can be had.
+/// Returns `host:pid program`, or as much of it as is known.
 fn default_who() -> String {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy();
@@ -299,11 +306,11 @@ fn default_who() -> String {
     let program = std::path::Path::new(&program).file_name().unwrap_or_default();
     let who = format!("{host}:{} {}", std::process::id(), program.to_string_lossy());
     let clean = who.trim_end().chars().filter(|c| !c.is_control());
-    // Room is left for the reason that the user may give.
+    // Leaves room for the reason (`why`).
     clean.take(64).collect()
 }
 
-/// The milliseconds of a lease that is within the limits.
+/// Checks a lease against the limits and returns it in milliseconds.
 pub(crate) fn checked_lease(given: Duration, max: Duration) -> Result<u64, Error> {
     let lease_ms = millis(given);
     if lease_ms < limits::LEASE_MS_MIN || given > max {

@@ -1,17 +1,17 @@
-//! How often clients of this process have locked a mutex and read a clock: for tests of what an operation
-//! costs. Needs the feature `simulation`; without it nothing is counted.
+//! Counts how often clients of this process lock a mutex and read a clock, for tests of what an operation costs. Needs
+//! the feature `simulation`; without it nothing is counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static MUTEXES: AtomicU64 = AtomicU64::new(0);
 static CLOCKS: AtomicU64 = AtomicU64::new(0);
 
-/// How often a mutex was locked, those of tokio and of the allocator apart.
+/// Returns how often a mutex was locked, not counting those of tokio and of the allocator.
 pub fn mutexes_locked() -> u64 {
     MUTEXES.load(Ordering::Relaxed)
 }
 
-/// How often a clock was read, by tokio's timers apart.
+/// Returns how often a clock was read, not counting tokio's timers.
 pub fn clocks_read() -> u64 {
     CLOCKS.load(Ordering::Relaxed)
 }

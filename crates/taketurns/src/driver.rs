@@ -1,6 +1,7 @@
-//! Where a client's tasks run: a thread with a small runtime of its own, or the caller's runtime.
+//! Where a client's tasks run: on a thread with a small runtime of its own, or on the caller's
+//! runtime.
 //!
-//! On a thread of its own a blocked or ended user runtime neither stops renewals nor makes a drop
+//! With a thread of its own, a blocked or ended user runtime can't stop renewals or make a drop
 //! panic, and the blocking API works anywhere.
 
 use std::time::Duration;
@@ -14,18 +15,18 @@ use crate::engine::EngineError;
 use crate::runtime::{Runtime, timeout};
 use crate::sync::{self, Arc, thread};
 
-/// Releases under way when the last handle is dropped get this long.
+/// How long unfinished releases get after the last handle is dropped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Runs tasks. A thread of its own ends when this is dropped.
+/// Runs tasks. Its own thread ends when this is dropped.
 pub(crate) struct ClientDriver {
     runtime: Runtime,
-    /// Dropping it ends the thread. `None` if there is none of our own.
+    /// Dropping it ends the thread. `None` if the tasks run on the caller's runtime.
     _thread: Option<oneshot::Sender<()>>,
 }
 
 impl ClientDriver {
-    /// Starts a thread; on a machine that is simulated, nothing but tasks.
+    /// Starts a thread, or only tasks if the machine is simulated.
     pub(crate) fn start() -> Result<Self, Error> {
         #[cfg(feature = "simulation")]
         if crate::simulation::current().is_some() {
@@ -37,12 +38,13 @@ impl ClientDriver {
         };
         let (started, starting) = sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
-        // Made in the thread: a runtime must not be dropped in async code, not even if this fails.
+        // Built in the thread: a runtime must not be dropped in async code, not even after a
+        // failure.
         let run = move || match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
                 let _ = started.send(Ok(runtime.handle().clone()));
                 let _ = runtime.block_on(stopped);
-                // Not to be waited for: a call that hangs must not keep the thread.
+                // Doesn't wait: a call that hangs must not keep the thread.
                 #[cfg(not(shuttle))]
                 runtime.shutdown_background();
             }
@@ -55,7 +57,7 @@ impl ClientDriver {
         Ok(Self { runtime: Runtime::Tokio(runtime), _thread: Some(stop) })
     }
 
-    /// Uses a runtime that somebody else runs.
+    /// Uses the caller's runtime.
     pub(crate) fn on(runtime: Runtime) -> Self {
         Self { runtime, _thread: None }
     }
@@ -65,13 +67,13 @@ impl ClientDriver {
     }
 }
 
-/// What `Locks` and guards have in common. The client ends when the last of them is dropped.
+/// The part that `Locks` and guards share. The client ends when the last of them is dropped.
 pub(crate) struct ClientHandle {
     pub(crate) client: Arc<Client>,
     end: Option<ClientEnd>,
 }
 
-/// What ending the client takes.
+/// What is needed to end the client.
 struct ClientEnd {
     driver: ClientDriver,
     stop: watch::Sender<bool>,
@@ -86,7 +88,7 @@ impl ClientHandle {
         Self { client, end: Some(ClientEnd { driver, stop }) }
     }
 
-    /// Starts the end, and answers what resolves when it is done.
+    /// Starts to end the client. Returns a receiver that resolves when that is done.
     pub(crate) fn finish(&mut self) -> Option<oneshot::Receiver<()>> {
         let ClientEnd { driver, stop } = self.end.take()?;
         let client = self.client.clone();

@@ -5,8 +5,8 @@
 //!   observe  ── looks at the lock every so often ──► tells whenever somebody else leads
 //! ```
 //!
-//! It is the mutex of that name: its holder leads, its waiters are the candidates. So all that is promised of a mutex
-//! is promised of a leader, tokens included, and `taketurns show` shows an election as it shows any lock.
+//! An election is the mutex of that name: its holder leads, and its waiters are the candidates. So a leader has every
+//! guarantee of a mutex, tokens included, and `taketurns show` shows an election as it shows any lock.
 
 mod observer;
 
@@ -19,10 +19,10 @@ use crate::{Acquire, Error, Locks};
 
 pub use observer::Observer;
 
-/// How many waiters a look shows. None is looked at, but stores take no less.
+/// How many waiters a view contains. None is used, but stores accept no less.
 const WAITERS: usize = 1;
 
-/// One leader at a time among those who campaign. See [`Locks::election`].
+/// One leader at a time among the candidates. See [`Locks::election`].
 #[derive(Clone, Debug)]
 pub struct Election(LockRef);
 
@@ -31,15 +31,15 @@ impl Election {
         Self(LockRef::new(locks, name))
     }
 
-    /// Campaigns: waits until nobody leads and nobody is before it in the queue. The [`Guard`](crate::Guard) that it
-    /// gives is the leadership: `check()` it right before each use of what only the leader may touch, `release()` it to
+    /// Campaigns: waits until nobody leads and no earlier candidate waits. The [`Guard`](crate::Guard) that it returns
+    /// is the leadership: `check()` it right before each use of what only the leader may touch, `release()` it to
     /// resign.
     pub fn campaign(&self) -> Acquire {
         self.0.acquire(Ask::Mutex)
     }
 
-    /// Campaigns, does the work while it leads, and campaigns again if the leadership is lost. See [`Acquire::lead`],
-    /// which takes options.
+    /// Campaigns, runs `work` while leading, and campaigns again if the leadership is lost. See [`Acquire::lead`] to
+    /// set options.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
@@ -52,6 +52,9 @@ impl Election {
     ///
     /// # Errors
     /// As [`Acquire::lead`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work and resigns.
     pub async fn lead<F, Fut>(&self, work: F) -> Result<Fut::Output, Error>
     where
         F: FnMut(Token) -> Fut,
@@ -60,12 +63,15 @@ impl Election {
         self.campaign().lead(work).await
     }
 
-    /// Returns who leads now: the holder of the mutex. `None` if nobody does, or if a leader that was broken has yet to
-    /// stop.
+    /// Returns the current leader: the holder of the mutex. `None` if nobody leads, or if the leader's lock was broken
+    /// and has yet to pass on.
     ///
     /// # Errors
-    /// [`Error::InvalidName`]; [`Error::KindMismatch`] if the lock of that name is no mutex;
-    /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
+    /// [`Error::InvalidName`]; [`Error::KindMismatch`] if the lock of that name is not a mutex; [`Error::Unreachable`],
+    /// [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// It only reads, so dropping the future has no effect.
     pub async fn leader(&self) -> Result<Option<HolderView>, Error> {
         let LockRef { locks, name } = &self.0;
         let name = name.clone()?;
@@ -75,18 +81,18 @@ impl Election {
         }
     }
 
-    /// Watches who leads, without taking part. See [`Observer`].
+    /// Returns an [`Observer`], which watches who leads without taking part.
     pub fn observe(&self) -> Observer {
         Observer::new(self.clone())
     }
 }
 
-/// Returns who leads, by a view of the lock.
+/// Returns the leader from a view of the lock.
 fn leader_of(name: &Name, view: View) -> Result<Option<HolderView>, Error> {
     if view.kind != Kind::Mutex && !view.holders.is_empty() {
         return Err(Error::KindMismatch { lock: name.clone(), is: view.kind });
     }
-    // A holder that was broken knows that it leads no more.
+    // A holder whose lock was broken knows that it no longer leads.
     Ok(view.holders.into_iter().find(|holder| !holder.revoked))
 }
 

@@ -1,9 +1,8 @@
-//! The resource's side of fencing: admit a token, refuse any older.
+//! Fencing, on the resource's side: admit a token, refuse any older one.
 //!
-//! A lease can end while its holder is stopped, and the holder goes on as if nothing had happened.
-//! No lock can prevent that; the resource can. It remembers the newest token it has seen and refuses
-//! older ones, so that a stale writer can't overwrite what a later holder wrote. It refuses
-//! [`Token::UNFENCED`] always.
+//! A lease can end while its holder is paused, and the holder then resumes as if nothing had happened. No lock can
+//! prevent that, but the resource can: it remembers the newest token it has seen and refuses older ones, so a stale
+//! writer can't overwrite what a later holder wrote. It always refuses [`Token::UNFENCED`].
 //!
 //! ```
 //! use taketurns::Token;
@@ -20,16 +19,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use taketurns_core::Token;
 
-/// A token that a fence refuses: an older one than was admitted before, or [`Token::UNFENCED`].
+/// A token that a fence refuses: one older than a token admitted before, or [`Token::UNFENCED`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
 #[non_exhaustive]
 pub struct StaleToken {
-    /// The resource to be written to.
+    /// The resource that should be written to.
     pub resource: String,
-    /// The token that came.
+    /// The token that was refused.
     pub token: Token,
-    /// The newest token that was admitted, [`Token::UNFENCED`] if none was.
+    /// The newest token that was admitted; [`Token::UNFENCED`] if none was.
     pub newest: Token,
 }
 
@@ -51,25 +50,25 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Makes a fence that has seen nothing.
+    /// Returns a fence that has seen no token.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Admits a token, or refuses it if a newer one was admitted before. The same token may come any
-    /// number of times: one holder may write often.
+    /// Admits a token, or refuses it if a newer one was admitted before. The same token may come any number of times,
+    /// because a holder may write more than once.
     ///
     /// # Errors
-    /// [`StaleToken`], and then the write must not happen.
+    /// [`StaleToken`]: the write must not happen.
     pub fn admit(&self, resource: &str, token: Token) -> Result<(), StaleToken> {
         self.write(resource, token, || ())
     }
 
-    /// Admits a token and writes, in one go: no token is admitted, for any resource, in between. So
-    /// `write` must not use the same fence.
+    /// Admits a token and writes, as one step: no token is admitted in between, for any resource. So `write` must not
+    /// use the same fence.
     ///
     /// # Errors
-    /// [`StaleToken`], and then `write` was not called.
+    /// [`StaleToken`]: `write` was not called.
     pub fn write<T>(
         &self,
         resource: &str,
@@ -119,8 +118,8 @@ mod sqlite {
         /// The token is stale: the write must not happen.
         #[error(transparent)]
         Stale(#[from] StaleToken),
-        /// The file can't be read or written: whether the token is stale is not known, and the write
-        /// must not happen either.
+        /// The file can't be read or written. It is unknown whether the token is stale, so the write must not happen
+        /// either.
         #[error("the fence's file can't be used: {0}")]
         File(#[source] Box<dyn std::error::Error + Send + Sync>),
     }
@@ -171,19 +170,19 @@ mod sqlite {
             Ok(Self { connection })
         }
 
-        /// As [`Fence::admit`](super::Fence::admit).
+        /// Admits a token, as [`Fence::admit`](super::Fence::admit) does.
         ///
         /// # Errors
-        /// [`FenceError`], and then the write must not happen.
+        /// [`FenceError`]: the write must not happen.
         pub fn admit(&mut self, resource: &str, token: Token) -> Result<(), FenceError> {
             self.remember(resource, token)
         }
 
-        /// Admits a token and writes while no other process can admit one: what is written is either
-        /// the newest, or followed by something newer.
+        /// Admits a token and writes while no other process can admit one. So the result is the newest write, or a
+        /// newer one follows it.
         ///
         /// # Errors
-        /// [`FenceError`], and then `write` was not called.
+        /// [`FenceError`]: `write` was not called.
         pub fn write<T>(
             &mut self,
             resource: &str,
@@ -191,19 +190,18 @@ mod sqlite {
             write: impl FnOnce() -> T,
         ) -> Result<T, FenceError> {
             self.remember(resource, token)?;
-            // The token is safe, so even if the write ends in a crash nothing older comes after it.
-            // Nothing newer may come before it, either: it is compared again, and none is admitted
-            // until the write is done.
+            // The token is stored, so nothing older follows, even if the write crashes. Nothing newer may precede it
+            // either: the token is compared again, and none is admitted until the write is done.
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             compare(resource, token, newest(&transaction, resource)?)?;
             let output = write();
-            // Nothing was changed in it.
+            // The transaction changed nothing.
             drop(transaction);
             Ok(output)
         }
 
-        /// Admits a token, for good.
+        /// Admits a token and stores it durably.
         fn remember(&mut self, resource: &str, token: Token) -> Result<(), FenceError> {
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -264,7 +262,7 @@ mod tests {
                     fence.admit("a", token(6)).unwrap();
                     let _ = admitted.send(());
                 });
-                // It has the time to be admitted, if it can be.
+                // Gives the other thread time to be admitted, if that were possible.
                 newer.recv_timeout(std::time::Duration::from_millis(50)).is_ok()
             });
             assert!(!overtaken.unwrap());
@@ -309,7 +307,7 @@ mod tests {
         again.admit("a", token(6)).unwrap();
     }
 
-    /// SQLite looks for a resource where it has to be: one that is somewhere else is not found.
+    /// SQLite looks a resource up by its sort position, so it doesn't find one that is out of order.
     #[cfg(feature = "file")]
     #[test]
     fn a_fence_whose_resources_are_out_of_order_is_refused() {

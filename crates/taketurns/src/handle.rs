@@ -1,4 +1,4 @@
-//! [`Handle`]: a held lock as text, on its way to another process.
+//! [`Handle`]: a held lock as text, to pass it to another process.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use taketurns_core::{Name, Owner, Token, limits};
 
 use crate::Error;
 
-/// The form's own name and version.
+/// The name and version of the text format.
 const FORM: &str = "tt1";
 
-/// A held lock that nobody renews, on its way to another process, which adopts it with
-/// [`Locks::adopt`](crate::Locks::adopt) before its lease ends. It is a secret: it is all that is needed to release the
-/// lock. Do not copy it: if two processes adopt it, one may release the lock while the other believes that it holds.
+/// A held lock that nobody renews, on its way to another process. That process adopts it with
+/// [`Locks::adopt`](crate::Locks::adopt) before its lease ends. A handle is a secret: it is enough to release the lock.
+/// Do not copy it: if two processes adopt it, one may release the lock while the other still relies on it.
 ///
 /// ```
 /// # use taketurns::blocking::Wait;
@@ -33,7 +33,7 @@ pub struct Handle {
     owner: Owner,
     token: Token,
     lease_ms: u64,
-    /// Until when an acquire of the same owner may still be under way.
+    /// Until when an acquire of the same owner may still be in flight.
     bury_until_ms: u64,
 }
 
@@ -43,7 +43,7 @@ impl Handle {
         Self { name, owner, token, lease_ms, bury_until_ms }
     }
 
-    /// What an adopted lock is held on.
+    /// Returns the terms on which an adopted lock is held.
     pub(crate) fn terms(&self) -> HoldTerms {
         HoldTerms {
             lock: self.name.clone(),
@@ -59,21 +59,21 @@ impl Handle {
         &self.name
     }
 
-    /// Returns the fencing token of the grant, [`Token::UNFENCED`] if the store has none.
+    /// Returns the fencing token of the grant; [`Token::UNFENCED`] if the store has none.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// Returns the handle as one line of text. A secret: not for logs, and not for a command line.
+    /// Returns the handle as one line of text. It is a secret: keep it out of logs and command lines.
     pub fn expose(&self) -> String {
         let Self { name, owner, token, lease_ms, bury_until_ms } = self;
         format!("{FORM}.{:032x}.{token}.{lease_ms}.{bury_until_ms}.{name}", owner.expose())
     }
 
-    /// Reads what [`Handle::expose`] returned.
+    /// Parses what [`Handle::expose`] returned.
     ///
     /// # Errors
-    /// [`Error::InvalidHandle`], which says nothing of what was given.
+    /// [`Error::InvalidHandle`], which does not repeat the text.
     pub fn parse(text: &str) -> Result<Self, Error> {
         Self::read(text.trim_end_matches(['\r', '\n'])).ok_or(Error::InvalidHandle)
     }

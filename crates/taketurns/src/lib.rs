@@ -1,9 +1,8 @@
-//! A distributed lock, for the things that several programs share: a nightly job, an order, a device, a leader's
-//! seat.
+//! A distributed lock for what several programs share: a nightly job, an order, a device, the leader's role.
 //!
-//! Every lock is **fair** (first come, first served), **fenced** (each grant has a larger token than
-//! the one before), **leased** (it ends by itself if its holder dies), **event-driven** (a release
-//! wakes the next waiter; nobody polls) and **cancel-safe** (a dropped future leaves nothing behind).
+//! Every lock is **fair** (first come, first served), **fenced** (each grant has a larger token than the one before),
+//! **leased** (it ends by itself if its holder dies), **event-driven** (a release wakes the next waiter; nobody polls)
+//! and **cancel-safe** (a dropped future leaves nothing behind).
 //!
 //! ```
 //! # use taketurns::blocking::Wait;
@@ -26,14 +25,14 @@
 //! | [`Locks::semaphore`] | a number of permits |
 //! | [`Locks::pool`] | named members: take any, or a named one |
 //! | [`Locks::all`] | several mutexes at once, without deadlock |
-//! | [`Locks::election`] | one leader at a time, and who it is |
-//! | [`fence`] | the other side: a resource that refuses stale writers |
-//! | [`blocking`] | all of it without async: `wait()` for `.await` |
-//! | [`manual`] | which store, in cron, in Kubernetes, coming from another lock, and what it can't do |
-//! | [`doctor`] | is a store fit to hold locks? |
+//! | [`Locks::election`] | leader election: one leader at a time, and who it is |
+//! | [`fence`] | fencing on the resource's side: refuse stale writers |
+//! | [`blocking`] | all of it without async: `wait()` in place of `.await` |
+//! | [`manual`] | the manual: which store to use, cron, Kubernetes, migrating from another lock, limits |
+//! | [`doctor`] | checks whether a store is fit to hold locks |
 //!
-//! Connections, renewal and wake-ups run on a thread of their own, so a blocked runtime does not lose its locks. A
-//! runtime with several threads reads the answers to its own requests, as long as it does so in time. [`connect_on`]
+//! Connections, renewals and wake-ups run on a thread of their own, so a blocked runtime does not lose its locks. A
+//! runtime with several threads reads the replies to its own requests, as long as it does so in time. [`connect_on`]
 //! uses the caller's runtime for everything.
 
 mod acquire;
@@ -55,7 +54,7 @@ pub mod fence;
 mod guard;
 mod handle;
 mod keeper;
-mod loading;
+mod loading_wait;
 mod lock;
 mod locks;
 #[cfg(any(doc, doctest))]
@@ -95,7 +94,7 @@ pub use taketurns_core::{
     Token, View, WaiterView,
 };
 
-/// The snippets of these are compiled as tests. Those of the other pages are in [`manual`].
+/// The snippets of these pages are compiled as tests. [`manual`] has the other pages.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../docs/metrics.md")]

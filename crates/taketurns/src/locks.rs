@@ -14,11 +14,11 @@ use crate::meter::{self, RenewalOutcome};
 use crate::operation::ReleaseOperation;
 use crate::{All, BreakLock, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
 
-/// How many waiters [`Locks::inspect`] shows, and how many locks are read at a time.
+/// How many waiters [`Locks::inspect`] shows, and how many locks one page of a listing has.
 const PAGE: usize = 500;
 
 /// The locks of one store. Cheap to clone. The connection ends when the last clone, the last lock handle (such as a
-/// [`Mutex`]) and the last guard are dropped, once what they released is released.
+/// [`Mutex`]) and the last guard are dropped and everything they released is released.
 #[derive(Clone)]
 pub struct Locks {
     pub(crate) shared: Arc<ClientHandle>,
@@ -39,7 +39,7 @@ impl Locks {
         Mutex::new(self, name.as_ref())
     }
 
-    /// Returns the read-write lock of that name: many readers or one writer. A waiting writer stops later readers.
+    /// Returns the read-write lock of that name: many readers or one writer. A waiting writer blocks later readers.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
@@ -118,7 +118,7 @@ impl Locks {
         Election::new(self, name.as_ref())
     }
 
-    /// Adopts a lock that another process made a [`Handle`] of, and renews it from now on.
+    /// Adopts a lock that another process turned into a [`Handle`], and renews it from now on.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
@@ -149,12 +149,13 @@ impl Locks {
             meter::hold_began();
             return Ok(Guard::new(hold, None, self.shared.clone()));
         }
-        // The answer took longer than the lease: nobody may rely on it, nor wait for its end.
+        // The reply took longer than the lease: nobody may rely on this lock, and nobody should have to wait for its
+        // end.
         self.release(&handle).await.and(Err(Error::NotHeld { lock: terms.lock }))
     }
 
-    /// Renews the lock of a handle once, without adopting it: by the lease of the handle, or by the given one if that
-    /// ends later. Returns for how long the lock stays held.
+    /// Renews the lock of a handle once, without adopting it: for the handle's lease, or for the given one if that ends
+    /// later. Returns how long the lock stays held.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
@@ -168,6 +169,9 @@ impl Locks {
     ///
     /// # Errors
     /// As [`Locks::adopt`]; [`Error::InvalidLease`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the renewal may be carried out even if the future is dropped.
     pub async fn renew(&self, handle: &Handle, lease: Option<Duration>) -> Result<Duration, Error> {
         let terms = handle.terms();
         let lease_ms = match lease {
@@ -217,7 +221,7 @@ impl Locks {
         }
     }
 
-    /// Reads one lock with its first 500 waiters; `None` if nobody used it of late. Changes nothing. See also
+    /// Reads one lock with its first 500 waiters; `None` if nobody has used it recently. Changes nothing. See also
     /// [`Locks::list`].
     ///
     /// ```
@@ -233,14 +237,16 @@ impl Locks {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or
-    /// [`Error::Store`].
+    /// [`Error::InvalidName`], [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// It only reads, so dropping the future has no effect.
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Option<View>, Error> {
         self.look(&Name::new(name.as_ref())?, PAGE).await
     }
 
-    /// Reads one lock with its first `waiters` waiters. A read changes nothing, so a failure leaves no outcome
-    /// in doubt.
+    /// Reads one lock with its first `waiters` waiters. A failed read changed nothing, so it is never
+    /// [`Error::Indeterminate`].
     pub(crate) async fn look(&self, name: &Name, waiters: usize) -> Result<Option<View>, Error> {
         self.shared.client.engine.view(name, waiters).await.map_err(Error::from_store)
     }
@@ -262,6 +268,9 @@ impl Locks {
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Unsupported`] or [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// It only reads, so dropping the future has no effect.
     pub async fn list(&self, pattern: &str) -> Result<Vec<(Name, View)>, Error> {
         self.list_with(pattern, 1).await
     }
@@ -269,6 +278,9 @@ impl Locks {
     /// Reads the same as [`Locks::list`], but up to `waiters` waiters of each lock; at most 500.
     ///
     /// # Errors
+    /// As [`Locks::list`].
+    ///
+    /// # Cancel safety
     /// As [`Locks::list`].
     pub async fn list_with(
         &self,
@@ -307,20 +319,20 @@ impl Locks {
         BreakLock::new(self, name.as_ref())
     }
 
-    /// Returns the id of this client among the holders and waiters of a [`View`].
+    /// Returns the id of this client, as it appears among the holders and waiters of a [`View`].
     pub fn client_id(&self) -> ClientId {
         self.shared.client.id
     }
 
-    /// Returns what the store's engine promises.
+    /// Returns the guarantees of the store's engine.
     pub fn guarantees(&self) -> Guarantees {
         self.shared.client.engine.guarantees()
     }
 
-    /// Ends the connection once everything that was dropped or released before is released, or after 5 s. A process that
-    /// ends without this, or without awaiting [`Guard::release`], may leave a lock to its lease. The other clones, lock
-    /// handles and guards of this client must be gone; if some are left, this returns at once, and the connection ends
-    /// with the last of them.
+    /// Ends the connection once everything that was dropped or released before is released, or after 5 s. A process
+    /// that ends without this, and without awaiting [`Guard::release`], may leave a lock held until its lease ends. The
+    /// other clones, lock handles and guards of this client must be gone: if some are left, this returns at once, and
+    /// the connection ends with the last of them.
     ///
     /// ```
     /// use taketurns::blocking::Wait;
@@ -332,7 +344,7 @@ impl Locks {
     /// ```
     ///
     /// # Cancel safety
-    /// The end goes on if the future is dropped once it was polled.
+    /// Once polled, the connection ends even if the future is dropped.
     pub async fn close(self) {
         if let Some(mut shared) = Arc::into_inner(self.shared)
             && let Some(finished) = shared.finish()
@@ -341,7 +353,7 @@ impl Locks {
         }
     }
 
-    /// Carries out one request of an owner-less kind.
+    /// Carries out one request that has no owner.
     pub(crate) async fn request(&self, lock: &Name, request: Request) -> Result<Reply, Error> {
         let (client, name) = (self.shared.client.clone(), lock.clone());
         let answer = client.call(&name, request).await;

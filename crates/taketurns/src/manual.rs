@@ -1,20 +1,22 @@
-//! The manual: how to choose, run and trust it, a page each. These are the files of `docs/` in the repository.
+//! The manual: how to choose, run and trust taketurns, one page per topic. The pages are the files of `docs/` in the
+//! repository.
 //!
 //! | to | read |
 //! |---|---|
-//! | find out which store to use | [`engines`] |
-//! | know what it can't do, and what to do then | [`limits`], [`security`] |
+//! | choose a store | [`engines`] |
+//! | know the limits, and what to do about them | [`limits`], [`security`] |
 //! | make a resource refuse a writer that lost its lock | [`fencing`] |
 //! | run it in cron, in a timer, once per night | [`cron`] |
 //! | run it in Kubernetes | [`kubernetes`] |
 //! | use Redis or Valkey, or a majority of them | [`redis`], [`quorum`] |
 //! | use it from any language | [`module`] |
-//! | come from another lock, or live beside one | [`moving`], [`wires`] |
+//! | migrate from another lock, or share it with one | [`moving`], [`wires`] |
 //!
-//! It is there for readers alone: a program is built without it. Pages name each other by labels, such as
-//! `[limits.md]`; `manual/links.md` says what those are here, and each page says at its end what they are there.
+//! Only the documentation contains these modules; a normal build leaves them out. Pages link to each other by labels
+//! such as `[limits.md]`. `manual/links.md` defines the labels for rustdoc; the end of each page defines them for the
+//! repository.
 
-/// A module per page. The labels come first: of two meanings of one, the first counts.
+/// Makes a module per page. `links.md` comes first, because the first definition of a label wins.
 macro_rules! pages {
     ($($name:ident: $file:literal,)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Connecting to a store that is loading its data, as made up here: no server, and no time that matters.
+//! Connecting to a fake store that is loading its data: no server, and timing doesn't matter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use super::*;
 use crate::ErrorKind;
 use crate::engine::{Engine, EngineFuture, MemoryStore};
 
-/// A store that says that it is loading, so many times.
+/// A store that reports `Loading` a given number of times.
 #[derive(Clone)]
 struct Loads {
     times: u32,
@@ -44,7 +44,7 @@ impl Open for Loads {
     }
 }
 
-/// Connects, and counts how often it was said that the store is loading.
+/// Connects, and counts how often the callback was called.
 async fn open(store: &Loads, within: Option<Duration>) -> (Result<Locks, Error>, u32) {
     let told = Arc::new(AtomicU32::new(0));
     let count = told.clone();
@@ -63,7 +63,7 @@ fn unreachable(opened: Result<Locks, Error>) -> String {
     error.to_string()
 }
 
-/// Waits until something is so, while other tasks run.
+/// Waits until a condition is true, while other tasks run.
 async fn until(is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {
@@ -120,6 +120,6 @@ async fn who_stops_waiting_leaves_nothing_behind() {
     opening.abort();
     assert!(opening.await.is_err(), "it was waiting");
     assert_eq!(Arc::strong_count(&kept), 1, "nobody is told any more");
-    // What was under way ends by itself, and no other attempt follows.
+    // The attempt in flight ends by itself, and no other follows.
     until(|| Arc::strong_count(&store.asked) == 1).await;
 }

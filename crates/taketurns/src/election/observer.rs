@@ -15,8 +15,8 @@ const EVERY_DEFAULT: Duration = Duration::from_secs(1);
 /// The shortest poll interval.
 const EVERY_MIN: Duration = Duration::from_millis(10);
 
-/// Watches who leads. A store pushes nothing to clients that only watch, so an observer polls: each look is one
-/// request that changes nothing and reads one lock.
+/// Watches who leads. A store sends no events to clients that only watch, so an observer polls: each poll is one
+/// read-only request for one lock.
 ///
 /// ```
 /// # use taketurns::blocking::Wait;
@@ -34,7 +34,7 @@ const EVERY_MIN: Duration = Duration::from_millis(10);
 pub struct Observer {
     election: Election,
     every: Duration,
-    /// The local time of the next look.
+    /// The local time of the next poll.
     due_us: u64,
     seen: Sightings,
 }
@@ -50,15 +50,15 @@ impl Observer {
         self
     }
 
-    /// Resolves when another leader leads than the last call returned, or none; the first call at once. Tokens
-    /// increase from one leader to the next. It does not notice a leader that comes and goes between two looks. While
-    /// the store can't be reached it waits.
+    /// Resolves when the leader is another than the last call returned, or when nobody leads any more; the first call
+    /// resolves at once. Tokens increase from one leader to the next. A leader that comes and goes between two polls is
+    /// not noticed. While the store can't be reached, this waits.
     ///
     /// # Errors
-    /// As [`Election::leader`], but for a store that can't be reached.
+    /// As [`Election::leader`], except that an unreachable store is not an error.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no change.
     pub async fn changed(&mut self) -> Result<Option<HolderView>, Error> {
         let client = self.election.0.locks.shared.client.clone();
         client.entered(self.look_out()).await
@@ -89,8 +89,8 @@ struct Sightings {
 }
 
 impl Sightings {
-    /// Returns whether this is another leader than before. A leader with a smaller token than one that was seen comes
-    /// from a store that is behind, and is no news.
+    /// Returns whether this is another leader than before. A smaller token than one already seen comes from a stale
+    /// replica and is no news.
     fn is_news(&mut self, leader: Option<&HolderView>) -> bool {
         let token = leader.and_then(|leader| leader.token);
         if token.is_some() && token < self.newest {

@@ -1,12 +1,12 @@
-//! The wait for a store whose servers are loading their data: when to connect again, and when to give up.
+//! The wait for a store whose servers are loading their data: when to retry, and when to give up.
 //!
-//! Pure: time and randomness are passed in. [`crate::Connect`] does the rest.
+//! Pure: time and randomness are passed in. [`crate::Connect`] does the I/O.
 
 use std::time::Duration;
 
 use taketurns_core::session::Backoff;
 
-/// A wait for a store that is loading.
+/// The state of a wait for a store that is loading.
 pub(crate) struct LoadingWait {
     /// On the local clock; `None` if there is no limit.
     until_us: Option<u64>,
@@ -14,16 +14,15 @@ pub(crate) struct LoadingWait {
 }
 
 impl LoadingWait {
-    /// A wait that begins now. Without a limit it lasts until the store answers otherwise.
+    /// Starts a wait. Without a limit it lasts until the store stops reporting that it is loading.
     pub(crate) fn new(within: Option<Duration>, now_us: u64) -> Self {
         let within_us = |within: Duration| u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
         let until_us = within.map(|within| now_us.saturating_add(within_us(within)));
         Self { until_us, backoff: Backoff::default() }
     }
 
-    /// The store says that it is loading: how long to pause before the next attempt, or `None` to give
-    /// up. Pauses grow up to a second. The last one ends with the time limit, so that an attempt is made
-    /// then.
+    /// Returns how long to pause before the next attempt, or `None` to give up. Pauses grow up to a second. The last
+    /// one ends at the time limit, so that one more attempt is made then.
     pub(crate) fn pause(&mut self, now_us: u64, random: u64) -> Option<Duration> {
         let left_us = self.until_us.map_or(u64::MAX, |until_us| until_us.saturating_sub(now_us));
         if left_us == 0 {
@@ -37,7 +36,7 @@ impl LoadingWait {
 mod tests {
     use super::*;
 
-    /// When each attempt is made on a store that never stops loading, in µs.
+    /// Returns the time of each attempt on a store that never stops loading, in µs.
     fn attempts(within: Option<Duration>, start_us: u64, max: usize) -> Vec<u64> {
         let mut wait = LoadingWait::new(within, start_us);
         let mut now_us = start_us;
