@@ -121,7 +121,7 @@ const GOALS: &[Goal] = &[
     ),
     at_most("o. a listing, ms", ["o", "a listing", "{}"], Itself, &[1_000.0, 1_000.0]),
     at_most(
-        "o. what looking takes of the server, %",
+        "o. share of the server's time for listings, %",
         ["o", "looked at for ever", "{}"],
         Itself,
         &[10.0, 10.0],

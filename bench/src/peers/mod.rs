@@ -76,7 +76,7 @@ const ROWS: [Row; 12] = [
         "python-redis-lock",
         Language::Python,
         PeerStore::Redis,
-        "BLPOP: one waiter is woken, and tries beside whoever comes; no lease by default",
+        "BLPOP: one waiter is woken, and competes with newcomers; no lease by default",
     ),
     ("pottery", Language::Python, PeerStore::Redis, "polls, up to 200 ms apart"),
     (

@@ -11,12 +11,12 @@ const NOTES: &str = include_str!("../../notes.md");
 pub(super) fn text(run: &BenchRun) -> String {
     let mut page = format!(
         "# Benchmarks\n\n\
-         `cargo xtask bench` measures ours, the floor and other locks in one run on the same servers, \
-         and writes this page. `--quick` ends within 3 minutes, `--only a,c` runs some workloads, `--json \
-         FILE` writes all figures.\n\n\
-         Everybody runs in each of {} rounds, in an order that is rotated from round to round. A ratio \
-         is of the same round; shown is the median of the ratios, with the smallest and the largest. \
-         Times are medians, for scale: they are this machine's.\n\n\
+         `cargo xtask bench` measures our locks, the floor and other locks in one run on the same \
+         servers, and writes this page. `--quick` takes less than 3 minutes, `--only a,c` runs some \
+         workloads, `--json FILE` writes all figures.\n\n\
+         Every contestant runs in each of {} rounds, in an order that rotates from round to round. A ratio \
+         compares two results of the same round; the tables show the median of the ratios, with the \
+         smallest and the largest. Times are medians of this machine, for scale.\n\n\
          Measured on {}.\n\n\
          ## Goals\n\n",
         run.rounds,

@@ -63,13 +63,13 @@ pub(super) fn fairness(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload
     Workload {
         letter: "d",
         title: "16 clients, one lock",
-        about: "16 clients with a connection each take turns on one lock, and hold it for a millisecond: \
-                those in Rust by a thread that sleeps, since tokio's own timer would make two of it. So \
-                nobody can come to more than 1 000 hand-overs a second. A client that takes the \
-                lock again right after its own turn is no hand-over. The gap is from the call of release \
-                to the next client's grant. A fair share is a turn of each client: nobody who waits in a \
-                fair queue waits for longer. An overtake is a turn that somebody had to wait for who had \
-                asked more than a millisecond earlier.",
+        about: "16 clients with a connection each take turns on one lock, and hold it for a \
+                millisecond. The Rust clients sleep in a thread, since tokio's own timer would \
+                make two milliseconds of it. So 1 000 hand-overs a second is the maximum. If a \
+                client takes the lock again right after its own turn, that is no hand-over. The \
+                gap is from the call of release to the next client's grant. A fair share is one \
+                turn of each client: in a fair queue no client waits longer. An overtake is a \
+                turn that delayed a client which had asked more than a millisecond earlier.",
         measures: FAIRNESS,
         contestants: contestants.into_iter().map(|one| one.against("scripts")).collect(),
         rounds_max: usize::MAX,
@@ -87,11 +87,11 @@ pub(super) fn cost(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "e",
         title: "What a contended turn costs the server",
-        about: "The same crowd, each client with so many turns. Commands are those of the clients: \
-                `EVALSHA`, `FENCELOCK.DO`. The time is the processor's, of the server's main thread: all \
-                of it, and that within commands. Places in the queue are refreshed once a second by \
-                default, however many turns there are; here they last for a minute, so that nothing but \
-                turns is counted.",
+        about: "The same clients, each with a fixed number of turns. Commands are those of the \
+                clients: `EVALSHA`, `FENCELOCK.DO`. The time is CPU time of the server's main \
+                thread: all of it, and the part within commands. By default places in the queue \
+                are refreshed once a second, however many turns there are. Here they last for a \
+                minute, so that only turns are counted.",
         measures: COST,
         contestants: BenchBackend::BOTH.map(contestant).into(),
         rounds_max: 3,

@@ -38,10 +38,11 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "k",
         title: "Processes on one machine",
-        about: "Two processes take turns on one lock: each holds it for a millisecond and stays away for \
-                half of one, so that the other gets it. The hand-over is from the call of release to the \
-                other's grant. A pair is acquire and release where nobody else wants the lock. All files \
-                are on the same disk. The programs run `true` under one lock, by two at a time.",
+        about: "Two processes take turns on one lock. Each holds it for a millisecond and pauses \
+                for half of one, so that the other gets it. The hand-over is from the call of \
+                release to the other's grant. A pair is acquire and release without contention. \
+                All files are on the same disk. The programs run `true` under one lock, two at a \
+                time.",
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,

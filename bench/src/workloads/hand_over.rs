@@ -39,11 +39,12 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "c",
         title: "Hand-over",
-        about: "So many tasks wait for one lock, by two clients with a connection each. Counted is the \
-                time from the call of release to the return of the next holder's acquire, where the \
-                next holder is of the other client. Whoever had a turn waits again, so the queue keeps \
-                its length; each holds for a millisecond (`tokio::time::sleep`). The floor is a message \
-                that one connection publishes and another is pushed, with the same pauses.",
+        about: "The given number of tasks wait for one lock, through two clients with a \
+                connection each. Measured is the time from the call of release to the return of \
+                the next holder's acquire, where the next holder belongs to the other client. \
+                After its turn a task waits again, so the queue keeps its length. Each task \
+                holds for a millisecond (`tokio::time::sleep`). The floor is a message that one \
+                connection publishes and another receives, with the same pauses.",
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,

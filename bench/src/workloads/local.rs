@@ -34,9 +34,9 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "n",
         title: "Turns handed on inside a process",
-        about: "16 tasks of one process take turns on one lock, without a pause and with nobody else \
-                there; and the same with `.local_turns(1000)`, where the store is asked once in a \
-                thousand turns.",
+        about: "16 tasks of one process take turns on one lock, without a pause and without \
+                other clients; and the same with `.local_turns(1000)`, where the client asks the \
+                store once in a thousand turns.",
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,

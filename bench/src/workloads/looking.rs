@@ -27,10 +27,11 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "o",
         title: "Looking at 10 000 locks and 1 000 waiters",
-        about: "`Locks::list_with` from a second client, with up to 16 waiters of each lock. All locks are \
-                held, and all waiters are in the queue of one of them. The server's time is what it counts \
-                for its commands. `top` and `serve` look again after ten times what a listing took, which \
-                gives the last column.",
+        about: "`Locks::list_with` from a second client, with up to 16 waiters of each lock. All \
+                locks are held, and all waiters are in the queue of one of them. The server's \
+                time is what the server reports for its commands. `top` and `serve` pause for \
+                ten times the duration of a listing before the next one, which gives the last \
+                column.",
         measures: MEASURES,
         contestants: BenchBackend::BOTH.map(contestant).into(),
         rounds_max: usize::MAX,

@@ -34,9 +34,9 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "l",
         title: "Within a process",
-        about: "Against a map of names to `tokio::sync::Mutex` (which is fair) behind a standard mutex, \
-                from which a name goes when nobody has or wants it. One task with a lock of its own, and \
-                16 tasks that take turns on one, without a pause.",
+        about: "Compared with a map of names to `tokio::sync::Mutex` (which is fair) behind a \
+                standard mutex. The map drops a name that nobody holds or waits for. One task \
+                with a lock of its own, and 16 tasks that take turns on one, without a pause.",
         measures: MEASURES,
         contestants: [keyed].into_iter().chain(ours).collect(),
         rounds_max: usize::MAX,

@@ -43,7 +43,8 @@ pub(super) fn many(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload {
     Workload {
         letter: "b",
         title: "64 tasks, each with a lock of its own, over one connection",
-        about: "The same by 64 tasks at once that share a client, and with it one connection.",
+        about: "The same with 64 concurrent tasks that share a client, and with it one \
+                connection.",
         measures: MEASURES,
         contestants: contestants(setup, rivals, 64),
         rounds_max: usize::MAX,

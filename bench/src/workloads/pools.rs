@@ -55,7 +55,7 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
         letter: "h",
         title: "Pool of 100 with 1 000 takers",
         about: "1 000 tasks of 4 clients take any member of a pool of 100, hold it for up to a \
-                millisecond, and give it back; beside it a semaphore of 100.",
+                millisecond, and release it. The same with a semaphore of 100.",
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,

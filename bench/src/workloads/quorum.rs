@@ -49,8 +49,9 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "i",
         title: "Quorum against one node",
-        about: "One task acquires and releases one lock over and over, on one node and on a majority of 3 \
-                and of 5, all on this machine: with fewer cores than nodes, part of the ratio is theirs.",
+        about: "One task acquires and releases one lock over and over, on one node and on a \
+                majority of 3 and of 5. All nodes are on this machine: with fewer cores than \
+                nodes, the shared cores are part of the ratio.",
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,

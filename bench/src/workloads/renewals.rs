@@ -23,9 +23,10 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "g",
         title: "10 000 held locks, renewed",
-        about: "A process of its own holds 10 000 locks with the default lease of 30 s, which are renewed \
-                every 10 s. Counted is from when all are held, over a whole number of renewals of each: \
-                what the two processes spent of a core's time, as the kernel counts it.",
+        about: "A separate process holds 10 000 locks with the default lease of 30 s, and renews \
+                them every 10 s. Measured is the CPU time that client and server used, as the \
+                kernel reports it, from when all locks are held and over a whole number of \
+                renewals of each.",
         measures: MEASURES,
         contestants: BenchBackend::BOTH.map(contestant).into(),
         rounds_max: if setup.quick { 1 } else { 3 },

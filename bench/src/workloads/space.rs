@@ -44,8 +44,8 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "f",
         title: "Memory on the server",
-        about: "`used_memory` for 10 000 each of: locks that are held, locks that were used within the \
-                last hour and keep nothing but their last token, and waiters in one queue. Each with a \
+        about: "`used_memory` for 10 000 each of: held locks, locks that were used within the \
+                last hour and keep only their last token, and waiters in one queue. Each with a \
                 server of its own.",
         measures: MEASURES,
         contestants: contestants.into_iter().map(|one| one.against("SET NX PX")).collect(),

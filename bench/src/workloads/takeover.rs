@@ -38,9 +38,10 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     Workload {
         letter: "j",
         title: "Take-over after kill -9 of the holder",
-        about: "A process holds a lock by a lease of 2 s, which it has renewed at least once, and is \
-                killed; another waits. A lease has to run out, of which up to a third is over when a \
-                renewal comes. What is bound to a connection ends with it.",
+        about: "A process holds a lock with a lease of 2 s, has renewed it at least once, and is \
+                killed while another client waits. The lease must end first; up to a third of it \
+                has passed when a renewal is due. A lock that is bound to a connection ends with \
+                it.",
         measures: MEASURES,
         contestants: contestants.into(),
         rounds_max: if setup.quick { 1 } else { 5 },
