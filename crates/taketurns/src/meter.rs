@@ -1,9 +1,9 @@
-//! What is counted and measured, for whichever recorder of the `metrics` crate the application has.
-//! Without the feature `metrics`, and without a recorder, all of it is nothing.
+//! Metrics, for the application's recorder of the `metrics` crate. Without the feature `metrics`, or without a
+//! recorder, nothing is recorded.
 //!
-//! No other file names a metric. A label's value is one of a few words: no lock's name, no owner and
-//! no label of a holder becomes one, since there may be any number of them, and some are secrets. Every
-//! key is a constant, so nothing is allocated for it. `docs/metrics.md` explains them all.
+//! No other file names a metric. A label's value is one of a few words. Lock names, owners and holders' labels never
+//! become one: there may be any number of them, and some are secrets. Every key is a constant, so nothing is allocated
+//! for it. `docs/metrics.md` explains all metrics.
 
 #[cfg(feature = "metrics")]
 mod recorder;
@@ -34,7 +34,7 @@ const WAKEUPS: &str = "taketurns_wakeups_total";
 const WAKEUP_DELAY: &str = "taketurns_wakeup_delay_seconds";
 const STORE_CALL: &str = "taketurns_store_call_seconds";
 
-/// A metric with these labels, as a constant.
+/// Makes the key of a metric with these labels, as a constant.
 #[cfg(feature = "metrics")]
 macro_rules! key {
     ($name:expr $(, $label:literal => $value:literal)*) => {
@@ -59,15 +59,15 @@ const MICROS: f64 = 1e-6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
     Granted,
-    /// It would not wait, and others had it.
+    /// It would not wait, and others had the lock.
     Busy,
-    /// Its time was over.
+    /// It timed out.
     Timeout,
-    /// The store said that it can't be had.
+    /// The store refused it.
     Refused,
-    /// The store did not say, or can't be used.
+    /// The store did not answer, or can't be used.
     Failed,
-    /// Nobody wanted it any more.
+    /// The future was dropped.
     Cancelled,
 }
 
@@ -98,7 +98,7 @@ impl WaitOutcome {
     }
 }
 
-/// An acquire under way. However it ends, it does not wait any more.
+/// Measures an acquire. When it is dropped, the acquire no longer counts as waiting.
 pub(crate) struct WaitMeasure {
     kind: Kind,
 }
@@ -109,7 +109,7 @@ impl WaitMeasure {
         Self { kind }
     }
 
-    /// After so long.
+    /// Records the outcome and the time it took.
     pub(crate) fn end(self, how: WaitOutcome, waited_us: u64) {
         macro_rules! of {
             ($outcome:literal) => {
@@ -147,7 +147,7 @@ pub(crate) enum HoldOutcome {
     Released,
     Dropped,
     Lost,
-    /// It was made a handle: from then on it is somebody else's.
+    /// It was turned into a handle.
     Carried,
 }
 
@@ -162,12 +162,12 @@ impl HoldOutcome {
     }
 }
 
-/// Somebody here holds a lock, or has a turn of it.
+/// Records that a task of this process holds a lock, or has a turn of it.
 pub(crate) fn hold_began() {
     shift(key!(HELD), 1.0);
 }
 
-/// It is not held any more, after so long.
+/// Records that a lock is no longer held, and how long it was.
 pub(crate) fn hold_ended(held_us: u64, how: HoldOutcome) {
     shift(key!(HELD), -1.0);
     let key = match how {
@@ -179,18 +179,18 @@ pub(crate) fn hold_ended(held_us: u64, how: HoldOutcome) {
     measure(key, held_us as f64 * MICROS);
 }
 
-/// An acquire was given a place in a queue, behind so many.
+/// Records that an acquire queued, with this many waiters ahead of it.
 pub(crate) fn queued(ahead: u64) {
     measure(key!(QUEUE_DEPTH), ahead.saturating_add(1) as f64);
 }
 
-/// What a renewal was answered with.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewalOutcome {
     Renewed,
-    /// It was not held any more.
+    /// The lock was no longer held.
     Lost,
-    /// The store did not say.
+    /// The store did not answer.
     Failed,
 }
 
@@ -224,26 +224,25 @@ pub(crate) fn lost(cause: LossCause) {
     });
 }
 
-/// A connection took the place of one that was there before.
+/// Records that a connection replaced an earlier one.
 #[cfg(feature = "redis")]
 pub(crate) fn reconnected() {
     count(key!(RECONNECTS));
 }
 
-/// The engine pushed a wake-up for somebody of this client.
+/// Records a wake-up that the engine pushed to this client.
 pub(crate) fn woken() {
     count(key!(WAKEUPS));
 }
 
-/// A waiting acquire heard that it was granted, with the engine's deadline and the lease that this is
-/// the end of.
+/// Records the delay of a grant to a waiting acquire, from the engine's deadline and the lease that ends there.
 pub(crate) fn granted_late(anchor: Anchor, deadline_ms: u64, lease_ms: u64, now_us: u64) {
     let delay_us = delay_us(anchor, deadline_ms.saturating_sub(lease_ms), now_us);
     measure(key!(WAKEUP_DELAY), delay_us as f64 * MICROS);
 }
 
-/// How long ago the engine's clock showed `granted_ms`, at most. The engine said the anchor's time no
-/// earlier than it was asked: so what it did then was done no earlier than this.
+/// Returns an upper bound for how long ago the engine's clock showed `granted_ms`. The engine read the anchor's time no
+/// earlier than it was asked, so it did anything at that time no earlier than this.
 fn delay_us(anchor: Anchor, granted_ms: u64, now_us: u64) -> u64 {
     let since_us = now_us.saturating_sub(anchor.sent_us);
     let (before_ms, after_ms) =
@@ -253,7 +252,7 @@ fn delay_us(anchor: Anchor, granted_ms: u64, now_us: u64) -> u64 {
         .saturating_sub(after_ms.saturating_mul(1_000))
 }
 
-/// What the store was asked.
+/// The kind of a request to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     Acquire,
@@ -276,7 +275,7 @@ impl RequestKind {
         }
     }
 
-    /// It was answered, or failed.
+    /// Records how long the request took, and whether it was answered.
     pub(crate) fn took(self, answered: bool, took_us: u64) {
         macro_rules! of {
             ($request:literal) => {

@@ -1,22 +1,22 @@
 //! Random bits for ids and jitter, and owners: secrets that no two acquires share.
 //!
-//! An owner is a keyed hash of a counter and the time, since a system call for each would take a fifth of an
-//! uncontended acquire in memory. The key is random, and of this process alone: two processes that made the same
-//! owner would both be granted. So it lies where a fork leaves nothing ([`wiped`]), and a child that finds no key
-//! asks the system for each owner. A machine that was stopped and copied has the key in each copy, and then only the
-//! time tells their owners apart: SECURITY.md says so.
+//! An owner is a keyed hash of a counter and the time, because a system call for each would take a fifth of an
+//! uncontended acquire in memory. The key is random and belongs to this process alone: if two processes made the same
+//! owner, both would be granted. So the key is in memory that a fork wipes ([`wiped`]), and a child that finds no key
+//! asks the system for each owner. If a virtual machine is suspended and copied, each copy has the key, and only the
+//! time tells their owners apart: see SECURITY.md.
 
 #[cfg(target_os = "linux")]
 mod wiped;
 
 use taketurns_core::Owner;
 
-/// A fresh owner, at a local time.
+/// Returns a fresh owner, at a local time.
 pub(crate) fn owner(now_us: u64) -> Owner {
     Owner::from_bits(keyed(now_us).unwrap_or_else(bits128))
 }
 
-/// `None` where there is no key: after a fork, on a simulated machine, or where a fork would copy it.
+/// Returns `None` where there is no key: after a fork, on a simulated machine, or where a fork would copy it.
 #[cfg(target_os = "linux")]
 fn keyed(now_us: u64) -> Option<u128> {
     use std::hash::Hasher;
@@ -45,8 +45,7 @@ static KEY: std::sync::LazyLock<Option<wiped::Key>> = std::sync::LazyLock::new(|
     wiped::Key::new(u128::from_ne_bytes(bytes))
 });
 
-/// Makes the key. To be called when a client begins: in a process that is forked meanwhile, nobody could ever
-/// make one.
+/// Makes the key. Call it when a client starts: a process that is forked meanwhile could never make one.
 pub(crate) fn prepare() {
     #[cfg(target_os = "linux")]
     std::sync::LazyLock::force(&KEY);
@@ -63,7 +62,7 @@ fn bits128() -> u128 {
     u128::from_ne_bytes(bytes)
 }
 
-/// 64 bits for whatever must only be unlikely to meet.
+/// Returns 64 bits for ids that only have to be unlikely to collide.
 pub(crate) fn bits64() -> u64 {
     let mut bytes = [0; 8];
     fill(&mut bytes);

@@ -1,8 +1,8 @@
-//! Where tasks run, and how they sleep: on tokio, or on a machine of a simulation.
+//! Where tasks run and how they sleep: on tokio, or on a simulated machine.
 //!
-//! What a client decides by goes through here, through [`crate::clock`] and through
-//! [`crate::random`]; so nothing else can make two runs differ. Engines that talk to files and servers
-//! are as real as those, and use tokio as it is.
+//! Everything that a client's decisions depend on goes through here, through [`crate::clock`] and through
+//! [`crate::random`], so nothing else can make two runs differ. Engines that use files and servers are not simulated,
+//! and use tokio directly.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -25,7 +25,7 @@ pub(crate) enum Runtime {
 }
 
 impl Runtime {
-    /// The one that this runs on.
+    /// Returns the runtime that this runs on.
     #[cfg(any(feature = "redis", feature = "simulation"))]
     pub(crate) fn current() -> Self {
         #[cfg(feature = "simulation")]
@@ -35,7 +35,7 @@ impl Runtime {
         Self::Tokio(Handle::current())
     }
 
-    /// Runs it to its end, whatever becomes of the answer.
+    /// Runs a future to its end, even if its result is dropped.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -54,7 +54,7 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// Runs a future with this runtime's timers at hand whenever it is polled, whoever polls it.
+    /// Runs a future with this runtime's timers available at every poll, on any thread.
     pub(crate) async fn entered<F: Future>(&self, future: F) -> F::Output {
         match self {
             Self::Tokio(handle) => entered(handle, future).await,
@@ -64,11 +64,11 @@ impl Runtime {
     }
 }
 
-/// The same on tokio.
+/// Does the same on tokio.
 pub(crate) async fn entered<F: Future>(handle: &Handle, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| {
-        // Where time stands still there are no timers.
+        // Under shuttle there are no timers.
         #[cfg(not(shuttle))]
         let _entered = handle.enter();
         #[cfg(shuttle)]
@@ -93,7 +93,7 @@ impl<T> Future for SpawnedTask<T> {
 /// Sleeps.
 pub(crate) async fn sleep(for_: Duration) {
     if cfg!(shuttle) {
-        // There time stands still.
+        // Under shuttle time stands still.
         return std::future::pending().await;
     }
     #[cfg(feature = "simulation")]
@@ -103,7 +103,7 @@ pub(crate) async fn sleep(for_: Duration) {
     tokio::time::sleep(for_).await;
 }
 
-/// What comes within that time, if it does.
+/// Returns the future's output if it comes within that time.
 pub(crate) async fn timeout<T>(within: Duration, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

@@ -35,12 +35,12 @@ impl RwLock {
         self.0.acquire(Ask::Write)
     }
 
-    /// Reads if no writer holds or waits.
+    /// Takes the lock for reading if no writer holds or waits.
     pub fn try_read(&self) -> Acquire<Option<Guard>> {
         self.0.acquire(Ask::Read)
     }
 
-    /// Writes if nobody holds or waits.
+    /// Takes the lock for writing if nobody holds or waits.
     pub fn try_write(&self) -> Acquire<Option<Guard>> {
         self.0.acquire(Ask::Write)
     }

@@ -26,7 +26,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits, and takes all of them at once.
+    /// Waits for `permits` permits, and takes all of them at once.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
@@ -50,7 +50,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes so many permits if they are free and nobody waits.
+    /// Takes `permits` permits if they are free and nobody waits.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`].
@@ -58,8 +58,8 @@ impl Semaphore {
         self.lock.acquire(self.ask(permits))
     }
 
-    /// Changes the number of permits to that of this handle, also while the semaphore is in use. A waiter that wants
-    /// more than there are then gets [`Error::KindMismatch`]. Returns whether the number was different.
+    /// Changes the number of permits to that of this handle, even while the semaphore is in use. A waiter that wants
+    /// more than the new number gets [`Error::KindMismatch`]. Returns whether the number was different.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;

@@ -1,8 +1,8 @@
-//! A machine that is not there: its clock, its timers, its tasks and its random bits are a
-//! simulation's, and so are the stores that it finds under `simulated:NAME`.
+//! A simulated machine: the simulation supplies its clock, timers, tasks and random bits, and the
+//! stores under `simulated:NAME`.
 //!
-//! With these in one hand, whole clients run the same way again from the same seed, a year in a
-//! second. Only for tests of this crate and of programs that use it; needs the feature `simulation`.
+//! So whole clients run the same way again from the same seed, a year in a second. Only for tests
+//! of this crate and of programs that use it; needs the feature `simulation`.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -17,7 +17,7 @@ pub type MachineTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a client needs of the machine that it runs on.
 pub trait Machine: Send + Sync + 'static {
-    /// Its clock, in µs. Never goes back.
+    /// Returns the time of its clock, in µs. It never goes back.
     fn now_us(&self) -> u64;
 
     /// Resolves after that time on its clock.
@@ -26,10 +26,10 @@ pub trait Machine: Send + Sync + 'static {
     /// Runs a task.
     fn spawn(&self, task: MachineTask);
 
-    /// Random bits.
+    /// Returns random bits.
     fn random(&self) -> u64;
 
-    /// What opens the store of that name, if there is one.
+    /// Returns the opener of the store of that name, if there is one.
     fn store(&self, name: &str) -> Option<Box<dyn Open>>;
 }
 
@@ -37,11 +37,11 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Machine>>> = const { RefCell::new(None) };
 }
 
-/// Until this is dropped, whatever this thread does is done on the machine.
+/// Until this is dropped, everything this thread does is done on the machine.
 #[must_use = "the machine is left when this is dropped"]
 pub struct MachineGuard(Option<Arc<dyn Machine>>);
 
-/// Goes to a machine.
+/// Enters a machine.
 pub fn enter(machine: Arc<dyn Machine>) -> MachineGuard {
     MachineGuard(CURRENT.replace(Some(machine)))
 }
@@ -64,7 +64,7 @@ pub(crate) fn current() -> Option<Arc<dyn Machine>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Asks the machine that this thread is on, if it is on one.
+/// Calls the machine that this thread is on, if any.
 pub(crate) fn ask<T>(question: impl FnOnce(&dyn Machine) -> T) -> Option<T> {
     CURRENT.with_borrow(|machine| machine.as_deref().map(question))
 }

@@ -1,4 +1,4 @@
-//! Spans and events of `tracing` that have names, and the targets of all events. Both stay as they are, since people
+//! The named spans and events of `tracing`, and the targets of all events. Names and targets are stable, because people
 //! filter by them. No field is ever an owner, which is a secret. `docs/metrics.md` lists them.
 
 #[cfg(feature = "redis")]
@@ -13,9 +13,9 @@ use crate::clock::local_us;
 use crate::meter;
 use crate::meter::{HoldOutcome, WaitMeasure, WaitOutcome};
 
-/// The targets of log events. None is the path of a module, which may change.
+/// The targets of log events. None is the path of a module, because paths may change.
 pub(crate) mod target {
-    /// Spans, and events about one lock that went well.
+    /// Spans, and successful events about one lock.
     pub(crate) const TAKETURNS: &str = "taketurns";
     /// What an acquire did with its lock.
     pub(crate) const ACQUIRE: &str = "taketurns::acquire";
@@ -23,7 +23,7 @@ pub(crate) mod target {
     pub(crate) const CLIENT: &str = "taketurns::client";
     /// Connecting.
     pub(crate) const CONNECT: &str = "taketurns::connect";
-    /// Who leads.
+    /// Leader election.
     pub(crate) const ELECTION: &str = "taketurns::election";
     /// The file engine.
     #[cfg(feature = "file")]
@@ -36,18 +36,18 @@ pub(crate) mod target {
     /// Servers: which one is used, wake-ups, quarantine.
     #[cfg(feature = "redis")]
     pub(crate) const REDIS: &str = "taketurns::redis";
-    /// A server is set up in a way that may cost somebody a lock.
+    /// A server whose settings may cost a client its lock.
     #[cfg(feature = "redis")]
     pub(crate) const SETUP: &str = "taketurns::setup";
     /// Places in queues.
     pub(crate) const WAITS: &str = "taketurns::waits";
 }
 
-/// One acquire: its span, and its wait that is measured.
+/// The span of one acquire, and the measurement of its wait.
 pub(crate) struct AcquireSpan {
     lock: Name,
     kind: Kind,
-    /// From the first poll on.
+    /// Set from the first poll on.
     span: Option<Span>,
     wait: Option<WaitMeasure>,
 }
@@ -57,7 +57,7 @@ impl AcquireSpan {
         Self { lock: lock.clone(), kind: ask.kind(), span: None, wait: None }
     }
 
-    /// Does something for it.
+    /// Runs `work` inside the span.
     pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let Self { lock, kind, span, wait } = self;
         let span = span.get_or_insert_with(|| {
@@ -75,7 +75,7 @@ impl AcquireSpan {
         span.in_scope(work)
     }
 
-    /// It has the lock, after so long.
+    /// Records that the acquire was granted, and how long it waited.
     pub(crate) fn granted(&mut self, token: Option<Token>, waited_us: u64) {
         let waited_ms = self.end(WaitOutcome::Granted, waited_us);
         let (lock, token) = (&self.lock, token.map(Token::raw));
@@ -92,7 +92,7 @@ impl AcquireSpan {
         );
     }
 
-    /// It does not have it. Of no effect once it was told that it is over.
+    /// Records that the acquire ended without a grant. Does nothing after the end was recorded.
     pub(crate) fn over(&mut self, how: WaitOutcome, began_us: u64) {
         if self.wait.is_some() {
             self.end(how, local_us().saturating_sub(began_us));
@@ -112,7 +112,7 @@ impl AcquireSpan {
     }
 }
 
-/// Somebody let go of a lock that was held until then.
+/// Records that a lock was released that was held until then.
 pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: HoldOutcome) {
     debug!(
         name: "taketurns.released",
@@ -125,12 +125,12 @@ pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Hol
     );
 }
 
-/// One write with the renewals of so many locks.
+/// Returns the span of one write that renews this many locks.
 pub(crate) fn renew(locks: usize) -> Span {
     debug_span!(target: target::TAKETURNS, "taketurns.renew", locks, failed = Empty)
 }
 
-/// A connection that is to take the place of one that was there before.
+/// The span of a connection that should replace an earlier one.
 #[cfg(feature = "redis")]
 pub(crate) struct Reconnect(Span);
 
@@ -150,7 +150,7 @@ impl Reconnect {
         self.0.clone()
     }
 
-    /// With where it leads to, if it does.
+    /// Records the server, if the connection succeeded.
     pub(crate) fn end(self, server: Option<&impl Display>) {
         if let Some(server) = server {
             self.0.record("server", tracing::field::display(server));

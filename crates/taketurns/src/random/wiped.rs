@@ -1,5 +1,5 @@
-//! A key that a fork does not copy: the page that it is in is empty in the child. One of the few files with
-//! `unsafe`, since pages are had from the system by pointers alone.
+//! A key that a fork does not copy: its page is empty in the child. One of the few files with `unsafe`, because the
+//! system hands out pages only as pointers.
 #![allow(unsafe_code)]
 
 use std::ptr::null_mut;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::param::page_size;
 
-/// A key in a page of its own, which is never given back. The third word is not 0 while the key is there.
+/// A key in a page of its own, which is never unmapped. The third word is not 0 while the key is there.
 pub(super) struct Key(&'static [AtomicU64; 3]);
 
 impl Key {
-    /// `None` if the system has no such page.
+    /// Stores the key. `None` if the system has no such pages.
     pub(super) fn new(key: u128) -> Option<Self> {
         let (size, access) = (page_size(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the system chooses the place, so nothing that is in use is mapped over.
@@ -28,7 +28,7 @@ impl Key {
         Some(Self(words))
     }
 
-    /// `None` in a process that was forked since.
+    /// Reads the key. `None` in a process that was forked since.
     pub(super) fn read(&self) -> Option<[u64; 2]> {
         let [first, second, is_there] = self.0;
         let is_there = is_there.load(Ordering::Acquire) != 0;
