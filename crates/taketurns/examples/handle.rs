@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let here = taketurns::connect(&url).await?;
     let guard = here.mutex("import").acquire().lease(Duration::from_secs(5)).await?;
     println!("acquired with token {}", guard.check()?);
-    let text = guard.into_handle().await?.expose(); // a secret: whoever has it can release the lock
+    let text = guard.into_handle().await?.expose(); // a secret: it is enough to release the lock
     here.close().await;
 
     let there = taketurns::connect(&url).await?;

@@ -252,7 +252,7 @@ impl Candidate {
         matches!(self.nodes[node].standing, NodeStanding::Waiting) && !self.lost
     }
 
-    /// Returns until which local time so many nodes are in quarantine that no majority can vote.
+    /// Returns until which local time too many nodes are in quarantine for a majority to vote.
     pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
         let mut ends: Vec<u64> =
             self.nodes.iter().map(|node| node.quarantined_until_us.unwrap_or(0)).collect();

@@ -290,7 +290,7 @@ impl Contender {
         self.nodes.iter().filter(|node| wanted(node)).count()
     }
 
-    /// Returns until which local time so many nodes are in quarantine that no majority can grant.
+    /// Returns until which local time too many nodes are in quarantine for a majority to grant.
     pub fn quarantined_until_us(&self, now_us: u64) -> Option<u64> {
         let end = |node: &ContenderNode| match node.denial {
             NodeDenial::Refused(Refusal::Quarantined { until_ms }) => until_ms * 1_000,

@@ -12,12 +12,12 @@
 //!                                               └─────────────┘
 //! ```
 //!
-//! SQLite wakes nobody, so each client binds a datagram socket beside the database, and whoever
-//! hands the lock over sends there once the step is committed. A refused datagram proves the client
-//! dead, and its places with it. A lost one costs the time until the waiter's next refresh.
+//! SQLite sends no notifications, so each client binds a datagram socket beside the database. The client that hands the
+//! lock over sends a datagram there once the step is committed. A refused datagram proves that the client is dead, and
+//! its places with it. A lost datagram costs the time until the waiter's next refresh.
 //!
-//! A step reads and writes the one row of its lock. The row holds the whole queue, which makes the
-//! common case (none or few waiters) two statements, and costs bytes in proportion with thousands.
+//! A step reads and writes the one row of its lock. The row holds the whole queue. That makes the common case (few or
+//! no waiters) two statements; with thousands of waiters the cost grows with the bytes.
 
 mod check;
 mod database;

@@ -32,7 +32,7 @@ pub(super) fn load(
     Ok(Some(Row { lock: decode(state, of_boot, boot)?, of_boot, forget_at_ms }))
 }
 
-/// `known` is when the stored row is to be forgotten, if there is one.
+/// Saves a lock. `known` is when the stored row may be forgotten, if there is one.
 pub(super) fn save(
     connection: &Connection,
     name: &Name,

@@ -14,7 +14,8 @@ use super::wake_socket::{WakeListener, WakeSender};
 use crate::engine::{Answer, Clock, EngineError, EngineEvent, Origin, Stamp, Wakes};
 use crate::telling::target;
 
-/// One step in so many looks for locks to forget: at least as many as it can have made.
+/// One step in this many looks for locks to forget. A sweep can forget more locks than the steps since the last one can
+/// have created.
 const STEPS_PER_SWEEP: u32 = 64;
 const FORGET_PER_SWEEP: u32 = 2 * STEPS_PER_SWEEP;
 /// Clients that turn out dead one after the other in one step: past this the rest lapse by themselves.
@@ -80,7 +81,7 @@ impl FileStore {
         Ok(store)
     }
 
-    /// Do wake-ups come over a socket? If not, the file has to be polled.
+    /// Returns whether wake-ups arrive over a socket. If not, the client must poll the file.
     pub(super) fn has_socket(&self) -> bool {
         self.sockets.is_some()
     }

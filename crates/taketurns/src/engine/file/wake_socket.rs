@@ -19,7 +19,7 @@ use crate::telling::target;
 
 /// One step wakes at most 64 waiters, each in some hundred bytes.
 const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
-/// Sockets that dead clients left behind are looked for at the start, so many at the most.
+/// The most sockets that a client checks at its start for having been left by dead clients.
 const SWEEP_MAX: usize = 256;
 const SWEEP_AGE_MIN: Duration = Duration::from_secs(10);
 
@@ -46,7 +46,7 @@ impl WakeSender {
         let directory = directory(database);
         let database = fs::metadata(database)?;
         let mode = database.permissions().mode() & 0o666;
-        // Whoever may read the database may enter.
+        // A user who may read the database may enter the directory.
         let entry = (mode & 0o444) >> 2;
         match fs::DirBuilder::new().mode(0o700).create(&directory) {
             // The umask is not asked: the file's own mode was chosen already.

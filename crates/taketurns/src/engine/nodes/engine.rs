@@ -80,8 +80,7 @@ impl<D: MajorityProtocol> MajorityEngine<D> {
             }
             Request::Release { owner, .. } => driver.release(name, owner).await,
             Request::Renew { owner, lease_ms, .. } => {
-                // Whoever has a handle may ask from anywhere, also when the runtime that would answer
-                // has ended.
+                // The holder of a handle may renew from anywhere, even after the runtime that would answer has ended.
                 let (driver, name) = (driver.clone(), name.clone());
                 let renew = async move { driver.renew(&name, owner, lease_ms).await };
                 let renewed = nodes.runtime.spawn(renew).await;
@@ -143,8 +142,8 @@ impl<D: MajorityProtocol> Engine for MajorityEngine<D> {
         self.links.max_lease
     }
 
-    /// A vote of one who waits is kept for a waiter lease. A node that was restarted is kept out for no longer
-    /// than the longest lease: what it forgot must be over by then.
+    /// A waiter's vote is kept for a waiter lease. A restarted node is in quarantine for at most the longest lease, so
+    /// everything it forgot must be over by then.
     fn max_waiter_lease(&self) -> Duration {
         let max = Duration::from_millis(limits::WAITER_LEASE_MS_MAX);
         if D::GUARANTEES.fair { max.min(self.links.max_lease) } else { max }

@@ -30,7 +30,7 @@ impl Membership {
         address: &str,
     ) -> Result<bool, EngineError> {
         let (name, member) = self.entry()?;
-        // Looks first: whoever belongs elsewhere must not write, not even for a moment.
+        // Reads first: a client with another set of nodes must not write, not even for a moment.
         if self.is_written(engine, &name, address).await? {
             return Ok(false);
         }

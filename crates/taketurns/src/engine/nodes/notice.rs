@@ -14,7 +14,7 @@ pub(crate) enum ReportedState {
     Over,
 }
 
-/// A change that the client has to be told of.
+/// A change to report to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerNotice {
     Wake(WakeEvent),

@@ -58,7 +58,7 @@ impl NodeSet {
     }
 }
 
-/// Releases an owner on all nodes, for each with how long it is to be buried there. Answers what they say.
+/// Releases an owner on all nodes, each with the time for which its tombstone lasts there. Returns their replies.
 pub(crate) fn release<D: NodeListener>(
     driver: &Arc<D>,
     owner: Owner,
@@ -113,7 +113,7 @@ pub(crate) async fn tell<D: NodeListener>(
         if is_over {
             return drop(busy);
         }
-        // Whoever goes does not wait for one that is down.
+        // Closing the client does not wait for a node that is down.
         busy = None;
         let pause_us = backoff.pause_us(random::bits64());
         sleep(Duration::from_micros(pause_us)).await;

@@ -66,12 +66,13 @@ impl ReplyTally {
         self.wanted.load(Ordering::Relaxed) && !self.claimed.load(Ordering::Relaxed)
     }
 
-    /// True for the first who asks: what was done was done for one.
+    /// Returns true for the first caller only: the change was made for one.
     pub(crate) fn claim(&self) -> bool {
         !self.claimed.swap(true, Ordering::Relaxed)
     }
 
-    /// What a majority answered; or what is wrong, once so many could not be reached that none can.
+    /// Returns the replies of a majority, or the troubles once too many nodes are unreachable for
+    /// one.
     pub(crate) async fn most(&self) -> Result<Vec<Reply>, NodeTroubles> {
         let (mut changed, needed) = (self.changed.subscribe(), majority(self.nodes));
         loop {

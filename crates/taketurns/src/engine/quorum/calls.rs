@@ -103,7 +103,7 @@ impl MajorityProtocol for Quorum {
                 RenewalStep::Send(node_calls) => self.dispatch(owner, name, node_calls),
                 RenewalStep::Wait => {
                     if receiver.changed().await.is_err() {
-                        // Forgotten meanwhile: whoever looks again finds what there is.
+                        // Forgotten meanwhile: look the owner up again.
                         changed = lock(&self.candidacies).get(&owner).map(Candidacy::subscribe);
                     }
                 }

@@ -20,7 +20,7 @@ pub(super) struct Candidacy {
     acquire: AcquireRequest,
     /// For each node the `not_after` of the last acquire sent there.
     not_after_ms: Vec<u64>,
-    /// Nothing new is asked for: what the owner has is to be found.
+    /// Asks for nothing new, only finds what the owner has.
     finds: bool,
     reported: ReportedState,
     /// When it was last answered, or made.
@@ -172,14 +172,14 @@ impl Candidacy {
         }
     }
 
-    /// The answer to a renewal: from now on whoever asked is told if it holds no more.
+    /// Returns the grant as the reply to a renewal. From now on the client is notified when the lock is lost.
     pub(super) fn renewed(&mut self, now_us: u64) -> Option<Grant> {
         let grant = self.held(now_us)?;
         (self.reported, self.answered_us) = (ReportedState::Held, now_us);
         Some(grant)
     }
 
-    /// Something has changed. Returns what the client has to be told of it.
+    /// Wakes the tasks that wait for a change, and returns what to report to the client.
     pub(super) fn next_notice(&mut self, now_us: u64) -> Option<OwnerNotice> {
         self.changed.send_replace(());
         match (self.candidate.verdict(now_us), self.reported) {

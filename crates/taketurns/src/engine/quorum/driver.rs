@@ -69,7 +69,7 @@ impl NodeListener for Quorum {
 }
 
 impl Quorum {
-    /// At least this is to be the next token: the nodes' median clock, and a little more.
+    /// Returns the lower bound for the next token: the nodes' median clock, and a little more.
     pub(super) fn hint(&self) -> u64 {
         let now_us = local_us();
         let mut clocks: Vec<u64> =

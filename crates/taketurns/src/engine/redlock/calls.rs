@@ -219,7 +219,7 @@ impl Redlock {
             })));
         }
         if failed == RedlockVerdict::NoQuorum {
-            // Whoever asks again goes on from here.
+            // The contention stays, so the next attempt continues from here.
             return Some(Err(self.nodes.no_quorum(contention.contender.troubles())));
         }
         self.end(state, owner);

@@ -81,7 +81,7 @@ impl Contention {
         }
     }
 
-    /// Something has changed. Returns what the client has to be told of it.
+    /// Wakes the tasks that wait for a change, and returns what to report to the client.
     pub(super) fn next_notice(&mut self, now_us: u64) -> Option<OwnerNotice> {
         self.notify();
         match (self.contender.verdict(now_us), self.reported) {

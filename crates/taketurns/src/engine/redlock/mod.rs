@@ -1,6 +1,5 @@
-//! Redlock as specified: a lock held on a majority of nodes that speak `SET NX PX`, so that clients of other
-//! libraries are shut out too. No queue, no tokens: whoever fails releases everywhere, and tries again
-//! after a random pause.
+//! Redlock as specified: a lock held on a majority of nodes with `SET NX PX`, so that it also excludes clients of other
+//! libraries. It has no queue and no tokens: a client that fails releases everywhere and retries after a random pause.
 //!
 //! ```text
 //!   acquire ─► Contention: a Contender (pure) ── a round of acquires ──► node 0 … node N-1, all at once

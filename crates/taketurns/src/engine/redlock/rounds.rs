@@ -79,7 +79,7 @@ impl Redlock {
         });
     }
 
-    /// Is the round over? Then whoever waits for it is told.
+    /// Checks whether the round is over, and if so notifies the tasks that wait for it.
     pub(super) fn conclude(self: &Arc<Self>, state: &mut State, owner: Owner) {
         let now_us = local_us();
         let State { contentions, queues } = state;

@@ -150,7 +150,7 @@ on_both! {
         rig.play(0, &story.told);
         let binding = story.told[0].binding.clone();
         let mut queue = |number: u64, waiting: usize| {
-            // As if so many waited: to have them come takes minutes.
+            // Only the count is faked: real waiters would take minutes to arrive.
             let text = format!("{waiting} - - 0 -");
             let stored = rig.connection.command(&["HGET", KEY, "s"]).expect("the head");
             let (head, first) = Head::parse(stored.bytes().expect("bytes")).expect("a head");

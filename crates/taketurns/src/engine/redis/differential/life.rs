@@ -33,7 +33,7 @@ pub(super) struct Life {
     crowd: u32,
     /// Nothing to catch up with ever comes but ends of leases: most steps can be short cuts.
     is_calm: bool,
-    /// So many hold it that an audit of every step takes too long.
+    /// Too many holders to audit every step.
     pub(super) is_crowded: bool,
 }
 
@@ -163,8 +163,8 @@ impl Life {
         }
     }
 
-    /// Who holds and who waits, as far as replies and wake-ups tell. Owners of leases that ran out
-    /// are asked about too.
+    /// Follows who holds and who waits, from replies and wake-ups. Owners whose leases ran out
+    /// stay, so that requests about them are made too.
     fn follow(&mut self, request: &Request, step: &Step) {
         self.ballots.follow(request, step);
         let owner = match request {

@@ -25,10 +25,11 @@ use sight::Sight;
 
 /// How many requests in CI, over all lives and both servers.
 const REQUESTS: usize = 120_000;
-/// After so many requests their replies are read.
+/// How many requests are sent before their replies are read.
 const BATCH: usize = 200;
 const LIFE: usize = 2_000;
-/// The state is compared after every so many requests: what goes wrong stays wrong.
+/// How many requests there are between two comparisons of the state: an error that happened stays
+/// visible.
 const LOOK: usize = 4;
 
 /// One request, what core did with it, and the state after it.

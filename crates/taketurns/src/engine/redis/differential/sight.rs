@@ -11,7 +11,7 @@ use super::KEY;
 /// More waiters than there ever are.
 pub(super) const ALL: usize = 1_000;
 
-/// What is to be seen just before a request.
+/// The view just before a request.
 pub(super) struct Sight {
     waiters_max: usize,
     /// With all waiters that are alive.

@@ -7,9 +7,9 @@
 //!   not refreshed for a waiter lease ─► UNSUBSCRIBE
 //! ```
 //!
-//! Nothing depends on it: where events are off, or not for this user, those who wait look again all the
-//! same. Events of our own acquires and renewals are told by their name, and ignored; all others, our releases
-//! among them, are passed on at a pace, and never one by one.
+//! Nothing depends on it: if events are off, or not allowed for this user, waiters still poll. Events of our own
+//! acquires and renewals are recognised by their name and ignored. All others, including our releases, are passed on in
+//! batches at a limited rate.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, Weak};

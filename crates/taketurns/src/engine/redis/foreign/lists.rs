@@ -155,7 +155,7 @@ impl Shared {
         Err(EngineError::Unreachable("another server is asked by now".into()))
     }
 
-    /// Those who wait still: a grant may have come by a wake-up, or by the answer to a refresh.
+    /// Returns the waiters that still wait: a wake-up or the reply to a refresh may have brought a grant.
     fn waiting(&self) -> MutexGuard<'_, ListWaiters> {
         let mut waiting = lock(&self.waiting);
         waiting.ids.retain(|_, waiter| self.wakes.is_acquiring(waiter.owner));

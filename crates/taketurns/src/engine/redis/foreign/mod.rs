@@ -47,7 +47,7 @@ struct Adapter {
     executor: Executor,
     protocol: ProtocolChoice,
     prefix: String,
-    /// Our own key has to be in the slot of the protocol's.
+    /// Our own key must be in the same slot as the protocol's key.
     keys_are_tagged: bool,
     lists: Option<ListListener>,
     /// Of the protocol's keys, where they are of use.

@@ -1,4 +1,5 @@
-//! What whoever may publish or write keys says: it names a lock, or nothing.
+//! Fuzzes the parsers of foreign messages and keys, which anybody with write access can send: a
+//! text names a lock, or nothing.
 
 use taketurns_core::Name;
 use taketurns_servers::fuzz;

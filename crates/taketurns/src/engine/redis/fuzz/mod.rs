@@ -15,7 +15,7 @@ pub(super) fn text(text: impl AsRef<[u8]>) -> Value {
     Value::BulkString(text.as_ref().to_vec())
 }
 
-/// A reply of which something is not as it was.
+/// Returns a damaged copy of a reply.
 pub(super) fn shaken(dice: &mut Dice, genuine: &Value) -> Value {
     if dice.percent(3) {
         let edges = [-1, 0, 16_384, 65_536, i64::MIN, i64::MAX];

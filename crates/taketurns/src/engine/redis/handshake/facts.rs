@@ -2,8 +2,8 @@
 
 use crate::engine::redis::url::Address;
 
-/// The sections that are asked for, each by its own command: before 7.0 INFO took one section, and
-/// an old server has to be recognized as such.
+/// The sections to ask for, each with its own command: before 7.0, INFO took only one section, and
+/// old servers must be recognised.
 pub(crate) const SECTIONS: [&str; 5] =
     ["server", "replication", "memory", "persistence", "cluster"];
 

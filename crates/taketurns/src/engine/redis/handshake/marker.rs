@@ -135,8 +135,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The marker as it has to be, and why if that begins a quarantine. Nothing has to be written if it
-/// is as it was.
+/// Returns the marker that the server should have, and the reason if it begins a quarantine. If the
+/// marker is unchanged, nothing needs to be written.
 pub(crate) fn judge(found: Option<&Marker>, look: MarkerContext<'_>) -> (Marker, Option<Reason>) {
     let Some(found) = found else { return make(look) };
     let mut marker = found.clone();

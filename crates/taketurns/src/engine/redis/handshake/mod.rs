@@ -53,7 +53,7 @@ pub(crate) struct SessionTarget {
 }
 
 impl Handshake {
-    /// To be called on the runtime that drives the connections.
+    /// Makes a handshake. Call it on the runtime that drives the connections.
     pub(crate) fn new(
         config: Arc<RedisConfig>,
         channels: Vec<String>,

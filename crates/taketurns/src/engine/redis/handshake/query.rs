@@ -35,7 +35,7 @@ pub(crate) async fn ask_facts(
         commands.push(settings);
     }
     let mut answers = connection.send_all(&commands).await;
-    // Many may not ask for settings; all else has to be answered.
+    // Many users may not read settings. All other commands must succeed.
     let settings = if guarded { answers.pop().and_then(Result::ok) } else { None };
     let lag = settings.and_then(|reply| lag(&reply));
     let time = answers.pop().unwrap_or_else(|| Err(Failure::gone(address)));

@@ -37,7 +37,7 @@ impl ServerSession {
 
 /// Verifies servers: see [`super::verifier`].
 pub(crate) trait Verify: Send + Sync {
-    /// A connection was opened, or a script answered that the server has to be verified again.
+    /// Verifies a server after a connection was opened, or after a script reported that the server needs it again.
     fn verify<'a>(
         &'a self,
         peer: &'a ServerPeer,

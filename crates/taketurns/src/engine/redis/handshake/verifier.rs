@@ -1,5 +1,5 @@
-//! Verifies a server: reads its marker, changes it if it has to be, and binds the scripts to what it says, and the
-//! module if there is one.
+//! Verifies a server: reads its marker, updates the marker if needed, and binds the scripts (and the module, if there
+//! is one) to it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -118,7 +118,7 @@ impl Verifier {
         }
     }
 
-    /// The marker as it has to be, and as it is there when this returns.
+    /// Brings the server's marker to what it should be, and returns it.
     async fn settle_marker(&self, peer: &ServerPeer, key: &[u8]) -> Result<Marker, Failure> {
         let (mut now_ms, mut found) = look(peer, key).await?;
         let mut remembered = self.remembered().get(key).copied();

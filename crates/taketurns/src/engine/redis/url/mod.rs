@@ -38,7 +38,8 @@ pub(crate) struct RedisConfig {
     pub(crate) timeouts: Timeouts,
     /// The foreign protocol to use, if any.
     pub(crate) protocol: Option<ProtocolChoice>,
-    /// Not of the URL: a server without a marker has lost it, also to those who never saw one there.
+    /// Not from the URL. If set, a server without a marker counts as having lost it, even for a client that never saw
+    /// one there.
     pub(crate) distrust: Option<Duration>,
 }
 

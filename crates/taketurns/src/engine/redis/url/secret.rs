@@ -39,7 +39,7 @@ pub(crate) enum Source {
     Url(Secret),
     /// Read at every connect.
     File(PathBuf),
-    /// Read at every connect; it has to be set.
+    /// Read at every connect; the variable must be set.
     Variable(String),
     /// The URL says nothing: what is in the environment by our own names, if anything.
     Surroundings,

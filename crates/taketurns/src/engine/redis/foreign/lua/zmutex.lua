@@ -306,7 +306,7 @@ local function is_in_the_way(name)
   return false
 end
 
--- The same of a member that a client wants: if so, it has to be offered again.
+-- The same for a member that a client wants. If it is closed, it must be offered again.
 local function is_closed(name)
   local closed = is_in_the_way(name)
   if closed and not get('go') then set('go', '1') end

@@ -21,5 +21,5 @@ pub(crate) const FORM: ProtocolForm = ProtocolForm {
     no_cluster: Some("its keys have no hash tag, so they are on different nodes"),
 };
 
-/// What the lists begin with that who waits is called by; its id follows.
+/// The prefix of the lists that notify waiters; the waiter's id follows.
 pub(crate) const CALLS: &str = "lock-notify:";

@@ -7,10 +7,10 @@
 //!   the adapter:    the foreign keys          what foreign clients take, renew and release
 //! ```
 //!
-//! A client of ours that is granted the lock takes the foreign keys as well, in the same atomic step. So all
-//! that our lock does (leases, cancelling, quarantine, seeing who waits) is there with every protocol; and
-//! clients with a protocol exclude native clients, which use the same hash. What the scripts do for it is in
-//! `foreign/lua/`; there is a file here for each protocol.
+//! When a client of ours is granted the lock, the same atomic step also takes the foreign keys. So every feature of our
+//! lock (leases, cancelling, quarantine, listing waiters) works with every protocol, and clients with a protocol
+//! exclude native clients, which use the same hash. The scripts' part is in `foreign/lua/`; each protocol has a file
+//! here.
 
 mod fairqueue;
 mod plain;
@@ -140,7 +140,7 @@ impl ForeignProtocol {
         (self == Self::Redturn).then(|| redturn::channel(channel))
     }
 
-    /// Which locks a stranger's message may be about.
+    /// Returns the locks that a foreign client's message may be about.
     pub(crate) fn locks_in(self, message: &[u8]) -> Vec<Name> {
         if self == Self::Redturn { redturn::locks_in(message) } else { Vec::new() }
     }
@@ -224,8 +224,8 @@ impl Calls {
 /// No name has such a character.
 const TAGGED: char = '\x02';
 
-/// What follows the prefix in the key of our own state: on a Cluster it has to be in the slot of the
-/// wire's own key, which has the lock's name.
+/// Returns what follows the prefix in the key of our own state: on a Cluster that key must be in the slot of the
+/// protocol's key, which contains the lock's name.
 pub(crate) fn tagged_name(lock: &Name) -> String {
     let name = lock.as_str();
     if tag(name.as_bytes()).is_some() {

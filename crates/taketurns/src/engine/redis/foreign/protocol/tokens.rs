@@ -5,7 +5,7 @@ use taketurns_core::{Grant, Reply, View, WakeEvent};
 
 use crate::engine::EngineEvent;
 
-/// What has tokens in it, and is to be shown without.
+/// A value that contains tokens and can be shown without them.
 pub(crate) trait Tokens {
     fn without_tokens(self) -> Self;
 }
