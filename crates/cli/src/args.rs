@@ -1,7 +1,7 @@
-//! The command line as one table, from which help, man page and completions are made too.
+//! The command line as one table. Help, man pages and completions are generated from it.
 //!
-//! What is wrong with a command line is said in one line and ends with code 64, where clap would
-//! print a paragraph and exit 2. That line never has a handle in it, which clap would repeat.
+//! A usage error is one line on stderr and exit code 64, where clap would print a paragraph and exit
+//! with 2. That line never repeats a handle or a password, as clap's would.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -15,33 +15,38 @@ use crate::commands::{
 };
 use crate::exit::{self, ExitFailure};
 
-/// How much of a bad value is repeated to the user.
+/// How much of a bad value an error message repeats.
 const VALUE_CHARS_MAX: usize = 40;
 
-/// Locks for the shell: fair, fenced, leased, and useful with no server at all
+/// A distributed lock for the shell: fair, with leases and fencing tokens; needs no server on one machine
 ///
-/// The store is where locks live: a file on this machine unless --store or TAKETURNS_STORE says
-/// otherwise. The file is $XDG_STATE_HOME/taketurns/locks.db, or ~/.local/state/taketurns/locks.db.
-/// To share locks between machines, use Redis 7.0 or Valkey 8.0, or later: see --store.
+/// The store keeps the locks. By default it is a file on this machine:
+/// $XDG_STATE_HOME/taketurns/locks.db, or ~/.local/state/taketurns/locks.db. To share locks between
+/// machines, name a server (Redis 7.0, Valkey 8.0, or later) with --store or TAKETURNS_STORE.
 #[derive(Debug, Parser)]
 #[command(name = "taketurns", version, after_help = exit::help(), max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Where the locks live: file:PATH, redis://HOST, or others that --help lists
+    /// Store that keeps the locks: file:PATH, redis://HOST, …; --help lists all
     ///
-    ///   file:/var/lib/app/locks.db             a file, for the processes of this machine
+    ///   file:/var/lib/app/locks.db             a file, for processes on this machine
     ///   redis://host:6379                      Redis or Valkey; rediss:// with TLS
-    ///   redis+sentinel://h1,h2,h3/master-name  the master that Sentinel names
-    ///   redis+cluster://h1,h2                  a Cluster, by some of its nodes
+    ///   redis+sentinel://h1,h2,h3/master-name  the master that Sentinel reports
+    ///   redis+cluster://h1,h2                  a Cluster, given some of its nodes
     ///   quorum:redis://a,redis://b,redis://c   a majority of independent servers
     ///
-    /// A password goes into TAKETURNS_REDIS_PASSWORD (and its user into
-    /// TAKETURNS_REDIS_USER), or where ?password_file=PATH or ?password_env=NAME at the end
-    /// of the URL says. In a URL on the command line everybody on the machine could read
-    /// it. ?max_lease=SECS is the longest lease (60), and for how long nothing is granted
-    /// after a restart or a fail-over. ?connect_timeout=SECS and ?response_timeout=SECS are
-    /// after how long a server that does not answer is given up (2). ?protocol=plain,
-    /// python-redis-lock, fairqueue, redturn or zmutex speaks the protocol of other lock
-    /// libraries, so that their clients and ours exclude each other.
+    /// Put the password into TAKETURNS_REDIS_PASSWORD and the user into
+    /// TAKETURNS_REDIS_USER, or name its place at the end of the URL with
+    /// ?password_file=PATH or ?password_env=NAME. Every user of the machine can read a
+    /// password on the command line.
+    ///
+    /// More options at the end of the URL:
+    ///   ?max_lease=SECS         longest lease, and length of the quarantine after a
+    ///                           restart or failover (default 60)
+    ///   ?connect_timeout=SECS   timeout for connecting to a server (default 2)
+    ///   ?response_timeout=SECS  timeout for a reply (default 2)
+    ///   ?protocol=NAME          compatible with another lock library, so that its
+    ///                           clients and ours exclude each other: plain,
+    ///                           python-redis-lock, fairqueue, redturn, zmutex
     #[arg(verbatim_doc_comment)]
     #[arg(
         long,
@@ -84,7 +89,7 @@ impl CliCommand {
     }
 }
 
-/// Reads the command line. `Ok(None)` if it asked for help or the version, which are printed.
+/// Parses the command line. Prints help or the version if it asks for that, and returns `Ok(None)`.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Cli>, ExitFailure> {
     let args: Vec<OsString> = args.into_iter().collect();
     match read(&args)? {
@@ -96,7 +101,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<C
     }
 }
 
-/// The command line, or what it asked to be printed.
+/// Parses the command line. The inner error is the help or version text to print.
 pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, ExitFailure> {
     let error = match Cli::try_parse_from(args) {
         Ok(cli) => return Ok(Ok(cli)),
@@ -108,15 +113,15 @@ pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, ExitFa
     let message = in_one_line(&error, &command_of(args));
     if has_url(&message) && args.iter().any(|arg| arg.to_string_lossy().contains('@')) {
         return Err(ExitFailure::usage(format_args!(
-            "a store's URL goes after --store or into TAKETURNS_STORE, or after doctor, and nowhere \
-             else; see `{} --help`",
+            "unexpected store URL: pass it with --store or in TAKETURNS_STORE, or as the argument of \
+             doctor; see `{} --help`",
             command_of(args)
         )));
     }
     if has_handle(&message) {
         return Err(ExitFailure::usage(
-            "a handle is not taken from the command line, where everybody could read it: pass it \
-             in TAKETURNS_HANDLE or on stdin",
+            "a handle on the command line is visible to every user of the machine: pass it in \
+             TAKETURNS_HANDLE or on stdin",
         ));
     }
     Err(ExitFailure::usage(message))
@@ -125,7 +130,7 @@ pub(crate) fn read(args: &[OsString]) -> Result<Result<Cli, clap::Error>, ExitFa
 fn in_one_line(error: &clap::Error, command: &str) -> String {
     match error.kind() {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return format!("a command is missing; `{command} --help` lists them");
+            return format!("missing command; `{command} --help` lists them");
         }
         ErrorKind::ValueValidation => {
             if let Some(message) = about_value(error) {
@@ -161,7 +166,7 @@ fn about_value(error: &clap::Error) -> Option<String> {
     Some(format!("{arg} {shown}{cut}: {source}"))
 }
 
-/// The command that the line is about, as far as it names one: `taketurns pool add`.
+/// Returns the command with its subcommands, such as `taketurns pool add`.
 fn command_of(args: &[OsString]) -> String {
     let mut command = Cli::command();
     let mut path = command.get_name().to_owned();
@@ -174,7 +179,7 @@ fn command_of(args: &[OsString]) -> String {
     path
 }
 
-/// With a password in it, perhaps.
+/// A URL may have a password in it.
 fn has_url(message: &str) -> bool {
     message.contains("redis") && message.contains('/')
 }
@@ -213,7 +218,7 @@ mod tests {
         }
     }
 
-    fn said(line: &[&str]) -> String {
+    fn error_of(line: &[&str]) -> String {
         let args = std::iter::once("taketurns").chain(line.iter().copied()).map(OsString::from);
         parse(args).unwrap_err().to_string()
     }
@@ -221,12 +226,9 @@ mod tests {
     #[test]
     fn the_line_says_what_is_wrong_and_which_help_to_read() {
         let cases: [(&[&str], &str); 12] = [
-            (&[], "a command is missing; `taketurns --help` lists them"),
-            (&["pool"], "a command is missing; `taketurns pool --help` lists them"),
-            (
-                &["--store", "file:x", "pool"],
-                "a command is missing; `taketurns pool --help` lists them",
-            ),
+            (&[], "missing command; `taketurns --help` lists them"),
+            (&["pool"], "missing command; `taketurns pool --help` lists them"),
+            (&["--store", "file:x", "pool"], "missing command; `taketurns pool --help` lists them"),
             (&["runn"], "unrecognized subcommand 'runn'; see `taketurns --help`"),
             (
                 &["run", "--leas", "1"],
@@ -249,12 +251,12 @@ mod tests {
             ),
             (
                 &["break", "--token", "abc", "a"],
-                "--token abc: it is not a token, which is a number",
+                "--token abc: a token is a number, as `taketurns show` prints it",
             ),
             (&["show", ""], "LOCK \"\": a name must not be empty"),
         ];
         for (line, expected) in cases {
-            assert_eq!(said(line), expected, "{line:?}");
+            assert_eq!(error_of(line), expected, "{line:?}");
         }
     }
 
@@ -269,18 +271,18 @@ mod tests {
             &["tt1.5ec7e7.1.2.3.door"],
         ];
         for line in lines {
-            let said = said(line);
-            assert!(said.starts_with("a handle is not taken from the command line"), "{said}");
+            let error = error_of(line);
+            assert!(error.starts_with("a handle on the command line is visible"), "{error}");
         }
         for line in
             [&["release", "--handle", "tt1.5ec7e7"][..], &["release", "--handle=tt1.5ec7e7"]]
         {
-            assert!(!said(line).contains("5ec7"), "{}", said(line));
+            assert!(!error_of(line).contains("5ec7"), "{}", error_of(line));
         }
     }
 
     #[test]
-    fn a_password_in_a_url_that_is_out_of_place_is_not_repeated() {
+    fn a_password_in_a_misplaced_url_is_not_repeated() {
         let url = "redis://:hunter2@a.host.with.a.rather.long.name.example.com:6379";
         let short = "redis:/hunter2@h";
         for url in [url, short] {
@@ -293,16 +295,16 @@ mod tests {
                 &["completions", url],
             ];
             for line in lines {
-                let said = said(line);
-                assert!(!said.contains("hunter"), "{said}");
-                assert!(said.contains("after --store or into TAKETURNS_STORE"), "{said}");
+                let error = error_of(line);
+                assert!(!error.contains("hunter"), "{error}");
+                assert!(error.contains("--store or in TAKETURNS_STORE"), "{error}");
             }
         }
-        assert!(said(&["redis", "ls"]).contains("unrecognized subcommand 'redis'"));
+        assert!(error_of(&["redis", "ls"]).contains("unrecognized subcommand 'redis'"));
     }
 
     #[test]
-    fn the_command_may_follow_with_or_without_a_double_dash_and_keeps_its_own_flags() {
+    fn the_double_dash_is_optional_and_the_command_keeps_its_flags() {
         let lines: [&[&str]; 2] =
             [&["run", "a", "-n", "--", "ls", "-n"], &["run", "-n", "a", "ls", "-n"]];
         for line in lines {

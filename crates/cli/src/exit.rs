@@ -1,7 +1,7 @@
-//! How the program ends: every exit code, and the one line on stderr that goes with a failure.
+//! Exit codes, and the one line on stderr that explains a failure.
 //!
-//! The codes are those of `sysexits.h` where it has one, so that a script can tell "somebody else has
-//! it" from "the store is down" without reading the message.
+//! The codes follow `sysexits.h` where it has one, so a script can tell "the lock is held" from "the
+//! store is down" without reading the message.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,49 +12,49 @@ use taketurns::{ErrorKind, limits};
 use crate::child;
 use crate::status;
 
-/// A store that was looked at is not fit to hold locks.
+/// A check of `doctor` failed.
 pub(crate) const UNFIT: u8 = 1;
-/// The command line, a name or a value in it makes no sense, or asks for what the store can't do.
+/// The command line is wrong, or asks for something that this store doesn't support.
 pub(crate) const USAGE: u8 = 64;
-/// The store can't be reached, or too few of its nodes, or can't be used.
+/// The store, or a majority of its nodes, can't be reached or used.
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// What should have been printed could not be.
+/// Writing the output failed.
 pub(crate) const OUTPUT: u8 = 74;
-/// The lock was not acquired: somebody else holds it. `-E` changes this one.
+/// The lock was not acquired because it is held. `-E` changes this code.
 pub(crate) const NOT_ACQUIRED: u8 = 75;
-/// The lock was lost while the command ran, or a handle's lock is not held any more.
+/// The lock was lost while the command ran, or a handle's lock is no longer held.
 pub(crate) const LOST: u8 = 76;
-/// The command is there but can't be run.
+/// The command was found but can't be executed.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// There is no such command.
+/// The command was not found.
 pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
-/// The codes as people read them, in the help and in the manual pages.
+/// The codes with their meaning, for the help and the manual pages.
 pub(crate) const CODES: [(&str, &str); 10] = [
-    ("0", "done; for run and elect: the command's own code"),
+    ("0", "success; run and elect exit with the command's own code"),
     ("1", "doctor: a check failed"),
-    ("64", "the command line makes no sense, or not for this store"),
+    ("64", "usage error, or the store does not support the request"),
     ("69", "the store can't be reached or used"),
-    ("74", "the result could not be printed"),
-    ("75", "the lock was not acquired (run and acquire: -E changes this); nobody leads"),
-    ("76", "the lock was lost, or is not held any more"),
-    ("126", "the command to run can't be executed"),
-    ("127", "the command to run was not found"),
-    ("128+n", "the command, or the wait for the lock, was ended by signal n"),
+    ("74", "writing the output failed"),
+    ("75", "the lock was not acquired (-E changes this code); elect --leader: nobody leads"),
+    ("76", "the lock was lost, or is no longer held"),
+    ("126", "the command was found but can't be executed"),
+    ("127", "the command was not found"),
+    ("128+n", "signal n ended the command, or the wait for the lock"),
 ];
 
-/// The table that `--help` shows.
+/// Returns the table that `--help` shows.
 pub(crate) fn help() -> String {
     let row = |(code, meaning): &(&str, &str)| format!("\n  {code:5}  {meaning}");
     format!("Exit codes:{}", CODES.iter().map(row).collect::<String>())
 }
 
-/// What ended the program, as one line for people and one code for scripts.
+/// Why the program fails: one line for people, one code for scripts.
 #[derive(Debug)]
 pub(crate) struct ExitFailure {
     pub(crate) code: u8,
     message: String,
-    /// What the program dies of instead of exiting with the code.
+    /// The signal that the program kills itself with, instead of exiting with the code.
     by: Option<Signal>,
 }
 
@@ -67,16 +67,16 @@ impl ExitFailure {
         Self::new(USAGE, message)
     }
 
-    /// A signal ended it: 128 + n. If that was Ctrl-C or Ctrl-\\ at our terminal we die of it too,
-    /// which is how a shell knows that its loop or script is to end as well: after an exit with 130
-    /// it goes on. Whoever started us without a terminal gets the code, which is easier to read.
+    /// A signal ended it: 128 + n. After Ctrl-C or Ctrl-\\ at our terminal the program kills itself with
+    /// the same signal. Only then does a shell end its loop or script too; after an exit with 130 it goes
+    /// on. Without a terminal the program exits with the code, which a parent reads more easily.
     pub(crate) fn signal(signal: Signal, at_terminal: bool, message: impl fmt::Display) -> Self {
         let by = at_terminal && [Signal::INT, Signal::QUIT].contains(&signal);
         let code = 128 + signal.as_raw() as u8;
         Self { by: by.then_some(signal), ..Self::new(code, message) }
     }
 
-    /// The code for "somebody else has it" is the user's to choose.
+    /// Replaces the code for "not acquired" with the one that the user chose.
     pub(crate) fn not_acquired_as(mut self, code: u8) -> Self {
         if self.code == NOT_ACQUIRED {
             self.code = code;
@@ -84,8 +84,8 @@ impl ExitFailure {
         self
     }
 
-    /// Tells the user, and gives the code to exit with, unless the program is to die of a signal.
-    /// Only when all else is done: what was held has been released.
+    /// Prints the message and returns the exit code, or kills the program with its signal. Call it last:
+    /// after the lock was released.
     pub(crate) fn report(self) -> u8 {
         if !self.message.is_empty() {
             say(&self);
@@ -106,15 +106,15 @@ impl fmt::Display for ExitFailure {
 impl From<taketurns::Error> for ExitFailure {
     fn from(error: taketurns::Error) -> Self {
         match error {
-            // We have seen to the rest of the label ourselves.
+            // The program makes the rest of the label, which is always valid.
             taketurns::Error::InvalidLabel(_) => Self::usage(format_args!(
-                "--why is too long or has control characters: host, program and reason together \
-                 have at most {} bytes",
+                "--why is too long or has control characters: host, program and reason may have {} \
+                 bytes together",
                 limits::LABEL_BYTES_MAX
             )),
             taketurns::Error::InvalidLease { given, max } => Self::usage(format_args!(
-                "--lease {}: this store takes leases of up to {} s; ?max_lease=SECS in its URL \
-                 raises that (?timeout=SECS with protocol=zmutex)",
+                "--lease {}: the longest lease of this store is {} s; raise it with ?max_lease=SECS \
+                 in its URL (?timeout=SECS with protocol=zmutex)",
                 given.as_secs_f64(),
                 max.as_secs_f64()
             )),
@@ -123,13 +123,13 @@ impl From<taketurns::Error> for ExitFailure {
     }
 }
 
-/// A reader that went away (`taketurns ls | head -1`) has what it wanted: no failure, no message.
+/// A broken pipe is no failure: the reader has what it wanted (`taketurns ls | head -1`).
 impl From<io::Error> for ExitFailure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(0, "");
         }
-        Self::new(OUTPUT, format_args!("the result could not be printed: {error}"))
+        Self::new(OUTPUT, format_args!("writing the output failed: {error}"))
     }
 }
 
@@ -154,20 +154,20 @@ fn code_of(kind: ErrorKind) -> u8 {
     }
 }
 
-/// One line on stderr, whatever the message holds: names and errors of others must not be able to
-/// break the line or drive the terminal. There is nobody left to tell if it can't be written.
+/// Prints one line on stderr, whatever the message contains: foreign names and errors must not break
+/// the line or send escapes to the terminal. A failure to write is ignored.
 pub(crate) fn say(message: impl fmt::Display) {
     status::make_room();
     let _ = writeln!(io::stderr(), "taketurns: {}", one_line(&message.to_string()));
 }
 
-/// Line and paragraph separators, and marks that turn the direction of what follows.
+/// Line and paragraph separators, and marks that change the direction of the text after them.
 const TURNS: [char; 13] = [
     '\u{2028}', '\u{2029}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}',
     '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
 ];
 
-/// The text with its control characters spelled out, and others that end a line or turn it around.
+/// Escapes control characters, line separators and direction marks.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_interrupt_at_a_terminal_is_died_of() {
+    fn only_an_interrupt_at_a_terminal_kills_the_program() {
         let by = |signal, at_terminal| ExitFailure::signal(signal, at_terminal, "").by;
         assert_eq!(by(Signal::INT, true), Some(Signal::INT));
         assert_eq!(by(Signal::QUIT, true), Some(Signal::QUIT));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_nodes_are_a_store_that_is_down_and_what_it_cannot_do_is_a_wrong_command() {
+    fn a_missing_quorum_is_unavailable_and_an_unsupported_request_is_usage() {
         let missing = taketurns::NoQuorum::new(2, 3, Vec::new());
         assert_eq!(ExitFailure::from(taketurns::Error::NoQuorum(missing)).code, UNAVAILABLE);
         let pools = taketurns::engine::EngineError::Unsupported("pools".to_owned());

@@ -1,9 +1,9 @@
-//! `taketurns`: run a command while holding a lock, and look after locks from the shell.
+//! `taketurns`: runs a command while holding a distributed lock, and manages locks from the shell.
 //!
-//! The program is glue: the lock is in `taketurns-core`, everything about time and stores in
-//! `taketurns`. Here are the command line ([`args`]), one file for each command ([`commands`]), what
-//! it takes to run a child under a lock ([`supervise`], [`terminal`], [`child`]), a store that is watched
-//! ([`mod@top`], [`watch`]), what the library warns of ([`warnings`]), and how all of it ends ([`exit`]).
+//! The program is glue: `taketurns-core` is the lock, `taketurns` the client and its stores. Here are
+//! the command line ([`args`]), one file per command ([`commands`]), running a child under a lock
+//! ([`supervise`], [`terminal`], [`child`]), watching a store ([`mod@top`], [`watch`]), showing the
+//! library's warnings ([`warnings`]), and exit codes ([`exit`]).
 
 mod args;
 mod ask;
@@ -38,12 +38,12 @@ fn main() -> ExitCode {
     ExitCode::from(code.unwrap_or_else(ExitFailure::report))
 }
 
-/// One thread, and that the first: a child's death signal is tied to the thread that forked it.
+/// Runs the command on the main thread alone: a child's death signal is tied to the thread that forked it.
 fn dispatch(cli: Cli) -> Result<u8, ExitFailure> {
     warnings::show(cli.command.takes_lock());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
-        ExitFailure::new(exit::UNAVAILABLE, format_args!("no runtime could be started: {error}"))
+        ExitFailure::new(exit::UNAVAILABLE, format_args!("can't start the async runtime: {error}"))
     })?;
     runtime.block_on(async {
         let store = cli.store.as_deref();

@@ -1,4 +1,4 @@
-//! The signals that are meant for the child: given up on while there is none, forwarded to it later.
+//! The signals that end the wait for the lock, and are forwarded to the child while one runs.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -21,22 +21,25 @@ const FORWARDED: [(Signal, &str); 6] = [
     (Signal::USR2, "SIGUSR2"),
 ];
 
-/// Is it one that programs end by, unless they have other plans?
+/// Returns whether the signal ends a program by default.
 pub(crate) fn ends(signal: Signal) -> bool {
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal)
 }
 
-/// What comes in for us and for the child.
+/// The signals that this program handles.
 pub(crate) struct Signals {
     forwarded: Vec<(Signal, &'static str, unix::Signal)>,
     changes: [unix::Signal; 2],
 }
 
 impl Signals {
-    /// Listens from now on. A signal that was ignored when we were started stays ignored.
+    /// Installs the handlers. A signal that was ignored at the start of the program stays ignored.
     pub(crate) fn listen() -> Result<Self, ExitFailure> {
         Self::try_listen().map_err(|error| {
-            ExitFailure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
+            ExitFailure::new(
+                exit::UNAVAILABLE,
+                format_args!("can't install signal handlers: {error}"),
+            )
         })
     }
 
@@ -52,12 +55,12 @@ impl Signals {
         Ok(Self { forwarded, changes: [listen(Signal::CHILD)?, listen(Signal::CONT)?] })
     }
 
-    /// The next signal to pass on, and its name.
+    /// Waits for the next signal to forward, and returns it with its name.
     pub(crate) async fn next(&mut self) -> (Signal, &'static str) {
         poll_fn(|context| self.poll_forwarded(context)).await
     }
 
-    /// As `next`, and also `None` when a child has changed its state or we were continued.
+    /// Like `next`, but returns `None` when a child has changed its state or this program was continued.
     pub(crate) async fn next_or_change(&mut self) -> Option<(Signal, &'static str)> {
         poll_fn(|context| {
             if let Poll::Ready(forwarded) = self.poll_forwarded(context) {
@@ -80,8 +83,8 @@ impl Signals {
         Poll::Pending
     }
 
-    /// Waits for the work unless a signal comes first: then it is dropped, which gives up whatever
-    /// place it had, and the program ends as after that signal. `given_up` is what the user is told.
+    /// Runs the work unless a signal comes first. Then the work is dropped, which leaves the queue, and the
+    /// program ends as after that signal with the message `given_up`.
     pub(crate) async fn unless<T>(
         &mut self,
         given_up: impl Display,

@@ -1,4 +1,4 @@
-//! `taketurns acquire`: take a lock for a shell script, and leave it held.
+//! `taketurns acquire`: acquires a lock for a shell script and leaves it held.
 
 use rustix::process::{getpid, getppid};
 use serde::Serialize;
@@ -11,10 +11,10 @@ use crate::signals::Signals;
 use crate::store::{self, StoreConnection};
 use crate::waiting;
 
-/// Acquire a lock for a shell script, and print the handle to it
+/// Acquire a lock for a shell script, and print its handle
 ///
-/// The lock stays held until its lease ends; `taketurns renew` stretches it and `taketurns release`
-/// ends it. The handle is a secret: keep it in a variable and pass it on in the environment.
+/// The lock stays held until its lease ends. `taketurns renew` extends the lease, `taketurns release`
+/// releases the lock. The handle is a secret: keep it in a variable and pass it in the environment.
 ///
 ///   TAKETURNS_HANDLE=$(taketurns acquire --lease 60 backup) && export TAKETURNS_HANDLE
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ struct AcquireJson<'a> {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let mut signals = Signals::listen()?;
-    // Shown as the script: our own process is gone in a moment.
+    // The script is shown as the holder: this process is gone in a moment.
     let holder = getppid().unwrap_or(getpid());
     let loading = args.ask.loading();
     let opened = waiting::open(store, "acquire", holder, loading, &mut signals).await?;
@@ -66,7 +66,7 @@ async fn acquire(
     if let Err(mut failure) = print(locks, args, &handle, member).await {
         // Nobody has the handle, so nobody could ever release it.
         let _ = locks.release(&handle).await;
-        // Not even a reader that went away is a success here.
+        // A broken pipe is a failure here: the reader did not get the handle.
         if failure.code == 0 {
             failure.code = exit::OUTPUT;
         }

@@ -1,4 +1,4 @@
-//! `taketurns break`: take a lock away from its holder.
+//! `taketurns break`: takes a lock away from its holder.
 
 use taketurns::{Name, Token};
 
@@ -8,18 +8,18 @@ use crate::json;
 use crate::output;
 use crate::store;
 
-/// Break a lock: its holder is told that it is lost, and can't renew it any more
+/// Break a lock: its holder loses it and can't renew it
 ///
-/// It passes on when the holder lets go, at the latest when its lease ends, so that the holder has
-/// time to stop. With --now it passes on at once, also if the holder does not know yet: then only the fencing token protects
-/// what both of them write to. It is no error if nobody holds the lock.
+/// The next waiter gets the lock when the holder has stopped, at the latest when its lease ends. With --now
+/// the next waiter gets it at once, even if the old holder is still running: then only the fencing token
+/// protects the data that both write. It is no error if nobody holds the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pass the lock on at once
+    /// Grant the lock to the next waiter at once
     #[arg(long)]
     now: bool,
 
-    /// Only the holder with this fencing token, as `show` says it; all of them if left out
+    /// Only the holder with this fencing token, as `show` prints it; default: all holders
     #[arg(long, value_name = "TOKEN", value_parser = token)]
     #[arg(allow_negative_numbers = true)]
     token: Option<Token>,
@@ -56,20 +56,19 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
 fn describe(lock: &Name, broken: u32, args: &Args) -> String {
     let holders = output::count(broken as usize, "holder");
     match (broken, args.token) {
-        (0, Some(token)) => format!("{lock}: nobody holds it with token {token}, nothing to break"),
-        (0, None) => format!("{lock}: nobody holds it, nothing to break"),
+        (0, Some(token)) => format!("{lock}: no holder with token {token}, nothing to break"),
+        (0, None) => format!("{lock}: no holder, nothing to break"),
         _ if args.now => format!("{lock}: taken from {holders}"),
         (1, _) => format!(
-            "{lock}: broken for 1 holder, and free when that lets go, at the latest when its lease ends"
+            "{lock}: broken for 1 holder; free when the holder stops, at the latest when its lease ends"
         ),
         _ => format!(
-            "{lock}: broken for {holders}, and free when those let go, at the latest when their leases \
-             end"
+            "{lock}: broken for {holders}; free when they stop, at the latest when their leases end"
         ),
     }
 }
 
 fn token(text: &str) -> Result<Token, String> {
-    let token = text.parse().map_err(|_| "it is not a token, which is a number")?;
+    let token = text.parse().map_err(|_| "a token is a number, as `taketurns show` prints it")?;
     Ok(Token::from_raw(token))
 }

@@ -1,4 +1,4 @@
-//! `taketurns completions`: completions for a shell, from the table of arguments.
+//! `taketurns completions`: prints completions for a shell, made from the table of arguments.
 
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};
@@ -12,7 +12,7 @@ use crate::output;
 /// For bash: taketurns completions bash > ~/.local/share/bash-completion/completions/taketurns
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which shell
+    /// Shell
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `taketurns doctor`: is a store fit to hold locks, and if not, what is to be done?
+//! `taketurns doctor`: checks whether a store is fit to keep locks, and advises what to change.
 
 use serde::Serialize;
 use taketurns::doctor::{self, Check, Level, Report};
@@ -8,20 +8,20 @@ use crate::output;
 use crate::paint::{Ink, Paint};
 use crate::store;
 
-/// Look whether the store is fit to hold locks, and say what to do if it is not
+/// Check whether the store is fit to keep locks, and print what to change
 ///
-/// One line for each check: ok, warn or fail; where; what was looked at; what was found; and after an
-/// arrow what to do about it. Every server of the store is looked at, also those that are behind
-/// Sentinel, in a Cluster or in a quorum, and each check goes on where another failed. Nothing is
-/// written to the store. docs/doctor.md explains every check.
+/// Prints one line per check: ok, warn or fail; the server or file; the check's name; the finding; and
+/// after an arrow the advice. It checks every server of the store, including those behind Sentinel, in a
+/// Cluster or in a quorum, and goes on after a failed check. It writes nothing to the store.
+/// docs/doctor.md explains every check.
 ///
-/// Exits with 0 if no check failed (a warning is no failure), with 1 if one did, and with 69 if
-/// nothing of the store can be reached.
+/// Exits with 0 if no check failed (warnings are no failures), with 1 if one failed, and with 69 if no
+/// part of the store can be reached.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which store, as after --store; default: that of --store or TAKETURNS_STORE
+    /// Store to check, as for --store; default: the store of --store or TAKETURNS_STORE
     ///
-    /// No password belongs into it, for everybody on the machine could read it: see --store.
+    /// Don't put a password into it: every user of the machine could read it. See --store.
     url: Option<String>,
 
     /// Print a JSON document: store, worst, checks (node, check, level, found, advice)
@@ -61,7 +61,7 @@ fn lines(report: &Report, paint: Paint) -> String {
         let node = paint.ink(Ink::Dim, &format!("{:node_width$}", exit::one_line(node)));
         let name = paint.ink(Ink::Bold, &format!("{name:name_width$}"));
         let advice = check.advice.as_ref().map(|advice| format!(" → {advice}")).unwrap_or_default();
-        // What servers say must not drive the terminal.
+        // Escapes from a server must not reach the terminal.
         format!("{level}  {node}  {name}  {}", exit::one_line(&format!("{found}{advice}")))
     };
     report.checks.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -70,7 +70,7 @@ fn lines(report: &Report, paint: Paint) -> String {
 /// What `--json` prints. Field names are stable; new ones may be added.
 #[derive(Serialize)]
 struct DoctorJson<'a> {
-    /// Which store, without user, password and options.
+    /// The store's URL without user, password and options.
     store: &'a str,
     /// The worst level of all: `ok`, `warn` or `fail`.
     worst: String,
@@ -79,14 +79,14 @@ struct DoctorJson<'a> {
 
 #[derive(Serialize)]
 struct CheckJson<'a> {
-    /// The address of a server, the path of a file, or `all` for what is about the whole store.
+    /// The address of a server, the path of a file, or `all` for the whole store.
     node: &'a str,
-    /// What was looked at, in one word.
+    /// The check's name, one word.
     check: &'static str,
     /// `ok`, `warn` or `fail`.
     level: String,
     found: &'a str,
-    /// What to do; null if nothing is to be done.
+    /// What to do; null if all is well.
     advice: Option<&'a str>,
 }
 

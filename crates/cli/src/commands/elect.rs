@@ -1,4 +1,4 @@
-//! `taketurns elect`: run a command while leading, and see who leads.
+//! `taketurns elect`: runs a command while leading, and shows the leader.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,50 +18,52 @@ use crate::store::{self, LoadingOptions};
 use crate::terminal::Terminal;
 use crate::waiting::{self, WaitReporter};
 
-/// Run a command while leading, and see who leads
+/// Leader election: run a command while leading, or show the leader
 ///
-/// Of all who are started with the same name one leads at a time, and runs its command; the others
-/// stand by, first come, first served. If a leader dies, the next one leads when its lease ends; if its
-/// command ends it resigns, and exits with the command's code. If the leadership is lost (the store is out
-/// of reach, or somebody broke it) the command gets SIGTERM, and SIGKILL before the next one can lead, and
-/// we stand by again: unlike run, elect does not end with that. Signals go to the command, and end all of
-/// it; while standing by they end the wait.
+/// Start several processes with the same election name. One leads at a time and runs its command; the
+/// others stand by, first come, first served. If the leader dies, the next one leads when its lease ends.
+/// When the command ends, the leader resigns and exits with the command's code.
 ///
-/// The command finds the name in TAKETURNS_LOCK and its fencing token, which is larger each time, in
-/// TAKETURNS_TOKEN. An election is the mutex of that name: `taketurns show` shows it, and `taketurns break`
-/// takes the lead from whoever has it.
+/// If a leader loses the leadership (the store can't be reached, or somebody broke the lock), its command
+/// gets SIGTERM, and SIGKILL before the next leader can start. Then it stands by again; unlike run, elect
+/// does not exit. Signals are forwarded to the command and then end elect; while standing by they end the
+/// wait.
+///
+/// The command finds the election's name in TAKETURNS_LOCK and its fencing token in TAKETURNS_TOKEN; the
+/// token grows with each term. An election is the mutex with the same name: `taketurns show` shows it, and
+/// `taketurns break` deposes the leader.
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 #[command(override_usage = "taketurns elect [OPTIONS] <NAME> [--] <COMMAND>...\n       \
                             taketurns elect --observe|--leader [--json] <NAME>")]
 pub(crate) struct Args {
-    /// Print who leads, and again whenever that changes, until interrupted
+    /// Print the leader, and again whenever it changes, until interrupted
     ///
-    /// A store tells nothing to who only looks, so it is looked at once a second: what comes and goes in
-    /// between is not seen. While it can't be reached, it is waited for.
+    /// The store is polled once a second, so a shorter leadership may be missed. While the store can't be
+    /// reached, elect keeps trying.
     #[arg(long, group = "looks", conflicts_with = "command")]
     observe: bool,
 
-    /// Print who leads now; exit code 75 if nobody does
+    /// Print the current leader; exit code 75 if nobody leads
     #[arg(long, group = "looks", conflicts_with = "command")]
     leader: bool,
 
-    /// Print a JSON document, for --observe one in each line: election, leader (null if nobody leads)
+    /// Print JSON, with --observe one document per line: election; leader (null if nobody leads)
     /// with who, why, token, led_ms, left_ms
     #[arg(long, requires = "looks")]
     json: bool,
 
-    /// How long the leadership outlives a leader that died or was cut off; 30 if not given, or what
-    /// the store takes at most if that is less
+    /// Lease: how long the leadership outlives a leader that died or lost its connection. Default: 30,
+    /// or the store's longest lease if that is shorter
     #[arg(long, value_name = "SECS", conflicts_with = "looks")]
     #[arg(value_parser = ask::lease, allow_negative_numbers = true)]
     lease: Option<Duration>,
 
-    /// What others are told about why you lead
+    /// Reason, shown to others beside the leader's name
     #[arg(long, value_name = "TEXT", conflicts_with = "looks")]
     why: Option<String>,
 
-    /// Say on stderr who leads when standing by, also when that is no terminal
+    /// Report the leader on stderr while standing by, even without a terminal
     #[arg(short, long, conflicts_with = "looks")]
     verbose: bool,
 
@@ -75,7 +77,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Does it want to lead?
+    /// Returns whether this process wants to lead.
     pub(crate) fn takes_part(&self) -> bool {
         !self.observe && !self.leader
     }
@@ -99,7 +101,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     code
 }
 
-/// Leads again and again, until the command ends by itself or we are told to end.
+/// Leads again and again, until the command ends by itself or a signal ends the program.
 async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, ExitFailure> {
     let Args { name, verbose, .. } = args;
     if ask::is_held_around(name) {
@@ -121,7 +123,7 @@ async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u
         if !outcome.lost || outcome.told_to_end {
             return outcome.code;
         }
-        say(format_args!("standing by for {name} again"));
+        say(format_args!("standing by for election {name} again"));
     }
 }
 
@@ -134,7 +136,8 @@ async fn tell(locks: &Locks, args: &Args) -> Result<u8, ExitFailure> {
         Some(_) => Ok(0),
         None if args.json => Ok(exit::NOT_ACQUIRED),
         None => {
-            Err(ExitFailure::new(exit::NOT_ACQUIRED, format_args!("nobody leads {}", args.name)))
+            let message = format_args!("nobody leads election {}", args.name);
+            Err(ExitFailure::new(exit::NOT_ACQUIRED, message))
         }
     }
 }
@@ -153,8 +156,8 @@ async fn observe(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8
 }
 
 fn print(args: &Args, leader: Option<&HolderView>) -> Result<(), ExitFailure> {
-    let told = ElectionJson { election: &args.name, leader: leader.map(LeaderJson::new) };
-    if args.json { output::json_line(&told) } else { output::text(told) }
+    let election = ElectionJson { election: &args.name, leader: leader.map(LeaderJson::new) };
+    if args.json { output::json_line(&election) } else { output::text(election) }
 }
 
 /// What `--json` prints.
@@ -162,7 +165,7 @@ fn print(args: &Args, leader: Option<&HolderView>) -> Result<(), ExitFailure> {
 struct ElectionJson<'a> {
     /// The election's name.
     election: &'a Name,
-    /// Who leads; null if nobody does.
+    /// The leader; null if nobody leads.
     leader: Option<LeaderJson<'a>>,
 }
 
@@ -170,13 +173,13 @@ struct ElectionJson<'a> {
 struct LeaderJson<'a> {
     /// Host, process and program.
     who: &'a str,
-    /// What `--why` said, empty if nothing.
+    /// The reason given with `--why`, or empty.
     why: &'a str,
     /// The fencing token; null only from a store that has none.
     token: Option<Token>,
-    /// For how long it has been leading.
+    /// How long it has been leading.
     led_ms: u64,
-    /// For how long it leads without renewal.
+    /// What is left of the lease, if it is not renewed.
     left_ms: u64,
 }
 
@@ -214,16 +217,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_leads_reads_as_people_say_it() {
+    fn the_leader_is_shown_with_reason_and_token() {
         let name = Name::new("scheduler").expect("a name");
-        let told = |why, token| {
+        let shown = |why, token| {
             let token = Some(Token::from_raw(token)).filter(|_| token > 0);
             let leader =
                 LeaderJson { who: "web1:7 plan", why, token, led_ms: 12_000, left_ms: 9_000 };
             ElectionJson { election: &name, leader: Some(leader) }.to_string()
         };
-        assert_eq!(told("node 1", 42), "scheduler: led by web1:7 plan (node 1), token 42, for 12s");
-        assert_eq!(told("", 0), "scheduler: led by web1:7 plan, for 12s");
+        let full = "scheduler: led by web1:7 plan (node 1), token 42, for 12s";
+        assert_eq!(shown("node 1", 42), full);
+        assert_eq!(shown("", 0), "scheduler: led by web1:7 plan, for 12s");
         let nobody = ElectionJson { election: &name, leader: None };
         assert_eq!(nobody.to_string(), "scheduler: nobody leads");
     }

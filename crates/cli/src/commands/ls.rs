@@ -1,4 +1,4 @@
-//! `taketurns ls`: which locks there are, and who has them.
+//! `taketurns ls`: lists the locks with their holders.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
 use crate::watch::again;
 
-/// A lease with less left than this is about to end: whoever renews does so long before, and who was
-/// handed the lock has it for a waiter lease at first.
+/// A lease with less left than this is about to end: a holder renews much earlier. (A new holder has a
+/// waiter lease at first.)
 pub(super) const ENDING: Duration = Duration::from_secs(1);
 
-/// List the locks, with who holds each and how many wait
+/// List the locks with their holders and the number of waiters
 ///
-/// A lock that nobody uses is listed for an hour, held by nobody, and a pool until its last member
-/// is removed. [quarantine 57s] means that nothing is granted for so long: see `taketurns show`.
+/// An unused lock stays in the list for an hour, held by nobody; a pool stays until its last member is
+/// removed. [quarantine 57s] means that the lock is not granted for the next 57 s: see `taketurns show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only locks whose name matches: * stands for any characters, ? for one
+    /// Only locks whose name matches: * matches any characters, ? matches one
     #[arg(default_value = "*")]
     pattern: String,
 
     /// List them again every second, or every SECS, until interrupted
     ///
-    /// At most a tenth of the time is spent on it: a store with very many locks is looked at less
-    /// often. With --json, each listing is one line.
+    /// A store with very many locks is polled less often, so that polling takes at most a tenth of the
+    /// time. With --json, each listing is one line.
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1", value_parser = again::every)]
     watch: Option<Duration>,
 
-    /// Print a JSON document: locks, each as `show --json` has it, with its first waiter
+    /// Print a JSON document: locks, each as in `show --json`, with its first waiter
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
-//! `taketurns man`: the manual pages, from the table of arguments, and from the tables of exit codes
-//! and of environment variables, which that one has no room for.
+//! `taketurns man`: prints the manual pages, made from the table of arguments, the exit codes and the
+//! environment variables.
 
 use std::fs;
 use std::io;
@@ -13,52 +13,52 @@ use crate::args::Cli;
 use crate::exit::{self, ExitFailure};
 use crate::output;
 
-/// Who reads or sets a variable (every command if nobody is named), and what it means.
+/// Each variable, the commands that use it (all commands if the list is empty), and its meaning.
 const ENVIRONMENT: [(&str, &[&str], &str); 7] = [
-    ("TAKETURNS_STORE", &[], "Where the locks live, unless --store says otherwise."),
+    ("TAKETURNS_STORE", &[], "The store that keeps the locks; --store overrides it."),
     (
         "TAKETURNS_REDIS_PASSWORD, TAKETURNS_REDIS_USER",
         &[],
-        "What to log in with where the store's URL names no password. Better here than in the URL of \
-         a command line, which everybody on the machine can read; ?password_file=PATH and \
+        "Password and user for a store whose URL has no password. Every user of the machine can read \
+         a URL on the command line, so the password is safer here. ?password_file=PATH and \
          ?password_env=NAME in the URL name other places.",
     ),
     (
         "TAKETURNS_HANDLE",
         &["acquire", "renew", "release"],
-        "What acquire printed, for renew and release. They read it from stdin if this is not set. \
-         The command that run or elect starts does not get it.",
+        "The handle that acquire printed, for renew and release. They read stdin if it is not set. \
+         run and elect remove it from the environment of their command.",
     ),
     (
         "TAKETURNS_LOCK",
         &["run", "elect", "acquire"],
         "The lock's name, set by run and elect for their command. A run, elect or acquire that finds \
-         its own lock here would wait for itself, and is refused unless -n or -w is given.",
+         its own lock here would wait forever, so it fails unless -n or -w is given.",
     ),
     (
         "TAKETURNS_TOKEN",
         &["run", "elect"],
         "The fencing token, set by run and elect for their command.",
     ),
-    ("TAKETURNS_MEMBER", &["run"], "The member of the pool, set by run --pool for its command."),
+    ("TAKETURNS_MEMBER", &["run"], "The pool member, set by run --pool for its command."),
     (
         "XDG_STATE_HOME, HOME",
         &[],
-        "Without a named store the locks are in $XDG_STATE_HOME/taketurns/locks.db, or in \
-         $HOME/.local/state/taketurns/locks.db if that is not set to an absolute path.",
+        "The default store is $XDG_STATE_HOME/taketurns/locks.db, or \
+         $HOME/.local/state/taketurns/locks.db if XDG_STATE_HOME is not an absolute path.",
     ),
 ];
 
-/// Print the manual page, or that of one command
+/// Print the manual page of the program or of one command
 ///
-/// To read it: taketurns man run | man -l -
+/// To read a page: taketurns man run | man -l -
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which command, e.g. run, or pool add
+    /// Command, e.g. run, or pool add
     #[arg(conflicts_with = "out")]
     command: Vec<String>,
 
-    /// Write all pages into this directory instead
+    /// Write all pages into this directory instead of printing one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -70,12 +70,14 @@ pub(crate) fn run(args: Args) -> Result<u8, ExitFailure> {
     if let Some(directory) = &args.out {
         return write_all(&command, directory).map(|()| 0).map_err(|error| {
             let directory = directory.display();
-            ExitFailure::new(exit::OUTPUT, format_args!("{directory} can't be written to: {error}"))
+            ExitFailure::new(exit::OUTPUT, format_args!("can't write to {directory}: {error}"))
         });
     }
     for name in &args.command {
         let Some(found) = command.find_subcommand(name) else {
-            return Err(ExitFailure::usage(format_args!("there is no command {name:?}")));
+            return Err(ExitFailure::usage(format_args!(
+                "no such command: {name:?}; `taketurns --help` lists them"
+            )));
         };
         command = found.clone();
     }
@@ -91,7 +93,7 @@ fn write_all(command: &clap::Command, directory: &Path) -> io::Result<()> {
 }
 
 fn man(command: &clap::Command) -> Man {
-    // A blank for the date, which we don't know: were it empty, the version would take its place.
+    // The date is unknown. It is a blank, since clap_mangen would replace an empty one by the version.
     Man::new(command.clone())
         .date(" ")
         .source(concat!("taketurns ", env!("CARGO_PKG_VERSION")))

@@ -1,4 +1,4 @@
-//! The commands, one file each: what it takes, and what it does.
+//! The commands, one file each with its arguments and its work.
 
 pub(crate) mod acquire;
 pub(crate) mod break_lock;
@@ -21,16 +21,16 @@ use taketurns::Handle;
 
 use crate::exit::ExitFailure;
 
-/// Longest handle that is read; a real one is far shorter.
+/// Most bytes read from stdin; a real handle is far shorter.
 const HANDLE_BYTES_MAX: u64 = 8 * 1024;
 
-/// The handle from the environment or from stdin: not from the command line, where everybody on the
-/// machine could read it.
+/// Reads the handle from the environment or from stdin. Every user of the machine could read it on the
+/// command line.
 fn handle() -> Result<Handle, ExitFailure> {
     let given = std::env::var_os("TAKETURNS_HANDLE").unwrap_or_default();
     let given = given.to_str().ok_or(taketurns::Error::InvalidHandle)?;
     if !given.trim().is_empty() {
-        // At its end is the lock's name, which may end with spaces.
+        // It ends with the lock's name, which may have spaces at its end.
         return Ok(Handle::parse(given.trim_start())?);
     }
     let missing =
@@ -40,7 +40,9 @@ fn handle() -> Result<Handle, ExitFailure> {
     }
     let mut text = String::new();
     let read = io::stdin().take(HANDLE_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| ExitFailure::usage(format_args!("no handle could be read: {error}")))?;
+    read.map_err(|error| {
+        ExitFailure::usage(format_args!("can't read a handle from stdin: {error}"))
+    })?;
     if text.trim().is_empty() {
         return Err(ExitFailure::usage(missing));
     }

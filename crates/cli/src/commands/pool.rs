@@ -1,4 +1,4 @@
-//! `taketurns pool`: the members of a pool.
+//! `taketurns pool`: adds, removes and lists the members of a pool.
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -19,11 +19,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum PoolCommand {
-    /// Add members; one that is there already is left as it is
+    /// Add members; existing ones are left as they are
     Add(MemberArgs),
-    /// Remove members; one that is held goes when it is released
+    /// Remove members; a held one is removed when it is released
     Rm(MemberArgs),
-    /// List the members, and who has which
+    /// List the members with their holders
     Ls {
         /// The pool's name
         #[arg(value_parser = ask::name)]
@@ -63,7 +63,7 @@ struct PoolChangeJson<'a> {
 struct MemberChangeJson<'a> {
     /// The member's name.
     name: &'a Member,
-    /// False if there was nothing to do.
+    /// False if the member was already there, or already gone.
     changed: bool,
 }
 
@@ -93,7 +93,7 @@ async fn edit(store: Option<&str>, change: &MemberArgs, add: bool) -> Result<u8,
     }
     drop(pool);
     store::close(locks).await;
-    // What was done is said also if the rest could not be.
+    // Even after an error, the user sees which members were changed.
     if change.json {
         output::json(&PoolChangeJson { pool: &change.pool, members })?;
     } else {
@@ -116,7 +116,9 @@ async fn list(store: Option<&str>, pool: &Name, json: bool) -> Result<u8, ExitFa
     match view? {
         Some(view) if view.kind != Kind::Pool && !view.is_blank() => {
             let kind = view.kind;
-            return Err(ExitFailure::usage(format_args!("lock {pool} is a {kind}, not a pool")));
+            return Err(ExitFailure::usage(format_args!(
+                "lock {pool} is a {kind}, not a pool; `taketurns show` shows it"
+            )));
         }
         Some(view) if json => output::json(&json::LockJson::new(pool, &view))?,
         None if json => output::json(&json::LockJson::unused(pool))?,

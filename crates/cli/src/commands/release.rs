@@ -1,4 +1,4 @@
-//! `taketurns release`: give up a lock that `acquire` took.
+//! `taketurns release`: releases a lock that `acquire` acquired.
 
 use serde::Serialize;
 use taketurns::{Name, Token};
@@ -10,8 +10,8 @@ use crate::store;
 
 /// Release an acquired lock
 ///
-/// Takes the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock was not held any
-/// more: somebody else may have had it meanwhile.
+/// Reads the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock was no longer held:
+/// another process may have held it in the meantime.
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub(crate) struct Args {

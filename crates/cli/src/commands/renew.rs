@@ -1,4 +1,4 @@
-//! `taketurns renew`: stretch the lease of a lock that `acquire` took.
+//! `taketurns renew`: renews the lease of a lock that `acquire` acquired.
 
 use std::time::Duration;
 
@@ -11,15 +11,14 @@ use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::store;
 
-/// Stretch the lease of an acquired lock
+/// Renew the lease of an acquired lock
 ///
-/// Takes the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock is not held any
-/// more: whatever it protected must stop.
+/// Reads the handle from TAKETURNS_HANDLE, or from stdin. Exits with 76 if the lock is no longer held:
+/// then stop the work that it protects.
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub(crate) struct Args {
-    /// How long from now, as long as it was acquired for if left out; a renewal never shortens what
-    /// is left
+    /// New lease, from now; default: the lease it was acquired with. A renewal never shortens a lease
     #[arg(long, value_name = "SECS", value_parser = ask::lease, allow_negative_numbers = true)]
     lease: Option<Duration>,
 
@@ -50,7 +49,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
         let valid_for_ms = output::whole_millis(valid_for);
         output::json(&RenewJson { lock, token: handle.token().fenced(), valid_for_ms })?;
     } else {
-        output::text(format_args!("{lock} is held for {}", output::duration(valid_for)))?;
+        output::text(format_args!("lock {lock} is held for {} more", output::duration(valid_for)))?;
     }
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `taketurns run`: run a command while holding a lock.
+//! `taketurns run`: runs a command while holding a lock.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,15 +22,19 @@ use crate::waiting;
 
 /// Run a command while holding a lock
 ///
-/// Waits for its turn, runs the command, and releases the lock when it ends. The command has this
-/// program's stdin, is in front at a terminal, gets the signals that this program gets, and finds
-/// the lock's name, fencing token and pool member in TAKETURNS_LOCK, TAKETURNS_TOKEN and
-/// TAKETURNS_MEMBER. If the lock can't be renewed the command gets SIGTERM, and SIGKILL before the
-/// lease ends, so that it never runs beside the next holder. A job that is stopped (Ctrl-Z) for
-/// longer than its lease loses the lock, and is killed when it is continued.
+/// Waits for the lock, runs the command, and releases the lock when the command ends. Without a
+/// terminal, run prints nothing unless something goes wrong; -v reports the wait.
 ///
-/// Locks are not re-entrant: a run inside a run on the same lock waits for itself. That is refused if
-/// TAKETURNS_LOCK shows it, unless -n or -w ends the wait.
+/// The command reads this program's stdin, is the terminal's foreground job, and gets the signals that
+/// this program gets. It finds the lock's name, fencing token and pool member in TAKETURNS_LOCK,
+/// TAKETURNS_TOKEN and TAKETURNS_MEMBER.
+///
+/// If the lock can't be renewed, the command gets SIGTERM, and SIGKILL before the lease ends, so that it
+/// never runs at the same time as the next holder. A job that is stopped (Ctrl-Z) for longer than its
+/// lease loses the lock; it is killed when it is continued.
+///
+/// Locks are not re-entrant: a run inside a run on the same lock would wait forever. If TAKETURNS_LOCK
+/// shows this, run fails, unless -n or -w limits the wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 #[command(override_usage = "taketurns run [OPTIONS] <LOCK> [--] <COMMAND>...")]
@@ -38,7 +42,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// End the command before it has held the lock for longer than this; exit code 76
+    /// End the command when it has held the lock for this long; exit code 76
     #[arg(long, value_name = "SECS", value_parser = ask::max_hold, allow_negative_numbers = true)]
     max_hold: Option<Duration>,
 
@@ -77,16 +81,16 @@ pub(crate) struct LockedCommand<'a> {
 
 /// How the command ended.
 pub(crate) struct RunOutcome {
-    /// What to exit with.
+    /// The exit code of the program.
     pub(crate) code: Result<u8, ExitFailure>,
-    /// The lock was lost before the command ended by itself. The user has been told.
+    /// The lock was lost before the command ended by itself. The user has seen a message.
     pub(crate) lost: bool,
-    /// We were told to end.
+    /// A signal told this program to end.
     pub(crate) told_to_end: bool,
 }
 
 impl LockedCommand<'_> {
-    /// Runs the command to its end, and lets go of the lock.
+    /// Runs the command to its end and releases the lock.
     pub(crate) async fn run(
         &self,
         guard: Guard,
@@ -130,7 +134,7 @@ impl LockedCommand<'_> {
     }
 }
 
-/// Starts the command, in front if that is where we are.
+/// Starts the command, in the foreground if this program is there.
 fn start(
     words: &[OsString],
     guard: &Guard,
@@ -138,9 +142,9 @@ fn start(
 ) -> Result<ProcessGroup, ExitFailure> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env("TAKETURNS_LOCK", guard.name().as_str());
-    // It is a secret, and another lock's: a script that has acquired one may use `run` too.
+    // The handle is a secret of another lock: a script that has acquired one may use `run` too.
     command.env_remove("TAKETURNS_HANDLE");
-    // What is not known now must not be inherited from a `run` around this one.
+    // A nested `run` must not inherit token and member from the outer one.
     match guard.token().fenced() {
         Some(token) => command.env("TAKETURNS_TOKEN", token.to_string()),
         None => command.env_remove("TAKETURNS_TOKEN"),
@@ -160,23 +164,23 @@ fn start(
     let word = &words[0];
     started.map(ProcessGroup::new).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            let message = format_args!("{word:?}: there is no such command");
+            let message = format_args!("command not found: {word:?}");
             ExitFailure::new(exit::NO_SUCH_COMMAND, message)
         }
-        _ => ExitFailure::new(exit::NOT_EXECUTABLE, format_args!("{word:?} can't be run: {error}")),
+        _ => ExitFailure::new(exit::NOT_EXECUTABLE, format_args!("can't run {word:?}: {error}")),
     })
 }
 
-/// Ctrl-C went to the child alone, since it was in front. A script around us would have had it too,
-/// and bash ends only if it has had it and sees its child die of it. (Not we: we have a handler for
-/// it, and die when all is done.)
+/// Sends the child's Ctrl-C to our own process group too. The terminal sent it to the child alone, which
+/// was in the foreground. A calling bash script ends only if it gets the signal and its child dies of
+/// it. This program has a handler and dies later, when all is done.
 fn pass_on_interrupt(signal: Signal) {
     if [Signal::INT, Signal::QUIT].contains(&signal) && !child::is_ignored(signal) {
         let _ = kill_current_process_group(signal);
     }
 }
 
-/// Releases. `true` if it was held until then, and the command was not ended for a lock that was lost.
+/// Releases the lock. `true` if it was held until now, and the command was not ended for a lost lock.
 async fn finish(guard: Guard, lost: bool, signals: &mut Signals) -> bool {
     let held = guard.is_held();
     if !held && !lost {
@@ -185,9 +189,8 @@ async fn finish(guard: Guard, lost: bool, signals: &mut Signals) -> bool {
     held && release(guard, signals).await && !lost
 }
 
-/// Waits for the release for as long as it makes a difference: until the lease is over, or somebody
-/// is impatient. `false` if the store says that it was not held any more: it has lost its state, and
-/// somebody else may have been granted the lock meanwhile.
+/// Releases the lock. Stops waiting when the lease is over or a signal comes. `false` if the store no
+/// longer knew the holder: it lost its state, and may have granted the lock to another client.
 async fn release(guard: Guard, signals: &mut Signals) -> bool {
     let name = guard.name().clone();
     let done = timeout(guard.left(), guard.release());
@@ -195,7 +198,7 @@ async fn release(guard: Guard, signals: &mut Signals) -> bool {
         Ok(Ok(Ok(()))) => return true,
         Ok(Ok(Err(Error::NotHeld { .. }))) => {
             say(format_args!(
-                "lock {name} was lost before the command ended: the store no longer knows of it"
+                "lock {name} was lost before the command ended: the store no longer knows the holder"
             ));
             return false;
         }
@@ -204,7 +207,7 @@ async fn release(guard: Guard, signals: &mut Signals) -> bool {
         Err(_) => "interrupted".to_owned(),
     };
     say(format_args!(
-        "lock {name} could not be released ({problem}); it is free when its lease ends"
+        "lock {name} could not be released ({problem}); it becomes free when its lease ends"
     ));
     true
 }

@@ -1,4 +1,4 @@
-//! `taketurns serve`: the locks of a store in a browser, and for Prometheus.
+//! `taketurns serve`: the dashboard, the HTTP API and the metrics of a store.
 
 use std::env;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,44 +13,43 @@ use crate::serve::{BoundServer, Settings};
 use crate::store;
 use crate::watch::again;
 
-/// Where it listens if nobody says where.
+/// The default address.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
-/// Where a token is looked for if there is no file.
+/// The variable with the token, if no file is given.
 const TOKEN: &str = "TAKETURNS_SERVE_TOKEN";
 
-/// Show the locks of a store in a browser as they change, and to Prometheus
+/// Serve a live dashboard, an HTTP API and Prometheus metrics
 ///
-/// The page is at http://127.0.0.1:7411/, for this machine alone. /metrics is for Prometheus, /healthz for
-/// those who keep it running, /openapi.json describes what programs can ask.
+/// The dashboard is at http://127.0.0.1:7411/, reachable from this machine only. Prometheus scrapes
+/// /metrics; health checks use /healthz; /openapi.json describes the API.
 ///
-/// A lock can be broken on the page with the token, and not without: put one into a file and name that
-/// with --token-file, or into TAKETURNS_SERVE_TOKEN. To listen beyond this machine it needs a token too,
-/// and then nothing is shown without it. There is no TLS: put a proxy in front, or use ssh -L.
+/// Breaking a lock on the dashboard needs a token. Put one into a file and name it with --token-file, or
+/// into TAKETURNS_SERVE_TOKEN. Listening on an address that other machines can reach also needs a token;
+/// then every request needs it. There is no TLS: use a proxy or ssh -L.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 is any that is free
+    /// Address and port to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value_t = LISTEN, value_parser = listen)]
     listen: SocketAddr,
 
-    /// A file with the token in it, which only you can read
+    /// File with the token; only you should be able to read it
     #[arg(long, value_name = "PATH")]
     token_file: Option<PathBuf>,
 
-    /// Show nothing without the token, to others on this machine either
+    /// Require the token for every request, even from this machine
     #[arg(long)]
     closed: bool,
 
-    /// A name under which a proxy on this machine offers the page; then it is --closed. Can be given several
-    /// times
+    /// Host name under which a proxy on this machine offers the dashboard; implies --closed. Can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
 
-    /// How often to look, in seconds; a store with very many locks is looked at less often, so that at
-    /// most a tenth of the time is spent on it
+    /// Poll interval in seconds; a store with very many locks is polled less often, so that polling takes
+    /// at most a tenth of the time
     #[arg(long, value_name = "SECS", default_value = "0.5", value_parser = again::every)]
     every: Duration,
 
-    /// Only locks whose name matches: * stands for any characters, ? for one
+    /// Only locks whose name matches: * matches any characters, ? matches one
     #[arg(default_value = "*")]
     pattern: String,
 }
@@ -71,7 +70,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     let ended = ended()?;
     let about = match listening.can_break() {
         true => "",
-        false => " (without a token, so that no lock can be broken on the page)",
+        false => " (read-only: breaking a lock needs --token-file or TAKETURNS_SERVE_TOKEN)",
     };
     output::text(format_args!("{}{about}", listening.url()))?;
     let served = tokio::select! {
@@ -83,15 +82,18 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
-    let wanted = "it is not an IP address with a port, as 127.0.0.1:7411 or [::1]:7411";
+    let wanted = "not an IP address with a port, such as 127.0.0.1:7411 or [::1]:7411";
     text.parse().map_err(|_| wanted.to_owned())
 }
 
-/// Until somebody wants it to end. Listens from now on.
+/// Waits for SIGINT or SIGTERM. The handlers are installed when this returns.
 fn ended() -> Result<impl Future<Output = ()>, ExitFailure> {
     let listen = |kind| {
         signal(kind).map_err(|error| {
-            ExitFailure::new(exit::UNAVAILABLE, format_args!("signals can't be handled: {error}"))
+            ExitFailure::new(
+                exit::UNAVAILABLE,
+                format_args!("can't install signal handlers: {error}"),
+            )
         })
     };
     let (mut interrupt, mut terminate) =
@@ -104,7 +106,8 @@ fn ended() -> Result<impl Future<Output = ()>, ExitFailure> {
     })
 }
 
-/// From the file or the environment: on the command line everybody on the machine could read it.
+/// Reads the token from the file or the environment. Every user of the machine could read it on the
+/// command line.
 fn token(args: &Args) -> Result<Option<String>, ExitFailure> {
     let Some(path) = &args.token_file else {
         let given = env::var_os(TOKEN).unwrap_or_default().into_string();
@@ -113,11 +116,13 @@ fn token(args: &Args) -> Result<Option<String>, ExitFailure> {
     };
     let path_shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
-        ExitFailure::usage(format_args!("--token-file {path_shown}: it can't be read: {error}"))
+        ExitFailure::usage(format_args!("--token-file {path_shown}: can't read it: {error}"))
     })?;
     let token = text.trim();
     if token.is_empty() {
-        return Err(ExitFailure::usage(format_args!("--token-file {path_shown}: it is empty")));
+        return Err(ExitFailure::usage(format_args!(
+            "--token-file {path_shown}: the file is empty"
+        )));
     }
     Ok(Some(token.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! `taketurns show`: one lock with everybody who has it or waits for it.
+//! `taketurns show`: shows one lock with its holders and waiters.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::paint::{Ink, Paint};
 use crate::text;
 use crate::watch::again;
 
-/// Show one lock: who holds it, and who waits for it in which order
+/// Show one lock: its holders, and its waiters in order
 ///
-/// A lock that nobody has used for an hour is forgotten, and shown as unused: it is free. A lock is in
-/// quarantine after its Redis was restarted or failed over, and may have forgotten a holder: nothing
-/// is granted until every lease is over that there may have been.
+/// A lock that nobody has used for an hour is deleted and shown as unused; it is free. After a restart or
+/// failover of its server, which may have lost a holder, a lock is in quarantine: it is not granted until
+/// every lease that may have been lost has ended.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 The JSON document has: name, kind (mutex, rwlock, semaphore, pool), permits, state (held, idle, \
-unused), quarantine_ms (for how long nothing is granted, else null), last_token, waiting; holders, \
-each with who, why, client, mode, permits, token, member, held_ms, left_ms, broken; waiters, each \
-with place, who, why, client, mode, permits, member, waited_ms (the first 500); members, each with \
-name, held, stale, leaving.")]
+unused), quarantine_ms (how long until the lock is granted again, else null), last_token, waiting; \
+holders, each with who, why, client, mode, permits, token, member, held_ms, left_ms, broken; waiters \
+(the first 500), each with place, who, why, client, mode, permits, member, waited_ms; members, each \
+with name, held, stale, leaving.")]
 pub(crate) struct Args {
     /// The lock's name
     #[arg(value_parser = ask::name)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
     /// Show it again every second, or every SECS, until interrupted
     ///
-    /// With --json, each time is one line.
+    /// With --json, each output is one line.
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "1", value_parser = again::every)]
     watch: Option<Duration>,
@@ -69,7 +69,7 @@ fn describe(name: &Name, view: &View, paint: Paint) -> String {
     if let Some(left) = view.quarantine_left {
         let left = paint.ink(Ink::Warn, &format!("in quarantine for {}", duration(left)));
         text.push_str(&format!(
-            ", {left} (its store was restarted or failed over; nothing is granted until then)"
+            ", {left} (store restarted or failed over; not granted until then)"
         ));
     }
     for part in [holders(view, paint), members(view), waiters(view, paint)].into_iter().flatten() {
@@ -98,7 +98,7 @@ fn members(view: &View) -> Option<String> {
         return None;
     }
     if view.members.is_empty() {
-        return Some("no members; `taketurns pool add` adds some".to_owned());
+        return Some("no members; add some with `taketurns pool add`".to_owned());
     }
     let mut free = view.members.iter().filter(|member| !member.held).peekable();
     if free.peek().is_none() {
@@ -167,20 +167,20 @@ and 500 more";
     }
 
     #[test]
-    fn a_quarantine_is_shown_with_its_cause_also_of_a_lock_that_is_not_known() {
+    fn a_quarantine_is_shown_with_its_cause_even_of_an_unused_lock() {
         let mut view = View::default();
         view.quarantine_left = Some(Duration::from_millis(57_400));
         let name = Name::new("orders").unwrap();
         assert_eq!(
             describe(&name, &view, PLAIN),
-            "orders: unused, in quarantine for 57s (its store was restarted or failed over; nothing \
-             is granted until then)"
+            "orders: unused, in quarantine for 57s (store restarted or failed over; not granted until \
+             then)"
         );
         view.last_token = Some(Token::from_raw(42));
         assert_eq!(
             describe(&name, &view, PLAIN),
-            "orders: mutex, idle, last token 42, in quarantine for 57s (its store was restarted or \
-             failed over; nothing is granted until then)"
+            "orders: mutex, idle, last token 42, in quarantine for 57s (store restarted or failed \
+             over; not granted until then)"
         );
     }
 }

@@ -262,7 +262,7 @@ impl App {
         };
         let (name, view) = (row.name.clone(), row.view.clone());
         if view.holders.is_empty() {
-            return self.tell(format_args!("{name}: nobody holds it, nothing to break"), now);
+            return self.tell(format_args!("{name}: no holder, nothing to break"), now);
         }
         self.over = Overlay::Break(BreakQuestion { name, view, at_once: false });
     }
@@ -290,7 +290,7 @@ pub(crate) fn told(asked: &BreakOrder, outcome: &Result<u32, taketurns::Error>) 
         }
         Ok(broken) => {
             let holders = count(*broken as usize, "holder");
-            format!("{name}: broken for {holders}; free when let go of, or when the lease ends")
+            format!("{name}: broken for {holders}; free when the holder stops or its lease ends")
         }
         Err(error) => format!("{name} was not broken: {error}"),
     }

@@ -197,7 +197,7 @@ fn the_outcome_of_a_break_is_told() {
     };
     assert_eq!(
         told(asked(false), Ok(1)),
-        "b: broken for 1 holder; free when let go of, or when the lease ends"
+        "b: broken for 1 holder; free when the holder stops or its lease ends"
     );
     assert_eq!(told(asked(true), Ok(2)), "b: taken from 2 holders");
     assert_eq!(told(asked(true), Ok(0)), "b: let go of meanwhile, nothing was broken");

@@ -100,7 +100,7 @@ fn a_leader_that_is_broken_ends_its_command_and_is_elected_again_later() {
     assert_eq!(
         said(&store, "one"),
         "taketurns: lock chief was lost: somebody broke it; the command was told to end\n\
-         taketurns: standing by for chief again\n"
+         taketurns: standing by for election chief again\n"
     );
     one.signal(Signal::TERM);
     assert_eq!(one.code(), 143);
@@ -115,7 +115,7 @@ fn whose_command_ends_resigns_and_exits_with_its_code() {
         assert_eq!((done.code, done.stderr.as_str()), (code, ""), "{command}");
         assert_eq!(store.show("chief")["state"], "idle");
     }
-    store.run(&["elect", "chief", "--", "no-such-command"]).failed(127, "there is no such command");
+    store.run(&["elect", "chief", "--", "no-such-command"]).failed(127, "command not found");
     assert_eq!(store.show("chief")["state"], "idle");
 }
 
@@ -149,7 +149,7 @@ fn while_standing_by_a_signal_ends_it() {
 #[test]
 fn who_leads_is_told_and_if_nobody_does_that_is_a_code() {
     let store = Store::new();
-    store.run(&["elect", "--leader", "chief"]).failed(75, "nobody leads chief");
+    store.run(&["elect", "--leader", "chief"]).failed(75, "nobody leads election chief");
     let nobody = store.run(&["elect", "--leader", "--json", "chief"]);
     assert_eq!((nobody.code, nobody.stderr.as_str()), (75, ""));
     assert_eq!(nobody.stdout, "{\"election\":\"chief\",\"leader\":null}\n");

@@ -27,14 +27,14 @@ fn there_is_a_manual_page_for_the_program_and_for_each_command() {
     assert!(page.contains(".TH taketurns-run 1") && page.contains("TAKETURNS_TOKEN"), "{page}");
     let version = store.run(&["--version"]).ok().stdout;
     assert!(page.contains(&format!(" 1 \" \" \"{}\"", version.trim())), "{page}");
-    store.run(&["man", "nonsense"]).failed(64, "no command \"nonsense\"");
+    store.run(&["man", "nonsense"]).failed(64, "no such command: \"nonsense\"");
 
     std::fs::create_dir(store.path("man1")).unwrap();
     store.run(&["man", "--out", "man1"]).ok();
     for page in ["taketurns.1", "taketurns-run.1", "taketurns-pool-add.1"] {
         assert!(store.path("man1").join(page).is_file(), "{page}");
     }
-    store.run(&["man", "--out", "nowhere"]).failed(74, "nowhere can't be written to");
+    store.run(&["man", "--out", "nowhere"]).failed(74, "can't write to nowhere");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn help_and_manual_name_every_store_and_where_a_password_belongs() {
     let short = store.run(&["-h"]).ok().stdout;
     assert!(short.contains("redis://HOST"), "{short}");
     let json = store.run(&["show", "--help"]).ok().stdout;
-    assert!(json.contains("quarantine_ms (for how long nothing is granted, else null)"), "{json}");
+    assert!(json.contains("quarantine_ms (how long until the lock is granted again"), "{json}");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn a_broken_lock_ends_the_command_with_sigterm_first() {
     let text = store.run(&["break", "door"]).ok().stdout;
     assert_eq!(
         text,
-        "door: broken for 1 holder, and free when that lets go, at the latest when its lease ends\n"
+        "door: broken for 1 holder; free when the holder stops, at the latest when its lease ends\n"
     );
     assert_eq!(run.line(), "bye");
     assert_eq!(run.code(), 76);
@@ -205,7 +205,7 @@ fn only_the_holder_with_the_given_token_is_broken() {
     let token = store.show("door")["last_token"].as_u64().unwrap();
     let (other, ours) = ((token - 1).to_string(), token.to_string());
     let text = store.run(&["break", "--token", &other, "door"]).ok().stdout;
-    assert_eq!(text, format!("door: nobody holds it with token {other}, nothing to break\n"));
+    assert_eq!(text, format!("door: no holder with token {other}, nothing to break\n"));
     assert_eq!(store.run(&["break", "--token", &ours, "--json", "door"]).ok().json()["broken"], 1);
     drop(holder);
 }

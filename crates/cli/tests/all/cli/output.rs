@@ -21,7 +21,7 @@ fn acquire_renew_and_release_hold_a_lock_from_the_shell() {
     assert_eq!((&renewed["lock"], &renewed["token"]), (&json!("door"), &token));
     let valid_for_ms = renewed["valid_for_ms"].as_u64().unwrap();
     assert!((30_000..50_000).contains(&valid_for_ms), "{valid_for_ms}");
-    assert!(with(&["renew"]).ok().stdout.starts_with("door is held for "));
+    assert!(with(&["renew"]).ok().stdout.starts_with("lock door is held for "));
 
     assert_eq!(with(&["release", "--json"]).ok().json(), json!({"lock": "door", "token": token}));
     assert_eq!(store.show("door")["state"], "idle");

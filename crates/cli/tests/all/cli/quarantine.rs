@@ -56,8 +56,8 @@ on_both! {
         });
         let shown = store.run(&["show", "door"]).quiet().stdout;
         assert!(shown.starts_with("door: mutex, idle, last token "), "{shown}");
-        let end = format!("s ({CAUSE}; nothing is granted until then)\n");
-        assert!(shown.contains(", in quarantine for ") && shown.ends_with(&end), "{shown}");
+        let end = "s (store restarted or failed over; not granted until then)\n";
+        assert!(shown.contains(", in quarantine for ") && shown.ends_with(end), "{shown}");
         let shown = store.show("door");
         is_in_quarantine(&shown);
         assert_eq!((&shown["kind"], &shown["state"]), (&json!("mutex"), &json!("idle")));

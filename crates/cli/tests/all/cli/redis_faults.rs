@@ -86,7 +86,7 @@ on_both! {
         holder.close_stdin();
         assert_eq!(holder.code(), 76);
         let said = fs::read_to_string(&errors).unwrap();
-        assert!(said.ends_with(": the store no longer knows of it\n"), "{said}");
+        assert!(said.ends_with(": the store no longer knows the holder\n"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
 
@@ -216,7 +216,10 @@ fn a_lease_that_the_store_does_not_take_is_refused_with_what_it_takes() {
     let server = Server::start(Flavor::Redis).expect("a server");
     let store = Store::at(format!("{}?max_lease=5", server.url()));
     let run = store.run(&["run", "--lease", "5.5", "door", "--", "true"]);
-    run.failed(64, "--lease 5.5: this store takes leases of up to 5 s; ?max_lease=SECS");
+    run.failed(
+        64,
+        "--lease 5.5: the longest lease of this store is 5 s; raise it with ?max_lease=SECS",
+    );
     store.run(&["run", "--lease", "5", "door", "--", "true"]).quiet();
     // Where max_lease= is refused, something else raises it.
     let store = Store::at(format!("{}?protocol=zmutex&unfenced=ok&timeout=5", server.url()));

@@ -27,9 +27,9 @@ fn the_exit_code_is_the_commands() {
     }
     store
         .run(&["run", "door", "--", "no-such-command"])
-        .failed(127, "\"no-such-command\": there is no such command");
-    store.run(&["run", "door", "--", ""]).failed(127, "\"\": there is no such command");
-    store.run(&["run", "door", "--", "/etc/passwd"]).failed(126, "\"/etc/passwd\" can't be run: ");
+        .failed(127, "command not found: \"no-such-command\"");
+    store.run(&["run", "door", "--", ""]).failed(127, "command not found: \"\"");
+    store.run(&["run", "door", "--", "/etc/passwd"]).failed(126, "can't run \"/etc/passwd\": ");
     assert_eq!(store.show("door")["state"], "idle", "released in each case");
 }
 

@@ -206,9 +206,9 @@ fn what_can_not_be_served_is_said_in_one_line() {
     store.run(&["serve", "--listen", "0.0.0.0:0"]).failed(64, "give a token");
     store
         .run(&["serve", "--listen", "nonsense"])
-        .failed(64, "--listen nonsense: it is not an IP address with a port");
+        .failed(64, "--listen nonsense: not an IP address with a port");
     store.run(&["serve", "--closed"]).failed(64, "give a token");
-    store.run(&["serve", "--token-file", "/nonexistent"]).failed(64, "it can't be read");
+    store.run(&["serve", "--token-file", "/nonexistent"]).failed(64, "can't read it");
     let mut short = store.command(&["serve"]);
     Done::of(short.env("TAKETURNS_SERVE_TOKEN", "short")).failed(64, "fewer than 16 characters");
 }
