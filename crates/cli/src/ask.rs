@@ -1,13 +1,18 @@
-//! Which lock, how much of it and for how long: the arguments that `run` and `acquire` share, parsed
-//! once and valid from then on.
+//! Which lock, how much of it and for how long: the arguments that `run` and `acquire` share, parsed once and valid from
+//! then on. Also acquiring that lock, for `run`, `acquire` and `elect`: it reports the wait on stderr, and gives up the
+//! place in the queue on a signal.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use taketurns::{Acquire, Guard, Locks, Member, Name, limits};
+use rustix::process::Pid;
+use taketurns::{Acquire, Error, Guard, Kind, Locks, Member, Name, limits};
 
-use crate::exit;
-use crate::store::LoadingOptions;
+use crate::exit::{self, ExitFailure};
+use crate::signals::Signals;
+use crate::status;
+use crate::store::{self, LoadingOptions, StoreConnection};
+use crate::warnings::SilentWait;
 
 /// Longest `--wait` and `--max-hold`: past a year somebody mistook the unit.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -95,7 +100,7 @@ impl AskArgs {
         locks: &Locks,
         max_hold: Option<Duration>,
         waited: Duration,
-    ) -> Result<Option<Guard>, taketurns::Error> {
+    ) -> Result<Option<Guard>, Error> {
         match self.left(waited) {
             Some(Duration::ZERO) => self.try_acquire(locks, max_hold).await,
             left => self.wait_for(locks, max_hold, left).await.map(Some),
@@ -113,7 +118,7 @@ impl AskArgs {
         &self,
         locks: &Locks,
         max_hold: Option<Duration>,
-    ) -> Result<Option<Guard>, taketurns::Error> {
+    ) -> Result<Option<Guard>, Error> {
         let acquire = match (self.permits, &self.member) {
             (Some(Permits { take, of }), _) => {
                 locks.semaphore(self.lock.as_str(), of).try_acquire_many(take)
@@ -132,7 +137,7 @@ impl AskArgs {
         locks: &Locks,
         max_hold: Option<Duration>,
         within: Option<Duration>,
-    ) -> Result<Guard, taketurns::Error> {
+    ) -> Result<Guard, Error> {
         let acquire = match (self.permits, &self.member) {
             (Some(Permits { take, of }), _) => {
                 locks.semaphore(self.lock.as_str(), of).acquire_many(take)
@@ -163,6 +168,97 @@ impl AskArgs {
         }
         acquire
     }
+}
+
+/// Connects, and gives up on a signal.
+pub(crate) async fn open(
+    url: Option<&str>,
+    program: &str,
+    pid: Pid,
+    loading: LoadingOptions,
+    signals: &mut Signals,
+) -> Result<StoreConnection, ExitFailure> {
+    let given_up = "gave up connecting to the store";
+    signals.unless(given_up, store::open_as(url, program, pid, loading)).await?
+}
+
+/// Acquires the lock as the arguments say, in the time that the wait for the store has left. Failing to
+/// is a failure with the code the user chose.
+pub(crate) async fn acquire(
+    StoreConnection { locks, waited }: &StoreConnection,
+    ask: &AskArgs,
+    max_hold: Option<Duration>,
+    signals: &mut Signals,
+) -> Result<Guard, ExitFailure> {
+    if ask.would_wait_for_itself() {
+        return Err(waits_for_itself(&ask.lock));
+    }
+    // With -n or -w, giving up says why.
+    let endless = !ask.nonblock && ask.wait.is_none();
+    let reporter = WaitReporter { locks, lock: &ask.lock, verbose: ask.verbose, endless };
+    let acquired = reporter.wait(ask.acquire(locks, max_hold, *waited), signals).await?;
+    let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
+    guard.ok_or_else(|| {
+        let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);
+        ExitFailure::new(exit::NOT_ACQUIRED, message).not_acquired_as(ask.conflict_exit_code)
+    })
+}
+
+/// Reports a wait on stderr.
+pub(crate) struct WaitReporter<'a> {
+    pub(crate) locks: &'a Locks,
+    pub(crate) lock: &'a Name,
+    pub(crate) verbose: bool,
+    /// It ends with the lock, or a signal.
+    pub(crate) endless: bool,
+}
+
+impl WaitReporter<'_> {
+    /// Waits, unless a signal comes first.
+    pub(crate) async fn wait<T>(
+        &self,
+        wait: impl Future<Output = T>,
+        signals: &mut Signals,
+    ) -> Result<T, ExitFailure> {
+        // At a terminal the line says why that is drawn there.
+        let silent = self.endless && !status::is_drawn();
+        let _silence = silent.then(SilentWait::begin);
+        let informed = async {
+            tokio::select! {
+                biased;
+                done = wait => done,
+                () = status::keep_informed(self.locks, self.lock, self.verbose) => {
+                    unreachable!("it never ends")
+                }
+            }
+        };
+        let given_up = format_args!("lock {} was not acquired: gave up waiting", self.lock);
+        signals.unless(given_up, informed).await
+    }
+}
+
+/// It would be waited for in vain.
+pub(crate) fn waits_for_itself(lock: &Name) -> ExitFailure {
+    ExitFailure::usage(format_args!(
+        "lock {lock} is held by the run around this one, as TAKETURNS_LOCK says, and would be waited \
+         for in vain: locks are not re-entrant; if that is a lock of another store, put `env -u \
+         TAKETURNS_LOCK` before this command"
+    ))
+}
+
+/// A lock of another kind is asked for with other options, which the library can't know.
+pub(crate) fn failure(error: Error) -> ExitFailure {
+    let Error::KindMismatch { lock, is } = error else { return error.into() };
+    let options = match is {
+        Kind::Mutex => "none of -s, -x, --permits and --pool".to_owned(),
+        Kind::RwLock => "-x or -s".to_owned(),
+        Kind::Semaphore { permits } => format!("--permits K/{permits}"),
+        Kind::Pool => "--pool".to_owned(),
+    };
+    ExitFailure::usage(format_args!(
+        "lock {lock} is in use as another kind ({is}): use {options} as the others do, or wait until \
+         it is idle"
+    ))
 }
 
 /// `K/N`, or `N` for one of N.
@@ -251,57 +347,4 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The arguments as the user types them.
-    fn typed(words: &[&str]) -> AskArgs {
-        #[derive(clap::Parser)]
-        struct CommandLine {
-            #[command(flatten)]
-            ask: AskArgs,
-        }
-        let words = ["run"].iter().chain(words).chain(&["door"]);
-        <CommandLine as clap::Parser>::try_parse_from(words).expect("a command line").ask
-    }
-
-    #[test]
-    fn what_a_loading_server_took_is_taken_off_the_time_for_the_lock() {
-        let second = Duration::from_secs(1);
-        let limited = typed(&["-w", "5"]);
-        assert_eq!(limited.loading().within, Some(5 * second));
-        assert_eq!(limited.left(Duration::ZERO), Some(5 * second));
-        assert_eq!(limited.left(2 * second), Some(3 * second));
-        assert_eq!(limited.left(6 * second), Some(Duration::ZERO));
-        assert_eq!(typed(&["-n"]).loading().within, Some(Duration::ZERO));
-        assert_eq!((typed(&[]).loading().within, typed(&[]).left(second)), (None, None));
-    }
-
-    #[test]
-    fn permits_are_k_of_n_with_k_at_most_n() {
-        assert_eq!("2/4".parse(), Ok(Permits { take: 2, of: 4 }));
-        assert_eq!("4".parse(), Ok(Permits { take: 1, of: 4 }));
-        for bad in ["5/4", "0/4", "0", "-1", "1/", "/", "", "1/2/3", "1.5", "1000001", "x"] {
-            assert!(bad.parse::<Permits>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_lease_is_ten_milliseconds_to_a_day() {
-        assert_eq!(lease("0.01"), Ok(Duration::from_millis(10)));
-        assert_eq!(lease("86400"), Ok(Duration::from_secs(86_400)));
-        for bad in ["0", "-1", "NaN", "inf", "-inf", "1e300", "315360000", "0.001", "", "5s"] {
-            assert!(lease(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_wait_may_be_none_at_all_but_not_for_ten_years() {
-        assert_eq!(wait("0"), Ok(Duration::ZERO));
-        assert_eq!(wait("0.2"), Ok(Duration::from_millis(200)));
-        assert!(wait("315360000").is_err());
-        assert!(wait("-0.1").is_err());
-        assert!(max_hold("0").is_err());
-        assert!(max_hold("5").is_ok());
-    }
-}
+mod tests;

@@ -24,7 +24,6 @@ mod supervise;
 mod terminal;
 mod text;
 mod top;
-mod waiting;
 mod warnings;
 mod watch;
 

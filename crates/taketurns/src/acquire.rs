@@ -2,9 +2,6 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use taketurns_core::session::{AcquireSpec, HoldTerms, WaitLimit};
@@ -12,11 +9,9 @@ use taketurns_core::{Ask, Label, Owner, Token, limits};
 
 use crate::clock::{local_us, micros, millis};
 use crate::connect::checked_lease;
-use crate::driver::ClientHandle;
 use crate::lock::LockRef;
-use crate::meter::WaitOutcome;
-use crate::operation::{AcquireOperation, GrantedLock};
-use crate::telling::{AcquireSpan, target};
+use crate::operation::AcquireFuture;
+use crate::telling::target;
 use crate::{Error, Guard};
 
 /// A request for a lock: set options, then `.await` it. Nothing is sent before that.
@@ -136,12 +131,7 @@ impl<T> Acquire<T> {
     fn start(self, patience: WaitLimit) -> AcquireFuture<T> {
         let shared = self.lock.locks.shared.clone();
         let within = self.options.within.unwrap_or_default();
-        let attempt = self.wanted(patience).map(|wanted| {
-            let span = AcquireSpan::new(&wanted.terms.lock, &wanted.ask);
-            let operation = AcquireOperation::new(shared.client.clone(), wanted);
-            AcquireAttempt { operation, span, shared }
-        });
-        AcquireFuture { attempt, within, output: PhantomData }
+        AcquireFuture::new(shared, self.wanted(patience), within)
     }
 }
 
@@ -279,76 +269,5 @@ impl IntoFuture for Acquire<Option<Guard>> {
 
     fn into_future(self) -> Self::IntoFuture {
         self.start(WaitLimit::Try)
-    }
-}
-
-/// The future of an [`Acquire`]. Dropping it gives up.
-#[must_use = "dropping it gives up"]
-pub struct AcquireFuture<T = Guard> {
-    /// An error if it can't even be tried.
-    attempt: Result<AcquireAttempt, Error>,
-    within: Duration,
-    output: PhantomData<fn() -> T>,
-}
-
-struct AcquireAttempt {
-    /// Cleans up after itself if it is dropped.
-    operation: AcquireOperation,
-    span: AcquireSpan,
-    /// The client lives as long as this does, and as the guard does that comes of it.
-    shared: Arc<ClientHandle>,
-}
-
-impl AcquireAttempt {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
-        let Self { operation, span, shared } = self;
-        let granted = ready!(span.during(|| operation.poll(cx)));
-        let began_us = operation.began_us();
-        match &granted {
-            Ok(Some(GrantedLock { hold, turn, since_us })) => {
-                let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
-                span.granted(token, since_us.saturating_sub(began_us));
-            }
-            Ok(None) => span.over(WaitOutcome::Busy, began_us),
-            Err(error) => span.over(WaitOutcome::of_error(error), began_us),
-        }
-        let guard = |GrantedLock { hold, turn, .. }| Guard::new(hold, turn, shared.clone());
-        Poll::Ready(granted.map(|granted| granted.map(guard)))
-    }
-}
-
-/// Dropped while it waits, it was cancelled.
-impl Drop for AcquireAttempt {
-    fn drop(&mut self) {
-        self.span.over(WaitOutcome::Cancelled, self.operation.began_us());
-    }
-}
-
-impl Future for AcquireFuture {
-    type Output = Result<Guard, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let within = self.within;
-        let attempt = match &mut self.attempt {
-            Ok(attempt) => attempt,
-            Err(error) => return Poll::Ready(Err(error.clone())),
-        };
-        Poll::Ready(match ready!(attempt.poll(cx)) {
-            Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(Error::Timeout { lock: attempt.operation.lock().clone(), within }),
-            Err(Error::Timeout { lock, .. }) => Err(Error::Timeout { lock, within }),
-            Err(error) => Err(error),
-        })
-    }
-}
-
-impl Future for AcquireFuture<Option<Guard>> {
-    type Output = Result<Option<Guard>, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.attempt {
-            Ok(attempt) => attempt.poll(cx),
-            Err(error) => Poll::Ready(Err(error.clone())),
-        }
     }
 }

@@ -6,22 +6,30 @@
 //!             ends it     ▼             ▼  └── answers, to the operation that asked
 //!                    ClientDriver     Shell ◄─ wake-ups, on the thread that read them
 //! ```
+//!
+//! The [`Shell`] is the mutex around the session. Under it nothing is called but the session: no engine, no waker,
+//! no log, no metric. So a wake-up is handled on the thread that read it, whatever that thread holds, and a task
+//! that is woken may call the client at once. The clock is read under the mutex, so steps are in the order of their
+//! times. After a step that panics the session can't be trusted: everything held counts as lost from then on.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use taketurns_core::session::{self, Anchor, CallFailure, Session};
+use taketurns_core::session::{
+    self, Anchor, CallFailure, Hold, LossCause, Session, SessionEvent, Transmit,
+};
 use taketurns_core::{ClientId, Label, Name, Owner, Request};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::local_us;
-use crate::engine::{Answer, AnswerFuture, Engine, EngineError, Stamp};
-use crate::meter;
+use crate::engine::{Answer, AnswerFuture, Engine, EngineError, EngineEvent, Stamp};
+use crate::meter::{self, HoldOutcome};
+use crate::random;
 use crate::runtime::{Runtime, sleep};
-use crate::shell::Shell;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::telling::target;
 
 /// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
@@ -177,6 +185,135 @@ impl Client {
     }
 }
 
+/// A session that many threads use.
+pub(crate) struct Shell {
+    session: Mutex<Session>,
+    /// The keeper has to look at the timers.
+    pub(crate) is_due: Notify,
+}
+
+impl Shell {
+    pub(crate) fn new(client: ClientId) -> Self {
+        random::prepare();
+        let session = Mutex::new(Session::new(client, random::bits64()));
+        Self { session, is_due: Notify::new() }
+    }
+
+    /// Takes one step. What has to be sent is left to the keeper.
+    pub(crate) fn drive<T>(&self, step: impl FnOnce(&mut Session, u64) -> T) -> T {
+        let (output, has_transmits) = self.run(step, |session| session.has_transmits());
+        if has_transmits {
+            self.is_due.notify_one();
+        }
+        output
+    }
+
+    /// Takes one step, and returns what has to be sent.
+    pub(crate) fn drive_and_send<T>(
+        &self,
+        step: impl FnOnce(&mut Session, u64) -> T,
+    ) -> (T, Vec<Transmit>) {
+        self.run(step, Session::take_transmits)
+    }
+
+    fn run<T, S>(
+        &self,
+        step: impl FnOnce(&mut Session, u64) -> T,
+        sends: impl FnOnce(&mut Session) -> S,
+    ) -> (T, S) {
+        let mut locked = StepGuard { session: lock(&self.session), is_done: false };
+        let output = step(&mut locked.session, local_us());
+        let (effects, sends) = (locked.session.take_effects(), sends(&mut locked.session));
+        locked.is_done = true;
+        drop(locked);
+        if let Some(effects) = effects {
+            effects.wakers.into_iter().for_each(std::task::Waker::wake);
+            effects.events.into_iter().for_each(tell);
+            if effects.look {
+                self.is_due.notify_one();
+            }
+        }
+        (output, sends)
+    }
+
+    /// Looks something up, which changes nothing that anybody has to be told of.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut Session) -> T) -> T {
+        at(&mut lock(&self.session))
+    }
+
+    /// The engine pushed something, on whichever thread that read it.
+    pub(crate) fn handle_event(&self, woken: EngineEvent) {
+        if let EngineEvent::Wake { .. } = woken {
+            meter::woken();
+        }
+        self.drive(|session, now_us| match woken {
+            EngineEvent::Wake { wake, origin, .. } => {
+                session.handle_wake(now_us, wake.owner, wake.event, origin);
+            }
+            EngineEvent::Lost { owner } => session.handle_gone(now_us, owner),
+            EngineEvent::Recheck => session.handle_doubt(now_us, None),
+            EngineEvent::LockChanged { lock } => session.handle_doubt(now_us, Some(&lock)),
+        });
+    }
+}
+
+/// A session in the middle of a step. Whether the thread panics says nothing: a guard that is dropped by
+/// a panic of its user takes a step like any other.
+struct StepGuard<'a> {
+    session: MutexGuard<'a, Session>,
+    is_done: bool,
+}
+
+impl Drop for StepGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.session.handle_unattended(0);
+        }
+    }
+}
+
+fn tell(event: SessionEvent) {
+    match event {
+        SessionEvent::Lost { hold, cause } => announce(&hold, cause),
+        SessionEvent::ClockSet => tracing::warn!(
+            target: target::CLIENT,
+            "the clock of the store was set forward; what is held there counts as lost"
+        ),
+        SessionEvent::Quarantined { lock, left_ms } => {
+            tracing::warn!(
+                target: target::WAITS,
+                %lock,
+                left_ms,
+                "in quarantine: its store was restarted or failed over"
+            );
+        }
+        SessionEvent::Queued { ahead } => meter::queued(ahead),
+        SessionEvent::Rejoined { lock } => tracing::warn!(
+            name: "taketurns.rejoined",
+            target: target::WAITS,
+            %lock,
+            "the place lapsed; waiting again at the tail"
+        ),
+        _ => {}
+    }
+}
+
+/// Tells everybody that a lock is lost, for the first and only time.
+pub(crate) fn announce(hold: &Hold, cause: LossCause) {
+    tracing::warn!(
+        name: "taketurns.lost",
+        target: target::HELD,
+        lock = %hold.name(),
+        %cause,
+        "the lock was lost"
+    );
+    meter::lost(cause);
+    if let Some(since_us) = hold.end_turn() {
+        meter::hold_ended(local_us().saturating_sub(since_us), HoldOutcome::Lost);
+    }
+    hold.take_watchers().into_iter().for_each(std::task::Waker::wake);
+}
+
 /// A request under way.
 pub(crate) struct Call {
     answer: AnswerFuture,
@@ -245,3 +382,6 @@ pub(crate) async fn sleep_until_some(until_us: Option<u64>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

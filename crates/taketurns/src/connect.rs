@@ -7,7 +7,7 @@ use taketurns_core::{ClientId, Label, limits};
 use tokio::runtime::Handle as Tokio;
 use tokio::sync::watch;
 
-use crate::client::Client;
+use crate::client::{Client, Shell};
 use crate::clock::{local_us, millis};
 use crate::driver::{ClientDriver, ClientHandle};
 use crate::engine::{self, EngineError, Open, Wakes};
@@ -15,7 +15,6 @@ use crate::keeper::keep;
 use crate::loading_wait::LoadingWait;
 use crate::meter;
 use crate::runtime::{Runtime, sleep};
-use crate::shell::Shell;
 use crate::telling::target;
 use crate::{Error, Locks, random};
 

@@ -10,13 +10,12 @@ use std::time::Duration;
 use taketurns_core::session::{Hold, LocalTurn, LossCause};
 use taketurns_core::{Member, Name, Reply, Token};
 
-use crate::client::failure;
+use crate::client::{announce, failure};
 use crate::clock::local_us;
 use crate::driver::ClientHandle;
 use crate::error::malformed;
 use crate::meter::{self, HoldOutcome};
 use crate::operation::ReleaseOperation;
-use crate::shell::announce;
 use crate::telling;
 use crate::{Error, Handle};
 

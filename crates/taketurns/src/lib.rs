@@ -60,21 +60,16 @@ mod locks;
 #[cfg(any(doc, doctest))]
 pub mod manual;
 mod meter;
-mod mutex;
 mod operation;
-mod pool;
 mod random;
 mod runtime;
-mod rwlock;
-mod semaphore;
-mod shell;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
 mod sync;
 mod telling;
 
-pub use acquire::{Acquire, AcquireFuture};
+pub use acquire::Acquire;
 pub use all::{AcquireAll, All, AllGuard};
 pub use break_lock::BreakLock;
 pub use connect::{Connect, connect, connect_on};
@@ -82,11 +77,9 @@ pub use election::{Election, Observer};
 pub use error::{Error, ErrorKind, NoQuorum, NodeTrouble};
 pub use guard::{Guard, ReleaseFuture};
 pub use handle::Handle;
+pub use lock::{Mutex, Pool, RwLock, Semaphore};
 pub use locks::Locks;
-pub use mutex::Mutex;
-pub use pool::Pool;
-pub use rwlock::RwLock;
-pub use semaphore::Semaphore;
+pub use operation::AcquireFuture;
 pub use taketurns_core::limits;
 pub use taketurns_core::session::LossCause;
 pub use taketurns_core::{

@@ -1,69 +1,132 @@
 //! The futures of operations: each asks the session what it needs next, and polls the engine for it.
 //!
-//! Whoever wants the lock polls an acquire on its own thread; a thread of ours in between would cost two
-//! changes of thread for each request. What has to go on when nobody polls (a release) goes on as a task
-//! of the driver if its future is dropped.
+//! The caller polls an acquire on its own thread: a thread of ours in between would cost two thread switches
+//! for each request. A release has to go on even if nobody polls it: if its future is dropped, it goes on as a
+//! task of the driver.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use taketurns_core::session::{
-    AcquireAction, AcquireOutcome, AcquireSpec, GuardEnd, Hold, LocalTurn, ReleaseAction,
-    ReleaseId, ReleaseOutcome, WakerSwap,
+    AcquireAction, AcquireOutcome, AcquireSpec, Anchor, GuardEnd, Hold, ReleaseAction, ReleaseId,
+    ReleaseOutcome, Session, WakerSwap,
 };
 use taketurns_core::{Name, Owner, Request};
 
 use crate::client::{Call, Client};
+use crate::driver::ClientHandle;
 use crate::engine::{Answer, EngineError};
 use crate::error::malformed;
+use crate::meter::WaitOutcome;
 use crate::runtime::NOT_WAITING;
 use crate::sync::Arc;
-use crate::{Error, meter, random};
+use crate::telling::AcquireSpan;
+use crate::{Error, Guard, meter, random};
+
+/// The future of an [`Acquire`](crate::Acquire). Dropping it gives up.
+#[must_use = "dropping it gives up"]
+pub struct AcquireFuture<T = Guard> {
+    /// An error if it can't even be tried.
+    attempt: Result<AcquireAttempt, Error>,
+    within: Duration,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T> AcquireFuture<T> {
+    pub(crate) fn new(
+        shared: std::sync::Arc<ClientHandle>,
+        wanted: Result<AcquireSpec, Error>,
+        within: Duration,
+    ) -> Self {
+        let attempt = wanted.map(|wanted| AcquireAttempt {
+            lock: wanted.terms.lock.clone(),
+            span: AcquireSpan::new(&wanted.terms.lock, &wanted.ask),
+            owner: None,
+            wanted: Some(wanted),
+            began_us: 0,
+            call: None,
+            trouble: None,
+            shared,
+        });
+        Self { attempt, within, output: PhantomData }
+    }
+}
+
+impl Future for AcquireFuture {
+    type Output = Result<Guard, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let within = self.within;
+        let attempt = match &mut self.attempt {
+            Ok(attempt) => attempt,
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        Poll::Ready(match ready!(attempt.poll(cx)) {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => Err(Error::Timeout { lock: attempt.lock.clone(), within }),
+            Err(Error::Timeout { lock, .. }) => Err(Error::Timeout { lock, within }),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+impl Future for AcquireFuture<Option<Guard>> {
+    type Output = Result<Option<Guard>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.attempt {
+            Ok(attempt) => attempt.poll(cx),
+            Err(error) => Poll::Ready(Err(error.clone())),
+        }
+    }
+}
 
 /// An acquire under way. Dropped, it gives up the place, or the lock if it was just granted.
-pub(crate) struct AcquireOperation {
-    client: Arc<Client>,
+struct AcquireAttempt {
     lock: Name,
     /// By whom, from when it has begun until it is over.
     owner: Option<Owner>,
     /// What is wanted, until it has begun.
     wanted: Option<AcquireSpec>,
-    /// When it began.
+    /// When it was first polled.
     began_us: u64,
     call: Option<Call>,
     /// Why the last request was not answered.
     trouble: Option<EngineError>,
+    span: AcquireSpan,
+    /// The client lives as long as this does, and as the guard does that comes of it.
+    shared: std::sync::Arc<ClientHandle>,
 }
 
-/// A lock that is held, whose turn it is if several of this process take turns, and since when.
-pub(crate) struct GrantedLock {
-    pub(crate) hold: std::sync::Arc<Hold>,
-    pub(crate) turn: Option<LocalTurn>,
-    pub(crate) since_us: u64,
-}
-
-impl AcquireOperation {
-    pub(crate) fn new(client: Arc<Client>, wanted: AcquireSpec) -> Self {
-        let (lock, wanted) = (wanted.terms.lock.clone(), Some(wanted));
-        Self { client, lock, owner: None, wanted, began_us: 0, call: None, trouble: None }
-    }
-
-    pub(crate) fn lock(&self) -> &Name {
-        &self.lock
-    }
-
-    /// When it was first polled.
-    pub(crate) fn began_us(&self) -> u64 {
-        self.began_us
-    }
-
+impl AcquireAttempt {
     /// `Ok(None)` means that others hold the lock and it would not wait.
-    pub(crate) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<GrantedLock>, Error>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
+        let (now_us, acquired) = ready!(self.span.enter().in_scope(|| self.poll_session(cx)));
+        self.owner = None;
+        Poll::Ready(match acquired {
+            AcquireOutcome::Granted { hold, turn, woken } => {
+                self.note_grant(now_us, &hold, woken);
+                let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
+                self.span.granted(token, now_us.saturating_sub(self.began_us));
+                Ok(Some(Guard::new(hold, turn, self.shared.clone())))
+            }
+            AcquireOutcome::Busy => {
+                self.span.over(WaitOutcome::Busy, self.began_us);
+                Ok(None)
+            }
+            acquired => {
+                let error = self.error(acquired);
+                self.span.over(WaitOutcome::of_error(&error), self.began_us);
+                Err(error)
+            }
+        })
+    }
+
+    /// Goes as far as it can: to how it ended, and when.
+    fn poll_session(&mut self, cx: &mut Context<'_>) -> Poll<(u64, AcquireOutcome)> {
         let mut is_sent = false;
         loop {
             // An answer comes before what the engine pushed after it.
@@ -81,7 +144,7 @@ impl AcquireOperation {
             let (now_us, next) = self.step(answer, cx.waker().clone());
             match next {
                 AcquireAction::Send(request) => {
-                    self.call = Some(self.client.begin_call(&self.lock, request, now_us));
+                    self.call = Some(self.shared.client.begin_call(&self.lock, request, now_us));
                     is_sent = true;
                 }
                 AcquireAction::Answer => return Poll::Pending,
@@ -95,7 +158,7 @@ impl AcquireOperation {
                 }
                 AcquireAction::Done(acquired) => {
                     self.call = None;
-                    return Poll::Ready(self.end(now_us, acquired));
+                    return Poll::Ready((now_us, acquired));
                 }
             }
         }
@@ -108,18 +171,18 @@ impl AcquireOperation {
         waker: Waker,
     ) -> (u64, AcquireAction) {
         let mut spare = WakerSwap::new(waker);
-        let source = self.client.engine.source(&self.lock);
+        let source = self.shared.client.engine.source(&self.lock);
         let sent = self.call.as_ref().filter(|_| answer.is_some()).map(Call::sent);
-        let answer = sent
-            .zip(answer)
-            .map(|(sent, answer)| self.client.read(sent, &self.lock, answer, &mut self.trouble));
+        let answer = sent.zip(answer).map(|(sent, answer)| {
+            self.shared.client.read(sent, &self.lock, answer, &mut self.trouble)
+        });
         if sent.is_some() {
             self.call = None;
         }
         let is_answered = matches!(answer, Some(Ok(_)));
-        let Self { client, owner, wanted, began_us, .. } = self;
+        let Self { shared, owner, wanted, began_us, .. } = self;
         let mut next = AcquireAction::Wait;
-        let now_us = client.drive(|session, now_us| {
+        let now_us = shared.client.drive(|session, now_us| {
             if let Some(mut wanted) = wanted.take() {
                 wanted.terms.owner = random::owner(now_us);
                 (*owner, *began_us) = (Some(wanted.terms.owner), now_us);
@@ -139,21 +202,20 @@ impl AcquireOperation {
         (now_us, next)
     }
 
-    fn end(&mut self, now_us: u64, acquired: AcquireOutcome) -> Result<Option<GrantedLock>, Error> {
-        self.owner = None;
-        if let AcquireOutcome::Granted { hold, turn, woken } = acquired {
-            if let Some((anchor, deadline_ms)) = woken
-                && self.client.engine.guarantees().event_driven
-            {
-                let lease_ms = hold.terms().lease_ms.min(self.client.waiter_lease_ms);
-                meter::granted_late(anchor, deadline_ms, lease_ms, now_us);
-            }
-            meter::hold_began();
-            return Ok(Some(GrantedLock { hold, turn, since_us: now_us }));
+    fn note_grant(&self, now_us: u64, hold: &Hold, woken: Option<(Anchor, u64)>) {
+        let client = &self.shared.client;
+        if let Some((anchor, deadline_ms)) = woken
+            && client.engine.guarantees().event_driven
+        {
+            let lease_ms = hold.terms().lease_ms.min(client.waiter_lease_ms);
+            meter::granted_late(anchor, deadline_ms, lease_ms, now_us);
         }
+        meter::hold_began();
+    }
+
+    fn error(&mut self, acquired: AcquireOutcome) -> Error {
         let lock = &self.lock;
-        Err(match acquired {
-            AcquireOutcome::Granted { .. } | AcquireOutcome::Busy => return Ok(None),
+        match acquired {
             AcquireOutcome::TimedOut { was_answered: true, quarantine_left_us } => {
                 let lock = lock.clone();
                 match quarantine_left_us {
@@ -172,7 +234,8 @@ impl AcquireOperation {
                 Some(error) => Error::from_engine(lock, error),
                 None => Error::Closed,
             },
-        })
+            AcquireOutcome::Granted { .. } | AcquireOutcome::Busy => Error::Closed,
+        }
     }
 
     fn no_answer(&self) -> Error {
@@ -187,15 +250,18 @@ impl AcquireOperation {
     }
 }
 
-/// Nobody waits for it any more.
-impl Drop for AcquireOperation {
+/// Dropped while it waits, it was cancelled.
+impl Drop for AcquireAttempt {
     fn drop(&mut self) {
+        self.span.over(WaitOutcome::Cancelled, self.began_us);
         // One that was never polled has not begun.
         let Some(owner) = self.owner.take() else { return };
         // First this: what was sent is of no interest any more.
         self.call = None;
         let mut spare = WakerSwap::default();
-        self.client.drive(|session, now_us| session.cancel_acquire(now_us, owner, &mut spare));
+        let cancel =
+            |session: &mut Session, now_us| session.cancel_acquire(now_us, owner, &mut spare);
+        self.shared.client.drive(cancel);
     }
 }
 

@@ -4,12 +4,11 @@ use rustix::process::{getpid, getppid};
 use serde::Serialize;
 use taketurns::{Handle, Locks, Member, Name, Token};
 
-use crate::ask::AskArgs;
+use crate::ask::{self, AskArgs};
 use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::signals::Signals;
 use crate::store::{self, StoreConnection};
-use crate::waiting;
 
 /// Acquire a lock for a shell script, and print its handle
 ///
@@ -48,7 +47,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     // The script is shown as the holder: this process is gone in a moment.
     let holder = getppid().unwrap_or(getpid());
     let loading = args.ask.loading();
-    let opened = waiting::open(store, "acquire", holder, loading, &mut signals).await?;
+    let opened = ask::open(store, "acquire", holder, loading, &mut signals).await?;
     let done = acquire(&opened, &args, &mut signals).await;
     store::close(opened.locks).await;
     done.map(|()| 0)
@@ -60,7 +59,7 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<(), ExitFailure> {
     let locks = &opened.locks;
-    let guard = waiting::acquire(opened, &args.ask, None, signals).await?;
+    let guard = ask::acquire(opened, &args.ask, None, signals).await?;
     let member = guard.member().cloned();
     let handle = guard.into_handle().await?;
     if let Err(mut failure) = print(locks, args, &handle, member).await {

@@ -10,13 +10,12 @@ use serde::Serialize;
 use taketurns::{HolderView, Locks, Name, Token};
 
 use super::run::LockedCommand;
-use crate::ask;
+use crate::ask::{self, WaitReporter};
 use crate::exit::{self, ExitFailure, say};
 use crate::output::{self, duration, whole_millis};
 use crate::signals::Signals;
 use crate::store::{self, LoadingOptions};
 use crate::terminal::Terminal;
-use crate::waiting::{self, WaitReporter};
 
 /// Leader election: run a command while leading, or show the leader
 ///
@@ -90,7 +89,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
         None => "taketurns".into(),
     };
     let loading = LoadingOptions { within: None, verbose: args.verbose };
-    let opened = waiting::open(store, &program, getpid(), loading, &mut signals).await?;
+    let opened = ask::open(store, &program, getpid(), loading, &mut signals).await?;
     let locks = opened.locks;
     let code = match () {
         () if args.leader => tell(&locks, &args).await,
@@ -105,7 +104,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
 async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u8, ExitFailure> {
     let Args { name, verbose, .. } = args;
     if ask::is_held_around(name) {
-        return Err(waiting::waits_for_itself(name));
+        return Err(ask::waits_for_itself(name));
     }
     let locked_command = LockedCommand { locks, command: &args.command, max_hold: None };
     let reporter = WaitReporter { locks, lock: name, verbose: *verbose, endless: true };
@@ -118,7 +117,7 @@ async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u
             campaign = campaign.why(why);
         }
         let leadership = reporter.wait(campaign.into_future(), signals).await?;
-        let leadership = leadership.map_err(waiting::failure)?;
+        let leadership = leadership.map_err(ask::failure)?;
         let outcome = locked_command.run(leadership, signals).await?;
         if !outcome.lost || outcome.told_to_end {
             return outcome.code;

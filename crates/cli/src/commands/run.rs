@@ -18,7 +18,6 @@ use crate::signals::Signals;
 use crate::store::{self, StoreConnection};
 use crate::supervise::{ChildEnd, Supervisor};
 use crate::terminal::Terminal;
-use crate::waiting;
 
 /// Run a command while holding a lock
 ///
@@ -55,7 +54,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     let mut signals = Signals::listen()?;
     let program = Path::new(&args.command[0]).file_name().unwrap_or_default().to_string_lossy();
     let loading = args.ask.loading();
-    let opened = waiting::open(store, &program, getpid(), loading, &mut signals).await?;
+    let opened = ask::open(store, &program, getpid(), loading, &mut signals).await?;
     let code = hold_and_run(&opened, &args, &mut signals).await;
     store::close(opened.locks).await;
     code
@@ -66,7 +65,7 @@ async fn hold_and_run(
     args: &Args,
     signals: &mut Signals,
 ) -> Result<u8, ExitFailure> {
-    let guard = waiting::acquire(opened, &args.ask, args.max_hold, signals).await?;
+    let guard = ask::acquire(opened, &args.ask, args.max_hold, signals).await?;
     let under =
         LockedCommand { locks: &opened.locks, command: &args.command, max_hold: args.max_hold };
     under.run(guard, signals).await?.code

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::acquire::{AcquireSpec, WaitLimit};
+use super::anchor::WakeAnchor;
 use super::timers::DueTime;
 use super::turns::{LocalTurn, TurnGroup};
-use super::wake_anchor::WakeAnchor;
 use super::{Anchor, Anchors, Backoff, Hold, Origin};
 use crate::{AcquireRequest, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
 

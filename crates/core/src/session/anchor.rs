@@ -16,6 +16,9 @@ const DRIFT_DIVISOR: u64 = 100;
 /// 2 ms for both ends rounding to the millisecond.
 const ROUNDING_US: u64 = 2_000;
 
+/// How many earlier servers and connections an acquire remembers the clocks of.
+const EARLIER_MAX: usize = 8;
+
 /// One exchange with the engine that ties its clock to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
@@ -126,85 +129,121 @@ impl Session {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What one acquire knows of the engine's clocks before it can have been granted. It chooses the [`Anchor`]
+/// that turns a wake-up's deadline into local time.
+///
+/// Nobody knows how long a wake-up was under way, and the engine's clock may have been set meanwhile. If the
+/// clock was set back, the newest anchor makes the grant too long, and two clients would hold; an anchor
+/// older than the grant makes it shorter. If the clock was set forward before the grant, it is the other way
+/// round. So both are used, and the shorter result counts.
+///
+/// An answer needs none of this, unless it tells of a grant that another server made: the one that a replica
+/// has replaced. That server may have ended the grant by its own clock and granted the lock to another
+/// client, and the replica may have missed it. So the clocks of earlier servers count too.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WakeAnchor {
+    before: Option<(Origin, Anchor)>,
+    asked: bool,
+    /// Asked more than once: it may have been granted before without knowing, and wait anew.
+    again: bool,
+    /// The last origin that is known not to have found it granted already: whatever it is granted there was
+    /// granted there.
+    home: Option<Origin>,
+    /// The last origin at which it asked or waited, and the newest anchor there.
+    latest: Option<(Origin, Anchor)>,
+    /// The same of origins before it. Most acquires know one, and need no memory for this.
+    earlier: Vec<(Origin, Anchor)>,
+}
 
-    const ANCHOR: Anchor = Anchor { sent_us: 5_000_000, engine_ms: 700 };
-
-    #[test]
-    fn a_grant_is_valid_from_the_sending_less_one_percent_and_two_milliseconds() {
-        assert_eq!(ANCHOR.valid_until_us(10_700), 5_000_000 + 10_000_000 - 100_000 - 2_000);
+impl WakeAnchor {
+    /// The acquire is about to be sent. An anchor known by then predates any grant, but only the first time.
+    pub(super) fn handle_asking(&mut self, known: Option<(Origin, Anchor)>) {
+        if let Some((origin, anchor)) = known {
+            self.note_clock(origin, anchor);
+        }
+        if self.asked {
+            (self.again, self.before) = (true, None);
+        } else {
+            (self.asked, self.before) = (true, known);
+        }
     }
 
-    #[test]
-    fn a_deadline_in_the_past_was_never_valid() {
-        assert_eq!(ANCHOR.valid_until_us(600), ANCHOR.sent_us);
-        assert_eq!(ANCHOR.valid_until_us(701), ANCHOR.sent_us);
+    /// The engine said that it waits: it was not granted before that.
+    pub(super) fn handle_waiting(&mut self, origin: Origin, anchor: Anchor) {
+        self.note_clock(origin, anchor);
+        self.home = Some(origin);
+        if !self.again {
+            self.before = Some((origin, anchor));
+        }
     }
 
-    #[test]
-    fn absurd_deadlines_do_not_overflow() {
-        assert!(ANCHOR.valid_until_us(u64::MAX) > ANCHOR.sent_us);
-        assert_eq!(ANCHOR.surely_passed_us(1, u64::MAX), u64::MAX);
+    /// A wake-up granted it the lock: it is sent when the grant is made. One of unknown origin says nothing of
+    /// where that was.
+    pub(super) fn handle_wake(&mut self, origin: Origin) {
+        let is_old = |home: Origin| home.source == origin.source && home.epoch > origin.epoch;
+        if origin != Origin::UNKNOWN && !self.home.is_some_and(is_old) {
+            self.home = Some(origin);
+        }
     }
 
-    #[test]
-    fn a_time_has_surely_passed_a_margin_after_the_reply() {
-        assert_eq!(
-            ANCHOR.surely_passed_us(5_001_000, 1_700),
-            5_001_000 + 1_000_000 + 10_000 + 2_000
-        );
-        assert_eq!(ANCHOR.surely_passed_us(5_001_000, 0), 5_003_000);
+    /// An acquire was answered that it is granted. The first one that was sent can't have been before.
+    pub(super) fn handle_answered(&mut self, origin: Origin) {
+        if !self.again {
+            self.home = Some(origin);
+        }
     }
 
-    #[test]
-    fn the_engines_time_is_guessed_from_the_anchor() {
-        assert_eq!(ANCHOR.engine_ms_at(5_250_000), 950);
-        assert_eq!(ANCHOR.engine_ms_at(0), 700);
+    /// May a grant that this origin tells of have been made by another, which has perhaps ended it since?
+    pub(super) fn is_from_elsewhere(&self, origin: Origin) -> bool {
+        self.home != Some(origin) && self.elsewhere(origin).next().is_some()
     }
 
-    #[test]
-    fn only_the_newest_of_the_same_origin_counts() {
-        let at = |sent_us| Anchor { sent_us, engine_ms: 1 };
-        let origin = |source, epoch| Origin { source, epoch };
-        let mut anchors = Anchors::default();
-        let mut observe = |source, epoch, sent_us| {
-            assert!(anchors.observe(origin(source, epoch), at(sent_us), 100));
-            anchors.clone()
+    /// What a grant until `deadline_ms` has to be judged by, if an answer of that origin told of it: `told` is
+    /// that answer's own anchor.
+    pub(super) fn shortest(&self, origin: Origin, told: Anchor, deadline_ms: u64) -> Anchor {
+        let elsewhere = self.elsewhere(origin).filter(|_| self.is_from_elsewhere(origin));
+        elsewhere.fold(told, |shortest, anchor| {
+            let [one, other] = [shortest, anchor].map(|anchor| anchor.valid_until_us(deadline_ms));
+            if other < one { anchor } else { shortest }
+        })
+    }
+
+    fn elsewhere(&self, origin: Origin) -> impl Iterator<Item = Anchor> {
+        let clocks = self.latest.iter().chain(&self.earlier);
+        clocks.filter(move |(of, _)| *of != origin).map(|(_, anchor)| *anchor)
+    }
+
+    fn note_clock(&mut self, origin: Origin, anchor: Anchor) {
+        let mut clocks = self.latest.iter_mut().chain(&mut self.earlier);
+        if let Some((_, newest)) = clocks.find(|(of, _)| *of == origin) {
+            if newest.sent_us < anchor.sent_us {
+                *newest = anchor;
+            }
+            return;
+        }
+        if let Some(latest) = self.latest.replace((origin, anchor)) {
+            if self.earlier.len() == EARLIER_MAX {
+                self.earlier.remove(0);
+            }
+            self.earlier.push(latest);
+        }
+    }
+
+    /// Returns the anchor for a wake-up of that origin that grants until `deadline_ms`; `newest` is the newest
+    /// anchor known now. With `None` the client has to ask how long the grant is good for.
+    pub(super) fn anchor(
+        &self,
+        origin: Origin,
+        newest: Option<(Origin, Anchor)>,
+        deadline_ms: u64,
+    ) -> Option<Anchor> {
+        let of_origin = |known: Option<(Origin, Anchor)>| {
+            known.filter(|(of, _)| *of == origin).map(|(_, anchor)| anchor)
         };
-        observe(0, 1, 10);
-        assert_eq!(observe(0, 1, 5).newest(0), Some((origin(0, 1), at(10))));
-        let anchors = observe(0, 1, 11);
-        assert_eq!(anchors.newest(0), Some((origin(0, 1), at(11))));
-        assert_eq!((anchors.newest(1), anchors.latest(1)), (None, Some(at(11))));
-        assert_eq!(Anchors::default().latest(1), None);
-        let anchors = observe(0, 2, 3);
-        assert_eq!(anchors.newest(0), Some((origin(0, 2), at(3))));
-        let anchors = observe(0, 1, 99);
-        let newest = Some((origin(0, 2), at(3)));
-        assert_eq!(anchors.newest(0), newest, "an older epoch does not come back");
-        let anchors = observe(7, 1, 50);
-        assert_eq!((anchors.latest(0), anchors.latest(7)), (Some(at(3)), Some(at(50))));
-    }
-
-    #[test]
-    fn a_clock_that_goes_further_than_time_was_set() {
-        let origin = Origin::default();
-        let observe = |received_us, engine_ms| {
-            let mut anchors = Anchors::default();
-            assert!(anchors.observe(origin, ANCHOR, 0));
-            let sent_us = received_us - 1;
-            anchors.observe(origin, Anchor { sent_us, engine_ms }, received_us)
-        };
-        // 10 s later by our clock, and 1 % and 2 ms more by the engine's: no more than it may.
-        assert!(observe(15_000_000, 700 + 10_000 + 100 + 2));
-        assert!(!observe(15_000_000, 700 + 10_000 + 100 + 3));
-        assert!(observe(15_000_000, 1), "set back costs nobody its lease");
-        let mut anchors = Anchors::default();
-        anchors.observe(origin, ANCHOR, 0);
-        let elsewhere = Origin { epoch: 1, ..origin };
-        let far = Anchor { sent_us: ANCHOR.sent_us, engine_ms: 99_999_999 };
-        assert!(anchors.observe(elsewhere, far, ANCHOR.sent_us), "another run, another clock");
+        let both = [of_origin(self.before)?, of_origin(newest)?];
+        both.into_iter().min_by_key(|anchor| anchor.valid_until_us(deadline_ms))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,16 +24,12 @@
 mod acquire;
 mod acquire_state;
 mod anchor;
-mod backoff;
 mod hold;
 mod holds;
-mod ids;
-mod place_set;
 mod places;
 mod release;
 mod timers;
 mod turns;
-mod wake_anchor;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -42,21 +38,21 @@ use std::task::Waker;
 
 pub use acquire::{AcquireAction, AcquireOutcome, AcquireSpec, WaitLimit};
 pub use anchor::{Anchor, Anchors, Origin};
-pub use backoff::Backoff;
 pub use hold::{Hold, HoldTerms, Loss, LossCause};
 pub use holds::{GuardEnd, HoldRenewal};
 pub use places::PlaceRefresh;
 pub use release::{ReleaseAction, ReleaseId, ReleaseOutcome};
+pub use timers::Backoff;
 pub use turns::LocalTurn;
 
 use crate::limits;
+use crate::wire::public_id;
 use crate::{ClientId, Name, Owner, Reply};
 use acquire_state::AcquireState;
 use holds::HeldLock;
-use ids::PublicIds;
-use place_set::PlaceSet;
+use places::PlaceSet;
 use release::ReleaseState;
-use timers::{Timer, Timers};
+use timers::{Jitter, Timer, Timers};
 use turns::{TurnGroup, TurnQueue};
 
 /// All that one client knows.
@@ -323,15 +319,85 @@ impl Hasher for OwnerHasher {
     }
 }
 
-/// Random numbers for pauses. They spread clients, and are no secret.
-#[derive(Debug)]
-struct Jitter(u64);
+/// Public ids of owners: the hash by which an engine names an owner to others. They are made only when
+/// somebody asks, since most owners are never sent a message.
+///
+/// Invariant: an owner that acquires or holds has its id noted with that and in `named`, or is in `unnamed`.
+#[derive(Debug, Default)]
+struct PublicIds {
+    named: HashMap<String, Owner>,
+    /// Those whose id nobody has asked for yet, and some that are over by now.
+    unnamed: Vec<Owner>,
+}
 
-impl Jitter {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+/// Owners that are over are cleared away once there are more of them than of others, and a few.
+const OVER_MAX: usize = 64;
+
+impl Session {
+    /// Whose public id that is, and the lock that it wants or holds. Each owner is hashed once at most, however
+    /// many ask.
+    pub fn find_owner(&mut self, id: &str) -> Option<(Owner, Name)> {
+        if !self.ids.named.contains_key(id) {
+            for owner in std::mem::take(&mut self.ids.unnamed) {
+                if let Some((_, noted)) = self.noted_id(owner) {
+                    let id = public_id(owner);
+                    *noted = Some(id.clone());
+                    self.ids.named.insert(id, owner);
+                }
+            }
+        }
+        let owner = *self.ids.named.get(id)?;
+        let (lock, _) = self.noted_id(owner)?;
+        Some((owner, lock.clone()))
+    }
+
+    /// How many owners acquire or hold.
+    pub fn owner_count(&self) -> usize {
+        self.acquires.len() + self.holds.len()
+    }
+
+    /// Does this owner acquire?
+    pub fn is_acquiring(&self, owner: Owner) -> bool {
+        self.acquires.contains_key(&owner)
+    }
+
+    /// Does this owner acquire or hold, or is it about to be released?
+    pub fn has_owner(&self, owner: Owner) -> bool {
+        self.is_live(owner) || self.releases.values().any(|release| release.owner == owner)
+    }
+
+    fn is_live(&self, owner: Owner) -> bool {
+        self.acquires.contains_key(&owner) || self.holds.contains_key(&owner)
+    }
+
+    /// From now on an owner acquires or holds.
+    pub(super) fn note_owner(&mut self, owner: Owner) {
+        if self.ids.unnamed.len() >= 2 * self.owner_count() + OVER_MAX {
+            let mut unnamed = std::mem::take(&mut self.ids.unnamed);
+            unnamed.retain(|owner| self.is_live(*owner));
+            // A handle may be adopted again and again.
+            unnamed.sort_unstable();
+            unnamed.dedup();
+            self.ids.unnamed = unnamed;
+        }
+        self.ids.unnamed.push(owner);
+    }
+
+    /// An owner with this id is over.
+    pub(super) fn forget_id(&mut self, id: Option<String>) {
+        if let Some(id) = id {
+            self.ids.named.remove(&id);
+        }
+    }
+
+    fn noted_id(&mut self, owner: Owner) -> Option<(&Name, &mut Option<String>)> {
+        if let Some(acquire) = self.acquires.get_mut(&owner) {
+            return Some((&acquire.spec.terms.lock, &mut acquire.id));
+        }
+        let held = self.holds.get_mut(&owner)?;
+        Some((held.hold.name(), &mut held.id))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,17 @@
-//! The client's places in all queues: taking them, refreshing them, and signalling the acquires that wait.
+//! The client's places in all queues: taking them, refreshing them, and signalling the acquires that wait. A
+//! [`PlaceSet`] knows when to refresh the places in one queue, and when to ask whether the holder's lease has
+//! run out.
 
 use std::collections::BTreeSet;
 
 use super::acquire_state::{AcquireState, Offer, Signal};
-use super::place_set::PlaceSet;
-use super::timers::Timer;
+use super::timers::{DueTime, Timer};
 use super::{Anchor, CallFailure, LossCause, Origin, Session, SessionEvent, TimedReply, Transmit};
 use crate::{Grant, Name, Owner, Place, Refusal, Reply, Token, WakeEvent};
+
+/// Between two places in the queue that ask again at the holder's deadline, so that they do not all
+/// ask at once: the first is the one that matters.
+const STAGGER_US: u64 = 5_000;
 
 /// A refresh to be sent: it keeps all places of this client in one lock's queue.
 #[derive(Clone, Debug)]
@@ -230,3 +235,114 @@ impl Session {
         self.acquires.values().filter(is_unsure).map(|acquire| &acquire.spec.terms.lock)
     }
 }
+
+/// The places of a client in one lock's queue. While all is well, the client sends only their refresh.
+#[derive(Debug)]
+pub(super) struct PlaceSet {
+    /// In a quorum two may have the same number.
+    places: BTreeSet<(u64, Owner)>,
+    pub(super) due: DueTime,
+    third_us: u64,
+    refresh_at_us: u64,
+    recheck_at_us: Option<u64>,
+    /// Since when something may have been missed that no refresh sent since can have told of.
+    doubt_since_us: Option<u64>,
+    /// The local time at which the quarantine ends that the last answer spoke of.
+    pub(super) quarantined_until_us: Option<u64>,
+}
+
+impl PlaceSet {
+    /// Starts with a request that was sent at `sent_us` and has given the first place: it kept the place
+    /// alive too.
+    pub(super) fn new(sent_us: u64, waiter_lease_ms: u64) -> Self {
+        let third_us = waiter_lease_ms.saturating_mul(1_000) / 3;
+        Self {
+            places: BTreeSet::new(),
+            due: DueTime::default(),
+            third_us,
+            refresh_at_us: sent_us.saturating_add(third_us),
+            recheck_at_us: None,
+            doubt_since_us: None,
+            quarantined_until_us: None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Notes the place of an owner, and takes back the one that it had before.
+    pub(super) fn put(&mut self, owner: Owner, place: u64, before: Option<u64>) {
+        if let Some(before) = before {
+            self.remove(owner, before);
+        }
+        self.places.insert((place, owner));
+    }
+
+    pub(super) fn remove(&mut self, owner: Owner, place: u64) {
+        self.places.remove(&(place, owner));
+    }
+
+    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
+        self.places.iter().map(|(_, owner)| *owner)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many are before the client's foremost place.
+    pub(super) fn ahead(&self, front: u64) -> u64 {
+        self.places.first().map_or(0, |(place, _)| place.saturating_sub(front))
+    }
+
+    /// When the next refresh is due.
+    pub(super) fn due_us(&self) -> u64 {
+        let sooner = [self.recheck_at_us, self.doubt_since_us].into_iter().flatten();
+        sooner.fold(self.refresh_at_us, u64::min)
+    }
+
+    /// A refresh is sent now; the next is due a third of the waiter lease later, whether or not this
+    /// one is answered.
+    pub(super) fn handle_sent(&mut self, now_us: u64) {
+        self.refresh_at_us = now_us.saturating_add(self.third_us);
+        self.recheck_at_us = None;
+        self.doubt_since_us = None;
+    }
+
+    /// The engine said when the next holder's lease ends. `ahead` of the client's foremost place
+    /// staggers the question, by at most one refresh.
+    pub(super) fn handle_recheck(
+        &mut self,
+        now_us: u64,
+        anchor: Anchor,
+        recheck_ms: Option<u64>,
+        ahead: u64,
+    ) {
+        self.recheck_at_us = recheck_ms.map(|recheck_ms| {
+            let stagger_us = ahead.saturating_mul(STAGGER_US).min(self.third_us);
+            anchor.surely_passed_us(now_us, recheck_ms).saturating_add(stagger_us)
+        });
+    }
+
+    /// Something may have been missed (a connection was lost): ask now.
+    pub(super) fn handle_doubt(&mut self, now_us: u64) {
+        self.doubt_since_us = Some(now_us);
+    }
+
+    /// Remembers a quarantine. Returns for how long it lasts if that is news.
+    pub(super) fn handle_quarantine(
+        &mut self,
+        anchor: Anchor,
+        until_ms: Option<u64>,
+    ) -> Option<u64> {
+        let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(anchor.engine_ms));
+        let is_news = self.quarantined_until_us.is_none();
+        let until_us = |left_ms: u64| anchor.sent_us.saturating_add(left_ms.saturating_mul(1_000));
+        self.quarantined_until_us = left_ms.map(until_us);
+        left_ms.filter(|_| is_news)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Every time at which a session has to act, in one table.
+//! When a session has to act: every timer in one table, and how long it pauses after a failure.
 
 use std::collections::BTreeSet;
 
@@ -55,5 +55,83 @@ impl Timers {
     /// Returns the timers due by a time, in order. They stay set.
     pub(super) fn due(&self, by_us: u64) -> impl Iterator<Item = &(u64, Timer)> {
         self.0.iter().take_while(move |(at_us, _)| *at_us <= by_us)
+    }
+}
+
+/// The first pause after a failure.
+const PAUSE_US_FIRST: u64 = 10_000;
+/// No pause is longer.
+const PAUSE_US_MAX: u64 = 1_000_000;
+
+/// Counts failures in a row. Randomness comes in as an argument.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// One more failure: how long to pause. Between half and the whole of 10 ms, 20 ms, 40 ms … 1 s,
+    /// spread by `random`, so that many clients do not come back in step.
+    pub fn pause_us(&mut self, random: u64) -> u64 {
+        let whole = PAUSE_US_FIRST.saturating_mul(1 << self.failures.min(16)).min(PAUSE_US_MAX);
+        self.failures = self.failures.saturating_add(1);
+        let half = whole / 2;
+        half + random % (half + 1)
+    }
+
+    /// It went well: the next failure starts from the beginning.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// Random numbers for pauses. They spread clients, and are no secret.
+#[derive(Debug)]
+pub(super) struct Jitter(pub(super) u64);
+
+impl Jitter {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_second_and_start_over_after_a_success() {
+        let mut backoff = Backoff::default();
+        let longest: Vec<u64> = (0..9)
+            .map(|_| {
+                let mut probe = backoff;
+                let whole = probe.pause_us(backoff_half(&backoff));
+                backoff.pause_us(0);
+                whole
+            })
+            .collect();
+        assert_eq!(
+            longest,
+            [10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_000_000, 1_000_000]
+        );
+        backoff.reset();
+        assert_eq!(backoff.pause_us(0), 5_000);
+        assert_eq!(backoff.pause_us(1), 10_001);
+    }
+
+    /// The random number that gives the longest pause.
+    fn backoff_half(backoff: &Backoff) -> u64 {
+        PAUSE_US_FIRST.saturating_mul(1 << backoff.failures.min(16)).min(PAUSE_US_MAX) / 2
+    }
+
+    #[test]
+    fn a_thousand_failures_do_not_overflow() {
+        let mut backoff = Backoff::default();
+        for random in 0..1_000 {
+            assert!((5_000..=1_000_000).contains(&backoff.pause_us(random)));
+        }
     }
 }

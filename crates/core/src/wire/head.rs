@@ -34,6 +34,9 @@ pub struct Head {
 }
 
 impl Head {
+    /// Ten numbers, and the ends of two empty texts.
+    pub const BYTES_MIN: usize = 82;
+
     /// Reads a head, and what follows it. `None` if it is none.
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (numbers, rest) = bytes.split_at_checked(80)?;

@@ -1,9 +1,8 @@
-//! Replies as text.
+//! What a server says: replies, and wake-ups, which are sealed with the secret of the owner they are for.
 
-use super::{
-    WordReader, into_text, public_id, push_grant, push_number, push_numbers, push_refusal,
-};
-use crate::{Grant, Owner, Place, Reply};
+use super::request::{maybe, push_number, push_numbers};
+use super::{hex_of, into_text, kind, kind_text, number, owner_word, public_id, sha1};
+use crate::{Grant, Member, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent};
 
 /// A reply as it is on the wire, with the engine's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,5 +120,182 @@ pub fn encode_to(text: &mut Vec<u8>, answered: &WireReply) {
             text.extend_from_slice(b"X ");
             push_refusal(text, *refusal);
         }
+    }
+}
+
+/// A wake-up whose seal has yet to be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedWake<'a> {
+    seal: &'a str,
+    body: &'a str,
+    /// The owner it is for: see [`public_id`].
+    pub id: &'a str,
+    /// The beginning of the run of the server that sent it.
+    pub run: &'a str,
+    event: &'a str,
+}
+
+impl<'a> SealedWake<'a> {
+    /// Takes a message apart. `None` if it can't be a wake-up.
+    pub fn parse(message: &'a [u8]) -> Option<Self> {
+        let (seal, body) = std::str::from_utf8(message).ok()?.split_once(' ')?;
+        let (id, rest) = body.split_once(' ')?;
+        let (run, event) = rest.split_once(' ')?;
+        Some(Self { seal, body, id, run, event })
+    }
+
+    /// What it says, if it was made by somebody who knows the owner's secret.
+    pub fn open(&self, owner: Owner) -> Option<WakeEvent> {
+        if seal_of(owner, self.body.as_bytes()) != self.seal.as_bytes() {
+            return None;
+        }
+        let mut words = WordReader(self.event);
+        Some(match words.word()? {
+            "G" => WakeEvent::Granted(words.grant()?),
+            // Scripts and modules of before said no token.
+            "V" if words.0.is_empty() => WakeEvent::Revoked { token: None },
+            "V" => WakeEvent::Revoked { token: Some(Token::from_raw(words.number()?)) },
+            "X" => WakeEvent::Refused(words.refusal()?),
+            "I" => WakeEvent::Inquired { number: words.number()? },
+            _ => return None,
+        })
+    }
+}
+
+/// The message of a wake-up, sent in this run of a server.
+pub fn seal(owner: Owner, run: &str, event: &WakeEvent) -> String {
+    let run = run.get(..16).unwrap_or(run);
+    let mut body = Vec::with_capacity(96);
+    for word in [&public_id(owner), run] {
+        body.extend_from_slice(word.as_bytes());
+        body.push(b' ');
+    }
+    match event {
+        WakeEvent::Granted(grant) => {
+            body.extend_from_slice(b"G ");
+            push_grant(&mut body, grant);
+        }
+        WakeEvent::Revoked { token } => {
+            body.push(b'V');
+            if let Some(token) = token {
+                push_numbers(&mut body, &[Some(token.raw())]);
+            }
+        }
+        WakeEvent::Inquired { number } => {
+            body.extend_from_slice(b"I ");
+            push_number(&mut body, *number);
+        }
+        WakeEvent::Refused(refusal) => {
+            body.extend_from_slice(b"X ");
+            push_refusal(&mut body, *refusal);
+        }
+    }
+    into_text([&*seal_of(owner, &body), b" ", &body].concat())
+}
+
+fn seal_of(owner: Owner, body: &[u8]) -> Vec<u8> {
+    hex_of(&sha1(&[&owner_word(owner), body]))
+}
+
+/// Words parted by single spaces, with free text at the end.
+pub(super) struct WordReader<'a>(pub(super) &'a str);
+
+impl<'a> WordReader<'a> {
+    fn word(&mut self) -> Option<&'a str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (word, rest) = self.0.split_once(' ').unwrap_or((self.0, ""));
+        self.0 = rest;
+        Some(word)
+    }
+
+    pub(super) fn number<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        T::try_from(number(self.word()?.as_bytes())?).ok()
+    }
+
+    /// A number, or `-` for none.
+    pub(super) fn maybe(&mut self) -> Option<Option<u64>> {
+        maybe(self.word()?.as_bytes())
+    }
+
+    /// Token, deadline, and a member's name if there is one. A token with which others are reserved is
+    /// followed by how many: `12+3`. A vote's token is followed by its number and ticket, with a mark if
+    /// it is inquired about: `12/7/5!`.
+    fn grant(&mut self) -> Option<Grant> {
+        let word = self.word()?;
+        let (token, vote) = match word.split_once('/') {
+            None => (word, None),
+            Some((token, vote)) => {
+                let inquired = vote.strip_suffix('!');
+                let (first, second) = inquired.unwrap_or(vote).split_once('/')?;
+                let (number, ticket) = (number(first.as_bytes())?, number(second.as_bytes())?);
+                (token, Some(Vote { number, ticket, inquired: inquired.is_some() }))
+            }
+        };
+        let (token, more) = token.split_once('+').unwrap_or((token, "0"));
+        let token = Some(Token::from_raw(number(token.as_bytes())?));
+        let more = u32::try_from(number(more.as_bytes())?).ok()?;
+        let tokens = more.checked_add(1)?;
+        let deadline_ms = self.number()?;
+        let member = match self.0 {
+            "" => None,
+            name => Some(Member::new(name).ok()?),
+        };
+        Some(Grant { token, tokens, deadline_ms, member, vote })
+    }
+
+    fn refusal(&mut self) -> Option<Refusal> {
+        Some(match self.word()? {
+            "kind" => Refusal::KindMismatch(kind(self.word()?)?),
+            "full" => Refusal::QueueFull,
+            "pool" => Refusal::PoolFull,
+            "late" => Refusal::TooLate,
+            "cancelled" => Refusal::Cancelled,
+            "lease" => Refusal::InvalidLease,
+            "permits" => Refusal::InvalidPermits,
+            "quarantined" => Refusal::Quarantined { until_ms: self.number()? },
+            _ => return None,
+        })
+    }
+}
+
+fn push_grant(text: &mut Vec<u8>, grant: &Grant) {
+    push_number(text, grant.token.unwrap_or_default().raw());
+    if grant.tokens > 1 {
+        text.push(b'+');
+        push_number(text, u64::from(grant.tokens - 1));
+    }
+    if let Some(Vote { number, ticket, inquired }) = grant.vote {
+        text.push(b'/');
+        push_number(text, number);
+        text.push(b'/');
+        push_number(text, ticket);
+        text.extend(inquired.then_some(b'!'));
+    }
+    text.push(b' ');
+    push_number(text, grant.deadline_ms);
+    text.push(b' ');
+    if let Some(member) = &grant.member {
+        text.extend_from_slice(member.as_str().as_bytes());
+    }
+}
+
+fn push_refusal(text: &mut Vec<u8>, refusal: Refusal) {
+    let word: &[u8] = match refusal {
+        Refusal::KindMismatch(_) => b"kind ",
+        Refusal::QueueFull => b"full",
+        Refusal::PoolFull => b"pool",
+        Refusal::TooLate => b"late",
+        Refusal::Cancelled => b"cancelled",
+        Refusal::InvalidLease => b"lease",
+        Refusal::InvalidPermits => b"permits",
+        Refusal::Quarantined { .. } => b"quarantined ",
+    };
+    text.extend_from_slice(word);
+    match refusal {
+        Refusal::KindMismatch(kind) => text.extend_from_slice(kind_text(kind).as_bytes()),
+        Refusal::Quarantined { until_ms } => push_number(text, until_ms),
+        _ => {}
     }
 }

@@ -1,10 +1,10 @@
-//! Requests as a verb and its arguments.
+//! Requests as a verb and its arguments, and the words that arguments are made of.
 
-use super::{
-    WordReader, ask, hex, maybe, push_ask, push_hex, push_maybe, push_number, push_numbers,
-    read_owner,
+use super::read_owner;
+use super::reply::WordReader;
+use crate::{
+    AcquireRequest, Ask, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack,
 };
-use crate::{AcquireRequest, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack};
 
 /// What is to be done: a kind of request, or a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,10 +239,12 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
         },
         (Verb::Break, &[token, at_once]) => Request::Break {
             token: maybe(token)?.map(Token::from_raw),
-            at_once: number::<u8>(at_once)? != 0,
+            at_once: u8::try_from(number(at_once)?).ok()? != 0,
         },
         (Verb::ClientGone, &[client_]) => Request::ClientGone { client: client(client_)? },
-        (Verb::Resize, &[permits]) => Request::Resize { permits: number(permits)? },
+        (Verb::Resize, &[permits]) => {
+            Request::Resize { permits: u32::try_from(number(permits)?).ok()? }
+        }
         (Verb::PoolAdd, &[name]) => Request::PoolAdd { member: member(name)? },
         (Verb::PoolRemove, &[name]) => Request::PoolRemove { member: member(name)? },
         (Verb::Tick, &[]) => Request::Tick,
@@ -252,10 +254,6 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
 
 fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
-}
-
-fn number<T: TryFrom<u64>>(word: &[u8]) -> Option<T> {
-    T::try_from(super::number(word)?).ok()
 }
 
 fn client(word: &[u8]) -> Option<ClientId> {
@@ -292,3 +290,152 @@ fn write_back(mut words: WordReader<'_>) -> Option<WriteBack> {
     let (number, token) = (words.number()?, words.number()?);
     words.0.is_empty().then_some(WriteBack { number, token })
 }
+
+/// Reads what is asked for.
+pub fn ask(text: &str) -> Option<Ask> {
+    Some(match text {
+        "m" => Ask::Mutex,
+        "r" => Ask::Read,
+        "w" => Ask::Write,
+        "a" => Ask::Any,
+        _ => match text.split_at_checked(1)? {
+            ("m", tokens) => Ask::Turns { tokens: tokens.parse().ok()? },
+            ("s", permits) => {
+                let (take, of) = permits.split_once('/')?;
+                Ask::Permits { take: take.parse().ok()?, of: of.parse().ok()? }
+            }
+            ("n", member) => Ask::Member(Member::new(member).ok()?),
+            _ => return None,
+        },
+    })
+}
+
+fn push_ask(text: &mut Vec<u8>, ask: &Ask) {
+    match ask {
+        Ask::Mutex => text.push(b'm'),
+        Ask::Turns { tokens } => {
+            text.push(b'm');
+            push_number(text, (*tokens).into());
+        }
+        Ask::Read => text.push(b'r'),
+        Ask::Write => text.push(b'w'),
+        Ask::Permits { take, of } => {
+            text.push(b's');
+            push_number(text, (*take).into());
+            text.push(b'/');
+            push_number(text, (*of).into());
+        }
+        Ask::Any => text.push(b'a'),
+        Ask::Member(member) => {
+            text.push(b'n');
+            text.extend_from_slice(member.as_str().as_bytes());
+        }
+    }
+}
+
+/// Reads a number, or `-` for none.
+pub(super) fn maybe(word: &[u8]) -> Option<Option<u64>> {
+    match word {
+        b"-" => Some(None),
+        word => number(word).map(Some),
+    }
+}
+
+/// A number, or `-` for none.
+fn push_maybe(text: &mut Vec<u8>, number: Option<u64>) {
+    match number {
+        Some(number) => push_number(text, number),
+        None => text.push(b'-'),
+    }
+}
+
+/// Numbers, with a space before each.
+pub(super) fn push_numbers(text: &mut Vec<u8>, numbers: &[Option<u64>]) {
+    for number in numbers {
+        text.push(b' ');
+        push_maybe(text, *number);
+    }
+}
+
+// Nearly all words are numbers. With `parse` and `format!` they would cost more than the step that they ask for.
+
+/// Reads decimal digits alone: no sign, no space.
+pub fn number(word: &[u8]) -> Option<u64> {
+    /// A number of so many digits fits whatever they are.
+    const SURE: usize = 19;
+    let (sure, rest) = word.split_at(word.len().min(SURE));
+    let (mut number, mut is_number) = (0_u64, !word.is_empty());
+    for byte in sure {
+        let digit = byte.wrapping_sub(b'0');
+        is_number &= digit <= 9;
+        // What is no number may be too large for one.
+        number = number.wrapping_mul(10).wrapping_add(digit.into());
+    }
+    let digit = |number: u64, byte: &u8| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    };
+    rest.iter().try_fold(number, digit).filter(|_| is_number)
+}
+
+/// Reads up to sixteen hexadecimal digits.
+pub(super) fn hex(word: &[u8]) -> Option<u64> {
+    let (mut number, mut is_number) = (0, (1..=16).contains(&word.len()));
+    for byte in word {
+        let digit = VALUES[usize::from(*byte)];
+        is_number &= digit < 16;
+        number = number << 4 | u64::from(digit & 15);
+    }
+    is_number.then_some(number)
+}
+
+/// What each byte is worth as a hexadecimal digit; more than any if it is none.
+const VALUES: [u8; 256] = {
+    let mut values = [u8::MAX; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[DIGITS[digit] as usize] = digit as u8;
+        values[DIGITS[digit].to_ascii_uppercase() as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+};
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// Writes decimal digits, two at a time.
+pub fn push_number(text: &mut Vec<u8>, mut number: u64) {
+    let (mut digits, mut at) = ([0; 20], 20);
+    while number >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    let [ten, one] = PAIRS[number as usize];
+    at -= 1;
+    digits[at] = one;
+    if number >= 10 {
+        at -= 1;
+        digits[at] = ten;
+    }
+    text.extend_from_slice(&digits[at..]);
+}
+
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [DIGITS[number / 10], DIGITS[number % 10]];
+        number += 1;
+    }
+    pairs
+};
+
+/// Writes two hexadecimal digits for each byte.
+pub(super) fn push_hex(text: &mut Vec<u8>, bytes: &[u8]) {
+    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    text.extend(bytes.iter().flat_map(digits));
+}
+
+#[cfg(test)]
+mod tests;

@@ -33,9 +33,9 @@ use taketurns_core::wire::public_id;
 use taketurns_core::{ClientId, Name, View, limits};
 use tokio::sync::mpsc;
 
+use crate::client::Shell;
 pub use crate::clock::{Clock, ManualClock};
 use crate::doctor::Report;
-use crate::shell::Shell;
 use crate::sync::{self, Arc, Mutex};
 #[cfg(feature = "file")]
 pub use file::FileEngine;

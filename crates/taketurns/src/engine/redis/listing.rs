@@ -11,8 +11,8 @@ use redis::{Value, cmd};
 use taketurns_core::{Name, Pattern};
 
 use super::foreign::protocol::name_beside;
+use super::handshake::ServerSession;
 use super::handshake::module;
-use super::handshake::session::ServerSession;
 use super::router::Router;
 use crate::engine::EngineError;
 

@@ -50,8 +50,8 @@ use super::{
 use backend::{Backend, DialectMemory, LockStep, RoutedCommand, StepKeys, StepQuery};
 use connection::connector::OnMessage;
 use foreign::ForeignEngine;
+use handshake::ServerSession;
 use handshake::query::now_ms;
-use handshake::session::ServerSession;
 use handshake::verifier::Verifier;
 use listing::Listing;
 use router::{RoutedReply, Router};

@@ -14,11 +14,9 @@
 //!   no reply in time ─────┘
 //! ```
 
-pub(crate) mod command;
 pub(crate) mod connector;
 mod dial;
 pub(crate) mod failure;
-mod frames;
 mod multiplexer;
 mod reader;
 mod reader_slot;
@@ -31,13 +29,13 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis::{PushKind, Value, cmd};
+use redis::{Cmd, PushKind, Value, cmd};
+use taketurns_core::wire::{StepArgs, push_number};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::url::Address;
 use crate::engine::Origin;
 use crate::sync::{Mutex, lock};
-use command::WriteCommand;
 use failure::Failure;
 use multiplexer::{Multiplexer, PendingReply};
 
@@ -166,5 +164,82 @@ impl ServerConnection {
         // Some may still wait for a reply.
         self.multiplexer.end();
         true
+    }
+}
+
+/// One command to be sent, written straight into the bytes of its connection.
+pub(crate) trait WriteCommand: Sync {
+    fn write(&self, out: &mut CommandBuffer);
+}
+
+impl<W: WriteCommand + ?Sized> WriteCommand for &W {
+    fn write(&self, out: &mut CommandBuffer) {
+        (**self).write(out);
+    }
+}
+
+impl WriteCommand for Cmd {
+    fn write(&self, out: &mut CommandBuffer) {
+        self.write_packed_command(&mut out.bytes);
+    }
+}
+
+/// Commands one behind the other, as they go out.
+#[derive(Default)]
+pub(crate) struct CommandBuffer {
+    bytes: Vec<u8>,
+    /// Kept for its room alone.
+    args: StepArgs,
+}
+
+impl CommandBuffer {
+    /// Begins a command that has this number of words, its name included.
+    pub(crate) fn begin(&mut self, words: usize) {
+        self.head(b'*', words);
+    }
+
+    /// The next word.
+    pub(crate) fn word(&mut self, word: &[u8]) {
+        self.head(b'$', word.len());
+        self.bytes.extend_from_slice(word);
+        self.end();
+    }
+
+    /// The next word, a number.
+    pub(crate) fn number(&mut self, number: usize) {
+        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        self.head(b'$', digits);
+        push_number(&mut self.bytes, number as u64);
+        self.end();
+    }
+
+    /// The next word: all arguments, with a tab between two.
+    pub(crate) fn joined(&mut self, args: &StepArgs) {
+        self.head(b'$', args.joined_len());
+        self.bytes.extend(args.joined(b'\t'));
+        self.end();
+    }
+
+    /// With arguments that are encoded for this command alone.
+    pub(crate) fn with_args(
+        &mut self,
+        encode: impl FnOnce(&mut StepArgs),
+        write: impl FnOnce(&mut Self, &StepArgs),
+    ) {
+        let mut args = std::mem::take(&mut self.args);
+        args.clear();
+        encode(&mut args);
+        write(self, &args);
+        self.args = args;
+    }
+
+    fn head(&mut self, kind: u8, number: usize) {
+        self.bytes.push(kind);
+        push_number(&mut self.bytes, number as u64);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.bytes.extend_from_slice(b"\r\n");
     }
 }

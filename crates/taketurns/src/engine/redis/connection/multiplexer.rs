@@ -36,10 +36,10 @@ use tokio::io::AsyncWrite;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 
-use super::command::{CommandBuffer, WriteCommand};
 use super::dial::{Stream, WriteHalf};
-use super::reader::{ConnectionDriver, Reader};
-use super::reader_slot::ReaderSlot;
+use super::reader::Reader;
+use super::reader_slot::{ConnectionDriver, ReaderSlot};
+use super::{CommandBuffer, WriteCommand};
 use crate::runtime::NOT_WAITING;
 use crate::sync::lock;
 

@@ -1,33 +1,36 @@
-//! Reads one connection for all who ask on it, and runs the task that does so on the client's own thread.
+//! Reads one connection for all who ask on it, and cuts what comes into whole frames: RESP2 and RESP3.
 //!
 //! ```text
-//!   ConnectionDriver: turn ─► read ─► cut into frames ─► replies, in the order of the requests, and messages
-//!          │                                         └─► write what was left
-//!          └─ timers: is the oldest request overdue? does a caller's runtime that reads still do so?
+//!   turn ─► read ─► Frames: is one whole? ─► its value ─► replies, in the order of the requests, and messages
+//!                                                     └─► write what was left
 //! ```
 //!
-//! A caller's runtime may read instead: [`super::reader_slot`] says when.
+//! [`super::reader_slot`] says which task reads. The sender may be anybody: malformed bytes are reported as soon as
+//! they are read, and no frame's word is taken for its size: memory is allocated for bytes that have come.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use redis::{PushKind, Value};
+use redis::{PushKind, Value, parse_redis_value};
 use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
 
 use super::dial::ReadHalf;
-use super::frames::{Frames, Malformed};
-use super::multiplexer::{
-    ExpectedReply, NoReply, OnPush, PendingRequest, ReplyResult, Shared, TICKS, keep_waker,
-};
-use super::reader_slot::{ABANDONED, CallerHealth, KEEPER};
+use super::multiplexer::{ExpectedReply, NoReply, OnPush, PendingRequest, ReplyResult, Shared};
 use super::socket::MovableSocket;
 use crate::sync::lock;
+
+/// As much as a server puts into one string. No answer of ours comes near.
+const FRAME_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Of a number, a status or an error. A script's error may carry a trace.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Ours are nested by three.
+const DEPTH_MAX: usize = 32;
+/// For one read. Most answers are of some hundred bytes, and a crowd has some hundred of them.
+const ROOM: usize = 16 * 1024;
+/// A long answer does not keep its room.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
 
 /// Why a task stops reading.
 pub(super) enum ReadStop {
@@ -167,113 +170,194 @@ impl Shared {
     }
 }
 
-/// Until a task that has the reader is tried again.
-const MOMENT: Duration = Duration::from_millis(1);
+/// Bytes that no server sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
 
-/// To be run, on tokio. The connection ends with it.
-pub(crate) struct ConnectionDriver {
-    shared: Arc<Shared>,
-    late: Option<Pin<Box<Sleep>>>,
-    caller: Option<Pin<Box<Sleep>>>,
-    caller_tick: Duration,
-    /// The caller's task that is looked after, and how often it had read at the last tick.
-    attended: (u64, u64),
+/// Bytes on their way to become values.
+#[derive(Default)]
+pub(crate) struct Frames {
+    bytes: Vec<u8>,
+    /// How many of them have been made values of.
+    used: usize,
+    scan: Scan,
 }
 
-/// Also if the task, or the whole runtime, is ended from outside.
-impl Drop for ConnectionDriver {
-    fn drop(&mut self) {
-        self.shared.end(NoReply::Ended);
-    }
-}
-
-impl ConnectionDriver {
-    pub(super) fn new(shared: Arc<Shared>, caller_tick: Duration) -> Self {
-        Self { shared, late: None, caller: None, caller_tick, attended: (KEEPER, 0) }
-    }
-
-    /// Until the connection is lost.
-    pub(crate) async fn run(mut self) {
-        let lost = poll_fn(|context| self.turn(context)).await;
-        self.shared.end(lost);
-    }
-
-    fn turn(&mut self, context: &mut Context<'_>) -> Poll<NoReply> {
-        loop {
-            // First of all, so that an answer that is here is neither late nor lost with a broken socket.
-            match self.shared.turn(KEEPER, context) {
-                Poll::Ready(ReadStop::NoReply(lost)) => return Poll::Ready(lost),
-                Poll::Ready(ReadStop::Moved) if self.attend(context).is_ready() => continue,
-                Poll::Ready(ReadStop::Moved) | Poll::Pending => {}
-            }
-            let lost = ready!(self.watch(context));
-            if lost != NoReply::Late || self.shared.place() == KEEPER {
-                return Poll::Ready(lost);
-            }
-            // A caller may have left the answer unread. If it reads right now, the next tick tells.
-            self.shared.move_to_keeper();
+impl Frames {
+    /// Where to append what comes, with some room.
+    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..self.used);
+        self.used = 0;
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(KEPT_BYTES_MAX);
         }
+        // The whole of it is reserved again only when half is used, so that no read is tiny.
+        if self.bytes.capacity() - self.bytes.len() < ROOM / 2 {
+            self.bytes.reserve(ROOM);
+        }
+        &mut self.bytes
     }
 
-    /// Looks after a caller's runtime that reads. Ready when the reader is back.
-    fn attend(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// The next frame, if it is there as a whole. Attributes are left out.
+    pub(crate) fn next(&mut self) -> Result<Option<Value>, Malformed> {
+        let rest = &self.bytes[self.used..];
+        let Some(length) = self.scan.frame(rest)? else { return Ok(None) };
+        self.used += length;
+        let value = match quick(&rest[..length], &mut 0) {
+            Some(value) => value,
+            None => parse_redis_value(&rest[..length]).map_err(|_| Malformed)?,
+        };
+        Ok(Some(match value {
+            Value::Attribute { data, .. } => *data,
+            value => value,
+        }))
+    }
+}
+
+/// Finds the end of a frame, and goes on where it stopped when there are more bytes.
+#[derive(Default)]
+struct Scan {
+    /// Where the next element begins.
+    at: usize,
+    /// How many elements each open aggregate still lacks, the innermost last.
+    open: Vec<usize>,
+}
+
+impl Scan {
+    /// The length of the first frame, if these bytes have the whole of it. They are the same as before,
+    /// or more, until it was found.
+    fn frame(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
         loop {
-            let place = self.shared.place();
-            if self.attended.0 != place {
-                self.attended = (place, 0);
-                self.caller = None;
-            }
-            let is_wanted = self.shared.has_others();
-            if is_wanted {
-                self.shared.rest();
-            }
-            if is_wanted || place == ABANDONED {
-                if self.shared.move_to_keeper() {
-                    return Poll::Ready(());
+            let Some(line) = line(bytes, self.at)? else { return Ok(None) };
+            let mut children = 0;
+            self.at = match line.kind {
+                b'$' | b'!' | b'=' => match line.length()? {
+                    None => line.end,
+                    Some(length) => {
+                        let end = line.end + length + 2;
+                        if bytes.len() < end {
+                            return Ok(None);
+                        }
+                        if bytes[end - 2..end] != *b"\r\n" {
+                            return Err(Malformed);
+                        }
+                        end
+                    }
+                },
+                kind => {
+                    if let b'*' | b'~' | b'>' | b'%' | b'|' = kind {
+                        let length = line.length()?.unwrap_or(0);
+                        children = match kind {
+                            b'%' => 2 * length,
+                            // Names and values, and then what they are attributes of.
+                            b'|' => 2 * length + 1,
+                            _ => length,
+                        };
+                    }
+                    line.end
                 }
-                // It reads right now, for a moment.
-                self.caller = None;
+            };
+            if self.at > FRAME_BYTES_MAX {
+                return Err(Malformed);
             }
-            let tick = if is_wanted || place == ABANDONED { MOMENT } else { self.caller_tick };
-            let timer = self.caller.get_or_insert_with(|| Box::pin(sleep(tick)));
-            ready!(timer.as_mut().poll(context));
-            self.caller = None;
-            match self.shared.look_after(&mut self.attended.1) {
-                CallerHealth::Reads => continue,
-                CallerHealth::Idle => {}
-                CallerHealth::Unfit => self.shared.rest(),
-            }
-            if self.shared.move_to_keeper() {
-                return Poll::Ready(());
+            if children > 0 {
+                if self.open.len() == DEPTH_MAX {
+                    return Err(Malformed);
+                }
+                self.open.push(children);
+            } else if self.close() {
+                return Ok(Some(std::mem::take(&mut self.at)));
             }
         }
     }
 
-    /// Is the oldest question overdue?
-    fn watch(&mut self, context: &mut Context<'_>) -> Poll<NoReply> {
-        loop {
-            let mut state = lock(&self.shared.state);
-            keep_waker(&mut state.keeper, context);
-            if state.has_ended {
-                return Poll::Ready(NoReply::Ended);
+    /// One element is whole, and so may be those of which it is the last. Is the frame?
+    fn close(&mut self) -> bool {
+        while let Some(lacking) = self.open.last_mut() {
+            *lacking -= 1;
+            if *lacking > 0 {
+                return false;
             }
-            if self.late.is_none() && !state.is_guarded {
-                return Poll::Pending;
-            }
-            drop(state);
-            let tick = self.shared.within / TICKS;
-            let timer = self.late.get_or_insert_with(|| Box::pin(sleep(tick)));
-            ready!(timer.as_mut().poll(context));
-            self.late = None;
-            let mut state = lock(&self.shared.state);
-            state.ticks += 1;
-            match state.waiting.front() {
-                Some(oldest) if state.ticks > oldest.since + u64::from(TICKS) => {
-                    return Poll::Ready(NoReply::Late);
-                }
-                Some(_) => {}
-                None => state.is_guarded = false,
-            }
+            self.open.pop();
         }
+        true
     }
 }
+
+/// The first line of an element.
+struct FrameHead<'a> {
+    kind: u8,
+    text: &'a [u8],
+    /// Where the next one begins.
+    end: usize,
+}
+
+fn line(bytes: &[u8], at: usize) -> Result<Option<FrameHead<'_>>, Malformed> {
+    let Some((kind, rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
+        return Ok(None);
+    };
+    if !b"+-:$*_#,(!=%~>|".contains(kind) {
+        return Err(Malformed);
+    }
+    let length = rest.windows(2).take(LINE_BYTES_MAX).position(|pair| pair == b"\r\n");
+    match length {
+        Some(length) => {
+            Ok(Some(FrameHead { kind: *kind, text: &rest[..length], end: at + 1 + length + 2 }))
+        }
+        None if rest.len() > LINE_BYTES_MAX => Err(Malformed),
+        None => Ok(None),
+    }
+}
+
+impl FrameHead<'_> {
+    /// Of what follows. `None` is the null that RESP2 has for some kinds.
+    fn length(&self) -> Result<Option<usize>, Malformed> {
+        if self.text == b"-1" && matches!(self.kind, b'$' | b'*' | b'~') {
+            return Ok(None);
+        }
+        if self.text.is_empty() || self.text.len() > 10 {
+            return Err(Malformed);
+        }
+        let length = self.text.iter().try_fold(0, |sum, digit| match digit {
+            b'0'..=b'9' => Ok(sum * 10 + usize::from(digit - b'0')),
+            _ => Err(Malformed),
+        })?;
+        if length > FRAME_BYTES_MAX { Err(Malformed) } else { Ok(Some(length)) }
+    }
+}
+
+/// Reads what scripts, the module and wake-ups are made of, from a frame that is whole. `None` if there
+/// is anything else in it: the crate has a parser for all, which takes several times as long.
+fn quick(frame: &[u8], at: &mut usize) -> Option<Value> {
+    let line = line(frame, *at).ok()??;
+    *at = line.end;
+    match line.kind {
+        b'$' => {
+            let Some(length) = line.length().ok()? else { return Some(Value::Nil) };
+            let bytes = frame[*at..*at + length].to_vec();
+            *at += length + 2;
+            Some(Value::BulkString(bytes))
+        }
+        b':' => Some(Value::Int(str::from_utf8(line.text).ok()?.parse().ok()?)),
+        b'+' if line.text == b"OK" => Some(Value::Okay),
+        b'+' => Some(Value::SimpleString(str::from_utf8(line.text).ok()?.to_owned())),
+        b'_' if line.text.is_empty() => Some(Value::Nil),
+        b'*' => {
+            let Some(length) = line.length().ok()? else { return Some(Value::Nil) };
+            let values = (0..length).map(|_| quick(frame, at));
+            Some(Value::Array(values.collect::<Option<_>>()?))
+        }
+        b'>' if line.text == b"3" => {
+            let Value::BulkString(kind) = quick(frame, at)? else { return None };
+            if kind != b"message" {
+                return None;
+            }
+            let data = vec![quick(frame, at)?, quick(frame, at)?];
+            Some(Value::Push { kind: PushKind::Message, data })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

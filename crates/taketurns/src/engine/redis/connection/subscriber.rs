@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::dial::Stream;
 use super::failure::Failure;
-use super::frames::{Frames, Malformed};
 use super::multiplexer::NoReply;
+use super::reader::{Frames, Malformed};
 use crate::engine::redis::url::Address;
 use crate::engine::redis::url::secret::Login;
 

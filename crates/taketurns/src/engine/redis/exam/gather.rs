@@ -69,7 +69,7 @@ pub(super) struct Answers {
     pub(super) facts: Option<ServerFacts>,
     /// `None` if this user may not ask for them.
     pub(super) settings: Option<HashMap<String, String>>,
-    /// As [`crate::engine::redis::handshake::session::ServerPeer::lag`].
+    /// As [`crate::engine::redis::handshake::ServerPeer::lag`].
     pub(super) lag: Option<Duration>,
     /// Who we are to it, if it says.
     pub(super) user: Option<String>,

@@ -20,7 +20,7 @@ use std::time::Duration;
 use taketurns_core::{ClientId, Kind, Name, Pattern, Request, View};
 
 use super::backend::StepKeys;
-use super::handshake::session::ServerSession;
+use super::handshake::ServerSession;
 use super::handshake::verifier::Verifier;
 use super::listing::Listing;
 use super::url::{RedisConfig, Servers};

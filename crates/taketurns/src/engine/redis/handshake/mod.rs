@@ -14,24 +14,68 @@ pub(crate) mod module;
 pub(crate) mod query;
 mod replicas;
 pub(crate) mod requirements;
-pub(crate) mod session;
 pub(crate) mod verifier;
 
 use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use super::backend::Repair;
+use super::backend::{Backend, Repair};
+use super::connection::ServerConnection;
 use super::connection::connector::{Connector, OnMessage};
 use super::connection::failure::Failure;
 use super::url::{Address, RedisConfig};
-use crate::engine::Wakes;
+use crate::engine::{EngineFuture, Wakes};
 use crate::sync::lock;
 use crate::telling::target;
+use facts::ServerFacts;
 use query::{ask_facts, wall_ms};
 use replicas::without_module;
 use requirements::{ConnectionTraits, Placement, Warning, refusal, warnings};
-use session::{ServerPeer, ServerSession, Verify};
+
+/// A server at the other end of a connection, and what it said about itself.
+pub(crate) struct ServerPeer {
+    pub(crate) connection: Arc<ServerConnection>,
+    pub(crate) facts: ServerFacts,
+    /// Our wall clock when the facts came.
+    pub(crate) opened_ms: u64,
+    /// After how long without replicas this master stops taking writes; `None` if never, or if it
+    /// does not say. Asked for Sentinel alone.
+    pub(crate) lag: Option<Duration>,
+}
+
+/// A peer whose backend is known. Replaced as a whole when the backend changes; the peer stays.
+pub(crate) struct ServerSession {
+    pub(crate) peer: Arc<ServerPeer>,
+    pub(crate) backend: Backend,
+    /// The key of this server's marker. Empty on a node of a Cluster that has no slot, and so can have
+    /// no key.
+    pub(crate) marker_key: Vec<u8>,
+}
+
+impl ServerSession {
+    pub(crate) fn connection(&self) -> &Arc<ServerConnection> {
+        &self.peer.connection
+    }
+}
+
+/// Verifies servers: see [`verifier`].
+pub(crate) trait Verify: Send + Sync {
+    /// Verifies a server after a connection was opened, or after a script reported that the server needs it again.
+    fn verify<'a>(
+        &'a self,
+        peer: &'a ServerPeer,
+        marker_key: Vec<u8>,
+    ) -> EngineFuture<'a, Result<Backend, Failure>>;
+
+    /// The server does not know the scripts.
+    fn load_scripts<'a>(
+        &'a self,
+        peer: &'a ServerPeer,
+        marker_key: Vec<u8>,
+    ) -> EngineFuture<'a, Result<Backend, Failure>>;
+}
 
 /// Opens sessions with the servers of one store, for one client.
 pub(crate) struct Handshake {

@@ -11,7 +11,7 @@ use taketurns_core::wire::{Verb, sha1_hex};
 use super::marker::{FORM, Marker, MarkerContext, MarkerSighting, Reason, Remembered, judge};
 use super::module::ModuleBinder;
 use super::query::now_ms;
-use super::session::{ServerPeer, Verify};
+use super::{ServerPeer, Verify};
 use crate::clock::millis;
 use crate::engine::EngineFuture;
 use crate::engine::redis::backend::Backend;

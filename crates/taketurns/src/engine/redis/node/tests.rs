@@ -8,8 +8,8 @@ use taketurns_servers::{Flavor, PATIENCE, Server, eventually, on_both};
 use tokio::time::timeout;
 
 use super::{MarkerSighting, OpenRedis, Visitor, node};
+use crate::engine::redis::handshake::Verify;
 use crate::engine::redis::handshake::marker::Marker;
-use crate::engine::redis::handshake::session::Verify;
 use crate::engine::{Engine, EngineError, Open, Wakes};
 
 /// Long enough that nothing of it passes during a test.

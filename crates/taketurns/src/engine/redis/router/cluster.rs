@@ -13,15 +13,15 @@ use redis::cmd;
 
 use super::RoutedReply;
 use super::marker_check::{self, MarkerCheck, MarkerFinding};
-use super::session_slot::{OpenFuture, SessionSlot};
+use super::single::{OpenFuture, SessionSlot};
 use super::slot_map::{ClusterMember, SlotMap};
 use super::slots::{self, Range};
 use crate::clock::local_us;
 use crate::engine::redis::backend::{BoundCommand, Repair, Retry, RetryBudget, RoutedCommand};
 use crate::engine::redis::connection::ServerConnection;
 use crate::engine::redis::connection::failure::Failure;
+use crate::engine::redis::handshake::ServerSession;
 use crate::engine::redis::handshake::requirements::refusal;
-use crate::engine::redis::handshake::session::ServerSession;
 use crate::engine::redis::handshake::{Handshake, SessionTarget};
 use crate::engine::redis::url::Address;
 use crate::runtime::{entered, sleep};

@@ -3,9 +3,9 @@
 
 use redis::{Value, cmd};
 
-use crate::engine::redis::connection::command::WriteCommand;
+use crate::engine::redis::connection::WriteCommand;
 use crate::engine::redis::connection::failure::Failure;
-use crate::engine::redis::handshake::session::ServerSession;
+use crate::engine::redis::handshake::ServerSession;
 
 /// Is the marker to be looked at?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,6 @@
 mod cluster;
 mod marker_check;
 pub(crate) mod sentinel;
-mod session_slot;
 mod single;
 pub(crate) mod slot_map;
 pub(crate) mod slots;
@@ -29,8 +28,7 @@ use redis::Value;
 use super::backend::{BoundCommand, Dialect, Repair, Retry, RetryBudget, RoutedCommand};
 use super::connection::connector::{Connector, OnMessage};
 use super::connection::failure::Failure;
-use super::handshake::Handshake;
-use super::handshake::session::{ServerSession, Verify};
+use super::handshake::{Handshake, ServerSession, Verify};
 use super::url::{RedisConfig, Servers};
 use crate::clock::local_us;
 use crate::engine::{EngineError, Origin, Wakes};

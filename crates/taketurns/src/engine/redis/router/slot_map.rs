@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::session_slot::SessionSlot;
+use super::single::SessionSlot;
 use super::slots::{self, Range, SLOTS};
 use crate::engine::redis::url::Address;
 use crate::sync::lock;

@@ -4,10 +4,8 @@
 //!   a native acquire         with protocol=plain
 //!
 //!   constants                constants                 limits, and what the client is bound to
-//!   layout.lua               layout.lua                how a lock is stored
-//!   head.lua                 head.lua                  reads the time and the lock's head
-//!   calm.lua                                         ┐
-//!   acquire.quick.lua                                ├ the short cut: the most frequent cases
+//!   head.lua                 head.lua                  how a lock is stored; reads the time and the lock's head
+//!   acquire.quick.lua                                ┐ the short cut: the most frequent cases
 //!   quick.lua                                        ┘
 //!   state.lua … steps.lua    state.lua … steps.lua     functions that all steps share
 //!                            adapter.lua … plain.lua   redefines some of them, see below
@@ -92,13 +90,13 @@ const STEP: [&str; 6] = [
 
 /// The parts of a script that follow its constants.
 fn parts(verb: Verb, wire: Option<ForeignProtocol>) -> Vec<&'static str> {
-    let mut parts = vec![include_str!("layout.lua")];
+    let mut parts = Vec::new();
     if verb == Verb::View {
         parts.push(include_str!("view.parts.lua"));
     } else {
         parts.push(include_str!("head.lua"));
         if let (Some(short_cut), None) = (short_cut(verb), wire) {
-            parts.extend([include_str!("calm.lua"), short_cut, include_str!("quick.lua")]);
+            parts.extend([short_cut, include_str!("quick.lua")]);
         }
         parts.extend(STEP);
     }
@@ -173,6 +171,7 @@ pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> Strin
     ] {
         let _ = writeln!(text, "local {name} = {value}");
     }
+    let _ = writeln!(text, "local HEAD, HEAD_MIN = '>ddddddddddss', {}", wire::Head::BYTES_MIN);
     text.push_str(match time {
         TimeFrom::Server => {
             "local time = redis.call('TIME')\n\
@@ -226,7 +225,7 @@ mod tests {
                 native.iter().filter(|part| foreign.contains(part)).collect();
             assert_eq!(of_both, without_short_cut, "{}", verb.name());
             let left_out = native.len() - without_short_cut.len();
-            assert_eq!(left_out, if short_cut(verb).is_some() { 3 } else { 0 }, "{}", verb.name());
+            assert_eq!(left_out, if short_cut(verb).is_some() { 2 } else { 0 }, "{}", verb.name());
         }
     }
 

@@ -1,4 +1,5 @@
 //! Connections to peers that the tests play themselves.
 
+mod command;
 mod moving;
 mod multiplexer;

@@ -18,7 +18,7 @@ use crate::engine::redis::connection::dial::{ReadHalf, Socket, Stream, WriteHalf
 use crate::engine::redis::connection::multiplexer::{
     Multiplexer, NoReply, PendingReply, ReplyResult, UNANSWERED_MAX,
 };
-use crate::engine::redis::connection::reader::ConnectionDriver;
+use crate::engine::redis::connection::reader_slot::ConnectionDriver;
 use crate::engine::redis::connection::socket::MovableSocket;
 use crate::engine::redis::router::tests::server::serve;
 

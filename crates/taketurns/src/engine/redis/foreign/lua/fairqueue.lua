@@ -10,8 +10,8 @@
 --   g<id>   the owner of ours that waits under this id
 --   gn      "since id": which foreign client at the head was called, and when
 
-local lock_key, queue_key = KEYS[#KEYS - 1], KEYS[#KEYS]
-local value, head
+lock_key = KEYS[#KEYS - 1]
+local queue_key, head = KEYS[#KEYS], nil
 
 -- A client that is alive blocks until it is called, and comes at once. One that has not come by then is gone.
 local GRACE = 1000
@@ -33,10 +33,6 @@ function foreign.load()
   if type(value) == 'table' then return unreadable('a string', value) end
   head = redis.pcall('LINDEX', queue_key, 0)
   if type(head) == 'table' then return unreadable('a list', head) end
-end
-
-function foreign.holds(owner)
-  return value == public_owner(owner)
 end
 
 -- Is that a waiter of ours, or a holder that waited? Not one that a native client took for dead and left there.
@@ -132,15 +128,6 @@ function foreign.take(h)
   forget_call()
   value = id
   redis.call('SET', lock_key, value, 'PXAT', h.deadline)
-end
-
-function foreign.keep(h)
-  redis.call('PEXPIREAT', lock_key, h.deadline)
-end
-
-local function delete()
-  redis.call('DEL', lock_key)
-  value = false
 end
 
 function foreign.drop(owner)

@@ -16,9 +16,26 @@
 --   gw<owner> the protocol of the client with which this owner waits
 --   gs        "since id": the foreign client that was last seen holding, and since when
 
+-- The key that foreign clients set to hold the lock, and its value in this step. A protocol without such a key
+-- replaces the functions below that use it.
+local lock_key, value
+
 -- What stands for an owner where others can read it.
 local function public_owner(owner)
   return redis.sha1hex(owner)
+end
+
+function foreign.holds(owner)
+  return value == public_owner(owner)
+end
+
+function foreign.keep(h)
+  redis.call('PEXPIREAT', lock_key, h.deadline)
+end
+
+local function delete()
+  redis.call('DEL', lock_key)
+  value = false
 end
 
 -- A foreign client holds this key and tells us when it releases. Should the message be lost, or the key

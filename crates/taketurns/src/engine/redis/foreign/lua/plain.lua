@@ -2,10 +2,10 @@
 -- key is deleted or expires. Clients of python-redis-lock (`SIGNALS`) block on a list meanwhile, and each
 -- release pushes to it.
 
-local lock_key, signal_key = KEYS[#KEYS], KEYS[#KEYS - 1]
+lock_key = KEYS[#KEYS]
+local signal_key = KEYS[#KEYS - 1]
 -- As long as the library lets a signal live.
 local SIGNAL_MS = 1000
-local value
 
 function foreign.load()
   value = redis.pcall('GET', lock_key)
@@ -17,10 +17,6 @@ end
 -- to them.
 function foreign.write()
   if SIGNALS == 1 and not value and holders.count == 0 then push_to(signal_key, SIGNAL_MS) end
-end
-
-function foreign.holds(owner)
-  return value == public_owner(owner)
 end
 
 function foreign.blocks()
@@ -40,15 +36,6 @@ end
 function foreign.take(h)
   value = public_owner(h.owner)
   redis.call('SET', lock_key, value, 'PXAT', h.deadline)
-end
-
-function foreign.keep(h)
-  redis.call('PEXPIREAT', lock_key, h.deadline)
-end
-
-local function delete()
-  redis.call('DEL', lock_key)
-  value = false
 end
 
 function foreign.drop(owner)

@@ -8,7 +8,7 @@ use taketurns_servers::{Cluster, Flavor, Server};
 use super::party::{Party, assert_broken, command, text};
 use super::server::{ask, redis};
 use crate::engine::redis::backend::{Backend, Dialect, RoutedCommand, WrongTypeAction};
-use crate::engine::redis::connection::command::{CommandBuffer, WriteCommand};
+use crate::engine::redis::connection::{CommandBuffer, WriteCommand};
 
 /// Reads a key that is a string, or a hash by its field `f`.
 #[derive(Clone)]

@@ -7,21 +7,41 @@
 //!
 //! A [`Backend`] is what the handshake found out about one server: the hashes of the scripts that are bound to its
 //! run, and the id by which its module knows the same binding. Nothing here does I/O.
+//!
+//! In which dialect a lock is asked for:
+//!
+//! ```text
+//!             no module ──► scripts ── WRONGTYPE ─► verify: has the module come meanwhile?
+//!                             │  ▲
+//!    WRONGTYPE: the module    │  │ WRONGTYPE: the scripts have the lock, and it is in use.
+//!    has it by now: forget    ▼  │ Remembered
+//!                           module
+//! ```
+//!
+//! A request that is answered with WRONGTYPE was not carried out, so it can be sent in the other dialect. The
+//! module takes over what the scripts have left idle, so an acquire tries the module again now and then.
 
-mod dialect;
-
-use std::time::Instant;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use redis::Cmd;
 use taketurns_core::Request;
 use taketurns_core::wire::{StepArgs, Verb, encode_request_to, sha1_hex};
 
-use super::connection::command::{CommandBuffer, WriteCommand};
+use super::connection::failure::Failure;
+use super::connection::{CommandBuffer, WriteCommand};
 use super::scripts::{ScriptBinding, TimeFrom, text};
-pub(crate) use dialect::{Dialect, DialectMemory, Repair, Retry, RetryBudget, WrongTypeAction};
+use crate::sync::lock;
 
 /// The command for a step by the module: key, id, verb and arguments follow.
 pub(crate) const DO: &str = "FENCELOCK.DO";
+
+/// An acquire tries the module again after this time: one more round trip for one caller.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// When there are more, all are forgotten: one more round trip for each.
+const KEYS_MAX: usize = 16_384;
 
 /// The keys that a step is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,3 +242,150 @@ impl RoutedCommand for LockStep<'_> {
         self.dialects.handle_wrong_type(&self.keys.lock, dialect, &backend.module, Instant::now())
     }
 }
+
+/// How a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Scripts,
+    Module,
+}
+
+/// What to do about a key of another type. The command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WrongTypeAction {
+    /// Ask in the other dialect.
+    Switch,
+    /// Verify the server again: it may have the module by now. If not, this may be why.
+    Verify(Option<String>),
+    /// There is no other dialect. This may be why.
+    GiveUp(Option<String>),
+}
+
+/// The locks that the scripts have, on servers with the module, and when the module said so.
+#[derive(Default)]
+pub(crate) struct DialectMemory {
+    on_scripts: Mutex<HashMap<Vec<u8>, Instant>>,
+    /// Most clients never see such a lock.
+    has_any: AtomicBool,
+}
+
+impl DialectMemory {
+    /// On a server that has the module.
+    fn choose(&self, key: &[u8], verb: Verb) -> Dialect {
+        if !self.has_any.load(Ordering::Relaxed) {
+            return Dialect::Module;
+        }
+        self.choose_at(key, verb, Instant::now())
+    }
+
+    fn choose_at(&self, key: &[u8], verb: Verb, now: Instant) -> Dialect {
+        let stays = |said: &Instant| {
+            verb != Verb::Acquire || now.saturating_duration_since(*said) < TRY_AGAIN_AFTER
+        };
+        match lock(&self.on_scripts).get(key).is_some_and(stays) {
+            true => Dialect::Scripts,
+            false => Dialect::Module,
+        }
+    }
+
+    /// A command in that dialect met a key of another type.
+    fn handle_wrong_type(
+        &self,
+        key: &[u8],
+        dialect: Dialect,
+        module: &ModuleBinding,
+        now: Instant,
+    ) -> WrongTypeAction {
+        let mut on_scripts = lock(&self.on_scripts);
+        match (dialect, module) {
+            (Dialect::Module, _) => {
+                if on_scripts.len() >= KEYS_MAX {
+                    on_scripts.clear();
+                }
+                on_scripts.insert(key.to_vec(), now);
+                self.has_any.store(true, Ordering::Relaxed);
+                WrongTypeAction::Switch
+            }
+            (Dialect::Scripts, ModuleBinding::Bound(_)) => {
+                on_scripts.remove(key);
+                WrongTypeAction::Switch
+            }
+            (Dialect::Scripts, ModuleBinding::Missing) => WrongTypeAction::Verify(None),
+            (Dialect::Scripts, ModuleBinding::Denied(why)) => {
+                WrongTypeAction::Verify(Some(why.clone()))
+            }
+            (Dialect::Scripts, ModuleBinding::Off) => WrongTypeAction::GiveUp(Some(
+                "module=off, or a foreign protocol, does not use it".to_owned(),
+            )),
+        }
+    }
+}
+
+/// What has to be done before a command can be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repair {
+    LoadScripts,
+    Verify,
+}
+
+/// How a command is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    Now,
+    After(Repair),
+}
+
+/// How often one call may be sent again after each repair: twice, since another client may flush scripts
+/// just then; not for ever.
+#[derive(Debug, Default)]
+pub(crate) struct RetryBudget {
+    loads: u8,
+    verifications: u8,
+    switches: u8,
+    has_verified_for_type: bool,
+}
+
+const REPAIRS_MAX: u8 = 2;
+/// A lock may be taken over, forgotten and made anew between two switches. Hardly twice.
+const SWITCHES_MAX: u8 = 4;
+
+impl RetryBudget {
+    /// How to send the command again, or the error to give up with. `on_wrong_type` is asked about a key of
+    /// another type.
+    pub(crate) fn retry(
+        &mut self,
+        failure: Failure,
+        on_wrong_type: impl FnOnce() -> WrongTypeAction,
+    ) -> Result<Retry, Failure> {
+        let (repair, count) = match failure {
+            Failure::NoScript => (Repair::LoadScripts, &mut self.loads),
+            Failure::Reverify => (Repair::Verify, &mut self.verifications),
+            Failure::WrongType(why) => return self.retry_wrong_type(why, on_wrong_type()),
+            failure => return Err(failure),
+        };
+        *count += 1;
+        if *count <= REPAIRS_MAX { Ok(Retry::After(repair)) } else { Err(failure) }
+    }
+
+    fn retry_wrong_type(&mut self, why: String, action: WrongTypeAction) -> Result<Retry, Failure> {
+        let perhaps = match action {
+            WrongTypeAction::Switch if self.switches < SWITCHES_MAX => {
+                self.switches += 1;
+                return Ok(Retry::Now);
+            }
+            WrongTypeAction::Verify(_) if !self.has_verified_for_type => {
+                self.has_verified_for_type = true;
+                return Ok(Retry::After(Repair::Verify));
+            }
+            WrongTypeAction::Switch => None,
+            WrongTypeAction::Verify(perhaps) | WrongTypeAction::GiveUp(perhaps) => perhaps,
+        };
+        Err(Failure::WrongType(match perhaps {
+            Some(perhaps) => format!("{why} (or it is a lock of the server's module: {perhaps})"),
+            None => why,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;
