@@ -98,5 +98,6 @@ pub use taketurns_core::{
 /// The snippets of these are compiled as tests. Those of the other pages are in [`manual`].
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/metrics.md")]
 struct Readme;
