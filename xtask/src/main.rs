@@ -4,9 +4,10 @@
 //! nothing in the tree. Each other command has a file here: `fix` mends what a machine can mend,
 //! `servers` starts servers to try things on, `fuzz` fuzzes every parser for longer, `sim` runs more seeds of the
 //! simulation, `torture` does the like to real servers, `proof` runs all that the tests leave out, `names` lists
-//! type names that stand for several things, and `bench` measures how fast it is.
+//! type names that stand for several things, `dist` makes what is released, and `bench` measures how fast it is.
 
 mod bench;
+mod dist;
 mod fuzz;
 mod install;
 mod names;
@@ -36,6 +37,10 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              fuzzes every parser for 10 minutes or N, half of them for the module on Redis and on Valkey;
              the tests do so for some seconds
+  dist [--check]
+             packages the crates, builds the program and the module from the packages, and makes a tarball, two
+             .deb packages and their checksums in target/dist; then installs them into a scratch directory and
+             tries them. With --check it only tries what is there
   names      lists the type names that stand for several types, and fails if there are any
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes
@@ -90,6 +95,7 @@ fn main() -> ExitCode {
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
+        "dist" => dist::run(std::env::args().skip(2)),
         "bench" => bench::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),
         "sim" => sim::run(std::env::args().skip(2)),

@@ -54,3 +54,8 @@ pub use request::{
     AcquireRequest, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote, Wake,
     WakeEvent, WriteBack,
 };
+
+/// The example of the README is compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct CoreReadme;

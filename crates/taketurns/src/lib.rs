@@ -90,5 +90,6 @@ pub use taketurns_core::{
 /// The snippets of these pages are compiled as tests. [`manual`] has the other pages.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/metrics.md")]
 struct Readme;
