@@ -23,6 +23,7 @@ pages! {
     readme: "README.md",
     the_table_of_contents: "docs/README.md",
     benchmarks: "docs/benchmarks.md",
+    comparison: "docs/comparison.md",
     cron: "docs/cron.md",
     doctor: "docs/doctor.md",
     engines: "docs/engines.md",
