@@ -71,7 +71,8 @@ pub(super) fn program(release: &Release, program: &Path, pages: &Path) -> Result
 pub(super) fn module(release: &Release, module: &Path) -> Result<(), String> {
     let tree = release.work.join("deb/taketurns-module");
     files::empty(&tree)?;
-    copy(module, &tree, MODULE, DATA)?;
+    // Redis loads no module without the right to execute it.
+    copy(module, &tree, MODULE, PROGRAM)?;
     let control = Control {
         package: "taketurns-module",
         section: "database",

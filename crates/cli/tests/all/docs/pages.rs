@@ -28,6 +28,7 @@ pages! {
     doctor: "docs/doctor.md",
     engines: "docs/engines.md",
     fencing: "docs/fencing.md",
+    install: "docs/install.md",
     kubernetes: "docs/kubernetes.md",
     limits: "docs/limits.md",
     metrics: "docs/metrics.md",
