@@ -109,10 +109,11 @@ mod tests {
         }
     }
 
-    /// Tests need crates that are not published, so they do not run from a package.
+    /// Tests and fuzzers (`#[cfg(test)]`) need crates that are not published, so they do not run from a package.
     fn is_test(source: &Path) -> bool {
         source.components().any(|part| {
-            ["tests", "tests.rs"].iter().any(|test| part == Component::Normal(test.as_ref()))
+            let tests = ["tests", "tests.rs", "fuzz", "fuzz.rs"];
+            tests.iter().any(|test| part == Component::Normal(test.as_ref()))
         })
     }
 
