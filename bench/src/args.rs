@@ -1,11 +1,11 @@
 //! What is asked for on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::workloads::LETTERS;
+use crate::workloads::{LETTERS, LONG};
 
 const USAGE: &str = "\
-usage: cargo xtask bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]";
+usage: cargo xtask bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs FOLDER | --no-docs]";
 
 /// How much, and where to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     pub(crate) peers: bool,
     rounds: Option<usize>,
-    docs: Option<bool>,
+    /// Where the page goes, or nowhere. None: with the docs, if the run is a full one.
+    docs: Option<Option<PathBuf>>,
 }
 
 impl Options {
@@ -31,8 +32,8 @@ impl Options {
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--no-peers" => options.peers = false,
                 "--rounds" => options.rounds = Some(value()?.parse().map_err(|_| USAGE)?),
-                "--docs" => options.docs = Some(true),
-                "--no-docs" => options.docs = Some(false),
+                "--docs" => options.docs = Some(Some(value()?.into())),
+                "--no-docs" => options.docs = Some(None),
                 _ => return Err(USAGE.to_owned()),
             }
         }
@@ -42,16 +43,20 @@ impl Options {
     }
 
     pub(crate) fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+        self.rounds.unwrap_or(if self.quick { 3 } else { 5 })
     }
 
-    /// The page is of a full run, unless told otherwise.
-    pub(crate) fn docs(&self) -> bool {
-        self.docs.unwrap_or(!self.quick && self.only.is_empty() && self.peers)
+    /// Where the page goes, if it is to be written: that of a full run goes into `docs`.
+    pub(crate) fn docs(&self, docs: &Path) -> Option<PathBuf> {
+        let is_full = !self.quick && self.only.is_empty() && self.peers;
+        self.docs.clone().unwrap_or_else(|| is_full.then(|| docs.to_owned()))
     }
 
     pub(crate) fn wants(&self, letter: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == letter)
+        match self.only.as_slice() {
+            [] => !(self.quick && LONG.contains(&letter)),
+            only => only.iter().any(|only| only == letter),
+        }
     }
 }
 
@@ -65,22 +70,28 @@ mod tests {
 
     #[test]
     fn a_full_run_writes_the_page_and_a_part_does_not() {
+        let docs = |options: &Options| options.docs(Path::new("docs"));
         let full = parsed(&[]).expect("nothing to ask for");
-        assert!(full.docs() && full.peers && full.wants("m"));
-        assert_eq!(full.rounds(), 7);
+        assert_eq!(docs(&full), Some("docs".into()));
+        assert!(full.peers && full.wants("m") && full.wants("o"));
+        assert_eq!(full.rounds(), 5);
         let quick = parsed(&["--quick"]).expect("an option");
-        assert_eq!((quick.docs(), quick.rounds()), (false, 3));
-        let part = parsed(&["--only", "a,c", "--rounds", "2"]).expect("options");
-        assert!(part.wants("c") && !part.wants("b") && !part.docs());
-        assert_eq!(part.rounds(), 2);
-        assert!(parsed(&["--only", "a", "--docs"]).expect("options").docs());
-        assert!(!parsed(&["--no-docs"]).expect("an option").docs());
-        assert!(!parsed(&["--no-peers"]).expect("an option").docs());
+        assert_eq!((docs(&quick), quick.rounds()), (None, 3));
+        assert!(quick.wants("m") && !quick.wants("o"), "what takes long is left out");
+        let part = parsed(&["--quick", "--only", "a,o", "--rounds", "2"]).expect("options");
+        assert!(part.wants("o") && !part.wants("b"));
+        assert_eq!((docs(&part), part.rounds()), (None, 2));
+        let elsewhere = parsed(&["--only", "a", "--docs", "page"]).expect("options");
+        assert_eq!(docs(&elsewhere), Some("page".into()));
+        assert_eq!(docs(&parsed(&["--no-docs"]).expect("an option")), None);
+        assert_eq!(docs(&parsed(&["--no-peers"]).expect("an option")), None);
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for wrong in [&["--json"][..], &["--only", "a,y"], &["--rounds", "0"], &["--fast"]] {
+        for wrong in
+            [&["--json"][..], &["--docs"], &["--only", "a,y"], &["--rounds", "0"], &["--fast"]]
+        {
             assert_eq!(parsed(wrong), Err(USAGE.to_owned()), "{wrong:?}");
         }
     }

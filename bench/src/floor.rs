@@ -31,78 +31,55 @@ impl Floor {
         Ok(Self { connection, release })
     }
 
-    pub(crate) async fn pair(&mut self, name: &str) -> Result<(), BenchError> {
+    /// Acquires it with an owner of its own, which is what releases it.
+    pub(crate) async fn acquire(&mut self, name: &str) -> Result<[u8; 16], BenchError> {
         let mut owner = [0_u8; 16];
         getrandom::fill(&mut owner).map_err(said)?;
-        if !self.acquire(name, &owner).await? {
-            return Err(format!("{name} was not free"));
+        let mut set = redis::cmd("SET");
+        set.arg(name).arg(&owner).arg("NX").arg("PX").arg(LEASE_MS);
+        match set.query_async(&mut self.connection).await.map_err(said)? {
+            true => Ok(owner),
+            false => Err(format!("{name} was not free")),
         }
+    }
+
+    pub(crate) async fn release(&mut self, name: &str, owner: &[u8; 16]) -> Result<(), BenchError> {
         let mut release = redis::cmd("EVALSHA");
-        release.arg(&self.release).arg(1).arg(name).arg(&owner);
+        release.arg(&self.release).arg(1).arg(name).arg(owner);
         match release.query_async(&mut self.connection).await.map_err(said)? {
             1 => Ok(()),
             _ => Err(format!("{name} was not held")),
         }
     }
-
-    pub(crate) async fn acquire(&mut self, name: &str, owner: &[u8]) -> Result<bool, BenchError> {
-        let mut set = redis::cmd("SET");
-        set.arg(name).arg(owner).arg("NX").arg("PX").arg(LEASE_MS);
-        set.query_async(&mut self.connection).await.map_err(said)
-    }
 }
 
-/// Two connections: what one publishes, the other is pushed. Less than that no hand-over can be.
+/// A process's end of a message that goes to and fro: it hears on one channel and answers on another.
+/// Less than that no hand-over can be.
 pub(crate) struct Hop {
-    speaker: MultiplexedConnection,
-    _hearer: MultiplexedConnection,
+    connection: MultiplexedConnection,
     heard: UnboundedReceiver<()>,
-    channel: String,
+    to: String,
 }
 
 impl Hop {
-    pub(crate) async fn open(url: &str, channel: String) -> Result<Self, BenchError> {
-        let speaker = connect(url, AsyncConnectionConfig::new()).await?;
+    pub(crate) async fn open(url: &str, from: &str, to: &str) -> Result<Self, BenchError> {
         let (tell, heard) = unbounded_channel();
         let config =
             AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| match push.kind {
                 PushKind::Message => tell.send(()),
                 _ => Ok(()),
             });
-        let mut hearer = connect(url, config).await?;
-        hearer.subscribe(&channel).await.map_err(said)?;
-        Ok(Self { speaker, _hearer: hearer, heard, channel })
+        let mut connection = connect(url, config).await?;
+        connection.subscribe(from).await.map_err(said)?;
+        Ok(Self { connection, heard, to: to.to_owned() })
     }
 
-    /// The two ends, to be used by two tasks.
-    pub(crate) fn split(self) -> (HopPublisher, HopSubscriber) {
-        let Self { speaker, _hearer, heard, channel } = self;
-        (
-            HopPublisher { connection: speaker, channel },
-            HopSubscriber { _connection: _hearer, heard },
-        )
-    }
-}
-
-pub(crate) struct HopPublisher {
-    connection: MultiplexedConnection,
-    channel: String,
-}
-
-impl HopPublisher {
     pub(crate) async fn say(&mut self) -> Result<(), BenchError> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(&self.channel).arg("x");
+        publish.arg(&self.to).arg("x");
         publish.query_async(&mut self.connection).await.map_err(said)
     }
-}
 
-pub(crate) struct HopSubscriber {
-    _connection: MultiplexedConnection,
-    heard: UnboundedReceiver<()>,
-}
-
-impl HopSubscriber {
     pub(crate) async fn hear(&mut self) -> Result<(), BenchError> {
         self.heard.recv().await.ok_or_else(|| "the connection ended".to_owned())
     }

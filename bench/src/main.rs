@@ -7,6 +7,7 @@
 //! ```
 
 mod args;
+mod cpu;
 mod floor;
 mod goals;
 mod parts;
@@ -17,6 +18,7 @@ mod rivals;
 mod round;
 mod setup;
 mod stats;
+mod turn_processes;
 mod turns;
 mod workloads;
 
@@ -61,8 +63,8 @@ fn run(options: &Options) -> Result<(), BenchError> {
     if let Some(path) = &options.json {
         report::write_json(&run, path)?;
     }
-    if options.docs() {
-        report::write_docs(&run)?;
+    if let Some(folder) = options.docs(&report::docs()) {
+        report::write_docs(&run, &folder)?;
     }
     Ok(())
 }

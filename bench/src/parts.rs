@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use taketurns::Connect;
 use taketurns::blocking::Wait;
 use taketurns_servers::Connection;
 
-use crate::setup::{BenchError, said};
+use crate::setup::{BenchError, open, said};
+use crate::turn_processes;
 use crate::turns::{LoggedTurn, now_us};
 use crate::workloads::hold_all;
 
@@ -23,6 +23,8 @@ pub(crate) fn run(part: &str, args: &[String]) -> Option<Result<(), BenchError>>
         "hold-many" => hold_many(arg(0)),
         "hold-one" => hold_one(arg(0), arg(1), arg(2)),
         "hold-bound" => hold_bound(arg(0), arg(1), arg(2)),
+        "turns" => turn_processes::turns(arg(0), arg(1), arg(2)),
+        "hop" => turn_processes::hop(arg(0), arg(1), arg(2), arg(3)),
         "turns-of-file" => turns_of_file(arg(0), arg(1), arg(2)),
         "turns-of-flock" => turns_of_flock(arg(0), arg(1), arg(2)),
         _ => return None,
@@ -33,13 +35,13 @@ pub(crate) fn run(part: &str, args: &[String]) -> Option<Result<(), BenchError>>
 fn hold_many(url: &str) -> Result<(), BenchError> {
     let runtime = tokio::runtime::Runtime::new().map_err(said)?;
     let _guards = runtime.block_on(async {
-        let locks = Connect::new(url).open().await.map_err(said)?;
+        let locks = open(url).await?;
         hold_all(locks).await
     })?;
     ready_until_the_end("held")
 }
 
-/// Holds one lock, by a lease of so many milliseconds.
+/// Holds one lock, with a lease of `lease_ms`.
 fn hold_one(url: &str, lock: &str, lease_ms: &str) -> Result<(), BenchError> {
     let lease = Duration::from_millis(lease_ms.parse().map_err(said)?);
     let locks = taketurns::connect(url).wait().map_err(said)?;
@@ -99,7 +101,7 @@ fn take_turns<G>(
         let released_us = now_us();
         release(guard)?;
         turns.push(LoggedTurn { client, asked_us, got_us, released_us });
-        // flock(2) would give it to whoever comes first, and that is the one that just had it.
+        // flock(2) would give it to the first process that asks, which is the one that just had it.
         std::thread::sleep(HOLD / 2);
     }
     let lines: String = turns.iter().map(|turn| format!("{turn}\n")).collect();

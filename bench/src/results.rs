@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::setup::BenchError;
 use crate::stats::{Rounds, Spread, present, ratios};
-use crate::workloads::{ContestantGroup, Measure, Plot, Workload};
+use crate::workloads::{ContestantGroup, Figure, Measure, Workload};
 
 /// Of all workloads that were run.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct WorkloadResult {
     pub(crate) title: &'static str,
     pub(crate) about: &'static str,
     pub(crate) measures: &'static [Measure],
-    pub(crate) plot: Plot,
+    pub(crate) pictures: &'static [Figure],
     pub(crate) rows: Vec<Row>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct WorkloadResult {
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) party: ContestantGroup,
-    pub(crate) reference: Option<&'static str>,
+    pub(crate) reference: Option<String>,
     /// By measure.
     pub(crate) values: BTreeMap<&'static str, Rounds>,
     pub(crate) not_run: Option<BenchError>,
@@ -36,8 +36,8 @@ pub(crate) struct Row {
 
 impl WorkloadResult {
     pub(crate) fn of(workload: &Workload, rows: Vec<Row>) -> Self {
-        let &Workload { letter, title, about, measures, plot, .. } = workload;
-        Self { letter, title, about, measures, plot, rows }
+        let &Workload { letter, title, about, measures, pictures, .. } = workload;
+        Self { letter, title, about, measures, pictures, rows }
     }
 
     pub(crate) fn row(&self, name: &str) -> Option<&Row> {
@@ -45,11 +45,14 @@ impl WorkloadResult {
     }
 
     /// The ratios of a row to its reference, by the first measure.
-    pub(crate) fn against(&self, row: &Row) -> Option<(&'static str, Spread)> {
-        let reference = row.reference?;
-        let of = self.row(reference)?;
-        let measure = self.measures.first()?.name;
-        Some((reference, Spread::of(&ratios(row.rounds(measure), of.rounds(measure)))?))
+    pub(crate) fn against<'a>(&self, row: &'a Row) -> Option<(&'a str, Spread)> {
+        Some((row.reference.as_deref()?, self.ratio(row, self.measures.first()?)?))
+    }
+
+    /// The ratios of a row to its reference, by any measure.
+    pub(crate) fn ratio(&self, row: &Row, measure: &Measure) -> Option<Spread> {
+        let of = self.row(row.reference.as_ref()?)?;
+        Spread::of(&ratios(row.rounds(measure.name), of.rounds(measure.name)))
     }
 }
 
@@ -72,23 +75,26 @@ impl Results {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::workloads::BARS;
 
-    /// A workload with one measure, `rate`, of contestants with these rounds.
+    pub(crate) const RATE: Measure =
+        Measure { name: "rate", unit: "1/s", is_rate: true, is_compared: false };
+
+    /// A workload with one measure, [`RATE`], of contestants with these rounds.
     pub(crate) fn done(
         letter: &'static str,
         rows: &[(&str, ContestantGroup, &[f64])],
     ) -> WorkloadResult {
-        const MEASURES: &[Measure] = &[Measure { name: "rate", unit: "1/s" }];
         let rows = rows.iter().map(|&(name, party, rounds)| Row {
             name: name.to_owned(),
             party,
-            reference: Some("floor"),
+            reference: Some("floor".to_owned()),
             values: [("rate", rounds.iter().copied().map(Some).collect())].into(),
             not_run: None,
         });
         let rows = rows.collect();
         let (title, about) = ("A work", "It is done.");
-        WorkloadResult { letter, title, about, measures: MEASURES, plot: Plot::Bars, rows }
+        WorkloadResult { letter, title, about, measures: &[RATE], pictures: BARS, rows }
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Rival {
         }
     }
 
-    /// How many pairs of acquire and release so many tasks did in a second.
+    /// Returns how many pairs of acquire and release a number of tasks did in a second.
     pub(crate) fn pairs(
         &self,
         redis: String,
@@ -95,7 +95,7 @@ impl Rival {
         }
     }
 
-    /// The turns that so many clients had on one lock.
+    /// Returns the turns that a number of clients had on one lock.
     pub(crate) fn crowd(
         &self,
         redis: String,

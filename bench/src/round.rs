@@ -52,7 +52,7 @@ pub(crate) fn run(
     let row = |contestant: &Contestant| Row {
         name: contestant.name.clone(),
         party: contestant.party,
-        reference: contestant.reference,
+        reference: contestant.reference.clone(),
         values: workload
             .measures
             .iter()

@@ -1,7 +1,7 @@
 //! What a run happens on: servers that all contestants share, a runtime, a folder, our own programs.
 
 use std::future::Future;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -18,9 +18,12 @@ pub(crate) type BenchError = String;
 /// Shared by all workloads.
 pub(crate) struct BenchSetup {
     pub(crate) quick: bool,
-    /// Without the module.
+    /// Redis without the module.
     pub(crate) plain: Server,
+    /// Redis with it.
     pub(crate) module: Server,
+    /// Valkey, without the module and with it.
+    valkey: Result<[Server; 2], BenchError>,
     runtime: Runtime,
     folder: TempDir,
 }
@@ -43,12 +46,17 @@ impl BenchBackend {
     }
 
     /// A server for it, to be started.
-    pub(crate) fn builder(self) -> Result<Builder, BenchError> {
-        let builder = Server::builder(Flavor::Redis);
+    pub(crate) fn builder(self, flavor: Flavor) -> Result<Builder, BenchError> {
+        let builder = Server::builder(flavor);
         Ok(match self {
             Self::Scripts => builder,
             Self::Module => builder.module(&module_path().map_err(said)?, &[]),
         })
+    }
+
+    /// A Redis server of its own, running.
+    pub(crate) fn start(self) -> Result<Server, BenchError> {
+        self.builder(Flavor::Redis)?.start().map_err(said)
     }
 
     /// The URL by which our clients reach such a server.
@@ -59,59 +67,63 @@ impl BenchBackend {
         };
         format!("{}?module={module}", server.url())
     }
+
+    /// The name of a contestant that is measured on such a server.
+    pub(crate) fn on(self, flavor: Flavor) -> String {
+        format!("{}{}", self.name(), on(flavor))
+    }
 }
 
-/// Where a client's connection and renewals run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BenchDriver {
-    /// On a thread of its own, which is the default.
-    Thread,
-    /// On the runtime of the user.
-    Runtime,
+/// What a contestant's name has after it for its server. Redis is not mentioned.
+pub(crate) const fn on(flavor: Flavor) -> &'static str {
+    match flavor {
+        Flavor::Redis => "",
+        Flavor::Valkey => " on Valkey",
+    }
 }
 
-impl BenchDriver {
-    pub(crate) const BOTH: [Self; 2] = [Self::Thread, Self::Runtime];
-
-    /// For the name of a contestant.
-    pub(crate) const fn suffix(self) -> &'static str {
-        match self {
-            Self::Thread => "",
-            Self::Runtime => ", own runtime",
-        }
-    }
-
-    pub(crate) async fn open(self, connect: Connect) -> Result<Locks, BenchError> {
-        let opened = match self {
-            Self::Thread => connect.open().await,
-            Self::Runtime => connect.open_on(tokio::runtime::Handle::current()).await,
-        };
-        opened.map_err(said)
-    }
+/// A client with everything at its default.
+pub(crate) async fn open(url: &str) -> Result<Locks, BenchError> {
+    Connect::new(url).open().await.map_err(said)
 }
 
 impl BenchSetup {
     pub(crate) fn start(quick: bool) -> Result<Self, BenchError> {
-        // Not in a folder that is kept in memory: the file engine is to be measured on a disk.
+        // Not in a folder in memory, since the benchmark measures the file engine on a disk.
         let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(target_dir());
+        let valkey = |backend: BenchBackend| backend.builder(Flavor::Valkey)?.start().map_err(said);
+        let both = |plain| Ok([plain, valkey(BenchBackend::Module)?]);
         Ok(Self {
             quick,
-            plain: BenchBackend::Scripts.builder()?.start().map_err(said)?,
-            module: BenchBackend::Module.builder()?.start().map_err(said)?,
+            plain: BenchBackend::Scripts.start()?,
+            module: BenchBackend::Module.start()?,
+            valkey: valkey(BenchBackend::Scripts).and_then(both),
             runtime: Runtime::new().map_err(said)?,
             folder: folder.map_err(said)?,
         })
     }
 
-    pub(crate) const fn server(&self, backend: BenchBackend) -> &Server {
-        match backend {
-            BenchBackend::Scripts => &self.plain,
-            BenchBackend::Module => &self.module,
-        }
+    pub(crate) fn server(
+        &self,
+        flavor: Flavor,
+        backend: BenchBackend,
+    ) -> Result<&Server, BenchError> {
+        Ok(match (flavor, backend) {
+            (Flavor::Redis, BenchBackend::Scripts) => &self.plain,
+            (Flavor::Redis, BenchBackend::Module) => &self.module,
+            (Flavor::Valkey, backend) => {
+                let [plain, module] = self.valkey.as_ref().map_err(Clone::clone)?;
+                if backend == BenchBackend::Module { module } else { plain }
+            }
+        })
     }
 
+    /// The URL of our clients for the Redis that all share.
     pub(crate) fn url(&self, backend: BenchBackend) -> String {
-        backend.url(self.server(backend))
+        backend.url(match backend {
+            BenchBackend::Scripts => &self.plain,
+            BenchBackend::Module => &self.module,
+        })
     }
 
     /// Runs it as a task of the runtime, as all of a user's code would.
@@ -127,7 +139,7 @@ impl BenchSetup {
         self.folder.path().join(fresh(name))
     }
 
-    /// The first if the run is to be quick.
+    /// Returns the first in a quick run, else the second.
     pub(crate) fn pick(&self, quick: f64, full: f64) -> f64 {
         if self.quick { quick } else { full }
     }
@@ -179,6 +191,17 @@ impl Helper {
         out.read_to_string(&mut text).map_err(said)?;
         let status = self.0.wait().map_err(said)?;
         if status.success() { Ok(text) } else { Err(format!("a process ended with {status}")) }
+    }
+
+    /// Tells it a line.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), BenchError> {
+        let input = self.0.stdin.as_mut().ok_or("its input was closed")?;
+        input.write_all(format!("{line}\n").as_bytes()).map_err(said)
+    }
+
+    /// Closes its input, at which it ends.
+    pub(crate) fn stop(&mut self) {
+        drop(self.0.stdin.take());
     }
 
     /// The next line that it says.

@@ -29,6 +29,8 @@ pub(crate) struct TurnStatistics {
     pub(crate) hand_overs_per_s: f64,
     /// From a release to the next grant to another client; the median, in µs.
     pub(crate) gap_us: f64,
+    /// The same, which one of a hundred exceeds.
+    pub(crate) gap_p99_us: f64,
     pub(crate) wait_p50_us: f64,
     pub(crate) wait_p99_us: f64,
     pub(crate) wait_max_us: f64,
@@ -60,8 +62,8 @@ impl fmt::Display for LoggedTurn {
     }
 }
 
-/// Judges a log of so many clients, in any order. An error if it is too short to say anything, or if
-/// two held the lock at once: then it was no lock.
+/// Judges a log of a number of clients, in any order. An error if the log is too short to say anything, or if two
+/// clients held the lock at once: then it was no lock.
 pub(crate) fn judge(log: &[LoggedTurn], clients: u32) -> Result<TurnStatistics, String> {
     let mut turns = log.to_vec();
     turns.sort_by_key(|turn| turn.got_us);
@@ -86,6 +88,7 @@ pub(crate) fn judge(log: &[LoggedTurn], clients: u32) -> Result<TurnStatistics, 
     Ok(TurnStatistics {
         hand_overs_per_s: gaps_us.len() as f64 / span_us * 1e6,
         gap_us: median(&gaps_us).unwrap_or(0.0),
+        gap_p99_us: percentile(&gaps_us, 0.99).unwrap_or(0.0),
         wait_p50_us: percentile(&waits_us, 0.5).unwrap_or(0.0),
         wait_p99_us: percentile(&waits_us, 0.99).unwrap_or(0.0),
         wait_max_us,

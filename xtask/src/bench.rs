@@ -9,6 +9,7 @@ use crate::{cargo, succeeds};
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<String> = args.collect();
     install::missing(&[Dependency::Server(Flavor::Redis), Dependency::Libclang])?;
+    install::if_possible(&[Dependency::Server(Flavor::Valkey)]);
     if !args.iter().any(|arg| arg == "--no-peers") {
         install::if_possible(&[Dependency::Python, Dependency::Node]);
         install::if_possible(&install::PEERS);

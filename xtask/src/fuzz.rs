@@ -111,7 +111,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Of half of the time, the share of each of so many fuzzers.
+    /// Returns the time of each fuzzer when several share half of the time.
     fn seconds_each(self, fuzzers: u64) -> u64 {
         (self.minutes.saturating_mul(60) / 2 / fuzzers.max(1)).max(1)
     }

@@ -4,10 +4,11 @@
 //! nothing in the tree. Each other command has a file here: `fix` mends what a machine can mend,
 //! `servers` starts servers to try things on, `fuzz` fuzzes every parser for longer, `sim` runs more seeds of the
 //! simulation, `torture` does the like to real servers, `proof` runs all that the tests leave out, `names` lists
-//! type names that stand for several things, `dist` makes what is released, and `bench` measures how fast it is.
+//! type names that stand for several things, `docs` makes the site, `dist` makes what is released, and `bench` measures how fast it is.
 
 mod bench;
 mod dist;
+mod docs;
 mod fuzz;
 mod install;
 mod names;
@@ -37,6 +38,9 @@ usage: cargo xtask COMMAND
   fuzz [--minutes N] [--seed S]
              fuzzes every parser for 10 minutes or N, half of them for the module on Redis and on Valkey;
              the tests do so for some seconds
+  docs [--no-install]
+             makes the site in target/docs/site: the manual with mdBook, and the API reference; checks that every
+             link leads somewhere. Installs mdBook into target/tools if it is missing; with --no-install it says so
   dist [--check]
              packages the crates, builds the program and the module from the packages, and makes a tarball, two
              .deb packages and their checksums in target/dist; then installs them into a scratch directory and
@@ -44,7 +48,7 @@ usage: cargo xtask COMMAND
   names      lists the type names that stand for several types, and fails if there are any
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes
-  bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs | --no-docs]
+  bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs FOLDER | --no-docs]
              measures ours, the floor and other locks on the same servers, and writes docs/benchmarks.md
              if nothing is left out; --quick ends within 3 minutes
   torture [--engine ENGINE] [--minutes N | --seconds N] [--seed S] [--out FOLDER]
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
             .and_then(|()| run_all(FIX)),
         "servers" => servers::run(std::env::args().skip(2)),
         "fuzz" => fuzz::run(std::env::args().skip(2)),
+        "docs" => docs::run(std::env::args().skip(2)),
         "dist" => dist::run(std::env::args().skip(2)),
         "bench" => bench::run(std::env::args().skip(2)),
         "torture" => torture::run(std::env::args().skip(2)),

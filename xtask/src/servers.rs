@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// Builds the module as it is to be used, and says where it is.
+/// Builds the module for release, and returns its path.
 fn build() -> Result<PathBuf, String> {
     install::missing(&[Dependency::Libclang])?;
     run_all(&[task("module", &["build", "--release", "--package", "taketurns-module"])])?;

@@ -85,8 +85,8 @@ mod tests {
         assert_eq!(scripts["measures"]["rate"]["rounds"], json!([1.0, 1.0]));
         assert_eq!(scripts["against"]["ratio"], json!(0.75));
         let goal = &read["goals"][0];
-        assert_eq!(goal["name"], "a. pairs/s against the floor, scripts");
-        assert_eq!((&goal["goal"], &goal["at_least"]), (&json!(0.95), &json!(true)));
+        assert_eq!(goal["name"], "one task: pairs/s against the floor, scripts");
+        assert_eq!((&goal["goal"], &goal["at_least"]), (&json!(0.9), &json!(true)));
         assert_eq!((&goal["ratio"], &goal["met"]), (&Value::Null, &Value::Null));
     }
 }

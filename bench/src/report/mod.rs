@@ -8,7 +8,7 @@ mod svg;
 mod table;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::goals::GoalResult;
 use crate::results::Results;
@@ -35,17 +35,24 @@ pub(crate) fn write_json(run: &BenchRun, path: &Path) -> Result<(), BenchError> 
     fs::write(path, json::text(run)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes `docs/benchmarks.md` and its pictures.
-pub(crate) fn write_docs(run: &BenchRun) -> Result<(), BenchError> {
-    let docs = Path::new(WORKSPACE).join("docs");
-    let pictures = docs.join("benchmarks");
+/// Where the page is kept.
+pub(crate) fn docs() -> PathBuf {
+    Path::new(WORKSPACE).join("docs")
+}
+
+/// Writes `benchmarks.md` and its pictures into a folder. Pictures of earlier runs go.
+pub(crate) fn write_docs(run: &BenchRun, folder: &Path) -> Result<(), BenchError> {
+    let pictures = folder.join("benchmarks");
+    if pictures.exists() {
+        fs::remove_dir_all(&pictures).map_err(said)?;
+    }
     fs::create_dir_all(&pictures).map_err(said)?;
     for workload in &run.results.workloads {
-        if let Some(picture) = plot::of(workload) {
-            fs::write(pictures.join(format!("{}.svg", workload.letter)), picture).map_err(said)?;
+        for (name, picture) in plot::all(workload) {
+            fs::write(pictures.join(name), picture).map_err(said)?;
         }
     }
-    fs::write(docs.join("benchmarks.md"), page::text(run)).map_err(said)
+    fs::write(folder.join("benchmarks.md"), page::text(run)).map_err(said)
 }
 
 /// A figure with as many digits as mean something.

@@ -1,32 +1,39 @@
-//! The first measure of a workload as a picture: bars, or lines over the number in the names.
+//! Measures of a workload as pictures: bars, or lines over the number in the names.
 
 use super::figure;
 use super::svg::Svg;
 use crate::results::{Row, WorkloadResult};
 use crate::stats::Spread;
-use crate::workloads::{ContestantGroup, Plot};
+use crate::workloads::{ContestantGroup, Figure, Measure, Plot};
 
 const WIDTH: f64 = 760.0;
 const TOP: f64 = 60.0;
 
-/// Nothing if there is nothing to be seen.
-pub(super) fn of(workload: &WorkloadResult) -> Option<String> {
-    match workload.plot {
-        Plot::Bars => bars(workload),
-        Plot::Lines => lines(workload),
-    }
+/// The pictures of a workload that show something, each with the name of its file.
+pub(super) fn all(workload: &WorkloadResult) -> Vec<(String, String)> {
+    let picture = |(place, picture): (usize, &Figure)| {
+        let name = match place {
+            0 => format!("{}.svg", workload.letter),
+            _ => format!("{}-{}.svg", workload.letter, place + 1),
+        };
+        let measure = workload.measures.get(picture.measure)?;
+        let drawn = match picture.plot {
+            Plot::Bars => bars(workload, measure),
+            Plot::Lines => lines(workload, measure),
+        };
+        Some((name, drawn?))
+    };
+    workload.pictures.iter().enumerate().filter_map(picture).collect()
 }
 
 /// The middle of a contestant's rounds, and how far they are apart.
-fn values(workload: &WorkloadResult) -> Vec<(&Row, Spread)> {
-    let Some(measure) = workload.measures.first() else { return Vec::new() };
-    let value = |row| Some((row, Row::spread(row, measure.name)?));
-    workload.rows.iter().filter_map(value).collect()
+fn values<'a>(workload: &'a WorkloadResult, measure: &Measure) -> Vec<(&'a Row, Spread)> {
+    workload.rows.iter().filter_map(|row| Some((row, row.spread(measure.name)?))).collect()
 }
 
-fn words(workload: &WorkloadResult) -> String {
-    let measure = workload.measures.first();
-    measure.map_or(String::new(), |measure| format!("{}, {}", measure.name, measure.unit))
+fn words(measure: &Measure) -> String {
+    let direction = if measure.is_rate { "more is better" } else { "less is better" };
+    format!("{}, {} ({direction})", measure.name, measure.unit)
 }
 
 const fn class(party: ContestantGroup) -> &'static str {
@@ -39,17 +46,17 @@ const fn class(party: ContestantGroup) -> &'static str {
 }
 
 /// A bar for each, with a thin line over all of its rounds.
-fn bars(workload: &WorkloadResult) -> Option<String> {
+fn bars(workload: &WorkloadResult, measure: &Measure) -> Option<String> {
     const LEFT: f64 = 230.0;
     const RIGHT: f64 = 90.0;
     const ROW: f64 = 24.0;
-    let values = values(workload);
+    let values = values(workload, measure);
     let most = values.iter().map(|(_, spread)| spread.max).fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
     }
     let height = TOP + ROW * values.len() as f64 + 16.0;
-    let mut svg = Svg::new(WIDTH, height, workload.title, &words(workload));
+    let mut svg = Svg::new(WIDTH, height, workload.title, &words(measure));
     let scale = (svg.width() - LEFT - RIGHT) / most;
     for (place, (row, Spread { median, min, max })) in values.into_iter().enumerate() {
         let y = TOP + ROW * place as f64;
@@ -64,13 +71,13 @@ fn bars(workload: &WorkloadResult) -> Option<String> {
 }
 
 /// `name, 256` is the point 256 of the line `name`. Who has no number is a level over all.
-fn lines(workload: &WorkloadResult) -> Option<String> {
+fn lines(workload: &WorkloadResult, measure: &Measure) -> Option<String> {
     const LEFT: f64 = 60.0;
     const RIGHT: f64 = 190.0;
     const HEIGHT: f64 = 300.0;
     let mut series: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
     let mut levels = Vec::new();
-    for (row, spread) in values(workload) {
+    for (row, spread) in values(workload, measure) {
         match row.name.rsplit_once(", ").and_then(|(name, at)| Some((name, at.parse().ok()?))) {
             Some((name, at)) => match series.iter_mut().find(|(of, _)| *of == name) {
                 Some((_, points)) => points.push((at, spread.median)),
@@ -86,7 +93,7 @@ fn lines(workload: &WorkloadResult) -> Option<String> {
         points().map(|point| point.0).reduce(f64::min)?,
         points().map(|point| point.0).reduce(f64::max)?,
     ];
-    let mut svg = Svg::new(WIDTH, HEIGHT, workload.title, &words(workload));
+    let mut svg = Svg::new(WIDTH, HEIGHT, workload.title, &words(measure));
     let (right, bottom) = (svg.width() - RIGHT, HEIGHT - 32.0);
     // Ten times as many are as far away everywhere.
     let x = |at: f64| LEFT + (right - LEFT) * (at / from).ln() / (to / from).max(1.001).ln();
@@ -156,11 +163,12 @@ mod tests {
             ("<ours>", ContestantGroup::Ours, &[4.0]),
             ("peer", ContestantGroup::Library, &[]),
         ];
-        let text = of(&done("a", &rows)).expect("two bars");
-        assert!(is_well_formed(&text), "{text}");
+        let [(name, text)] = &all(&done("a", &rows))[..] else { panic!("one picture") };
+        assert_eq!(name, "a.svg");
+        assert!(is_well_formed(text), "{text}");
         assert!(text.contains("floor &amp; co") && text.contains("&lt;ours&gt;"));
         assert!(!text.contains("peer"), "it has no figure");
-        assert_eq!(of(&done("a", &rows[2..])), None);
+        assert!(all(&done("a", &rows[2..])).is_empty(), "nothing to be seen");
     }
 
     #[test]
@@ -171,9 +179,12 @@ mod tests {
             ("scripts, 256", ContestantGroup::Ours, &[61.0]),
             ("module, 2", ContestantGroup::Ours, &[55.0]),
         ];
-        let workload = WorkloadResult { plot: Plot::Lines, ..done("c", &rows) };
-        let text = of(&workload).expect("lines");
-        assert!(is_well_formed(&text), "{text}");
+        const BOTH: &[Figure] =
+            &[Figure { measure: 0, plot: Plot::Bars }, Figure { measure: 0, plot: Plot::Lines }];
+        let workload = WorkloadResult { pictures: BOTH, ..done("c", &rows) };
+        let [_, (name, text)] = &all(&workload)[..] else { panic!("two pictures") };
+        assert!(is_well_formed(text), "{text}");
+        assert_eq!(name, "c-2.svg");
         assert_eq!(text.matches("<path").count(), 3, "two lines and a level");
         assert_eq!(text.matches("<circle").count(), 2 + 3);
         assert!(text.contains(">256<"));

@@ -3,6 +3,7 @@
 use super::{BenchRun, figure};
 use crate::results::{Row, WorkloadResult};
 use crate::stats::Spread;
+use crate::workloads::Measure;
 
 pub(crate) fn print(run: &BenchRun) {
     for workload in &run.results.workloads {
@@ -19,7 +20,10 @@ pub(crate) fn print(run: &BenchRun) {
 
 /// A heading, and a line for each contestant.
 pub(super) fn rows(workload: &WorkloadResult) -> Vec<Vec<String>> {
-    let head = |measure: &crate::workloads::Measure| format!("{}, {}", measure.name, measure.unit);
+    let head = |measure: &Measure| match measure.unit {
+        "" => measure.name.to_owned(),
+        unit => format!("{}, {unit}", measure.name),
+    };
     let compared = workload.rows.iter().any(|row| row.reference.is_some());
     let mut heading = vec![String::new()];
     heading.extend(compared.then(|| "ratio".to_owned()));
@@ -28,12 +32,25 @@ pub(super) fn rows(workload: &WorkloadResult) -> Vec<Vec<String>> {
     for row in &workload.rows {
         let mut line = vec![row.name.clone()];
         line.extend(compared.then(|| ratio(workload, row)));
-        line.extend(workload.measures.iter().map(|measure| {
-            row.spread(measure.name).map_or(String::new(), |spread| figure(spread.median))
-        }));
+        line.extend(workload.measures.iter().map(|measure| cell(workload, row, measure)));
         lines.push(line);
     }
     lines
+}
+
+/// The median, in brackets the best round if it differs, and the ratio to the reference.
+fn cell(workload: &WorkloadResult, row: &Row, measure: &Measure) -> String {
+    let Some(spread) = row.spread(measure.name) else { return String::new() };
+    let median = figure(spread.median);
+    let best = figure(if measure.is_rate { spread.max } else { spread.min });
+    let mut text = if best == median { median } else { format!("{median} ({best})") };
+    if measure.is_compared
+        && row.reference.as_ref() != Some(&row.name)
+        && let Some(ratio) = workload.ratio(row, measure)
+    {
+        text += &format!(" = {:.2} ×", ratio.median);
+    }
+    text
 }
 
 fn ratio(workload: &WorkloadResult, row: &Row) -> String {
@@ -90,7 +107,7 @@ fn aligned(lines: &[Vec<String>]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::done;
+    use crate::results::tests::{RATE, done};
     use crate::workloads::ContestantGroup;
 
     #[test]
@@ -102,11 +119,16 @@ mod tests {
         let mut workload = done("a", &rounds);
         let cell = |workload: &WorkloadResult, line: usize| rows(workload)[line].clone();
         assert_eq!(cell(&workload, 0), ["", "ratio", "rate, 1/s"]);
-        assert_eq!(cell(&workload, 1), ["floor", "1", "150"]);
-        assert_eq!(cell(&workload, 2), ["peer", "0.35 × (0.20–0.50)", "45.0"]);
+        assert_eq!(cell(&workload, 1), ["floor", "1", "150 (200)"]);
+        assert_eq!(cell(&workload, 2), ["peer", "0.35 × (0.20–0.50)", "45.0 (50.0)"]);
         workload.rows[1].not_run = Some("it is not installed".to_owned());
         assert_eq!(cell(&workload, 2)[1], "not run: it is not installed");
+        workload.measures = &[Measure { is_compared: true, ..RATE }];
+        assert_eq!(cell(&workload, 1)[2], "150 (200)", "itself is not compared");
+        workload.rows[1].not_run = None;
+        assert_eq!(cell(&workload, 2)[2], "45.0 (50.0) = 0.35 ×");
+        workload.rows[1].not_run = Some("it is not installed".to_owned());
         let text = aligned(&rows(&workload));
-        assert_eq!(text[1], "floor  1      150", "a long reason widens no column");
+        assert_eq!(text[1], "floor  1      150 (200)", "a long reason widens no column");
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
 use crate::setup::{BenchError, BenchSetup, said};
 use crate::stats::median;
 
@@ -42,7 +42,7 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
         measures: MEASURES,
         contestants: vec![flock, ours.against("flock")],
         rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        pictures: BARS,
     }
 }
 
@@ -56,7 +56,7 @@ fn repeat(runs: usize, command: impl Fn() -> Command) -> Result<Values, BenchErr
     Ok(vec![(MEASURES[0].name, median(&times).ok_or("there were no runs")?)])
 }
 
-/// Runs it to its end, which has to be a good one.
+/// Runs the command to its end. It must succeed.
 pub(super) fn finish(command: &mut Command) -> Result<(), BenchError> {
     let status = command.stdin(Stdio::null()).status().map_err(said)?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }

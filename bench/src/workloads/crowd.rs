@@ -1,58 +1,58 @@
-//! d, e: 16 clients that all want one lock, and what their turns cost the server.
+//! d: 16 clients that all want one lock.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use taketurns::{Connect, Locks};
+use taketurns::Locks;
+use taketurns_servers::Flavor;
 
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use super::{Contestant, ContestantGroup, Figure, Measure, Plot, Values, Workload, measure};
+use crate::cpu::cpu_us;
 use crate::rivals::Rival;
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, asked_of, fresh, said};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, fresh, open, said};
 use crate::turns::{LoggedTurn, TurnStatistics, hold, judge, now_us};
 
 const CLIENTS: u32 = 16;
 const HOLD: Duration = Duration::from_millis(1);
 
-const FAIRNESS: &[Measure] = &[
-    measure("hand-overs to another client", "1/s"),
+const MEASURES: &[Measure] = &[
+    measure("hand-overs to another client", "1/s").rate(),
     measure("idle gap p50", "µs"),
     measure("wait p50", "µs"),
     measure("wait p99", "µs"),
     measure("longest wait", "µs"),
     measure("longest wait in fair shares", "×"),
     measure("overtakes", "per 1 000 turns"),
+    measure("server's CPU per turn", "µs"),
 ];
 
-const COST: &[Measure] = &[
-    measure("commands per turn", ""),
-    measure("server time per turn", "µs"),
-    measure("of it in commands", "µs"),
-];
+/// How often it changes hands, and how long somebody waits.
+const PICTURES: &[Figure] =
+    &[Figure { measure: 0, plot: Plot::Bars }, Figure { measure: 5, plot: Plot::Bars }];
 
-pub(super) fn fairness(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload {
-    let time = setup.time(1.0, 3.0);
+pub(super) fn workload(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload {
+    let time = setup.time(1.0, 2.0);
     let seconds = time.as_secs_f64() + 0.3;
     let mut contestants = Vec::new();
-    for backend in BenchBackend::BOTH {
+    for (flavor, backend) in
+        Flavor::ALL.into_iter().flat_map(|flavor| BenchBackend::BOTH.map(|one| (flavor, one)))
+    {
         let setup = setup.clone();
-        contestants.push(Contestant::new(
-            backend.name(),
-            ContestantGroup::Ours,
-            seconds,
-            move || {
-                let url = setup.url(backend);
-                judged(&setup.run(async move {
-                    crowd(clients(&url, None).await?, TurnLimit::After(time)).await
-                })?)
-            },
-        ));
+        let run = move || {
+            let server = setup.server(flavor, backend)?;
+            let (url, before) = (backend.url(server), server.pid().map_or(Ok(0.0), cpu_us)?);
+            let log = setup.run(async move { crowd(clients(&url).await?, time).await })?;
+            let spent = server.pid().map_or(Ok(before), cpu_us)? - before;
+            judged(&log, Some(spent))
+        };
+        contestants.push(Contestant::new(backend.on(flavor), ContestantGroup::Ours, seconds, run));
     }
     for rival in rivals {
         let (setup, rival) = (setup.clone(), rival.clone());
         let (name, party) = (rival.name.clone(), rival.party());
         let quick = setup.quick;
         let mut contestant = Contestant::new(name, party, seconds + 0.7, move || {
-            judged(&rival.crowd(setup.plain.url(), CLIENTS, HOLD, time)?)
+            judged(&rival.crowd(setup.plain.url(), CLIENTS, HOLD, time)?, None)
         });
         // A quick run has to end.
         if quick {
@@ -70,55 +70,22 @@ pub(super) fn fairness(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload
                 gap is from the call of release to the next client's grant. A fair share is one \
                 turn of each client: in a fair queue no client waits longer. An overtake is a \
                 turn that delayed a client which had asked more than a millisecond earlier.",
-        measures: FAIRNESS,
+        measures: MEASURES,
         contestants: contestants.into_iter().map(|one| one.against("scripts")).collect(),
         rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        pictures: PICTURES,
     }
 }
 
-pub(super) fn cost(setup: &Rc<BenchSetup>) -> Workload {
-    let turns = setup.pick(20.0, 50.0) as usize;
-    let contestant = |backend: BenchBackend| {
-        let setup = setup.clone();
-        let run = move || spent(&setup, backend, turns);
-        Contestant::new(backend.name(), ContestantGroup::Ours, 1.0 + turns as f64 / 40.0, run)
-    };
-    Workload {
-        letter: "e",
-        title: "What a contended turn costs the server",
-        about: "The same clients, each with a fixed number of turns. Commands are those of the \
-                clients: `EVALSHA`, `FENCELOCK.DO`. The time is CPU time of the server's main \
-                thread: all of it, and the part within commands. By default places in the queue \
-                are refreshed once a second, however many turns there are. Here they last for a \
-                minute, so that only turns are counted.",
-        measures: COST,
-        contestants: BenchBackend::BOTH.map(contestant).into(),
-        rounds_max: 3,
-        plot: Plot::Bars,
-    }
-}
-
-/// When a client has had enough.
-#[derive(Clone, Copy)]
-enum TurnLimit {
-    After(Duration),
-    Turns(usize),
-}
-
-async fn clients(url: &str, waiter_lease: Option<Duration>) -> Result<Vec<Locks>, BenchError> {
+async fn clients(url: &str) -> Result<Vec<Locks>, BenchError> {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let mut connect = Connect::new(url);
-        if let Some(waiter_lease) = waiter_lease {
-            connect = connect.waiter_lease(waiter_lease);
-        }
-        clients.push(BenchDriver::Thread.open(connect).await?);
+        clients.push(open(url).await?);
     }
     Ok(clients)
 }
 
-async fn crowd(clients: Vec<Locks>, end: TurnLimit) -> Result<Vec<LoggedTurn>, BenchError> {
+async fn crowd(clients: Vec<Locks>, time: Duration) -> Result<Vec<LoggedTurn>, BenchError> {
     let lock = fresh("crowd");
     let begun = Instant::now();
     let tasks: Vec<_> = (0..)
@@ -128,14 +95,7 @@ async fn crowd(clients: Vec<Locks>, end: TurnLimit) -> Result<Vec<LoggedTurn>, B
             tokio::spawn(async move {
                 let mutex = locks.mutex(lock);
                 let mut turns = Vec::new();
-                loop {
-                    let enough = match end {
-                        TurnLimit::After(time) => begun.elapsed() >= time,
-                        TurnLimit::Turns(count) => turns.len() >= count,
-                    };
-                    if enough {
-                        break;
-                    }
+                while begun.elapsed() < time {
                     let asked_us = now_us();
                     let guard = mutex.acquire().await.map_err(said)?;
                     let got_us = now_us();
@@ -157,36 +117,12 @@ async fn crowd(clients: Vec<Locks>, end: TurnLimit) -> Result<Vec<LoggedTurn>, B
     Ok(log)
 }
 
-fn judged(log: &[LoggedTurn]) -> Result<Values, BenchError> {
+fn judged(log: &[LoggedTurn], server_us: Option<f64>) -> Result<Values, BenchError> {
     let judged = judge(log, CLIENTS)?;
     let TurnStatistics { hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us, .. } =
         judged;
     let values = [hand_overs_per_s, gap_us, wait_p50_us, wait_p99_us, wait_max_us];
     let values = values.into_iter().chain([judged.wait_max_shares, judged.overtakes]);
-    Ok(FAIRNESS.iter().map(|measure| measure.name).zip(values).collect())
-}
-
-fn spent(setup: &BenchSetup, backend: BenchBackend, turns: usize) -> Result<Values, BenchError> {
-    let url = setup.url(backend);
-    let server = setup.server(backend);
-    let clients = setup.run(async move { clients(&url, Some(Duration::from_secs(60))).await })?;
-    server.reset_stats();
-    let before = main_thread_us(setup, backend)?;
-    let log = setup.run(crowd(clients, TurnLimit::Turns(turns)))?;
-    let time = main_thread_us(setup, backend)? - before;
-    let (calls, usec) = asked_of(server)?;
-    let per_turn = |total: f64| total / log.len() as f64;
-    let values = [calls, time, usec].map(per_turn);
-    Ok(COST.iter().map(|measure| measure.name).zip(values).collect())
-}
-
-/// What the server's main thread has spent so far.
-fn main_thread_us(setup: &BenchSetup, backend: BenchBackend) -> Result<f64, BenchError> {
-    let info = setup.server(backend).info("cpu");
-    let seconds = |field: &str| info.get(field).and_then(|text| text.parse::<f64>().ok());
-    let spent = ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"].map(seconds);
-    match spent {
-        [Some(user), Some(sys)] => Ok((user + sys) * 1e6),
-        _ => Err("the server does not say what it spent".to_owned()),
-    }
+    let values = values.chain(server_us.map(|us| us / log.len() as f64));
+    Ok(MEASURES.iter().map(|measure| measure.name).zip(values).collect())
 }

@@ -5,18 +5,17 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use taketurns::Connect;
-
 use super::cold::{finish, taketurns};
 use super::{
-    Contestant, ContestantGroup, Measure, Plot, RoundFn, Values, Workload, measure, pairs,
+    BARS, Contestant, ContestantGroup, Measure, RoundFn, Values, Workload, measure, pairs,
 };
-use crate::setup::{BenchDriver, BenchError, BenchSetup, Helper, said};
+use crate::setup::{BenchError, BenchSetup, Helper, open, said};
 use crate::turns::{LoggedTurn, judge};
 
 const MEASURES: &[Measure] = &[
     measure("hand-over p50", "µs"),
-    measure("time of a pair", "µs"),
+    measure(pairs::PAIR, "µs"),
+    measure(pairs::CLIENT, "µs"),
     measure("a run, two in turn", "ms"),
 ];
 const FLOCK: &str = "flock(2)";
@@ -46,7 +45,7 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        pictures: BARS,
     }
 }
 
@@ -69,13 +68,12 @@ fn engine(setup: &BenchSetup, time: Duration) -> Result<Values, BenchError> {
     let hand_over = hand_over("turns-of-file", &path, time)?;
     let url = format!("file:{}", path.display());
     let pair = setup.run(async move {
-        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
+        let locks = open(&url).await?;
         let pair = pairs::ours(&locks, 1, time / 2).await;
         locks.close().await;
         pair
     })?;
-    let pair = pair.into_iter().filter(|(measure, _)| *measure == MEASURES[1].name);
-    Ok(pair.chain([(MEASURES[0].name, hand_over)]).collect())
+    Ok(pair.into_iter().chain([(MEASURES[0].name, hand_over)]).collect())
 }
 
 /// Two processes of this part, on one file.
@@ -132,5 +130,5 @@ fn two_at_a_time(
     });
     let [one, other] = runs;
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(one? + other?);
-    Ok(vec![(MEASURES[2].name, ms)])
+    Ok(vec![(MEASURES[3].name, ms)])
 }

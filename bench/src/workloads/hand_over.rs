@@ -1,189 +1,203 @@
-//! c: from the call of release to the return of the next holder's acquire.
+//! c: from the call of release in one process to the grant in another.
 
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use taketurns::{Connect, Locks};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use taketurns::Locks;
 
 use super::space::{JOINING, all_wait};
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
-use crate::floor::Hop;
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, fresh, said};
-use crate::stats::{median, percentile};
-use crate::turns::now_us;
+use super::{Contestant, ContestantGroup, Figure, Measure, Plot, Values, Workload, measure};
+use crate::cpu::cpu_us;
+use crate::setup::{BenchBackend, BenchError, BenchSetup, Helper, fresh, open, said};
+use crate::turns::{LoggedTurn, judge, now_us};
 
-const MEASURES: &[Measure] = &[measure("p50", "µs"), measure("p99", "µs")];
+const MEASURES: &[Measure] = &[
+    measure("p50", "µs"),
+    measure("p99", "µs"),
+    measure("clients' CPU", "µs").compared(),
+    measure("server's CPU", "µs").compared(),
+];
+const LINES: &[Figure] = &[Figure { measure: 0, plot: Plot::Lines }];
 const HOP: &str = "one PUBLISH hop";
 
 /// How many wait while one holds.
-pub(crate) const CROWDS: [usize; 5] = [2, 16, 256, 4_096, 10_000];
+const CROWDS: [usize; 5] = [2, 16, 256, 4_096, 10_000];
 
-/// Hand-overs that count, and some before them that do not.
-const HAND_OVERS: usize = 300;
+/// Turns that come before those that count.
 const FIRST: usize = 20;
-
-/// Between two: everybody is at rest then, on both sides.
-const REST: Duration = Duration::from_millis(1);
+/// So many of the first waiters come one by one, so that the two processes alternate.
+const ALTERNATING: usize = 400;
 
 pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let mut contestants = vec![hop(setup)];
-    let drivers = if setup.quick { &BenchDriver::BOTH[..1] } else { &BenchDriver::BOTH[..] };
+    let crowds = CROWDS.iter().filter(|&&crowd| {
+        let ends = [CROWDS[0], CROWDS[CROWDS.len() - 1]];
+        !setup.quick || ends.contains(&crowd)
+    });
     for backend in BenchBackend::BOTH {
-        for &driver in drivers {
-            contestants.extend(CROWDS.map(|waiters| ours(setup, backend, driver, waiters)));
-        }
+        contestants.extend(crowds.clone().map(|&waiters| ours(setup, backend, waiters)));
     }
     Workload {
         letter: "c",
-        title: "Hand-over",
-        about: "The given number of tasks wait for one lock, through two clients with a \
-                connection each. Measured is the time from the call of release to the return of \
-                the next holder's acquire, where the next holder belongs to the other client. \
-                After its turn a task waits again, so the queue keeps its length. Each task \
-                holds for a millisecond (`tokio::time::sleep`). The floor is a message that one \
-                connection publishes and another receives, with the same pauses.",
+        title: "Hand-over between two processes",
+        about: "From the call of release in one process to the return of acquire in the other. \
+                The given number of tasks wait for one lock, half of them in each process. A task \
+                holds the lock for 3 ms, releases it, pauses for a millisecond and waits again, so \
+                the queue keeps its length. The floor is a message between two processes: each \
+                publishes it 3 ms after the other's has come. CPU time is that of both processes \
+                and of the server, per turn.",
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,
-        plot: Plot::Lines,
+        pictures: LINES,
     }
 }
 
 fn hop(setup: &Rc<BenchSetup>) -> Contestant {
     let setup = setup.clone();
-    Contestant::new(HOP, ContestantGroup::Floor, 0.8, move || {
-        let url = setup.plain.url();
-        setup.run(async move {
-            let (mut speaker, mut hearer) = Hop::open(&url, fresh("hop")).await?.split();
-            let said_us = Arc::new(AtomicU64::new(0));
-            let hearing = tokio::spawn({
-                let said_us = said_us.clone();
-                async move {
-                    let mut times = Vec::new();
-                    for _ in 0..FIRST + HAND_OVERS {
-                        hearer.hear().await?;
-                        times.push(now_us() - said_us.load(Ordering::Acquire));
-                    }
-                    Ok::<_, BenchError>(times)
-                }
-            });
-            for _ in 0..FIRST + HAND_OVERS {
-                tokio::time::sleep(REST).await;
-                said_us.store(now_us(), Ordering::Release);
-                speaker.say().await?;
-            }
-            values(&hearing.await.map_err(said)??)
-        })
+    Contestant::new(HOP, ContestantGroup::Floor, 1.5, move || {
+        let (url, pid) = (setup.plain.url(), setup.plain.pid());
+        let channels = [fresh("hop"), fresh("hop")];
+        let start = |client: usize| {
+            let [from, to] = [&channels[client], &channels[1 - client]];
+            Helper::start("hop", &[&client.to_string(), &url, from, to])
+        };
+        let mut both = TwoProcesses::ready([start(0)?, start(1)?])?;
+        both.begin(pid)?;
+        // The first to speak does so as if it had heard.
+        both.processes[0].tell("say")?;
+        both.measured(setup.time(0.7, 1.2))
     })
+    .against(HOP)
 }
 
-fn ours(
-    setup: &Rc<BenchSetup>,
-    backend: BenchBackend,
-    driver: BenchDriver,
-    waiters: usize,
-) -> Contestant {
-    let (setup, quick) = (setup.clone(), setup.quick);
-    let name = format!("{}{}, {waiters}", backend.name(), driver.suffix());
-    let seconds = 1.0 + waiters as f64 / 10_000.0;
-    let run = move || {
-        let url = setup.url(backend);
+fn ours(setup: &Rc<BenchSetup>, backend: BenchBackend, waiters: usize) -> Contestant {
+    let setup = setup.clone();
+    let name = format!("{}, {waiters}", backend.name());
+    let seconds = 2.0 + waiters as f64 / 10_000.0;
+    Contestant::new(name, ContestantGroup::Ours, seconds, move || {
+        let (url, lock) = (setup.url(backend), fresh("crowd"));
+        let pid = setup.server(taketurns_servers::Flavor::Redis, backend)?.pid();
+        let start = |client: usize| Helper::start("turns", &[&client.to_string(), &url, &lock]);
+        let mut both = TwoProcesses::ready([start(0)?, start(1)?])?;
+        let (locks, first) = setup.run({
+            let (url, lock) = (url.clone(), lock.clone());
+            async move {
+                let locks = open(&url).await?;
+                let first = locks.mutex(lock).acquire().await.map_err(said)?;
+                Ok((locks, first))
+            }
+        })?;
+        both.queue_up(&setup, &locks, &lock, waiters)?;
+        both.begin(pid)?;
+        setup.run(async move { first.release().await.map_err(said) })?;
+        let values = both.measured(setup.time(0.7, 1.2));
         setup.run(async move {
-            let clients =
-                [driver.open(Connect::new(&url)).await?, driver.open(Connect::new(&url)).await?];
-            let times = among(&clients, waiters).await;
-            for client in clients {
-                client.close().await;
+            locks.close().await;
+            Ok(())
+        })?;
+        values
+    })
+    .against(HOP)
+}
+
+/// Two processes that hand something over to each other.
+struct TwoProcesses {
+    processes: [Helper; 2],
+    /// The server's process, and its CPU time when the turns began.
+    server: Option<(u32, f64)>,
+}
+
+impl TwoProcesses {
+    fn ready(mut processes: [Helper; 2]) -> Result<Self, BenchError> {
+        for process in &mut processes {
+            if process.line()? != "ready" {
+                return Err("a process did not get ready".to_owned());
             }
-            values(&times?)
-        })
-    };
-    let mut contestant = Contestant::new(name, ContestantGroup::Ours, seconds, run).against(HOP);
-    // The ends say most, and a quick run has to end.
-    if quick && ![CROWDS[0], CROWDS[CROWDS.len() - 1]].contains(&waiters) {
-        contestant.rounds_max = 1;
-    }
-    contestant
-}
-
-/// What the tasks share.
-struct HandOverQueue {
-    lock: String,
-    clients: [Locks; 2],
-    /// Who asks next does so by the next client.
-    asked: AtomicUsize,
-    /// The client of the last holder and when it called release, as of the one that holds now.
-    last: [AtomicU64; 2],
-    times: UnboundedSender<u64>,
-}
-
-/// One holds and so many wait, all the time.
-async fn among(clients: &[Locks; 2], waiters: usize) -> Result<Vec<u64>, BenchError> {
-    let (times, mut taken) = unbounded_channel();
-    let queue = Arc::new(HandOverQueue {
-        lock: fresh("crowd"),
-        clients: clients.clone(),
-        asked: AtomicUsize::new(0),
-        last: [AtomicU64::new(u64::MAX), AtomicU64::new(0)],
-        times,
-    });
-    let first = clients[0].mutex(&queue.lock).acquire().await.map_err(said)?;
-    let mut tasks = tokio::task::JoinSet::new();
-    // Nobody has a turn before all are there. Those whose turns count come one by one, so that the two
-    // clients alternate.
-    while tasks.len() <= waiters {
-        if tasks.len() < FIRST + HAND_OVERS {
-            tasks.spawn(queue.clone().take_turns());
-            tokio::time::sleep(REST).await;
-            continue;
         }
-        for _ in tasks.len()..=waiters.min(tasks.len() + JOINING) {
-            tasks.spawn(queue.clone().take_turns());
-        }
-        all_wait(&clients[1], &queue.lock, tasks.len()).await?;
+        Ok(Self { processes, server: None })
     }
-    all_wait(&clients[1], &queue.lock, tasks.len()).await?;
-    first.release().await.map_err(said)?;
-    let mut all = Vec::new();
-    while all.len() < FIRST + HAND_OVERS {
-        tokio::select! {
-            time = taken.recv() => all.extend(time),
-            ended = tasks.join_next() => match ended {
-                Some(Ok(Err(why))) => return Err(why),
-                _ => return Err("a task ended".to_owned()),
-            },
-        }
-    }
-    tasks.shutdown().await;
-    Ok(all)
-}
 
-impl HandOverQueue {
-    async fn take_turns(self: Arc<Self>) -> Result<(), BenchError> {
-        loop {
-            let client = self.asked.fetch_add(1, Ordering::Relaxed) % 2;
-            let guard = self.clients[client].mutex(&self.lock).acquire().await.map_err(said)?;
-            let got_us = now_us();
-            let [last, released_us] = &self.last;
-            let other = 1 - client as u64;
-            if last.swap(client as u64, Ordering::AcqRel) == other {
-                let _ = self.times.send(got_us - released_us.load(Ordering::Acquire));
+    /// Lets so many tasks wait, alternately where that counts.
+    fn queue_up(
+        &mut self,
+        setup: &BenchSetup,
+        locks: &Locks,
+        lock: &str,
+        waiters: usize,
+    ) -> Result<(), BenchError> {
+        let mut there = 0;
+        while there < waiters {
+            if there < ALTERNATING {
+                self.processes[there % 2].tell("1")?;
+                there += 1;
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
             }
-            tokio::time::sleep(REST).await;
-            released_us.store(now_us(), Ordering::Release);
-            guard.release().await.map_err(said)?;
+            let each = JOINING.min(waiters - there).div_ceil(2);
+            for process in &mut self.processes {
+                process.tell(&each.to_string())?;
+            }
+            there += each * 2;
+            self.all_wait(setup, locks, lock, there)?;
         }
+        self.all_wait(setup, locks, lock, there)
     }
-}
 
-fn values(times: &[u64]) -> Result<Values, BenchError> {
-    let times: Vec<f64> = times[FIRST..].iter().map(|&time| time as f64).collect();
-    let none = || "there were no hand-overs".to_owned();
-    Ok(vec![
-        (MEASURES[0].name, median(&times).ok_or_else(none)?),
-        (MEASURES[1].name, percentile(&times, 0.99).ok_or_else(none)?),
-    ])
+    fn all_wait(
+        &self,
+        setup: &BenchSetup,
+        locks: &Locks,
+        lock: &str,
+        waiters: usize,
+    ) -> Result<(), BenchError> {
+        let (locks, lock) = (locks.clone(), lock.to_owned());
+        setup.run(async move { all_wait(&locks, &lock, waiters).await })
+    }
+
+    /// From now on CPU time counts.
+    fn begin(&mut self, server: Option<u32>) -> Result<(), BenchError> {
+        for process in &mut self.processes {
+            process.tell("begin")?;
+            if process.line()? != "begun" {
+                return Err("a process did not begin".to_owned());
+            }
+        }
+        self.server = match server {
+            Some(pid) => Some((pid, cpu_us(pid)?)),
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// Lets them take turns for this long, and says what the turns were like.
+    fn measured(mut self, time: Duration) -> Result<Values, BenchError> {
+        std::thread::sleep(time);
+        let server_us = match self.server {
+            Some((pid, before)) => Some(cpu_us(pid)? - before),
+            None => None,
+        };
+        let end_us = now_us();
+        self.processes.iter_mut().for_each(Helper::stop);
+        let (mut log, mut clients_us) = (Vec::new(), 0.0);
+        for process in &mut self.processes {
+            for line in process.rest()?.lines() {
+                match line.strip_prefix("cpu ") {
+                    Some(us) => clients_us += us.parse::<f64>().map_err(said)?,
+                    None => log.push(LoggedTurn::parse(line)?),
+                }
+            }
+        }
+        log.retain(|turn| turn.released_us < end_us);
+        log.sort_by_key(|turn| turn.got_us);
+        let turns = log.len() as f64;
+        let judged = judge(log.get(FIRST..).unwrap_or_default(), 2)?;
+        let mut values = vec![
+            (MEASURES[0].name, judged.gap_us),
+            (MEASURES[1].name, judged.gap_p99_us),
+            (MEASURES[2].name, clients_us / turns),
+        ];
+        values.extend(server_us.map(|us| (MEASURES[3].name, us / turns)));
+        Ok(values)
+    }
 }

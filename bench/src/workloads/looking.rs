@@ -3,11 +3,9 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use taketurns::Connect;
-
 use super::space::{hold_all, queue_up};
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, said};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, open, said};
 
 const MEASURES: &[Measure] = &[
     measure("a listing", "ms"),
@@ -34,22 +32,22 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
                 column.",
         measures: MEASURES,
         contestants: BenchBackend::BOTH.map(contestant).into(),
-        rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        rounds_max: 3,
+        pictures: BARS,
     }
 }
 
 fn run(setup: &BenchSetup, backend: BenchBackend) -> Result<Values, BenchError> {
-    let server = backend.builder()?.start().map_err(said)?;
+    let server = backend.start()?;
     let url = backend.url(&server);
     let holder = {
         let url = url.clone();
-        setup.run(async move { BenchDriver::Thread.open(Connect::new(&url)).await })?
+        setup.run(async move { open(&url).await })?
     };
     let guards = setup.run(hold_all(holder.clone()))?;
     let waiting = setup.run(queue_up(holder.clone(), 1_000))?;
     let (took, counted) = setup.run(async move {
-        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
+        let locks = open(&url).await?;
         // The first finds out what the server has.
         locks.list_with("*", WAITERS).await.map_err(said)?;
         server.reset_stats();

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use taketurns::Connect;
+use taketurns::{Acquire, Keep, Mutex};
 use tokio::sync::OwnedMutexGuard;
 
-use super::pairs::{self, Pair};
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
-use crate::setup::{BenchDriver, BenchError, BenchSetup};
+use super::pairs::{self, MutexPair, Pair};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
+use crate::setup::{BenchError, BenchSetup, open};
 
-const MEASURES: &[Measure] = &[measure("time of a pair", "µs"), measure("turn of 16 tasks", "µs")];
+const MEASURES: &[Measure] =
+    &[measure("time of a pair", "µs"), measure("turn of 16 tasks", "µs").compared()];
 const KEYED: &str = "keyed tokio mutex";
 const TASKS: usize = 16;
 
@@ -23,32 +24,34 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
         let setup = setup.clone();
         Contestant::new(KEYED, ContestantGroup::Floor, seconds, move || setup.run(keyed(time)))
     };
-    let ours = BenchDriver::BOTH.map(|driver| {
+    let ours = [
+        ("memory engine", Mutex::acquire as fn(&Mutex) -> Acquire),
+        ("memory engine, local turns", |mutex| mutex.acquire().keep(Keep::Turns(1_000))),
+    ]
+    .map(|(name, acquire)| {
         let setup = setup.clone();
-        let name = format!("memory engine{}", driver.suffix());
-        Contestant::new(name, ContestantGroup::Ours, seconds, move || {
-            setup.run(engine(driver, time))
-        })
-        .against(KEYED)
+        let run = move || setup.run(engine(acquire, time));
+        Contestant::new(name, ContestantGroup::Ours, seconds, run).against(KEYED)
     });
     Workload {
         letter: "l",
         title: "Within a process",
         about: "Compared with a map of names to `tokio::sync::Mutex` (which is fair) behind a \
                 standard mutex. The map drops a name that nobody holds or waits for. One task \
-                with a lock of its own, and 16 tasks that take turns on one, without a pause.",
+                with a lock of its own, and 16 tasks that take turns on one, without a pause; the same \
+                with `.keep(Keep::Turns(1000))`.",
         measures: MEASURES,
         contestants: [keyed].into_iter().chain(ours).collect(),
         rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        pictures: BARS,
     }
 }
 
-async fn engine(driver: BenchDriver, time: Duration) -> Result<Values, BenchError> {
-    let locks = driver.open(Connect::new("memory:")).await?;
-    let alone = pairs::ours(&locks, 1, time).await?;
-    let one = |_| locks.mutex("one");
-    let crowd = pairs::together(time, (0..TASKS).map(one).collect()).await?;
+async fn engine(acquire: fn(&Mutex) -> Acquire, time: Duration) -> Result<Values, BenchError> {
+    let locks = open("memory:").await?;
+    let pair = |name: &str| MutexPair { acquire, ..MutexPair::plain(locks.mutex(name)) };
+    let alone = pairs::together(time, vec![pair("own")], None).await?;
+    let crowd = pairs::together(time, (0..TASKS).map(|_| pair("one")).collect(), None).await?;
     locks.close().await;
     values(&alone, &crowd)
 }
@@ -56,8 +59,8 @@ async fn engine(driver: BenchDriver, time: Duration) -> Result<Values, BenchErro
 async fn keyed(time: Duration) -> Result<Values, BenchError> {
     let keyed = KeyedMutexes::default();
     let named = |name: &str| KeyedPair { keyed: keyed.clone(), name: name.to_owned() };
-    let alone = pairs::together(time, vec![named("own")]).await?;
-    let crowd = pairs::together(time, (0..TASKS).map(|_| named("one")).collect()).await?;
+    let alone = pairs::together(time, vec![named("own")], None).await?;
+    let crowd = pairs::together(time, (0..TASKS).map(|_| named("one")).collect(), None).await?;
     values(&alone, &crowd)
 }
 
@@ -72,7 +75,7 @@ fn values(alone: &Values, crowd: &Values) -> Result<Values, BenchError> {
 
 /// A mutex per name, for as long as somebody has or wants it.
 #[derive(Clone, Default)]
-struct KeyedMutexes(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>);
+struct KeyedMutexes(Arc<std::sync::Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>);
 
 /// One name of them.
 struct KeyedPair {

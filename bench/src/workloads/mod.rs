@@ -25,8 +25,11 @@ use crate::setup::{BenchError, BenchSetup};
 pub(crate) use space::hold_all;
 
 /// The workloads there are.
-pub(crate) const LETTERS: [&str; 15] =
-    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
+pub(crate) const LETTERS: [&str; 14] =
+    ["a", "b", "c", "d", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
+
+/// Those that a quick run leaves out, unless it is asked for them: they take long.
+pub(crate) const LONG: [&str; 5] = ["f", "g", "h", "j", "o"];
 
 /// What a contestant did in a round: a value for each measure.
 pub(crate) type Values = Vec<(&'static str, f64)>;
@@ -42,10 +45,21 @@ pub(crate) struct Workload {
     pub(crate) contestants: Vec<Contestant>,
     /// For what would take too long otherwise, or does not vary.
     pub(crate) rounds_max: usize,
+    pub(crate) pictures: &'static [Figure],
+}
+
+/// How one of the measures is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Figure {
+    /// Its place among the measures.
+    pub(crate) measure: usize,
     pub(crate) plot: Plot,
 }
 
-/// How the first measure is drawn.
+/// The first measure as bars.
+pub(crate) const BARS: &[Figure] = &[Figure { measure: 0, plot: Plot::Bars }];
+
+/// Bars or lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plot {
     Bars,
@@ -58,6 +72,20 @@ pub(crate) enum Plot {
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
+    /// More of it is better.
+    pub(crate) is_rate: bool,
+    /// The table has its ratio too, as it has of the first measure.
+    pub(crate) is_compared: bool,
+}
+
+impl Measure {
+    const fn rate(self) -> Self {
+        Self { is_rate: true, ..self }
+    }
+
+    const fn compared(self) -> Self {
+        Self { is_compared: true, ..self }
+    }
 }
 
 /// Where a contestant comes from.
@@ -77,7 +105,7 @@ pub(crate) struct Contestant {
     pub(crate) name: String,
     pub(crate) party: ContestantGroup,
     /// Whom it is compared with.
-    pub(crate) reference: Option<&'static str>,
+    pub(crate) reference: Option<String>,
     /// About how long a round takes, for the progress that is shown.
     pub(crate) seconds: f64,
     /// Not in every round of a quick run.
@@ -99,33 +127,33 @@ impl Contestant {
         Self { name, party, reference: None, seconds, rounds_max: usize::MAX, run }
     }
 
-    fn against(mut self, reference: &'static str) -> Self {
-        self.reference = Some(reference);
+    fn against(mut self, reference: impl Into<String>) -> Self {
+        self.reference = Some(reference.into());
         self
     }
 }
 
-const fn measure(name: &'static str, unit: &'static str) -> Measure {
-    Measure { name, unit }
+/// Something of which less is better.
+pub(crate) const fn measure(name: &'static str, unit: &'static str) -> Measure {
+    Measure { name, unit, is_rate: false, is_compared: false }
 }
 
-/// All workloads, in the order of their letters.
+/// All workloads, in the order of the page: first what most users want to know.
 pub(crate) fn all(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Vec<Workload> {
     vec![
+        hand_over::workload(setup),
+        crowd::workload(setup, rivals),
         pairs::alone(setup, rivals),
         pairs::many(setup, rivals),
-        hand_over::workload(setup),
-        crowd::fairness(setup, rivals),
-        crowd::cost(setup),
-        space::workload(setup),
-        renewals::workload(setup),
-        pools::workload(setup),
-        quorum::workload(setup),
-        takeover::workload(setup),
-        file::workload(setup),
-        memory::workload(setup),
-        cold::workload(setup),
         local::workload(setup),
+        quorum::workload(setup),
+        file::workload(setup),
+        cold::workload(setup),
+        memory::workload(setup),
+        takeover::workload(setup),
+        renewals::workload(setup),
+        space::workload(setup),
+        pools::workload(setup),
         looking::workload(setup),
     ]
 }

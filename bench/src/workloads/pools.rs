@@ -3,10 +3,10 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use taketurns::{Acquire, Connect, Locks};
+use taketurns::{Acquire, Locks};
 
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, fresh, said};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, fresh, open, said};
 
 const MEASURES: &[Measure] = &[measure("turns", "1/s")];
 const MEMBERS: u32 = 100;
@@ -58,8 +58,8 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
                 millisecond, and release it. The same with a semaphore of 100.",
         measures: MEASURES,
         contestants,
-        rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        rounds_max: 3,
+        pictures: BARS,
     }
 }
 
@@ -67,7 +67,7 @@ async fn run(url: &str, kind: PoolOrSemaphore, time: Duration) -> Result<Values,
     let name = fresh("hundred");
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(BenchDriver::Thread.open(Connect::new(url)).await?);
+        clients.push(open(url).await?);
     }
     if kind == PoolOrSemaphore::Pool {
         for member in 0..MEMBERS {

@@ -2,15 +2,13 @@
 
 use std::rc::Rc;
 
-use taketurns::Connect;
 use taketurns_servers::Server;
 
 use super::pairs;
-use super::{Contestant, ContestantGroup, Measure, Plot, Workload};
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, said};
+use super::{BARS, Contestant, ContestantGroup, Measure, Workload, measure};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, open};
 
-/// As of [`pairs`], but what counts is the time.
-const MEASURES: &[Measure] = &[pairs::MEASURES[1], pairs::MEASURES[0]];
+const MEASURES: &[Measure] = &[measure(pairs::PAIR, "µs"), measure(pairs::CLIENT, "µs").compared()];
 
 pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let mut contestants = Vec::new();
@@ -36,7 +34,7 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
                     }
                 };
                 setup.run(async move {
-                    let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
+                    let locks = open(&url).await?;
                     let values = pairs::ours(&locks, 1, time).await;
                     locks.close().await;
                     values
@@ -55,10 +53,10 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
         measures: MEASURES,
         contestants,
         rounds_max: usize::MAX,
-        plot: Plot::Bars,
+        pictures: BARS,
     }
 }
 
 fn start(backend: BenchBackend, nodes: usize) -> Result<Vec<Server>, BenchError> {
-    (0..nodes).map(|_| backend.builder()?.start().map_err(said)).collect()
+    (0..nodes).map(|_| backend.start()).collect()
 }

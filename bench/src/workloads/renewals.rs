@@ -1,10 +1,10 @@
 //! g: 10 000 locks that are held and renewed.
 
-use std::fs;
 use std::rc::Rc;
 
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
-use crate::setup::{BenchBackend, BenchError, BenchSetup, Helper, asked_of, said};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
+use crate::cpu::cpu_us;
+use crate::setup::{BenchBackend, BenchError, BenchSetup, Helper, asked_of};
 
 const MEASURES: &[Measure] = &[
     measure("client", "% of a core"),
@@ -29,44 +29,28 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
                 renewals of each.",
         measures: MEASURES,
         contestants: BenchBackend::BOTH.map(contestant).into(),
-        rounds_max: if setup.quick { 1 } else { 3 },
-        plot: Plot::Bars,
+        rounds_max: 2,
+        pictures: BARS,
     }
 }
 
 fn run(setup: &BenchSetup, backend: BenchBackend) -> Result<Values, BenchError> {
     let time = setup.time(10.0, 20.0);
-    let server = backend.builder()?.start().map_err(said)?;
+    let server = backend.start()?;
     let mut client = Helper::start("hold-many", &[&backend.url(&server)])?;
     if client.line()? != "held" {
         return Err("the client could not take all".to_owned());
     }
     let pids = [client.0.id(), server.pid().ok_or("the server ended")?];
     server.reset_stats();
-    let before = pids.map(spent_s);
+    let before = pids.map(cpu_us);
     std::thread::sleep(time);
-    let after = pids.map(spent_s);
+    let after = pids.map(cpu_us);
     let (commands, _) = asked_of(&server)?;
     let mut values = Vec::new();
     for (measure, (before, after)) in MEASURES.iter().zip(before.into_iter().zip(after)) {
-        values.push((measure.name, (after? - before?) / time.as_secs_f64() * 100.0));
+        values.push((measure.name, (after? - before?) / time.as_secs_f64() / 1e4));
     }
     values.push((MEASURES[2].name, commands / time.as_secs_f64()));
     Ok(values)
-}
-
-/// What Linux counts in for programs, on all machines that we know.
-const TICKS_PER_S: f64 = 100.0;
-
-/// The processor's time of a process so far, in seconds.
-fn spent_s(pid: u32) -> Result<f64, BenchError> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(said)?;
-    let ticks = || {
-        // After the program's name, which may have anything in it.
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
-        Some(ticks(11)? + ticks(12)?)
-    };
-    let ticks = ticks().ok_or("/proc says nothing")?;
-    Ok(ticks / TICKS_PER_S)
 }

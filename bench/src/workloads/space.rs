@@ -3,13 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use taketurns::{Connect, Guard, Locks};
+use taketurns::{Guard, Locks};
 use taketurns_servers::Server;
 use tokio::task::JoinSet;
 
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
 use crate::floor::Floor;
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, said};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, open, said};
 
 const MEASURES: &[Measure] =
     &[measure("held lock", "bytes"), measure("idle lock", "bytes"), measure("waiter", "bytes")];
@@ -23,13 +23,13 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
     let floor = {
         let setup = setup.clone();
         Contestant::new("SET NX PX", ContestantGroup::Floor, 1.0, move || {
-            let server = BenchBackend::Scripts.builder()?.start().map_err(said)?;
+            let server = BenchBackend::Scripts.start()?;
             let url = server.url();
             let before = used(&server)?;
             setup.run(async move {
                 let mut floor = Floor::open(&url).await?;
                 for n in 0..COUNT {
-                    floor.acquire(&format!("held-{n}"), &[7; 16]).await?;
+                    floor.acquire(&format!("held-{n}")).await?;
                 }
                 Ok(())
             })?;
@@ -50,15 +50,15 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
         measures: MEASURES,
         contestants: contestants.into_iter().map(|one| one.against("SET NX PX")).collect(),
         rounds_max: 1,
-        plot: Plot::Bars,
+        pictures: BARS,
     }
 }
 
 fn ours(setup: &BenchSetup, backend: BenchBackend) -> Result<Values, BenchError> {
-    let server = backend.builder()?.start().map_err(said)?;
+    let server = backend.start()?;
     let url = backend.url(&server);
     let locks = setup.run(async move {
-        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
+        let locks = open(&url).await?;
         // What the server keeps once, it keeps from now on.
         locks.mutex("first").acquire().await.map_err(said)?.release().await.map_err(said)?;
         Ok(locks)
@@ -100,7 +100,7 @@ pub(crate) async fn hold_all(locks: Locks) -> Result<Vec<Guard>, BenchError> {
     Ok(guards)
 }
 
-/// One holds, and so many others wait for as long as what this returns is kept.
+/// Lets one client hold the lock and others wait, for as long as the caller keeps the returned value.
 pub(super) async fn queue_up(
     locks: Locks,
     count: usize,
@@ -117,7 +117,7 @@ pub(super) async fn queue_up(
     Ok((guard, waiting))
 }
 
-/// Returns when so many wait for a lock.
+/// Returns when the lock has this number of waiters.
 pub(super) async fn all_wait(locks: &Locks, lock: &str, waiters: usize) -> Result<(), BenchError> {
     while locks.inspect(lock).await.map_err(said)?.map_or(0, |view| view.waiting) < waiters {
         tokio::time::sleep(Duration::from_millis(5)).await;

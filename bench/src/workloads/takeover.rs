@@ -3,11 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use taketurns::Connect;
-
 use super::space::all_wait;
-use super::{Contestant, ContestantGroup, Measure, Plot, Values, Workload, measure};
-use crate::setup::{BenchBackend, BenchDriver, BenchError, BenchSetup, Helper, fresh, said};
+use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measure};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, Helper, fresh, open, said};
 use crate::turns::now_us;
 
 const MEASURES: &[Measure] = &[measure("kill to grant", "ms"), measure("of the lease", "×")];
@@ -18,7 +16,7 @@ const LEASE: Duration = Duration::from_secs(2);
 enum HolderKind {
     /// A client of ours by this way.
     Client(BenchBackend),
-    /// Whoever sent one command to the module, with `BOUND`.
+    /// A client that sent one command to the module, with `BOUND`.
     Bound,
     /// A process that uses the file engine.
     File,
@@ -44,8 +42,8 @@ pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
                 it.",
         measures: MEASURES,
         contestants: contestants.into(),
-        rounds_max: if setup.quick { 1 } else { 5 },
-        plot: Plot::Bars,
+        rounds_max: 3,
+        pictures: BARS,
     }
 }
 
@@ -71,7 +69,7 @@ fn run(setup: &BenchSetup, holder: HolderKind) -> Result<Values, BenchError> {
         return Err("the holder could not take it".to_owned());
     }
     let granted_us = setup.run(async move {
-        let locks = BenchDriver::Thread.open(Connect::new(&url)).await?;
+        let locks = open(&url).await?;
         let waiting = tokio::spawn({
             let mutex = locks.mutex(&lock);
             async move {

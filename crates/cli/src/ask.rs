@@ -1,12 +1,13 @@
-//! Which lock, how much of it and for how long: the arguments that `run` and `acquire` share, parsed once and valid from
-//! then on. Also acquiring that lock, for `run`, `acquire` and `elect`: it reports the wait on stderr, and gives up the
-//! place in the queue on a signal.
+//! The arguments that `run` and `acquire` share: which lock, how much of it, for how long. They are validated when they
+//! are parsed. Also acquires that lock, for `run`, `acquire` and `elect`: reports the wait on stderr, and leaves the
+//! queue on a signal.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use taketurns::{Acquire, Error, Guard, Kind, Locks, Member, Name, limits};
+use tokio::time::timeout;
 
 use crate::exit::{self, ExitFailure};
 use crate::signals::Signals;
@@ -14,61 +15,65 @@ use crate::status;
 use crate::store::{self, LoadingOptions, StoreConnection};
 use crate::warnings::SilentWait;
 
-/// Longest `--wait` and `--max-hold`: past a year somebody mistook the unit.
+/// Longest `--wait` and `--max-hold`. A user who asks for more than a year mistook the unit.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// How long to ask for the holder's name, for the message that the lock is not free.
+const HOLDER_ASK_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// Don't wait: give up at once if the lock is not free
+    /// Don't wait: exit with code 75 if the lock is not free
     #[arg(short = 'n', long, visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
 
-    /// Give up after so many seconds; fractions are fine, 0 is the same as -n
+    /// Give up after SECS seconds, with code 75; 0 is the same as -n
     ///
-    /// The time that a server takes to load its data, as after a reboot, is part of it.
+    /// Fractions are allowed. The limit includes the time that a server needs to load its data after a
+    /// restart.
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS")]
     #[arg(value_parser = wait, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
 
-    /// Share a read-write lock with other readers; a waiting writer stops later readers
+    /// Share a read-write lock with other readers; later readers queue behind a waiting writer
     #[arg(short, long, group = "kind")]
     shared: bool,
 
-    /// Have a read-write lock alone, as the writer
+    /// Hold a read-write lock exclusively, as a writer
     ///
-    /// Without -s, -x, --permits and --pool the lock is a mutex, which is exclusive too. Use -x, and
-    /// not nothing, where others use -s on the same lock.
+    /// Use it for a lock that others share with -s. Without -s, -x, --permits and --pool the lock is a
+    /// mutex.
     #[arg(short = 'x', long, visible_short_alias = 'e', group = "kind")]
     exclusive: bool,
 
-    /// Take K of a semaphore's N permits (K is 1 if left out)
+    /// Take K of a semaphore's N permits; K defaults to 1
     #[arg(long, value_name = "K/N", group = "kind", allow_negative_numbers = true)]
     permits: Option<Permits>,
 
-    /// Take a member of a pool, the one that has been free for longest
+    /// Take the member of a pool that has been free for longest
     #[arg(long, group = "kind")]
     pool: bool,
 
-    /// Take this member of the pool and no other
+    /// Take only this member of the pool
     #[arg(long, value_name = "MEMBER", requires = "pool", value_parser = member)]
     member: Option<Member>,
 
-    /// Exit with this code if the lock was not acquired
+    /// Exit code if the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_ACQUIRED)]
     #[arg(value_parser = exit_code, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
 
-    /// How long the lock outlives a holder that died or was cut off; 30 if not given, or what the
-    /// store takes at most if that is less
+    /// Lease: how long the lock outlives a holder that died or lost its connection. Default: 30, or
+    /// the store's longest lease if that is shorter
     #[arg(long, value_name = "SECS")]
     #[arg(value_parser = lease, allow_negative_numbers = true)]
     pub(crate) lease: Option<Duration>,
 
-    /// What others are told about why you have the lock
+    /// Reason, shown to others beside the holder's name
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 
-    /// Say on stderr whom the lock is waited for, also when that is no terminal
+    /// Report the holder on stderr while waiting, even without a terminal
     #[arg(short, long)]
     pub(crate) verbose: bool,
 
@@ -83,18 +88,17 @@ impl AskArgs {
         LoadingOptions { within: self.limit(), verbose: self.verbose }
     }
 
-    /// How long the program may wait at all; `None` for as long as it takes.
+    /// Returns the limit on the whole wait, or `None` if there is none.
     fn limit(&self) -> Option<Duration> {
         if self.nonblock { Some(Duration::ZERO) } else { self.wait }
     }
 
-    /// What is left of it once the program has waited for so long.
+    /// Returns what is left of the limit after a wait of this length.
     fn left(&self, waited: Duration) -> Option<Duration> {
         self.limit().map(|limit| limit.saturating_sub(waited))
     }
 
-    /// Acquires the lock, after so much of the time limit is over. `None` if it was not to be waited for
-    /// and is not free.
+    /// Acquires the lock. `waited` counts towards the limit. `None` if the lock is not free and the limit is 0.
     pub(crate) async fn acquire(
         &self,
         locks: &Locks,
@@ -107,8 +111,8 @@ impl AskArgs {
         }
     }
 
-    /// Is it a lock that the `run` around us holds, and waits for us to let go of? Permits and members
-    /// it may have left for us.
+    /// Returns whether the `run` around this command holds the lock, so that the wait would never end. A semaphore
+    /// or a pool may have permits or members left.
     pub(crate) fn would_wait_for_itself(&self) -> bool {
         let endless = !self.nonblock && self.wait.is_none();
         is_held_around(&self.lock) && endless && self.permits.is_none() && !self.pool
@@ -182,8 +186,8 @@ pub(crate) async fn open(
     signals.unless(given_up, store::open_as(url, program, pid, loading)).await?
 }
 
-/// Acquires the lock as the arguments say, in the time that the wait for the store has left. Failing to
-/// is a failure with the code the user chose.
+/// Acquires the lock as the arguments say, in the time that the wait for the store has left. If the lock is not
+/// free, the failure names the holder and has the exit code that the user chose.
 pub(crate) async fn acquire(
     StoreConnection { locks, waited }: &StoreConnection,
     ask: &AskArgs,
@@ -196,20 +200,36 @@ pub(crate) async fn acquire(
     // With -n or -w, giving up says why.
     let endless = !ask.nonblock && ask.wait.is_none();
     let reporter = WaitReporter { locks, lock: &ask.lock, verbose: ask.verbose, endless };
-    let acquired = reporter.wait(ask.acquire(locks, max_hold, *waited), signals).await?;
-    let guard = acquired.map_err(|error| failure(error).not_acquired_as(ask.conflict_exit_code))?;
-    guard.ok_or_else(|| {
-        let message = format_args!("lock {} is not free, and was not to be waited for", ask.lock);
-        ExitFailure::new(exit::NOT_ACQUIRED, message).not_acquired_as(ask.conflict_exit_code)
-    })
+    let failure = match reporter.wait(ask.acquire(locks, max_hold, *waited), signals).await? {
+        Ok(Some(guard)) => return Ok(guard),
+        Ok(None) | Err(Error::Timeout { .. }) => not_free(locks, ask).await,
+        Err(error) => failure(error),
+    };
+    Err(failure.not_acquired_as(ask.conflict_exit_code))
 }
 
-/// Reports a wait on stderr.
+/// `lock import is held by web-2:2051 sleep (nightly) for 12s; not waiting (-n)`
+async fn not_free(locks: &Locks, ask: &AskArgs) -> ExitFailure {
+    let state = match timeout(HOLDER_ASK_MAX, locks.inspect(ask.lock.as_str())).await {
+        Ok(Ok(Some(view))) => status::state(&view),
+        Ok(Ok(None)) if ask.pool => "is a pool without members".to_owned(),
+        _ => "was not free".to_owned(),
+    };
+    let given_up = match ask.wait {
+        None => "not waiting (-n)".to_owned(),
+        Some(Duration::ZERO) => "not waiting (-w 0)".to_owned(),
+        Some(limit) => format!("gave up after {limit:?} (-w)"),
+    };
+    let message = format_args!("lock {} {state}; {given_up}", ask.lock);
+    ExitFailure::new(exit::NOT_ACQUIRED, message)
+}
+
+/// Reports a wait on stderr, where that is a terminal or the user asked for it.
 pub(crate) struct WaitReporter<'a> {
     pub(crate) locks: &'a Locks,
     pub(crate) lock: &'a Name,
     pub(crate) verbose: bool,
-    /// It ends with the lock, or a signal.
+    /// The wait has no limit.
     pub(crate) endless: bool,
 }
 
@@ -220,7 +240,7 @@ impl WaitReporter<'_> {
         wait: impl Future<Output = T>,
         signals: &mut Signals,
     ) -> Result<T, ExitFailure> {
-        // At a terminal the line says why that is drawn there.
+        // At a terminal the status line reports a quarantine.
         let silent = self.endless && !status::is_drawn();
         let _silence = silent.then(SilentWait::begin);
         let informed = async {
@@ -237,27 +257,26 @@ impl WaitReporter<'_> {
     }
 }
 
-/// It would be waited for in vain.
+/// The failure of a command that would wait for the lock of the `run` around it.
 pub(crate) fn waits_for_itself(lock: &Name) -> ExitFailure {
     ExitFailure::usage(format_args!(
-        "lock {lock} is held by the run around this one, as TAKETURNS_LOCK says, and would be waited \
-         for in vain: locks are not re-entrant; if that is a lock of another store, put `env -u \
-         TAKETURNS_LOCK` before this command"
+        "lock {lock} is held by the taketurns that started this command (see TAKETURNS_LOCK), so this \
+         would wait forever: locks are not re-entrant; if they are locks of different stores, start \
+         this with `env -u TAKETURNS_LOCK`"
     ))
 }
 
-/// A lock of another kind is asked for with other options, which the library can't know.
+/// The failure for an error of the library. If the lock is of another kind, it names the options for that kind.
 pub(crate) fn failure(error: Error) -> ExitFailure {
     let Error::KindMismatch { lock, is } = error else { return error.into() };
     let options = match is {
-        Kind::Mutex => "none of -s, -x, --permits and --pool".to_owned(),
+        Kind::Mutex => "no -s, -x, --permits or --pool".to_owned(),
         Kind::RwLock => "-x or -s".to_owned(),
         Kind::Semaphore { permits } => format!("--permits K/{permits}"),
         Kind::Pool => "--pool".to_owned(),
     };
     ExitFailure::usage(format_args!(
-        "lock {lock} is in use as another kind ({is}): use {options} as the others do, or wait until \
-         it is idle"
+        "lock {lock} is in use as another kind ({is}): pass {options}, or wait until it is idle"
     ))
 }
 
@@ -279,14 +298,14 @@ impl FromStr for Permits {
         match (number(take), number(of)) {
             (Some(take), Some(of)) if take <= of => Ok(Self { take, of }),
             (Some(take), Some(of)) => {
-                Err(format!("{take} permits can't be had of a semaphore with {of}"))
+                Err(format!("a semaphore with {of} permits can't grant {take}"))
             }
             _ => Err(format!("write K/N or N, with numbers from 1 to {}", limits::PERMITS_MAX)),
         }
     }
 }
 
-/// Does the `run` or `elect` around us hold the lock?
+/// Returns whether the `run` or `elect` around this command holds the lock.
 pub(crate) fn is_held_around(lock: &Name) -> bool {
     std::env::var_os("TAKETURNS_LOCK").is_some_and(|held| held == lock.as_str())
 }
@@ -301,7 +320,7 @@ pub(crate) fn member(text: &str) -> Result<Member, String> {
     Member::new(text).map_err(|error| error.to_string())
 }
 
-/// A lease in seconds, within what any store takes.
+/// A lease in seconds, within the limits of all stores.
 pub(crate) fn lease(text: &str) -> Result<Duration, String> {
     let (min, max) = (limits::LEASE_MS_MIN, limits::LEASE_MS_MAX);
     let lease = seconds(text)?;
@@ -316,20 +335,19 @@ pub(crate) fn exit_code(text: &str) -> Result<u8, String> {
 }
 
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {
-    at_most_a_year(seconds(text)?)
-        .map_err(|error| format!("{error}; leave -w out to wait for ever"))
+    at_most_a_year(seconds(text)?).map_err(|error| format!("{error}; leave out -w to wait forever"))
 }
 
-/// How long a lock may be held at most.
+/// The longest time that a lock may be held, in seconds.
 pub(crate) fn max_hold(text: &str) -> Result<Duration, String> {
     let max_hold = span(text)?;
     if max_hold < Duration::from_millis(limits::LEASE_MS_MIN) {
-        return Err("holding for less than a hundredth of a second is of no use".into());
+        return Err("it must be at least 0.01 seconds".into());
     }
     Ok(max_hold)
 }
 
-/// Any time that somebody might mean.
+/// A time in seconds, up to a year.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     at_most_a_year(seconds(text)?)
 }

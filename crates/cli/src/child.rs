@@ -23,8 +23,8 @@ pub(crate) fn spawn(mut command: Command, terminal: Option<OwnedFd>) -> io::Resu
             return Err(io::ErrorKind::NotConnected.into());
         }
         if let Some(terminal) = &terminal {
-            // The parent does the same; whoever comes first, the child finds itself in front. It is
-            // no reason not to start if that can't be had.
+            // The parent does the same, so the child is in the foreground whichever of the two runs first. If it
+            // fails, the command starts in the background.
             let _ = set_foreground(terminal, getpid());
         }
         Ok(())
@@ -65,8 +65,8 @@ pub(crate) fn set_foreground(terminal: impl AsFd, group: Pid) -> io::Result<()> 
     }
 }
 
-/// Was the signal ignored by whoever started us (`nohup`, or a shell's `&`)? Then it stays so, for us
-/// and for the child.
+/// Returns whether the parent process (`nohup`, or a shell's `&`) had ignored the signal. Then it stays ignored, by
+/// this program and by the child.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: only asks: the new action is null, and the old one is written to plain data of ours.
     unsafe {
@@ -76,8 +76,8 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     }
 }
 
-/// Ends the program by this signal, so that whoever waits for us sees what ended us. Comes back if
-/// the signal was ignored or blocked when we were started, and stays so.
+/// Ends the program by this signal, so that the parent process sees which signal it was. Returns if the parent had
+/// ignored or blocked the signal.
 pub(crate) fn die_of(signal: Signal) {
     if is_ignored(signal) {
         return;

@@ -146,7 +146,7 @@ fn code_of(kind: ErrorKind) -> u8 {
         | ErrorKind::InvalidLabel
         | ErrorKind::InvalidLease
         | ErrorKind::InvalidPermits
-        | ErrorKind::InvalidLocalTurns
+        | ErrorKind::InvalidKeep
         | ErrorKind::InvalidUrl
         | ErrorKind::InvalidHandle
         | ErrorKind::Unsupported => USAGE,

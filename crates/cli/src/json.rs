@@ -110,7 +110,7 @@ struct MemberJson<'a> {
     held: bool,
     /// It was removed while held, and goes at its release.
     leaving: bool,
-    /// Whoever had it last did not give it back in time (`protocol=zmutex`).
+    /// Its last holder did not return it in time (`protocol=zmutex`).
     stale: bool,
 }
 
@@ -119,7 +119,7 @@ impl<'a> LockJson<'a> {
         Self::with_waiters(name, view, usize::MAX)
     }
 
-    /// With so many waiters at most.
+    /// Lists at most `waiters_max` waiters.
     pub(crate) fn with_waiters(name: &'a Name, view: &'a View, waiters_max: usize) -> Self {
         Self {
             name,
@@ -198,7 +198,7 @@ impl<'a> WaiterJson<'a> {
 impl ModeJson<'_> {
     fn new(ask: &Ask) -> Self {
         let (mode, permits) = match ask {
-            Ask::Mutex | Ask::Turns { .. } => ("mutex", None),
+            Ask::Mutex | Ask::Turns { .. } | Ask::Stay { .. } => ("mutex", None),
             Ask::Read => ("read", None),
             Ask::Write => ("write", None),
             Ask::Permits { take, .. } => ("permits", Some(*take)),

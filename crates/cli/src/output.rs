@@ -33,8 +33,8 @@ pub(crate) fn json_line(document: &impl Serialize) -> Result<(), ExitFailure> {
     text(serde_json::to_string(document).map_err(io::Error::from)?)
 }
 
-/// Rows under a heading, each column as wide as its widest cell. Names and labels are of strangers: what could
-/// drive the terminal, or turn text around, is left out.
+/// Rows under a heading, each column as wide as its widest cell. Other users choose names and labels, so characters
+/// that could control the terminal or reverse text are left out.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
     inks: Vec<[Option<Ink>; N]>,

@@ -6,8 +6,8 @@ use rustix::process::{
 
 use crate::exit;
 
-/// A child that leads a process group of its own, and has not been reaped: so its number is not
-/// given to another process, and what is sent to the group reaches no stranger.
+/// A child that leads a process group of its own and has not been reaped. So no other process has its number, and a
+/// signal to the group reaches no other process.
 pub(crate) struct ProcessGroup {
     pid: Pid,
 }

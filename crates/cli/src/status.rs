@@ -71,22 +71,37 @@ impl LoadingLine {
     }
 }
 
+/// Why a lock was not granted: `is held by web1:4242 rsync (nightly) for 12s`.
+pub(crate) fn state(view: &View) -> String {
+    match holders(view) {
+        Some(held) => format!("is held {held}"),
+        None if has_no_members(view) => "is a pool without members".to_owned(),
+        None => "was held a moment ago".to_owned(),
+    }
+}
+
+/// `by web1:4242 rsync (nightly) for 12s and 2 others`
+fn holders(view: &View) -> Option<String> {
+    let (holder, others) = view.holders.split_first()?;
+    let held = format!("by {} for {}", holder.label, duration(holder.held_for));
+    Some(match others.len() {
+        0 => held,
+        others => format!("{held} and {}", count(others, "other")),
+    })
+}
+
+fn has_no_members(view: &View) -> bool {
+    view.kind == Kind::Pool && view.members.is_empty()
+}
+
 /// `waiting for backup: held by web1:4242 rsync (nightly) for 12s, you are 3rd in line`
 fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
     let Some(view) = view else { return format!("waiting for {name}") };
-    let held = match view.holders.as_slice() {
-        [] if view.kind == Kind::Pool && view.members.is_empty() => {
-            "the pool has no members".to_owned()
-        }
-        [] if view.quarantine_left.is_some() => String::new(),
-        [] => "held by nobody just now".to_owned(),
-        [holder] => format!("held by {} for {}", holder.label, duration(holder.held_for)),
-        [holder, others @ ..] => format!(
-            "held by {} for {} and {}",
-            holder.label,
-            duration(holder.held_for),
-            count(others.len(), "other")
-        ),
+    let held = match holders(view) {
+        Some(held) => format!("held {held}"),
+        None if has_no_members(view) => "the pool has no members".to_owned(),
+        None if view.quarantine_left.is_some() => String::new(),
+        None => "held by nobody just now".to_owned(),
     };
     let paused = view.quarantine_left.map(|left| {
         let comma = if held.is_empty() { "" } else { ", " };

@@ -32,7 +32,7 @@ pub(crate) struct Terminal {
 /// What to do about a child that has stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StopAction {
-    /// Leave it: whoever stopped it will continue it.
+    /// Leave it stopped: the process that stopped it will continue it.
     Leave,
     /// Continue it: it has the terminal now.
     Continue,

@@ -1,33 +1,33 @@
-//! Text of strangers in cells of a terminal: what has no width is dropped, wide characters count twice,
-//! and what does not fit is cut.
+//! Text of other users in cells of a terminal. Characters without width are dropped, wide characters count twice, and
+//! a text that does not fit is cut.
 //!
-//! Control characters and escapes never get as far as a terminal. Nor do marks that turn the
-//! direction of what follows, which have no width, and could make one name look like another.
+//! So control characters and escapes never reach the terminal. Neither do marks that reverse the direction of text:
+//! they have no width, and could make one name look like another.
 
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// Where a text is cut that does not fit.
+/// Where to cut a text that does not fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CutSide {
-    /// What is told first matters most.
+    /// For texts that begin with what matters most.
     End,
-    /// Names often begin alike, and end alike too.
+    /// For names, which often begin alike or end alike.
     Middle,
 }
 
-/// The text without what has no width.
+/// Returns the text without characters that have no width.
 pub(crate) fn clean(text: &str) -> String {
     cells(text).into_iter().map(|(symbol, _)| symbol).collect()
 }
 
-/// How many cells it takes.
+/// Returns the number of cells that the text needs.
 pub(crate) fn width(text: &str) -> usize {
     cells(text).iter().map(|(_, width)| width).sum()
 }
 
-/// The text in at most so many cells.
+/// Cuts the text to at most `max` cells.
 pub(crate) fn cut(text: &str, max: usize, at: CutSide) -> String {
     let cells = cells(text);
     if cells.iter().map(|(_, width)| width).sum::<usize>() <= max {
@@ -46,7 +46,7 @@ pub(crate) fn cut(text: &str, max: usize, at: CutSide) -> String {
     head.into_iter().chain(["…"]).chain(tail.into_iter().rev()).collect()
 }
 
-/// The same, filled with blanks.
+/// Cuts the text or fills it with blanks, to exactly `cells` cells.
 pub(crate) fn fit(text: &str, cells: usize, at: CutSide) -> String {
     let text = cut(text, cells, at);
     let blanks = cells - width(&text);
@@ -62,7 +62,7 @@ fn cells(text: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// As many as have room, and how much they take.
+/// Returns the first symbols that fit, and the number of cells that they need.
 fn fitting<'a>(
     cells: impl Iterator<Item = &'a (String, usize)>,
     room: usize,
@@ -78,7 +78,7 @@ fn fitting<'a>(
     (fit, taken)
 }
 
-/// How a number went over time, one bar for each, the newest at the right.
+/// Draws numbers over time as bars, the newest at the right.
 pub(crate) fn bars(numbers: &[usize], room: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let numbers = &numbers[numbers.len().saturating_sub(room)..];

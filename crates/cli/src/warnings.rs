@@ -1,8 +1,7 @@
-//! The library's warnings, as lines on stderr.
+//! Prints the library's warnings, each as a line on stderr.
 //!
-//! Some of it the program says itself, where it matters and in its own words: that a lock was lost
-//! ([`crate::supervise`]), and that it is in quarantine (`show`, `ls`, whoever gives up on it, and the
-//! line at the terminal). Those are left out here, since nothing should be said twice.
+//! Two kinds are left out, since the program reports them itself: a lost lock ([`crate::supervise`]), and a
+//! quarantine (`show`, `ls`, the error of an acquire, and the status line at a terminal).
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -18,21 +17,21 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::exit;
 use crate::output::millis;
 
-/// A lock was lost; the store's clock was set, and so a lock was lost.
+/// Log targets of lost locks, also of those that were lost because the store's clock was set.
 const SHOWN_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
-/// How a server is set up.
+/// The log target of warnings about a server's configuration.
 const SETUP: &str = "taketurns::setup";
-/// How much longer a server, or a lock, is in quarantine: nothing else has it.
+/// The field that only warnings of a quarantine have: how much longer it lasts.
 const QUARANTINE: &str = "left_ms";
 
-/// Somebody waits, and would not be told why.
+/// Is there a wait that nothing else reports?
 static IN_SILENCE: AtomicBool = AtomicBool::new(false);
 
-/// Says from now on what the library warns of. That a server is set up in a way that may cost
-/// somebody a lock is said only if `takes_lock`: whoever takes one relies on it, whoever looks at
-/// locks every minute need not hear it every minute.
+/// Prints the library's warnings from now on. Warnings about a server's configuration are printed only if
+/// `takes_lock`: a holder relies on the configuration, while a script that lists locks every minute does not want the
+/// same warning every minute.
 pub(crate) fn show(takes_lock: bool) {
-    // It can only fail if there is one already.
+    // It fails only if there is a subscriber already.
     let _ = tracing::subscriber::set_global_default(WarningSubscriber::new(takes_lock));
 }
 
@@ -52,10 +51,10 @@ impl Drop for SilentWait {
     }
 }
 
-/// While the screen is drawn as a whole, warnings are kept for whoever draws it.
+/// Keeps warnings while `top` draws the whole screen, which shows them itself.
 static BUFFER: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
-/// Keeps warnings, instead of printing them, for as long as it lives.
+/// Keeps warnings instead of printing them, until it is dropped.
 pub(crate) struct WarningBuffer;
 
 impl WarningBuffer {
@@ -64,7 +63,7 @@ impl WarningBuffer {
         Self
     }
 
-    /// What was warned of since it was asked last, each in one line.
+    /// Returns the warnings since the last call, each in one line.
     pub(crate) fn take(&self) -> Vec<String> {
         buffer().as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -88,7 +87,7 @@ struct WarningSubscriber {
 #[derive(Default)]
 struct WarningHistory {
     lines: HashSet<String>,
-    /// When the quarantine ends that was told of.
+    /// When the last reported quarantine ends.
     quarantine_until: Option<Instant>,
 }
 
@@ -108,7 +107,7 @@ impl WarningSubscriber {
 impl WarningHistory {
     fn is_news(&mut self, text: &WarningText, quarantine: bool, now: Instant) -> bool {
         if quarantine {
-            // Server and lock tell of the same one.
+            // The server and its locks warn of the same quarantine.
             let known = self.quarantine_until.is_some_and(|until| now < until);
             if !known {
                 self.quarantine_until = Some(now + Duration::from_millis(text.left_ms));

@@ -89,13 +89,19 @@ pub enum Ask {
     Any,
     /// One member of a pool.
     Member(Member),
+    /// The mutex, which its client keeps between the turns of its tasks until another client wants
+    /// it: see [`WakeEvent::Wanted`](crate::WakeEvent::Wanted).
+    Stay {
+        /// How many tokens at most, as for [`Ask::Turns`].
+        tokens: u32,
+    },
 }
 
 impl Ask {
     /// Returns the kind of lock that can grant this.
     pub fn kind(&self) -> Kind {
         match self {
-            Ask::Mutex | Ask::Turns { .. } => Kind::Mutex,
+            Ask::Mutex | Ask::Turns { .. } | Ask::Stay { .. } => Kind::Mutex,
             Ask::Read | Ask::Write => Kind::RwLock,
             Ask::Permits { of, .. } => Kind::Semaphore { permits: *of },
             Ask::Any | Ask::Member(_) => Kind::Pool,
@@ -106,7 +112,9 @@ impl Ask {
     pub fn is_possible(&self) -> bool {
         match *self {
             Ask::Permits { take, of } => 1 <= take && take <= of && of <= limits::PERMITS_MAX,
-            Ask::Turns { tokens } => (1..=limits::LOCAL_TURNS_MAX).contains(&tokens),
+            Ask::Turns { tokens } | Ask::Stay { tokens } => {
+                (1..=limits::LOCAL_TURNS_MAX).contains(&tokens)
+            }
             _ => true,
         }
     }
@@ -114,7 +122,12 @@ impl Ask {
     /// Returns how much of the lock's capacity this takes.
     pub(crate) fn weight(&self) -> u64 {
         match self {
-            Ask::Mutex | Ask::Turns { .. } | Ask::Read | Ask::Any | Ask::Member(_) => 1,
+            Ask::Mutex
+            | Ask::Turns { .. }
+            | Ask::Stay { .. }
+            | Ask::Read
+            | Ask::Any
+            | Ask::Member(_) => 1,
             Ask::Write => Kind::RwLock.capacity(),
             Ask::Permits { take, .. } => u64::from(*take),
         }
@@ -123,8 +136,17 @@ impl Ask {
     /// Returns how many tokens in a row it asks for.
     pub(crate) fn tokens(&self) -> u32 {
         match *self {
-            Ask::Turns { tokens } => tokens.max(1),
+            Ask::Turns { tokens } | Ask::Stay { tokens } => tokens.max(1),
             _ => 1,
+        }
+    }
+
+    /// Returns the same request with another number of tokens, if it asks for several.
+    pub(crate) fn with_tokens(self, tokens: u32) -> Self {
+        match self {
+            Ask::Turns { .. } => Ask::Turns { tokens },
+            Ask::Stay { .. } => Ask::Stay { tokens },
+            other => other,
         }
     }
 
@@ -149,6 +171,7 @@ impl fmt::Display for Ask {
             Ask::Permits { take, of } => write!(f, "{take}/{of} permits"),
             Ask::Any => f.write_str("any member"),
             Ask::Member(member) => write!(f, "member {member}"),
+            Ask::Stay { .. } => f.write_str("mutex, kept until wanted"),
         }
     }
 }
@@ -164,6 +187,7 @@ mod tests {
             (Ask::Mutex, "mutex", "mutex"),
             (Ask::Turns { tokens: 1 }, "mutex, 1 turn", "mutex"),
             (Ask::Turns { tokens: 8 }, "mutex, 8 turns", "mutex"),
+            (Ask::Stay { tokens: 8 }, "mutex, kept until wanted", "mutex"),
             (Ask::Read, "read", "rwlock"),
             (Ask::Write, "write", "rwlock"),
             (Ask::Permits { take: 2, of: 4 }, "2/4 permits", "semaphore of 4"),

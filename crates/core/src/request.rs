@@ -149,8 +149,10 @@ pub struct Grant {
     /// The fencing token. `None` only from an engine whose protocol has no tokens.
     pub token: Option<Token>,
     /// How many consecutive tokens, beginning with this one, belong to the holder: 1 unless it
-    /// asked for [`Ask::Turns`].
+    /// asked for [`Ask::Turns`] or [`Ask::Stay`].
     pub tokens: u32,
+    /// Its client keeps it ([`Ask::Stay`]), and another client waits for it.
+    pub wanted: bool,
     /// Held while the engine's clock is below this.
     pub deadline_ms: u64,
     /// Which member, if the lock is a pool.
@@ -182,6 +184,9 @@ pub enum Reply {
     Queued(Place),
     /// To an acquire that does not wait: another client holds or waits.
     Busy,
+    /// To an acquire that does not wait: another client keeps it ([`Ask::Stay`]), perhaps unused, and
+    /// was told that it is wanted. Nobody waits for it.
+    Kept,
     /// To a refresh.
     Refreshed {
         /// How many of the client's places are in the queue.
@@ -281,6 +286,11 @@ pub enum WakeEvent {
         /// See [`Vote::number`].
         number: u64,
     },
+    /// Another client wants the lock that this one keeps ([`Ask::Stay`]).
+    Wanted {
+        /// The token with which it was granted.
+        token: Token,
+    },
 }
 
 /// The outcome of one step.
@@ -291,6 +301,9 @@ pub struct Step {
     pub reply: Reply,
     /// For other clients. Send them once the step is stored.
     pub wakes: Vec<Wake>,
+    /// False for a release that was carried out without a look at the clock. Its reply says nothing
+    /// about the engine's time.
+    pub timed: bool,
     /// More can be handed over than one step may: send a [`Request::Tick`].
     pub more: bool,
     /// False if only the time of the last step changed. A replica may then skip this step.

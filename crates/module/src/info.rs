@@ -30,7 +30,7 @@ impl Counts {
         match reply {
             Reply::Granted(_) => self.grants += 1,
             Reply::Queued(_) => self.queued += 1,
-            Reply::Busy => self.busy += 1,
+            Reply::Busy | Reply::Kept => self.busy += 1,
             Reply::Renewed(_) => self.renewals += 1,
             Reply::Released => self.releases += 1,
             Reply::Broken(count) => self.broken += u64::from(*count),

@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use redis_module::raw as rm;
 
@@ -33,6 +33,10 @@ static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAl
 static TYPE: AtomicPtr<rm::RedisModuleType> = AtomicPtr::new(null_mut());
 /// A context that belongs to no call and stays valid.
 static DETACHED: AtomicPtr<rm::RedisModuleCtx> = AtomicPtr::new(null_mut());
+
+/// Was anything of the reply to the current command written? Only the main thread, which runs one command at a time,
+/// writes and reads it.
+static HAS_ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// Calls a function of the server.
 macro_rules! call {
@@ -274,34 +278,47 @@ impl Ctx {
     }
 
     pub(crate) fn reply_ok(&self) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         call!(RedisModule_ReplyWithSimpleString(self.raw, c"OK".as_ptr()));
     }
 
     pub(crate) fn reply_nil(&self) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         call!(RedisModule_ReplyWithNull(self.raw));
     }
 
     pub(crate) fn reply_int(&self, number: u64) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         call!(RedisModule_ReplyWithLongLong(self.raw, number as c_longlong));
     }
 
     pub(crate) fn reply_text(&self, text: impl AsRef<[u8]>) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         let text = text.as_ref();
         let (ptr, len) = (text.as_ptr().cast(), text.len());
         call!(RedisModule_ReplyWithStringBuffer(self.raw, ptr, len));
     }
 
     pub(crate) fn reply_array(&self, len: usize) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         call!(RedisModule_ReplyWithArray(self.raw, len as _));
     }
 
     pub(crate) fn reply_map(&self, len: usize) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         call!(RedisModule_ReplyWithMap(self.raw, len as _));
     }
 
     pub(crate) fn reply_error(&self, text: &str) {
+        HAS_ANSWERED.store(true, Ordering::Relaxed);
         let text = c_string(text);
         call!(RedisModule_ReplyWithError(self.raw, text.as_ptr()));
+    }
+
+    /// Closes the sender's connection: a second reply to one command would be taken for the reply to the next.
+    fn close_client(&self) {
+        let id = call!(RedisModule_GetClientId(self.raw));
+        call!(RedisModule_DeauthenticateAndCloseClient(self.raw, id));
     }
 
     /// Passes an entry to the replicas and the log.
@@ -618,9 +635,13 @@ extern "C" fn on_command<const AT: usize>(
     argc: c_int,
 ) -> c_int {
     let ctx = Ctx { raw };
+    HAS_ANSWERED.store(false, Ordering::Relaxed);
     let done = guarded(|| commands::run(&COMMANDS[AT], &ctx, Args(args(argv, argc, 1))));
     if done.is_none() {
-        ctx.reply_error("ERR a bug in the module: see the server's log");
+        match HAS_ANSWERED.load(Ordering::Relaxed) {
+            true => ctx.close_client(),
+            false => ctx.reply_error("ERR a bug in the module: see the server's log"),
+        }
     }
     rm::REDISMODULE_OK as c_int
 }

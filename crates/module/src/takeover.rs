@@ -11,7 +11,7 @@ use crate::sys::{Ctx, Value};
 
 /// Reads the lock in this hash, if nobody uses it.
 pub(crate) fn idle_hash(ctx: &Ctx, key: &[u8], now: Now) -> Option<Record> {
-    let Value::Text(head) = ctx.run(c"HGET", &[key, b"s"]) else { return None };
+    let Value::Text(head) = ctx.run(c"HGET", &[key, Head::FIELD.as_bytes()]) else { return None };
     if !is_idle(&Head::parse(&head)?.0, now) {
         return None;
     }
@@ -69,7 +69,7 @@ fn is_idle(head: &Head, now: Now) -> bool {
 }
 
 fn read(fields: &Fields, now: Now) -> Option<Record> {
-    let (head, _) = Head::parse(fields.0.get(&b"s"[..])?)?;
+    let (head, _) = Head::parse(fields.0.get(Head::FIELD.as_bytes())?)?;
     is_idle(&head, now).then_some(())?;
     let token = Some(head.last_token).filter(|token| *token <= limits::TOKEN_CLOCK_MAX)?;
     let mut lock = Lock::idle(head.kind, Token::from_raw(token), head.seen_ms);
@@ -106,7 +106,7 @@ mod tests {
     fn fields(head: &Head, pairs: &[(&str, &str)]) -> Fields {
         let pairs =
             pairs.iter().map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()));
-        Fields(pairs.chain([(b"s".to_vec(), head.to_bytes())]).collect())
+        Fields(pairs.chain([(Head::FIELD.into(), head.to_bytes())]).collect())
     }
 
     fn acquire(lock: &mut Lock, owner: u128, ask: Ask) -> Reply {
@@ -140,7 +140,7 @@ mod tests {
         assert!(!is_taken(Head { holders: 1, last_ms: 5_001, ..head() }), "held");
         assert!(!is_taken(Head { waiting: 1, ..head() }), "waited for");
         assert!(!is_taken(Head { last_token: (1 << 53) - 1, ..head() }), "no token is left");
-        let cut_short = Fields([(b"s".to_vec(), head().to_bytes()[..80].to_vec())].into());
+        let cut_short = Fields([(Head::FIELD.into(), head().to_bytes()[..80].to_vec())].into());
         assert!(read(&cut_short, NOW).is_none());
         assert!(read(&Fields(HashMap::new()), NOW).is_none());
     }
@@ -196,7 +196,7 @@ mod tests {
             let Some(record) = read(&hash, NOW) else { return false };
             assert_eq!(
                 record.lock.last_token().map_or(0, Token::raw),
-                Head::parse(&hash.0[&b"s"[..]]).expect("a head").0.last_token
+                Head::parse(&hash.0[Head::FIELD.as_bytes()]).expect("a head").0.last_token
             );
             assert_eq!((record.lock.holding(), record.lock.waiting()), (0, 0));
             let stored = Record::from_bytes(&record.to_bytes()).map(|record| record.lock);

@@ -33,7 +33,7 @@ use crate::{Error, Guard};
 ///
 /// # Errors
 /// - What was asked for can't be: [`Error::InvalidName`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
-///   [`Error::InvalidMaxHold`], [`Error::InvalidPermits`], [`Error::InvalidLocalTurns`].
+///   [`Error::InvalidMaxHold`], [`Error::InvalidPermits`], [`Error::InvalidKeep`].
 /// - The lock can't be had: [`Error::Timeout`], [`Error::KindMismatch`], [`Error::QueueFull`],
 ///   [`Error::Quarantined`], [`Error::Unfenced`].
 /// - The store can't be used: [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Indeterminate`],
@@ -57,12 +57,31 @@ pub(crate) struct AcquireOptions {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: String,
     pub(crate) within: Option<Duration>,
-    pub(crate) local_turns: u32,
+    pub(crate) keep: Keep,
 }
 
 impl Default for AcquireOptions {
     fn default() -> Self {
-        Self { lease: None, max_hold: None, why: String::new(), within: None, local_turns: 1 }
+        let (lease, max_hold, why, within) = (None, None, String::new(), None);
+        Self { lease, max_hold, why, within, keep: Keep::default() }
+    }
+}
+
+/// How long a process may keep a mutex for its own use, without asking the store in between: see [`Acquire::keep`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keep {
+    /// For up to this many turns in a row, as long as tasks of this process wait for it, even if other processes wait
+    /// too. At least 1, at most 10 000.
+    Turns(u32),
+    /// Until another process wants the lock, also while no task of this process uses it.
+    UntilWanted,
+}
+
+/// One turn: the lock goes back to the store after every use.
+impl Default for Keep {
+    fn default() -> Self {
+        Self::Turns(1)
     }
 }
 
@@ -97,10 +116,15 @@ impl<T> Acquire<T> {
 
     fn wanted(self, patience: WaitLimit) -> Result<AcquireSpec, Error> {
         let (options, client) = (self.options, &self.lock.locks.shared.client);
-        let ask = match (self.ask?, options.local_turns) {
-            (ask, 1) => ask,
-            (Ask::Mutex, tokens @ 1..=limits::LOCAL_TURNS_MAX) => Ask::Turns { tokens },
-            _ => return Err(Error::InvalidLocalTurns),
+        let ask = match (self.ask?, options.keep) {
+            (ask, Keep::Turns(1)) => ask,
+            (Ask::Mutex, Keep::Turns(tokens @ 1..=limits::LOCAL_TURNS_MAX)) => {
+                Ask::Turns { tokens }
+            }
+            (Ask::Mutex, Keep::UntilWanted) if options.max_hold.is_none() => {
+                Ask::Stay { tokens: limits::LOCAL_TURNS_MAX }
+            }
+            _ => return Err(Error::InvalidKeep),
         };
         if !ask.is_possible() {
             return Err(Error::InvalidPermits);
@@ -143,27 +167,46 @@ impl Acquire {
         self
     }
 
-    /// Lets up to `turns` tasks of this process share one grant of a mutex, one after the other, without a round trip
-    /// to the store in between. At most 10 000. Default: 1, so every task gets its own grant.
+    /// Lets this process keep the mutex for its own use, so that its next turn needs no round trip to the store.
+    /// Default: [`Keep::Turns(1)`](Keep::Turns), so every acquire asks the store.
     ///
-    /// A turn that is handed on inside the process takes about a microsecond. Tokens increase from turn to turn, as
-    /// they always do. In return other processes wait longer: for up to `turns` turns instead of one, but no longer
-    /// than the lease and the turn that is under way when it ends.
+    /// A turn that costs no round trip takes a few microseconds. Tokens increase from turn to turn, as they always do.
     ///
-    /// Tasks share a grant only if they use the same number, lease and `max_hold`. The lease and `max_hold` count from
-    /// the first turn, and views show the label of the first turn. The store reserves a token for each turn; it may
-    /// reserve fewer right after many were used, and then the client asks again sooner.
+    /// - [`Keep::Turns`] is for a lock that many tasks of several processes want. Up to so many tasks of this process
+    ///   share one grant, one after the other. In return other processes wait for up to so many turns instead of one,
+    ///   but no longer than the lease and the turn that is under way when it ends.
+    /// - [`Keep::UntilWanted`] is for a lock that one process uses again and again, and others rarely. The process
+    ///   keeps it while nobody else wants it, and the next acquire takes it at once. When another process wants it, the
+    ///   store tells this one, which gives the lock up at once, or at the end of the turn that is under way. So the
+    ///   other one waits for that turn and one message more; if the message is lost, for up to a third of its waiter
+    ///   lease more. Somebody else's [`try_acquire`](crate::Mutex::try_acquire) waits for two round trips and 20 ms
+    ///   before it gives `None`. A keep that nobody uses ends within a third of its lease.
+    ///
+    /// Tasks share a grant only if they use the same `keep` and lease, and the same `max_hold`, which count from the
+    /// first turn; `UntilWanted` can't have a `max_hold`. A task of this process that asks on other terms wants the
+    /// lock like another process does. Views show the label of the first turn. The store reserves a token for each
+    /// turn; when they are used up, the process asks again.
+    ///
+    /// The lock stays held after [`Guard::release`], so a process that ends without [`Locks::close`](crate::Locks::close)
+    /// leaves it held until its lease ends.
     ///
     /// ```
     /// # use taketurns::blocking::Wait;
     /// # async {
+    /// use taketurns::Keep;
+    ///
     /// # let locks = taketurns::connect("memory:").await?;
-    /// let guard = locks.mutex("hot").acquire().local_turns(100).await?;
-    /// # drop(guard);
+    /// let counter = locks.mutex("counter");
+    /// for _ in 0..1_000 {
+    ///     let guard = counter.acquire().keep(Keep::UntilWanted).await?;
+    ///     drop(guard); // kept: the next turn costs no round trip
+    /// }
+    /// let elsewhere = locks.mutex("counter").acquire().await?; // wants it, so the keep ends
+    /// # drop(elsewhere);
     /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
     /// ```
-    pub fn local_turns(mut self, turns: u32) -> Self {
-        self.options.local_turns = turns;
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.options.keep = keep;
         self
     }
 

@@ -12,29 +12,23 @@
 //! that is woken may call the client at once. The clock is read under the mutex, so steps are in the order of their
 //! times. After a step that panics the session can't be trusted: everything held counts as lost from then on.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use taketurns_core::session::{
-    self, Anchor, CallFailure, Hold, LossCause, Session, SessionEvent, Transmit,
-};
-use taketurns_core::{ClientId, Label, Name, Owner, Request};
-use tokio::sync::Notify;
+use taketurns_core::session::{self, Anchor, CallFailure, Origin, Session, Transmit};
+use taketurns_core::wire::public_id;
+use taketurns_core::{ClientId, Label, Name, Owner, Reply, Request};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::local_us;
 use crate::engine::{Answer, AnswerFuture, Engine, EngineError, EngineEvent, Stamp};
-use crate::meter::{self, HoldOutcome};
-use crate::random;
-use crate::runtime::{Runtime, sleep};
-use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use crate::telling::target;
-
-/// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
-/// and leases do not.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
+use crate::runtime::Runtime;
+use crate::sync::{self, Arc, Mutex, MutexGuard, lock};
+use crate::telling::{self, target};
+use crate::{meter, random};
 
 /// What all handles of one client share.
 pub(crate) struct Client {
@@ -77,6 +71,13 @@ impl Client {
         Call { answer: self.engine.call(lock, request), sent: CallStart { at_us: sent_us, what } }
     }
 
+    /// Begins a request that no task waits for.
+    pub(crate) fn begin_call_aside(&self, lock: &Name, request: Request, sent_us: u64) -> Call {
+        let what = meter::RequestKind::of(&request);
+        let answer = self.engine.call_aside(lock, request);
+        Call { answer, sent: CallStart { at_us: sent_us, what } }
+    }
+
     /// Reads an answer, for the session. Notes why there is none.
     pub(crate) fn read(
         self: &Arc<Self>,
@@ -84,14 +85,14 @@ impl Client {
         lock: &Name,
         answer: Result<Answer, EngineError>,
         trouble: &mut Option<EngineError>,
-    ) -> Result<session::TimedReply, CallFailure> {
+    ) -> Result<CallAnswer, CallFailure> {
         match answer {
             Ok(answer) => {
                 *trouble = None;
                 if answer.more {
                     self.go_on(lock.clone());
                 }
-                Ok(read(answer, sent.at_us))
+                Ok(CallAnswer { reply: answer.reply, clock: clock(answer.stamp, sent.at_us) })
             }
             Err(error) => {
                 tracing::debug!(target: target::CLIENT, %lock, %error, "the store did not answer");
@@ -141,7 +142,7 @@ impl Client {
         if answer.more {
             self.go_on(lock.clone());
         }
-        Ok(read(answer, sent_us))
+        CallAnswer { reply: answer.reply, clock: clock(answer.stamp, sent_us) }.timed()
     }
 
     /// Takes the answer to a ping into account, which was asked for at `asked_us`.
@@ -159,7 +160,7 @@ impl Client {
     pub(crate) fn go_on(self: &Arc<Self>, name: Name) {
         let client = self.clone();
         self.spawn(async move {
-            while let Ok(answer) = client.engine.call(&name, Request::Tick).await {
+            while let Ok(answer) = client.engine.call_aside(&name, Request::Tick).await {
                 if !answer.more {
                     break;
                 }
@@ -172,7 +173,7 @@ impl Client {
         self.runtime.spawn(self.tasks.track_future(task));
     }
 
-    /// Runs a future with the client's timers at hand, whoever polls it.
+    /// Runs a future with the client's timers, on whichever thread polls it.
     pub(crate) async fn entered<F: Future>(&self, future: F) -> F::Output {
         self.runtime.entered(future).await
     }
@@ -199,7 +200,7 @@ impl Shell {
         Self { session, is_due: Notify::new() }
     }
 
-    /// Takes one step. What has to be sent is left to the keeper.
+    /// Takes one step. The keeper sends the resulting requests.
     pub(crate) fn drive<T>(&self, step: impl FnOnce(&mut Session, u64) -> T) -> T {
         let (output, has_transmits) = self.run(step, |session| session.has_transmits());
         if has_transmits {
@@ -208,7 +209,7 @@ impl Shell {
         output
     }
 
-    /// Takes one step, and returns what has to be sent.
+    /// Takes one step, and returns the requests to send.
     pub(crate) fn drive_and_send<T>(
         &self,
         step: impl FnOnce(&mut Session, u64) -> T,
@@ -228,7 +229,7 @@ impl Shell {
         drop(locked);
         if let Some(effects) = effects {
             effects.wakers.into_iter().for_each(std::task::Waker::wake);
-            effects.events.into_iter().for_each(tell);
+            effects.events.into_iter().for_each(telling::tell);
             if effects.look {
                 self.is_due.notify_one();
             }
@@ -236,7 +237,7 @@ impl Shell {
         (output, sends)
     }
 
-    /// Looks something up, which changes nothing that anybody has to be told of.
+    /// Looks something up. It must change nothing that a task, the log or the engine must learn of.
     pub(crate) fn look<T>(&self, at: impl FnOnce(&mut Session) -> T) -> T {
         at(&mut lock(&self.session))
     }
@@ -257,6 +258,102 @@ impl Shell {
     }
 }
 
+/// Where an engine pushes [`EngineEvent`]s for its client, and looks up the owner that a message is for. An event
+/// is handled on the pushing thread, so an engine must not hold a mutex meanwhile that a call would need.
+#[derive(Clone)]
+pub struct Wakes {
+    sink: Sink,
+    owners: Owners,
+}
+
+#[derive(Clone)]
+enum Sink {
+    Channel(mpsc::UnboundedSender<EngineEvent>),
+    Shell(Arc<Shell>),
+}
+
+/// The owners that acquire or hold.
+#[derive(Clone)]
+enum Owners {
+    /// Those of the client's session.
+    Shell(Arc<Shell>),
+    /// Those that were registered, by their public id.
+    Named(Arc<Mutex<HashMap<String, (Owner, Name)>>>),
+}
+
+impl Wakes {
+    /// Creates a sender and its receiver. For tests of engines; a client makes its own.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<EngineEvent>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self { sink: Sink::Channel(sender), owners: Owners::Named(Arc::default()) }, receiver)
+    }
+
+    /// Creates a sender for the same owners whose events go to the returned receiver instead of the client.
+    pub fn intercept(&self) -> (Self, mpsc::UnboundedReceiver<EngineEvent>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self { sink: Sink::Channel(sender), owners: self.owners.clone() }, receiver)
+    }
+
+    /// Pushes into a client's session.
+    pub(crate) fn new(shell: Arc<Shell>) -> Self {
+        Self { sink: Sink::Shell(shell.clone()), owners: Owners::Shell(shell) }
+    }
+
+    /// Pushes an event. It is dropped if the client is gone.
+    pub fn push(&self, event: EngineEvent) {
+        match &self.sink {
+            Sink::Channel(sender) => drop(sender.send(event)),
+            Sink::Shell(shell) => shell.handle_event(event),
+        }
+    }
+
+    /// Registers an owner, for tests without a client. No effect if a client has made this.
+    pub fn register_owner(&self, lock: &Name, owner: Owner) {
+        if let Owners::Named(named) = &self.owners {
+            sync::lock(named).insert(public_id(owner), (owner, lock.clone()));
+        }
+    }
+
+    /// Finds the owner with this public id, and the lock that it wants or holds.
+    pub fn find_owner(&self, id: &str) -> Option<(Owner, Name)> {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.find_owner(id)),
+            Owners::Named(named) => lock(named).get(id).cloned(),
+        }
+    }
+
+    /// Does this owner acquire or hold a lock, or is its release under way?
+    pub fn has_owner(&self, owner: Owner) -> bool {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.has_owner(owner)),
+            Owners::Named(named) => lock(named).values().any(|(named, _)| *named == owner),
+        }
+    }
+
+    /// Does this owner acquire a lock that it does not hold yet?
+    #[cfg(feature = "redis")]
+    pub(crate) fn is_acquiring(&self, owner: Owner) -> bool {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.is_acquiring(owner)),
+            Owners::Named(_) => self.has_owner(owner),
+        }
+    }
+
+    /// How many owners acquire or hold a lock.
+    pub fn owner_count(&self) -> usize {
+        match &self.owners {
+            Owners::Shell(shell) => shell.look(|session| session.owner_count()),
+            Owners::Named(named) => lock(named).len(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Wakes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wakes").finish_non_exhaustive()
+    }
+}
+
 /// A session in the middle of a step. Whether the thread panics says nothing: a guard that is dropped by
 /// a panic of its user takes a step like any other.
 struct StepGuard<'a> {
@@ -270,48 +367,6 @@ impl Drop for StepGuard<'_> {
             self.session.handle_unattended(0);
         }
     }
-}
-
-fn tell(event: SessionEvent) {
-    match event {
-        SessionEvent::Lost { hold, cause } => announce(&hold, cause),
-        SessionEvent::ClockSet => tracing::warn!(
-            target: target::CLIENT,
-            "the clock of the store was set forward; what is held there counts as lost"
-        ),
-        SessionEvent::Quarantined { lock, left_ms } => {
-            tracing::warn!(
-                target: target::WAITS,
-                %lock,
-                left_ms,
-                "in quarantine: its store was restarted or failed over"
-            );
-        }
-        SessionEvent::Queued { ahead } => meter::queued(ahead),
-        SessionEvent::Rejoined { lock } => tracing::warn!(
-            name: "taketurns.rejoined",
-            target: target::WAITS,
-            %lock,
-            "the place lapsed; waiting again at the tail"
-        ),
-        _ => {}
-    }
-}
-
-/// Tells everybody that a lock is lost, for the first and only time.
-pub(crate) fn announce(hold: &Hold, cause: LossCause) {
-    tracing::warn!(
-        name: "taketurns.lost",
-        target: target::HELD,
-        lock = %hold.name(),
-        %cause,
-        "the lock was lost"
-    );
-    meter::lost(cause);
-    if let Some(since_us) = hold.end_turn() {
-        meter::hold_ended(local_us().saturating_sub(since_us), HoldOutcome::Lost);
-    }
-    hold.take_watchers().into_iter().for_each(std::task::Waker::wake);
 }
 
 /// A request under way.
@@ -344,9 +399,23 @@ impl CallStart {
     }
 }
 
-fn read(answer: Answer, asked_us: u64) -> session::TimedReply {
-    let Answer { reply, stamp, .. } = answer;
-    session::TimedReply { reply, origin: stamp.origin, anchor: anchor(stamp, asked_us) }
+/// What an engine answered, and what its clock showed. Only a release may tell no time.
+pub(crate) struct CallAnswer {
+    pub(crate) reply: Reply,
+    pub(crate) clock: Option<(Origin, Anchor)>,
+}
+
+impl CallAnswer {
+    /// The answer to all but a release.
+    pub(crate) fn timed(self) -> Result<session::TimedReply, EngineError> {
+        let no_time = || EngineError::Broken("the store answered without its time".into());
+        let (origin, anchor) = self.clock.ok_or_else(no_time)?;
+        Ok(session::TimedReply { reply: self.reply, origin, anchor })
+    }
+}
+
+fn clock(stamp: Option<Stamp>, asked_us: u64) -> Option<(Origin, Anchor)> {
+    stamp.map(|stamp| (stamp.origin, anchor(stamp, asked_us)))
 }
 
 fn anchor(stamp: Stamp, asked_us: u64) -> Anchor {
@@ -361,25 +430,6 @@ pub(crate) fn failure(error: &EngineError) -> CallFailure {
         EngineError::Unknown(_) | EngineError::NoQuorum(_) => CallFailure::Unknown,
         EngineError::Broken(_) => CallFailure::Broken,
         EngineError::Unsupported(_) | EngineError::Unfenced => CallFailure::Unsupported,
-    }
-}
-
-/// Sleeps until a local time.
-pub(crate) async fn sleep_until_us(until_us: u64) {
-    loop {
-        let left = Duration::from_micros(until_us.saturating_sub(local_us()));
-        if left.is_zero() {
-            return;
-        }
-        sleep(left.min(SLEEP_MAX)).await;
-    }
-}
-
-/// Sleeps until a local time, or for ever.
-pub(crate) async fn sleep_until_some(until_us: Option<u64>) {
-    match until_us {
-        Some(until_us) => sleep_until_us(until_us).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -92,6 +92,8 @@ impl ClientHandle {
     pub(crate) fn finish(&mut self) -> Option<oneshot::Receiver<()>> {
         let ClientEnd { driver, stop } = self.end.take()?;
         let client = self.client.clone();
+        // Nobody is left who could use them.
+        client.drive(|session, now_us| session.end_keeps(now_us));
         let (done, finished) = oneshot::channel();
         driver.runtime().clone().spawn(async move {
             let drain = async {

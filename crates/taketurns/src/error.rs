@@ -26,7 +26,7 @@ use crate::engine::EngineError;
 pub enum Error {
     /// Others held the lock for all of the time given by `within`.
     #[error(
-        "lock {lock} could not be acquired within {within:?}: it is held, or others are before us"
+        "lock {lock} was not acquired within {within:?}: it is held, or others are ahead in its queue"
     )]
     Timeout {
         /// Which lock.
@@ -42,7 +42,7 @@ pub enum Error {
     NoQuorum(#[source] NoQuorum),
     /// The request was sent, but its outcome is unknown.
     #[error(
-        "the outcome for lock {lock} is unknown ({source}); it ends with its lease at the latest"
+        "lock {lock} may or may not have changed ({source}); if it is held, it becomes free when its lease ends"
     )]
     Indeterminate {
         /// Which lock.
@@ -60,7 +60,7 @@ pub enum Error {
     },
     /// The lock is not held by this handle, or no longer.
     #[error(
-        "lock {lock} is not held by this handle: it was released, its lease ran out, or it is of another store"
+        "lock {lock} is not held by this handle: it was released, its lease ended, or it is a lock of another store"
     )]
     NotHeld {
         /// Which lock.
@@ -68,7 +68,7 @@ pub enum Error {
     },
     /// The lock is in use as another kind, or as a semaphore of another size.
     #[error(
-        "lock {lock} is in use as another kind ({is}): use it as that, or wait until it is idle"
+        "lock {lock} is in use as another kind ({is}): acquire it as that kind, or wait until it is idle"
     )]
     KindMismatch {
         /// Which lock.
@@ -90,8 +90,8 @@ pub enum Error {
     },
     /// The store speaks a foreign protocol that has no fencing tokens.
     #[error(
-        "lock {lock} has no fencing token: its wire has no room for one (unfenced=ok in the store's URL \
-         acquires it without)"
+        "lock {lock} has no fencing token, since the foreign protocol of its store has none: to acquire it \
+         without one, add unfenced=ok to the store's URL"
     )]
     Unfenced {
         /// Which lock.
@@ -100,7 +100,7 @@ pub enum Error {
     /// The lock is granted to nobody for now: its store was restarted or failed over, and may have forgotten a holder.
     #[error(
         "lock {lock} is in quarantine for {left:.1?} more: its store was restarted or failed over, and \
-         grants nothing until every lease that it may have forgotten is over"
+         grants nothing until every lease that it may have forgotten has ended"
     )]
     Quarantined {
         /// Which lock.
@@ -115,7 +115,9 @@ pub enum Error {
     #[error("invalid label: {0}")]
     InvalidLabel(#[from] InvalidLabel),
     /// The lease is shorter or longer than the store takes.
-    #[error("a lease or waiter lease must be between 10 ms and {max:?} here, not {given:?}")]
+    #[error(
+        "a lease or waiter lease must be between 10 ms and {max:?} on this store, not {given:?}"
+    )]
     InvalidLease {
         /// What was asked for.
         given: Duration,
@@ -125,23 +127,26 @@ pub enum Error {
     /// The `max_hold` is too short to hold anything.
     #[error("max_hold must be at least 10 ms, not {0:?}")]
     InvalidMaxHold(Duration),
-    /// The semaphore can't give so many permits.
+    /// The semaphore does not have this number of permits.
     #[error(
-        "permits are for semaphores: at least 1, at most what it has, which is at most {max}",
+        "a semaphore has 1 to {max} permits, and an acquire takes at least 1 and at most all of them",
         max = taketurns_core::limits::PERMITS_MAX
     )]
     InvalidPermits,
-    /// The lock can't have so many local turns.
+    /// The lock can't be kept like that: see [`Keep`](crate::Keep).
     #[error(
-        "local turns are for mutexes: at least 1, at most {max}",
+        "only a mutex can be kept for its process: for at least 1 turn and at most {max}, or without max_hold until \
+         it is wanted",
         max = taketurns_core::limits::LOCAL_TURNS_MAX
     )]
-    InvalidLocalTurns,
+    InvalidKeep,
     /// The store URL can't be understood.
     #[error("invalid store URL: {0}")]
     InvalidUrl(String),
     /// The handle can't be understood.
-    #[error("invalid handle: it must be just as `Handle::expose` or `taketurns acquire` gave it")]
+    #[error(
+        "invalid handle: pass it exactly as `Handle::expose` or `taketurns acquire` returned it"
+    )]
     InvalidHandle,
     /// The store can be reached but not used: damaged, full, of another format, not ours.
     #[error("the store can't be used: {0}")]
@@ -188,7 +193,7 @@ impl NodeTrouble {
 }
 
 impl NoQuorum {
-    /// For an engine that has nodes: `needed` of so many are a majority, and these are of no use.
+    /// For an engine that has nodes: `needed` of the `of` nodes are a majority, and these can't be used.
     pub fn new(needed: usize, of: usize, nodes: Vec<NodeTrouble>) -> Self {
         Self { needed, of, nodes }
     }
@@ -241,7 +246,7 @@ pub enum ErrorKind {
     InvalidLease,
     InvalidMaxHold,
     InvalidPermits,
-    InvalidLocalTurns,
+    InvalidKeep,
     InvalidUrl,
     InvalidHandle,
     Store,
@@ -289,7 +294,7 @@ impl Error {
             Error::InvalidLease { .. } => ErrorKind::InvalidLease,
             Error::InvalidMaxHold(_) => ErrorKind::InvalidMaxHold,
             Error::InvalidPermits => ErrorKind::InvalidPermits,
-            Error::InvalidLocalTurns => ErrorKind::InvalidLocalTurns,
+            Error::InvalidKeep => ErrorKind::InvalidKeep,
             Error::InvalidUrl(_) => ErrorKind::InvalidUrl,
             Error::InvalidHandle => ErrorKind::InvalidHandle,
             Error::Store(_) => ErrorKind::Store,

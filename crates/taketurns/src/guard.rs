@@ -7,16 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use taketurns_core::session::{Hold, LocalTurn, LossCause};
-use taketurns_core::{Member, Name, Reply, Token};
+use taketurns_core::session::{Hold, HoldRenewal, LocalTurn, LossCause};
+use taketurns_core::{Member, Name, Token};
 
-use crate::client::{announce, failure};
 use crate::clock::local_us;
 use crate::driver::ClientHandle;
-use crate::error::malformed;
 use crate::meter::{self, HoldOutcome};
 use crate::operation::ReleaseOperation;
-use crate::telling;
+use crate::telling::{self, announce};
 use crate::{Error, Handle};
 
 /// A held lock. It is renewed until it is released, dropped or lost.
@@ -40,7 +38,7 @@ pub struct Guard {
     hold: Arc<Hold>,
     /// If the lock is handed on inside this process.
     turn: Option<LocalTurn>,
-    /// Whoever asks to be told of a loss learns by it that the turn was over before.
+    /// Tells a future of `lost()` that the turn ended before the loss.
     mark: Option<Arc<()>>,
     /// It was released, or handed on.
     is_over: bool,
@@ -171,7 +169,8 @@ impl Guard {
             meter::hold_ended(held_us, how);
             telling::released(self.name(), token.fenced(), held_us, how);
         }
-        (end.loss, ReleaseOperation::of_guard(client, self.hold.name(), end, now_us))
+        let is_aside = matches!(how, HoldOutcome::Dropped);
+        (end.loss, ReleaseOperation::of_guard(client, self.hold.name(), end, now_us, is_aside))
     }
 
     /// Makes it a handle that another process can adopt. Renews it once more, so that the other process has a full lease
@@ -203,26 +202,11 @@ impl Guard {
 
     /// Renews now, whatever the schedule says.
     async fn renew(&self) -> Result<(), Error> {
-        let (client, lock, owner) = (&self.shared.client, self.name(), self.hold.owner());
-        let request = client.renewal(owner, self.hold.terms().lease_ms);
-        let answer = client.call(lock, request).await;
-        meter::renewal(meter::RenewalOutcome::of(&answer));
-        let wrong = match &answer {
-            Ok(answer) => not_renewed(&answer.reply),
-            Err(error) => Some(Error::from_engine(lock, error.clone())),
-        };
-        let answer = answer.map_err(|error| failure(&error));
-        client.drive(|session, now_us| session.handle_renewal(now_us, owner, answer));
+        let lease_ms = self.hold.terms().lease_ms;
+        let renewal = HoldRenewal { hold: self.hold.clone(), lease_ms };
+        let trouble = self.shared.client.renew(vec![renewal]).await.pop().flatten();
         self.still_held()?;
-        wrong.map_or(Ok(()), Err)
-    }
-}
-
-/// What is wrong with the answer to a renewal, if it is no answer to one.
-pub(crate) fn not_renewed(reply: &Reply) -> Option<Error> {
-    match reply {
-        Reply::Renewed(_) | Reply::Revoked | Reply::NotHeld => None,
-        reply => Some(malformed("a renewal", reply)),
+        trouble.map_or(Ok(()), Err)
     }
 }
 

@@ -1,14 +1,16 @@
-//! The one task that renews what a client holds, refreshes its places and wakes whoever has paused.
+//! The task that renews a client's locks, refreshes its places, and wakes operations whose pause is over.
 
-use taketurns_core::session::{HoldRenewal, PlaceRefresh, Transmit};
+use taketurns_core::session::{HoldRenewal, PlaceRefresh, TimedReply, Transmit};
 use taketurns_core::{Name, Reply, Request};
 use tokio::sync::watch;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::Error;
-use crate::client::{Client, failure, sleep_until_some};
+use crate::client::{Client, failure};
+use crate::error::malformed;
 use crate::meter;
 use crate::operation::ReleaseOperation;
+use crate::runtime::sleep_until_some;
 use crate::sync::Arc;
 use crate::telling::{self, target};
 
@@ -48,41 +50,49 @@ impl Client {
     pub(crate) fn transmit(self: &Arc<Self>, transmit: Transmit) {
         match transmit {
             Transmit::Renew(renewals) => {
-                let span = telling::renew(renewals.len());
-                self.spawn(renew(self.clone(), renewals, span.clone()).instrument(span));
+                let (client, span) = (self.clone(), telling::renew(renewals.len()));
+                let noted = span.clone();
+                let renew = async move {
+                    let troubles = client.renew(renewals).await;
+                    noted.record("failed", troubles.iter().flatten().count());
+                };
+                self.spawn(renew.instrument(span));
             }
             Transmit::Refresh(refreshes) => self.spawn(refresh(self.clone(), refreshes)),
-            // Whoever gave it up does not wait for it.
+            // The caller gave the acquire up, so nobody waits for its release.
             Transmit::Release { lock, id, .. } => ReleaseOperation::new(self, lock, id).start(),
         }
     }
-}
 
-async fn renew(client: Arc<Client>, renewals: Vec<HoldRenewal>, span: Span) {
-    let call = |HoldRenewal { hold, lease_ms }: &HoldRenewal| -> (Name, Request) {
-        (hold.name().clone(), client.renewal(hold.owner(), *lease_ms))
-    };
-    let answers = client.call_all(renewals.iter().map(call).collect()).await;
-    let failed = answers.iter().filter(|answer| answer.is_err()).count();
-    span.record("failed", failed);
-    for (HoldRenewal { hold, .. }, answer) in renewals.into_iter().zip(answers) {
-        meter::renewal(meter::RenewalOutcome::of(&answer));
-        let lock = hold.name();
-        let trouble = match &answer {
-            Err(error) => Some(Error::from_engine(lock, error.clone())),
-            Ok(answer) => crate::guard::not_renewed(&answer.reply),
+    /// Renews locks, in one round trip where the engine can. Returns what went wrong with each; a lock that is lost by
+    /// then is no error here.
+    pub(crate) async fn renew(self: &Arc<Self>, renewals: Vec<HoldRenewal>) -> Vec<Option<Error>> {
+        let call = |HoldRenewal { hold, lease_ms }: &HoldRenewal| -> (Name, Request) {
+            (hold.name().clone(), self.renewal(hold.owner(), *lease_ms))
         };
-        if let Some(error) = &trouble {
-            tracing::debug!(target: target::HELD, %lock, %error, "a renewal failed");
+        let answers = self.call_all(renewals.iter().map(call).collect()).await;
+        let mut troubles = Vec::with_capacity(renewals.len());
+        for (HoldRenewal { hold, .. }, answer) in renewals.into_iter().zip(answers) {
+            meter::renewal(meter::RenewalOutcome::of(&answer));
+            let lock = hold.name();
+            let (trouble, is_renewed) = match &answer {
+                Err(error) => (Some(Error::from_engine(lock, error.clone())), false),
+                Ok(TimedReply { reply: Reply::Renewed(_), .. }) => (None, true),
+                Ok(TimedReply { reply: Reply::Revoked | Reply::NotHeld, .. }) => (None, false),
+                Ok(TimedReply { reply, .. }) => (Some(malformed("a renewal", reply)), false),
+            };
+            if let Some(error) = &trouble {
+                tracing::debug!(target: target::HELD, %lock, %error, "a renewal failed");
+            }
+            // If the lock is lost, the last trouble may say why.
+            if trouble.is_some() || is_renewed {
+                hold.set_trouble(trouble.as_ref().map(Error::to_string));
+            }
+            let answer = answer.map_err(|error| failure(&error));
+            self.drive(|session, now_us| session.handle_renewal(now_us, hold.owner(), answer));
+            troubles.push(trouble);
         }
-        // Of a lock that is lost the last trouble may say why.
-        if trouble.is_some()
-            || matches!(&answer, Ok(answer) if matches!(answer.reply, Reply::Renewed(_)))
-        {
-            hold.set_trouble(trouble.map(|error| error.to_string()));
-        }
-        let answer = answer.map_err(|error| failure(&error));
-        client.drive(|session, now_us| session.handle_renewal(now_us, hold.owner(), answer));
+        troubles
     }
 }
 

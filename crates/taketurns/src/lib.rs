@@ -69,7 +69,7 @@ pub mod simulation;
 mod sync;
 mod telling;
 
-pub use acquire::Acquire;
+pub use acquire::{Acquire, Keep};
 pub use all::{AcquireAll, All, AllGuard};
 pub use break_lock::BreakLock;
 pub use connect::{Connect, connect, connect_on};
@@ -92,4 +92,5 @@ pub use taketurns_core::{
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/metrics.md")]
+#[doc = include_str!("../docs/tutorial.md")]
 struct Readme;

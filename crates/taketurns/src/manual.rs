@@ -4,13 +4,15 @@
 //! | to | read |
 //! |---|---|
 //! | choose a store | [`engines`] |
+//! | learn its terms | [`concepts`] |
+//! | run migrations, elect a leader, limit jobs, protect a row | [`recipes_migrations`], [`recipes_leader_election`], [`recipes_per_customer`], [`recipes_limit`], [`recipes_postgresql`] |
 //! | know the limits, and what to do about them | [`limits`], [`security`] |
 //! | make a resource refuse a writer that lost its lock | [`fencing`] |
 //! | run it in cron, in a timer, once per night | [`cron`] |
 //! | run it in Kubernetes | [`kubernetes`] |
 //! | use Redis or Valkey, or a majority of them | [`redis`], [`quorum`] |
 //! | use it from any language | [`module`] |
-//! | migrate from another lock, or share it with one | [`moving`], [`wires`] |
+//! | migrate from another lock, or share it with one | [`moving`], [`protocols`] |
 //!
 //! Only the documentation contains these modules; a normal build leaves them out. Pages link to each other by labels
 //! such as `[limits.md]`. `manual/links.md` defines the labels for rustdoc; the end of each page defines them for the
@@ -28,6 +30,7 @@ macro_rules! pages {
 }
 
 pages! {
+    concepts: "../docs/concepts.md",
     cron: "../docs/cron.md",
     engines: "../docs/engines.md",
     fencing: "../docs/fencing.md",
@@ -35,14 +38,19 @@ pages! {
     limits: "../docs/limits.md",
     module: "../docs/module.md",
     moving: "../docs/moving.md",
+    protocols: "../docs/protocols.md",
+    protocols_fairqueue: "../docs/protocols/fairqueue.md",
+    protocols_plain: "../docs/protocols/plain.md",
+    protocols_python_redis_lock: "../docs/protocols/python-redis-lock.md",
+    protocols_redlock: "../docs/protocols/redlock.md",
+    protocols_redturn: "../docs/protocols/redturn.md",
+    protocols_zmutex: "../docs/protocols/zmutex.md",
     quorum: "../docs/quorum.md",
+    recipes_leader_election: "../docs/recipes/leader-election.md",
+    recipes_limit: "../docs/recipes/limit.md",
+    recipes_migrations: "../docs/recipes/migrations.md",
+    recipes_per_customer: "../docs/recipes/per-customer.md",
+    recipes_postgresql: "../docs/recipes/postgresql.md",
     redis: "../docs/redis.md",
     security: "../SECURITY.md",
-    wires: "../docs/wires.md",
-    wires_fairqueue: "../docs/wires/fairqueue.md",
-    wires_plain: "../docs/wires/plain.md",
-    wires_python_redis_lock: "../docs/wires/python-redis-lock.md",
-    wires_redlock: "../docs/wires/redlock.md",
-    wires_redturn: "../docs/wires/redturn.md",
-    wires_zmutex: "../docs/wires/zmutex.md",
 }

@@ -16,7 +16,7 @@ use taketurns_core::session::{
 };
 use taketurns_core::{Name, Owner, Request};
 
-use crate::client::{Call, Client};
+use crate::client::{Call, Client, failure};
 use crate::driver::ClientHandle;
 use crate::engine::{Answer, EngineError};
 use crate::error::malformed;
@@ -174,7 +174,8 @@ impl AcquireAttempt {
         let source = self.shared.client.engine.source(&self.lock);
         let sent = self.call.as_ref().filter(|_| answer.is_some()).map(Call::sent);
         let answer = sent.zip(answer).map(|(sent, answer)| {
-            self.shared.client.read(sent, &self.lock, answer, &mut self.trouble)
+            let answer = self.shared.client.read(sent, &self.lock, answer, &mut self.trouble);
+            answer.and_then(|answer| answer.timed().map_err(|error| failure(&error)))
         });
         if sent.is_some() {
             self.call = None;
@@ -186,7 +187,7 @@ impl AcquireAttempt {
             if let Some(mut wanted) = wanted.take() {
                 wanted.terms.owner = random::owner(now_us);
                 (*owner, *began_us) = (Some(wanted.terms.owner), now_us);
-                session.begin_acquire(wanted);
+                session.begin_acquire(now_us, wanted);
             }
             let Some(owner) = *owner else { return now_us };
             if let Some(answer) = answer {
@@ -276,6 +277,8 @@ pub(crate) struct ReleaseOperation {
     /// Why it is not known what became of a request before.
     unknown: Option<EngineError>,
     output: Option<Result<(), Error>>,
+    /// No task waits for it.
+    is_aside: bool,
     /// It is over, or nobody is left to go on with it.
     is_over: bool,
 }
@@ -291,19 +294,22 @@ impl ReleaseOperation {
             trouble: None,
             unknown: None,
             output: None,
+            is_aside: false,
             is_over: false,
         }
     }
 
-    /// Of what the end of a guard wants sent.
+    /// Of what the end of a guard wants sent. `is_aside`: the guard is being dropped.
     pub(crate) fn of_guard(
         client: &Arc<Client>,
         lock: &Name,
         end: GuardEnd,
         now_us: u64,
+        is_aside: bool,
     ) -> Option<Self> {
         let (id, next) = end.release?;
         let mut release = Self::new(client, lock.clone(), id);
+        release.is_aside = is_aside;
         if let ReleaseAction::Send { request, .. } = next {
             release.send(request, now_us);
         }
@@ -311,11 +317,15 @@ impl ReleaseOperation {
     }
 
     fn send(&mut self, request: Request, now_us: u64) {
-        self.call = Some(self.client.begin_call(&self.lock, request, now_us));
+        self.call = Some(match self.is_aside {
+            false => self.client.begin_call(&self.lock, request, now_us),
+            true => self.client.begin_call_aside(&self.lock, request, now_us),
+        });
     }
 
     /// Goes as far as it can right here: its request is sent when this returns. The rest goes on by itself.
     pub(crate) fn start(mut self) {
+        self.is_aside = true;
         let _ = Pin::new(&mut self).poll(&mut Context::from_waker(NOT_WAITING));
     }
 
@@ -336,7 +346,13 @@ impl ReleaseOperation {
         let answer = self.client.read(sent, &self.lock, answer, &mut self.trouble);
         let (is_answered, mut spare) = (answer.is_ok(), WakerSwap::new(waker));
         let (now_us, released) = self.client.drive(|session, now_us| {
-            (now_us, session.handle_release_answer(now_us, id, answer, &mut spare))
+            let reply = answer.map(|answer| {
+                if let Some((origin, anchor)) = answer.clock {
+                    session.observe(now_us, origin, anchor);
+                }
+                answer.reply
+            });
+            (now_us, session.handle_release_answer(now_us, id, reply, &mut spare))
         });
         sent.took(is_answered, now_us);
         if released.is_none()
@@ -402,6 +418,7 @@ impl Drop for ReleaseOperation {
             return;
         }
         let mut rest = Self::new(&self.client, self.lock.clone(), self.id);
+        rest.is_aside = true;
         rest.call = self.call.take();
         rest.trouble = self.trouble.take();
         rest.unknown = self.unknown.take();

@@ -12,9 +12,15 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::clock::local_us;
+
 /// The waker of a poll that begins something for a task that does not wait yet. It is a static, so that it can be
 /// recognised: two uses of [`Waker::noop`] may differ, since each codegen unit can have a table of its own.
 pub(crate) static NOT_WAITING: &Waker = Waker::noop();
+
+/// No timer sleeps for longer without looking at the clock: timers stop while the machine sleeps,
+/// and leases do not.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Runs tasks.
 #[derive(Clone)]
@@ -101,6 +107,25 @@ pub(crate) async fn sleep(for_: Duration) {
         return crate::simulation::sleep(for_).await;
     }
     tokio::time::sleep(for_).await;
+}
+
+/// Sleeps until a local time.
+pub(crate) async fn sleep_until_us(until_us: u64) {
+    loop {
+        let left = Duration::from_micros(until_us.saturating_sub(local_us()));
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(SLEEP_MAX)).await;
+    }
+}
+
+/// Sleeps until a local time, or for ever.
+pub(crate) async fn sleep_until_some(until_us: Option<u64>) {
+    match until_us {
+        Some(until_us) => sleep_until_us(until_us).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Returns the future's output if it comes within that time.

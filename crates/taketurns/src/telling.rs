@@ -4,14 +4,13 @@
 #[cfg(feature = "redis")]
 use std::fmt::Display;
 
+use taketurns_core::session::{Hold, LossCause, SessionEvent};
 use taketurns_core::{Ask, Kind, Name, Token};
 use tracing::field::Empty;
 use tracing::{Span, debug, debug_span};
 
 use crate::clock::local_us;
-#[cfg(feature = "redis")]
-use crate::meter;
-use crate::meter::{HoldOutcome, WaitMeasure, WaitOutcome};
+use crate::meter::{self, HoldOutcome, WaitMeasure, WaitOutcome};
 
 /// The targets of log events. None is the path of a module, because paths may change.
 pub(crate) mod target {
@@ -125,6 +124,50 @@ pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Hol
     );
 }
 
+/// Logs and counts an event of the session.
+pub(crate) fn tell(event: SessionEvent) {
+    match event {
+        SessionEvent::Lost { hold, cause } => announce(&hold, cause),
+        SessionEvent::ClockSet => tracing::warn!(
+            target: target::CLIENT,
+            "the clock of the store was set forward; what is held there counts as lost"
+        ),
+        SessionEvent::Quarantined { lock, left_ms } => {
+            tracing::warn!(
+                target: target::WAITS,
+                %lock,
+                left_ms,
+                "in quarantine: its store was restarted or failed over"
+            );
+        }
+        SessionEvent::Queued { ahead } => meter::queued(ahead),
+        SessionEvent::Rejoined { lock } => tracing::warn!(
+            name: "taketurns.rejoined",
+            target: target::WAITS,
+            %lock,
+            "the place lapsed; waiting again at the tail"
+        ),
+        _ => {}
+    }
+}
+
+/// Tells everybody that a lock is lost, for the first and only time. If nobody has it, because it is kept for later
+/// turns, nobody lost it.
+pub(crate) fn announce(hold: &Hold, cause: LossCause) {
+    if let Some(since_us) = hold.end_turn() {
+        tracing::warn!(
+            name: "taketurns.lost",
+            target: target::HELD,
+            lock = %hold.name(),
+            %cause,
+            "the lock was lost"
+        );
+        meter::lost(cause);
+        meter::hold_ended(local_us().saturating_sub(since_us), HoldOutcome::Lost);
+    }
+    hold.take_watchers().into_iter().for_each(std::task::Waker::wake);
+}
+
 /// Returns the span of one write that renews this many locks.
 pub(crate) fn renew(locks: usize) -> Span {
     debug_span!(target: target::TAKETURNS, "taketurns.renew", locks, failed = Empty)
@@ -175,8 +218,7 @@ mod tests {
 
     #[test]
     fn the_page_names_every_span_and_event_and_no_other() {
-        let sources = [include_str!("telling.rs"), include_str!("client.rs")];
-        let told: BTreeSet<&str> = sources.iter().flat_map(|source| named(source, '"')).collect();
+        let told = named(include_str!("telling.rs"), '"');
         assert_eq!(named(include_str!("../../../docs/metrics.md"), '`'), told);
         assert_eq!(told.len(), 7, "{told:?}");
     }

@@ -159,8 +159,7 @@ pub enum EventKind {
     },
     /// The keeper forgot what it knew, or some of it. Only a simulation knows.
     Forgot,
-    /// Somebody was told that the lock is broken: whoever held it holds it no longer than until its
-    /// deadline.
+    /// A break was acknowledged: the holder keeps the lock at most until its deadline.
     Broken {
         /// Which.
         lock: String,
@@ -225,7 +224,7 @@ pub enum LockKind {
     Mutex,
     /// Many readers or one writer.
     Rwlock,
-    /// So many permits.
+    /// A semaphore with this number of permits.
     Semaphore(u32),
     /// Members with a holder each.
     Pool,
@@ -241,7 +240,7 @@ pub enum HistoryAsk {
     Read,
     /// A lock to write under.
     Write,
-    /// So many permits.
+    /// This number of permits.
     Permits(u32),
     /// Any member of a pool.
     Any,

@@ -45,10 +45,10 @@ impl fmt::Display for HistoryFileError {
             Self::Closed(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Unreadable(path, error) => write!(f, "{}, {error}", path.display()),
             Self::NoBeginning => f.write_str(
-                "no event says how the history begins: is the file of whoever started it missing?",
+                "no event says how the history begins: is the file of the process that started it missing?",
             ),
             Self::UnknownLock(lock) => {
-                write!(f, "the history begins without the lock {lock}, of which something is asked")
+                write!(f, "an event names the lock {lock}, which the beginning of the history does not have")
             }
         }
     }

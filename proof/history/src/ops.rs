@@ -11,7 +11,7 @@ pub struct Op<'a> {
     pub op: u64,
     /// Whose.
     pub client: u32,
-    /// Of which lock.
+    /// The lock's name.
     pub lock: &'a str,
     /// What is wanted.
     pub ask: &'a HistoryAsk,

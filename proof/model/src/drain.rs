@@ -1,7 +1,7 @@
 //! Progress: once nothing fails any more, everybody gets the lock.
 //!
-//! From any state, everything under way is delivered, timers run, dead clients' leases end, and whoever
-//! holds releases. If then anybody still waits after many rounds, it waits for ever.
+//! From any state, all messages are delivered, timers run, dead clients' leases end, and holders release. A client that
+//! still waits after many rounds waits forever.
 
 use crate::{
     ModelConfig, NODES,

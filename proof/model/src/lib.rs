@@ -17,8 +17,8 @@
 //! [`ModelAction`](state::ModelAction), and the same actions serve [`check`], which looks at every state, and
 //! [`random`], which goes further at random.
 //!
-//! **What has to hold.** No two clients hold at one instant. Tokens grow from hold to hold, and whoever
-//! holds has the largest. Nobody holds before another whose ticket a majority knew before it began. And
+//! **Invariants.** No two clients hold at one instant. Tokens grow from hold to hold, and the holder has the largest.
+//! Nobody holds before another client whose ticket a majority knew before it began. And
 //! from every state, once nothing fails any more, everybody gets the lock, also with one node down.
 //!
 //! **What is not.** Time has no length: a lease is over when its node says so, at the client in the same
@@ -27,7 +27,7 @@
 //! with. A refresh is an acquire at the client's ticket, since both find out the same. Answers on which
 //! nobody acts are left out. There are three nodes, and never more than one that forgets.
 //!
-//! [`variants`] are the protocol with one thing broken at a time: each has to be found.
+//! [`variants`] are versions of the protocol with one thing broken: the model must find each.
 
 pub mod broken;
 pub mod check;

@@ -25,7 +25,7 @@ taketurns-model [--runs N] [--seed S] [--small] [--only-seed S]
   --small         leave out the exhaustive checks that take minutes
   --only-seed S   one random run, with its history if it breaks something";
 
-/// The most runs in which a broken variant has to be found.
+/// A broken variant must be found within this number of runs.
 const VARIANT_RUNS: u64 = 2_000_000;
 /// Seeds that a thread takes at a time.
 const BATCH: u64 = 10_000;

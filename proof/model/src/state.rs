@@ -89,7 +89,7 @@ impl ModelState {
     /// Whether client `k` holds at this instant.
     pub fn holds(&self, config: &ModelConfig, k: usize) -> bool {
         let leased = |n: &usize| {
-            // Whoever takes a wake-up for a lease believes in it beyond its end.
+            // A client that takes a wake-up for a lease counts on it beyond its end.
             self.leased(*n, k)
                 || (config.is(Variant::NoConfirm) && self.sites[*n].views[k].vote.is_some())
         };
@@ -244,7 +244,7 @@ impl ModelState {
         self.forget_what_nobody_reads(k);
     }
 
-    /// Lost is final. Whoever lives lets the nodes know.
+    /// Lost is final. A client that is alive tells the nodes.
     fn lose(&mut self, config: &ModelConfig, k: usize) {
         if self.clients[k].crashed {
             self.clients[k].phase = Phase::Over;

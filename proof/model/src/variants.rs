@@ -9,7 +9,7 @@ pub enum Variant {
     Sound,
     /// A majority of votes is enough to hold with the largest of their tokens; none votes for it.
     NoWriteBack,
-    /// A renewal sets a node's token, whoever holds there and whatever was given out since.
+    /// A renewal sets a node's token, even if another candidate holds there or newer tokens were given out since.
     BlindWriteBack,
     /// Holders are not told of lower tickets that wait.
     NoInquire,

@@ -1,4 +1,4 @@
-//! What a server is to be like, and the configuration file that says so.
+//! The options of a server, and the configuration file that sets them.
 //!
 //! The file is written once, when the server first starts: what the server, or a sentinel, changes
 //! in it afterwards is still so after a restart, as in real life.
@@ -96,8 +96,7 @@ impl Builder {
         self.line(format!("replicaof 127.0.0.1 {port}"))
     }
 
-    /// Makes it a node of a cluster, which still has to be put together: see
-    /// [`Cluster`](crate::Cluster).
+    /// Makes it a node of a cluster. [`Cluster`](crate::Cluster) joins the nodes.
     pub fn cluster(self) -> Self {
         self.line("cluster-enabled yes")
             .line("cluster-node-timeout 1000")

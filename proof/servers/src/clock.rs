@@ -17,7 +17,7 @@ pub struct ServerClock {
 }
 
 impl ServerClock {
-    /// One that is ahead of the machine's by so many seconds, or behind it.
+    /// A clock that is ahead of the machine's by a number of seconds, or behind it.
     ///
     /// # Errors
     ///

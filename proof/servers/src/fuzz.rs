@@ -79,12 +79,12 @@ impl Dice {
         self.roll(end as u64) as usize
     }
 
-    /// True so many times of a hundred.
+    /// True `percent` times of a hundred, on average.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// True so many times of a thousand.
+    /// True `of_1000` times of a thousand, on average.
     pub fn chance(&mut self, of_1000: u64) -> bool {
         self.any() % 1_000 < of_1000
     }
@@ -99,7 +99,7 @@ impl Dice {
         from[self.below(from.len())].clone()
     }
 
-    /// Up to so many random bytes.
+    /// At most `most` random bytes.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most + 1)).map(|_| self.any() as u8).collect()
     }

@@ -1,5 +1,5 @@
-//! Folders that appear only when they are complete: what is put into the target directory may be
-//! wanted by several at once, and whoever fills it may be killed.
+//! Folders that appear only when they are complete. Several processes may want a folder of the target directory at
+//! once, and the one that fills it may be killed.
 
 use std::fs;
 use std::path::Path;

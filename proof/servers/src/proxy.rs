@@ -51,8 +51,7 @@ impl ProxyListener {
 /// What the proxy and the threads of its connections have in common.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Whoever passes bytes on holds it for reading: once a change is made, nothing passes as
-    /// before.
+    /// A thread that passes bytes on holds it for reading. So after a change, no byte passes under the old rules.
     faults: RwLock<ProxyFaults>,
     /// Rung when a fault ends or a link is cut, for threads that wait for either.
     bell: Condvar,

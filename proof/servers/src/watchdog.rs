@@ -64,7 +64,7 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
 
 /// Starts a program that ends when this process does, with the arguments, the environment and the
 /// folder of a command. It is not in the terminal's foreground, so Ctrl-C reaches it only through this process.
-/// What it reads is to be written to the pipe that comes with it, and ends when that is dropped.
+/// Write its input to the returned pipe. The input ends when the pipe is dropped.
 pub(crate) fn spawn(
     command: &Command,
     stdout: File,

@@ -31,7 +31,7 @@ impl SimDice {
         self.0.below(len)
     }
 
-    /// True so many times out of a thousand.
+    /// True `of_1000` times out of a thousand, on average.
     pub(crate) fn chance(&mut self, of_1000: u64) -> bool {
         self.0.chance(of_1000)
     }

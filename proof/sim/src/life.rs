@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::simulation::{Machine, sleep};
-use taketurns::{Acquire, Connect, Error, Guard, Handle, Locks};
+use taketurns::{Acquire, Connect, Error, Guard, Handle, Keep, Locks};
 use taketurns_history::{EventKind, HistoryAsk, HistoryEvent, HistoryLock, LockKind};
 use tokio::sync::oneshot;
 
@@ -117,10 +117,18 @@ impl SimClient {
         let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
         let mut acquire = acquire.lease(lease).why(op.to_string());
-        if ask == HistoryAsk::Mutex && self.plan.local_turns > 1 && dice.chance(800) {
-            // Those who share turns have to agree on the lease.
-            let lease = Duration::from_millis(self.plan.max_lease_ms);
-            acquire = acquire.lease(lease).local_turns(self.plan.local_turns);
+        let keep = match ask {
+            HistoryAsk::Mutex if self.plan.keeps > 0 && dice.chance(self.plan.keeps) => {
+                Some(Keep::UntilWanted)
+            }
+            HistoryAsk::Mutex if self.plan.local_turns > 1 && dice.chance(800) => {
+                Some(Keep::Turns(self.plan.local_turns))
+            }
+            _ => None,
+        };
+        if let Some(keep) = keep {
+            // Those who share a grant have to agree on the lease.
+            acquire = acquire.lease(Duration::from_millis(self.plan.max_lease_ms)).keep(keep);
         }
         // Either while it waits, or while the first messages are under way.
         let [long_us, short_us] = [2_000 * self.plan.waiter_lease_ms, 6 * self.plan.delay_us];
@@ -221,7 +229,7 @@ impl SimClient {
         self.ask_again(op, &guard, dice).await;
         if let (Some(Ok(read)), Ok(token)) = (read, guard.check()) {
             let written = self.resource.send(op, &resource, token, read, dice);
-            // Whoever loses the lock while it writes does not know what became of that.
+            // A client that loses the lock while it writes does not know the outcome of the write.
             tokio::select! {
                 biased;
                 _ = written => {}
@@ -246,7 +254,7 @@ impl SimClient {
         }
     }
 
-    /// Whoever lost the lock asks once more now and then, for lost is final.
+    /// A client that lost the lock now and then asks once more, to see that lost is final.
     async fn ask_again(&self, op: u64, guard: &Guard, dice: &mut SimDice) {
         if guard.is_held() || dice.chance(500) {
             return;

@@ -35,7 +35,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A clock that is off by so many millionths.
+/// The time on a clock that drifts by this many millionths.
 pub(crate) fn drifted(us: u64, drift: i64) -> u64 {
     us.saturating_add_signed(us as i64 * drift / 1_000_000)
 }
@@ -61,7 +61,7 @@ struct Inner {
     dice: SimDice,
     is_dead: bool,
     paused_until_us: u64,
-    /// After so many steps of its tasks it is stopped for so long, or for good.
+    /// After a number of steps of its tasks, the machine is stopped for a time, or for good.
     strokes: Vec<(u64, Option<u64>)>,
     steps: u64,
 }

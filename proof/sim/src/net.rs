@@ -44,7 +44,7 @@ pub(crate) struct SentRequest {
     pub(crate) question: SimQuestion,
 }
 
-/// Who waits for which answer, and who is to be woken where.
+/// The requests that wait for an answer, and the clients that wake-ups go to.
 pub(crate) struct SimNetwork {
     state: Mutex<State>,
     timeout: Duration,

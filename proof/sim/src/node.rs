@@ -117,7 +117,7 @@ impl SimNode {
                 self.copies.pop_front();
             }
         }
-        let stamp = self.stamp(true_us, connection);
+        let stamp = step.timed.then(|| self.stamp(true_us, connection));
         let answer = Answer { reply: step.reply, stamp, more: step.more };
         Ok(StepOutcome { answer, wakes: step.wakes, noted })
     }
@@ -135,7 +135,7 @@ impl SimNode {
         Ok(())
     }
 
-    /// Starts anew, with all that it knew. Whoever starts can't be sure of that.
+    /// Restarts with everything that it knew. The node itself can't be sure that it knows everything.
     pub(crate) fn restart(&mut self, true_us: u64, max_lease_ms: u64) {
         self.run += 1;
         self.quarantine(self.now(true_us).ms + max_lease_ms);

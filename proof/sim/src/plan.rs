@@ -11,7 +11,7 @@ pub(crate) enum Keepers {
     Single,
     /// One node and its replica, which may be behind.
     Pair,
-    /// A majority of so many.
+    /// A majority of this number of nodes.
     Quorum(usize),
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SimPlan {
     pub(crate) offset_ms: u64,
     pub(crate) drift: u64,
     pub(crate) delay_us: u64,
-    /// So many of a thousand messages are slow, that slow.
+    /// How many of a thousand messages are slow, and by how much.
     pub(crate) slow: u64,
     pub(crate) slow_us: u64,
     pub(crate) lost: u64,
@@ -60,17 +60,19 @@ pub(crate) struct SimPlan {
     pub(crate) jumps_forward: usize,
     pub(crate) pauses: usize,
     pub(crate) deaths: usize,
-    /// So many of a thousand acquires are dropped, do not wait, or wait only so long.
+    /// How many of a thousand acquires are dropped, do not wait, or have a limit.
     pub(crate) cancels: u64,
     pub(crate) tries: u64,
     pub(crate) limits: u64,
-    /// So many of a thousand turns end by a break, by dropping the guard, or become a handle first.
+    /// How many of a thousand turns end by a break, by dropping the guard, or become a handle first.
     pub(crate) breaks: u64,
     pub(crate) breaks_now: u64,
     pub(crate) drops: u64,
     pub(crate) handles: u64,
-    /// Of so many turns in a row, all but the first are handed on without the store; 1 for none.
+    /// The number of local turns in a row: all but the first are handed on without the store. 1 for none.
     pub(crate) local_turns: u32,
+    /// So many of a thousand acquires of a mutex keep it until it is wanted.
+    pub(crate) keeps: u64,
     pub(crate) faults_until_us: u64,
 }
 
@@ -122,6 +124,7 @@ impl SimPlan {
             drops: dice.between(0, 300),
             handles: dice.maybe(150),
             local_turns: 1,
+            keeps: 0,
             faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
         };
         if let Keepers::Quorum(_) = keepers {
@@ -156,6 +159,10 @@ impl SimPlan {
                 plan.delay_us = plan.delay_us.min(1_000);
             }
         }
+        if !matches!(keepers, Keepers::Quorum(_)) && dice.chance(400) {
+            plan.keeps = [300, 800, 1_000][dice.index(3)];
+            plan.turns += 3;
+        }
         plan
     }
 
@@ -168,7 +175,7 @@ impl SimPlan {
     /// hands on turns with the tokens that it has.
     pub(crate) fn not_promised_to_the_unaware(&self) -> Vec<Guarantee> {
         let mut not_promised = vec![Guarantee::G1, Guarantee::G5];
-        if self.local_turns > 1 {
+        if self.local_turns > 1 || self.keeps > 0 {
             not_promised.push(Guarantee::G2);
         }
         not_promised
@@ -281,6 +288,7 @@ impl SimPlan {
         less(|plan| plan.drops = 0);
         less(|plan| plan.handles = 0);
         less(|plan| plan.local_turns = 1);
+        less(|plan| plan.keeps = 0);
         less(|plan| plan.offset_ms = 0);
         less(|plan| plan.drift = 0);
         plans.retain(|plan| plan != self);

@@ -283,6 +283,7 @@ mod tests {
             deadline_ms: 1_000,
             member: None,
             vote: None,
+            wanted: false,
         };
         let refresh = Request::Refresh { client: ClientId::from_bits(1), waiter_lease_ms: 1_000 };
         let refreshed = Reply::Refreshed {

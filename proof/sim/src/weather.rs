@@ -110,8 +110,8 @@ impl SimWorld {
                 if by_us <= 0 {
                     return self.fault("clock set back", on, Vec::new());
                 }
-                // It ends leases that their holders still count on, and whoever does not know of it
-                // yet counts on too much of the next one too.
+                // It ends leases that their holders still count on. A client that has not noticed it yet also counts
+                // on too much of its next lease.
                 let alive = self.hosts.iter().filter(|host| !host.is_dead());
                 self.unaware.extend(alive.map(|host| (node, host.number)));
                 let excuses = self.plan.not_promised_to_the_unaware();

@@ -183,7 +183,7 @@ impl SimWorld {
             self.look_around();
         }
         let requests = self.nodes.iter().map(|node| node.steps).sum();
-        // Whoever still runs is not to be heard of again.
+        // Clients that still run are never heard of again.
         self.hosts.iter().for_each(Host::die);
         LifeOutcome {
             events: self.log.take(),
@@ -352,7 +352,7 @@ impl SimWorld {
             self.is_aware(node, host);
         }
         if self.plan.is_smooth {
-            // Everything was given up in so many words, and heard.
+            // Every release and cancel was sent, and arrived.
             self.note_what_is_left();
         }
         let longest_ms = 2 * self.plan.max_lease_ms + 2 * self.plan.waiter_lease_ms;

@@ -1,5 +1,5 @@
-//! A life does not depend on the lives before it. The only test of this file, since the first life has to be the
-//! first of its process.
+//! A life does not depend on the lives before it. This file has only this test, since the first life must be the first
+//! of its process.
 
 use taketurns_sim::history;
 

@@ -20,12 +20,12 @@ impl RunDice {
         self.0.between(first, last)
     }
 
-    /// So many milliseconds.
+    /// A random number of milliseconds between the two.
     pub(crate) fn time(&mut self, first_ms: u64, last_ms: u64) -> Duration {
         Duration::from_millis(self.between(first_ms, last_ms))
     }
 
-    /// True once in so many times.
+    /// True once in `times` times, on average.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.between(1, times) == 1
     }
@@ -35,7 +35,7 @@ impl RunDice {
         &of[self.0.below(of.len())]
     }
 
-    /// So many different numbers below `end`.
+    /// `count` different numbers below `end`.
     pub(crate) fn some(&mut self, count: u64, end: usize) -> Vec<usize> {
         let mut left: Vec<usize> = (0..end).collect();
         let take = |_| {

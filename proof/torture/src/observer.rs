@@ -94,8 +94,8 @@ async fn watch(
     store.close().await;
 }
 
-/// Whoever waits can't refresh its place in a store that does not answer, whatever the reason: a client
-/// that is stopped within a step on a file stops all others.
+/// A waiter can't refresh its place in a store that does not answer. For a file, one client that is stopped within a
+/// step blocks all others.
 fn held_up(notes: &HistoryWriter, from_us: u64) {
     if now_us() - from_us > LATE.as_micros() as u64 {
         let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());

@@ -161,7 +161,7 @@ impl RoundProgress {
         Self { title: title.to_owned(), parts, gathering, violations: 0, look_at }
     }
 
-    /// Waits for the first turn: a server of which nothing is known grants nothing at first.
+    /// Waits for the first turn. A server that the clients don't know yet grants nothing at first.
     fn somebody_holds(&mut self) -> Fallible<()> {
         let deadline = Instant::now() + PATIENCE;
         let granted = |event: &HistoryEvent| matches!(event.what, EventKind::Granted { .. });

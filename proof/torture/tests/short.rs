@@ -62,7 +62,7 @@ fn its_clients_end_with_it_also_if_they_are_stopped() {
     command.args(["--engine", "redis", "--minutes", "10", "--out"]).arg(out.path());
     let mut torture = command.stderr(Stdio::null()).spawn().expect("it is started");
     let word = out.path().to_str().expect("a plain path");
-    // Whoever has noted something has begun.
+    // A client has begun when it has noted something.
     let begun = || fs::read_dir(out.path().join("redis/parts")).ok().map(Iterator::count);
     eventually("all have begun", || begun().filter(|&files| files > 6)).expect("they do");
     for client in clients(word) {

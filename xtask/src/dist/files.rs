@@ -18,12 +18,12 @@ pub(super) const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "taketurns.bash"), ("zsh", "_taketurns"), ("fish", "taketurns.fish")];
 
 /// An error, with the path that it concerns.
-pub(super) fn in_file(path: &Path) -> impl Fn(io::Error) -> String {
+pub(crate) fn in_file(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("==> {}: {error}", path.display())
 }
 
 /// Makes a folder without anything in it.
-pub(super) fn empty(folder: &Path) -> Result<(), String> {
+pub(crate) fn empty(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(in_file(folder)(error));

@@ -13,7 +13,7 @@
 
 mod check;
 mod deb;
-mod files;
+pub(crate) mod files;
 mod shipped;
 mod sources;
 mod tarball;
@@ -158,7 +158,7 @@ fn has(tool: &str) -> bool {
 }
 
 /// What a command prints. It has to succeed.
-fn output(command: &mut Command) -> Result<String, String> {
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("==> {command:?} can't be started: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -52,8 +52,8 @@ if [ -d /run/systemd/system ]; then
 fi
 "#;
 
-/// Removes the policy `$1` if it is ours and nobody is at work under it: whoever put it there was
-/// killed, and no package could start a service any more.
+/// Removes the policy `$1` if it is ours and no installation is using it. Otherwise the policy of an installation that
+/// was killed would keep packages from starting services.
 const TIDY: &str = r#"
 exec 9<"${1%/*}"
 flock 9

@@ -21,7 +21,7 @@ pub(super) struct Suite {
     pub(super) program: PathBuf,
     /// Where cargo would run it.
     pub(super) folder: PathBuf,
-    /// In a quick run: no server is to be had, and tests with one of these in their name are left out.
+    /// In a quick run, which has no servers: tests with one of these words in their name are left out.
     pub(super) skip: Option<&'static [&'static str]>,
 }
 

@@ -3,9 +3,9 @@
 //! - A browser sends requests on behalf of any page that its user has open. So what another site's page
 //!   sends is refused (`Origin`, `Sec-Fetch-Site`), and so is a name that such a site may have pointed at
 //!   this machine (`Host`). There are no cookies: nothing is sent along by itself.
-//! - On loopback whoever is on the machine may look, unless it is closed. Beyond it nobody may without
-//!   the token.
-//! - Nobody breaks a lock without the token, wherever he is.
+//! - On loopback, every user of the machine may read, unless the server is closed. From other machines, every
+//!   request needs the token.
+//! - Breaking a lock always needs the token.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ pub(super) const TOKEN_MIN: usize = 16;
 
 /// What a server asks of those who ask it.
 pub(crate) struct Access {
-    /// What has to be shown; `None` if there is none, and then nobody breaks a lock.
+    /// The token that a request must show. Without one, nobody can break a lock.
     pub(super) token: Option<String>,
     /// Others than this machine can reach it.
     pub(super) is_open: bool,
@@ -64,7 +64,7 @@ impl Access {
     /// Every request.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let host = text(headers, &HOST).unwrap_or_default();
-        // Beyond loopback it is the token that keeps strangers out, whatever name they know us by.
+        // Beyond loopback the token protects the server, under any host name.
         if !self.is_open && !self.goes_by(host) {
             return Err(HOSTLESS);
         }

@@ -239,7 +239,7 @@ pub(super) async fn break_lock(
         order = order.token(whole(token).ok_or_else(|| ErrorResponse::bad("that is not a token"))?);
     }
     let why = why.to_owned();
-    // To its end, also if whoever asked has gone by then: what was done stands in the log.
+    // It runs to its end even if the client has disconnected, so the log says what was done.
     let carried_out = tokio::spawn(async move {
         let broken = order.await;
         match &broken {

@@ -23,7 +23,7 @@ const TURNS_MAX: usize = 2_000;
 struct Picture<'a> {
     #[serde(flatten)]
     locks: FilteredLocks<'a>,
-    /// Those of which something was learnt since the last picture; in the first, all that are known.
+    /// The turns that changed since the last picture. The first picture has all known turns.
     turns: Vec<&'a ObservedTurn>,
     waits: WaitsJson<'a>,
 }

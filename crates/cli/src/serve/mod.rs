@@ -43,7 +43,7 @@ const BODY_MAX: usize = 16 * 1024;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// How it is to be served.
+/// The options of the server.
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) token: Option<String>,
@@ -243,7 +243,7 @@ mod tests {
         assert!(closed(None).check().is_err() && closed(long).check().is_ok());
         let hosts = vec!["locks.example".to_owned()];
         let proxied = Settings { hosts, ..settings("127.0.0.1:0", None) };
-        assert!(proxied.check().is_err(), "whoever reaches the proxy could look");
+        assert!(proxied.check().is_err(), "everybody who reaches the proxy could look");
         assert!(settings("127.0.0.1:0", Some("short")).check().is_err());
         assert!(settings("127.0.0.1:0", Some("0123456789abcde\n")).check().is_err());
     }

@@ -18,7 +18,7 @@ pub(super) struct StorePoller {
     pub(super) pattern: Pattern,
     every: Duration,
     known: Mutex<StoreState>,
-    /// Counts the looks. Whoever shows something waits for the next.
+    /// The number of polls so far. A stream of events waits for it to grow.
     looks: watch::Sender<u64>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum UserAction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BreakOrder {
     pub(crate) name: Name,
-    /// None if the store has no tokens: then it is of whoever holds it.
+    /// Empty if the store has no tokens: then the order breaks the lock for every holder.
     pub(crate) tokens: Vec<Token>,
     pub(crate) at_once: bool,
 }
@@ -101,7 +101,7 @@ impl App {
         }
     }
 
-    /// So many lines fit between header and keys.
+    /// Sets the number of lines between the header and the keys.
     pub(crate) fn fit(&mut self, lines: usize) {
         // One is for the names of the columns.
         self.list.fit(lines.saturating_sub(1));
@@ -174,7 +174,7 @@ impl App {
                 }
                 KeyPress::Letter('n' | 'N') => question.at_once = !question.at_once,
                 KeyPress::Escape | KeyPress::Letter('q') => {
-                    let left = format!("{} was left alone", question.name);
+                    let left = format!("{} was not broken", question.name);
                     self.over = Overlay::Nothing;
                     self.tell(left, now);
                 }
@@ -258,7 +258,7 @@ impl App {
     fn ask_to_break(&mut self, now: Instant) {
         let row = self.open.as_ref().map(|open| &open.row).or_else(|| self.list.chosen());
         let Some(row) = row else {
-            return self.tell("which lock? choose one with the arrows first", now);
+            return self.tell("choose a lock with the arrows first", now);
         };
         let (name, view) = (row.name.clone(), row.view.clone());
         if view.holders.is_empty() {
@@ -284,7 +284,7 @@ impl BreakQuestion {
 pub(crate) fn told(asked: &BreakOrder, outcome: &Result<u32, taketurns::Error>) -> String {
     let name = &asked.name;
     match outcome {
-        Ok(0) => format!("{name}: let go of meanwhile, nothing was broken"),
+        Ok(0) => format!("{name}: released meanwhile, nothing to break"),
         Ok(broken) if asked.at_once => {
             format!("{name}: taken from {}", count(*broken as usize, "holder"))
         }

@@ -31,7 +31,7 @@ pub(crate) enum Entry<'a> {
     Members,
     Waiters,
     Waiter(usize, &'a WaiterView),
-    /// So many are there whom the store does not show.
+    /// The number of waiters that the store does not list.
     More(usize),
     Blank,
 }
@@ -55,7 +55,7 @@ impl LockDetails {
         self.stay();
     }
 
-    /// So many lines fit on the screen.
+    /// Sets the number of lines that fit on the screen.
     pub(crate) fn fit(&mut self, page: usize) {
         self.page = page;
         self.stay();

@@ -1,7 +1,7 @@
 //! The locks in their order: which of them are shown, and which is chosen.
 //!
 //! A lock that is chosen stays so wherever it goes. As long as none is, the picture stays at its
-//! beginning: whoever watches the busiest does not want to follow one of them down.
+//! beginning: a user who watches the busiest locks does not want to follow one of them down.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl LockList {
         self.follow();
     }
 
-    /// So many fit on the screen.
+    /// Sets the number of lines that fit on the screen.
     pub(crate) fn fit(&mut self, page: usize) {
         self.page = page;
         self.follow();

@@ -222,7 +222,7 @@ fn ended_by(signal: Signal) -> ExitFailure {
     ExitFailure::signal(signal, false, format_args!("ended by {name}"))
 }
 
-/// The signals after which the terminal has to be seen to.
+/// The signals that require restoring or redrawing the terminal.
 struct TerminalSignals {
     term: unix::Signal,
     hup: unix::Signal,

@@ -1,4 +1,4 @@
-//! One lock in the table, and what is to be seen of it at a glance.
+//! One lock in the table: its numbers, and the state that its colours show.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use taketurns::{Ask, HolderView, Kind, Name, Token, View};
 
 use crate::watch::order;
 
-/// A lease of which less than this part is left was not renewed when it was due, which is at a third.
+/// A renewal is due after a third of the lease. It is late when less than 1/LATE of the lease is left.
 const LATE: u32 = 3;
 
 /// A lock as it was seen last, and what was new about it.
@@ -43,7 +43,7 @@ impl Row {
         found.ok().and_then(|at| self.longest.get(at)).copied().unwrap_or_default()
     }
 
-    /// For how long it has been held by whoever has held it longest.
+    /// Returns the longest time that a present holder has held the lock.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         order::held_for(&self.view)
     }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_is_shown_now() {
+    fn a_poll_on_request_is_due_now() {
         let now = Instant::now();
         let mut looks = Schedule::new(SECOND, now);
         looks.begin(now);

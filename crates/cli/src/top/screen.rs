@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::exit::ExitFailure;
 
-/// Keys that were pressed and not yet seen to. Whoever reads them is quick.
+/// The size of the buffer for keys that were pressed and not yet handled. The reader is quick.
 const KEYS_MAX: usize = 64;
 
 /// The screen, in a mode of its own until it is dropped. A panic gives it back, too.

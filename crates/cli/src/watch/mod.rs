@@ -113,7 +113,7 @@ impl LockHistory {
             }
             turns.push(turn);
         }
-        // Whoever had a mutex was gone by the time that the next one had it.
+        // The earlier holder of a mutex was gone before the next one got it.
         self.end(left, began_ms);
         turns
     }
@@ -140,7 +140,7 @@ impl LockHistory {
         totals
     }
 
-    /// The locks that match, in order, at most so many; and how many match.
+    /// Returns the first locks that match, in order, up to a limit; and how many match.
     pub(crate) fn locks(
         &self,
         filter: &Filter,
@@ -155,8 +155,8 @@ impl LockHistory {
         (locks, matching)
     }
 
-    /// The turns of which something was learnt after that look, the latest first: those that go on, then
-    /// those that are over. At most so many.
+    /// Returns the turns that changed after that poll, up to a limit: first those that go on, then those that have
+    /// ended, each group from the latest.
     pub(crate) fn turns(
         &self,
         filter: &Filter,

@@ -36,8 +36,7 @@ impl Sort {
     }
 }
 
-/// For how long it has been held by whoever has it for longest; `None`, which is less than all, if
-/// nobody has it.
+/// Returns the longest time that a present holder has held the lock, or `None`, which sorts last, if nobody holds it.
 pub(crate) fn held_for(view: &View) -> Option<Duration> {
     view.holders.iter().map(|holder| holder.held_for).max()
 }

@@ -4,6 +4,7 @@
 //! reaches.
 
 mod holding;
+mod keeping;
 mod leaving;
 mod sharing;
 mod turns;
@@ -15,6 +16,7 @@ use taketurns::{Error, Guard, Locks, Token};
 use crate::PATIENCE;
 
 pub use holding::*;
+pub use keeping::*;
 pub use leaving::*;
 pub use sharing::*;
 pub use turns::*;
@@ -30,12 +32,20 @@ macro_rules! client_tests {
             a_pool_of_three_serves_ten_takers
             a_listing_of_several_pages_is_whole
             local_turns_are_had_in_order_with_tokens_that_increase
-            others_have_their_turn_after_so_many_local_ones
+            others_have_their_turn_after_the_local_ones
             a_local_turn_that_is_adopted_keeps_its_token
             a_local_turn_that_nobody_wants_any_more_is_passed_on
             a_lock_lost_during_a_local_turn_is_asked_for_anew
             local_turns_have_limits
             tokens_of_local_turns_that_nobody_had_go_back
+            a_kept_lock_is_had_again_at_once
+            a_kept_lock_goes_to_others_after_the_turn_under_way
+            who_would_not_wait_gets_a_lock_that_is_only_kept
+            a_request_on_other_terms_ends_the_keep
+            a_kept_lock_that_nobody_uses_is_given_back
+            closing_gives_back_what_is_kept
+            a_kept_lock_that_is_broken_is_asked_for_anew
+            what_can_not_be_kept_is_refused
         }
     };
 }

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use taketurns::{Error, ErrorKind, Guard, Locks, Token};
+use taketurns::{Error, ErrorKind, Guard, Keep, Locks, Token};
 
 use super::{has_waiters, is_left_alone, soon};
 use crate::Fixture;
@@ -15,7 +15,7 @@ type BoxedAcquire = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 /// Starts an acquire; returns once it is in line.
 async fn waits(locks: &Locks, turns: u32) -> BoxedAcquire {
     let mut turn: BoxedAcquire =
-        Box::pin(locks.mutex("l").acquire().local_turns(turns).into_future());
+        Box::pin(locks.mutex("l").acquire().keep(Keep::Turns(turns)).into_future());
     poll_fn(|context| {
         assert!(turn.as_mut().poll(context).is_pending(), "somebody else holds it");
         Poll::Ready(())
@@ -25,7 +25,7 @@ async fn waits(locks: &Locks, turns: u32) -> BoxedAcquire {
 }
 
 async fn leads(locks: &Locks, turns: u32) -> Guard {
-    locks.mutex("l").acquire().local_turns(turns).await.expect("free")
+    locks.mutex("l").acquire().keep(Keep::Turns(turns)).await.expect("free")
 }
 
 async fn had(turn: BoxedAcquire) -> Guard {
@@ -60,7 +60,7 @@ pub async fn local_turns_are_had_in_order_with_tokens_that_increase(fixture: &dy
 }
 
 /// This holds however many tasks wait in this process.
-pub async fn others_have_their_turn_after_so_many_local_ones(fixture: &dyn Fixture) {
+pub async fn others_have_their_turn_after_the_local_ones(fixture: &dyn Fixture) {
     let (locks, others) = (fixture.connect().await, fixture.connect().await);
     let first = leads(&locks, 3).await;
     let [second, third, fourth] =
@@ -139,11 +139,12 @@ pub async fn tokens_of_local_turns_that_nobody_had_go_back(fixture: &dyn Fixture
 pub async fn local_turns_have_limits(fixture: &dyn Fixture) {
     let locks = fixture.connect().await;
     for turns in [0, 10_001] {
-        let error = locks.mutex("l").acquire().local_turns(turns).await.expect_err("out of range");
-        assert_eq!(error.kind(), ErrorKind::InvalidLocalTurns);
+        let error =
+            locks.mutex("l").acquire().keep(Keep::Turns(turns)).await.expect_err("out of range");
+        assert_eq!(error.kind(), ErrorKind::InvalidKeep);
     }
-    let error = locks.rwlock("l").write().local_turns(2).await.expect_err("no mutex");
-    assert_eq!(error.kind(), ErrorKind::InvalidLocalTurns);
+    let error = locks.rwlock("l").write().keep(Keep::Turns(2)).await.expect_err("no mutex");
+    assert_eq!(error.kind(), ErrorKind::InvalidKeep);
     leads(&locks, 10_000).await.release().await.expect("held");
 }
 

@@ -1,6 +1,7 @@
 //! What the engine itself must do, request by request.
 
 mod ballots;
+mod keeping;
 mod kinds;
 mod leases;
 mod order;
@@ -9,6 +10,7 @@ mod repeats;
 mod seeing;
 
 pub use ballots::*;
+pub use keeping::*;
 pub use kinds::*;
 pub use leases::*;
 pub use order::*;
@@ -40,6 +42,10 @@ macro_rules! engine_tests {
             reserved_tokens_that_were_not_used_go_back_with_the_release
             reserved_tokens_do_not_run_ahead_of_the_clock
             leases_outside_the_limits_are_refused
+            who_keeps_a_lock_is_told_when_somebody_wants_it
+            a_grant_says_that_others_want_the_lock
+            who_would_not_wait_is_told_that_the_lock_is_kept
+            a_break_matches_each_token_of_a_grant
             an_idle_lock_is_forgotten_after_its_retention
             a_lock_used_again_is_remembered_for_longer
             a_revoked_holder_keeps_the_lock_until_its_deadline_and_no_longer

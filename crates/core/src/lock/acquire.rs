@@ -69,8 +69,11 @@ impl Lock {
             return Ok(Reply::Granted(grant));
         }
         let Some(waiter_lease_ms) = acquire.waiter_lease_ms else {
-            return quarantined
-                .map_or(Ok(Reply::Busy), |until_ms| Err(Refusal::Quarantined { until_ms }));
+            return match quarantined {
+                Some(until_ms) => Err(Refusal::Quarantined { until_ms }),
+                None if self.queue.is_empty() && self.want(work) => Ok(Reply::Kept),
+                None => Ok(Reply::Busy),
+            };
         };
         if quarantined.is_none() {
             self.queue.sweep(now, limits::SWEEP_PER_ENQUEUE);
@@ -89,6 +92,9 @@ impl Lock {
                 self.queue.put(ticket, waiter(), waiter_lease_ms, now)
             }
         };
+        if self.queue.len() == 1 {
+            self.want(work);
+        }
         self.inquire(key, work);
         Ok(self.queued(now, key.0))
     }

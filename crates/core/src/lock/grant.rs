@@ -88,21 +88,19 @@ impl Lock {
     /// Reserves the tokens after the last one for local turns, if the request asks for them.
     /// Returns the request with the number that was reserved.
     fn reserve(&mut self, now: Now, ask: Ask) -> Ask {
-        let Ask::Turns { tokens } = ask else { return ask };
+        let tokens = ask.tokens();
         let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
         let room = (clock + limits::TOKENS_AHEAD_US).saturating_sub(self.last_token);
         let more = room.min(tokens.saturating_sub(1).into());
         self.last_token += more;
-        Ask::Turns { tokens: more as u32 + 1 }
+        ask.with_tokens(more as u32 + 1)
     }
 
     /// Gives back the unused tokens that were reserved for local turns. Call it while the owner
     /// still holds.
     pub(super) fn unreserve(&mut self, owner: Owner, last_used: Option<Token>) {
         let (Some(holder), Some(last_used)) = (self.holders.get(owner), last_used) else { return };
-        let first = holder.token.raw();
-        let last = first + u64::from(holder.ask.tokens() - 1);
-        if last == self.last_token && (first..=last).contains(&last_used.raw()) {
+        if holder.last_token() == self.last_token && holder.has_token(last_used) {
             self.last_token = last_used.raw();
         }
     }
@@ -117,6 +115,7 @@ impl Lock {
         Grant {
             token: Some(holder.token),
             tokens: holder.ask.tokens(),
+            wanted: holder.stays() && !self.queue.is_empty(),
             deadline_ms: holder.deadline_ms,
             member: holder.member.clone(),
             vote: holder.vote.map(vote),

@@ -32,6 +32,23 @@ impl Holder {
     pub(super) fn minted(&self) -> Token {
         self.vote.map_or(self.token, |vote| Token::from_raw(vote.number))
     }
+
+    /// Returns the last of the tokens that belong to it.
+    pub(super) fn last_token(&self) -> u64 {
+        self.token.raw() + u64::from(self.ask.tokens() - 1)
+    }
+
+    /// Returns whether this is one of the tokens that belong to it: with local turns each turn has
+    /// its own.
+    pub(super) fn has_token(&self, token: Token) -> bool {
+        (self.token.raw()..=self.last_token()).contains(&token.raw())
+    }
+
+    /// Returns whether its client keeps the lock until it is wanted. Not if the lock was broken: then
+    /// it passes on at the deadline, whatever the client does.
+    pub(super) fn stays(&self) -> bool {
+        matches!(self.ask, Ask::Stay { .. }) && !self.revoked
+    }
 }
 
 /// A vote that this node has cast for its holder.

@@ -106,9 +106,9 @@ impl Lock {
         if !self.members.is_empty() {
             return None;
         }
-        // No waiter was seen later than the last step, and no lease is longer than the maximum.
-        let patience_ms = if self.queue.is_empty() { 0 } else { limits::LEASE_MS_MAX };
-        let waited_until = self.seen_ms.saturating_add(patience_ms);
+        // No waiter was seen later than the last step, so none outlives it by more than its waiter
+        // lease.
+        let waited_until = self.seen_ms.saturating_add(self.queue.patience_ms());
         let in_use_until = self.holders.ends().last_ms.max(waited_until);
         Some(in_use_until.saturating_add(limits::RETENTION_MS))
     }

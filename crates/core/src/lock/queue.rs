@@ -42,6 +42,13 @@ pub(super) struct WaitingClient {
     pub(super) handed: Vec<Owner>,
 }
 
+impl WaitingClient {
+    /// Returns its waiter lease, if it waits.
+    fn waits_for_ms(&self) -> Option<u64> {
+        (self.waiting > 0).then_some(self.waiter_lease_ms)
+    }
+}
+
 /// How often the clock was set back, and to what time most recently. A deadline of an earlier era
 /// was for another clock, so its client counts as alive for at most one waiter lease from the start
 /// of this era. A lapsed client may thus count as alive once more, and delay the waiters behind it
@@ -54,13 +61,15 @@ pub(super) struct ClockEra {
 
 /// All waiters of one lock. Invariants: `by_owner` and `lines` name exactly the places in `places`;
 /// each waiter has a client, whose `waiting` counts its places; a client with neither place nor
-/// hand-over is forgotten.
+/// hand-over is forgotten; `leases` counts the clients with a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitQueue {
     places: BTreeMap<PlaceKey, Waiter>,
     by_owner: BTreeMap<Owner, u64>,
     lines: BTreeMap<Option<Member>, BTreeSet<PlaceKey>>,
     clients: BTreeMap<ClientId, WaitingClient>,
+    /// How many of the clients that wait have each waiter lease.
+    leases: BTreeMap<u64, u32>,
     next: u64,
     /// Where the sweep for dead waiters continues; at the front if `None`.
     sweep_at: Option<PlaceKey>,
@@ -74,6 +83,7 @@ impl StaticDefault for WaitQueue {
             by_owner: BTreeMap::new(),
             lines: BTreeMap::new(),
             clients: BTreeMap::new(),
+            leases: BTreeMap::new(),
             next: 0,
             sweep_at: None,
             era: ClockEra { number: 0, began_ms: 0 },
@@ -92,6 +102,9 @@ impl WaitQueue {
     ) -> Self {
         let clients = clients.into_iter().collect();
         let mut queue = Self { next, sweep_at, era, clients, ..Self::default() };
+        for lease_ms in queue.clients.values().filter_map(WaitingClient::waits_for_ms) {
+            *queue.leases.entry(lease_ms).or_default() += 1;
+        }
         for (number, waiter) in places {
             let key = (number, waiter.owner);
             queue.index(key, &waiter);
@@ -160,6 +173,12 @@ impl WaitQueue {
         self.places.keys().next().copied()
     }
 
+    /// Returns the longest waiter lease of any client that waits: without a step for that long, no
+    /// waiter is left.
+    pub(super) fn patience_ms(&self) -> u64 {
+        self.leases.last_key_value().map_or(0, |(&lease_ms, _)| lease_ms)
+    }
+
     /// Returns the number of the first place, or of the next place to be given if nobody waits.
     pub(super) fn front(&self) -> u64 {
         self.first().map_or(self.next, |(number, _)| number)
@@ -190,16 +209,14 @@ impl WaitQueue {
     ) -> PlaceKey {
         let key = (number, waiter.owner);
         self.next = self.next.max(number + 1);
-        self.clients
-            .entry(waiter.client)
-            .or_insert_with(|| WaitingClient {
-                deadline_ms: 0,
-                era: self.era.number,
-                waiter_lease_ms,
-                waiting: 0,
-                handed: Vec::new(),
-            })
-            .waiting += 1;
+        self.clients.entry(waiter.client).or_insert_with(|| WaitingClient {
+            deadline_ms: 0,
+            era: self.era.number,
+            waiter_lease_ms,
+            waiting: 0,
+            handed: Vec::new(),
+        });
+        self.update_client(waiter.client, |client| client.waiting += 1);
         self.keep_alive(waiter.client, waiter_lease_ms, now);
         self.index(key, &waiter);
         self.places.insert(key, waiter);
@@ -245,12 +262,14 @@ impl WaitQueue {
     /// Records a sign of life from the client. It only ever extends the life of its places: a
     /// client's id is no secret, so anybody may send this.
     pub(super) fn keep_alive(&mut self, id: ClientId, waiter_lease_ms: u64, now: Now) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let until_ms = now.ms.saturating_add(waiter_lease_ms);
-        let is_of_now = client.era == self.era.number;
-        client.deadline_ms = if is_of_now { client.deadline_ms.max(until_ms) } else { until_ms };
-        client.waiter_lease_ms = client.waiter_lease_ms.max(waiter_lease_ms);
-        client.era = self.era.number;
+        let (until_ms, era) = (now.ms.saturating_add(waiter_lease_ms), self.era.number);
+        self.update_client(id, |client| {
+            let is_of_now = client.era == era;
+            client.deadline_ms =
+                if is_of_now { client.deadline_ms.max(until_ms) } else { until_ms };
+            client.waiter_lease_ms = client.waiter_lease_ms.max(waiter_lease_ms);
+            client.era = era;
+        });
     }
 
     /// Starts a new era after the clock was set back: no client counts as alive for longer than its
@@ -318,11 +337,26 @@ impl WaitQueue {
     }
 
     fn update_client(&mut self, id: ClientId, change: impl FnOnce(&mut WaitingClient)) {
-        if let Some(client) = self.clients.get_mut(&id) {
-            change(client);
-            if client.waiting == 0 && client.handed.is_empty() {
-                self.clients.remove(&id);
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let before = client.waits_for_ms();
+        change(client);
+        let after = client.waits_for_ms();
+        if client.waiting == 0 && client.handed.is_empty() {
+            self.clients.remove(&id);
+        }
+        if before == after {
+            return;
+        }
+        if let Some(lease_ms) = before
+            && let Some(count) = self.leases.get_mut(&lease_ms)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.leases.remove(&lease_ms);
             }
+        }
+        if let Some(lease_ms) = after {
+            *self.leases.entry(lease_ms).or_default() += 1;
         }
     }
 }

@@ -37,7 +37,9 @@ impl Candidate {
                 known.into_iter().for_each(|number| self.nodes[node].is_gone(number));
                 self.nodes[node].queued(place, anchor);
             }
-            (NodeRequestKind::Ask { .. }, Ok((Reply::Busy, _))) => self.nodes[node].is_busy = true,
+            (NodeRequestKind::Ask { .. }, Ok((Reply::Busy | Reply::Kept, _))) => {
+                self.nodes[node].is_busy = true;
+            }
             (NodeRequestKind::Ask { waits, .. }, Ok((Reply::Refused(Refusal::TooLate), _)))
                 if !self.nodes[node].was_late && !self.over =>
             {
@@ -80,6 +82,8 @@ impl Candidate {
                 self.nodes[node].standing = NodeStanding::Nothing;
                 self.nodes[node].refusal = Some(*refusal);
             }
+            // No vote is kept.
+            WakeEvent::Wanted { .. } => {}
         }
         self.advance(now_us, &mut sends);
         sends

@@ -148,7 +148,7 @@ impl Candidate {
         Self { patient: true, ..Self::new(nodes, lease_ms, None) }
     }
 
-    /// Asks all nodes of which nothing is known: at the start, and again after
+    /// Asks all nodes whose state is unknown: at the start, and again after
     /// [`QuorumVerdict::NoQuorum`].
     pub fn ask(&mut self) -> Vec<NodeRequest> {
         let mut sends = Vec::new();

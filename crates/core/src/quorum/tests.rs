@@ -16,7 +16,14 @@ fn anchor(sent_us: u64) -> Anchor {
 
 fn grant(number: u64, token: u64, deadline_ms: u64, inquired: bool) -> Grant {
     let vote = Some(Vote { number, ticket: 30, inquired });
-    Grant { token: Some(Token::from_raw(token)), tokens: 1, deadline_ms, member: None, vote }
+    Grant {
+        token: Some(Token::from_raw(token)),
+        tokens: 1,
+        wanted: false,
+        deadline_ms,
+        member: None,
+        vote,
+    }
 }
 
 fn granted(token: u64) -> Reply {
@@ -173,7 +180,7 @@ fn wake(number: u64) -> WakeEvent {
 }
 
 #[test]
-fn whoever_waited_holds_by_confirmation_only() {
+fn a_waiter_holds_by_confirmation_only() {
     let mut candidate = waiting();
     let sends = candidate.handle_wake(2_000, 1, &wake(40));
     assert_eq!(sends, [confirm(0, 30, 40), confirm(1, 40, 40)]);

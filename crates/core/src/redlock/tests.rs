@@ -14,29 +14,36 @@ fn anchor() -> Anchor {
 }
 
 fn grant(lease_ms: u64) -> Grant {
-    Grant { token: None, tokens: 1, deadline_ms: 500 + lease_ms, member: None, vote: None }
+    Grant {
+        token: None,
+        tokens: 1,
+        wanted: false,
+        deadline_ms: 500 + lease_ms,
+        member: None,
+        vote: None,
+    }
 }
 
-type Heard = Result<(Reply, Anchor), NodeFailure>;
+type NodeResult = Result<(Reply, Anchor), NodeFailure>;
 
-fn granted(lease_ms: u64) -> Heard {
+fn granted(lease_ms: u64) -> NodeResult {
     Ok((Reply::Granted(grant(lease_ms)), anchor()))
 }
 
-fn busy() -> Heard {
+fn busy() -> NodeResult {
     Ok((Reply::Busy, anchor()))
 }
 
-fn refused(refusal: Refusal) -> Heard {
+fn refused(refusal: Refusal) -> NodeResult {
     Ok((Reply::Refused(refusal), anchor()))
 }
 
-fn unanswered(unknown: bool) -> Heard {
+fn unanswered(unknown: bool) -> NodeResult {
     Err(NodeFailure { why: "it is down".to_owned(), unknown })
 }
 
 /// Feeds the nodes' replies of the first round, in order. Nodes not named have not answered.
-fn after(nodes: usize, heard: Vec<Heard>) -> Contender {
+fn after(nodes: usize, heard: Vec<NodeResult>) -> Contender {
     let mut contender = Contender::new(nodes);
     assert_eq!(contender.ask(SENT_US), (1, (0..nodes).collect()));
     for (node, heard) in heard.into_iter().enumerate() {
@@ -45,7 +52,7 @@ fn after(nodes: usize, heard: Vec<Heard>) -> Contender {
     contender
 }
 
-fn verdict(nodes: usize, heard: Vec<Heard>) -> RedlockVerdict {
+fn verdict(nodes: usize, heard: Vec<NodeResult>) -> RedlockVerdict {
     after(nodes, heard).verdict(SENT_US)
 }
 

@@ -50,19 +50,19 @@ pub enum WaitLimit {
 }
 
 impl AcquireSpec {
-    /// The group of acquires of this client that it shares local turns with, if it does.
+    /// The group of acquires of this client that it shares a grant with, if it does.
     fn group(&self) -> Option<Arc<TurnGroup>> {
-        let Ask::Turns { tokens: turns } = self.ask else { return None };
         let HoldTerms { ref lock, lease_ms, max_hold_us, .. } = self.terms;
         let waits = self.wait_limit != WaitLimit::Try;
-        waits.then(|| Arc::new(TurnGroup { lock: lock.clone(), lease_ms, max_hold_us, turns }))
+        let group = TurnGroup::of(&self.ask, lock, lease_ms, max_hold_us)?;
+        waits.then(|| Arc::new(group))
     }
 }
 
 /// What an acquire needs next.
 #[derive(Debug)]
 pub enum AcquireAction {
-    /// This has to be sent. What was sent before is of no interest any more.
+    /// Send this request. It replaces the one before.
     Send(Request),
     /// The answer to what was sent.
     Answer,
@@ -109,11 +109,12 @@ pub enum AcquireOutcome {
 }
 
 impl Session {
-    /// Begins an acquire. Nothing is sent before it is polled.
-    pub fn begin_acquire(&mut self, spec: AcquireSpec) {
+    /// Begins an acquire. Nothing is sent for it before it is polled.
+    pub fn begin_acquire(&mut self, now_us: u64, spec: AcquireSpec) {
         let (owner, group) = (spec.terms.owner, spec.group());
+        self.want_of_others(now_us, &spec.terms.lock, group.as_deref());
         let stage = match &group {
-            Some(group) => self.join_turn_queue(group, owner),
+            Some(group) => self.join_turn_queue(now_us, group, owner),
             None => AcquireStage::Ask,
         };
         self.note_owner(owner);
@@ -261,6 +262,10 @@ impl Session {
                 acquire.traffic.is_turned_away = true;
                 AcquireStage::Over(AcquireEnd::Busy)
             }
+            Reply::Kept if acquire.kept_until_us.is_none() => {
+                acquire.handle_kept(now_us, anchor);
+                AcquireStage::Ask
+            }
             Reply::Refused(Refusal::Cancelled) => AcquireStage::Spent { give_back: false },
             Reply::Refused(Refusal::TooLate) => return acquire.pause(now_us, random),
             Reply::Refused(refusal) => {
@@ -287,6 +292,8 @@ impl Session {
         let acquire = self.acquires.get_mut(&owner)?;
         let bury_until_ms = acquire.traffic.bury_until_ms();
         let terms = HoldTerms { bury_until_ms, ..acquire.spec.terms.clone() };
+        let is_wanted = offer.grant.wanted
+            || acquire.wanted.is_some_and(|token| offer.grant.token == Some(token));
         let Some(hold) = Hold::new(now_us, terms, offer.grant, offer.anchor) else {
             match offer.is_confirmed {
                 true => acquire.pause(now_us, random),
@@ -297,8 +304,11 @@ impl Session {
         let id = acquire.id.take();
         let acquire = self.remove_acquire(owner, swap)?;
         let is_broken = acquire.is_broken_since(&hold);
-        let budget = acquire.group.as_deref().map(|group| TurnBudget::first(now_us, group, &hold));
         let turn = acquire.group.map(|group| LocalTurn { token: hold.token(), group });
+        let budget = turn.as_ref().map(|turn| {
+            self.begin_keep(&turn.group, is_wanted);
+            TurnBudget::first(now_us, turn.group.clone(), &hold)
+        });
         let hold = self.keep(now_us, hold, offer.origin.source, budget, id);
         if is_broken {
             self.lose(now_us, owner, LossCause::Revoked);
@@ -316,6 +326,7 @@ impl Session {
         let acquire = self.acquires.get_mut(&owner)?;
         let offered = std::mem::replace(&mut acquire.stage, AcquireStage::Ask);
         let AcquireStage::Turn { hold, turn } = offered else { return None };
+        self.handle_answered_offer(&turn.group);
         if self.loss(now_us, &hold).is_some() {
             self.give_back(now_us, &hold);
             return None;
@@ -360,6 +371,7 @@ impl Session {
             match &stage {
                 AcquireStage::AwaitingTurn { number } => self.leave_turn_queue(group, *number),
                 AcquireStage::Turn { hold, .. } => {
+                    self.handle_answered_offer(group);
                     if !self.pass_turn(now_us, hold, group) {
                         self.give_back(now_us, hold);
                     }

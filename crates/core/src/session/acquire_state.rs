@@ -11,6 +11,9 @@ use super::turns::{LocalTurn, TurnGroup};
 use super::{Anchor, Anchors, Backoff, Hold, Origin};
 use crate::{AcquireRequest, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
 
+/// How much longer than two round trips an acquire that would not wait waits for a lock that is kept.
+const KEPT_EXTRA_US: u64 = 20_000;
+
 /// One acquire under way.
 #[derive(Debug)]
 pub(super) struct AcquireState {
@@ -24,6 +27,10 @@ pub(super) struct AcquireState {
     pub(super) inbox: VecDeque<Signal>,
     /// The tokens of grants of this owner that were broken, by what it was told.
     pub(super) revoked: BTreeSet<Token>,
+    /// The grant with this token, which it has not taken yet, is wanted by others.
+    pub(super) wanted: Option<Token>,
+    /// It would not wait, and was told that the lock is kept: it waits until then, in case nobody uses the lock.
+    pub(super) kept_until_us: Option<u64>,
     /// The number of its place, once the engine said it.
     pub(super) place: Option<u64>,
     pub(super) backoff: Backoff,
@@ -152,6 +159,8 @@ impl AcquireState {
             stage,
             inbox: VecDeque::new(),
             revoked: BTreeSet::new(),
+            wanted: None,
+            kept_until_us: None,
             place: None,
             backoff: Backoff::default(),
             waker: None,
@@ -169,7 +178,15 @@ impl AcquireState {
         self.stage = AcquireStage::Pausing { until_us };
     }
 
-    /// When it has to be woken, if nothing else does.
+    /// It would not wait, and another client keeps the lock, perhaps without using it. That client was told that
+    /// the lock is wanted, so it is worth waiting until an unused lock would be here.
+    pub(super) fn handle_kept(&mut self, now_us: u64, answered: Anchor) {
+        let round_trip_us = now_us.saturating_sub(answered.sent_us);
+        self.kept_until_us = Some(now_us.saturating_add(2 * round_trip_us + KEPT_EXTRA_US));
+        self.wake_anchor.handle_turned_away();
+    }
+
+    /// Returns when the acquire must be woken, if nothing else wakes it.
     pub(super) fn due_us(&self) -> Option<u64> {
         let until_us = match self.spec.wait_limit {
             WaitLimit::Until(until_us) => Some(until_us),
@@ -179,7 +196,7 @@ impl AcquireState {
             AcquireStage::Pausing { until_us } => Some(until_us),
             _ => None,
         };
-        [until_us, pause_us].into_iter().flatten().min()
+        [until_us, pause_us, self.kept_until_us].into_iter().flatten().min()
     }
 
     pub(super) fn decide(
@@ -191,6 +208,10 @@ impl AcquireState {
         // The end of the time given comes before a grant that arrives with it.
         if matches!(self.spec.wait_limit, WaitLimit::Until(until_us) if now_us >= until_us) {
             return AcquireDecision::TimeOut;
+        }
+        let has_news = matches!(self.stage, AcquireStage::Granted(_)) || !self.inbox.is_empty();
+        if self.kept_until_us.is_some_and(|until_us| now_us >= until_us) && !has_news {
+            self.stage = AcquireStage::Over(AcquireEnd::Busy);
         }
         loop {
             match &self.stage {
@@ -340,7 +361,7 @@ impl AcquireState {
         self.traffic.not_after_ms = not_after_ms;
         self.read_inbox();
         self.traffic.sent += 1;
-        let waits = self.spec.wait_limit != WaitLimit::Try;
+        let waits = self.spec.wait_limit != WaitLimit::Try || self.kept_until_us.is_some();
         Request::Acquire(AcquireRequest {
             owner: self.owner(),
             client,

@@ -168,6 +168,11 @@ impl WakeAnchor {
         }
     }
 
+    /// The engine said that it has nothing of the acquire, which was sent once: it starts as if never sent.
+    pub(super) fn handle_turned_away(&mut self) {
+        self.asked &= self.again;
+    }
+
     /// The engine said that it waits: it was not granted before that.
     pub(super) fn handle_waiting(&mut self, origin: Origin, anchor: Anchor) {
         self.note_clock(origin, anchor);
@@ -198,7 +203,7 @@ impl WakeAnchor {
         self.home != Some(origin) && self.elsewhere(origin).next().is_some()
     }
 
-    /// What a grant until `deadline_ms` has to be judged by, if an answer of that origin told of it: `told` is
+    /// Returns the anchor that judges a grant until `deadline_ms`, if an answer of that origin told of it: `told` is
     /// that answer's own anchor.
     pub(super) fn shortest(&self, origin: Origin, told: Anchor, deadline_ms: u64) -> Anchor {
         let elsewhere = self.elsewhere(origin).filter(|_| self.is_from_elsewhere(origin));

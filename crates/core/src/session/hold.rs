@@ -148,7 +148,7 @@ impl Hold {
             end_us,
             word: AtomicU64::new(HoldState::of_time(until_us)),
             span_us: AtomicU64::new(valid_until_us - now_us),
-            since_us: AtomicU64::new(now_us),
+            since_us: AtomicU64::new(now_us.max(1)),
             notes: Mutex::default(),
         }
     }

@@ -6,8 +6,8 @@
 //!                        └─ fails: again and again, with pauses ──►
 //! ```
 //!
-//! Invariant: each held lock has a timer, at the time at which it has to be renewed or is lost; while a
-//! renewal is under way, at the time at which it is lost. The first to notice a loss reports it
+//! Invariant: each held lock has a timer, for the time at which its renewal is due or it is lost. While a
+//! renewal is under way, the timer is for the loss. The first to notice a loss reports it
 //! ([`super::SessionEvent::Lost`]), and nobody else does.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,8 @@ pub struct GuardEnd {
     pub loss: Option<LossCause>,
     /// For how long it was held; `None` if it was lost.
     pub held_us: Option<u64>,
-    /// It has to be given back, and this is what its release needs. `None` if another of this client has it now.
+    /// What its release needs. `None` if another operation of this client holds the lock now, so that nothing is
+    /// released.
     pub release: Option<(ReleaseId, ReleaseAction)>,
 }
 
@@ -139,6 +140,9 @@ impl Session {
         let mut held = self.holds.remove(&owner)?;
         self.timers.set(&mut held.due, || Timer::Hold(owner), None);
         self.forget_id(held.id.take());
+        if let Some(budget) = &held.budget {
+            self.settle_unused(&budget.group, owner);
+        }
         Some(held)
     }
 
@@ -165,11 +169,11 @@ impl Session {
 
     /// It is lost, and the engine may not know. A renewal may be answered yet, and nobody would keep what
     /// it renewed: so it is given back. But the holder of a lock that was broken has until its deadline to
-    /// stop; the engine, which renews it no more, passes it on then.
+    /// stop, unless nobody uses it; the engine, which renews it no more, passes it on then.
     fn handle_loss(&mut self, now_us: u64, hold: &Arc<Hold>, loss: Loss) {
         self.report(hold, Some(loss));
         match loss.cause {
-            LossCause::Revoked => drop(self.forget(hold.owner())),
+            LossCause::Revoked if !self.is_unused(hold) => drop(self.forget(hold.owner())),
             _ => self.give_back(now_us, hold),
         }
     }
@@ -199,10 +203,12 @@ impl Session {
         // A server that does not answer must not hold up what another answers.
         let mut renewals: BTreeMap<u64, Vec<HoldRenewal>> = BTreeMap::new();
         for owner in holds.collect::<Vec<_>>() {
+            let Some(hold) = self.holds.get(&owner).map(|held| held.hold.clone()) else { continue };
+            let is_unused = self.is_unused(&hold);
             let Some(held) = self.holds.get_mut(&owner) else { continue };
-            let hold = held.hold.clone();
             match held.need(now_us, SOON_US) {
                 HoldAction::Wait { .. } => {}
+                HoldAction::Renew { .. } if is_unused => self.give_back(now_us, &hold),
                 HoldAction::Renew { lease_ms } => {
                     held.handle_renewal_sent();
                     renewals.entry(held.source).or_default().push(HoldRenewal { hold, lease_ms });
@@ -235,11 +241,16 @@ impl Session {
         let is_renewed = match answer {
             Ok(TimedReply { reply: Reply::Renewed(grant), origin, anchor }) => {
                 held.source = origin.source;
+                let wanted = held.budget.as_ref().filter(|_| grant.wanted);
+                let wanted = wanted.map(|budget| budget.group.clone());
                 let until_us = anchor.valid_until_us(grant.deadline_ms);
                 if let Some(loss) = held.handle_renewed(now_us, until_us) {
                     let hold = held.hold.clone();
                     self.handle_loss(now_us, &hold, loss);
                     return false;
+                }
+                if let Some(group) = wanted {
+                    self.want(now_us, &group);
                 }
                 true
             }
@@ -338,7 +349,7 @@ impl HeldLock {
         self.is_renewing = true;
     }
 
-    /// A renewal was granted. Returns the loss if it came too late: then the lock has to be released.
+    /// A renewal was granted. Returns the loss if it came too late: then the client must release the lock.
     pub(super) fn handle_renewed(&mut self, now_us: u64, valid_until_us: u64) -> Option<Loss> {
         self.is_renewing = false;
         let loss = self.hold.extend(now_us, valid_until_us);

@@ -157,7 +157,7 @@ pub enum SessionEvent {
     },
 }
 
-/// What has to be sent besides what operations ask for.
+/// A request to send besides those that operations ask for.
 #[derive(Debug)]
 pub enum Transmit {
     /// Renewals on one server, in one write.

@@ -163,6 +163,7 @@ impl Session {
             WakeEvent::Refused(refusal) => self.handle_refused(owner, refusal),
             // To an engine that is made of others, and goes no further than it.
             WakeEvent::Inquired { .. } => {}
+            WakeEvent::Wanted { token } => self.handle_wanted(now_us, owner, token),
             WakeEvent::Revoked { token } => self.handle_revocation(now_us, owner, token),
         }
     }

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use super::timers::{DueTime, Timer};
-use super::{Backoff, CallFailure, Session, TimedReply, WakerSwap};
+use super::{Backoff, CallFailure, Session, WakerSwap};
 use crate::{Name, Owner, Reply, Request, Token};
 
 /// An engine that says it is broken may mend (a disk that was full), but not for long is it worth
@@ -41,7 +41,7 @@ enum ReleaseStage {
 /// What a release needs next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
-    /// This has to be sent.
+    /// Send this request.
     Send {
         /// About which lock.
         lock: Name,
@@ -133,24 +133,22 @@ impl Session {
         ReleaseAction::Send { lock: release.lock.clone(), request }
     }
 
-    /// A release was answered, or failed. Returns how it ended, if it has.
+    /// A release was answered, or failed. Returns how it ended, if it has. The answer may tell no time;
+    /// if it does, [`Session::observe`] is called besides.
     pub fn handle_release_answer(
         &mut self,
         now_us: u64,
         id: ReleaseId,
-        answer: Result<TimedReply, CallFailure>,
+        answer: Result<Reply, CallFailure>,
         swap: &mut WakerSwap,
     ) -> Option<ReleaseOutcome> {
-        if let Ok(answer) = &answer {
-            self.observe(now_us, answer.origin, answer.anchor);
-        }
         let random = self.jitter.next();
         let release = self.releases.get_mut(&id)?;
         let failure = match answer {
-            Ok(TimedReply { reply: Reply::NotHeld, .. }) if release.is_unknown => {
+            Ok(Reply::NotHeld) if release.is_unknown => {
                 return self.end_release(id, ReleaseOutcome::Unknown, swap);
             }
-            Ok(TimedReply { reply: Reply::NotHeld, .. }) => {
+            Ok(Reply::NotHeld) => {
                 return self.end_release(id, ReleaseOutcome::NotHeld, swap);
             }
             Ok(_) => return self.end_release(id, ReleaseOutcome::Released, swap),
@@ -205,12 +203,6 @@ impl Session {
 mod tests {
     use super::*;
     use crate::ClientId;
-    use crate::session::{Anchor, Origin};
-
-    fn answered(reply: Reply) -> Result<TimedReply, CallFailure> {
-        let anchor = Anchor { sent_us: 0, engine_ms: 0 };
-        Ok(TimedReply { reply, origin: Origin::default(), anchor })
-    }
 
     #[test]
     fn each_of_two_releases_of_one_owner_has_an_end() {
@@ -227,15 +219,14 @@ mod tests {
             session.handle_release_answer(1, ids[0], Err(CallFailure::NotDone), &mut swap),
             None
         );
-        let released =
-            session.handle_release_answer(2, ids[1], answered(Reply::Released), &mut swap);
+        let released = session.handle_release_answer(2, ids[1], Ok(Reply::Released), &mut swap);
         assert_eq!(released, Some(ReleaseOutcome::Released));
         let until_us = session.poll_timeout().expect("the other one pauses");
         session.handle_timeout(until_us);
         let next = session.poll_release(until_us, ids[0], &mut swap);
         assert!(matches!(next, ReleaseAction::Send { .. }), "{next:?}");
         let released =
-            session.handle_release_answer(until_us, ids[0], answered(Reply::NotHeld), &mut swap);
+            session.handle_release_answer(until_us, ids[0], Ok(Reply::NotHeld), &mut swap);
         assert_eq!(released, Some(ReleaseOutcome::NotHeld));
         assert_eq!(session.poll_timeout(), None);
         assert!(session.close());

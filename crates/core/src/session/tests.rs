@@ -15,11 +15,18 @@ fn terms(owner: u128) -> HoldTerms {
 
 fn begin(session: &mut Session, owner: u128) {
     let (ask, label, wait_limit) = (Ask::Mutex, Label::default(), WaitLimit::Endless);
-    session.begin_acquire(AcquireSpec { terms: terms(owner), ask, label, wait_limit });
+    session.begin_acquire(0, AcquireSpec { terms: terms(owner), ask, label, wait_limit });
 }
 
 fn adopt(session: &mut Session, owner: u128) -> std::sync::Arc<crate::session::Hold> {
-    let grant = Grant { token: None, tokens: 1, deadline_ms: 30_000, member: None, vote: None };
+    let grant = Grant {
+        token: None,
+        tokens: 1,
+        wanted: false,
+        deadline_ms: 30_000,
+        member: None,
+        vote: None,
+    };
     let anchor = Anchor { sent_us: 0, engine_ms: 0 };
     let adopted = session.adopt(0, terms(owner), None, grant, (Origin::default(), anchor));
     adopted.expect("a lease")

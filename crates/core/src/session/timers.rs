@@ -12,7 +12,7 @@ pub(super) enum Timer {
     Acquire(Owner),
     /// A release has paused for long enough.
     Release(ReleaseId),
-    /// A held lock has to be renewed, or is lost.
+    /// A held lock is due for renewal, or is lost.
     Hold(Owner),
     /// The places in a lock's queue have to be refreshed.
     Queue(Name),

@@ -1,13 +1,13 @@
-//! The head of a lock that the scripts keep: what every step of theirs writes, in one field of the hash.
-//! Numbers are as they are in Lua's memory, since to print and to read one takes a tenth of a step.
+//! The head of a lock that the scripts keep: what every step of theirs writes, in one field of the hash. It is text
+//! of fixed widths, so that a script finds each number without reading the others, and compares numbers as text.
 
 use super::{kind, kind_text};
-use crate::{Kind, limits};
+use crate::Kind;
 
-/// What stands before the first holder in the field `s` of a lock's hash.
+/// What stands before the first holder in the field [`Head::FIELD`] of a lock's hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The time of the last step.
+    /// The time of the last step that looked at the time.
     pub seen_ms: u64,
     /// The last token, or 0.
     pub last_token: u64,
@@ -15,80 +15,131 @@ pub struct Head {
     pub expires_ms: u64,
     /// Until when nobody is granted.
     pub quarantine_until_ms: u64,
-    /// How many hold it.
-    pub holders: u64,
-    /// What they weigh.
-    pub weight: u64,
+    /// How many were cancelled, and are remembered.
+    pub buried: u64,
+    /// Until when the first of them is remembered.
+    pub buried_until_ms: u64,
     /// No lease ends before.
     pub first_ms: u64,
     /// No lease ends after.
     pub last_ms: u64,
+    /// No client that waits has a longer waiter lease.
+    pub patience_ms: u64,
+    /// What the holders weigh.
+    pub weight: u64,
+    /// How many hold it.
+    pub holders: u64,
     /// How many wait.
     pub waiting: u64,
-    /// How many were cancelled, and are remembered.
-    pub buried: u64,
     /// The kind.
     pub kind: Kind,
-    /// The server's run at the last step.
+    /// The server's run at the last step that looked at the time.
     pub run: String,
 }
 
+/// How many digits a time has: milliseconds until the year 5138.
+pub(super) const TIME_DIGITS: usize = 14;
+/// How many digits a token has, and a time in microseconds.
+pub(super) const TOKEN_DIGITS: usize = 17;
+/// How many digits a lease has.
+pub(super) const LEASE_DIGITS: usize = 8;
+
 impl Head {
-    /// Ten numbers, and the ends of two empty texts.
-    pub const BYTES_MIN: usize = 82;
+    /// The field of the hash.
+    pub const FIELD: &str = "H";
+
+    /// The widths of the numbers, in their order.
+    const WIDTHS: [usize; 12] = [
+        TOKEN_DIGITS,
+        TOKEN_DIGITS,
+        TIME_DIGITS,
+        TIME_DIGITS,
+        5,
+        TIME_DIGITS,
+        TIME_DIGITS,
+        TIME_DIGITS,
+        LEASE_DIGITS,
+        7,
+        4,
+        6,
+    ];
 
     /// Reads a head, and what follows it. `None` if it is none.
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (numbers, rest) = bytes.split_at_checked(80)?;
-        let mut numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| whole(*bytes));
-        let mut number = || numbers.next()?;
-        let mut parts = rest.splitn(3, |byte| *byte == 0);
-        let mut text = || std::str::from_utf8(parts.next()?).ok();
-        let head = Self {
-            seen_ms: number()?,
-            last_token: number()?,
-            expires_ms: number()?,
-            quarantine_until_ms: number()?,
-            holders: number()?,
-            weight: number()?,
-            first_ms: number()?,
-            last_ms: number()?,
-            waiting: number()?,
-            buried: number()?,
-            kind: kind(text()?)?,
-            run: text()?.to_owned(),
+        let mut rest = bytes;
+        let mut take = |width: usize| {
+            let (word, after) = rest.split_at_checked(width)?;
+            rest = after;
+            super::number(word)
         };
-        Some((head, parts.next()?))
+        let mut numbers = [0; Self::WIDTHS.len()];
+        for (number, width) in numbers.iter_mut().zip(Self::WIDTHS) {
+            *number = take(width)?;
+        }
+        let [seen_us, last_token, expires_ms, quarantine_until_ms, buried, buried_until_ms, ..] =
+            numbers;
+        let [.., first_ms, last_ms, patience_ms, weight, holders, waiting] = numbers;
+        let (kind, rest) = rest.split_at_checked(8)?;
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        let head = Self {
+            seen_ms: seen_us / 1_000,
+            last_token,
+            expires_ms,
+            quarantine_until_ms,
+            buried,
+            buried_until_ms,
+            first_ms,
+            last_ms,
+            patience_ms,
+            weight,
+            holders,
+            waiting,
+            kind: parse_kind(std::str::from_utf8(kind).ok()?)?,
+            run: std::str::from_utf8(&rest[..end]).ok()?.to_owned(),
+        };
+        Some((head, &rest[end + 1..]))
     }
 
     /// As it is stored.
     pub fn to_bytes(&self) -> Vec<u8> {
         let numbers = [
-            self.seen_ms,
+            self.seen_ms * 1_000,
             self.last_token,
             self.expires_ms,
             self.quarantine_until_ms,
-            self.holders,
-            self.weight,
+            self.buried,
+            self.buried_until_ms,
             self.first_ms,
             self.last_ms,
+            self.patience_ms,
+            self.weight,
+            self.holders,
             self.waiting,
-            self.buried,
         ];
-        let mut bytes = numbers.map(|number| (number as f64).to_be_bytes()).concat();
-        for text in [&kind_text(self.kind), &self.run] {
-            bytes.extend(text.as_bytes());
-            bytes.push(0);
+        let mut text = String::new();
+        for (number, width) in numbers.into_iter().zip(Self::WIDTHS) {
+            text.push_str(&format!("{number:0width$}"));
         }
-        bytes
+        text.push_str(&padded_kind(self.kind));
+        text.push_str(&self.run);
+        text.push('\n');
+        text.into_bytes()
     }
 }
 
-/// A number that Lua counts to without gaps.
-fn whole(bytes: [u8; 8]) -> Option<u64> {
-    let number = f64::from_be_bytes(bytes);
-    let is_whole = number.fract() == 0.0 && (0.0..=limits::TOKEN_MAX as f64).contains(&number);
-    is_whole.then_some(number as u64)
+/// A letter, and the permits of a semaphore in seven digits.
+fn padded_kind(kind: Kind) -> String {
+    let text = kind_text(kind);
+    let (letter, permits) = text.split_at(1);
+    format!("{letter}{permits:0>7}")
+}
+
+fn parse_kind(text: &str) -> Option<Kind> {
+    match text.split_at_checked(1)? {
+        ("s", permits) => kind(&format!("s{}", super::number(permits.as_bytes())?)),
+        (letter, "0000000") => kind(letter),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -97,17 +148,19 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written_and_nothing_else_is() {
-        let kind = Kind::Semaphore { permits: 4 };
-        let head = Head { seen_ms: 7, last_token: 1 << 52, waiting: 3, kind, ..Head::default() };
-        let head = Head { run: "ab12".into(), ..head };
-        let stored = [&head.to_bytes()[..], b"00ff\n"].concat();
-        assert_eq!(Head::parse(&stored), Some((head.clone(), &b"00ff\n"[..])));
-        for end in 0..head.to_bytes().len() {
-            assert_eq!(Head::parse(&stored[..end]), None, "cut short at {end}");
-        }
-        for wrong in [0.5, -1.0, f64::NAN, f64::INFINITY, (1_u64 << 60) as f64] {
-            let numbers = [&wrong.to_be_bytes()[..], &stored[8..]].concat();
-            assert_eq!(Head::parse(&numbers), None, "{wrong}");
+        for kind in [Kind::Mutex, Kind::RwLock, Kind::Pool, Kind::Semaphore { permits: 1_000_000 }]
+        {
+            let head = Head { seen_ms: 7, last_token: 1 << 52, waiting: 3, ..Head::default() };
+            let head = Head { kind, run: "ab12".into(), buried: 10_000, ..head };
+            let stored = [&head.to_bytes()[..], b"00ff\n"].concat();
+            assert_eq!(Head::parse(&stored), Some((head.clone(), &b"00ff\n"[..])));
+            for end in 0..head.to_bytes().len() {
+                assert_eq!(Head::parse(&stored[..end]), None, "cut short at {end}");
+            }
+            for at in 0..Head::WIDTHS.iter().sum() {
+                let wrong = [&stored[..at], b"-", &stored[at + 1..]].concat();
+                assert_eq!(Head::parse(&wrong), None, "no digit at {at}");
+            }
         }
     }
 }

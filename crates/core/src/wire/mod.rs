@@ -3,16 +3,18 @@
 //!
 //! ```text
 //!   request   a verb and its arguments
-//!   reply     NOW FLAGS LETTER …           one line; a refresh has one more for each grant it tells of
+//!   reply     NOW FLAGS LETTER …           one line; a refresh has one more for each grant it tells of.
+//!             R                            a release that did not look at the time
 //!   wake-up   SEAL ID RUN LETTER …         the seal is sha1(owner + all that follows it)
 //! ```
 //!
-//! What is read is checked: whoever may write to a server may have written anything. An owner is a
-//! secret, and goes out only from whoever has it: all else names it by a hash.
+//! Everything that is read is checked, since any user who may write to the server may have written it. An owner is a
+//! secret: only its client sends it. Everything else names the owner by a hash.
 
 mod head;
 mod reply;
 mod request;
+mod stored;
 
 use request::{hex, push_hex};
 
@@ -21,6 +23,7 @@ pub use reply::{SealedWake, WireReply, decode, encode, encode_to, seal};
 pub use request::{
     StepArgs, Verb, ask, decode_request, encode_request, encode_request_to, number, push_number,
 };
+pub use stored::{StoredHolder, StoredWaiter};
 
 use crate::{ClientId, Kind, Owner};
 

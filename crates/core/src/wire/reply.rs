@@ -7,8 +7,8 @@ use crate::{Grant, Member, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent}
 /// A reply as it is on the wire, with the engine's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireReply {
-    /// The engine's time.
-    pub now_ms: u64,
+    /// The engine's time. `None` for a release that did not look at it.
+    pub now_ms: Option<u64>,
     /// One step was not enough.
     pub more: bool,
     /// What the lock said.
@@ -23,7 +23,11 @@ pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Wi
         None => (text, None),
     };
     let mut words = WordReader(first);
-    let (now_ms, flags): (u64, u8) = (words.number()?, words.number()?);
+    let now_ms = first.starts_with(|first: char| first.is_ascii_digit()).then(|| words.number());
+    let (now_ms, flags): (Option<u64>, u8) = match now_ms {
+        Some(now_ms) => (Some(now_ms?), words.number()?),
+        None => (None, 0),
+    };
     let reply = match words.word()? {
         "G" => Reply::Granted(words.grant()?),
         "N" => Reply::Renewed(words.grant()?),
@@ -41,6 +45,7 @@ pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Wi
             granted: rest.map_or(Some(Vec::new()), |rest| told(rest, owner_of))?,
         },
         "B" => Reply::Busy,
+        "S" => Reply::Kept,
         "V" => Reply::Revoked,
         "R" => Reply::Released,
         "L" => Reply::Left,
@@ -51,7 +56,8 @@ pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Wi
         "X" => Reply::Refused(words.refusal()?),
         _ => return None,
     };
-    Some(WireReply { now_ms, more: flags & 1 != 0, reply })
+    let is_timed = now_ms.is_some() || reply == Reply::Released;
+    is_timed.then_some(WireReply { now_ms, more: flags & 1 != 0, reply })
 }
 
 /// The grants that a refresh tells of, one in each line.
@@ -76,8 +82,10 @@ pub fn encode(answered: &WireReply) -> String {
 
 /// Writes a reply, at the end of what is there.
 pub fn encode_to(text: &mut Vec<u8>, answered: &WireReply) {
-    push_number(text, answered.now_ms);
-    text.extend_from_slice(if answered.more { b" 1 " } else { b" 0 " });
+    if let Some(now_ms) = answered.now_ms {
+        push_number(text, now_ms);
+        text.extend_from_slice(if answered.more { b" 1 " } else { b" 0 " });
+    }
     match &answered.reply {
         Reply::Granted(grant) => {
             text.extend_from_slice(b"G ");
@@ -104,6 +112,7 @@ pub fn encode_to(text: &mut Vec<u8>, answered: &WireReply) {
             }
         }
         Reply::Busy => text.push(b'B'),
+        Reply::Kept => text.push(b'S'),
         Reply::Revoked => text.push(b'V'),
         Reply::Released => text.push(b'R'),
         Reply::Left => text.push(b'L'),
@@ -157,6 +166,7 @@ impl<'a> SealedWake<'a> {
             "V" => WakeEvent::Revoked { token: Some(Token::from_raw(words.number()?)) },
             "X" => WakeEvent::Refused(words.refusal()?),
             "I" => WakeEvent::Inquired { number: words.number()? },
+            "W" => WakeEvent::Wanted { token: Token::from_raw(words.number()?) },
             _ => return None,
         })
     }
@@ -184,6 +194,10 @@ pub fn seal(owner: Owner, run: &str, event: &WakeEvent) -> String {
         WakeEvent::Inquired { number } => {
             body.extend_from_slice(b"I ");
             push_number(&mut body, *number);
+        }
+        WakeEvent::Wanted { token } => {
+            body.extend_from_slice(b"W ");
+            push_number(&mut body, token.raw());
         }
         WakeEvent::Refused(refusal) => {
             body.extend_from_slice(b"X ");
@@ -220,8 +234,8 @@ impl<'a> WordReader<'a> {
     }
 
     /// Token, deadline, and a member's name if there is one. A token with which others are reserved is
-    /// followed by how many: `12+3`. A vote's token is followed by its number and ticket, with a mark if
-    /// it is inquired about: `12/7/5!`.
+    /// followed by how many: `12+3`, with a mark if the lock is kept and wanted: `12+3!`. A vote's token
+    /// is followed by its number and ticket, with a mark if it is inquired about: `12/7/5!`.
     fn grant(&mut self) -> Option<Grant> {
         let word = self.word()?;
         let (token, vote) = match word.split_once('/') {
@@ -233,6 +247,8 @@ impl<'a> WordReader<'a> {
                 (token, Some(Vote { number, ticket, inquired: inquired.is_some() }))
             }
         };
+        let wanted = token.strip_suffix('!');
+        let token = wanted.unwrap_or(token);
         let (token, more) = token.split_once('+').unwrap_or((token, "0"));
         let token = Some(Token::from_raw(number(token.as_bytes())?));
         let more = u32::try_from(number(more.as_bytes())?).ok()?;
@@ -242,7 +258,7 @@ impl<'a> WordReader<'a> {
             "" => None,
             name => Some(Member::new(name).ok()?),
         };
-        Some(Grant { token, tokens, deadline_ms, member, vote })
+        Some(Grant { token, tokens, wanted: wanted.is_some(), deadline_ms, member, vote })
     }
 
     fn refusal(&mut self) -> Option<Refusal> {
@@ -266,6 +282,7 @@ fn push_grant(text: &mut Vec<u8>, grant: &Grant) {
         text.push(b'+');
         push_number(text, u64::from(grant.tokens - 1));
     }
+    text.extend(grant.wanted.then_some(b'!'));
     if let Some(Vote { number, ticket, inquired }) = grant.vote {
         text.push(b'/');
         push_number(text, number);

@@ -1,12 +1,13 @@
 //! Requests as a verb and its arguments, and the words that arguments are made of.
 
+use super::head::{LEASE_DIGITS, TIME_DIGITS};
 use super::read_owner;
 use super::reply::WordReader;
 use crate::{
     AcquireRequest, Ask, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack,
 };
 
-/// What is to be done: a kind of request, or a look.
+/// A kind of request, or a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the request of that name")]
 pub enum Verb {
@@ -167,9 +168,7 @@ pub fn encode_request_to(args: &mut StepArgs, request: &Request) {
             args.push_number(*waiter_lease_ms);
         }
         Request::Renew { owner, client, lease_ms, write_back } => {
-            args.push_owner(*owner);
-            args.push_client(*client);
-            args.push_number(*lease_ms);
+            args.write(|bytes| push_asker(bytes, *lease_ms, *owner, *client));
             if let Some(WriteBack { number, token }) = write_back {
                 args.push_numbers(*number, &[Some(*token)]);
             }
@@ -195,13 +194,17 @@ pub fn encode_request_to(args: &mut StepArgs, request: &Request) {
 }
 
 fn encode_acquire(args: &mut StepArgs, acquire: &AcquireRequest) {
-    args.push_owner(acquire.owner);
-    args.push_client(acquire.client);
-    args.write(|bytes| push_ask(bytes, &acquire.ask));
-    args.push_number(acquire.lease_ms);
-    args.push_maybe(acquire.waiter_lease_ms);
-    args.push_number(acquire.not_after_ms);
-    args.push(acquire.label.lines().as_bytes());
+    args.write(|bytes| {
+        push_asker(bytes, acquire.lease_ms, acquire.owner, acquire.client);
+        push_ask(bytes, &acquire.ask);
+        bytes.push(b'\n');
+        bytes.extend_from_slice(acquire.label.lines().as_bytes());
+    });
+    args.write(|bytes| match acquire.waiter_lease_ms {
+        Some(waiter_lease_ms) => push_lease(bytes, waiter_lease_ms),
+        None => bytes.push(b'-'),
+    });
+    args.write(|bytes| push_padded(bytes, acquire.not_after_ms, TIME_DIGITS));
     if let Some(Ballot { hint, ticket, yields }) = acquire.ballot {
         args.push_numbers(hint, &[ticket, yields]);
     }
@@ -210,28 +213,29 @@ fn encode_acquire(args: &mut StepArgs, acquire: &AcquireRequest) {
 /// Reads a request. `None` if it makes no sense, or is no request but a look.
 pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
     Some(match (verb, args) {
-        (
-            Verb::Acquire,
-            &[owner, client_, ask_, lease, waiter_lease, not_after, label, ref rest @ ..],
-        ) => Request::Acquire(AcquireRequest {
-            owner: read_owner(owner)?,
-            client: client(client_)?,
-            ask: ask(text(ask_)?)?,
-            lease_ms: number(lease)?,
-            waiter_lease_ms: maybe(waiter_lease)?,
-            not_after_ms: number(not_after)?,
-            ballot: optional(rest, ballot)?,
-            label: Label::from_lines(text(label)?).ok()?,
-        }),
+        (Verb::Acquire, &[request, waiter_lease, not_after, ref rest @ ..]) => {
+            let (lease_ms, owner, client, words) = asker(request)?;
+            let (ask_, label) = text(words)?.split_once('\n')?;
+            Request::Acquire(AcquireRequest {
+                owner,
+                client,
+                ask: ask(ask_)?,
+                lease_ms,
+                waiter_lease_ms: maybe(waiter_lease)
+                    .filter(|_| waiter_lease.len() <= LEASE_DIGITS)?,
+                not_after_ms: number(not_after)?,
+                ballot: optional(rest, ballot)?,
+                label: Label::from_lines(label).ok()?,
+            })
+        }
         (Verb::Refresh, &[client_, waiter_lease]) => {
             Request::Refresh { client: client(client_)?, waiter_lease_ms: number(waiter_lease)? }
         }
-        (Verb::Renew, &[owner, client_, lease, ref rest @ ..]) => Request::Renew {
-            owner: read_owner(owner)?,
-            client: client(client_)?,
-            lease_ms: number(lease)?,
-            write_back: optional(rest, write_back)?,
-        },
+        (Verb::Renew, &[words, ref rest @ ..]) => {
+            let (lease_ms, owner, client, words) = asker(words)?;
+            words.is_empty().then_some(())?;
+            Request::Renew { owner, client, lease_ms, write_back: optional(rest, write_back)? }
+        }
         (Verb::Release, &[owner, bury, ref rest @ ..]) => Request::Release {
             owner: read_owner(owner)?,
             bury_until_ms: number(bury)?,
@@ -250,6 +254,36 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
         (Verb::Tick, &[]) => Request::Tick,
         _ => return None,
     })
+}
+
+/// Who asks for a lock or keeps it, and for how long: the beginning of a holder as the scripts store it. The
+/// widths are fixed, so a script finds each word without looking for it.
+fn push_asker(bytes: &mut Vec<u8>, lease_ms: u64, owner: Owner, client: ClientId) {
+    push_lease(bytes, lease_ms);
+    push_hex(bytes, &owner.expose().to_be_bytes());
+    push_hex(bytes, &client.bits().to_be_bytes());
+}
+
+/// Reads what [`push_asker`] wrote, and what follows it.
+fn asker(word: &[u8]) -> Option<(u64, Owner, ClientId, &[u8])> {
+    let (lease, word) = word.split_at_checked(LEASE_DIGITS)?;
+    let (owner, word) = word.split_at_checked(32)?;
+    let (client_, word) = word.split_at_checked(16)?;
+    Some((number(lease)?, read_owner(owner)?, client(client_)?, word))
+}
+
+/// A lease that has more digits is refused like the longest that fits.
+fn push_lease(bytes: &mut Vec<u8>, lease_ms: u64) {
+    const LONGEST: u64 = 10_u64.pow(LEASE_DIGITS as u32) - 1;
+    push_padded(bytes, lease_ms.min(LONGEST), LEASE_DIGITS);
+}
+
+/// Writes decimal digits, with zeros before them if there are fewer.
+fn push_padded(bytes: &mut Vec<u8>, number: u64, digits: usize) {
+    let start = bytes.len();
+    push_number(bytes, number);
+    let missing = digits.saturating_sub(bytes.len() - start);
+    bytes.splice(start..start, std::iter::repeat_n(b'0', missing));
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {
@@ -300,6 +334,7 @@ pub fn ask(text: &str) -> Option<Ask> {
         "a" => Ask::Any,
         _ => match text.split_at_checked(1)? {
             ("m", tokens) => Ask::Turns { tokens: tokens.parse().ok()? },
+            ("k", tokens) => Ask::Stay { tokens: tokens.parse().ok()? },
             ("s", permits) => {
                 let (take, of) = permits.split_once('/')?;
                 Ask::Permits { take: take.parse().ok()?, of: of.parse().ok()? }
@@ -315,6 +350,10 @@ fn push_ask(text: &mut Vec<u8>, ask: &Ask) {
         Ask::Mutex => text.push(b'm'),
         Ask::Turns { tokens } => {
             text.push(b'm');
+            push_number(text, (*tokens).into());
+        }
+        Ask::Stay { tokens } => {
+            text.push(b'k');
             push_number(text, (*tokens).into());
         }
         Ask::Read => text.push(b'r'),
@@ -361,7 +400,7 @@ pub(super) fn push_numbers(text: &mut Vec<u8>, numbers: &[Option<u64>]) {
 
 /// Reads decimal digits alone: no sign, no space.
 pub fn number(word: &[u8]) -> Option<u64> {
-    /// A number of so many digits fits whatever they are.
+    /// Every number with at most this many digits fits into a `u64`.
     const SURE: usize = 19;
     let (sure, rest) = word.split_at(word.len().min(SURE));
     let (mut number, mut is_number) = (0_u64, !word.is_empty());

@@ -86,7 +86,7 @@ fn a_tick_is_due_when_a_head_that_asks_for_too_much_lapses() {
     let step = lock.apply(Now { ms: 4_000, wall_us: 4_000_000 }, &Request::Tick);
     assert_eq!(step.wakes.len(), 1, "the second reader reads beside the first");
 
-    // Whoever waits for all there is waits for the holder.
+    // A request for the whole capacity waits for the holder.
     let mut mutex = Lock::new();
     acquire(&mut mutex, 1);
     acquire(&mut mutex, 2);

@@ -24,7 +24,7 @@ mod nodes;
 mod plan;
 mod world;
 
-use checker::Wrong;
+use checker::BrokenPromise;
 use plan::Plan;
 use world::{Sum, World};
 
@@ -62,8 +62,8 @@ fn tell(seed: u64, wrong: &str) -> ! {
     panic!("QUORUM_FROM={seed} QUORUM_SEEDS=1: {wrong}\n{story}\n{plan:?}\n{simplest}");
 }
 
-/// Lives every so many seeds.
-fn live(seeds: impl Iterator<Item = u64>) -> Result<Sum, (u64, Wrong)> {
+/// Runs the simulation for each of these seeds, and adds up what happened.
+fn live(seeds: impl Iterator<Item = u64>) -> Result<Sum, (u64, BrokenPromise)> {
     let mut sum = Sum::default();
     for seed in seeds {
         sum.add(World::new(Plan::of(seed), false).live().map_err(|wrong| (seed, wrong))?);

@@ -39,7 +39,7 @@ fn last(grant: &Grant) -> u64 {
     first(grant) + u64::from(grant.tokens) - 1
 }
 
-/// Uncontended pairs, one after the other, each with tokens for many turns of which one is used.
+/// Uncontended pairs, one after the other. Each reserves tokens for many turns and uses one.
 fn pairs(says_what_it_used: bool) {
     let mut lock = Lock::new();
     let (mut newest, mut us) = (0, 0);

@@ -82,9 +82,11 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
         open_lock.record().note_wait(now_ms);
     }
     let reply = open_lock.step_by(Requester::Program(binding), &request);
+    // If one step was not enough, the server continues by itself. The server writes to the client that was told last
+    // first. So the next holder, who is woken when this step is finished, is served before the client that releases.
+    // With threads for I/O there is no such order, and nothing relies on it.
+    answer(ctx, &WireReply { now_ms: Some(now_ms), more: false, reply });
     open_lock.finish();
-    // If one step was not enough, the server continues by itself.
-    answer(ctx, &WireReply { now_ms, more: false, reply });
     Ok(())
 }
 

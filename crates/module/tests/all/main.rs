@@ -10,3 +10,4 @@ mod docs;
 mod engine;
 mod fuzz;
 mod persistence;
+mod words;

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use taketurns_core::session::{
-    AcquireAction, AcquireSpec, Anchor, HoldTerms, Origin, WaitLimit, WakerSwap,
+    AcquireAction, AcquireSpec, Anchor, Hold, HoldTerms, LossCause, Origin, WaitLimit, WakerSwap,
 };
 use taketurns_core::{Ask, Grant, Label, Name, Owner, WakeEvent};
 
@@ -25,7 +25,14 @@ fn shell() -> Arc<Shell> {
 }
 
 fn hold(shell: &Shell, owner: u128) -> std::sync::Arc<Hold> {
-    let grant = Grant { token: None, tokens: 1, deadline_ms: 30_000, member: None, vote: None };
+    let grant = Grant {
+        token: None,
+        tokens: 1,
+        wanted: false,
+        deadline_ms: 30_000,
+        member: None,
+        vote: None,
+    };
     let held = shell.drive(|session, now_us| {
         let anchor = Anchor { sent_us: now_us, engine_ms: 0 };
         session.adopt(now_us, terms(owner), None, grant, (Origin::default(), anchor))
@@ -43,7 +50,7 @@ fn asks(shell: &Shell, owner: u128, waker: Waker) {
     };
     let mut spare = WakerSwap::new(waker);
     let next = shell.drive(|session, now_us| {
-        session.begin_acquire(wanted);
+        session.begin_acquire(now_us, wanted);
         let owner = Owner::from_bits(owner);
         session.poll_acquire(now_us, owner, 0, &mut spare, || Owner::from_bits(9))
     });

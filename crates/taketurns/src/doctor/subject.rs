@@ -44,7 +44,7 @@ subjects! {
     Quarantine "quarantine"
     Replicas "replicas"
     MinReplicas "min-replicas"
-    Wire "wire"
+    Protocol "protocol"
     // Of Sentinels.
     Sentinels "sentinels"
     Agreement "agreement"

@@ -6,8 +6,8 @@ use taketurns_core::{ClientId, HolderView, Token};
 
 use super::Election;
 use crate::Error;
-use crate::client::sleep_until_us;
 use crate::clock::{local_us, micros};
+use crate::runtime::sleep_until_us;
 use crate::telling::target;
 
 /// The default poll interval.

@@ -136,7 +136,8 @@ impl State {
         }
         let to = |wake: Wake| Some((self.clients.get(&wake.client)?.clone(), wake));
         let wakes = step.wakes.into_iter().filter_map(to).collect();
-        (Answer { reply: step.reply, stamp: stamp(now), more: step.more }, wakes)
+        let stamp = step.timed.then(|| stamp(now));
+        (Answer { reply: step.reply, stamp, more: step.more }, wakes)
     }
 
     fn forget(&mut self, now: Now) {

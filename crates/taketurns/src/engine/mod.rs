@@ -22,21 +22,17 @@ mod redis;
 #[cfg(feature = "redis")]
 mod redlock;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use taketurns_core::wire::public_id;
 use taketurns_core::{ClientId, Name, View, limits};
-use tokio::sync::mpsc;
 
-use crate::client::Shell;
+pub use crate::client::Wakes;
 pub use crate::clock::{Clock, ManualClock};
 use crate::doctor::Report;
-use crate::sync::{self, Arc, Mutex};
 #[cfg(feature = "file")]
 pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
@@ -57,7 +53,7 @@ pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub enum AnswerFuture {
     /// The engine has answered at once. `None` once that was taken.
     Now(Option<Result<Answer, EngineError>>),
-    /// It has to be awaited. May be dropped; the request may go on.
+    /// A future for the answer. The caller may drop it; the request may still be carried out.
     Later(EngineFuture<'static, Result<Answer, EngineError>>),
 }
 
@@ -110,9 +106,9 @@ pub enum EngineError {
     /// The request was not carried out, and never will be: the engine has no such thing.
     #[error("{0}")]
     Unsupported(String),
-    /// The request was not carried out: the engine's wire has no room for a fencing token, and its URL
-    /// does not say that this is known.
-    #[error("its wire has no room for a fencing token")]
+    /// The request was not carried out: the foreign protocol of this engine has no fencing tokens, and its URL does
+    /// not accept that.
+    #[error("the foreign protocol has no fencing tokens")]
     Unfenced,
 }
 
@@ -144,8 +140,8 @@ pub struct Stamp {
 pub struct Answer {
     /// What the lock said.
     pub reply: Reply,
-    /// The engine's time at that step.
-    pub stamp: Stamp,
+    /// The engine's time at that step. `None` only for a release that did not look at it.
+    pub stamp: Option<Stamp>,
     /// One step was not enough, and the engine does not go on by itself: a [`Request::Tick`] is
     /// wanted.
     pub more: bool,
@@ -159,7 +155,7 @@ pub struct Guarantees {
     pub fair: bool,
     /// Every grant has a token larger than the one before.
     pub fenced: bool,
-    /// A waiter is woken by whoever lets go, and does not poll.
+    /// A release wakes the next waiter, so waiters do not poll.
     pub event_driven: bool,
     /// What the state outlives.
     pub survives: Durability,
@@ -195,6 +191,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Carries out one request in one atomic step. An engine that never waits for anybody has done so when
     /// this returns.
     fn call(&self, lock: &Name, request: Request) -> AnswerFuture;
+
+    /// Carries out a request that no task waits for: the release of a dropped guard, for instance. An engine whose
+    /// [`Engine::call`] keeps the calling thread for long, as by a disk, does this one elsewhere.
+    fn call_aside(&self, lock: &Name, request: Request) -> AnswerFuture {
+        self.call(lock, request)
+    }
 
     /// Carries out several, each a step of its own, in one round trip where the engine can.
     /// By default all at once, each by itself.
@@ -265,29 +267,6 @@ pub trait Open: Send + 'static {
     }
 }
 
-/// Where an engine pushes [`EngineEvent`]s for its client, and looks up the owner that a message is for. An event
-/// is handled on the pushing thread, so an engine must not hold a mutex meanwhile that a call would need.
-#[derive(Clone)]
-pub struct Wakes {
-    sink: Sink,
-    owners: Owners,
-}
-
-#[derive(Clone)]
-enum Sink {
-    Channel(mpsc::UnboundedSender<EngineEvent>),
-    Shell(Arc<Shell>),
-}
-
-/// The owners that acquire or hold.
-#[derive(Clone)]
-enum Owners {
-    /// Those of the client's session.
-    Shell(Arc<Shell>),
-    /// Those that were registered, by their public id.
-    Named(Arc<Mutex<HashMap<String, (Owner, Name)>>>),
-}
-
 /// An event that an engine pushes to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -313,79 +292,6 @@ pub enum EngineEvent {
         /// Which.
         lock: Name,
     },
-}
-
-impl Wakes {
-    /// Creates a sender and its receiver. For tests of engines; a client makes its own.
-    pub fn channel() -> (Self, mpsc::UnboundedReceiver<EngineEvent>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Self { sink: Sink::Channel(sender), owners: Owners::Named(Arc::default()) }, receiver)
-    }
-
-    /// Creates a sender for the same owners whose events go to the returned receiver instead of the client.
-    pub fn intercept(&self) -> (Self, mpsc::UnboundedReceiver<EngineEvent>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Self { sink: Sink::Channel(sender), owners: self.owners.clone() }, receiver)
-    }
-
-    /// Pushes into a client's session.
-    pub(crate) fn new(shell: Arc<Shell>) -> Self {
-        Self { sink: Sink::Shell(shell.clone()), owners: Owners::Shell(shell) }
-    }
-
-    /// Pushes an event. It is dropped if the client is gone.
-    pub fn push(&self, event: EngineEvent) {
-        match &self.sink {
-            Sink::Channel(sender) => drop(sender.send(event)),
-            Sink::Shell(shell) => shell.handle_event(event),
-        }
-    }
-
-    /// Registers an owner, for tests without a client. No effect if a client has made this.
-    pub fn register_owner(&self, lock: &Name, owner: Owner) {
-        if let Owners::Named(named) = &self.owners {
-            sync::lock(named).insert(public_id(owner), (owner, lock.clone()));
-        }
-    }
-
-    /// Finds the owner with this public id, and the lock that it wants or holds.
-    pub fn find_owner(&self, id: &str) -> Option<(Owner, Name)> {
-        match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.find_owner(id)),
-            Owners::Named(named) => sync::lock(named).get(id).cloned(),
-        }
-    }
-
-    /// Does this owner acquire or hold a lock, or is its release under way?
-    pub fn has_owner(&self, owner: Owner) -> bool {
-        match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.has_owner(owner)),
-            Owners::Named(named) => sync::lock(named).values().any(|(named, _)| *named == owner),
-        }
-    }
-
-    /// Does this owner acquire a lock that it does not hold yet?
-    #[cfg(feature = "redis")]
-    pub(crate) fn is_acquiring(&self, owner: Owner) -> bool {
-        match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.is_acquiring(owner)),
-            Owners::Named(_) => self.has_owner(owner),
-        }
-    }
-
-    /// How many owners acquire or hold a lock.
-    pub fn owner_count(&self) -> usize {
-        match &self.owners {
-            Owners::Shell(shell) => shell.look(|session| session.owner_count()),
-            Owners::Named(named) => sync::lock(named).len(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Wakes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wakes").finish_non_exhaustive()
-    }
 }
 
 /// Opens the engine of a store URL without a client, for tests of engines. Call it on the runtime that is to drive the

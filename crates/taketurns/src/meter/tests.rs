@@ -98,7 +98,7 @@ fn errors_are_told_apart_by_who_has_to_do_something() {
 }
 
 #[test]
-fn a_delay_is_counted_from_the_anchor_whether_the_grant_came_before_or_after_it() {
+fn a_delay_counts_from_the_anchor_before_or_after_the_grant() {
     let anchor = Anchor { sent_us: 5_000_000, engine_ms: 700 };
     // 3 ms after the anchor by the engine's clock; 10 ms after it by ours.
     assert_eq!(delay_us(anchor, 703, 5_010_000), 7_000);

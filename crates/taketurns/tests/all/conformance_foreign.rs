@@ -1,4 +1,4 @@
-//! The conformance suite on the wires of others, as far as it is about mutexes, and without foreign clients: a
+//! The conformance suite on foreign protocols, as far as it is about mutexes, and without foreign clients: a
 //! wire takes nothing from what our own clients have of each other, but for tokens.
 
 use std::sync::atomic::{AtomicU32, Ordering};

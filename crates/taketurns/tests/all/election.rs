@@ -1,4 +1,4 @@
-//! Elections: one leads, the next takes over, and whoever watches sees it. On each kind of store.
+//! Elections on each kind of store: one candidate leads, the next takes over, and observers see it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,8 +7,8 @@ use taketurns_servers::PATIENCE;
 
 use crate::support::patience::soon;
 
-/// Eight tasks, half of which name the locks the other way round, for ten seconds: if two of them
-/// could ever wait for each other they would, and then no turn would follow.
+/// Eight tasks take two locks for ten seconds. Half of them name the locks the other way round, so if two tasks could
+/// deadlock, they would, and no turn would follow.
 async fn all_against_all(locks: Locks) {
     let end = Instant::now() + Duration::from_secs(10);
     let mut tasks = Vec::new();

@@ -3,8 +3,8 @@
 //!
 //! Tests of all modules run side by side in one process. So no test here may set or count what belongs to
 //! the process: environment variables, the working directory, signals, global recorders, open files,
-//! threads. A test that has to runs itself again as a child process (`metrics/elsewhere.rs`); `tests/leaks`,
-//! all of which counts what its process has, is a program of its own.
+//! threads. A test that must do so runs itself again as a child process (`metrics/elsewhere.rs`). `tests/leaks` is a
+//! program of its own, since it counts what its process has.
 
 mod conformance;
 mod conformance_foreign;
@@ -18,10 +18,13 @@ mod election;
 mod faults;
 mod file;
 mod fuzz;
+mod keeping;
 mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod quorum;
+#[cfg(feature = "redis")]
+mod recipes;
 mod redis;
 mod redlock;
 mod runtimes;

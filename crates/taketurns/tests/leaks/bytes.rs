@@ -12,14 +12,14 @@ pub(crate) fn live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
 
-struct Counting;
+struct CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 // SAFETY: every call goes to the system's allocator as it came, and its answer back. Counting does not
 // allocate.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = unsafe { System.alloc(layout) };
         if !block.is_null() {

@@ -45,12 +45,12 @@ impl Drop for Call {
 }
 
 /// Counts for the clients of the store of a URL.
-pub(crate) struct Counted {
+pub(crate) struct ResourceCount {
     pub(crate) url: String,
     pub(crate) counts: Arc<Counts>,
 }
 
-impl Hooks for Counted {
+impl Hooks for ResourceCount {
     async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
         self.counts.clients.lock().expect("no panic").push(wakes.clone());
         let engine = taketurns::engine::open(&self.url, client, wakes).await;

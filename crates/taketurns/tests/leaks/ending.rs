@@ -7,7 +7,7 @@ use taketurns_servers::{Flavor, PATIENCE, Proxy, Server, on_both};
 
 use crate::{alone, runtime};
 
-/// Waits until so many wait for the lock `l`.
+/// Waits until the lock `l` has `count` waiters.
 async fn waiting(locks: &Locks, count: usize) {
     let counted = tokio::time::timeout(PATIENCE, async {
         while locks.inspect("l").await.expect("an answer").expect("it is held").waiting != count {

@@ -90,8 +90,8 @@ fn used(own: &mut Connection, key: &str) -> Vec<String> {
     };
     let mut used: Vec<String> =
         fields.iter().filter(is_used).map(|field| format!("{key}: {field}")).collect();
-    if fields.iter().any(|field| field == "s") {
-        let stored = own.command(&["HGET", key, "s"]).expect("an answer");
+    if fields.iter().any(|field| field == Head::FIELD) {
+        let stored = own.command(&["HGET", key, Head::FIELD]).expect("an answer");
         let head = stored.bytes().and_then(Head::parse);
         if head.is_none_or(|(_, first_holder)| !first_holder.is_empty()) {
             used.push(format!("{key}: its first holder"));

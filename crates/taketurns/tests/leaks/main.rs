@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use counted::{Counted, Counts};
+use counted::{Counts, ResourceCount};
 use process::{descriptors, threads};
 use stores::Store;
 use taketurns::{Connect, Locks};
@@ -75,7 +75,7 @@ impl Party {
         let (counts, drivers) = (Arc::<Counts>::default(), runtime(1));
         let mut clients = Vec::new();
         for number in 0..CLIENTS {
-            let counted = Counted { url: store.url.clone(), counts: counts.clone() };
+            let counted = ResourceCount { url: store.url.clone(), counts: counts.clone() };
             let connect = Connect::engine(HookedStore(counted)).waiter_lease(WAITER_LEASE);
             let opened = match number % 2 {
                 0 => connect.open().await,
@@ -103,7 +103,7 @@ impl Party {
         }
     }
 
-    /// So many uses, by many tasks at a time. Answers how many had what they wanted.
+    /// Uses the store this many times, by many tasks at a time. Returns how many uses succeeded.
     async fn use_it(&self, uses: u64, seed: u64) -> u64 {
         let left = Arc::new(AtomicU64::new(uses));
         let mut tasks = Vec::new();
@@ -188,7 +188,7 @@ fn leaves_nothing(store: &Store) {
     let second = eventually("no memory is left", grown)
         .unwrap_or_else(|error| panic!("{error}: {first} bytes, then {}", bytes::live()));
 
-    // While the clients are there: of a node that is behind, whoever goes does not wait for the last word.
+    // While the clients are there: a client that ends does not wait for the last reply of a node that is behind.
     users.block_on(nobody_is_there(store));
     let drivers = users.block_on(party.end());
     let no_task = || (drivers.metrics().num_alive_tasks() == 0).then_some(());

@@ -12,11 +12,11 @@ pub(crate) struct Store {
     pub(crate) name: String,
     pub(crate) url: String,
     pub(crate) mutexes_only: bool,
-    kept: Kept,
+    kept: StoreHome,
 }
 
 /// Where its state is.
-enum Kept {
+enum StoreHome {
     Memory,
     File(tempfile::TempDir),
     Server(Box<Server>),
@@ -26,26 +26,26 @@ enum Kept {
 }
 
 impl Store {
-    fn new(name: &str, url: String, kept: Kept) -> Self {
-        let mutexes_only = matches!(kept, Kept::Nodes(_));
+    fn new(name: &str, url: String, kept: StoreHome) -> Self {
+        let mutexes_only = matches!(kept, StoreHome::Nodes(_));
         Self { name: name.to_owned(), url, mutexes_only, kept }
     }
 
     /// Nothing is left there of clients that are gone.
     pub(crate) fn has_nothing(&self) {
         match &self.kept {
-            Kept::Memory => {}
-            Kept::File(folder) => {
+            StoreHome::Memory => {}
+            StoreHome::File(folder) => {
                 let sockets = fs::read_dir(folder.path().join("locks.db-wake")).expect("made");
                 assert_eq!(sockets.count(), 0, "sockets were left");
             }
-            Kept::Server(server) => nothing_on(server),
-            Kept::Cluster(cluster) => cluster.nodes.iter().for_each(nothing_on),
-            Kept::ReplicaSet(set) => {
+            StoreHome::Server(server) => nothing_on(server),
+            StoreHome::Cluster(cluster) => cluster.nodes.iter().for_each(nothing_on),
+            StoreHome::ReplicaSet(set) => {
                 set.servers.iter().for_each(nothing_on);
                 set.sentinels.iter().for_each(nothing_on_sentinel);
             }
-            Kept::Nodes(servers) => servers.iter().for_each(nothing_on),
+            StoreHome::Nodes(servers) => servers.iter().for_each(nothing_on),
         }
     }
 }
@@ -53,7 +53,7 @@ impl Store {
 #[test]
 fn nothing_is_left_in_memory() {
     let _alone = alone();
-    leaves_nothing(&Store::new("memory", "memory:leaks".to_owned(), Kept::Memory));
+    leaves_nothing(&Store::new("memory", "memory:leaks".to_owned(), StoreHome::Memory));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn nothing_is_left_in_a_file() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let url = format!("file:{}", folder.path().join("locks.db").display());
-    leaves_nothing(&Store::new("file", url, Kept::File(folder)));
+    leaves_nothing(&Store::new("file", url, StoreHome::File(folder)));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn nothing_is_left_on_a_quorum() {
     leaves_nothing(&Store::new(
         "quorum",
         format!("quorum:{}", nodes.join(",")),
-        Kept::Nodes(servers),
+        StoreHome::Nodes(servers),
     ));
 }
 
@@ -88,7 +88,7 @@ on_both! {
         let _alone = alone();
         let server = Server::start(flavor).expect("a server");
         let name = format!("{flavor}");
-        leaves_nothing(&Store::new(&name, server.url(), Kept::Server(Box::new(server))));
+        leaves_nothing(&Store::new(&name, server.url(), StoreHome::Server(Box::new(server))));
     }
 
     fn nothing_is_left_on_a_server_with_the_module(flavor: Flavor) {
@@ -96,20 +96,20 @@ on_both! {
         let module = module_path().expect("the module");
         let server = Server::builder(flavor).module(&module, &[]).start().expect("a server");
         let url = format!("{}?module=required", server.url());
-        leaves_nothing(&Store::new(&format!("{flavor}, module"), url, Kept::Server(Box::new(server))));
+        leaves_nothing(&Store::new(&format!("{flavor}, module"), url, StoreHome::Server(Box::new(server))));
     }
 
     fn nothing_is_left_on_a_cluster(flavor: Flavor) {
         let _alone = alone();
         let cluster = Cluster::start(flavor).expect("a Cluster");
         let name = format!("{flavor} Cluster");
-        leaves_nothing(&Store::new(&name, cluster.url(), Kept::Cluster(cluster)));
+        leaves_nothing(&Store::new(&name, cluster.url(), StoreHome::Cluster(cluster)));
     }
 
     fn nothing_is_left_on_a_master_with_sentinels(flavor: Flavor) {
         let _alone = alone();
         let set = ReplicaSet::start(flavor).expect("a set");
         let name = format!("{flavor} with Sentinel");
-        leaves_nothing(&Store::new(&name, set.url(), Kept::ReplicaSet(set)));
+        leaves_nothing(&Store::new(&name, set.url(), StoreHome::ReplicaSet(set)));
     }
 }

@@ -14,7 +14,7 @@ fn moment(dice: &mut Dice) -> Duration {
     Duration::from_micros(dice.roll(at_most_us))
 }
 
-/// Whatever is left behind is still there when a test gives up: it has to be taken back.
+/// So long that a lock that was left behind is still held when a test gives up. So cleaning up can't be left to time.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// The pool that has members.
@@ -36,11 +36,11 @@ pub(crate) struct User {
 }
 
 /// Was the lock had?
-pub(crate) type Had = bool;
+pub(crate) type IsAcquired = bool;
 
 impl User {
     /// One acquire and its end.
-    pub(crate) async fn one(&mut self) -> Had {
+    pub(crate) async fn one(&mut self) -> IsAcquired {
         match self.dice.roll(10) {
             0 => self.dropped_after_some_polls().await,
             1 | 2 => {
@@ -129,7 +129,7 @@ impl User {
     }
 
     /// Wherever it is by then. What it got and never told is given back too.
-    async fn dropped_after_some_polls(&mut self) -> Had {
+    async fn dropped_after_some_polls(&mut self) -> IsAcquired {
         let mut acquire = pin!(self.waiting().into_future());
         for _ in 0..self.dice.roll(4) {
             let polled = std::future::poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx))).await;
@@ -145,7 +145,7 @@ impl User {
     }
 
     /// Work that is dropped in the middle, or done.
-    async fn under_run(&mut self) -> Had {
+    async fn under_run(&mut self) -> IsAcquired {
         self.doing = "work under a lock";
         let (name, work, moment) = (self.name(), moment(&mut self.dice), moment(&mut self.dice));
         let acquire = self.locks.mutex(name).acquire().lease(LEASE);
@@ -157,7 +157,7 @@ impl User {
     }
 
     /// Several, given up when some of them are had, or when all are.
-    async fn of_all(&mut self) -> Had {
+    async fn of_all(&mut self) -> IsAcquired {
         self.doing = "an acquire of all";
         let names = [self.name(), self.name(), self.name()];
         let all = self.locks.all(names);
@@ -181,7 +181,7 @@ impl User {
         true
     }
 
-    async fn end(&mut self, outcome: Result<Option<Guard>, Error>) -> Had {
+    async fn end(&mut self, outcome: Result<Option<Guard>, Error>) -> IsAcquired {
         match expected(outcome).flatten() {
             Some(guard) => {
                 self.let_go(guard).await;

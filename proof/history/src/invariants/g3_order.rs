@@ -1,9 +1,8 @@
 //! G3: no live waiter is overtaken.
 //!
 //! The keeper's own order is that of `Placed`; a place ends when it is granted, given up, lapsed or
-//! forgotten. Where that is not known, the order is seen from outside in a `QueueKey`: whoever stands there is
-//! before the next in it, and before all who ask later; and whoever was touched by a fault since may have
-//! lost its place.
+//! forgotten. Where that is not known, a `QueueKey` shows the order from outside: a waiter in it comes before the next
+//! one in it, and before all clients that ask later. A waiter that a fault has hit since then may have lost its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +30,7 @@ fn rivals<'a>(lock: &'a str, member: Option<&'a str>) -> impl Iterator<Item = Qu
     [(lock, None)].into_iter().chain(member.map(|member| (lock, Some(member))))
 }
 
-/// Says of which locks the keeper's order is known.
+/// Returns the locks whose keeper's order is known.
 fn as_placed<'a>(
     events: &'a [HistoryEvent],
     ops: &Ops<'a>,
@@ -103,7 +102,7 @@ struct KeeperQueue<'a> {
     numbers: BTreeMap<u64, u64>,
     /// What each operation was ever granted, by token.
     minted: BTreeSet<(u64, u64)>,
-    /// Those of which the keeper may remember an earlier place than the one that was seen.
+    /// Waiters for whom the keeper may remember an earlier place than the one that was seen.
     unsure: BTreeSet<u64>,
 }
 
@@ -256,8 +255,8 @@ fn came_later(first: &Op<'_>, second: &Op<'_>) -> bool {
     first.granted_us.is_none() || order(first) > order(second)
 }
 
-/// The times in which a place may have been lost: anybody's, or a client's. Whoever was held up asks
-/// again within a waiter lease after it.
+/// The times in which a place may have been lost: any client's, or one client's. A client that was delayed asks again
+/// within a waiter lease after the delay.
 fn disturbances(events: &[HistoryEvent], waiter_lease_us: u64) -> BTreeMap<Option<u32>, Windows> {
     let mut times: BTreeMap<Option<u32>, Vec<(u64, u64)>> = BTreeMap::new();
     for fault in faults(events) {

@@ -1,9 +1,8 @@
 //! G4: once nothing goes wrong any more, everybody who waits gets its turn, and keeps it. And at any
 //! time a lock that nobody holds keeps nobody waiting, nor is it given to who is taken for dead.
 //!
-//! How long a turn may take to come is for whoever made the history to decide: by its end it must have
-//! happened; but a client that is stopped in the end can't take a turn, whoever gives it. The rest is
-//! known only where the keeper's own notes are in the history.
+//! The maker of the history decides how long a turn may take to come: it must come before the history ends. A client
+//! that is stopped at the end can't take its turn. The rest is known only if the history has the keeper's own notes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +54,7 @@ fn stopped(events: &[HistoryEvent]) -> BTreeSet<u32> {
 /// two waiter leases.
 const TRIES_AGAIN_US: u64 = 1_500_000;
 
-/// Whoever has so much of a lease left can renew it when nothing is wrong.
+/// A holder with this much of its lease left can renew it when nothing is wrong.
 const RENEWS_IN_US: u64 = 50_000;
 
 /// Nobody's lease runs out when it could have been renewed. On real machines, which may stand still

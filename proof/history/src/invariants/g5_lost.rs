@@ -55,8 +55,7 @@ struct GrantRecord {
     op: u64,
 }
 
-/// Whoever held what was broken is not promised more than it had. A keeper that forgets may have
-/// forgotten that too.
+/// After a break, the holder keeps at most the lease that it had. A keeper that forgets may have forgotten the break too.
 fn broken(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) {
     if events.iter().any(|event| event.what == EventKind::Forgot) {
         return;

@@ -64,7 +64,7 @@ pub struct Violation {
     pub guarantee: Guarantee,
     /// When it was seen.
     pub at_us: u64,
-    /// Of which lock, if of one.
+    /// The lock, if it concerns one.
     pub lock: String,
     /// What was seen, in words.
     pub what: String,

@@ -79,7 +79,7 @@ pub(crate) fn faults(events: &[HistoryEvent]) -> Vec<FaultWindow<'_>> {
     faults
 }
 
-/// Times of which it can be told quickly whether another one meets them.
+/// Spans of time, in an order that allows a quick test whether another span overlaps one of them.
 pub(crate) struct Windows {
     /// When each began, and when the last of those that began until then was over.
     by_start: Vec<(u64, u64)>,

@@ -11,7 +11,7 @@ use crate::units::{GroupedNumber, Span};
 const ROWS_MAX: usize = 4;
 /// In px.
 const ROW: f64 = 13.0;
-/// What lasts for a moment is to be seen as well.
+/// The least width of a fault, so that a short one stays visible.
 const LEAST: f64 = 2.0;
 /// Of a letter, at the size of these labels.
 const LETTER: f64 = 5.4;

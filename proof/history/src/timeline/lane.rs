@@ -27,7 +27,7 @@ pub(super) struct Lane<'a> {
     rows: Vec<Row<'a>>,
 }
 
-/// Turns of which none begins before the last one is over, as far as there is room.
+/// A line of turns that do not overlap, as far as there is room.
 #[derive(Default)]
 struct Row<'a> {
     member: Option<&'a str>,

@@ -3,7 +3,7 @@
 use super::pen::{Pen, Px};
 use crate::units::Span;
 
-/// About so many ticks read well.
+/// The number of ticks that is easy to read.
 const TICKS: u64 = 12;
 
 pub(super) struct Scale {

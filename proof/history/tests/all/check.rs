@@ -107,7 +107,7 @@ fn what_is_no_history_is_not_judged() {
             "lock.jsonl",
             "{\"at_us\":0,\"what\":\"begins\",\"title\":\"\",\"locks\":[],\"waiter_lease_us\":1,\"max_lease_us\":1}\n\
              {\"at_us\":1,\"what\":\"asked\",\"op\":1,\"client\":1,\"lock\":\"m\",\"ask\":\"mutex\",\"endless\":true}\n",
-            "without the lock m",
+            "the beginning of the history does not have",
         ),
     ] {
         let output = check(&[file(name, text)]);

@@ -10,7 +10,7 @@ const sleep_ms = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const retry_ms = config.retry_ms || 200;
 
 // One attempt each time. Between its own attempts it keeps the servers it has won, and refuses them
-// to itself: whoever has no majority at first has none before all have expired.
+// to itself: a client that has no majority at first gets none before all have expired.
 const redlock = async () => {
   const clients = config.urls.map((url) => new Redis(url));
   await Promise.all(clients.map((client) => client.ping()));

@@ -1,6 +1,6 @@
 # A redturn server, to the letter of its document: one channel for all its requests, the two scripts,
-# and a timer for each head that it was shown. When the head's time has passed, the head is released
-# for whoever it was.
+# and a timer for each head that it was shown. When the head's time has passed, this client releases the head, even if
+# it is another client's.
 #
 # What the letter gets wrong: a list that is missing is an error of the release script, and the timers,
 # which nobody stops, meet it all the time. Nobody sees to the head of a list whose observers are gone.

@@ -1,4 +1,4 @@
-//! PostgreSQL, as one server that trusts whoever reaches it, which is this machine.
+//! PostgreSQL, as one server that trusts every client. Only this machine can reach it.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -70,7 +70,7 @@ impl Postgres {
         Ok(Self { daemon })
     }
 
-    /// Asks it to end, and waits until it has, whoever is connected.
+    /// Asks the server to end, even with clients connected, and waits until it has.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl User {
         })
     }
 
-    /// Gives it a folder. It has to be able to pass through the one above, where it sees nothing else.
+    /// Makes it the owner of a folder. It must be able to pass through the parent folder, but lists nothing there.
     fn owns(&self, folder: &Path) -> Result<(), SetupError> {
         fs::set_permissions(watchdog::folder()?, Permissions::from_mode(0o711))?;
         Ok(chown(folder, Some(self.uid), Some(self.gid))?)

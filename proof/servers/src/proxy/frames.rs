@@ -24,7 +24,7 @@ pub(super) struct Frame {
 
 /// What comes next in the buffer.
 enum FrameStep {
-    /// A value, of so many bytes, that itself needs so many more values.
+    /// A value: its length in bytes, and the number of values that must follow it.
     Value(usize, usize),
     Incomplete,
     Foreign,

@@ -12,8 +12,7 @@ use taketurns_servers::{Connection, Flavor, Server, eventually};
 const CHILD: &str = "TAKETURNS_SERVERS_CHILD";
 
 /// Runs a test of this program again in a process of its own, and reads what it says: its folder
-/// and the ports of its servers. Its output is to be kept, or the test runner in it would be
-/// surprised.
+/// and the ports of its servers. Keep its output, or the test runner in it would fail to write.
 fn child(test: &str) -> (Child, BufReader<ChildStdout>, String, Vec<u16>) {
     let mut child = Command::new(env::current_exe().expect("this program"))
         .args(["--exact", test, "--nocapture"])

@@ -13,7 +13,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/module/least.c"
 /// Arguments as they are, with nothing in them that needs a quote.
 const ARGS: [&str; 2] = ["max-lease", "30"];
 
-/// The least module, in a folder whose name has to be quoted.
+/// A minimal module, in a folder whose name needs quotes.
 struct Built {
     folder: TempDir,
 }

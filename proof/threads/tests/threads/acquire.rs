@@ -9,7 +9,7 @@ use taketurns::AcquireFuture;
 
 use crate::{connect, in_many_orders, is_left_alone, store, with_store};
 
-/// Polls it so many times, and drops it, with what it may have got.
+/// Polls the acquire `polls` times, and drops it together with a guard that it may have got.
 pub(crate) fn drop_after(polls: usize, mut acquire: AcquireFuture) {
     for _ in 0..polls {
         if Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop())).is_ready() {

@@ -47,7 +47,7 @@ fn once_anybody_was_told_that_a_lock_is_lost_nobody_is_told_that_it_is_held() {
                 shuttle::future::block_on(breaks.break_lock("l").into_future()).expect("an answer");
                 None
             }));
-            // Found out by whoever is answered next, on its own thread.
+            // The next task that gets a reply notices it, on its own thread.
             let asks = one.clone();
             threads.push(thread::spawn(move || {
                 manual.advance(Duration::from_secs(3600));

@@ -3,8 +3,8 @@
 //!
 //! Shuttle runs all of them on one thread, decides before each step who goes next, and prints what it
 //! decided if a test fails, for `shuttle::replay`. Half of the orders take any thread at any step; the
-//! other half keep to one for as long as it goes, and change in a few places (PCT). Time stands still: a lock
-//! that nobody lets go of is never free again, so that whoever waits for it makes a deadlock, which is found.
+//! other half keep to one for as long as it goes, and change in a few places (PCT). Time stands still, so a lock that is
+//! never released is never free again. A waiter for it makes a deadlock, which shuttle finds.
 //!
 //! Not seen here: what std's atomics do to each other's order in memory, for all of the client's are flags
 //! and counters that stand alone; and what tokio's own parts do inside, which it tests itself with loom. What
@@ -46,7 +46,7 @@ fn in_many_orders(test: fn()) {
     fn run(scheduler: impl Scheduler + 'static, test: fn()) {
         let mut config = Config::new();
         config.stack_size = 1 << 20;
-        // Whoever goes on for longer goes round in circles.
+        // A run with more steps goes round in circles.
         config.max_steps = MaxSteps::FailAfter(1_000_000);
         Runner::new(scheduler, config).run(test);
     }

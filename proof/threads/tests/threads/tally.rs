@@ -7,7 +7,7 @@ use crate::engine::nodes::tally::ReplyTally;
 use crate::in_many_orders;
 
 #[test]
-fn whoever_waits_for_a_majority_hears_of_it_whenever_it_comes() {
+fn a_waiter_for_a_majority_hears_of_it_whenever_it_comes() {
     in_many_orders(|| {
         let tally = ReplyTally::new(3);
         let record = |node: usize| {

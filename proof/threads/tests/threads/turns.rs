@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
-use taketurns::Locks;
+use taketurns::{Keep, Locks};
 
 use crate::acquire::drop_after;
 use crate::{connect, in_many_orders, is_left_alone, store, with_store};
@@ -12,7 +12,7 @@ use crate::{connect, in_many_orders, is_left_alone, store, with_store};
 /// Takes a turn, and says if it was alone there with a token that nobody had before.
 fn take_turn(locks: &Locks, last: &AtomicU64) {
     shuttle::future::block_on(async {
-        let guard = locks.mutex("l").acquire().local_turns(2).await.expect("it comes free");
+        let guard = locks.mutex("l").acquire().keep(Keep::Turns(2)).await.expect("it comes free");
         let token = guard.check().expect("held").raw();
         assert!(last.swap(token, Ordering::SeqCst) < token, "a token came twice");
         thread::yield_now();
@@ -32,7 +32,7 @@ fn turns_in_a_process_are_had_by_one_at_a_time_and_none_is_lost() {
                 let (locks, last) = (locks.clone(), last.clone());
                 thread::spawn(move || take_turn(&locks, &last))
             });
-            let dropped = one.mutex("l").acquire().local_turns(2).into_future();
+            let dropped = one.mutex("l").acquire().keep(Keep::Turns(2)).into_future();
             let dropped = thread::spawn(move || drop_after(1, dropped));
             for take in takes {
                 take.join().expect("no panic");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taketurns::{Acquire, Locks};
+use taketurns::{Acquire, Keep, Locks};
 use taketurns_history::{HistoryAsk, HistoryLock, LockKind};
 
 use crate::dice::RunDice;
@@ -33,10 +33,13 @@ pub(super) struct AcquirePlan {
     /// Is the guard dropped, instead of given back?
     pub(super) dropped: bool,
     permits: u32,
+    /// How long the process may keep the lock for its own use.
+    keep: Keep,
 }
 
 impl AcquirePlan {
-    pub(super) fn new(locks: &[HistoryLock], dice: &mut RunDice) -> Self {
+    /// `may_keep` if the store lets a process keep a mutex.
+    pub(super) fn new(locks: &[HistoryLock], may_keep: bool, dice: &mut RunDice) -> Self {
         let lock = dice.pick(locks);
         let ask = match lock.kind {
             LockKind::Mutex => HistoryAsk::Mutex,
@@ -62,12 +65,23 @@ impl AcquirePlan {
             81..=98 => dice.time(10, 200),
             _ => dice.time(1_500, 4_000),
         };
-        let lease = if dice.once_in(4) { dice.time(1_000, 3_000) } else { LEASE }.min(MAX_LEASE);
+        let keep = match dice.between(1, 8) {
+            _ if !may_keep || ask != HistoryAsk::Mutex => Keep::default(),
+            1..=4 => Keep::UntilWanted,
+            5 => Keep::Turns(3),
+            _ => Keep::default(),
+        };
+        let lease = if keep == Keep::default() && dice.once_in(4) {
+            dice.time(1_000, 3_000)
+        } else {
+            LEASE
+        }
+        .min(MAX_LEASE);
         let slow = if dice.once_in(3) { dice.time(0, 60) } else { Duration::ZERO };
         let permits = if let LockKind::Semaphore(permits) = lock.kind { permits } else { 0 };
         let dropped = dice.once_in(8);
         let lock = lock.name.clone();
-        Self { lock, ask, limit, lease, hold, slow, dropped, permits }
+        Self { lock, ask, limit, lease, hold, slow, dropped, permits, keep }
     }
 
     /// The acquire. What people see of it is its number, by which an observer knows it.
@@ -81,7 +95,7 @@ impl AcquirePlan {
             HistoryAsk::Any => locks.pool(name).any(),
             HistoryAsk::Member(member) => locks.pool(name).member(member),
         };
-        let acquire = acquire.lease(self.lease).why(op.to_string());
+        let acquire = acquire.lease(self.lease).why(op.to_string()).keep(self.keep);
         match self.limit {
             WaitChoice::Within(within) => acquire.within(within),
             WaitChoice::Endless | WaitChoice::Dropped(_) => acquire,

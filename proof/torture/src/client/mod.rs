@@ -57,6 +57,8 @@ async fn take_turns(orders: &Orders) -> Result<(), String> {
             client: orders.number,
             locks: locks.clone(),
             kinds: plan::locks(orders.only_mutexes),
+            // A quorum, which has only mutexes, does not.
+            may_keep: !orders.only_mutexes,
             notes: notes.clone(),
             ops: ops.clone(),
             resources: ResourceClient::open(&orders.resources).await.map_err(said)?,
@@ -71,7 +73,7 @@ async fn take_turns(orders: &Orders) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever does not run is stopped, be it by a signal or because the machine has no time for it.
+/// A client that does not run counts as stopped, by a signal or because the machine has no time for it.
 async fn feel_pulse(client: u32, notes: Arc<HistoryWriter>) {
     let mut pulse = Pulse::new();
     loop {
@@ -90,7 +92,7 @@ async fn connect(orders: &Orders, finishing: &watch::Receiver<bool>) -> Option<L
         match connect.who(format!("client {}", orders.number)).open().await {
             Ok(locks) => return Some(locks),
             Err(error) => {
-                // To its log, for whoever wonders.
+                // To its log, for a person who looks for the cause.
                 eprintln!("{error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

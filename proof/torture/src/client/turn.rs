@@ -28,6 +28,8 @@ pub(super) struct TortureTask {
     pub(super) client: u32,
     pub(super) locks: Locks,
     pub(super) kinds: Vec<HistoryLock>,
+    /// May a mutex be kept for its process?
+    pub(super) may_keep: bool,
     pub(super) notes: Arc<HistoryWriter>,
     /// The number of the client's latest operation.
     pub(super) ops: Arc<AtomicU64>,
@@ -39,7 +41,7 @@ impl TortureTask {
     /// Until it is told to finish: what it asked for by then, it waits for.
     pub(super) async fn run(mut self, finishing: watch::Receiver<bool>) {
         while !*finishing.borrow() {
-            let plan = AcquirePlan::new(&self.kinds, &mut self.dice);
+            let plan = AcquirePlan::new(&self.kinds, self.may_keep, &mut self.dice);
             let op = self.ops.fetch_add(1, Ordering::Relaxed);
             match self.ask(&plan, op).await {
                 Some(guard) => self.hold(&plan, op, guard).await,

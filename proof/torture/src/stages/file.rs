@@ -59,8 +59,8 @@ impl FileStage {
         Ok(())
     }
 
-    /// Somebody who uses the database for a while, as a backup or a shell does.
-    fn stranger(
+    /// Another program that uses the database for a while, such as a backup or a shell.
+    fn foreign_transaction(
         &self,
         dice: &mut RunDice,
         longest_ms: u64,
@@ -68,9 +68,9 @@ impl FileStage {
     ) -> Injection<'_> {
         let time = dice.time(100, longest_ms);
         Injection::on(FILE).begin(move || {
-            let mut stranger = Connection::open(&self.path)?;
-            stranger.busy_timeout(std::time::Duration::from_secs(10))?;
-            let transaction = stranger.transaction_with_behavior(behavior)?;
+            let mut database = Connection::open(&self.path)?;
+            database.busy_timeout(std::time::Duration::from_secs(10))?;
+            let transaction = database.transaction_with_behavior(behavior)?;
             transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
             std::thread::sleep(time);
             transaction.rollback()
@@ -102,10 +102,10 @@ impl TortureStage for FileStage {
                 Injection::on(FILE).begin(|| self.remove_sockets())
             }),
             StoreFault::new("a reader stays", move |dice| {
-                self.stranger(dice, 4_000, TransactionBehavior::Deferred)
+                self.foreign_transaction(dice, 4_000, TransactionBehavior::Deferred)
             }),
             StoreFault::new("a writer stays", move |dice| {
-                self.stranger(dice, 2_500, TransactionBehavior::Immediate)
+                self.foreign_transaction(dice, 2_500, TransactionBehavior::Immediate)
             }),
             // Leases are on another clock, and tokens never go back.
             StoreFault::new("wall clock set", move |dice| {

@@ -50,7 +50,7 @@ pub(crate) trait TortureStage: Sync {
     /// What may go wrong.
     fn faults(&self) -> Vec<StoreFault<'_>>;
 
-    /// What is left behind by clients that have ended, so many of them by being killed.
+    /// Returns what clients left behind that have ended, `killed` of them by SIGKILL.
     fn left(&self, killed: usize) -> Vec<String>;
 }
 

@@ -9,8 +9,8 @@ use taketurns_servers::{Server, ServerReply};
 use crate::faults::StepResult;
 use crate::plan::MAX_LEASE;
 
-/// The options of every store: quarantines are short, and a server of which nothing is known is not
-/// taken for a new one, since one that comes back empty looks like that to a new client.
+/// The options of every store. Quarantines are short, and an unknown server is not taken for a new one, since to a new
+/// client a server that comes back empty looks the same.
 pub(super) fn options() -> String {
     format!("?max_lease={}&failover=strict", MAX_LEASE.as_secs())
 }

@@ -30,7 +30,7 @@ impl load::Client for Client {
         let renewal = tokio::spawn(async move {
             loop {
                 sleep(Duration::from_secs(LEASE_S.into()) / 3).await;
-                // If it is over, so are the locks, and whoever releases one hears of it.
+                // If the lease is over, so are the locks, and a release returns the error.
                 if keeper.keep_alive().await.is_err() || answers.message().await.is_err() {
                     return;
                 }

@@ -18,7 +18,7 @@ impl load::Client for Client {
 
     async fn connect(url: &str) -> Result<Self, Failure> {
         let (session, connection) = tokio_postgres::connect(url, NoTls).await?;
-        // It ends with the session, and whatever goes wrong in it is told to whoever asks.
+        // It ends with the session. The next query returns its errors.
         tokio::spawn(connection);
         let lock = session.prepare("SELECT pg_advisory_lock(hashtextextended($1, 0))").await?;
         let unlock = session.prepare("SELECT pg_advisory_unlock(hashtextextended($1, 0))").await?;

@@ -411,7 +411,7 @@ function leave() {
 $("break").addEventListener("click", () => {
   outcome("", "");
   if (!page.picture?.can_break) {
-    return outcome("This server was started without a token, so that nobody can break a lock here: start it with --token-file, or use `taketurns break`.", "bad");
+    return outcome("This server was started without a token, so it can't break locks. Start it with --token-file, or use `taketurns break`.", "bad");
   }
   $("breaking").hidden = false;
   $("break").hidden = true;
@@ -425,7 +425,7 @@ $("breaking").addEventListener("submit", async (event) => {
   const at_once = $("at-once").checked;
   page.token = $("token").value;
   try {
-    // Each by its token, so that nobody else loses it; on a wire without tokens, whoever has it.
+    // Each holder by its token, so that no later holder loses the lock. A foreign protocol without tokens names none.
     const tokens = page.holders.every((holder) => holder.token) ? page.holders.map((holder) => holder.token) : [null];
     let broken = 0;
     for (const token of tokens) {
@@ -433,9 +433,9 @@ $("breaking").addEventListener("submit", async (event) => {
       broken += (await ask("/api/break", { method: "POST", body, headers: { "Content-Type": "application/json" } })).broken;
     }
     leave();
-    if (!broken) outcome("Whoever held it has let go: there was nothing to break.", "good");
-    else if (at_once) outcome("Broken, and passed on.", "good");
-    else outcome("Broken: it passes on when the holder lets go, at the latest when its lease ends.", "good");
+    if (!broken) outcome("Nothing to break: the holder has released the lock.", "good");
+    else if (at_once) outcome("Broken. The next waiter has the lock.", "good");
+    else outcome("Broken. The lock passes on when the holder stops, at the latest when its lease ends.", "good");
     look();
   } catch (error) {
     if (error.status === 401) page.token = "";

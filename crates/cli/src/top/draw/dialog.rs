@@ -14,22 +14,22 @@ use crate::text::{CutSide, cut};
 
 /// Room for sentences that are easy to read.
 const WIDTH_MAX: u16 = 66;
-/// So many holders are named; the others are counted.
+/// The dialog names at most this number of holders, and counts the others.
 const NAMED_MAX: usize = 4;
 
 const KEYS: [(&str, &str); 12] = [
     ("↑ ↓ j k", "choose a lock; scroll in an open one"),
     ("PgUp PgDn", "a page; Home End g G: to the ends"),
     ("Enter", "open: holders, and the queue in order"),
-    ("Esc", "back; clears the filter, chooses none"),
-    ("b", "break the lock (it asks before)"),
+    ("Esc", "back; clear the filter and the selection"),
+    ("b", "break the lock, after a confirmation"),
     ("/", "show only names and holders with this text"),
     ("s < >", "sort by waiting, held, left or name"),
-    ("p space", "pause, and go on"),
+    ("p space", "pause or resume"),
     ("r", "look now"),
     ("q Ctrl-C", "quit; Ctrl-Z: suspend"),
-    ("LEFT red", "renewals are overdue: it may be stuck"),
-    ("bold row", "has changed since the last look"),
+    ("LEFT red", "a renewal is overdue: the holder may be stuck"),
+    ("bold row", "has changed since the last poll"),
 ];
 
 /// Who loses the lock, what breaking does, and the keys.

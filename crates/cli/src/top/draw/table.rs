@@ -24,7 +24,7 @@ const GAPS: usize = 7;
 /// Narrower than this, kind and lease are left out.
 const ROOMY: u16 = 64;
 
-/// A name gets as much as it needs, up to so many parts in 100 of what it shares with the holder.
+/// The name's share, in per cent at most, of the width that it shares with the holder.
 const NAME_PERCENT: usize = 45;
 
 /// How wide the columns are.
@@ -66,7 +66,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
         let nothing = match app.seen() {
             None => "",
             Some(_) if app.list.filter.is_empty() => "no locks: nobody has used one for an hour",
-            Some(_) => "no lock has that in its name or in who has it or is next",
+            Some(_) => "no lock, holder or next waiter matches the filter",
         };
         frame.render_widget(Line::styled(format!(" {nothing}"), FAINT), body);
     }

@@ -26,7 +26,7 @@ pub(crate) fn idle() -> Shape {
     Shape(view)
 }
 
-/// Held for so many seconds, with so many left. `who` may have a reason after a bar.
+/// A lock that has been held for `held_s` seconds, with `left_s` seconds left. `who` may have a reason after a bar.
 pub(crate) fn held(who: &str, held_s: u64, left_s: u64) -> Shape {
     idle().holder(who, held_s, left_s, Ask::Mutex)
 }

@@ -172,7 +172,7 @@ fn whatever_a_name_or_label_holds_the_columns_stay_where_they_are() {
 }
 
 #[test]
-fn no_escape_gets_to_the_terminal_whoever_lets_one_through() {
+fn no_escape_reaches_the_terminal() {
     // The library refuses them. If it did not, or where an error has one, they end here.
     assert!(Label::new("a\x1b[2J", "").is_err());
     let mut stage = Stage::new(80, 24);

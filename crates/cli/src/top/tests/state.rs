@@ -146,7 +146,7 @@ fn a_break_is_asked_about_and_takes_the_lock_from_those_who_were_named() {
     let [_, night] = company();
     stage.see(night);
     assert_eq!(stage.press(KeyPress::Letter('b')), None);
-    assert!(stage.text().contains("which lock?"), "{}", stage.text());
+    assert!(stage.text().contains("choose a lock"), "{}", stage.text());
     stage.type_in("/gpu");
     stage.press(KeyPress::Down);
     stage.press(KeyPress::Letter('b'));
@@ -181,7 +181,7 @@ fn a_break_that_is_not_confirmed_breaks_nothing() {
         stage.type_in("b");
         assert_eq!(stage.press(no), None);
         assert!(matches!(stage.app.over, Overlay::Nothing));
-        assert!(stage.text().contains("b was left alone"), "{}", stage.text());
+        assert!(stage.text().contains("b was not broken"), "{}", stage.text());
         assert_eq!(stage.press(KeyPress::Letter('y')), None, "too late");
     }
 }
@@ -200,7 +200,7 @@ fn the_outcome_of_a_break_is_told() {
         "b: broken for 1 holder; free when the holder stops or its lease ends"
     );
     assert_eq!(told(asked(true), Ok(2)), "b: taken from 2 holders");
-    assert_eq!(told(asked(true), Ok(0)), "b: let go of meanwhile, nothing was broken");
+    assert_eq!(told(asked(true), Ok(0)), "b: released meanwhile, nothing to break");
     let gone = taketurns::Error::Unreachable(EngineError::Unreachable("gone".into()));
     assert!(told(asked(true), Err(gone)).starts_with("b was not broken: "));
     assert_eq!(stage.app.notice(now + Duration::from_secs(60)), None);

@@ -39,8 +39,8 @@ fn values_that_make_no_sense_are_refused() {
         (&["--wait", "-1"], "must not be negative"),
         (&["--wait", "inf"], "not a number of seconds"),
         (&["--wait", "315360000"], "more than a year"),
-        (&["--max-hold", "0"], "of no use"),
-        (&["--permits", "5/4"], "5 permits can't be had of a semaphore with 4"),
+        (&["--max-hold", "0"], "at least 0.01 seconds"),
+        (&["--permits", "5/4"], "a semaphore with 4 permits can't grant 5"),
         (&["--permits", "0/4"], "from 1 to"),
         (&["--permits", "-1"], "from 1 to"),
         (&["--permits", "many"], "write K/N"),
@@ -155,7 +155,7 @@ fn a_directory_that_can_not_be_written_to_is_said_so() {
     fs::set_permissions(store.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o555)).unwrap();
     let url = format!("file:{}", directory.join("locks.db").display());
-    // Root may write anywhere, so it has to be somebody else.
+    // Root may write anywhere, so the command runs as another user.
     let mut command = if rustix::process::getuid().is_root() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);

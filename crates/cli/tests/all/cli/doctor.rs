@@ -35,7 +35,7 @@ fn a_file_that_is_well_is_all_ok_with_0() {
         "node": path,
         "check": "locks",
         "level": "ok",
-        "found": "1, of which 1 were used since this boot",
+        "found": "1, 1 of them used since this boot",
         "advice": null,
     });
     assert_eq!(*locks, wanted);

@@ -41,7 +41,7 @@ fn seen(observer: &mut Running) -> Option<u64> {
     told["leader"]["token"].as_u64()
 }
 
-/// Whoever leads is killed, and the other leads when its lease ends.
+/// Kills the leader. The other candidate leads when the leader's lease ends.
 fn the_other_takes_over(store: &Store) {
     let mut observer = observer(store);
     assert_eq!(seen(&mut observer), None);
@@ -161,7 +161,7 @@ fn who_leads_is_told_and_if_nobody_does_that_is_a_code() {
     holder.finish();
     let reader = store.hold(&["-s", "chief"]);
     store.run(&["elect", "--leader", "chief"]).failed(64, "is in use as another kind (rwlock)");
-    store.run(&["elect", "chief", "--", "true"]).failed(64, "use -x or -s as the others do");
+    store.run(&["elect", "chief", "--", "true"]).failed(64, "pass -x or -s, or wait");
     reader.finish();
 }
 
@@ -186,5 +186,5 @@ fn what_makes_no_sense_together_is_refused() {
     store.run(&["elect", "--json", "chief", "--", "true"]).failed(64, "--observe");
     let inside = format!("{PROGRAM} elect chief -- echo in");
     let nested = store.run(&["elect", "chief", "--", "sh", "-c", &inside]);
-    nested.failed(64, "lock chief is held by the run around this one");
+    nested.failed(64, "lock chief is held by the taketurns that started");
 }

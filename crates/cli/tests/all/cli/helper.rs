@@ -95,7 +95,7 @@ impl Store {
         self.run(&["show", "--json", lock]).ok().json()
     }
 
-    /// Waits until so many wait for the lock.
+    /// Waits until the lock has this number of waiters.
     pub(crate) fn until_waiting(&self, lock: &str, waiting: u64) {
         until(&format!("{waiting} wait for {lock}"), || self.show(lock)["waiting"] == waiting);
     }

@@ -13,8 +13,8 @@ fn acquire_renew_and_release_hold_a_lock_from_the_shell() {
     assert_eq!(store.show("door")["state"], "held");
     let who = store.show("door")["holders"][0]["who"].as_str().unwrap().to_owned();
     let us = format!(":{} acquire", std::process::id());
-    assert!(who.ends_with(&us), "shown as whoever started it: {who}");
-    store.run(&["run", "-n", "door", "--", "true"]).failed(75, "door is not free");
+    assert!(who.ends_with(&us), "the holder is shown as the process that started it: {who}");
+    store.run(&["run", "-n", "door", "--", "true"]).failed(75, "door is held by ");
 
     let token = store.show("door")["last_token"].clone();
     let renewed = with(&["renew", "--lease", "50", "--json"]).ok().json();

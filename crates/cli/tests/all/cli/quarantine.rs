@@ -80,7 +80,7 @@ on_both! {
         assert_eq!(members, "other has no members\n", "and it is no mutex either");
     }
 
-    fn whoever_does_not_wait_until_it_is_over_is_told_why_with_75(flavor: Flavor) {
+    fn a_wait_that_is_too_short_ends_with_75_and_the_reason(flavor: Flavor) {
         let (_server, store) = restarted(flavor, |store| {
             store.run(&["run", "door", "--", "true"]).quiet();
         });
@@ -115,7 +115,7 @@ on_both! {
         assert_eq!(store.show("door")["state"], "idle");
     }
 
-    fn whoever_waits_is_told_why_once_and_is_granted_when_it_is_over(flavor: Flavor) {
+    fn a_waiter_is_told_why_once_and_granted_when_it_is_over(flavor: Flavor) {
         let server = keeping(flavor);
         let store = Store::at(format!("{}?max_lease=4", server.url()));
         let run = ["run", "--lease", "4", "door", "--", "echo", "in"];
@@ -134,7 +134,7 @@ on_both! {
         assert_eq!(store.show("door")["quarantine_ms"], json!(null));
     }
 
-    fn whoever_waits_while_it_is_restarted_keeps_the_place_and_is_told(flavor: Flavor) {
+    fn a_waiter_keeps_its_place_over_a_restart_and_is_told(flavor: Flavor) {
         let (server, clock) = keeping_by(flavor);
         let store = Store::at(server.url());
         let holder = store.hold(&["--lease", "60", "door"]);

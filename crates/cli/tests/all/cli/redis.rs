@@ -32,12 +32,14 @@ pub(crate) fn every_command_works_on_a_mutex(store: &Store) {
 
     let handle = store.run(&["acquire", "--lease", "40", "desk"]).quiet().stdout;
     let with = |args: &[&str]| Done::of(store.command(args).env("TAKETURNS_HANDLE", handle.trim()));
-    store.run(&["run", "-n", "desk", "--", "true"]).failed(75, "desk is not free");
+    store.run(&["run", "-n", "desk", "--", "true"]).failed(75, "desk is held by ");
     let (_, waited) = in_vain(|wait| store.run(&["run", "-w", wait, "desk", "--", "true"]));
-    waited.failed(75, "desk could not be acquired");
+    waited.failed(75, "desk is held by ");
     let token = with(&["renew", "--json"]).quiet().json()["token"].clone();
     let shown = store.run(&["show", "desk"]).quiet().stdout;
-    assert!(shown.starts_with(&format!("desk: mutex, held, last token {token}\n")), "{shown}");
+    // On a quorum, a waiter that gave up may have got a later token from the one node that the holder has not reached.
+    assert!(shown.starts_with("desk: mutex, held, last token "), "{shown}");
+    assert!(shown.contains(&format!("\nmutex  {token} ")), "{shown}");
     let listed = store.run(&["ls"]).quiet().stdout;
     let names: Vec<_> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(names, ["LOCK", "desk", "door"], "{listed}");
@@ -57,7 +59,7 @@ on_both! {
     }
 
     fn every_command_works_with_sentinel(flavor: Flavor) {
-        // One that is not set up so is warned of, and nothing is to be warned of here.
+        // Without this option there would be a warning, and this test expects none.
         let set = ReplicaSet::builder(flavor).replicas(1).min_replicas(true);
         let set = set.start().expect("a set");
         every_command_works(&Store::at(set.url()));

@@ -113,7 +113,7 @@ on_both! {
         ls(&format!("{bare}?password_env=NONE"), "X", "").failed(69, "variable NONE");
     }
 
-    fn a_server_that_may_evict_locks_is_warned_of_once_by_whoever_takes_one(flavor: Flavor) {
+    fn a_server_that_may_evict_locks_is_warned_of_once(flavor: Flavor) {
         let server = evicting(flavor);
         let store = Store::at(server.url());
         let line = format!("taketurns: {}: {EVICTION}: set it to noeviction\n", server.addr());
@@ -121,7 +121,7 @@ on_both! {
         assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("in\n", line.as_str()));
         let done = store.run(&["acquire", "--json", "door"]).ok();
         assert_eq!((&done.json()["lock"], &done.stderr), (&"door".into(), &line));
-        // Whoever looks every minute need not hear it every minute.
+        // A script that looks every minute does not get the warning every minute.
         for args in [&["ls"][..], &["show", "--json", "door"], &["pool", "ls", "rooms"]] {
             store.run(args).quiet();
         }

@@ -67,11 +67,11 @@ fn a_run_that_would_wait_for_itself_is_refused() {
         store.run(&["run", "door", "--", "sh", "-c", &script])
     };
     for options in ["", "-x", "-s"] {
-        inside(options).failed(64, "lock door is held by the run around this one");
+        inside(options).failed(64, "lock door is held by the taketurns that started");
     }
-    inside("-n").failed(75, "lock door is not free");
+    inside("-n").failed(75, "lock door is held by ");
     let (_, waited) = in_vain(|wait| inside(&format!("-w {wait}")));
-    waited.failed(75, "lock door could not be acquired");
+    waited.failed(75, "lock door is held by ");
     let script = format!("{PROGRAM} acquire door");
     store.run(&["run", "door", "--", "sh", "-c", &script]).failed(64, "env -u TAKETURNS_LOCK");
 
@@ -133,18 +133,16 @@ fn a_signal_that_was_ignored_before_us_stays_ignored() {
 fn a_held_lock_is_not_acquired_without_waiting() {
     let store = Store::new();
     let holder = store.hold(&["door"]);
-    store.run(&["run", "-n", "door", "--", "true"]).failed(75, "lock door is not free");
-    store
-        .run(&["run", "-w", "0", "door", "--", "true"])
-        .failed(75, "lock door is not free, and was not to be waited for");
-    store.run(&["run", "-n", "-E", "3", "door", "--", "true"]).failed(3, "door is not free");
+    store.run(&["run", "-n", "door", "--", "true"]).failed(75, "lock door is held by ");
+    store.run(&["run", "-w", "0", "door", "--", "true"]).failed(75, "lock door is held by ");
+    store.run(&["run", "-n", "-E", "3", "door", "--", "true"]).failed(3, "door is held by ");
     let since = Instant::now();
     let (wait, done) = in_vain(|wait| store.run(&["run", "-w", wait, "door", "--", "true"]));
-    done.failed(75, &format!("within {wait:?}"));
+    done.failed(75, &format!("gave up after {wait:?} (-w)"));
     assert!(since.elapsed() >= wait);
     let run = |wait: &str| store.run(&["run", "-w", wait, "-E", "0", "door", "--", "false"]);
     let (wait, done) = in_vain(run);
-    done.failed(0, &format!("within {wait:?}"));
+    done.failed(0, &format!("gave up after {wait:?} (-w)"));
     assert_eq!(store.show("door")["waiting"], 0);
     holder.finish();
     store.run(&["run", "-n", "door", "--", "true"]).ok();
@@ -155,13 +153,13 @@ fn readers_share_and_a_writer_does_not() {
     let store = Store::new();
     let one = store.hold(&["-s", "book"]);
     let two = store.hold(&["--shared", "book"]);
-    store.run(&["run", "-n", "-x", "book", "--", "true"]).failed(75, "book is not free");
-    store.run(&["run", "-n", "-e", "book", "--", "true"]).failed(75, "book is not free");
-    store.run(&["run", "-n", "book", "--", "true"]).failed(64, "use -x or -s as the others do");
+    store.run(&["run", "-n", "-x", "book", "--", "true"]).failed(75, "book is held by ");
+    store.run(&["run", "-n", "-e", "book", "--", "true"]).failed(75, "book is held by ");
+    store.run(&["run", "-n", "book", "--", "true"]).failed(64, "pass -x or -s, or wait");
     one.finish();
     two.finish();
     let writer = store.hold(&["-x", "book"]);
-    store.run(&["run", "-n", "-s", "book", "--", "true"]).failed(75, "book is not free");
+    store.run(&["run", "-n", "-s", "book", "--", "true"]).failed(75, "book is held by ");
     writer.finish();
 }
 
@@ -171,18 +169,20 @@ fn permits_are_taken_until_there_are_none() {
     let two = store.hold(&["--permits", "2/3", "gpu"]);
     store
         .run(&["run", "-n", "--permits", "2/3", "gpu", "--", "true"])
-        .failed(75, "gpu is not free");
+        .failed(75, "gpu is held by ");
     store.run(&["run", "-n", "--permits", "3", "gpu", "--", "true"]).ok();
     store
         .run(&["run", "-n", "--permits", "4", "gpu", "--", "true"])
-        .failed(64, "use --permits K/3");
+        .failed(64, "pass --permits K/3");
     two.finish();
 }
 
 #[test]
 fn members_of_a_pool_are_taken_one_by_one() {
     let store = Store::new();
-    store.run(&["run", "-n", "--pool", "rooms", "--", "true"]).failed(75, "rooms is not free");
+    store
+        .run(&["run", "-n", "--pool", "rooms", "--", "true"])
+        .failed(75, "rooms is a pool without members");
     store.run(&["pool", "add", "rooms", "blue", "red"]).ok();
     let blue = store.hold(&["--pool", "--member", "blue", "rooms"]);
     store.run(&["run", "-n", "--pool", "--member", "blue", "rooms", "--", "true"]).failed(75, "");

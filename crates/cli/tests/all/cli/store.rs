@@ -41,7 +41,7 @@ fn the_state_directory_goes_before_the_home_if_it_is_absolute() {
 }
 
 #[test]
-fn without_a_home_a_store_has_to_be_named() {
+fn without_a_home_a_store_must_be_named() {
     Done::of(&mut without_store(&["ls"])).failed(64, "name one with --store");
     let store = Store::new();
     let mut named = without_store(&["ls", "--store", &store.url()]);

@@ -234,7 +234,7 @@ fn ctrl_c_ends_the_command_and_the_script_around_us() {
     }
 }
 
-/// Three turns, of which no second may start.
+/// A loop of three turns. After the interrupt, no second turn may start.
 fn loop_of(command: &str) -> String {
     format!("for i in 1 2 3; do {PROGRAM} run door -- {command}; done; echo went on")
 }

@@ -23,7 +23,7 @@ impl<'a> Pane<'a> {
     pub(crate) fn open(store: &'a Store) -> Self {
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let pane = Self { store, socket: format!("tmux-{number}.socket") };
-        // No files of whoever runs this.
+        // It reads no files of the user who runs the tests.
         let shell = "env PS1='prompt> ' sh";
         let options = ["-f", "/dev/null", "-u", "new-session", "-d", "-x", "80", "-y", "24"];
         let opened = pane.tmux(&[&options[..], &[shell]].concat());

@@ -37,7 +37,7 @@ fn taker() {
     }
 }
 
-/// So many processes take so many turns each on this store, and none is lost.
+/// Lets processes take turns on this store, and asserts that no turn is lost.
 pub(crate) fn processes_count(store: &Store, processes: u64, turns: u64) {
     fs::write(store.path("counter"), "0").unwrap();
     let start = |_| {

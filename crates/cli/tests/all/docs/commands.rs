@@ -1,5 +1,5 @@
-//! Commands that are named and not run: in sentences and tables, in crontabs and units. What they ask for has to be
-//! there.
+//! Commands that a page names and the tests don't run: in sentences and tables, in crontabs and units. The program must
+//! have them.
 
 use std::process::Command;
 

@@ -6,10 +6,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::docs::page::{self, Page, prose, root};
+use crate::docs::page::{self, Page, SUMMARY, prose, root};
 
-/// Pages that are not among those of the manual.
-const OTHERS: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
+/// What is in the site beside the pages of the manual.
+const OTHERS: [&str; 5] =
+    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "proof/README.md"];
+
+/// Texts with links that are not in the site.
+const ELSEWHERE: [&str; 6] = [
+    SUMMARY,
+    "crates/cli/README.md",
+    "crates/conformance/README.md",
+    "crates/core/README.md",
+    "crates/module/README.md",
+    "crates/taketurns/README.md",
+];
 
 /// The manual in the documentation of the crate, and what labels are there.
 const MANUAL: &str = "crates/taketurns/src/manual.rs";
@@ -85,7 +96,8 @@ fn complaint(page: &Page, target: &str) -> Option<String> {
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
-    let paths = page::all().into_iter().chain(OTHERS.map(str::to_owned));
+    let others = OTHERS.into_iter().chain(ELSEWHERE).map(str::to_owned);
+    let paths = page::all().into_iter().chain(others);
     let mut wrong = Vec::new();
     for page in paths.map(|path| Page::read(&path)) {
         let links = links(&page.text);
@@ -109,6 +121,23 @@ fn every_page_is_in_the_table_of_contents() {
         };
         assert!(contents.used.contains(label), "docs/README.md does not name {label}");
     }
+}
+
+/// `cargo xtask docs` makes the site of the pages that the summary names.
+#[test]
+fn every_page_is_in_the_site_once() {
+    let mut named = links(&Page::read(SUMMARY).text).inline;
+    named.sort();
+    let mut pages: Vec<String> = page::all()
+        .into_iter()
+        .chain(OTHERS.map(str::to_owned))
+        .map(|path| match path.strip_prefix("docs/") {
+            Some(path) => path.to_owned(),
+            None => format!("../{path}"),
+        })
+        .collect();
+    pages.sort();
+    assert_eq!(named, pages, "{SUMMARY}");
 }
 
 #[test]

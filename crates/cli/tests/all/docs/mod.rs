@@ -1,5 +1,5 @@
-//! The manual is true: whatever README and `docs/` tell a reader to type is typed here, with real servers
-//! behind the addresses that they name.
+//! The manual is true: these tests type what README and `docs/` tell a reader to type, with real servers behind the
+//! addresses that the pages name.
 //!
 //! ```text
 //!   page.rs     the blocks of a page, and where each of them begins
@@ -9,8 +9,8 @@
 //!   pages.rs    a test for each page, and one that none is left out
 //!   links.rs    where links lead, in the files and in the documentation of the crate
 //!   commands.rs what is named and not typed
-//!   recipes.rs  what is shown, when somebody comes between its steps
-//!   yaml.rs     what is to be given to Kubernetes
+//!   recipes.rs  recipes, when another writer comes between their steps
+//!   yaml.rs     manifests for Kubernetes
 //! ```
 
 mod commands;

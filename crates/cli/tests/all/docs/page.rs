@@ -1,9 +1,9 @@
-//! A page of the manual, cut into what is to be typed and the rest. Nothing is run here.
+//! A page of the manual, split into the blocks that a reader types and the rest. Nothing is run here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a block's first line may say if it is to be run. A block that is not to be run says `text`.
+/// The languages of blocks that the tests run. A block that they don't run is `text`.
 const RUN: [&str; 5] = ["sh", "bash", "console", "python", "js"];
 
 /// What stands between two fences.
@@ -43,6 +43,9 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The order of the pages in the site: a list of links, and no page.
+pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
+
 /// All pages of the manual.
 pub(crate) fn all() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
@@ -53,7 +56,7 @@ pub(crate) fn all() -> Vec<String> {
             let path = format!("{folder}/{}", entry.file_name().to_str().expect("a plain name"));
             if entry.path().is_dir() {
                 folders.push(path);
-            } else if path.ends_with(".md") {
+            } else if path.ends_with(".md") && path != SUMMARY {
                 found.push(path);
             }
         }
@@ -104,7 +107,7 @@ pub(crate) fn prose(text: &str) -> String {
     prose
 }
 
-/// How many lines look like the beginning of a block that is to be run, found in the simplest way.
+/// Counts the lines that look like the beginning of a block to run, in the simplest way.
 pub(crate) fn count(text: &str) -> usize {
     let starts =
         |line: &&str| RUN.iter().any(|word| line.trim().starts_with(&format!("```{word}")));

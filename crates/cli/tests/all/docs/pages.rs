@@ -24,6 +24,7 @@ pages! {
     the_table_of_contents: "docs/README.md",
     benchmarks: "docs/benchmarks.md",
     comparison: "docs/comparison.md",
+    concepts: "docs/concepts.md",
     cron: "docs/cron.md",
     doctor: "docs/doctor.md",
     engines: "docs/engines.md",
@@ -34,16 +35,22 @@ pages! {
     metrics: "docs/metrics.md",
     moving: "docs/moving.md",
     proof: "docs/proof.md",
+    protocols: "docs/protocols.md",
+    protocols_fairqueue: "docs/protocols/fairqueue.md",
+    protocols_plain: "docs/protocols/plain.md",
+    protocols_python_redis_lock: "docs/protocols/python-redis-lock.md",
+    protocols_redlock: "docs/protocols/redlock.md",
+    protocols_redturn: "docs/protocols/redturn.md",
+    protocols_zmutex: "docs/protocols/zmutex.md",
     quorum: "docs/quorum.md",
+    recipes_leader_election: "docs/recipes/leader-election.md",
+    recipes_limit: "docs/recipes/limit.md",
+    recipes_migrations: "docs/recipes/migrations.md",
+    recipes_per_customer: "docs/recipes/per-customer.md",
+    recipes_postgresql: "docs/recipes/postgresql.md",
     redis: "docs/redis.md",
     serve: "docs/serve.md",
-    wires: "docs/wires.md",
-    wires_fairqueue: "docs/wires/fairqueue.md",
-    wires_plain: "docs/wires/plain.md",
-    wires_python_redis_lock: "docs/wires/python-redis-lock.md",
-    wires_redlock: "docs/wires/redlock.md",
-    wires_redturn: "docs/wires/redturn.md",
-    wires_zmutex: "docs/wires/zmutex.md",
+    tutorial: "docs/tutorial.md",
 }
 
 /// Pages that another test types from top to bottom, and that test.
@@ -52,7 +59,7 @@ const ELSEWHERE: [(&str, &str); 1] = [("docs/module.md", "crates/module/tests/al
 fn is_true(path: &str) {
     let page = Page::read(path);
     let ran = shell::run(&page);
-    assert_eq!(ran, page::count(&page.text), "{path}: a block that is to be run was not");
+    assert_eq!(ran, page::count(&page.text), "{path}: a block was not run");
 }
 
 #[test]

@@ -11,7 +11,14 @@ impl Tested {
     fn new(now_us: u64, valid_until_us: u64, lease_ms: u64, max_hold_us: Option<u64>) -> Self {
         let (lock, owner) = (Name::new("l").unwrap(), Owner::from_bits(1));
         let terms = HoldTerms { lock, owner, lease_ms, max_hold_us, bury_until_ms: 0 };
-        let grant = Grant { token: None, tokens: 1, deadline_ms: 0, member: None, vote: None };
+        let grant = Grant {
+            token: None,
+            tokens: 1,
+            wanted: false,
+            deadline_ms: 0,
+            member: None,
+            vote: None,
+        };
         let hold = Hold::until(now_us, terms, grant, valid_until_us);
         Self(HeldLock::new(now_us, Arc::new(hold), 0, None))
     }

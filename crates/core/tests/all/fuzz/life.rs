@@ -11,7 +11,7 @@ pub(crate) const START: Now = Now { ms: 1_000_000, wall_us: 1_790_000_000_000_00
 
 const MEMBERS: [&str; 3] = ["a", "b-2", "ü c"];
 
-/// What somebody may ask of a lock of that kind, of which there are five.
+/// A random request to a lock of one of the five kinds.
 pub(crate) fn request(dice: &mut Dice, kind: usize) -> Request {
     let (owner, client) = (owner(dice), client(dice));
     // Sometimes it is taken for another kind.
@@ -76,6 +76,7 @@ fn ask(dice: &mut Dice, kind: usize) -> Ask {
         3 if dice.percent(50) => Ask::Any,
         3 => Ask::Member(member(dice)),
         _ if dice.percent(20) => Ask::Turns { tokens: *dice.pick(&[&1, &3, &9, &10_000]) },
+        _ if dice.percent(20) => Ask::Stay { tokens: *dice.pick(&[&1, &3, &9, &10_000]) },
         _ => Ask::Mutex,
     }
 }

@@ -1,4 +1,4 @@
-//! The wire: what comes from a client, from a server, or from whoever may write to one.
+//! The wire format: bytes from a client, from a server, or from any user who may write to a server.
 
 use taketurns_core::wire::{self, SealedWake, Verb, WireReply};
 use taketurns_core::{Grant, Kind, Member, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent};
@@ -23,6 +23,7 @@ fn grant(dice: &mut Dice) -> Grant {
     Grant {
         token: Some(Token::from_raw(number(dice))),
         tokens: *dice.pick(&[&1, &2, &10_000]),
+        wanted: dice.percent(20),
         deadline_ms: number(dice) / 1_000,
         member: dice.percent(30).then(|| Member::new("b 3").expect("a name")),
         vote: dice.percent(30).then(|| vote(dice)),
@@ -45,7 +46,7 @@ fn refusal(dice: &mut Dice) -> Refusal {
 
 fn reply(dice: &mut Dice) -> Reply {
     let (recheck_ms, quarantined_until_ms) = (dice.percent(50).then_some(9), Some(12));
-    match dice.below(12) {
+    match dice.below(13) {
         0 => Reply::Granted(grant(dice)),
         1 => Reply::Renewed(grant(dice)),
         2 => Reply::Queued(Place { number: 4, front: 2, recheck_ms, quarantined_until_ms }),
@@ -59,14 +60,17 @@ fn reply(dice: &mut Dice) -> Reply {
         6 => Reply::Refused(refusal(dice)),
         7 => Reply::Broken(3),
         8 => Reply::Changed(dice.percent(50)),
-        other => [Reply::Busy, Reply::Revoked, Reply::NotHeld][other - 9].clone(),
+        other => [Reply::Busy, Reply::Kept, Reply::Revoked, Reply::NotHeld][other - 9].clone(),
     }
 }
 
 #[test]
 fn a_reply_that_is_read_is_written_and_read_as_the_same() {
     fuzz::rounds("replies", 20_000, |dice| {
-        let answered = WireReply { now_ms: 1_700_000_000_000, more: true, reply: reply(dice) };
+        let answered = match dice.below(12) {
+            0 => WireReply { now_ms: None, more: false, reply: Reply::Released },
+            _ => WireReply { now_ms: Some(1_700_000_000_000), more: true, reply: reply(dice) },
+        };
         let genuine = wire::encode(&answered);
         assert_eq!(wire::decode(&genuine, owner_of), Some(answered), "{genuine:?}");
         let damaged = dice.damaged_text(&[genuine]);
@@ -79,10 +83,11 @@ fn a_reply_that_is_read_is_written_and_read_as_the_same() {
 #[test]
 fn a_wake_up_opens_only_as_it_was_sealed() {
     fuzz::rounds("wake-ups", 20_000, |dice| {
-        let event = match dice.below(4) {
+        let event = match dice.below(5) {
             0 => WakeEvent::Revoked { token: dice.percent(80).then_some(Token::from_raw(12)) },
             1 => WakeEvent::Refused(refusal(dice)),
             2 => WakeEvent::Inquired { number: 12 },
+            3 => WakeEvent::Wanted { token: Token::from_raw(12) },
             _ => WakeEvent::Granted(grant(dice)),
         };
         let genuine = wire::seal(OWNER, "0123456789abcdef0123", &event);

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `at MS …` | the lease clock, from here on; any command may start with it |
 //! | `wall US` | the wall clock, from here on; 0 to begin with, so that tokens count 1, 2, 3 |
-//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `turns:N`, `read`, `write`, `2/4`, `any` or `member:NAME` |
+//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `turns:N`, `stay:N`, `read`, `write`, `2/4`, `any` or `member:NAME` |
 //! | `acquire A [hint=N] [ticket=N] [yields=N]` | with a ballot, as one node of a quorum |
-//! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on, of which the last is shown |
+//! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on; only the last one is shown |
 //! | `refresh c1 [wait=3000]` · `gone c1` | |
 //! | `renew A [client=c1] [lease=30000] [grant=N agreed=N]` · `release A [bury=MS] [used=N]` | |
 //! | `break [token=N] [now]` | |
@@ -232,6 +232,7 @@ impl World {
                 }
                 WakeEvent::Refused(refusal) => format!("refused: {refusal}"),
                 WakeEvent::Inquired { number } => format!("inquired about grant {number}"),
+                WakeEvent::Wanted { token } => format!("wanted token={token}"),
             };
             self.say(format!("wake {} of c{}: {event}", name(*owner), client.bits()));
         }
@@ -263,6 +264,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Changed(false) => "not changed".into(),
         Reply::Refused(refusal) => format!("refused: {refusal}"),
         Reply::Busy => "busy".into(),
+        Reply::Kept => "kept".into(),
         Reply::Revoked => "revoked".into(),
         Reply::Released => "released".into(),
         Reply::Left => "left".into(),
@@ -288,7 +290,8 @@ fn grant(grant: &Grant) -> String {
     let vote =
         |vote: Vote| format!(" grant={} ticket={}{}", vote.number, vote.ticket, inquired(vote));
     let vote = grant.vote.map_or(String::new(), vote);
-    format!("granted token={token}{tokens} until={}{member}{vote}", grant.deadline_ms)
+    let wanted = if grant.wanted { " wanted" } else { "" };
+    format!("granted token={token}{tokens} until={}{member}{vote}{wanted}", grant.deadline_ms)
 }
 
 /// The last of the tokens that come with a grant.

@@ -4,21 +4,21 @@
 //! |---|---|
 //! | `at MS …` · `at next …` | moves the local clock, or moves it to the next timeout, and handles the timeout; any command may start with it |
 //! | `new` | a new session, at 0; its pauses come from seed 0 |
-//! | `acquire A [ASK] [lock=job] [lease=30000] [wait=no\|MS] [max_hold=MS] [turns=N]` | begins an acquire and polls it; without `wait` it waits for ever; `ASK` as in the scripts of the lock |
+//! | `acquire A [ASK] [lock=job] [lease=30000] [wait=no\|MS] [max_hold=MS] [turns=N] [stay=N]` | begins an acquire and polls it; without `wait` it waits for ever; `ASK` as in the scripts of the lock |
 //! | `poll A` | what a task does that was woken: polls the acquire, or else the release |
 //! | `cancel A` | drops the acquire |
 //! | `answer acquire A REPLY` | answers what was sent last, and polls the acquire |
 //! | `answer renew A REPLY` · `answer release A REPLY` · `answer refresh LOCK REPLY` | |
-//! | `wake A granted token=N until=MS` · `wake A revoked [token=N]` · `wake A refused WHY` | pushes a wake-up |
+//! | `wake A granted token=N until=MS` · `wake A revoked [token=N]` · `wake A refused WHY` · `wake A wanted token=N` | pushes a wake-up |
 //! | `release A` | ends a guard; without one, releases a handle: `[lock=job] [bury=MS] [for=30000]` |
 //! | `carry A` · `adopt A token=N until=MS [lock=job] [lease=30000] [max_hold=MS]` | a guard becomes a handle, and back |
-//! | `gone A` · `doubt [LOCK]` · `unattended` | |
+//! | `gone A` · `doubt [LOCK]` · `unattended` · `end keeps` | |
 //! | `clock +MS [server=N]` · `clock -MS [server=N]` | sets a store's clock; to begin with it shows the local time |
 //! | `reconnect [server=N]` | answers and wake-ups come from a new connection from now on |
 //!
-//! `REPLY` is `granted token=N until=MS`, `renewed token=N until=MS`, `queued place=N front=N
+//! `REPLY` is `granted token=N until=MS [tokens=N] [wanted]`, `renewed token=N until=MS [wanted]`, `queued place=N front=N
 //! [recheck=MS] [quarantined=MS]`, `refreshed waiting=N front=N [recheck=MS] [quarantined=MS] [granted=A
-//! token=N until=MS]`, `busy`, `revoked`, `released`, `left`, `not_held`, `refused WHY` or `failed HOW`.
+//! token=N until=MS]`, `busy`, `kept`, `revoked`, `released`, `left`, `not_held`, `refused WHY` or `failed HOW`.
 //! `WHY` is `cancelled`, `too_late`, `queue_full` or `kind`; `HOW` is `not_done`, `unknown`, `broken` or
 //! `unsupported`. `engine=MS` says what the store's clock showed if that was not the time of the answer.
 //!
@@ -150,6 +150,7 @@ impl World {
                 let lock = words.at(1).ok().map(read::lock).transpose()?;
                 self.session.handle_doubt(self.now_us, lock.as_ref());
             }
+            Some("end") => self.session.end_keeps(self.now_us),
             Some("unattended") => self.session.handle_unattended(self.now_us),
             Some("clock") => self.server(&words)?.ahead_ms += words.parse::<i64>(1)?,
             Some("reconnect") => self.server(&words)?.epoch += 1,
@@ -161,7 +162,7 @@ impl World {
     fn acquire(&mut self, words: &Words<'_>) -> Result<(), String> {
         let spec = read::spec(words, self.now_us)?;
         let owner = self.enter(spec.terms.owner, &spec.terms.lock)?;
-        self.session.begin_acquire(spec);
+        self.session.begin_acquire(self.now_us, spec);
         self.poll_acquire(owner)
     }
 

@@ -43,6 +43,10 @@ pub(super) fn ask(word: &str) -> Result<Ask, String> {
             let tokens = word["turns:".len()..].parse();
             Ask::Turns { tokens: tokens.map_err(|_| format!("`{word}` has no number"))? }
         }
+        _ if word.starts_with("stay:") => {
+            let tokens = word["stay:".len()..].parse();
+            Ask::Stay { tokens: tokens.map_err(|_| format!("`{word}` has no number"))? }
+        }
         _ => match (word.strip_prefix("member:"), word.split_once('/').and_then(permits)) {
             (Some(name), _) => Ask::Member(member(name)?),
             (_, Some((take, of))) => Ask::Permits { take, of },

@@ -12,7 +12,7 @@ use crate::properties::world::said_and_heard;
 
 /// Which grant is meant.
 #[derive(Clone, Debug)]
-pub(crate) enum Meant {
+pub(crate) enum NamedGrant {
     /// The last one of that owner.
     Its,
     Number(u64),
@@ -25,7 +25,7 @@ pub(crate) enum Op {
         owner: u8,
         hint: u64,
         ticket: Option<u64>,
-        yields: Option<Meant>,
+        yields: Option<NamedGrant>,
         waits: bool,
     },
     /// Without a ballot.
@@ -35,7 +35,7 @@ pub(crate) enum Op {
     },
     WriteBack {
         owner: u8,
-        meant: Meant,
+        meant: NamedGrant,
         ahead: u64,
     },
     Release {
@@ -50,8 +50,8 @@ pub(crate) enum Op {
     Reload,
 }
 
-fn meant() -> impl Strategy<Value = Meant> {
-    prop_oneof![5 => Just(Meant::Its), 1 => prop_oneof![0..9_u64, Just(u64::MAX)].prop_map(Meant::Number)]
+fn meant() -> impl Strategy<Value = NamedGrant> {
+    prop_oneof![5 => Just(NamedGrant::Its), 1 => prop_oneof![0..9_u64, Just(u64::MAX)].prop_map(NamedGrant::Number)]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -147,10 +147,10 @@ impl Node {
         }
     }
 
-    fn number(&self, owner: u8, meant: &Meant) -> u64 {
+    fn number(&self, owner: u8, meant: &NamedGrant) -> u64 {
         match meant {
-            Meant::Its => self.votes[usize::from(owner)],
-            Meant::Number(number) => *number,
+            NamedGrant::Its => self.votes[usize::from(owner)],
+            NamedGrant::Number(number) => *number,
         }
     }
 

@@ -10,7 +10,7 @@ use taketurns_core::{
     Wake, WakeEvent,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) client: ClientId,
     pub(crate) token: Token,
@@ -25,6 +25,21 @@ pub(crate) struct Held {
     revoked: bool,
 }
 
+impl Held {
+    pub(crate) fn last_token(&self) -> Token {
+        Token::from_raw(self.token.raw() + u64::from(self.tokens) - 1)
+    }
+
+    fn has(&self, token: Token) -> bool {
+        (self.token..=self.last_token()).contains(&token)
+    }
+
+    /// Does its client keep it until it is wanted?
+    fn stays(&self) -> bool {
+        matches!(self.ask, Ask::Stay { .. }) && !self.revoked
+    }
+}
+
 #[derive(Debug)]
 struct Waiting {
     acquire: AcquireRequest,
@@ -33,7 +48,7 @@ struct Waiting {
 }
 
 #[derive(Debug)]
-struct Alive {
+struct ClientLease {
     /// What its last refresh promised.
     promised_ms: u64,
     /// No longer than a waiter lease from when the clock was last set back.
@@ -42,16 +57,16 @@ struct Alive {
 }
 
 /// A moment at which a member became free: the step, then the time within it.
-type Freed = (u64, u64);
+type FreedAt = (u64, u64);
 
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) kind: Kind,
     holders: BTreeMap<Owner, Held>,
     waiters: BTreeMap<u64, Waiting>,
-    clients: BTreeMap<ClientId, Alive>,
+    clients: BTreeMap<ClientId, ClientLease>,
     /// The members that are there; `None` while held.
-    members: BTreeMap<Member, Option<Freed>>,
+    members: BTreeMap<Member, Option<FreedAt>>,
     leaving: Vec<Member>,
     /// Released for good: until its time no late copy may bring it back.
     /// Until when, and whether that time has come once: a clock set back may bring it back or not.
@@ -133,7 +148,7 @@ impl Checker {
         match request {
             Request::Acquire(acquire) => self.check_acquire(now, acquire, step),
             Request::Refresh { client, waiter_lease_ms } => {
-                self.check_refresh(now, *client, *waiter_lease_ms, &step.reply);
+                self.check_refresh(now, *client, *waiter_lease_ms, step);
             }
             Request::Renew { owner, client, lease_ms, .. } => {
                 self.check_renew(now, *owner, *client, *lease_ms, &step.reply);
@@ -159,6 +174,12 @@ impl Checker {
     fn check_wakes(&mut self, now: Now, wakes: &[Wake]) {
         for Wake { client, owner, event } in wakes {
             if matches!(event, WakeEvent::Revoked { .. }) {
+                continue;
+            }
+            if let WakeEvent::Wanted { token } = event {
+                let held = &self.holders[owner];
+                assert_eq!((held.client, held.token), (*client, *token), "who keeps it is told");
+                assert!(held.stays(), "it is not kept");
                 continue;
             }
             let place = self.place_of(*owner).expect("who is woken was waiting");
@@ -190,7 +211,9 @@ impl Checker {
         assert_eq!(token.raw(), now.wall_us.max(self.last_token + 1), "G2");
         let ahead_us = (token.raw() - 1).saturating_sub(now.wall_us);
         let tokens = match acquire.ask {
-            Ask::Turns { tokens } => u64::from(tokens).min(10_000 - ahead_us.min(9_999)),
+            Ask::Turns { tokens } | Ask::Stay { tokens } => {
+                u64::from(tokens).min(10_000 - ahead_us.min(9_999))
+            }
             _ => 1,
         };
         assert_eq!(u64::from(grant.tokens), tokens, "no more than stays near the clock");
@@ -220,8 +243,17 @@ impl Checker {
             handed: place.is_some(),
             revoked: false,
         };
+        self.check_wanted(&held, grant);
         self.holders.insert(acquire.owner, held);
         assert!(self.weight() <= self.capacity(), "G1: more is held than there is");
+    }
+
+    /// A grant says that others want the lock if it is kept and some do. Dead waiters may or may not count.
+    pub(crate) fn check_wanted(&self, held: &Held, grant: &Grant) {
+        let may_be = held.stays() && !self.waiters.is_empty();
+        let must_be = held.stays() && self.waiters.values().any(|waiting| !waiting.lapsed);
+        assert!(may_be || !grant.wanted, "nobody wants it");
+        assert!(!must_be || grant.wanted, "the grant does not say that it is wanted");
     }
 
     /// G4 in the small: nobody who is alive waits for what is free.
@@ -230,8 +262,14 @@ impl Checker {
         if self.kind == Kind::Pool {
             for member in self.members.iter().filter(|(_, freed)| freed.is_some()).map(|(m, _)| m) {
                 let wanted = Some(member.clone());
-                let grant =
-                    Grant { token: None, tokens: 1, deadline_ms: 0, member: wanted, vote: None };
+                let grant = Grant {
+                    token: None,
+                    tokens: 1,
+                    wanted: false,
+                    deadline_ms: 0,
+                    member: wanted,
+                    vote: None,
+                };
                 let awaited = |w: &Waiting| !w.lapsed && wants(&w.acquire.ask, &grant);
                 assert!(!self.waiters.values().any(awaited), "{member} is free, and awaited");
             }
@@ -267,7 +305,8 @@ impl Checker {
 
     fn keep_alive(&mut self, now: Now, client: ClientId, waiter_lease_ms: u64) {
         let until_ms = now.ms + waiter_lease_ms;
-        self.clients.insert(client, Alive { promised_ms: until_ms, until_ms, waiter_lease_ms });
+        self.clients
+            .insert(client, ClientLease { promised_ms: until_ms, until_ms, waiter_lease_ms });
     }
 
     fn end_hold(&mut self, owner: Owner, freed_ms: u64) {
@@ -289,7 +328,12 @@ fn weight(ask: &Ask) -> u64 {
     match ask {
         Ask::Write => WRITE,
         Ask::Permits { take, .. } => (*take).into(),
-        Ask::Mutex | Ask::Turns { .. } | Ask::Read | Ask::Any | Ask::Member(_) => 1,
+        Ask::Mutex
+        | Ask::Turns { .. }
+        | Ask::Stay { .. }
+        | Ask::Read
+        | Ask::Any
+        | Ask::Member(_) => 1,
     }
 }
 

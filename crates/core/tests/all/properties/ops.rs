@@ -19,7 +19,7 @@ pub(crate) enum Op {
     /// The clock is set back.
     SetBack(u64),
     /// A client asks. `under_way`: the request is not delivered yet.
-    Acquire { client: usize, want: Want, lease_ms: u64, waits: bool, under_way: bool },
+    Acquire { client: usize, want: WantedLock, lease_ms: u64, waits: bool, under_way: bool },
     /// A copy of a request gets under way: a retry, or old bytes.
     Double { at: usize },
     /// A request that was under way is delivered, however late.
@@ -54,7 +54,7 @@ pub(crate) enum Op {
 
 /// What a client asks for; how many permits there are is known when it asks.
 #[derive(Clone, Debug)]
-pub(crate) enum Want {
+pub(crate) enum WantedLock {
     This(Ask),
     Permits(u32),
 }
@@ -111,22 +111,24 @@ fn op(kind: Kind) -> BoxedStrategy<Op> {
     }
 }
 
-fn want(kind: Kind) -> BoxedStrategy<Want> {
+fn want(kind: Kind) -> BoxedStrategy<WantedLock> {
     let member = prop::sample::select(members().collect::<Vec<_>>());
     match kind {
         Kind::Mutex => prop_oneof![
-            4 => Just(Want::This(Ask::Mutex)),
+            4 => Just(WantedLock::This(Ask::Mutex)),
             1 => prop_oneof![1..9_u32, Just(10_000)]
-                .prop_map(|tokens| Want::This(Ask::Turns { tokens })),
+                .prop_map(|tokens| WantedLock::This(Ask::Turns { tokens })),
+            2 => prop_oneof![1..9_u32, Just(10_000)]
+                .prop_map(|tokens| WantedLock::This(Ask::Stay { tokens })),
         ]
         .boxed(),
         Kind::RwLock => {
-            prop_oneof![2 => Just(Want::This(Ask::Read)), 1 => Just(Want::This(Ask::Write))].boxed()
+            prop_oneof![2 => Just(WantedLock::This(Ask::Read)), 1 => Just(WantedLock::This(Ask::Write))].boxed()
         }
-        Kind::Semaphore { .. } => (1..5_u32).prop_map(Want::Permits).boxed(),
+        Kind::Semaphore { .. } => (1..5_u32).prop_map(WantedLock::Permits).boxed(),
         Kind::Pool => prop_oneof![
-            Just(Want::This(Ask::Any)),
-            member.prop_map(|member| Want::This(Ask::Member(member))),
+            Just(WantedLock::This(Ask::Any)),
+            member.prop_map(|member| WantedLock::This(Ask::Member(member))),
         ]
         .boxed(),
     }

@@ -1,5 +1,5 @@
-//! A lock and the clients around it, each of which keeps to the rules of a client: it refreshes,
-//! asks again when its places are fewer than it thought, and buries what it sent more than once.
+//! A lock and its clients. Each client follows the rules of a client: it refreshes its places, asks again when it has
+//! fewer places than it thought, and buries requests that it sent more than once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use taketurns_core::{
 };
 
 use crate::properties::checker::Checker;
-use crate::properties::ops::{CLIENTS, LEASE_MS_MAX, Op, Want, members};
+use crate::properties::ops::{CLIENTS, LEASE_MS_MAX, Op, WantedLock, members};
 
 const WALL_US: u64 = 1_790_000_000_000_000;
 const WAITER_LEASE_MS_MAX: u64 = 3_000;
@@ -164,7 +164,9 @@ impl World {
         self.repeat(seen_ms, &request, &step);
         said_and_heard(self.now, &request, &step);
         assert_eq!(step.wakes[..due.len()], due, "a step starts with what is due");
-        self.checker.catch_up(self.now, &due);
+        if step.timed {
+            self.checker.catch_up(self.now, &due);
+        }
         self.checker.check(self.now, &request, &step, &step.wakes[due.len()..]);
         self.lock.audit().expect("a sound lock");
         assert_eq!(self.lock.kind(), self.checker.kind);
@@ -197,7 +199,7 @@ impl World {
             WakeEvent::Inquired { .. } => panic!("nobody has a ballot here"),
             WakeEvent::Granted(grant) => self.attempts[at].takes(grant),
             WakeEvent::Refused(_) => drop(self.attempts.swap_remove(at)),
-            WakeEvent::Revoked { .. } => {}
+            WakeEvent::Revoked { .. } | WakeEvent::Wanted { .. } => {}
         }
     }
 
@@ -206,12 +208,19 @@ impl World {
         self.now.wall_us += ms * 1_000;
     }
 
-    fn ask(&mut self, client: usize, want: &Want, lease_ms: u64, waits: bool, under_way: bool) {
+    fn ask(
+        &mut self,
+        client: usize,
+        want: &WantedLock,
+        lease_ms: u64,
+        waits: bool,
+        under_way: bool,
+    ) {
         let ask = match (want, self.checker.kind) {
-            (Want::Permits(take), Kind::Semaphore { permits }) => {
+            (WantedLock::Permits(take), Kind::Semaphore { permits }) => {
                 Ask::Permits { take: (*take).min(permits), of: permits }
             }
-            (Want::This(ask), _) => ask.clone(),
+            (WantedLock::This(ask), _) => ask.clone(),
             (want, kind) => panic!("{want:?} of a {kind}"),
         };
         self.ids += 1;
@@ -300,7 +309,8 @@ impl World {
     }
 
     fn break_(&mut self, at: Option<usize>, at_once: bool) {
-        let mut tokens: Vec<_> = self.checker.holders().map(|(_, held)| held.token).collect();
+        let mut tokens: Vec<_> =
+            self.checker.holders().map(|(_, held)| held.last_token()).collect();
         let token = at.and_then(|at| pick(&mut tokens, at).copied());
         self.send(Request::Break { token, at_once });
     }
@@ -356,7 +366,8 @@ pub(crate) fn said_and_heard(now: Now, request: &Request, step: &Step) {
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     assert_eq!(wire::decode_request(verb, &args).as_ref(), Some(request));
     assert_eq!(wire::Verb::parse(verb.name().as_bytes()), Some(verb));
-    let answered = WireReply { now_ms: now.ms, more: step.more, reply: step.reply.clone() };
+    let now_ms = step.timed.then_some(now.ms);
+    let answered = WireReply { now_ms, more: step.more, reply: step.reply.clone() };
     let mut owners = BTreeMap::new();
     if let Reply::Refreshed { granted, .. } = &step.reply {
         owners.extend(granted.iter().map(|(owner, _)| (wire::public_id(*owner), *owner)));

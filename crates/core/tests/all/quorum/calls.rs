@@ -4,7 +4,7 @@ use taketurns_core::quorum::{NodeRequest, NodeRequestKind};
 use taketurns_core::session::Anchor;
 use taketurns_core::{AcquireRequest, Ask, Ballot, Label, Request};
 
-use crate::quorum::checker::Wrong;
+use crate::quorum::checker::BrokenPromise;
 use crate::quorum::world::{Attempt, Event, World, client_id};
 
 /// Ahead of the clocks, so that nodes whose clocks are a little ahead agree all the same.
@@ -33,7 +33,7 @@ impl Call {
 }
 
 impl World {
-    pub(crate) fn send(&mut self, attempt: usize, send: NodeRequest) -> Result<(), Wrong> {
+    pub(crate) fn send(&mut self, attempt: usize, send: NodeRequest) -> Result<(), BrokenPromise> {
         let Attempt { client, owner, lease_ms, .. } = self.attempts[attempt];
         let (now_us, node) = (self.local_us(client), send.node);
         let request = match send.kind {
@@ -77,7 +77,12 @@ impl World {
         middle.map_or(0, |clock_ms| clock_ms * 1_000 + SLACK_US)
     }
 
-    pub(crate) fn call(&mut self, node: usize, call: Call, request: Request) -> Result<(), Wrong> {
+    pub(crate) fn call(
+        &mut self,
+        node: usize,
+        call: Call,
+        request: Request,
+    ) -> Result<(), BrokenPromise> {
         self.count_call()?;
         self.tell(|| format!("  {call:?}"));
         self.calls.push(Some(call));

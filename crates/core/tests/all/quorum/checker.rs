@@ -5,11 +5,11 @@ use taketurns_core::Reply;
 use taketurns_core::quorum::majority;
 
 /// What is wrong, in words.
-pub(crate) type Wrong = String;
+pub(crate) type BrokenPromise = String;
 
 /// One attempt, as far as it matters to others.
 #[derive(Clone, Debug)]
-struct Seen {
+struct AttemptView {
     name: String,
     /// Token and the true time until which it holds, by its own word.
     held: Option<(u64, u64)>,
@@ -27,20 +27,20 @@ struct Seen {
 /// All attempts of one life.
 #[derive(Default)]
 pub(crate) struct Checker {
-    seen: Vec<Seen>,
+    seen: Vec<AttemptView>,
     last_token: u64,
 }
 
 impl Checker {
     /// An attempt begins. Answers its number.
     pub(crate) fn begins(&mut self, name: String, nodes: usize) -> usize {
-        let is_ahead = |seen: &Seen| {
+        let is_ahead = |seen: &AttemptView| {
             let placed = seen.tickets.iter().filter(|ticket| **ticket == seen.ticket).count();
             let waits = seen.ticket.is_some() && !seen.has_held && !seen.is_over;
             waits && placed >= majority(nodes)
         };
         let ahead = (0..self.seen.len()).filter(|&other| is_ahead(&self.seen[other])).collect();
-        self.seen.push(Seen {
+        self.seen.push(AttemptView {
             name,
             held: None,
             has_held: false,
@@ -75,7 +75,7 @@ impl Checker {
         }
     }
 
-    pub(crate) fn settled(&mut self, attempt: usize, ticket: u64) -> Result<(), Wrong> {
+    pub(crate) fn settled(&mut self, attempt: usize, ticket: u64) -> Result<(), BrokenPromise> {
         let seen = &mut self.seen[attempt];
         match seen.ticket.replace(ticket) {
             Some(before) if before != ticket => {
@@ -93,7 +93,7 @@ impl Checker {
         token: u64,
         until_us: u64,
         in_order: bool,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), BrokenPromise> {
         let before = self.seen[attempt].held;
         let name = &self.seen[attempt].name;
         for other in &self.seen {
@@ -146,7 +146,7 @@ impl Checker {
     }
 
     /// A node took the attempt in.
-    pub(crate) fn taken_in(&self, attempt: usize, node: usize) -> Result<(), Wrong> {
+    pub(crate) fn taken_in(&self, attempt: usize, node: usize) -> Result<(), BrokenPromise> {
         let seen = &self.seen[attempt];
         match seen.released[node] {
             true => Err(format!("ghost: node {node} took {} in after its release", seen.name)),

@@ -6,10 +6,10 @@ use taketurns_core::session::Anchor;
 use taketurns_core::{Owner, Reply, Request};
 
 use crate::quorum::calls::Call;
-use crate::quorum::checker::Wrong;
+use crate::quorum::checker::BrokenPromise;
 use crate::quorum::world::{Attempt, Event, World, attempt_of, client_id, owner_of};
 
-/// What is to be done for an attempt at a time.
+/// The next action for an attempt, due at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
     /// Ask those again of whom nothing is known.
@@ -25,7 +25,7 @@ pub(crate) enum Timer {
 
 impl World {
     /// Something happens to a client that is up.
-    pub(crate) fn drive(&mut self, event: Event) -> Result<(), Wrong> {
+    pub(crate) fn drive(&mut self, event: Event) -> Result<(), BrokenPromise> {
         match event {
             Event::Begin { client } => self.attempt(client),
             Event::Tick { client } => self.tick(client),
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    fn attempt(&mut self, client: usize) -> Result<(), Wrong> {
+    fn attempt(&mut self, client: usize) -> Result<(), BrokenPromise> {
         let (nodes, max_lease_ms) = (self.plan.nodes, self.plan.max_lease_ms);
         let waits = !self.dice.chance(self.plan.tries);
         let lease_ms = self.dice.between((max_lease_ms / 4).max(100), max_lease_ms);
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// A third of the waiter lease has passed.
-    fn tick(&mut self, client: usize) -> Result<(), Wrong> {
+    fn tick(&mut self, client: usize) -> Result<(), BrokenPromise> {
         let third_us = self.plan.waiter_lease_ms * 1_000 / 3;
         let next_us = self.true_us(client, self.local_us(client) + third_us);
         self.at(next_us, Event::Tick { client });
@@ -109,7 +109,7 @@ impl World {
         Ok(())
     }
 
-    fn replied(&mut self, call: Call, reply: Reply, engine_ms: u64) -> Result<(), Wrong> {
+    fn replied(&mut self, call: Call, reply: Reply, engine_ms: u64) -> Result<(), BrokenPromise> {
         match call {
             Call::Send { attempt, client, send, sent_us } => {
                 let anchor = self.observe(client, send.node, sent_us, engine_ms);
@@ -137,7 +137,7 @@ impl World {
         asked: &[usize],
         anchor: Anchor,
         reply: Reply,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), BrokenPromise> {
         let Reply::Refreshed { waiting, granted, .. } = reply else {
             return Err(format!("a refresh is answered with {reply:?}"));
         };
@@ -167,7 +167,7 @@ impl World {
         Ok(())
     }
 
-    fn failed(&mut self, call: Call) -> Result<(), Wrong> {
+    fn failed(&mut self, call: Call) -> Result<(), BrokenPromise> {
         let Call::Send { attempt, client, send, .. } = call else { return Ok(()) };
         self.tell(|| format!("{attempt} hears nothing of {send:?}"));
         if matches!(send.kind, NodeRequestKind::Release { .. }) {
@@ -178,7 +178,7 @@ impl World {
         self.follow(attempt, sends)
     }
 
-    fn timer(&mut self, attempt: usize, timer: Timer) -> Result<(), Wrong> {
+    fn timer(&mut self, attempt: usize, timer: Timer) -> Result<(), BrokenPromise> {
         let Attempt { client, is_over, held, lease_ms, .. } = self.attempts[attempt];
         if is_over {
             return Ok(());
@@ -222,7 +222,7 @@ impl World {
     }
 
     /// Sends what the candidate wants sent, and looks at what has come of it.
-    fn follow(&mut self, attempt: usize, sends: Vec<NodeRequest>) -> Result<(), Wrong> {
+    fn follow(&mut self, attempt: usize, sends: Vec<NodeRequest>) -> Result<(), BrokenPromise> {
         for send in sends {
             self.send(attempt, send)?;
         }
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    fn give_up(&mut self, attempt: usize) -> Result<(), Wrong> {
+    fn give_up(&mut self, attempt: usize) -> Result<(), BrokenPromise> {
         self.tell(|| format!("{attempt} gives up"));
         self.checker.ends(attempt);
         self.attempts[attempt].is_over = true;

@@ -2,7 +2,7 @@
 
 use taketurns_core::{Lock, Now, Reply, Request};
 
-use crate::quorum::checker::Wrong;
+use crate::quorum::checker::BrokenPromise;
 use crate::quorum::world::{Event, World, attempt_of, drifted};
 
 /// When the clocks of all nodes would show the same if none were off.
@@ -75,7 +75,7 @@ impl World {
         node: usize,
         call: usize,
         request: Request,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), BrokenPromise> {
         let down_until_us = self.nodes[node].down_until_us;
         if down_until_us > self.now_us {
             // It is refused, or waits in a buffer until the node goes on.
@@ -101,7 +101,7 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn step(&mut self, node: usize, request: &Request) -> Result<Reply, Wrong> {
+    pub(crate) fn step(&mut self, node: usize, request: &Request) -> Result<Reply, BrokenPromise> {
         let now = self.node_now(node);
         let step = self.nodes[node].lock.apply(now, request);
         self.sum.steps += 1;
@@ -116,7 +116,7 @@ impl World {
         Ok(step.reply)
     }
 
-    pub(crate) fn must_be_empty(&mut self) -> Result<(), Wrong> {
+    pub(crate) fn must_be_empty(&mut self) -> Result<(), BrokenPromise> {
         for node in 0..self.nodes.len() {
             self.step(node, &Request::Tick)?;
             let lock = &self.nodes[node].lock;

@@ -9,7 +9,7 @@ use taketurns_core::{ClientId, Lock, Owner, Reply, Request, WakeEvent};
 use taketurns_servers::fuzz::Dice;
 
 use crate::quorum::calls::Call;
-use crate::quorum::checker::{Checker, Wrong};
+use crate::quorum::checker::{BrokenPromise, Checker};
 use crate::quorum::driver::Timer;
 use crate::quorum::nodes::Node;
 use crate::quorum::plan::{Plan, Weather};
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// The whole life: faults, then calm, until everybody has held and all nodes are empty.
-    pub(crate) fn live(&mut self) -> Result<Sum, Wrong> {
+    pub(crate) fn live(&mut self) -> Result<Sum, BrokenPromise> {
         self.begin();
         let mut end_us = None;
         while let Some(Reverse((at_us, _, index))) = self.events.pop() {
@@ -269,7 +269,7 @@ impl World {
         at_us
     }
 
-    fn handle(&mut self, event: Event) -> Result<(), Wrong> {
+    fn handle(&mut self, event: Event) -> Result<(), BrokenPromise> {
         if let Some(client) = self.client_of(&event) {
             let Client { paused_until_us, is_dead, .. } = self.clients[client];
             if is_dead {
@@ -320,7 +320,7 @@ impl World {
     }
 
     /// Nobody may send without end while hardly any time passes.
-    pub(crate) fn count_call(&mut self) -> Result<(), Wrong> {
+    pub(crate) fn count_call(&mut self) -> Result<(), BrokenPromise> {
         let third_us = self.plan.waiter_lease_ms * 1_000 / 3;
         if self.now_us - self.rate.0 > third_us {
             self.rate = (self.now_us, 0);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use taketurns_servers::{Builder, Flavor, Server, ServerClock, eventually, on_both};
 
 use crate::attack::line::{LATER_S, LEASE_MS, Line, asks, builder};
+use crate::words;
 
 /// Starts a server, and returns it with its clock.
 fn clocked(builder: Builder) -> (Server, ServerClock) {
@@ -27,7 +28,8 @@ fn use_it(server: &Server) -> String {
 
 /// Renews for a minute, which the server will have forgotten.
 fn renew(server: &Server, binding: &str) {
-    let reply = Line::to(server).does("k", binding, &format!("renew {:032x} {:016x} 60000", 1, 1));
+    let renew = words::renew(&format!("{:032x}", 1), &format!("{:016x}", 1), 60_000);
+    let reply = Line::to(server).does("k", binding, &renew);
     assert!(reply.contains(" N "), "{reply}");
 }
 

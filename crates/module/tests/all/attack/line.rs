@@ -1,5 +1,6 @@
 //! A connection that sends commands as lines, as people type them.
 
+use crate::words;
 use taketurns_servers::{
     Builder, Connection, Flavor, Server, ServerReply, eventually, module_path,
 };
@@ -101,6 +102,6 @@ impl Line {
 
 /// Builds a program's acquire: lease and waiter lease are in milliseconds.
 pub(crate) fn asks(program: u64, ask: &str, lease_ms: u64, waiter_lease_ms: u64) -> String {
-    let far = u64::MAX;
-    format!("acquire {program:032x} {program:016x} {ask} {lease_ms} {waiter_lease_ms} {far} p\n")
+    let (owner, client) = (format!("{program:032x}"), format!("{program:016x}"));
+    words::acquire((&owner, &client), ask, lease_ms, &waiter_lease_ms.to_string(), "p")
 }

@@ -7,6 +7,7 @@ use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, builder, is_error};
 use crate::commands::errors::bind;
+use crate::words;
 
 const USER: &str = "u on >x ~lk:* &* -@all +fencelock.acquire +fencelock.release +fencelock.renew \
                     +fencelock.check +fencelock.show +fencelock.list +fencelock.break \
@@ -49,18 +50,13 @@ impl HeldLocks {
         let run = server.info("server").get("run_id").expect("a run").clone();
         let binding = bind(&mut holder, &run).text().expect("a binding").to_owned();
         let mut held = Self { server, holder, grants, binding };
-        held.program(
-            "lk:do",
-            &format!("acquire {OWNER} {PROGRAM} m 3600000 - {} a\n", u64::MAX),
-            " G ",
-        );
-        let (first, far) = ("0".repeat(32), u64::MAX);
-        held.program(
-            "lk:handed",
-            &format!("acquire {first} {PROGRAM} m 3600000 - {far} a\n"),
-            " G ",
-        );
-        let waits = format!("acquire {OWNER} {PROGRAM} m 3600000 3600000 {far} a\n");
+        let acquire = |owner, waiter_lease| {
+            words::acquire((owner, PROGRAM), "m", 3_600_000, waiter_lease, "a")
+        };
+        let first = "0".repeat(32);
+        held.program("lk:do", &acquire(OWNER, "-"), " G ");
+        held.program("lk:handed", &acquire(&first, "-"), " G ");
+        let waits = acquire(OWNER, "3600000");
         held.program("lk:handed", &waits, " Q ");
         held.program("lk:handed", &format!("release {first} 0"), " R");
         held
@@ -91,7 +87,7 @@ impl HeldLocks {
         }
         assert!(self.holder.of_holder("lk:do", "left_ms") > 1_800_000, "lk:do after {after}");
         assert_eq!(self.holder.holders("lk:handed").len(), 1, "lk:handed after {after}");
-        self.program("lk:do", &format!("renew {OWNER} {PROGRAM} 3600000"), " N ");
+        self.program("lk:do", &words::renew(OWNER, PROGRAM, 3_600_000), " N ");
     }
 
     fn keys(&self) -> Vec<&'static str> {
@@ -271,8 +267,8 @@ on_both! {
                     format!("release {near} 0"),
                     format!("release {high} 0"),
                     format!("release {near} {}", u64::MAX),
-                    format!("renew {near} {client} 10"),
-                    format!("renew {high} {client} 10"),
+                    words::renew(&near, client, 10),
+                    words::renew(&high, client, 10),
                     "break - 0".to_owned(),
                     "break - 1".to_owned(),
                     format!("break {token} 1"),
@@ -284,8 +280,8 @@ on_both! {
                     "pool_remove m".to_owned(),
                     "pool_add n".to_owned(),
                     "tick".to_owned(),
-                    format!("acquire {near} {client} m 10 - {} victim\n", u64::MAX),
-                    format!("acquire {near} {PROGRAM} m 10 10 {} victim\n", u64::MAX),
+                    words::acquire((&near, client), "m", 10, "-", "victim"),
+                    words::acquire((&near, PROGRAM), "m", 10, "10", "victim"),
                 ] {
                     let reply = attacker.lock(&format!("DO {key} {binding} {verb}")).to_string();
                     assert!(!reply.contains(OWNER), "{key} {verb}: {reply}");
@@ -298,7 +294,7 @@ on_both! {
                 }
             }
         }
-        held.program("lk:handed", &format!("renew {OWNER} {PROGRAM} 3600000"), " N ");
+        held.program("lk:handed", &words::renew(OWNER, PROGRAM, 3_600_000), " N ");
     }
 
     fn keys_of_others_and_raw_writes_are_out_of_reach(flavor: Flavor) {

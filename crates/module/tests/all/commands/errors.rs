@@ -132,19 +132,8 @@ on_both! {
         let mut acquire = |owner: i64| {
             let owner = format!("{owner:032x}");
             let far = u64::MAX.to_string();
-            let words = [
-                "FENCELOCK.DO",
-                "k",
-                &binding,
-                "acquire",
-                &owner,
-                "0000000000000007",
-                "m",
-                "1000",
-                "600000",
-                &far,
-                "program\n",
-            ];
+            let acquire = format!("{:08}{owner}0000000000000007m\nprogram\n", 1_000);
+            let words = ["FENCELOCK.DO", "k", &binding, "acquire", &acquire, "600000", &far];
             client.send(&words);
         };
         (0..QUEUE_MAX).for_each(|n| acquire((1 << 60) + n));
@@ -196,7 +185,7 @@ on_both! {
             client.words(&words)
         };
         let (owner, far) = (format!("{:032x}", 5), u64::MAX);
-        let acquire = format!("{owner}\t0000000000000007\tm\t60000\t-\t{far}\twho\nwhy");
+        let acquire = format!("00060000{owner}0000000000000007m\nwho\nwhy\t-\t{far}");
         let granted = ask("acquire", &[&acquire]);
         assert!(granted.text().is_some_and(|text| text.contains(" G ")), "{granted}");
         // A tab always separates arguments, so no label and no name contains one.
@@ -204,7 +193,7 @@ on_both! {
             let reply = ask("acquire", &[wrong]);
             assert!(is_error(&reply, "ERR"), "{wrong:?}: {reply}");
         }
-        let renewed = ask("renew", &[&owner, "0000000000000007\t60000"]);
+        let renewed = ask("renew", &[&format!("00060000{owner}0000000000000007")]);
         assert!(renewed.text().is_some_and(|text| text.contains(" N ")), "{renewed}");
         let shown = ask("view", &["1"]);
         assert!(shown.text().is_some_and(|text| text.contains("why")), "{shown}");

@@ -6,6 +6,7 @@ use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
 use crate::commands::client::{Client, Grant, replica_of, server, waiter};
 use crate::commands::errors::bind;
+use crate::words;
 
 /// A program's owner, as long as real ones.
 const OWNER: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75e";
@@ -30,24 +31,23 @@ fn lines(grant: &Grant) -> Vec<String> {
 
 /// The same for a program, with a known and an unknown binding.
 fn program_lines(binding: &str) -> Vec<String> {
-    let (far, p) = (u64::MAX, "0000000000000007");
+    let p = "0000000000000007";
+    let acquire = |client, ask| words::acquire((OWNER, client), ask, 60_000, "-", "a");
+    let renew = words::renew(OWNER, p, 60_000);
     [binding, "0123456789abcdef"]
         .into_iter()
         .flat_map(|binding| {
             [
-                format!("FENCELOCK.DO p {binding} acquire {OWNER} {p} m 60000 - {far} a\n"),
-                format!("FENCELOCK.DO p {binding} acquire {OWNER} {p} ? 60000 - {far} a\n"),
-                format!(
-                    "FENCELOCK.DO p {binding} acquire {OWNER} f000000000000007 m 60000 - {far} a\n"
-                ),
-                format!("FENCELOCK.DO text {binding} acquire {OWNER} {p} m 60000 - {far} a\n"),
-                format!("FENCELOCK.DO p {binding} renew {OWNER} {p} 60000"),
-                format!("FENCELOCK.DO p {binding} renew {OWNER} {p}"),
+                format!("FENCELOCK.DO p {binding} {}", acquire(p, "m")),
+                format!("FENCELOCK.DO p {binding} {}", acquire(p, "?")),
+                format!("FENCELOCK.DO p {binding} {}", acquire("f000000000000007", "m")),
+                format!("FENCELOCK.DO text {binding} {}", acquire(p, "m")),
+                format!("FENCELOCK.DO p {binding} {renew}"),
+                format!("FENCELOCK.DO p {binding} renew {OWNER}{p}"),
                 format!("FENCELOCK.DO p {binding} release {OWNER} 0"),
                 format!("FENCELOCK.DO p {binding} release {OWNER}"),
                 format!("FENCELOCK.DO p {binding} release {OWNER} 0 0"),
-                format!("FENCELOCK.DO p {binding} renew {OWNER}\t{p}\t60000"),
-                format!("FENCELOCK.DO p {binding} renew {OWNER}\t{p}"),
+                format!("FENCELOCK.DO p {binding} {renew}\t"),
                 format!("FENCELOCK.DO p {binding} release {OWNER}\t0"),
             ]
         })

@@ -371,7 +371,7 @@ fn says(effect: &Effect, reply: &ServerReply) -> HoldChange {
     }
     let answered = reply.text().and_then(|text| wire::decode(text, |_| None));
     match (effect, answered.map(|answered| (answered.now_ms, answered.reply))) {
-        (Effect::Acquire(wanted), Some((now_ms, Said::Granted(grant)))) => {
+        (Effect::Acquire(wanted), Some((Some(now_ms), Said::Granted(grant)))) => {
             HoldChange::Granted(GrantReport {
                 owner: wanted.owner.unwrap_or(Owner::from_bits(0)),
                 token: grant.token.map_or(0, |token| token.raw()),

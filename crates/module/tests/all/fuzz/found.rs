@@ -123,7 +123,7 @@ on_both! {
     fn a_hash_from_which_no_token_is_left_is_no_lock(flavor: Flavor) {
         let server = server(flavor);
         let head = Head { seen_ms: 1, last_token: limits::TOKEN_MAX, run: "run".into(), ..Head::default() };
-        let words: [&[u8]; 4] = [b"HSET", KEY.as_bytes(), b"s", &head.to_bytes()];
+        let words: [&[u8]; 4] = [b"HSET", KEY.as_bytes(), Head::FIELD.as_bytes(), &head.to_bytes()];
         assert_eq!(connect(&server).command(&words).expect("open"), ServerReply::Int(1));
         let reply = server.cli(&["FENCELOCK.ACQUIRE", KEY, "1"]);
         assert!(reply.error().is_some_and(|error| error.starts_with("WRONGTYPE")), "{reply}");

@@ -66,7 +66,7 @@ impl Desk {
         }
         // A lock without its head is invalid.
         if self.rng.percent(95) {
-            words.extend([b"s".to_vec(), head]);
+            words.extend([Head::FIELD.into(), head]);
         }
         words.extend([format!("b{owner}").into_bytes(), b"9000".to_vec()]);
         Command { words, effect: Effect::Upsets(vec![key]) }
@@ -78,7 +78,7 @@ impl Desk {
         let head = Head {
             seen_ms: now_ms,
             last_token: if self.rng.percent(80) { 77 } else { limits::TOKEN_MAX },
-            quarantine_until_ms: if self.rng.percent(80) { 0 } else { limits::TOKEN_MAX },
+            quarantine_until_ms: if self.rng.percent(80) { 0 } else { 99_999_999_999_999 },
             holders: u64::from(last_ms > 0),
             last_ms,
             waiting: u64::from(self.rng.percent(20)),
@@ -86,8 +86,10 @@ impl Desk {
             ..Head::default()
         };
         let mut bytes = head.to_bytes();
-        let kind = self.rng.pick(&["m", "r", "p", "s3", "s0", "s4294967296", "x", ""]);
-        bytes.splice(80..81, kind.bytes());
+        let kinds = [
+            "m0000000", "r0000000", "p0000000", "s0000003", "s0000000", "s9999999", "x0000000", "",
+        ];
+        bytes.splice(134..142, self.rng.pick(&kinds).bytes());
         if self.rng.percent(10) {
             let at = self.rng.below(bytes.len());
             bytes.truncate(at);

@@ -8,7 +8,7 @@ use taketurns_servers::Server;
 use crate::persistence::support::Client;
 
 /// Longer than any test.
-const LEASE_MS: u64 = 600_000;
+pub(crate) const LEASE_MS: u64 = 600_000;
 
 pub(crate) struct Program {
     client: Client,

@@ -118,6 +118,55 @@ fn is_whole(connection: &Connection, path: &Path) -> rusqlite::Result<bool> {
     connection.pragma_query_value(None, "quick_check", |row| Ok(row.get::<_, String>(0)? == "ok"))
 }
 
+/// Whether a connection waits while another one writes. If not, it fails at once.
+pub(super) fn set_patience(connection: &mut Connection, waits: bool) -> Result<(), EngineError> {
+    let handler: Option<fn(i32) -> bool> = if waits { Some(wait_for_writer) } else { None };
+    connection.busy_handler(handler).map_err(engine_error)
+}
+
+/// A transaction that may write. It is rolled back unless it is committed, also by a panic. Its statements are cached,
+/// unlike those of [`rusqlite::Transaction`].
+pub(super) struct WriteTransaction<'a> {
+    connection: &'a Connection,
+}
+
+impl<'a> WriteTransaction<'a> {
+    pub(super) fn begin(connection: &'a Connection) -> Result<Self, EngineError> {
+        run(connection, "BEGIN IMMEDIATE").map_err(engine_error)?;
+        Ok(Self { connection })
+    }
+
+    pub(super) fn commit(self) -> Result<(), EngineError> {
+        run(self.connection, "COMMIT").map_err(engine_error)
+    }
+}
+
+impl Drop for WriteTransaction<'_> {
+    fn drop(&mut self) {
+        if !self.connection.is_autocommit() {
+            let _ = run(self.connection, "ROLLBACK");
+        }
+    }
+}
+
+fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(drop)
+}
+
+/// Copies the journal into the database, and begins a new one. Both wait for the disk: the first write to a new
+/// journal does too, so it is made here. If somebody still reads the old journal, all this is left to a later time.
+pub(super) fn checkpoint(connection: &Connection) -> Result<(), EngineError> {
+    let (logged, copied) = connection
+        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+            Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })
+        .map_err(engine_error)?;
+    if logged != copied {
+        return Ok(());
+    }
+    connection.pragma_update(None, "user_version", VERSION).map_err(engine_error)
+}
+
 /// Transactions take some hundred microseconds, so another's is waited for in short steps.
 fn wait_for_writer(tries: i32) -> bool {
     thread::sleep(if tries < 20 { Duration::from_micros(100) } else { Duration::from_millis(1) });

@@ -3,12 +3,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-use rusqlite::{Connection, Row, TransactionBehavior, params};
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, Row, params};
 use taketurns_core::{ClientId, Lock, Name, Now, Pattern, Reply, Request, View, Wake};
 
 use super::check::{self, PathState};
-use super::database::{boot_number, broken, connect, corrupt, create, engine_error, identity};
+use super::database::{
+    WriteTransaction, boot_number, broken, checkpoint, connect, corrupt, create, engine_error,
+    identity, set_patience,
+};
 use super::rows::{decode, load, save};
 use super::wake_socket::{WakeListener, WakeSender};
 use crate::engine::{Answer, Clock, EngineError, EngineEvent, Origin, Stamp, Wakes};
@@ -18,8 +24,18 @@ use crate::telling::target;
 /// have created.
 const STEPS_PER_SWEEP: u32 = 64;
 const FORGET_PER_SWEEP: u32 = 2 * STEPS_PER_SWEEP;
+/// With so many pages the journal is copied into the database, as SQLite would by itself. But SQLite would do it in a
+/// commit, and so on a caller's thread.
+const JOURNAL_PAGES_MAX: i32 = 1_000;
 /// Clients that turn out dead one after the other in one step: past this the rest lapse by themselves.
 const DEAD_PER_STEP_MAX: u32 = 64;
+
+/// A step that is committed, and whose wake-ups are sent.
+pub(super) struct CommittedStep {
+    pub(super) answer: Answer,
+    /// Clients that turned out dead by their wake-ups.
+    pub(super) dead: Vec<ClientId>,
+}
 
 /// The open database, and this client's sockets.
 pub(super) struct FileStore {
@@ -32,7 +48,11 @@ pub(super) struct FileStore {
     client: ClientId,
     wakes: Wakes,
     sockets: Option<(WakeSender, WakeListener)>,
+    /// Waits while another process writes.
+    is_patient: bool,
     steps: u32,
+    /// How many pages the journal had after the last commit.
+    journal_pages: Arc<AtomicI32>,
     /// Changes when another connection has written.
     data_version: i64,
     /// For a client without a socket: the locks that it has a place in the queue of.
@@ -53,7 +73,15 @@ impl FileStore {
         // One name for everybody: the sockets lie beside it, and the working directory may change.
         let path = fs::canonicalize(path).map_err(|error| broken(path, error))?;
         let path = path.as_path();
-        let connection = connect(path)?;
+        let mut connection = connect(path)?;
+        let journal_pages = Arc::new(AtomicI32::new(0));
+        let note = journal_pages.clone();
+        let hook = move |_: &mut Wal, pages| {
+            note.store(pages, Ordering::Relaxed);
+            Ok(())
+        };
+        // This takes the place of SQLite's own checkpoints.
+        connection.wal_hook(Some(hook)).map_err(engine_error)?;
         let identity = identity(path)?;
         let boot = boot_number(&connection)?;
         let sockets = match sockets(path, client, &wakes) {
@@ -74,7 +102,9 @@ impl FileStore {
             client,
             wakes,
             sockets,
+            is_patient: true,
             steps: 0,
+            journal_pages,
             data_version: 0,
         };
         store.forget()?;
@@ -90,26 +120,46 @@ impl FileStore {
         stamp(self.clock.now())
     }
 
-    /// One step, and the wake-ups that follow from it once it is committed.
+    /// One step, and all that follows from it. Waits for other processes.
     pub(super) fn step(&mut self, name: &Name, request: &Request) -> Result<Answer, EngineError> {
+        self.set_patience(true)?;
+        let step = self.commit_step(name, request)?;
+        Ok(self.follow_up(name, step))
+    }
+
+    /// One step that waits for nobody. `None` if another process writes: then nothing was done.
+    pub(super) fn try_step(
+        &mut self,
+        name: &Name,
+        request: &Request,
+    ) -> Option<Result<CommittedStep, EngineError>> {
+        let step = self.set_patience(false).and_then(|()| self.commit_step(name, request));
+        match step {
+            Err(EngineError::Unreachable(_)) => None,
+            step => Some(step),
+        }
+    }
+
+    fn set_patience(&mut self, waits: bool) -> Result<(), EngineError> {
+        if std::mem::replace(&mut self.is_patient, waits) != waits {
+            set_patience(&mut self.connection, waits)?;
+        }
+        Ok(())
+    }
+
+    /// One step, and its wake-ups once it is committed.
+    fn commit_step(
+        &mut self,
+        name: &Name,
+        request: &Request,
+    ) -> Result<CommittedStep, EngineError> {
         self.still_there()?;
-        let (mut answer, wakes) = self.transact(name, request)?;
+        let (answer, wakes) = self.transact(name, request)?;
         if matches!(answer.reply, Reply::Queued(_)) && !self.has_socket() {
             self.waited.insert(name.clone());
         }
-        // The request is carried out: what fails from here on is not its failure.
-        match self.follow_up(name, wakes) {
-            Ok(more) => answer.more |= more,
-            Err(error) => {
-                tracing::warn!(
-                    target: target::FILE,
-                    lock = %name,
-                    %error,
-                    "the step was committed, but its follow-up failed and is left to the next step"
-                );
-            }
-        }
-        Ok(answer)
+        self.steps = self.steps.wrapping_add(1);
+        Ok(CommittedStep { answer, dead: self.deliver(name, wakes) })
     }
 
     /// Somebody who removed or replaced the file has made another store of it. Nothing that is
@@ -121,26 +171,57 @@ impl FileStore {
         Err(broken(&self.path, "the store was removed or replaced while in use"))
     }
 
-    /// Delivers wake-ups, passes on what was handed to the dead, and forgets what is long idle.
-    /// Answers whether there is more to hand over.
-    fn follow_up(&mut self, name: &Name, mut wakes: Vec<Wake>) -> Result<bool, EngineError> {
-        let mut more = false;
-        for round in 0.. {
-            let dead = self.deliver(name, std::mem::take(&mut wakes));
-            if dead.is_empty() || round == DEAD_PER_STEP_MAX {
-                break;
+    /// Passes on what was handed to the dead, and answers. The request is carried out: what fails from here on is not
+    /// its failure.
+    pub(super) fn follow_up(&mut self, name: &Name, step: CommittedStep) -> Answer {
+        let CommittedStep { mut answer, mut dead } = step;
+        let followed = self.set_patience(true).and_then(|()| {
+            for _ in 0..DEAD_PER_STEP_MAX {
+                let mut wakes = Vec::new();
+                for client in std::mem::take(&mut dead) {
+                    let (gone, further) = self.transact(name, &Request::ClientGone { client })?;
+                    answer.more |= gone.more;
+                    wakes.extend(further);
+                }
+                dead = self.deliver(name, wakes);
+                if dead.is_empty() {
+                    break;
+                }
             }
-            for client in dead {
-                let (answer, further) = self.transact(name, &Request::ClientGone { client })?;
-                more |= answer.more;
-                wakes.extend(further);
+            Ok(())
+        });
+        if let Err(error) = followed {
+            tracing::warn!(
+                target: target::FILE,
+                lock = %name,
+                %error,
+                "the step was committed, but its follow-up failed and is left to the next step"
+            );
+        }
+        answer
+    }
+
+    /// Is there something to do that no step should wait for?
+    pub(super) fn has_chores(&self) -> bool {
+        self.steps.is_multiple_of(STEPS_PER_SWEEP) || self.is_journal_long()
+    }
+
+    fn is_journal_long(&self) -> bool {
+        self.journal_pages.load(Ordering::Relaxed) >= JOURNAL_PAGES_MAX
+    }
+
+    /// Forgets what is long idle, and keeps the journal short.
+    pub(super) fn do_chores(&mut self) {
+        let done = self.set_patience(true).and_then(|()| {
+            if self.steps.is_multiple_of(STEPS_PER_SWEEP) {
+                self.steps = self.steps.wrapping_add(1);
+                self.forget()?;
             }
+            if self.is_journal_long() { checkpoint(&self.connection) } else { Ok(()) }
+        });
+        if let Err(error) = done {
+            tracing::warn!(target: target::FILE, %error, "tidying the store failed and is left to a later step");
         }
-        self.steps = self.steps.wrapping_add(1);
-        if self.steps.is_multiple_of(STEPS_PER_SWEEP) {
-            self.forget()?;
-        }
-        Ok(more)
     }
 
     pub(super) fn view(
@@ -222,22 +303,20 @@ impl FileStore {
         name: &Name,
         request: &Request,
     ) -> Result<(Answer, Vec<Wake>), EngineError> {
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(engine_error)?;
+        let transaction = WriteTransaction::begin(&self.connection)?;
         // Read under the write lock, so that steps are in the order of their times.
         let now = self.clock.now();
-        let row = load(&transaction, name, self.boot)?;
+        let row = load(&self.connection, name, self.boot)?;
         let known = row.as_ref().map(|row| row.forget_at_ms);
         let mut lock = row.map_or_else(Lock::new, |row| row.lock);
         let step = lock.apply(now, request);
         // Asking about a lock that nobody has used leaves no trace of it.
         if known.is_some() || !lock.is_blank() {
-            save(&transaction, name, self.boot, &lock, known, now)?;
+            save(&self.connection, name, self.boot, &lock, known, now)?;
         }
-        transaction.commit().map_err(engine_error)?;
-        let answer = Answer { reply: step.reply, stamp: stamp(now), more: step.more };
+        transaction.commit()?;
+        let stamp = step.timed.then(|| stamp(now));
+        let answer = Answer { reply: step.reply, stamp, more: step.more };
         Ok((answer, step.wakes))
     }
 
@@ -261,13 +340,11 @@ impl FileStore {
     /// Forgets locks that nobody has used for long. Found by the wall clock, which anybody may set,
     /// and judged by the clock that leases are on.
     fn forget(&mut self) -> Result<(), EngineError> {
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(engine_error)?;
+        let transaction = WriteTransaction::begin(&self.connection)?;
         let now = self.clock.now();
         let now_ms = (now.wall_us / 1_000) as i64;
-        let due: Vec<String> = transaction
+        let due: Vec<String> = self
+            .connection
             .prepare_cached("SELECT name FROM locks WHERE forget_at_ms <= ?1 LIMIT ?2")
             .and_then(|mut statement| {
                 // One that is no name is damaged, and left alone.
@@ -278,19 +355,19 @@ impl FileStore {
             .map_err(engine_error)?;
         for name in due {
             let Ok(name) = Name::new(&name) else { continue };
-            let Ok(Some(row)) = load(&transaction, &name, self.boot) else { continue };
+            let Ok(Some(row)) = load(&self.connection, &name, self.boot) else { continue };
             let idle = row.lock.forget_at_ms().is_some_and(|at_ms| at_ms <= now.ms);
             // After a reboot its times are of another clock, and nobody can be holding it.
             if idle || row.of_boot != self.boot {
-                transaction
+                self.connection
                     .prepare_cached("DELETE FROM locks WHERE name = ?1")
                     .and_then(|mut statement| statement.execute([name.as_str()]))
                     .map_err(engine_error)?;
             } else {
-                save(&transaction, &name, self.boot, &row.lock, Some(row.forget_at_ms), now)?;
+                save(&self.connection, &name, self.boot, &row.lock, Some(row.forget_at_ms), now)?;
             }
         }
-        transaction.commit().map_err(engine_error)
+        transaction.commit()
     }
 }
 

@@ -106,7 +106,7 @@ impl<D: MajorityProtocol> Engine for MajorityEngine<D> {
         let (driver, lock) = (self.driver.clone(), lock.clone());
         AnswerFuture::later(async move {
             let reply = Self::carry_out(&driver, &lock, request).await?;
-            Ok(Answer { reply, stamp: stamp(), more: false })
+            Ok(Answer { reply, stamp: Some(stamp()), more: false })
         })
     }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use futures_util::future::join_all;
 use taketurns_core::quorum::majority;
 
-use super::super::redis::{Against, ExaminedNode};
+use super::super::redis::{ClockReference, ExaminedNode};
 use super::membership::{Membership, NAME};
 use super::url::{NodeList, NodeOpener, NodeUrl};
 use crate::Error;
@@ -31,7 +31,7 @@ pub(crate) async fn examine(urls: &str) -> Result<Report, Error> {
     let nodes = join_all(looks).await;
     let facts: Vec<NodeFacts> =
         members.nodes.iter().zip(&nodes).map(|(url, node)| node.facts(url)).collect();
-    let against = median(&facts).map_or(Against::Ours, Against::Median);
+    let against = median(&facts).map_or(ClockReference::Ours, ClockReference::Median);
     let mut checks: Vec<Check> = nodes.iter().flat_map(|node| node.judge(against)).collect();
     checks.extend(judge_together(&facts, &members.fingerprint));
     checks.extend(nodes.iter().find_map(NodeExam::wire));
@@ -95,7 +95,7 @@ impl NodeExam {
         }
     }
 
-    fn judge(&self, against: Against) -> Vec<Check> {
+    fn judge(&self, against: ClockReference) -> Vec<Check> {
         match self {
             Self::Server { node, .. } => node.judge(against),
             Self::Not { store, why } => {
@@ -190,7 +190,7 @@ fn identity(node: &NodeFacts, before: &[NodeFacts]) -> Option<Check> {
 
 fn count(nodes: usize) -> Check {
     let spare = nodes - majority(nodes);
-    let found = format!("{nodes}, of which {spare} may be lost");
+    let found = format!("{nodes}; {spare} may fail");
     if nodes % 2 == 1 {
         return Subject::Nodes.ok(ALL, found);
     }
@@ -266,7 +266,7 @@ mod tests {
         let facts = ["a", "b", "c", "d"].map(node);
         let [only] = &worst(&facts)[..] else { panic!("{:?}", worst(&facts)) };
         assert_eq!((only.name, only.level), ("nodes", Level::Warn));
-        assert!(only.found.contains("4, of which 1 may be lost, as many as of 3"), "{only:?}");
+        assert!(only.found.contains("4; 1 may fail, as many as of 3"), "{only:?}");
     }
 
     #[test]

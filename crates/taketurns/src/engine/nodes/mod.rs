@@ -170,9 +170,9 @@ pub(crate) fn stamp() -> Stamp {
 pub(crate) fn refuse_other_kinds(ask: &Ask) -> Result<(), EngineError> {
     let why = match ask {
         Ask::Mutex => return Ok(()),
-        Ask::Turns { .. } => {
-            "a quorum has no local turns: its nodes agree on one token at a time, and can't reserve \
-             several. Leave out local_turns, or use one server"
+        Ask::Turns { .. } | Ask::Stay { .. } => {
+            "a quorum's locks can't be kept for several turns: its nodes agree on one token at a time, \
+             and can't reserve several. Leave out keep, or use one server"
         }
         Ask::Read | Ask::Write => {
             "a quorum has no read-write locks: that readers and writers agree over a majority of \

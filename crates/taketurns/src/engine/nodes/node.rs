@@ -29,10 +29,19 @@ pub(crate) struct QuorumNode {
 /// The answer of a node.
 pub(crate) struct NodeAnswer {
     pub(crate) reply: Reply,
-    pub(crate) anchor: Anchor,
+    /// `None` only for a release that told no time.
+    pub(crate) anchor: Option<Anchor>,
     /// Its clock was set forward since it was last heard.
     pub(crate) clock_set: bool,
     pub(crate) more: bool,
+}
+
+impl NodeAnswer {
+    /// The reply to all but a release, with the node's time.
+    pub(crate) fn timed(self) -> Result<(Reply, Anchor), EngineError> {
+        let no_time = || EngineError::Broken("the node answered without its time".into());
+        Ok((self.reply, self.anchor.ok_or_else(no_time)?))
+    }
 }
 
 /// Receives the next report; with a `grace`, only if it comes within it.
@@ -87,7 +96,8 @@ impl QuorumNode {
     ) -> Result<NodeAnswer, EngineError> {
         let asked_us = local_us();
         let answer = self.reach()?.call(name, request).await?;
-        let (anchor, clock_set) = self.observe(asked_us, answer.stamp);
+        let observed = answer.stamp.map(|stamp| self.observe(asked_us, stamp)).unzip();
+        let (anchor, clock_set) = (observed.0, observed.1 == Some(true));
         Ok(NodeAnswer { reply: answer.reply, anchor, clock_set, more: answer.more })
     }
 

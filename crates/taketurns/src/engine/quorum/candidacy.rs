@@ -211,7 +211,14 @@ pub(super) enum AcquireFailure {
 /// The clock of a quorum is the client's own: nobody else's is looked at with it.
 fn grant(token: u64, until_us: u64) -> Grant {
     let token = Some(Token::from_raw(token));
-    Grant { token, tokens: 1, deadline_ms: until_us / 1_000, member: None, vote: None }
+    Grant {
+        token,
+        tokens: 1,
+        wanted: false,
+        deadline_ms: until_us / 1_000,
+        member: None,
+        vote: None,
+    }
 }
 
 #[cfg(test)]
@@ -241,7 +248,8 @@ mod tests {
     fn granted(candidacy: &mut Candidacy, node: usize, token: u64) {
         let vote = Some(Vote { number: token, ticket: token, inquired: false });
         let token = Some(Token::from_raw(token));
-        let grant = Grant { token, tokens: 1, deadline_ms: 31_000, member: None, vote };
+        let grant =
+            Grant { token, tokens: 1, wanted: false, deadline_ms: 31_000, member: None, vote };
         let kind = NodeRequestKind::Ask { ticket: None, yields: None, waits: true, known: None };
         let anchor = Anchor { sent_us: NOW_US, engine_ms: 1_000 };
         let reply = Ok((Reply::Granted(grant), anchor));
@@ -260,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_told_that_it_holds_is_told_once_that_it_does_no_more() {
+    fn a_holder_is_told_once_that_it_holds_no_more() {
         let mut candidacy = candidacy();
         candidacy.candidate.ask();
         granted(&mut candidacy, 0, 7);

@@ -112,8 +112,7 @@ impl Quorum {
         if let Ok(answer) = &answer {
             handle_answer_effects(self, name, send.node, answer);
         }
-        let answer =
-            answer.map(|answer| (answer.reply, answer.anchor)).map_err(|why| why.to_string());
+        let answer = answer.and_then(NodeAnswer::timed).map_err(|why| why.to_string());
         self.update(owner, |candidacy| candidacy.candidate.handle_reply(local_us(), send, answer));
     }
 
@@ -151,9 +150,10 @@ impl Quorum {
             let request = Request::Refresh { client: quorum.nodes.client, waiter_lease_ms };
             let Ok(answer) = quorum.nodes.all[node].call(&name, request).await else { return };
             handle_answer_effects(&quorum, &name, node, &answer);
-            let Reply::Refreshed { waiting, granted, .. } = &answer.reply else { return };
-            for (owner, grant) in granted {
-                let anchor = answer.anchor;
+            let Ok((Reply::Refreshed { waiting, granted, .. }, anchor)) = answer.timed() else {
+                return;
+            };
+            for (owner, grant) in &granted {
                 quorum.update(*owner, |candidacy| {
                     candidacy.candidate.handle_refreshed_grant(local_us(), node, grant, anchor)
                 });
@@ -161,7 +161,7 @@ impl Quorum {
             let is_granted = |owner: &&Owner| granted.iter().any(|(granted, _)| granted == *owner);
             let missing: Vec<Owner> =
                 expected.iter().filter(|owner| !is_granted(owner)).copied().collect();
-            if missing.len() > *waiting as usize {
+            if missing.len() > waiting as usize {
                 for owner in missing {
                     quorum.update(owner, |candidacy| candidacy.candidate.handle_missing(node));
                 }

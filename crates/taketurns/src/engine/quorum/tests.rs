@@ -55,7 +55,7 @@ async fn a_handle_that_others_renew_is_good_here_too() {
 }
 
 #[tokio::test]
-async fn whoever_adopted_a_lock_is_told_that_it_was_broken() {
+async fn an_adopter_is_told_that_its_lock_was_broken() {
     let url = url(3);
     let (here, there) = (locks(&url).await, locks(&url).await);
     let guard = here.mutex("a").acquire().lease(LONG).await.expect("free");

@@ -158,7 +158,7 @@ fn write_module_step(id: &str, verb: Verb, key: &[u8], args: &StepArgs, out: &mu
 
 /// A command for the server that has a key. It is written when that server is known.
 pub(crate) trait RoutedCommand: Send + Sync {
-    /// In which dialect this server has to be asked now.
+    /// Returns the dialect for the next request to this server.
     fn dialect(&self, _backend: &Backend) -> Dialect {
         Dialect::Scripts
     }
@@ -321,7 +321,7 @@ impl DialectMemory {
     }
 }
 
-/// What has to be done before a command can be sent again.
+/// What must happen before a command can be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
     LoadScripts,

@@ -4,7 +4,7 @@
 //! ```text
 //!   call ──► backend: what is said ──► router: which server ──► connection: bytes ──► one run of a server
 //!   answer ◄─ decoded ◄────────────────────┘                                             │
-//!   Wakes ◄── wake_up: whose is it, is the seal right? ◄── PUBLISH ─────────────────────┘ by a step
+//!   Wakes ◄── router: whose is it, is the seal right? ◄── PUBLISH ─────────────────────┘ by a step
 //! ```
 //!
 //! | layer | question | may use |
@@ -31,7 +31,6 @@ mod router;
 mod scripts;
 mod url;
 mod view;
-mod wake_up;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,7 @@ use redis::cmd;
 use taketurns_core::wire::{self, WireReply};
 use taketurns_core::{ClientId, Name, Owner, Pattern, Request, View};
 
-pub(crate) use exam::{Against, ExaminedNode, examine};
+pub(crate) use exam::{ClockReference, ExaminedNode, examine};
 pub(crate) use handshake::marker::MarkerSighting;
 
 use super::{
@@ -48,15 +47,14 @@ use super::{
     Stamp, Wakes,
 };
 use backend::{Backend, DialectMemory, LockStep, RoutedCommand, StepKeys, StepQuery};
-use connection::connector::OnMessage;
+use connection::OnMessage;
 use foreign::ForeignEngine;
 use handshake::ServerSession;
 use handshake::query::now_ms;
 use handshake::verifier::Verifier;
 use listing::Listing;
-use router::{RoutedReply, Router};
+use router::{RoutedReply, Router, WakeUpReader};
 use url::RedisConfig;
-use wake_up::WakeUpReader;
 
 /// A store URL that was understood.
 pub(crate) struct OpenRedis {
@@ -111,7 +109,7 @@ impl RedisEngine {
         let verifier = Verifier::new(&config, None);
         let wake_ups = Arc::new(WakeUpReader::new(client, wakes));
         let reader = wake_ups.clone();
-        let on_message = Arc::new(move |message: &[u8]| reader.handle_message(message));
+        let on_message = Arc::new(move |_: &[u8], message: &[u8]| reader.handle_message(message));
         let executor =
             Executor::open(config, vec![channel], verifier, wake_ups, on_message).await?;
         let executor = Arc::new(executor);
@@ -229,7 +227,9 @@ impl Executor {
     ) -> Result<SessionAnswer, EngineError> {
         let step = self.step(keys, StepQuery::Step(request));
         match request {
-            Request::Acquire(acquire) => self.acquire(&step, acquire.owner).await,
+            Request::Acquire(acquire) if !self.router.has_one_server() => {
+                self.acquire_in_cluster(&step, acquire.owner).await
+            }
             _ => self.once(&step).await,
         }
     }
@@ -242,7 +242,7 @@ impl Executor {
     /// has forgotten. So the marker is read right behind each acquire, and shows whatever was lost
     /// before it. Then the node is verified again and asked again, which puts the lock in quarantine
     /// for all, also for clients that have not noticed yet. Nobody is handed it before: we hold it.
-    async fn acquire(
+    async fn acquire_in_cluster(
         &self,
         step: &LockStep<'_>,
         owner: Owner,
@@ -257,7 +257,7 @@ impl Executor {
             if !is_as_verified {
                 self.router.verify_again(&session).await.map_err(unknown)?;
             } else if matches!(answer.reply, Reply::Granted(_))
-                && session.backend.is_in_quarantine(answer.stamp.now_ms)
+                && answer.stamp.is_some_and(|stamp| session.backend.is_in_quarantine(stamp.now_ms))
             {
                 // It was granted before the quarantine, and its answer lost. Perhaps not before
                 // the loss.
@@ -278,7 +278,8 @@ impl Executor {
         let decoded = text.as_deref().and_then(|text| wire::decode(text, owner_of));
         let WireReply { now_ms, more, reply } =
             decoded.ok_or_else(|| malformed(&session, "a request"))?;
-        Ok((Answer { reply, stamp: stamp(now_ms, &session, sent_us), more }, session))
+        let stamp = now_ms.map(|now_ms| stamp(now_ms, &session, sent_us));
+        Ok((Answer { reply, stamp, more }, session))
     }
 
     async fn carry_out_all(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 use serde::Deserialize;
-use taketurns_core::wire;
+use taketurns_core::wire::{self, StoredHolder, StoredWaiter};
 use taketurns_core::{ClientId, HolderView, Label, Member, MemberView, Token, View, WaiterView};
 
 /// A lock as the script answers it: now, quarantine, kind, token, era, holders, waiting, waiters,
@@ -98,8 +98,8 @@ fn left(until_ms: u64, now_ms: u64) -> Option<Duration> {
     left_ms.map(Duration::from_millis)
 }
 
-fn since(since_ms: &str, now_ms: u64) -> Option<Duration> {
-    Some(Duration::from_millis(now_ms.saturating_sub(number(since_ms)?)))
+fn since(since_ms: u64, now_ms: u64) -> Duration {
+    Duration::from_millis(now_ms.saturating_sub(since_ms))
 }
 
 fn number<T: FromStr>(text: &str) -> Option<T> {
@@ -149,32 +149,27 @@ impl ViewClient {
 
 /// A holder whose lease is not over.
 fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<HolderView>> {
-    let parts: Vec<&str> = text.split('\n').collect();
-    let [flags, _, id, token, ask, lease_ms, deadline_ms, since_ms, member, who, why] = parts[..]
-    else {
-        return None;
-    };
-    let (lease_ms, deadline_ms): (u64, u64) = (number(lease_ms)?, number(deadline_ms)?);
+    let stored = StoredHolder::parse(text)?;
+    let StoredWaiter { lease_ms, client: id, ask, who, why, since_ms, .. } = stored.request;
     let lease_ms = match client {
-        Some(client) if flags.starts_with('1') => lease_ms.min(client.lease_ms),
+        Some(client) if stored.handed => lease_ms.min(client.lease_ms),
         _ => lease_ms,
     };
-    let Some(left) = left(deadline_ms, now_ms) else { return Some(None) };
+    let Some(left) = left(stored.deadline_ms, now_ms) else { return Some(None) };
     let mut holder = HolderView::new(Label::new(who, why).ok()?, client_id(id)?, wire::ask(ask)?);
-    holder.token = Some(Token::from_raw(number(token)?));
+    holder.token = Some(Token::from_raw(stored.token));
+    let member = stored.member;
     holder.member = if member.is_empty() { None } else { Some(Member::new(member).ok()?) };
-    holder.held_for = since(since_ms, now_ms)?;
+    holder.held_for = since(since_ms, now_ms);
     holder.left = left.min(Duration::from_millis(lease_ms));
-    // The owner follows.
-    holder.revoked = flags.get(1..2) == Some("1");
+    holder.revoked = stored.revoked;
     Some(Some(holder))
 }
 
 fn waiter(text: &str, now_ms: u64) -> Option<WaiterView> {
-    let parts: Vec<&str> = text.split('\n').collect();
-    let [_, id, ask, _, since_ms, who, why] = parts[..] else { return None };
+    let StoredWaiter { client: id, ask, who, why, since_ms, .. } = StoredWaiter::parse(text)?;
     let (label, client) = (Label::new(who, why).ok()?, client_id(id)?);
-    Some(WaiterView::new(label, client, wire::ask(ask)?, since(since_ms, now_ms)?))
+    Some(WaiterView::new(label, client, wire::ask(ask)?, since(since_ms, now_ms)))
 }
 
 fn client_id(text: &str) -> Option<ClientId> {

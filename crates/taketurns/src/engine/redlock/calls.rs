@@ -8,7 +8,7 @@ use taketurns_core::{AcquireRequest, Name, Owner, Place, Refusal, Reply, Request
 use tokio::sync::watch;
 
 use super::super::nodes::{
-    MajorityProtocol, ReplyTally, ReportedState, handle_answer_effects, lock, release,
+    MajorityProtocol, NodeAnswer, ReplyTally, ReportedState, handle_answer_effects, lock, release,
 };
 use super::super::{Durability, EngineError, Guarantees};
 use super::contention::{Contention, grant, is_retryable};
@@ -82,12 +82,12 @@ impl MajorityProtocol for Redlock {
             }
             RenewalVerdict::Revoked => Ok(Reply::Revoked),
             RenewalVerdict::Lost => {
-                // What is left of it on a minority is in everybody's way.
+                // Its votes on a minority would block all other candidates.
                 self.give_up(owner);
                 Ok(Reply::NotHeld)
             }
             RenewalVerdict::NoQuorum => {
-                self.forget_stranger(owner);
+                self.forget_adopted(owner);
                 Err(self.nodes.no_quorum(troubles))
             }
         }
@@ -270,8 +270,7 @@ impl Redlock {
                 if let Ok(answer) = &answer {
                     handle_answer_effects(&redlock, &name, node, answer);
                 }
-                let answer = answer.map(|answer| (answer.reply, answer.anchor));
-                let answer = answer.map_err(|error| error.to_string());
+                let answer = answer.and_then(NodeAnswer::timed).map_err(|error| error.to_string());
                 redlock.update(owner, |contention| {
                     contention.contender.handle_renewal_reply(node, renewal, answer)
                 });
@@ -280,8 +279,8 @@ impl Redlock {
         Some((renewal, contention.subscribe()))
     }
 
-    /// Of what was got elsewhere and could not be renewed, nothing is known.
-    fn forget_stranger(&self, owner: Owner) {
+    /// Forgets a lock that another process acquired, and that could not be renewed here.
+    fn forget_adopted(&self, owner: Owner) {
         let mut state = lock(&self.state);
         if state.contentions.get(&owner).is_some_and(|contention| contention.acquire.is_none())
             && !self.wakes.has_owner(owner)

@@ -114,5 +114,12 @@ pub(super) fn is_retryable(failed: RedlockVerdict) -> bool {
 
 /// A wire without tokens; and the clock is the client's own.
 pub(super) fn grant(until_us: u64) -> Grant {
-    Grant { token: None, tokens: 1, deadline_ms: until_us / 1_000, member: None, vote: None }
+    Grant {
+        token: None,
+        tokens: 1,
+        wanted: false,
+        deadline_ms: until_us / 1_000,
+        member: None,
+        vote: None,
+    }
 }

@@ -13,10 +13,9 @@ use super::super::nodes::{
 };
 use super::contention::{Contention, is_retryable};
 use super::{Redlock, State};
-use crate::client::sleep_until_us;
 use crate::clock::local_us;
 use crate::random;
-use crate::runtime::timeout;
+use crate::runtime::{sleep_until_us, timeout};
 
 /// For how long the outcome of a round waits until what was won in vain is given back.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(300);
@@ -49,11 +48,10 @@ impl Redlock {
         if let Ok(answer) = &answer {
             handle_answer_effects(self, name, node, answer);
         }
-        let answer =
-            answer.map(|answer| (answer.reply, answer.anchor)).map_err(|error| NodeFailure {
-                why: error.to_string(),
-                unknown: matches!(error, EngineError::Unknown(_)),
-            });
+        let answer = answer.and_then(NodeAnswer::timed).map_err(|error| NodeFailure {
+            why: error.to_string(),
+            unknown: matches!(error, EngineError::Unknown(_)),
+        });
         let mut state = lock(&self.state);
         // Who gave up has buried it.
         let Some(contention) = state.contentions.get_mut(&owner) else { return };

@@ -42,7 +42,7 @@ impl NodeSet {
 }
 
 #[tokio::test]
-async fn a_lock_is_held_by_one_at_a_time_and_whoever_waits_gets_it() {
+async fn a_lock_has_one_holder_at_a_time_and_waiters_get_it() {
     let nodes = NodeSet::new(5);
     let (first, second) = (nodes.connect().await, nodes.connect().await);
     let guard = first.mutex("a").acquire().await.expect("free");
@@ -91,7 +91,7 @@ async fn a_handle_that_others_renew_is_good_here_too() {
 }
 
 #[tokio::test]
-async fn whoever_holds_is_told_that_it_was_broken() {
+async fn the_holder_is_told_that_its_lock_was_broken() {
     let nodes = NodeSet::new(3);
     let (here, there) = (nodes.connect().await, nodes.connect().await);
     let guard = here.mutex("a").acquire().lease(LONG).await.expect("free");
@@ -102,7 +102,7 @@ async fn whoever_holds_is_told_that_it_was_broken() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_say_that_it_knows_of_no_tokens_gets_nothing() {
+async fn without_unfenced_ok_nothing_is_granted() {
     let nodes = NodeSet::new(3);
     let locks = nodes.connect_to(false).await;
     let error = locks.mutex("a").acquire().await.expect_err("no token");

@@ -53,7 +53,7 @@ fn a_store_is_well_before_and_after_its_first_use_and_stays_as_it_is() {
     let report = examined(&url(&path));
     assert!(bad(&report).is_empty(), "{report:#?}");
     let node = path.display().to_string();
-    is(&report, &node, "locks", Level::Ok, "1, of which 1 were used since this boot");
+    is(&report, &node, "locks", Level::Ok, "1, 1 of them used since this boot");
     assert_eq!(data(contents(directory.path())), before);
     // The journal was moved into the file, and nobody has it open.
     let connection = rusqlite::Connection::open(&path).expect("a database");

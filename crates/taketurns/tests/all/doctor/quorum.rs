@@ -29,7 +29,7 @@ fn bad_but_for_users(report: &Report) -> Vec<&str> {
 }
 
 #[test]
-fn three_nodes_are_well_before_and_after_their_first_use_and_nothing_is_written() {
+fn three_nodes_are_well_before_and_after_use_and_nothing_is_written() {
     let servers = servers(3);
     let report = examined(&url(&servers));
     assert_eq!(bad_but_for_users(&report), [""; 0], "{report:#?}");
@@ -64,7 +64,7 @@ fn a_node_that_is_down_is_named_and_a_majority_is_needed() {
 }
 
 #[test]
-fn nodes_of_another_quorum_are_named_whoever_keeps_it() {
+fn nodes_of_another_quorum_are_named() {
     let servers = servers(4);
     block_on(async {
         drop(taketurns::connect(&url(&servers[..3])).await.expect("a quorum"));

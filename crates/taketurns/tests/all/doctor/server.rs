@@ -216,7 +216,7 @@ on_both! {
     fn a_wire_says_what_it_lacks(flavor: Flavor) {
         let server = start(Server::builder(flavor));
         let url = |more: &str| format!("{}?protocol=plain{more}", server.url());
-        is(&examined(&url("&unfenced=ok")), "all", "wire", Level::Ok, "no fencing tokens");
-        is(&examined(&url("")), "all", "wire", Level::Fail, "nothing can be acquired");
+        is(&examined(&url("&unfenced=ok")), "all", "protocol", Level::Ok, "no fencing tokens");
+        is(&examined(&url("")), "all", "protocol", Level::Fail, "nothing can be acquired");
     }
 }

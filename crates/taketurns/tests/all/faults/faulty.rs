@@ -13,7 +13,7 @@ use taketurns_conformance::hooks::{HookedEngine, Hooks};
 use taketurns_servers::fuzz::Dice;
 
 /// A request on its way to the engine.
-type HeldUp = (Arc<dyn Engine>, Name, Request);
+type DelayedRequest = (Arc<dyn Engine>, Name, Request);
 
 /// What goes wrong, to be changed while it runs.
 #[derive(Default)]
@@ -34,9 +34,9 @@ pub(crate) struct Faults {
     strange_wakes: AtomicBool,
     break_renewals: AtomicU32,
     break_releases: AtomicBool,
-    /// So many more get through, or all.
+    /// How many more get through; `None` for all.
     refreshes_left: Mutex<Option<u32>>,
-    held_up: Mutex<Vec<HeldUp>>,
+    held_up: Mutex<Vec<DelayedRequest>>,
     held_up_wakes: Mutex<Vec<(Wakes, EngineEvent)>>,
     /// Who asked to acquire, in order and as often as it did.
     acquired_by: Mutex<Vec<Owner>>,
@@ -49,7 +49,7 @@ impl Faults {
         Self { dice: Mutex::new(Dice::new(seed)), ..Self::default() }
     }
 
-    /// So many of a hundred calls fail in some way, and as many wake-ups are lost.
+    /// Lets this percentage of calls fail in some way, and loses the same percentage of wake-ups.
     pub(crate) fn set_percent(&self, percent: u32) {
         self.percent.store(percent, Ordering::SeqCst);
     }
@@ -179,12 +179,12 @@ impl Faults {
 }
 
 /// A store behind those faults.
-pub(crate) struct Faulty {
+pub(crate) struct FaultyHooks {
     pub(crate) store: MemoryStore,
     pub(crate) faults: Arc<Faults>,
 }
 
-impl Hooks for Faulty {
+impl Hooks for FaultyHooks {
     async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
         let (through, mut arriving) = Wakes::channel();
         let faults = self.faults.clone();

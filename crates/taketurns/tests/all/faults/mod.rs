@@ -10,7 +10,7 @@ mod waking;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use faulty::{Faults, Faulty};
+use faulty::{Faults, FaultyHooks};
 use taketurns::blocking::Wait;
 use taketurns::engine::{Clock, MemoryStore};
 use taketurns::{Connect, ErrorKind, Locks, LossCause};
@@ -28,7 +28,7 @@ async fn connect(store: &MemoryStore, faults: &Arc<Faults>) -> Locks {
 
 /// A client whose places and hand-overs last for that long.
 async fn connect_for(waiter_lease: Duration, store: &MemoryStore, faults: &Arc<Faults>) -> Locks {
-    let faulty = Faulty { store: store.clone(), faults: faults.clone() };
+    let faulty = FaultyHooks { store: store.clone(), faults: faults.clone() };
     let connect = Connect::engine(HookedStore(faulty)).waiter_lease(waiter_lease);
     connect.open().await.expect("faults start after the connection is made")
 }
@@ -53,7 +53,7 @@ async fn is_left_alone(store: &MemoryStore, lock: &str) {
     .await;
 }
 
-/// Waits until so many wait for `l`.
+/// Waits until the lock `l` has this number of waiters.
 async fn has_waiters(locks: &Locks, waiting: usize) {
     soon("they queue up", async {
         while locks.inspect("l").await.expect("memory answers").expect("held").waiting < waiting {
@@ -219,7 +219,7 @@ async fn a_release_whose_reply_is_lost_is_repeated() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_a_release_that_has_to_be_tried_again() {
+async fn closing_waits_for_a_release_that_must_be_retried() {
     let (store, faults) = (store(), Arc::new(Faults::default()));
     let other = connect(&store, &Arc::default()).await;
     for blocking in [false, true] {

@@ -169,7 +169,8 @@ async fn news_that_another_grant_was_broken_costs_a_waiter_nothing() {
     let owner = faults.acquired_by()[0];
     // Of an earlier life of the store: the grant, in which order ever, and that it was broken.
     let token = Some(Token::from_raw(7));
-    let granted = Grant { token, tokens: 1, deadline_ms: u64::MAX, member: None, vote: None };
+    let granted =
+        Grant { token, tokens: 1, wanted: false, deadline_ms: u64::MAX, member: None, vote: None };
     let granted = WakeEvent::Granted(granted);
     for (times, event) in [WakeEvent::Revoked { token }, granted].into_iter().enumerate() {
         faults.wake("l", owner, event);

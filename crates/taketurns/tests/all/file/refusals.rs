@@ -102,7 +102,7 @@ async fn a_store_of_another_format_is_refused() {
     refused(&path, "format 99").await;
 }
 
-/// A store with two locks, of which the test damages one in the database.
+/// A store with two locks. The test damages one of them in the database.
 async fn with_a_good_and_a_bad_lock() -> (TempDir, PathBuf, Connection) {
     let (dir, path) = directory();
     let locks = connect(&path).await;
@@ -143,7 +143,7 @@ async fn a_row_without_a_name_hides_no_other_lock_and_shuts_nobody_out() {
     let (_dir, path, database) = with_a_good_and_a_bad_lock().await;
     let mut called = "'bad'".to_owned();
     for name in ["x'ff'", "'a' || char(10)"] {
-        // Whoever opens the store looks at what is to be forgotten.
+        // Opening the store looks for locks to forget.
         let update =
             format!("UPDATE locks SET name = {name}, forget_at_ms = 0 WHERE name = {called}");
         assert_eq!(database.execute(&update, []), Ok(1));

@@ -63,7 +63,7 @@ async fn hands_over_between(one: Party, mut other: Party) {
 }
 
 #[tokio::test]
-async fn a_closed_client_leaves_no_socket_and_a_new_one_sweeps_what_the_dead_left() {
+async fn a_closed_client_leaves_no_socket_and_a_new_one_sweeps_dead_ones() {
     let (_dir, path) = directory();
     let locks = connect(&path).await;
     assert_eq!(sockets(&path), 1);
@@ -134,7 +134,7 @@ async fn a_store_reached_by_a_link_is_the_same_store_with_the_same_sockets() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_process_died_is_passed_over_without_waiting_for_its_lease() {
+async fn a_waiter_whose_process_died_is_skipped_before_its_lease_ends() {
     let (_dir, path) = directory();
     let mut party = Party::join(&path, Clock::System, 1).await;
     let (live, ghost) = (party.client, ClientId::from_bits(2));

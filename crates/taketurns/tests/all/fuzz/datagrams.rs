@@ -29,7 +29,7 @@ fn whatever_is_sent_to_a_socket_the_next_wake_up_is_heard() {
     let mouth = UnixDatagram::unbound().expect("a socket");
     let member = Member::new("b-3").ok();
     let token = Some(Token::from_raw(1_790_000_000_000_000));
-    let grant = Grant { token, tokens: 1, deadline_ms: 9_000, member, vote: None };
+    let grant = Grant { token, tokens: 1, wanted: false, deadline_ms: 9_000, member, vote: None };
     let genuine = [datagram(WakeEvent::Granted(grant)), datagram(WakeEvent::Revoked { token })];
     fuzz::rounds("datagrams", 500, |dice| {
         let mark = WakeEvent::Inquired { number: dice.any() };

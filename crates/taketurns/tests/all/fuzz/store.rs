@@ -13,7 +13,7 @@ use crate::support::patience::soon;
 
 /// Locks that one owner holds, and others wait for.
 pub(crate) const HELD: [&str; 2] = ["held", "orders/42"];
-/// So many more, that the file has several pages of them.
+/// More locks, enough to fill several pages of the file.
 const MORE: usize = 40;
 
 /// The bytes of a store: of its file, and of its journal.

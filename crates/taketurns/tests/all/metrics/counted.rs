@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use taketurns::{ErrorKind, Locks};
+use taketurns::{ErrorKind, Keep, Locks};
 use tokio::runtime::Handle;
 
 use super::poll_once;
-use super::recorded::{Recorded, record};
+use super::recorded::{RecordedMetrics, record};
 use crate::support::patience::soon;
 
 async fn store(runtime: Handle) -> Locks {
@@ -19,8 +19,8 @@ fn counts<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
 }
 
 /// Nobody holds and nobody waits.
-async fn at_rest(recorded: &mut Recorded) {
-    let rests = |recorded: &mut Recorded| {
+async fn at_rest(recorded: &mut RecordedMetrics) {
+    let rests = |recorded: &mut RecordedMetrics| {
         recorded.gauge("taketurns_held") == 0.0 && recorded.gauge("taketurns_waiting") == 0.0
     };
     recorded.until("nobody holds and nobody waits", rests).await;
@@ -93,7 +93,7 @@ fn every_kind_and_every_outcome_has_its_series() {
 }
 
 #[test]
-fn whoever_queues_is_counted_with_its_place_and_with_its_wake_up() {
+fn a_waiter_is_counted_with_its_place_and_its_wake_up() {
     record(|runtime, mut recorded| async move {
         let locks = store(runtime).await;
         let holder = locks.mutex("l").acquire().await.expect("free");
@@ -115,7 +115,7 @@ fn whoever_queues_is_counted_with_its_place_and_with_its_wake_up() {
 }
 
 #[test]
-fn a_lock_that_is_lost_is_not_held_whoever_still_has_its_guard() {
+fn a_lost_lock_is_not_held_while_its_guard_lives() {
     record(|runtime, mut recorded| async move {
         let locks = store(runtime).await;
         let broken = locks.mutex("l").acquire().await.expect("free");
@@ -174,7 +174,7 @@ fn each_local_turn_is_held_and_waited_for_by_itself() {
     record(|runtime, mut recorded| async move {
         let locks = store(runtime).await;
         let turn = || async {
-            let guard = locks.mutex("l").acquire().local_turns(TURNS).await.expect("a turn");
+            let guard = locks.mutex("l").acquire().keep(Keep::Turns(TURNS)).await.expect("a turn");
             tokio::task::yield_now().await;
             guard.release().await.expect("held");
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics_util::debugging::DebuggingRecorder;
 
 use super::poll_once;
-use super::recorded::Recorded;
+use super::recorded::RecordedMetrics;
 use crate::support::patience::{block_on, soon};
 
 const CANCELLED: usize = 5_000;
@@ -31,7 +31,7 @@ fn nothing_is_left_of_thousands_of_acquires_that_were_dropped_at_any_moment() {
 
 fn nothing_is_left() {
     let recorder = DebuggingRecorder::new();
-    let mut recorded = Recorded::of(&recorder);
+    let mut recorded = RecordedMetrics::of(&recorder);
     recorder.install().expect("the only one");
     block_on(async {
         let locks = taketurns::connect("memory:").await.expect("a store");
@@ -56,7 +56,7 @@ fn nothing_is_left() {
         for task in tasks {
             soon("a task", task).await.expect("its end");
         }
-        let rests = |recorded: &mut Recorded| {
+        let rests = |recorded: &mut RecordedMetrics| {
             recorded.gauge("taketurns_held") == 0.0 && recorded.gauge("taketurns_waiting") == 0.0
         };
         recorded.until("nobody holds and nobody waits", rests).await;

@@ -9,7 +9,7 @@ use taketurns_servers::PATIENCE;
 use tokio::runtime::{Builder, Handle};
 
 /// What was recorded. A series is written `name{label=value,label=value}`.
-pub(crate) struct Recorded {
+pub(crate) struct RecordedMetrics {
     snapshotter: Snapshotter,
     counters: BTreeMap<String, u64>,
     gauges: BTreeMap<String, f64>,
@@ -18,7 +18,7 @@ pub(crate) struct Recorded {
     undescribed: Vec<String>,
 }
 
-impl Recorded {
+impl RecordedMetrics {
     pub(crate) fn of(recorder: &DebuggingRecorder) -> Self {
         Self {
             snapshotter: recorder.snapshotter(),
@@ -95,9 +95,11 @@ impl Recorded {
 }
 
 /// Runs a test on one thread, with the runtime for its clients and a recorder for that thread.
-pub(crate) fn record<T, F: Future<Output = T>>(test: impl FnOnce(Handle, Recorded) -> F) -> T {
+pub(crate) fn record<T, F: Future<Output = T>>(
+    test: impl FnOnce(Handle, RecordedMetrics) -> F,
+) -> T {
     let recorder = DebuggingRecorder::new();
     let _local: LocalRecorderGuard<'_> = metrics::set_default_local_recorder(&recorder);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(test(runtime.handle().clone(), Recorded::of(&recorder)))
+    runtime.block_on(test(runtime.handle().clone(), RecordedMetrics::of(&recorder)))
 }

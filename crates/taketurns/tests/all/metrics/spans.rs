@@ -17,7 +17,7 @@ use super::poll_once;
 use crate::support::patience::soon;
 
 /// What was told, by the name of the span or event.
-type Told = BTreeMap<String, Vec<Fields>>;
+type LoggedFields = BTreeMap<String, Vec<Fields>>;
 
 #[derive(Clone, Debug, Default)]
 struct Fields {
@@ -50,7 +50,7 @@ type Spans = Vec<(String, usize)>;
 
 /// Collects all that this thread is told.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<(Told, Spans)>>);
+struct Collector(Arc<Mutex<(LoggedFields, Spans)>>);
 
 impl Collector {
     fn told(&self, name: &str) -> Vec<Fields> {
@@ -95,8 +95,8 @@ impl Subscriber for Collector {
     fn exit(&self, _: &Id) {}
 }
 
-/// The subscriber of all other threads. It wants nothing, but has to be asked each time: what one thread
-/// does not want, another may.
+/// The subscriber of all other threads. It wants nothing, but its answer must not be cached, since another thread may
+/// want the same event.
 struct Nobody;
 
 impl Subscriber for Nobody {
@@ -222,7 +222,7 @@ fn a_place_that_lapsed_and_was_taken_anew_is_a_warning_with_a_name() {
         until_waiting(&one, 1).await;
         // Longer than a waiter lease, and shorter than a request may be under way.
         manual.advance(Duration::from_secs(6));
-        // Whoever comes next clears away who has lapsed.
+        // The next acquire drops the waiters that have lapsed.
         poll_once(two.mutex("l").acquire().into_future());
         let rejoined = async {
             while collector.told("taketurns.rejoined").is_empty() {

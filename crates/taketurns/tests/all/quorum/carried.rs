@@ -18,7 +18,7 @@ async fn handle(locks: &Locks, lease: Duration) -> Handle {
 }
 
 #[test]
-fn whoever_adopted_a_lock_is_told_at_once_that_it_was_broken() {
+fn an_adopter_is_told_at_once_that_its_lock_was_broken() {
     block_on(async {
         let nodes = Nodes::start(3);
         let (one, two) = (nodes.connect().await, nodes.connect().await);

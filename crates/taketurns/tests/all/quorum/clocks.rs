@@ -58,7 +58,7 @@ fn nodes_whose_clocks_are_ten_minutes_apart_grant_to_one_at_a_time_with_larger_t
         for task in tasks {
             soon("all turns", task).await.expect("no panic");
         }
-        // One majority after the other, of which the next has but one node in common.
+        // One majority after the other. Each has only one node in common with the one before.
         let locks = nodes.connect().await;
         for out in [[1, 2], [3, 4], [0, 2], [1, 4]].iter().cycle().take(8) {
             out.iter().for_each(|node| nodes.servers[*node].pause());

@@ -21,7 +21,7 @@ pub(crate) fn steps(server: &Server) -> u64 {
     steps.map(|(_, stats)| stats.calls).sum()
 }
 
-/// All these nodes were asked for so many steps, sooner or later and not for more.
+/// Waits until each of these nodes has taken this number of steps, and asserts that none takes more.
 fn each_took(servers: &[&Server], wanted: u64) {
     for server in servers {
         let reached = || (steps(server) >= wanted).then_some(());

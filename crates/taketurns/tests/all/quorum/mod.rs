@@ -1,5 +1,5 @@
-//! A lock on a majority of real servers, of which a minority may be held by others, down, slow, cut off,
-//! restarted, or wrong about the time.
+//! A lock on a majority of real servers. A minority of them may be held by others, down, slow, cut off, restarted, or
+//! wrong about the time.
 //!
 //! ```text
 //!   Nodes ── 3 to 5 servers: Redis and Valkey, scripts and module by turns

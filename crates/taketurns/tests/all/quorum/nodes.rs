@@ -7,7 +7,7 @@ use taketurns_servers::{Builder, Flavor, PATIENCE, Server, module_path};
 
 use crate::support::reach::{quorum_url, reaches_all};
 
-/// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
+/// So long that a lock that was left behind is still held when a test gives up. So cleaning up can't be left to time.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
 const LONG_WAITER_LEASE: Duration = Duration::from_secs(60);
 
@@ -46,7 +46,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// So many servers of all kinds by turns.
+    /// Starts this many servers, of all kinds by turns.
     pub(crate) fn start(count: usize) -> Self {
         Self::with(count, LONG_LEASE, Kind::builder)
     }

@@ -135,7 +135,7 @@ fn without_a_majority_every_node_that_is_missing_is_named() {
             there.push(connect(&nodes.node_url(&server.url())).await);
         }
         nothing_is_left(&there, "l").await;
-        // Whoever waits outlasts it.
+        // A waiting acquire outlasts it.
         let acquire = tokio::spawn({
             let acquire = locks.mutex("l").acquire().lease(LEASE);
             async move { acquire.await.expect("they come back") }

@@ -1,4 +1,4 @@
-//! Twenty clients take turns on five servers, of which two are always killed, stopped or cut off.
+//! Twenty clients take turns on five servers. At any time two of these are killed, stopped or cut off.
 //!
 //! ```text
 //!   calm ── kill 0, 1 ── stop 0, 1 ── cut 0, 1 ── kill 2, 3 ── … ── calm: everyone gets one more turn
@@ -38,13 +38,13 @@ struct Common {
 }
 
 /// What was done in some time.
-struct Spell {
+struct SoakPhase {
     turns: Vec<u64>,
     took: Duration,
     longest: Duration,
 }
 
-impl Spell {
+impl SoakPhase {
     fn per_second(&self) -> f64 {
         self.turns.iter().sum::<u64>() as f64 / self.took.as_secs_f64()
     }
@@ -72,12 +72,12 @@ impl Common {
     }
 
     /// What is done while this happens.
-    async fn during(&self, what: impl Future<Output = ()>) -> Spell {
+    async fn during(&self, what: impl Future<Output = ()>) -> SoakPhase {
         let (start, before, waited) = (Instant::now(), self.turns(), self.waits().len());
         what.await;
         let turns = self.turns().into_iter().zip(before).map(|(now, then)| now - then).collect();
         let longest = self.waits()[waited..].iter().max().copied().unwrap_or_default();
-        Spell { turns, took: start.elapsed(), longest }
+        SoakPhase { turns, took: start.elapsed(), longest }
     }
 }
 

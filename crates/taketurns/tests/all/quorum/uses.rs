@@ -8,7 +8,7 @@ use super::nodes::{LONG_LEASE, Nodes, nothing_is_left, seen};
 use crate::support::patience::{block_on, soon};
 
 #[test]
-fn a_handle_travels_and_is_good_for_whoever_has_it() {
+fn a_handle_travels_and_any_process_can_use_it() {
     block_on(async {
         let nodes = Nodes::start(5);
         let (one, two) = (nodes.connect().await, nodes.connect().await);

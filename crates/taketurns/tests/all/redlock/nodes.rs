@@ -9,7 +9,7 @@ use taketurns_servers::{Flavor, Server, eventually};
 use crate::support::patience::soon;
 use crate::support::reach::{quorum_url, reaches_all};
 
-/// Whatever is left behind with these is still there when a test gives up: it has to be taken back.
+/// So long that a lock that was left behind is still held when a test gives up. So cleaning up can't be left to time.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
 
 /// What a foreign client's key holds.
@@ -93,7 +93,7 @@ impl Nodes {
         let (server, key) = (&self.servers[node], format!("tt:{lock}"));
         let ours = || self.value(node, lock).filter(|_| !self.is_foreign(node, lock));
         let holders = || {
-            let stored = server.cli(&["HGET", &key, "s"]);
+            let stored = server.cli(&["HGET", &key, Head::FIELD]);
             stored.bytes().map_or(0, |stored| Head::parse(stored).expect("a head").0.holders)
         };
         let is_clean = || ours().is_none() && holders() == 0;

@@ -6,7 +6,7 @@ use super::nodes::{Nodes, connect};
 use crate::support::patience::{block_on, soon};
 
 #[test]
-fn nodes_that_speak_different_wires_are_no_store() {
+fn nodes_with_different_protocols_are_no_store() {
     block_on(async {
         let url = "quorum:redis://a?protocol=plain,redis://b,redis://c?protocol=plain";
         let error = soon("connecting", Connect::new(url).open()).await.expect_err("no store");

@@ -1,5 +1,5 @@
-//! Ten clients and a foreign client take turns on five servers, of which two are always killed, stopped or cut
-//! off. `REDLOCK_SOAK_SECONDS=120` for longer than CI does it.
+//! Ten clients and a foreign client take turns on five servers. At any time two of these are killed, stopped or cut off.
+//! `REDLOCK_SOAK_SECONDS=120` runs it for longer than CI does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

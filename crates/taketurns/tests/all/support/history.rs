@@ -61,8 +61,8 @@ impl History {
         use_it(counters.entry(lock.to_owned()).or_default())
     }
 
-    /// Of each lock: no two turns had one token, whoever could still `check` was alone, turns came
-    /// in the order of their tokens, and no write that was let through undid another.
+    /// Asserts for each lock: no two turns had the same token, a holder whose `check` succeeded was alone, turns came in
+    /// the order of their tokens, and no admitted write undid another.
     pub(crate) fn check(&self) {
         let mut locks: BTreeMap<String, Vec<Turn>> = BTreeMap::new();
         for turn in self.turns() {

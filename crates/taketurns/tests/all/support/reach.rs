@@ -1,4 +1,4 @@
-//! Several nodes of which a majority decides.
+//! Several nodes. A majority of them decides.
 
 use taketurns::Locks;
 use taketurns_servers::Server;
@@ -14,7 +14,7 @@ pub(crate) fn quorum_url<A: AsRef<str>>(
     format!("quorum:{}", addresses.into_iter().map(url).collect::<Vec<_>>().join(","))
 }
 
-/// Tests every set of so many nodes, all at once: bit `n` of a set stands for node `n`.
+/// Tests every subset of the nodes, all at once: bit `n` of a set stands for node `n`.
 pub(crate) async fn every_set<F: Future<Output = ()> + Send + 'static>(
     count: usize,
     one_set: impl Fn(usize) -> F,

@@ -80,7 +80,7 @@ impl Browser {
         self.ask("POST", &format!("{}{path}", self.session), body)
     }
 
-    /// What a script answers, of which `return` is not part.
+    /// Returns the value of a script, which is written without `return`.
     pub(super) fn value(&self, script: &str) -> Value {
         let script = format!("return {script}");
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
@@ -97,7 +97,7 @@ impl Browser {
         until(&format!("{selector} shows {text:?}"), || self.text(selector).contains(text));
     }
 
-    /// As a user does it: the element has to be there, and in sight.
+    /// Clicks as a user does: the element must exist and be visible.
     pub(super) fn click(&self, selector: &str) {
         self.on(selector, "click", &json!({}));
     }

@@ -81,7 +81,7 @@ fn a_lock_is_broken_with_the_token_and_not_without() {
 
     browser.write("#token", TOKEN);
     browser.click("#break-now");
-    browser.until_shown("#outcome", "Broken: it passes on when the holder lets go");
+    browser.until_shown("#outcome", "Broken. The lock passes on when the holder stops");
     assert_eq!(holder.code(), 76, "the holder was told");
 }
 

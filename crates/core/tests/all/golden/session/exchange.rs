@@ -37,7 +37,11 @@ impl World {
                 let mut swap = WakerSwap::new(self.waker(Subject::Release, owner)?);
                 let id = *self.releases.get(&owner).ok_or("nothing is released")?;
                 let session = &mut self.session;
-                match session.handle_release_answer(self.now_us, id, answer, &mut swap) {
+                let reply = answer.map(|answer| {
+                    session.observe(self.now_us, answer.origin, answer.anchor);
+                    answer.reply
+                });
+                match session.handle_release_answer(self.now_us, id, reply, &mut swap) {
                     Some(released) => {
                         self.end(Subject::Release, owner);
                         self.out.say(show::released(released));

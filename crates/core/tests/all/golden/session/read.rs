@@ -7,8 +7,9 @@ use taketurns_core::{
 
 use crate::golden::words::{Words, ask, name, owner};
 
-pub(super) const OPTIONS: [&str; 18] = [
+pub(super) const OPTIONS: [&str; 19] = [
     "tokens",
+    "stay",
     "lock",
     "lease",
     "wait",
@@ -84,10 +85,11 @@ pub(super) fn spec(words: &Words<'_>, now_us: u64) -> Result<AcquireSpec, String
         Some("no") => WaitLimit::Try,
         Some(word) => WaitLimit::Until(now_us + us(word)?),
     };
-    let ask = match (words.maybe("turns")?, words.list.get(2)) {
-        (Some(turns), _) => Ask::Turns { tokens: turns as u32 },
-        (None, Some(word)) => ask(word)?,
-        (None, None) => Ask::Mutex,
+    let ask = match (words.maybe("turns")?, words.maybe("stay")?, words.list.get(2)) {
+        (Some(turns), ..) => Ask::Turns { tokens: turns as u32 },
+        (_, Some(turns), _) => Ask::Stay { tokens: turns as u32 },
+        (.., Some(word)) => ask(word)?,
+        (.., None) => Ask::Mutex,
     };
     let label = Label::new(&name(terms.owner), "").map_err(|invalid| invalid.to_string())?;
     Ok(AcquireSpec { terms, ask, label, wait_limit })
@@ -96,7 +98,8 @@ pub(super) fn spec(words: &Words<'_>, now_us: u64) -> Result<AcquireSpec, String
 pub(super) fn grant(words: &Words<'_>) -> Result<Grant, String> {
     let deadline_ms = words.maybe("until")?.ok_or("`until=` is missing")?;
     let tokens = words.option("tokens", 1)? as u32;
-    Ok(Grant { token: token(words)?, tokens, deadline_ms, member: None, vote: None })
+    let wanted = words.list.contains(&"wanted");
+    Ok(Grant { token: token(words)?, tokens, wanted, deadline_ms, member: None, vote: None })
 }
 
 fn token(words: &Words<'_>) -> Result<Option<Token>, String> {
@@ -108,6 +111,7 @@ pub(super) fn wake(words: &Words<'_>) -> Result<WakeEvent, String> {
         "granted" => WakeEvent::Granted(grant(words)?),
         "revoked" => WakeEvent::Revoked { token: token(words)? },
         "refused" => WakeEvent::Refused(refusal(words.at(3)?)?),
+        "wanted" => WakeEvent::Wanted { token: token(words)?.unwrap_or_default() },
         other => return Err(format!("`{other}` is no wake-up")),
     })
 }
@@ -131,6 +135,7 @@ pub(super) fn reply(words: &Words<'_>) -> Result<Result<Reply, CallFailure>, Str
             granted: granted(words)?,
         },
         "busy" => Reply::Busy,
+        "kept" => Reply::Kept,
         "revoked" => Reply::Revoked,
         "released" => Reply::Released,
         "left" => Reply::Left,

@@ -1,4 +1,4 @@
-//! What each request has to be answered with, and what it changes in the books.
+//! The reply that each request must get, and what the request changes in the checker's books.
 
 use taketurns_core::{
     AcquireRequest, ClientId, Kind, Member, Now, Owner, Refusal, Reply, Step, Token, Wake,
@@ -14,12 +14,13 @@ impl Checker {
             let Reply::Granted(grant) = &step.reply else { panic!("a retry lost its grant") };
             assert_eq!((grant.token, grant.deadline_ms), (Some(held.token), held.deadline_ms));
             assert_eq!(grant.tokens, held.tokens);
+            self.check_wanted(held, grant);
             return;
         }
         let is_newcomer =
             !matches!(&step.reply, Reply::Queued(queued) if place == Some(queued.number));
         if is_newcomer && !matches!(step.reply, Reply::Refused(_)) {
-            // An idle lock takes the kind and the size of whoever comes next; one in use never.
+            // An idle lock takes the kind and the size that the next acquire names. A lock in use keeps its own.
             let may_change = !self.is_in_use(now);
             assert!(may_change || self.kind == acquire.ask.kind(), "in use as a {}", self.kind);
             self.kind = acquire.ask.kind();
@@ -40,12 +41,27 @@ impl Checker {
                     let waiting = Waiting { acquire: acquire.clone(), lapsed: false };
                     self.waiters.insert(queued.number, waiting);
                     self.last_place = Some(queued.number);
+                    if self.waiters.len() == 1 {
+                        self.check_is_told(step);
+                    }
                 }
                 self.keep_alive(now, acquire.client, waiter_lease_ms);
             }
             Reply::Busy => {
                 let free = self.waiters.is_empty() && self.has_room_for(&acquire.ask);
                 assert!(acquire.waiter_lease_ms.is_none() && !free, "busy for no reason");
+                let kept = self.waiters.is_empty() && self.holders.values().any(Held::stays);
+                assert!(!kept, "busy, and it is only kept");
+            }
+            Reply::Kept => {
+                assert!(
+                    acquire.waiter_lease_ms.is_none() && self.holders.values().any(Held::stays)
+                );
+                assert!(
+                    self.waiters.values().all(|waiting| waiting.lapsed),
+                    "others are before it"
+                );
+                self.check_is_told(step);
             }
             Reply::Refused(refusal) => {
                 let live = place.is_some_and(|place| !self.waiters[&place].lapsed);
@@ -67,14 +83,21 @@ impl Checker {
         assert!(!(came_back && is_buried), "a late copy brought back what was released");
     }
 
-    pub(super) fn check_refresh(
-        &mut self,
-        now: Now,
-        client: ClientId,
-        lease_ms: u64,
-        reply: &Reply,
-    ) {
+    /// Whoever keeps the lock is told that it is wanted.
+    fn check_is_told(&self, step: &Step) {
+        for (&owner, held) in self.holders.iter().filter(|(_, held)| held.stays()) {
+            let event = WakeEvent::Wanted { token: held.token };
+            let told = Wake { client: held.client, owner, event };
+            assert!(step.wakes.contains(&told), "who keeps it is not told that it is wanted");
+        }
+    }
+
+    pub(super) fn check_refresh(&mut self, now: Now, client: ClientId, lease_ms: u64, step: &Step) {
+        let reply = &step.reply;
         let Reply::Refreshed { waiting, granted, .. } = reply else { panic!("{reply:?}") };
+        if *waiting > 0 {
+            self.check_is_told(step);
+        }
         let of_client = |waiting: &&Waiting| waiting.acquire.client == client;
         let at_most = self.waiters.values().filter(of_client).count();
         let at_least = self.waiters.values().filter(of_client).filter(|w| !w.lapsed).count();
@@ -93,6 +116,7 @@ impl Checker {
             let held = &self.holders[owner];
             assert_eq!((grant.token, grant.deadline_ms), (Some(held.token), held.deadline_ms));
             assert_eq!(grant.tokens, held.tokens);
+            self.check_wanted(held, grant);
         }
     }
 
@@ -114,6 +138,8 @@ impl Checker {
                 assert_eq!(grant.tokens, held.tokens);
                 (held.client, held.handed) = (by, false);
                 (held.lease_ms, held.deadline_ms) = (held.lease_ms.max(lease_ms), deadline_ms);
+                let held = held.clone();
+                self.check_wanted(&held, grant);
             }
             (held, reply) => panic!("{held:?} was renewed with {reply:?}"),
         }
@@ -130,9 +156,8 @@ impl Checker {
         let place = self.place_of(owner);
         if let Some(held) = self.holders.get(&owner) {
             assert_eq!(*reply, Reply::Released);
-            let its = held.token.raw()..held.token.raw() + u64::from(held.tokens);
-            if let Some(last_used) = last_used.filter(|token| its.contains(&token.raw()))
-                && its.end == self.last_token + 1
+            if let Some(last_used) = last_used.filter(|token| held.has(*token))
+                && held.last_token().raw() == self.last_token
             {
                 self.last_token = last_used.raw();
             }
@@ -159,7 +184,7 @@ impl Checker {
         let broken: Vec<Owner> = self
             .holders
             .iter()
-            .filter(|(_, held)| token.is_none_or(|token| held.token == token))
+            .filter(|(_, held)| token.is_none_or(|token| held.has(token)))
             .map(|(&owner, _)| owner)
             .collect();
         assert_eq!(step.reply, Reply::Broken(broken.len() as u32));

@@ -1,4 +1,4 @@
-//! What is to be thought of a file, by what was seen. Pure: nothing is looked at here.
+//! Judges a file by facts that were gathered before. Pure: it reads nothing.
 
 use super::super::check::{APPLICATION_ID, directory_of};
 use super::super::database::VERSION;
@@ -137,7 +137,7 @@ fn content(node: &str, file: &FileFacts) -> Vec<Check> {
             "use the same release everywhere; or another file, and remove this one once nobody uses it",
         ),
     };
-    let locks = format!("{locks}, of which {of_this_boot} were used since this boot");
+    let locks = format!("{locks}, {of_this_boot} of them used since this boot");
     let mut checks = vec![integrity];
     checks.extend(journal);
     checks.extend([format, Subject::Locks.ok(node, locks)]);
@@ -145,7 +145,7 @@ fn content(node: &str, file: &FileFacts) -> Vec<Check> {
 }
 
 fn wake_ups(facts: &StoreFacts, node: &str) -> Check {
-    let polled = "so whoever waits polls";
+    let polled = "so waiters poll";
     let why = match &facts.wakes.directory {
         _ if !facts.wakes.has_proc => Some("/proc is not there"),
         None if !facts.directory.is_writable => Some("no directory for sockets can be made"),

@@ -18,7 +18,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::dial::Dialer;
 use super::failure::Failure;
-use super::multiplexer::{Multiplexer, NoReply};
+use super::multiplexer::{Multiplexer, NoReply, OnMessage};
 use super::subscriber::{Subscriber, auth};
 use super::{OnDeath, ServerConnection};
 use crate::engine::redis::url::secret::{Credentials, Login};
@@ -28,10 +28,6 @@ use crate::runtime::entered;
 
 /// Tasks that were told to end do so at their next turn.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-
-/// Called with each message on the client's channels; of any other, with its name, a space, and the
-/// message. It must not block.
-pub(crate) type OnMessage = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// Makes the connections of one client, and runs their tasks on the client's own runtime.
 pub(crate) struct Connector {
@@ -120,11 +116,8 @@ impl Connector {
     ) -> Result<Arc<ServerConnection>, Failure> {
         let origin = Origin { source, epoch: self.next_epoch() };
         let stream = self.dialer.dial(address).await?;
-        let (on_message, channels) = (self.on_message.clone(), self.channels.clone());
-        let on_push =
-            move |from: &[u8], message: &[u8]| pass_on(from, message, &channels, &on_message);
         let within = self.config.timeouts.response;
-        let (multiplexer, driver) = Multiplexer::new(stream, within, Box::new(on_push));
+        let (multiplexer, driver) = Multiplexer::new(stream, within, self.on_message.clone());
         let mut driver = Box::pin(driver.run());
         // The connection is made only when this went well: nobody is told of the death of one that never was.
         let mut hello = multiplexer.ask(&hello(login));
@@ -159,7 +152,7 @@ impl Connector {
     ) -> Result<Arc<ServerConnection>, Failure> {
         let stream = self.dialer.dial(address).await?;
         let within = self.config.timeouts.response;
-        let (multiplexer, driver) = Multiplexer::new(stream, within, Box::new(|_, _| ()));
+        let (multiplexer, driver) = Multiplexer::new(stream, within, Arc::new(|_, _| ()));
         let connection = ServerConnection::new(address, origin, false, multiplexer, on_death);
         let connection = self.drive(connection, driver.run());
         if let Some(login) = login {
@@ -235,12 +228,7 @@ impl Connector {
         let subscriber = subscriber.subscribed(address, &self.channels).await?;
         let on_message = self.on_message.clone();
         self.attach(connection, async move {
-            let pass_on = |message: &[u8]| {
-                if !message.is_empty() {
-                    on_message(message);
-                }
-            };
-            subscriber.listen(pass_on).await;
+            subscriber.listen(|channel, message| on_message(channel, message)).await;
         });
         Ok(())
     }
@@ -293,17 +281,6 @@ fn hello(login: Option<&Login>) -> Cmd {
 fn lacks_resp3(error: &ServerError) -> bool {
     matches!(error.code(), "NOPROTO" | "NOPERM")
         || error.details().is_some_and(|detail| detail.starts_with("unknown command"))
-}
-
-fn pass_on(from: &[u8], message: &[u8], channels: &[String], on_message: &OnMessage) {
-    if message.is_empty() {
-        return;
-    }
-    if channels.iter().any(|channel| from == channel.as_bytes()) {
-        on_message(message);
-    } else {
-        on_message(&[from, &b" "[..], message].concat());
-    }
 }
 
 async fn select(connection: &ServerConnection, db: u32) -> Result<(), Failure> {

@@ -176,7 +176,7 @@ impl Failure {
         }
     }
 
-    /// The server of this session is not the one to ask: the master has to be looked up again.
+    /// Returns whether the session's server is no longer the master, so that the client must look it up again.
     pub(crate) fn wants_master(&self) -> bool {
         matches!(self, Self::NotMaster(_) | Self::Unknown(_))
     }

@@ -37,6 +37,7 @@ use super::url::Address;
 use crate::engine::Origin;
 use crate::sync::{Mutex, lock};
 use failure::Failure;
+pub(crate) use multiplexer::OnMessage;
 use multiplexer::{Multiplexer, PendingReply};
 
 /// Called when a connection is lost.

@@ -1,8 +1,8 @@
 //! One socket for the commands of many tasks: the task that asks writes, and one task reads for all.
 //!
 //! ```text
-//!   ask ─► who waits, and the bytes ─┬─ one write is unanswered, or none ─► written at once, by the task that asks
-//!                                    └─ two are ──────────────────────────► left until one is answered
+//!   ask ─► who waits, and the bytes ─┬─ as many requests are left as are under way ─► written, by the task that asks
+//!                                    └─ fewer are ──────────────────────────────────► left for now
 //!
 //!   reader: read ─► cut into frames ─► answers, in the order of the questions ─► write what was left
 //! ```
@@ -11,13 +11,13 @@
 //!
 //! Asking needs no runtime, and works on any thread: a task that is alone with its connection has its
 //! bytes in the kernel when `ask` returns. In a crowd a system call for each would cost more than all
-//! else; there the bytes of many go out in one write: while the server has one write to read and another to
-//! answer, nothing is gained by a third.
+//! else; there the bytes of many go out in one write, as soon as they are as many as the requests under way. So half
+//! of a crowd is with the server while the other half asks, and neither waits for the other.
 //!
 //! **No byte stays behind.** Bytes that are appended are written by the task that appended them, or the reader
-//! is told; or two writes are unanswered, and the reader writes them when it has handed out the next
-//! answer. That is no later than they could matter, since a server answers in order; and if no answer
-//! comes, the connection ends for all, and what was left was never sent.
+//! is told; or more requests are under way than are left, and the reader looks again when it has handed out the next
+//! answers. With the last answer none is under way. That is no later than they could matter, since a server answers in
+//! order; and if no answer comes, the connection ends for all, and what was left was never sent.
 //!
 //! **An answer in time.** While somebody waits, one timer ticks for all, eight times in the time that an answer
 //! may take; so asking reads no clock. A question that has seen nine ticks is overdue, and ends the connection
@@ -43,8 +43,6 @@ use super::{CommandBuffer, WriteCommand};
 use crate::runtime::NOT_WAITING;
 use crate::sync::lock;
 
-/// With so many writes that are not answered yet, bytes wait for an answer.
-pub(super) const UNANSWERED_MAX: usize = 2;
 /// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
 /// so that it is overdue with the one after these.
 pub(super) const TICKS: u32 = 8;
@@ -69,8 +67,8 @@ pub(crate) enum NoReply {
 /// What comes of a question, an error of the server included.
 pub(crate) type ReplyResult = Result<Value, NoReply>;
 
-/// Called with channel and message. It must not block.
-pub(crate) type OnPush = Box<dyn Fn(&[u8], &[u8]) + Send>;
+/// Called with each message that is published to this connection: with its channel, and itself. It must not block.
+pub(crate) type OnMessage = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 /// One end of a connection. The other one is its driver.
 #[derive(Clone)]
@@ -79,13 +77,13 @@ pub(crate) struct Multiplexer {
 }
 
 impl Multiplexer {
-    /// With what has to run for as long as it lives. `on_push` is called by the task that reads.
+    /// With what has to run for as long as it lives. `on_message` is called by the task that reads.
     pub(crate) fn new(
         stream: Stream,
         within: Duration,
-        on_push: OnPush,
+        on_message: OnMessage,
     ) -> (Self, ConnectionDriver) {
-        Self::with_tick(stream, within, CALLER_TICK.min(within / TICKS), on_push)
+        Self::with_tick(stream, within, CALLER_TICK.min(within / TICKS), on_message)
     }
 
     /// The same with a caller's runtime that is looked after as often as this.
@@ -93,7 +91,7 @@ impl Multiplexer {
         stream: Stream,
         within: Duration,
         caller_tick: Duration,
-        on_push: OnPush,
+        on_message: OnMessage,
     ) -> (Self, ConnectionDriver) {
         let socket = stream.movable();
         let (reader, writer) = stream.parted();
@@ -102,7 +100,7 @@ impl Multiplexer {
             out: CommandBuffer::default(),
             ticks: 0,
             taken: 0,
-            unanswered: VecDeque::new(),
+            left: 0,
             writer: Some(Writer { half: writer, bytes: Vec::new(), at: 0, is_flushed: true }),
             is_stuck: false,
             is_broken: false,
@@ -114,7 +112,7 @@ impl Multiplexer {
             is_guarded: false,
             has_ended: false,
         };
-        let slot = ReaderSlot::new(Reader::new(reader, socket, on_push));
+        let slot = ReaderSlot::new(Reader::new(reader, socket, on_message));
         let shared = Arc::new(Shared { state: Mutex::new(state), slot, within });
         (Self { shared: shared.clone() }, ConnectionDriver::new(shared, caller_tick))
     }
@@ -131,8 +129,8 @@ impl Multiplexer {
         })
     }
 
-    /// Sends what RESP3 confirms so many times by a push of this kind, and answers otherwise only to
-    /// refuse it.
+    /// Sends a command that RESP3 confirms by a number of pushes of this kind, and that gets a reply only if it is
+    /// refused.
     pub(crate) fn ask_confirmed(
         &self,
         words: &dyn WriteCommand,
@@ -146,9 +144,8 @@ impl Multiplexer {
 
     fn put<T>(&self, push: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.shared.state);
-        let crowd = state.is_crowd();
         let answers = push(&mut state);
-        self.shared.send(state, crowd);
+        self.shared.send(state);
         answers
     }
 
@@ -200,8 +197,8 @@ pub(super) struct State {
     pub(super) ticks: u64,
     /// How many bytes somebody has begun to write.
     taken: u64,
-    /// Where in all that was ever sent the writes end that are not answered yet.
-    unanswered: VecDeque<u64>,
+    /// How many of those who wait have bytes that nobody has begun to write.
+    left: usize,
     /// `None` while somebody writes, and when nobody can any more.
     writer: Option<Writer>,
     /// The socket takes no more: only the reader may try, since its waker is the one to keep.
@@ -255,6 +252,7 @@ impl State {
         words.write(&mut self.out);
         let is_alone = self.waiting.is_empty();
         self.waiting.push_back(PendingRequest { since: self.ticks, start, wanted, to });
+        self.left += 1;
         if let Some(caller) = self.caller {
             let asks = Handle::try_current().map(|asks| asks.id());
             self.has_others |= asks.ok() != Some(caller);
@@ -263,17 +261,10 @@ impl State {
         PendingReply { receiver, shared: matters.then(|| shared.clone()) }
     }
 
-    /// Do bytes wait for an answer?
+    /// Do bytes wait for more of them, or for an answer?
     fn is_crowd(&self) -> bool {
-        self.unanswered.len() >= UNANSWERED_MAX
-    }
-
-    /// Somebody was answered.
-    pub(super) fn note_answered(&mut self) {
-        let next = self.waiting.front().map_or(u64::MAX, |waiting| waiting.start);
-        while self.unanswered.front().is_some_and(|end| *end <= next) {
-            self.unanswered.pop_front();
-        }
+        // A server that answers what nobody has sent takes away one that is left.
+        self.left < self.waiting.len().saturating_sub(self.left)
     }
 
     /// Is there something that does not have to wait for an answer?
@@ -286,11 +277,11 @@ impl State {
 
 impl Shared {
     /// Sees to it that the bytes get out.
-    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, crowd: bool) {
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         if state.has_ended {
             return;
         }
-        if !crowd && !state.is_stuck {
+        if !state.is_crowd() && !state.is_stuck {
             state = self.write(state, &mut Context::from_waker(Waker::noop()));
         }
         // If somebody else writes, he tells the reader of what is left by then.
@@ -331,8 +322,7 @@ impl Shared {
         if writer.bytes.is_empty() {
             swap(&mut writer.bytes, &mut state.out.bytes);
             state.taken += writer.bytes.len() as u64;
-            let end = state.taken;
-            state.unanswered.push_back(end);
+            state.left = 0;
         }
         drop(state);
         let wrote = writer.write(context);

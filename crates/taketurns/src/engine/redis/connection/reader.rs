@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 
 use super::dial::ReadHalf;
-use super::multiplexer::{ExpectedReply, NoReply, OnPush, PendingRequest, ReplyResult, Shared};
+use super::multiplexer::{ExpectedReply, NoReply, OnMessage, PendingRequest, ReplyResult, Shared};
 use super::socket::MovableSocket;
 use crate::sync::lock;
 
@@ -44,7 +44,7 @@ pub(super) struct Reader {
     /// Moves the connection to another runtime, if it can be moved.
     pub(super) socket: Option<MovableSocket>,
     frames: Frames,
-    on_push: OnPush,
+    on_message: OnMessage,
     /// What came in one read, and its receivers. Kept for their capacity alone.
     values: Vec<Value>,
     deliveries: Vec<Delivery>,
@@ -58,9 +58,13 @@ enum Delivery {
 }
 
 impl Reader {
-    pub(super) fn new(half: ReadHalf, socket: Option<MovableSocket>, on_push: OnPush) -> Self {
+    pub(super) fn new(
+        half: ReadHalf,
+        socket: Option<MovableSocket>,
+        on_message: OnMessage,
+    ) -> Self {
         let (values, deliveries) = (Vec::new(), Vec::new());
-        Self { half, socket, frames: Frames::default(), on_push, values, deliveries }
+        Self { half, socket, frames: Frames::default(), on_message, values, deliveries }
     }
 
     /// Reads once, and passes on all that is whole.
@@ -120,14 +124,13 @@ impl Reader {
                 None => {}
             }
         }
-        state.note_answered();
         drop(state);
         for delivery in self.deliveries.drain(..) {
             match delivery {
                 Delivery::PendingReply(to, value) => drop(to.send(Ok(value))),
                 Delivery::Message(data) => {
                     if let [Value::BulkString(channel), Value::BulkString(message)] = &data[..] {
-                        (self.on_push)(channel, message);
+                        (self.on_message)(channel, message);
                     }
                 }
             }
@@ -271,7 +274,7 @@ impl Scan {
         }
     }
 
-    /// One element is whole, and so may be those of which it is the last. Is the frame?
+    /// Ends an element, and every aggregate whose last element it is. Returns whether the frame is complete.
     fn close(&mut self) -> bool {
         while let Some(lacking) = self.open.last_mut() {
             *lacking -= 1;

@@ -91,13 +91,17 @@ impl Subscriber {
     }
 
     /// Passes on every message, until the connection is lost.
-    pub(crate) async fn listen(mut self, on_message: impl Fn(&[u8])) {
+    pub(crate) async fn listen(mut self, on_message: impl Fn(&[u8], &[u8])) {
         while let Ok(value) = self.read().await {
             if let Value::Array(parts) = value
-                && let [Value::BulkString(kind), _, Value::BulkString(message)] = parts.as_slice()
+                && let [
+                    Value::BulkString(kind),
+                    Value::BulkString(channel),
+                    Value::BulkString(message),
+                ] = parts.as_slice()
                 && kind == b"message"
             {
-                on_message(message);
+                on_message(channel, message);
             }
         }
     }

@@ -8,7 +8,7 @@ use taketurns_core::{
 use taketurns_servers::{Flavor, Server, on_both};
 
 use super::life::{Life, owner};
-use super::{BATCH, KEY, Rig, Tried};
+use super::{BATCH, ExpectedStep, KEY, Rig};
 
 const LEASE_MS: u64 = 60_000;
 const WAITER_LEASE_MS: u64 = 300;
@@ -16,7 +16,7 @@ const WAITER_LEASE_MS: u64 = 300;
 /// A lock in core, and what it was asked.
 struct Story {
     life: Life,
-    told: Vec<Tried>,
+    told: Vec<ExpectedStep>,
 }
 
 impl Story {
@@ -152,10 +152,10 @@ on_both! {
         let mut queue = |number: u64, waiting: usize| {
             // Only the count is faked: real waiters would take minutes to arrive.
             let text = format!("{waiting} - - 0 -");
-            let stored = rig.connection.command(&["HGET", KEY, "s"]).expect("the head");
+            let stored = rig.connection.command(&["HGET", KEY, Head::FIELD]).expect("the head");
             let (head, first) = Head::parse(stored.bytes().expect("bytes")).expect("a head");
             let head = Head { waiting: waiting as u64, ..head }.to_bytes();
-            let set = [b"HSET", KEY.as_bytes(), b"q", text.as_bytes(), b"s", &[&head, first].concat()];
+            let set = [b"HSET", KEY.as_bytes(), b"q", text.as_bytes(), Head::FIELD.as_bytes(), &[&head, first].concat()];
             rig.connection.command(&set).expect("set");
             let Request::Acquire(acquire) = story.told[0].request.clone() else { unreachable!() };
             let (owner, waiter_lease_ms) = (owner(number), Some(3_000));

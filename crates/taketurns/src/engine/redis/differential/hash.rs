@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use taketurns_core::wire::{self, Head};
+use taketurns_core::wire::{self, Head, StoredHolder, StoredWaiter};
 use taketurns_core::{ClientId, Kind, Lock};
 
 use super::Stored;
@@ -98,7 +98,7 @@ pub(super) fn canonical(stored: &Stored, expires_ms: i64) -> Read<Value> {
     let mut head = None;
     for pair in pairs.chunks(2) {
         match (text(&pair[0])?, &pair[1]) {
-            (name, Stored::Bulk(bytes)) if name == "s" => head = Head::parse(bytes),
+            (name, Stored::Bulk(bytes)) if name == Head::FIELD => head = Head::parse(bytes),
             (name, value) => _ = fields.0.insert(name, text(value)?),
         }
     }
@@ -156,12 +156,9 @@ fn holders(
             1 => first.to_owned(),
             _ => fields.must(&format!("h{slot}"))?,
         };
-        let parts: Vec<&str> = text.split('\n').collect();
-        let [id, vote, client, token, asks, lease, deadline, since, member, who, why] = parts[..]
-        else {
-            return Err(format!("{text:?} is no holder"));
-        };
-        let (flags, id) = id.split_at_checked(2).ok_or("no flags")?;
+        let holder = StoredHolder::parse(&text).ok_or_else(|| format!("{text:?} is no holder"))?;
+        let StoredHolder { handed, revoked, token, deadline_ms, request, member, vote } = holder;
+        let StoredWaiter { since_ms, lease_ms, owner: id, client, ask: asks, who, why } = request;
         if slot > 1 {
             owners.insert(id.into(), format!("h{slot}"));
         }
@@ -173,10 +170,10 @@ fn holders(
         let vote = if vote.is_empty() { None } else { Some(numbers(vote)?) };
         let vote = vote.map(|[number, ticket]| json!({ "number": number, "ticket": ticket }));
         all.push(json!({
-            "owner": owner(id)?, "client": client, "token": int(token)?, "ask": ask(asks)?,
-            "member": (!member.is_empty()).then_some(member), "lease_ms": int(lease)?,
-            "deadline_ms": int(deadline)?, "since_ms": int(since)?,
-            "handed": flags.starts_with('1'), "revoked": flags.ends_with('1'),
+            "owner": owner(id)?, "client": client, "token": token, "ask": ask(asks)?,
+            "member": (!member.is_empty()).then_some(member), "lease_ms": lease_ms,
+            "deadline_ms": deadline_ms, "since_ms": since_ms,
+            "handed": handed, "revoked": revoked,
             "vote": vote,
             "label": { "who": who, "why": why },
         }));
@@ -196,10 +193,8 @@ fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, lock: &Head
     let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for place in &order {
         let text = fields.must(&format!("w{place}"))?;
-        let parts: Vec<&str> = text.split('\n').collect();
-        let [id, client, asks, lease, since, who, why] = parts[..] else {
-            return Err(format!("{text:?} is no waiter"));
-        };
+        let waiter = StoredWaiter::parse(&text).ok_or_else(|| format!("{text:?} is no waiter"))?;
+        let StoredWaiter { since_ms, lease_ms, owner: id, client, ask: asks, who, why } = waiter;
         owners.insert(id.into(), format!("w{place}"));
         let line = format!("l{}", asks.get(1..).unwrap_or_default());
         lines.entry(line).or_default().push(place.clone());
@@ -211,8 +206,8 @@ fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, lock: &Head
         let number = int(number)?;
         spots.push((number, id.to_owned()));
         places.push(json!([number, {
-            "owner": owner(id)?, "client": client, "ask": ask(asks)?, "lease_ms": int(lease)?,
-            "since_ms": int(since)?, "ballot": place.contains('.'),
+            "owner": owner(id)?, "client": client, "ask": ask(asks)?, "lease_ms": lease_ms,
+            "since_ms": since_ms, "ballot": place.contains('.'),
             "label": { "who": who, "why": why },
         }]));
     }
@@ -290,6 +285,10 @@ fn tombs(fields: &mut Fields, head: &Head) -> Read<Value> {
     for number in first..next {
         let id = fields.must(&format!("t{number}"))?;
         all.push(json!([owner(&id)?, int(&fields.must(&format!("b{id}"))?)?]));
+    }
+    let oldest = all.first().and_then(|tomb| tomb[1].as_u64()).unwrap_or(0);
+    if oldest != head.buried_until_ms {
+        return Err(format!("the first is buried until {oldest}, not {}", head.buried_until_ms));
     }
     Ok(json!({ "tombs": all }))
 }

@@ -8,8 +8,8 @@ use taketurns_core::{
 use taketurns_servers::fuzz::Dice;
 
 use super::ballots::Ballots;
-use super::sight::{ALL, Sight};
-use super::{CHANNEL, ScriptBinding, Tried};
+use super::sight::{ALL, ViewBefore};
+use super::{CHANNEL, ExpectedStep, ScriptBinding};
 
 /// In the year 2112, at the edge of what floors tokens; and far enough ahead that the server, whose
 /// clock is the real one, does not think that everything has expired.
@@ -74,7 +74,7 @@ impl Life {
     }
 
     /// Time passes, something is asked. The state is only wanted now and then, and takes long.
-    pub(super) fn step(&mut self, look: bool) -> Tried {
+    pub(super) fn step(&mut self, look: bool) -> ExpectedStep {
         self.pass();
         if !self.is_calm && self.dice.percent(1) && self.crowd == 0 {
             self.restart();
@@ -111,7 +111,7 @@ impl Life {
     }
 
     /// This request, some time after the last one.
-    pub(super) fn tell(&mut self, request: Request, after_ms: u64, look: bool) -> Tried {
+    pub(super) fn tell(&mut self, request: Request, after_ms: u64, look: bool) -> ExpectedStep {
         self.now_us += after_ms * 1_000;
         self.try_out(self.now(), request, look)
     }
@@ -121,10 +121,11 @@ impl Life {
     }
 
     /// As the scripts do it: what is met from another run is in quarantine.
-    fn try_out(&mut self, now: Now, request: Request, look: bool) -> Tried {
+    fn try_out(&mut self, now: Now, request: Request, look: bool) -> ExpectedStep {
         let binding = self.binding.clone();
         let is_new = self.stored.is_none();
-        let (mut lock, run) = self.stored.take().unwrap_or((Lock::new(), binding.run.clone()));
+        let (mut lock, mut run) = self.stored.take().unwrap_or((Lock::new(), binding.run.clone()));
+        let before = lock.clone();
         if lock.quarantine_until_ms() > now.ms + limits::quarantine_ms_max(binding.max_lease_ms) {
             lock.end_quarantine_by(now.ms + binding.max_lease_ms);
         }
@@ -135,8 +136,15 @@ impl Life {
             lock.quarantine(binding.until_ms);
         }
         let waiters_max = self.dice.one_of(&[2, ALL]);
-        let sight = look.then(|| Sight::of(&lock, is_new, now, waiters_max));
-        let step = lock.apply(now, &request);
+        let sight = look.then(|| ViewBefore::of(&lock, is_new, now, waiters_max));
+        let mut step = lock.apply(now, &request);
+        if step.timed {
+            run = binding.run.clone();
+        } else {
+            // It does not look at the run, nor at what that means. The next step will.
+            lock = before;
+            step = lock.apply(now, &request);
+        }
         self.follow(&request, &step);
         if look || !self.is_crowded {
             lock.audit().unwrap_or_else(|corrupt| panic!("{corrupt}"));
@@ -146,14 +154,15 @@ impl Life {
         } else {
             let state = if look { super::hash::of_core(&lock) } else { Value::Null };
             let forget_at_ms = lock.forget_at_ms();
-            self.stored = Some((lock, binding.run.clone()));
+            self.stored = Some((lock, run));
             (state, forget_at_ms)
         };
-        Tried {
+        ExpectedStep {
             now,
             binding,
             request,
             reply: step.reply,
+            timed: step.timed,
             more: step.more,
             wakes: step.wakes,
             look,
@@ -266,6 +275,9 @@ impl Life {
         match kind {
             Kind::Mutex if self.dice.percent(20) => {
                 Ask::Turns { tokens: self.mostly(&[1, 2, 8, 10_000], &[0, 10_001]) }
+            }
+            Kind::Mutex if self.dice.percent(25) => {
+                Ask::Stay { tokens: self.mostly(&[1, 2, 8, 10_000], &[0, 10_001]) }
             }
             Kind::Mutex => Ask::Mutex,
             Kind::RwLock => self.dice.one_of(&[Ask::Read, Ask::Read, Ask::Write]),

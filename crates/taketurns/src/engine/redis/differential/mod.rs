@@ -15,13 +15,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use taketurns_core::wire::{self, SealedWake, Verb, WireReply, sha1_hex};
-use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent};
+use taketurns_core::{Now, Owner, Reply, Request, Wake, WakeEvent, limits};
 use taketurns_servers::resp::{self, Connection};
 use taketurns_servers::{Flavor, Server};
 
-use super::scripts::{EXPIRY_SLACK_MS, ScriptBinding, TimeFrom, text};
+use super::scripts::{ScriptBinding, TimeFrom, text};
 use life::Life;
-use sight::Sight;
+use sight::ViewBefore;
 
 /// How many requests in CI, over all lives and both servers.
 const REQUESTS: usize = 120_000;
@@ -33,25 +33,29 @@ const LIFE: usize = 2_000;
 const LOOK: usize = 4;
 
 /// One request, what core did with it, and the state after it.
-struct Tried {
+struct ExpectedStep {
     now: Now,
     binding: ScriptBinding,
     request: Request,
     reply: Reply,
+    timed: bool,
     more: bool,
     wakes: Vec<Wake>,
     /// Is all that is stored compared? It takes long.
     look: bool,
     /// What people saw just before it.
-    sight: Option<Sight>,
+    sight: Option<ViewBefore>,
     state: serde_json::Value,
     forget_at_ms: Option<u64>,
 }
 
+/// Whoever keeps a lock is told that it is wanted.
+const WANTED: &str = "wanted";
+
 /// What a lock does as one node's part of a quorum.
 const QUORUM: [&str; 3] = ["inquired", "gave way", "written back"];
 
-impl Tried {
+impl ExpectedStep {
     fn of_a_quorum(&self) -> [Option<&'static str>; 3] {
         let inquired = |wake: &Wake| matches!(wake.event, WakeEvent::Inquired { .. });
         let gave_way = match (&self.request, &self.reply) {
@@ -98,7 +102,7 @@ fn compare(flavor: Flavor) {
         let mut life = Life::new(seed);
         let mut tried = 0;
         while tried < LIFE {
-            let batch: Vec<Tried> = (0..BATCH).map(|at| life.step(at % LOOK == 0)).collect();
+            let batch: Vec<ExpectedStep> = (0..BATCH).map(|at| life.step(at % LOOK == 0)).collect();
             tried += batch.len();
             for one in &batch {
                 let what = format!("{:?}", one.reply);
@@ -106,14 +110,28 @@ fn compare(flavor: Flavor) {
                 *seen.entry(what).or_insert(0) += 1;
                 let quorum = one.of_a_quorum().into_iter().flatten();
                 quorum.for_each(|what| *seen.entry(what.to_owned()).or_insert(0) += 1);
+                let wanted = |wake: &Wake| matches!(wake.event, WakeEvent::Wanted { .. });
+                if one.wakes.iter().any(wanted) {
+                    *seen.entry(WANTED.to_owned()).or_insert(0) += 1;
+                }
             }
             rig.play(seed, &batch);
         }
         rig.connection.command(&["DEL", KEY]).expect("the server answers");
     }
     // A test of nothing would pass too.
-    let replies =
-        ["Granted", "Queued", "Busy", "Refreshed", "Renewed", "Revoked", "Released", "Left"];
+    let replies = [
+        "Granted",
+        "Queued",
+        "Busy",
+        "Kept",
+        "Refreshed",
+        "Renewed",
+        "Revoked",
+        "Released",
+        "Left",
+        WANTED,
+    ];
     for what in replies.into_iter().chain(QUORUM).filter(|_| fixed.is_none()) {
         assert!(seen.get(what).is_some_and(|count| *count > 50), "{what} hardly came: {seen:?}");
     }
@@ -152,7 +170,7 @@ impl Rig {
     }
 
     /// Sends all, then reads all: a round trip for each would take most of the time.
-    fn play(&mut self, seed: u64, batch: &[Tried]) {
+    fn play(&mut self, seed: u64, batch: &[ExpectedStep]) {
         let mut sent = Vec::new();
         for one in batch {
             let (verb, args) = wire::encode_request(&one.request);
@@ -177,8 +195,8 @@ impl Rig {
                 sight.compare(&shown).unwrap_or_else(|why| panic!("{why}\n{}", case()));
             }
             let reply = self.connection.read().expect("a reply");
-            let expected =
-                WireReply { now_ms: one.now.ms, more: one.more, reply: one.reply.clone() };
+            let now_ms = one.timed.then_some(one.now.ms);
+            let expected = WireReply { now_ms, more: one.more, reply: one.reply.clone() };
             let text = reply.text().unwrap_or_else(|| panic!("{reply}\n{}", case()));
             assert_eq!(text, wire::encode(&expected), "reply\n{}", case());
             if !one.look {
@@ -206,7 +224,7 @@ impl Rig {
     }
 
     /// Exactly those wake-ups that core had, in its order.
-    fn check_wakes(&mut self, seed: u64, batch: &[Tried]) {
+    fn check_wakes(&mut self, seed: u64, batch: &[ExpectedStep]) {
         let end = "tt:wake:end";
         self.connection.command(&["PUBLISH", end, "end"]).expect("published");
         for wake in batch.iter().flat_map(|one| &one.wakes) {
@@ -237,11 +255,12 @@ fn words(sha: String, args: Vec<Vec<u8>>, now: Now) -> Vec<Vec<u8>> {
 }
 
 /// What PEXPIRETIME may say: -2 for no key, -1 for one that stays.
-fn expires(one: &Tried) -> RangeInclusive<i64> {
+fn expires(one: &ExpectedStep) -> RangeInclusive<i64> {
     if one.state.is_null() {
         return -2..=-2;
     }
-    one.forget_at_ms.map_or(-1..=-1, |at_ms| at_ms as i64..=(at_ms + EXPIRY_SLACK_MS) as i64)
+    one.forget_at_ms
+        .map_or(-1..=-1, |at_ms| at_ms as i64..=(at_ms + limits::EXPIRY_SLACK_MS) as i64)
 }
 
 /// Kept here so that the two submodules agree on what a reply of the server is.

@@ -12,13 +12,13 @@ use super::KEY;
 pub(super) const ALL: usize = 1_000;
 
 /// The view just before a request.
-pub(super) struct Sight {
+pub(super) struct ViewBefore {
     waiters_max: usize,
     /// With all waiters that are alive.
     view: Option<View>,
 }
 
-impl Sight {
+impl ViewBefore {
     /// What core shows, once it is in the quarantine that it is in by now.
     pub(super) fn of(lock: &Lock, is_new: bool, now: Now, waiters_max: usize) -> Self {
         let view = lock.view(now, usize::MAX);

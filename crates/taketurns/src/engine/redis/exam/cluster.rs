@@ -9,7 +9,7 @@ use redis::cmd;
 use tokio::time::timeout;
 
 use super::gather::{ExaminedKeys, ExaminedServer, ServerPart};
-use super::judge::{Against, judge};
+use super::judge::{ClockReference, judge};
 use super::{followed, look_at_all, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
 use crate::engine::redis::connection::connector::Connector;
@@ -65,7 +65,7 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
     let replicas = look_at_replicas(connector, &servers).await;
     let all = || servers.iter().chain(&replicas);
     let mut checks: Vec<Check> =
-        all().flat_map(|server| judge(&connector.config, server, Against::Ours)).collect();
+        all().flat_map(|server| judge(&connector.config, server, ClockReference::Ours)).collect();
     let others = seeds.iter().filter(|seed| !all().any(|server| server.address == **seed));
     let others =
         others.map(|seed| (seed.clone(), ServerPart::Replica, ExaminedKeys::default())).collect();
@@ -74,7 +74,7 @@ pub(super) async fn examine(connector: &Connector, seeds: &[Address]) -> (Vec<Ch
         others
             .iter()
             .filter(|seed| seed.answers.is_err())
-            .flat_map(|seed| judge(&connector.config, seed, Against::Ours)),
+            .flat_map(|seed| judge(&connector.config, seed, ClockReference::Ours)),
     );
     if let Some(map) = &map {
         let alone = "CLUSTER REPLICATE a server to it: without one its slots are lost with it";
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_without_a_master_are_counted_and_a_state_that_is_not_known_is_not_told() {
+    fn slots_without_a_master_are_counted_and_unknown_states_left_out() {
         let judged = judged(vec![range(0, 99, 1), range(110, 16_383, 2)], None);
         assert_eq!(judged.len(), 1);
         assert_eq!(judged[0].1, Level::Fail);

@@ -34,7 +34,7 @@ const SETTINGS: [&str; 6] = [
     "min-replicas-max-lag",
 ];
 
-/// What the server is to be.
+/// The role that the server should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerPart {
     /// The one that the URL names.
@@ -137,7 +137,7 @@ async fn ask(
     let config = &connector.config;
     let login = config.credentials.read().map_err(Failure::Broken)?;
     let connection = connector.log_in(address, 0, login.as_ref()).await?;
-    let asking = Asking { connection: &connection, address };
+    let asking = ExamConnection { connection: &connection, address };
     // Who is not let in says so at the first question: else each would be refused for that reason.
     if let Err(failure @ Failure::Broken(_)) = asking.one(&cmd("TIME")).await
         && !failure.is_right_missing()
@@ -190,12 +190,12 @@ async fn ask(
 }
 
 /// A connection that is asked.
-pub(super) struct Asking<'a> {
+pub(super) struct ExamConnection<'a> {
     connection: &'a ServerConnection,
     address: &'a Address,
 }
 
-impl Asking<'_> {
+impl ExamConnection<'_> {
     pub(super) async fn one(&self, command: &Cmd) -> Result<Value, Failure> {
         self.connection.send(command).await
     }

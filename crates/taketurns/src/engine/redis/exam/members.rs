@@ -6,7 +6,7 @@ use taketurns_core::wire::Verb;
 
 use super::super::scripts::{ScriptBinding, TimeFrom, text};
 use super::super::view;
-use super::gather::Asking;
+use super::gather::ExamConnection;
 use crate::clock::millis;
 use crate::engine::redis::backend;
 use crate::engine::redis::connection::failure::Failure;
@@ -16,7 +16,7 @@ use crate::engine::redis::url::RedisConfig;
 
 /// `None` if it can't be read. The pool is a native lock, whatever protocol the node uses.
 pub(super) async fn read(
-    asking: &Asking<'_>,
+    asking: &ExamConnection<'_>,
     config: &RedisConfig,
     facts: &ServerFacts,
     key: &[u8],

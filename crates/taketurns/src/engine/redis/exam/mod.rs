@@ -31,7 +31,7 @@ use futures_util::future::join_all;
 use gather::{ExaminedKeys, ExaminedServer, ServerPart, look_at};
 use judge::judge;
 
-pub(crate) use judge::Against;
+pub(crate) use judge::ClockReference;
 
 /// Looks at the store of a URL.
 pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
@@ -49,7 +49,7 @@ pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
             let keys = ExaminedKeys { marker: Some(config.marker_key()), registry: None };
             let server =
                 look_at(&visitor.handshake.connector, address, ServerPart::Alone, keys).await;
-            let mut checks = judge(&config, &server, Against::Ours);
+            let mut checks = judge(&config, &server, ClockReference::Ours);
             if has_module(&server) == Some(true) {
                 let alone = std::slice::from_ref(&server);
                 let replicas = look_at_replicas(&visitor.handshake.connector, alone).await;
@@ -95,7 +95,7 @@ impl OpenRedis {
 }
 
 impl ExaminedNode {
-    pub(crate) fn judge(&self, against: Against) -> Vec<Check> {
+    pub(crate) fn judge(&self, against: ClockReference) -> Vec<Check> {
         judge(&self.config, &self.server, against)
     }
 
@@ -107,7 +107,7 @@ impl ExaminedNode {
         self.server.answers.is_ok()
     }
 
-    /// Which run of which server it is, if it says.
+    /// Returns the server's `run_id`, if the server reports it.
     pub(crate) fn run(&self) -> Option<&str> {
         Some(&self.server.answers.as_ref().ok()?.facts.as_ref()?.run)
     }
@@ -150,7 +150,7 @@ fn replicas_of(master: &ExaminedServer) -> Vec<Address> {
     facts.map(|facts| facts.replicas.clone()).unwrap_or_default()
 }
 
-/// What is to be said of a master and those that follow it together.
+/// The checks of a master together with its replicas.
 fn followed(master: &ExaminedServer, replicas: &[ExaminedServer], without: &str) -> Vec<Check> {
     let node = master.address.to_string();
     if master.answers.is_err() {
@@ -192,17 +192,19 @@ fn wire(config: &RedisConfig) -> Option<Check> {
     let (name, given) = (form.name, form.guarantees);
     let lacks = [
         (!given.fenced, "no fencing tokens"),
-        (!given.fair, "no order with strangers"),
-        (!given.event_driven, "strangers wake nobody, so waiters poll"),
+        (!given.fair, "no common queue with foreign clients"),
+        (!given.event_driven, "foreign clients wake nobody, so waiters poll"),
     ];
     let lacks = lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, what)| what);
     let found = format!("protocol={name}: {}; each lock is a {}", list(lacks), form.kind);
     Some(match protocol.unfenced || given.fenced {
-        true => Subject::Wire.ok(ALL, found),
-        false => Subject::Wire.fail(
+        true => Subject::Protocol.ok(ALL, found),
+        false => Subject::Protocol.fail(
             ALL,
-            format!("{found}; the URL does not say that this is known, so nothing can be acquired"),
-            "add unfenced=ok to the URL, once all who use the locks can do without tokens",
+            format!(
+                "{found}; the URL does not accept locks without tokens, so nothing can be acquired"
+            ),
+            "add unfenced=ok to the URL, if all programs can do without tokens",
         ),
     })
 }

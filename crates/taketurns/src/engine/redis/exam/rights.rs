@@ -1,4 +1,4 @@
-//! What a user of the server has to be allowed, what it had better not be, and the line that says so.
+//! The rights that a user of the server needs, those that it should not have, and the ACL line that sets them.
 //! Pure: [`super::gather`] asks the server.
 //!
 //! The server itself is asked, by a script that tries nothing and needs no right but `eval`: so it is known
@@ -27,10 +27,10 @@ const KEY: &str = "{key}";
 const CHANNEL: &str = "{channel}";
 
 /// A right as in an ACL rule, and a command that needs it.
-type Right = (&'static str, &'static [&'static str]);
+type RequiredRight = (&'static str, &'static [&'static str]);
 
 /// What clients send, and what scripts run: both are checked by the server.
-const NEEDED: [Right; 18] = [
+const NEEDED: [RequiredRight; 18] = [
     ("info", &["INFO"]),
     ("time", &["TIME"]),
     ("subscribe", &["SUBSCRIBE", CHANNEL]),
@@ -50,14 +50,15 @@ const NEEDED: [Right; 18] = [
     ("del", &["DEL", KEY]),
     ("scan", &["SCAN", "0"]),
 ];
-const OF_DATABASE: [Right; 1] = [("select", &["SELECT", "1"])];
-const OF_CLUSTER: [Right; 2] = [("cluster|slots", &["CLUSTER", "SLOTS"]), ("asking", &["ASKING"])];
-const OF_MODULE: [Right; 2] = [
+const OF_DATABASE: [RequiredRight; 1] = [("select", &["SELECT", "1"])];
+const OF_CLUSTER: [RequiredRight; 2] =
+    [("cluster|slots", &["CLUSTER", "SLOTS"]), ("asking", &["ASKING"])];
+const OF_MODULE: [RequiredRight; 2] = [
     ("fencelock.bind", &["FENCELOCK.BIND", "x", "x", "x", KEY, "0", "0", "x"]),
     ("fencelock.do", &["FENCELOCK.DO", KEY, "x", "x"]),
 ];
 /// Helps when somebody looks at a server. With Sentinel clients ask for settings too, and go on without.
-const OF_LOOKING: [Right; 2] =
+const OF_LOOKING: [RequiredRight; 2] =
     [("config|get", &["CONFIG", "GET", "x"]), ("acl|whoami", &["ACL", "WHOAMI"])];
 
 /// Keys and channels that are not ours.
@@ -90,7 +91,7 @@ pub(super) struct Rights {
 }
 
 /// Those that this store needs on every server.
-fn needed(config: &RedisConfig) -> Vec<Right> {
+fn needed(config: &RedisConfig) -> Vec<RequiredRight> {
     let mut needed = NEEDED.to_vec();
     if config.db != 0 {
         needed.extend(OF_DATABASE);
@@ -127,7 +128,7 @@ pub(super) fn read(config: &RedisConfig, answers: &[i64]) -> Option<Rights> {
     let (module, rest) = rest.split_at_checked(OF_MODULE.len())?;
     let (excess, looking) = rest.split_at_checked(EXCESSIVE.len())?;
     let [settings, user] = looking else { return None };
-    let without = |(right, answer): (&Right, &i64)| (*answer != 1).then_some(right.0);
+    let without = |(right, answer): (&RequiredRight, &i64)| (*answer != 1).then_some(right.0);
     // With an empty prefix there are no keys of others.
     let counts = |what: &str| !(config.prefix.is_empty() && what == EXCESSIVE[0].0);
     let beside = EXCESSIVE.iter().zip(excess).filter(|(_, answer)| **answer == 1);
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn keys_that_are_out_of_reach_are_told_as_such() {
         let config = config("redis://h");
-        let keyed = |(right, command): &Right| command.contains(&KEY).then_some(*right);
+        let keyed = |(right, command): &RequiredRight| command.contains(&KEY).then_some(*right);
         let mut missing: Vec<_> = NEEDED.iter().filter_map(keyed).collect();
         assert_eq!(told(&config, &missing), ["the keys ~tt:*"]);
         missing.extend(["subscribe", "publish", "scan"]);

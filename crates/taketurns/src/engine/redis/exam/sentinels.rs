@@ -9,7 +9,7 @@ use redis::{Value, cmd};
 use tokio::time::timeout;
 
 use super::gather::{ExaminedKeys, ExaminedServer, ServerPart, look_at};
-use super::judge::{Against, judge};
+use super::judge::{ClockReference, judge};
 use super::{followed, look_at_replicas};
 use crate::doctor::{ALL, Check, Subject, list};
 use crate::engine::redis::connection::connector::Connector;
@@ -68,7 +68,7 @@ pub(super) async fn examine(
         reached |= master.answers.is_ok();
         let replicas = look_at_replicas(connector, std::slice::from_ref(&master)).await;
         for server in std::iter::once(&master).chain(&replicas) {
-            checks.extend(judge(&connector.config, server, Against::Ours));
+            checks.extend(judge(&connector.config, server, ClockReference::Ours));
             checks.extend(guarded(server));
         }
         checks.extend(followed(

@@ -23,8 +23,8 @@ use super::backend::StepKeys;
 use super::handshake::ServerSession;
 use super::handshake::verifier::Verifier;
 use super::listing::Listing;
+use super::router::WakeUpReader;
 use super::url::{RedisConfig, Servers};
-use super::wake_up::WakeUpReader;
 use super::{Executor, SessionAnswer, ShownLocks};
 use crate::engine::{
     Answer, AnswerFuture, Engine, EngineError, EngineEvent, EngineFuture, Guarantees, Reply, Stamp,
@@ -78,7 +78,9 @@ impl ForeignEngine {
         let channels = channels.into_iter().flatten().collect();
         let wake_ups = Arc::new(WakeUpReader::new(client, wakes.clone()));
         let reader = wake_ups.clone();
-        let on_message = Arc::new(move |message: &[u8]| messages.handle(&reader, message));
+        let on_message = Arc::new(move |channel: &[u8], message: &[u8]| {
+            messages.handle(&reader, channel, message);
+        });
         let executor = Executor::open(config, channels, verifier, wake_ups, on_message).await?;
         let lists = wire.calls();
         let lists = lists.map(|calls| ListListener::new(calls, own_list, wakes.clone()));
@@ -100,11 +102,13 @@ struct MessageFilter {
 }
 
 impl MessageFilter {
-    fn handle(&self, reader: &WakeUpReader, message: &[u8]) {
+    fn handle(&self, reader: &WakeUpReader, channel: &[u8], message: &[u8]) {
         let recheck = |lock| reader.wakes.push(EngineEvent::LockChanged { lock });
         if let Some(lock) = protocol::changed_lock(message, &self.prefix) {
             recheck(lock);
-        } else if let (Some(on_event), Some(key)) = (&self.on_event, events::changed_key(message)) {
+        } else if let Some(on_event) = &self.on_event
+            && let Some(key) = events::changed_key(channel, message)
+        {
             Name::new(key).into_iter().for_each(on_event);
         } else if let Some(woken) = reader.read(message) {
             reader.wakes.push(woken.without_tokens());

@@ -40,7 +40,7 @@ pub(super) fn shaken(dice: &mut Dice, genuine: &Value) -> Value {
 
 #[test]
 fn a_marker_that_is_read_is_written_as_it_was_and_judged_without_harm() {
-    let genuine = ["taketurns2 ab12 1700000000000 0 60000 ab,cd", "taketurns2 ab12 1 2 3 "];
+    let genuine = ["taketurns3 ab12 1700000000000 0 60000 ab,cd", "taketurns3 ab12 1 2 3 "];
     fuzz::rounds("markers", 20_000, |dice| {
         let damaged = dice.damaged_text(&genuine);
         let Some(marker) = Marker::parse(&damaged) else { return false };
@@ -63,9 +63,11 @@ fn a_marker_that_is_read_is_written_as_it_was_and_judged_without_harm() {
 
 #[test]
 fn a_view_is_read_or_not_and_what_is_read_can_be_shown() {
-    let holder = "ab\n0c\n12\nm\n30000\n1700000030000\n1700000000000\n10\n\nwho\nwhy";
-    let vote = "ab\n0c\n12\nm\n30000\n1700000030000\n1700000000000\n01 12 9\n\nwho\nwhy";
-    let waiter = "ab\n0c\ns1/4\n30000\n1700000000000\nwho\nwhy";
+    let asker = format!("01700000000000000{:08}{:032x}{:016x}", 30_000, 10, 12);
+    let since = format!("{:017}01700000030000{asker}", 12);
+    let holder = format!("10{since}m\nwho\nwhy");
+    let vote = format!("01{since}m\nwho\nwhy\n\n12 9");
+    let waiter = format!("{asker}s1/4\nwho\nwhy");
     let client = "1700000009000 3000 1 3 ab";
     let of = |texts: &[&str]| Value::Array(texts.iter().map(text).collect());
     let genuine = Value::Array(vec![
@@ -74,9 +76,9 @@ fn a_view_is_read_or_not_and_what_is_read_can_be_shown() {
         text("s4"),
         text("12"),
         text("3 1700000000000"),
-        of(&[holder, client, vote, client]),
+        of(&[&holder, client, &vote, client]),
         Value::Int(2),
-        of(&[waiter, client, waiter, client]),
+        of(&[&waiter, client, &waiter, client]),
         of(&["b-3", "l", "b-4", "f1"]),
     ]);
     let Some(Some(seen)) = view::read(&genuine) else { panic!("a view") };

@@ -25,7 +25,7 @@ use crate::engine::redis::url::Failover;
 /// How many runs of the past a marker remembers.
 const KNOWN_MAX: usize = 8;
 /// The first word of a marker, so that another form can be told from this one.
-pub(crate) const FORM: &str = "taketurns2";
+pub(crate) const FORM: &str = "taketurns3";
 
 /// Scripts print no number of more digits than this one, with what may be added to it, as it is. In
 /// the year 3000 or so.
@@ -84,19 +84,19 @@ pub(crate) struct MarkerContext<'a> {
     pub(crate) max_lease_ms: u64,
     pub(crate) failover: Failover,
     /// The marker that this client saw here the last time.
-    pub(crate) remembered: Option<Remembered>,
+    pub(crate) remembered: Option<MarkerMemory>,
 }
 
 /// What a client keeps of a marker, for when it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Remembered {
+pub(crate) struct MarkerMemory {
     /// When it was made.
     pub(crate) born_ms: u64,
     /// The longest lease of all clients. Others may hold for longer than we may.
     pub(crate) max_lease_ms: u64,
 }
 
-impl Remembered {
+impl MarkerMemory {
     pub(crate) fn of(marker: &Marker) -> Self {
         Self { born_ms: marker.born_ms, max_lease_ms: marker.max_lease_ms }
     }
@@ -216,8 +216,8 @@ mod tests {
     };
 
     /// Of a client whose leases were no longer than ours.
-    fn remembered(born_ms: u64) -> Option<Remembered> {
-        Some(Remembered { born_ms, max_lease_ms: 60_000 })
+    fn remembered(born_ms: u64) -> Option<MarkerMemory> {
+        Some(MarkerMemory { born_ms, max_lease_ms: 60_000 })
     }
 
     fn marker(run: &str) -> Marker {
@@ -236,11 +236,11 @@ mod tests {
             let marker = Marker { known, ..marker("x") };
             assert_eq!(Marker::parse(&marker.to_string()), Some(marker));
         }
-        for text in ["", "x", "taketurns2 a 1 2", "taketurns1 a 1 2 3 ", "taketurns2 a b 2 3 "] {
+        for text in ["", "x", "taketurns3 a 1 2", "taketurns2 a 1 2 3 ", "taketurns3 a b 2 3 "] {
             assert_eq!(Marker::parse(text), None, "{text:?}");
         }
         for absurd in ["99999999999999 2 3", "1 99999999999999 3", "1 2 86400001"] {
-            assert_eq!(Marker::parse(&format!("taketurns2 a {absurd} ")), None, "{absurd}");
+            assert_eq!(Marker::parse(&format!("taketurns3 a {absurd} ")), None, "{absurd}");
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_younger_marker_than_ours_means_that_state_was_lost_before_it_was_made() {
+    fn a_marker_younger_than_ours_means_that_state_was_lost() {
         let look = MarkerContext { remembered: remembered(1), ..LOOK };
         let found = Marker { born_ms: 999_000, ..marker("now") };
         let (judged, reason) = judge(Some(&found), look);
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_others_may_have_held_is_remembered_with_the_marker() {
-        let long = Some(Remembered { born_ms: 1, max_lease_ms: 600_000 });
+        let long = Some(MarkerMemory { born_ms: 1, max_lease_ms: 600_000 });
         let look = MarkerContext { remembered: long, ..LOOK };
         let (made, _) = judge(None, look);
         assert_eq!((made.until_ms, made.max_lease_ms), (1_600_000, 600_000));

@@ -22,8 +22,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::backend::{Backend, Repair};
+use super::connection::OnMessage;
 use super::connection::ServerConnection;
-use super::connection::connector::{Connector, OnMessage};
+use super::connection::connector::Connector;
 use super::connection::failure::Failure;
 use super::url::{Address, RedisConfig};
 use crate::engine::{EngineFuture, Wakes};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::{Cmd, Value, cmd};
 use taketurns_core::wire::{Verb, sha1_hex};
 
-use super::marker::{FORM, Marker, MarkerContext, MarkerSighting, Reason, Remembered, judge};
+use super::marker::{FORM, Marker, MarkerContext, MarkerMemory, MarkerSighting, Reason, judge};
 use super::module::ModuleBinder;
 use super::query::now_ms;
 use super::{ServerPeer, Verify};
@@ -44,7 +44,7 @@ pub(crate) struct Verifier {
     wire: Option<ForeignProtocol>,
     binder: ModuleBinder,
     /// The markers that we saw, by their key.
-    remembered: Mutex<HashMap<Vec<u8>, Remembered>>,
+    remembered: Mutex<HashMap<Vec<u8>, MarkerMemory>>,
     /// The last marker of each node of a Cluster, by the number of the node: its key changes with
     /// the slots that the node has.
     of_nodes: Mutex<HashMap<u64, Marker>>,
@@ -128,17 +128,17 @@ impl Verifier {
         let moved = match moved {
             Some(marker) if marker.run == peer.facts.run => Some(marker),
             Some(marker) => {
-                remembered = Some(Remembered::of(&marker));
+                remembered = Some(MarkerMemory::of(&marker));
                 None
             }
             None => None,
         };
         let is_unknown = found.is_empty() && remembered.is_none() && moved.is_none();
-        let lost = Remembered { born_ms: 0, max_lease_ms: self.max_lease_ms };
+        let lost = MarkerMemory { born_ms: 0, max_lease_ms: self.max_lease_ms };
         if let Some(longest) = self.distrust.filter(|_| is_unknown) {
             // Also if somebody makes one before we do: it was not there.
             let max_lease_ms = lost.max_lease_ms.max(millis(longest));
-            remembered = Some(Remembered { max_lease_ms, ..lost });
+            remembered = Some(MarkerMemory { max_lease_ms, ..lost });
         } else if is_unknown && self.had_marker(peer, key).await? {
             // It comes after the marker. So if there is one now, somebody has made both since we looked.
             (now_ms, found) = look(peer, key).await?;
@@ -164,7 +164,7 @@ impl Verifier {
                 }
                 peer.connection.send(&load_script(&witness(peer, key))).await?;
             }
-            self.remembered().insert(key.to_vec(), Remembered::of(&marker));
+            self.remembered().insert(key.to_vec(), MarkerMemory::of(&marker));
             self.of_nodes().insert(peer.connection.origin.source, marker.clone());
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
             if logged.insert(key.to_vec(), marker.until_ms) != Some(marker.until_ms) {
@@ -207,7 +207,7 @@ impl Verifier {
         &self,
         peer: &'a ServerPeer,
         now_ms: u64,
-        remembered: Option<Remembered>,
+        remembered: Option<MarkerMemory>,
     ) -> MarkerContext<'a> {
         let passed_ms = now_ms.saturating_sub(peer.facts.now_ms);
         MarkerContext {
@@ -225,7 +225,7 @@ impl Verifier {
         self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<u8>, Remembered>> {
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<u8>, MarkerMemory>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -115,7 +115,7 @@ impl Visitor {
         let wire = config.protocol.as_ref().map(|protocol| protocol.wire);
         let verifier = Arc::new(Verifier::new(config, wire));
         let config = Arc::new(config.clone());
-        let on_message = Arc::new(|_: &[u8]| ());
+        let on_message = Arc::new(|_: &[u8], _: &[u8]| ());
         let handshake = Handshake::new(config, vec![channel], on_message, wakes, verifier.clone())?;
         Ok(Self { verifier, handshake })
     }

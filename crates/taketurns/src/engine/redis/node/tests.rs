@@ -41,14 +41,14 @@ fn on_runtime(test: impl Future<Output = ()>) {
 
 /// How an acquire went.
 #[derive(Debug, PartialEq, Eq)]
-enum Went {
+enum AcquireResult {
     Granted,
     /// Nothing is granted for about [`LONG_MS`].
     Quarantined,
 }
 
 /// Asks until it is carried out, as a client would.
-async fn acquire(engine: &dyn Engine, owner: u128) -> Went {
+async fn acquire(engine: &dyn Engine, owner: u128) -> AcquireResult {
     let request = Request::Acquire(AcquireRequest {
         owner: Owner::from_bits(owner),
         client: ClientId::from_bits(1),
@@ -69,11 +69,13 @@ async fn acquire(engine: &dyn Engine, owner: u128) -> Went {
         }
     };
     match answer.reply {
-        Reply::Granted(_) => Went::Granted,
+        Reply::Granted(_) => AcquireResult::Granted,
         Reply::Queued(place) => {
-            let left_ms = place.quarantined_until_ms.map(|until| until - answer.stamp.now_ms);
+            let left_ms = place
+                .quarantined_until_ms
+                .map(|until| until - answer.stamp.expect("a time").now_ms);
             assert!(left_ms.is_some_and(|left| left > LONG_MS / 2), "{left_ms:?}");
-            Went::Quarantined
+            AcquireResult::Quarantined
         }
         other => panic!("{other:?}"),
     }
@@ -141,7 +143,7 @@ on_both! {
             assert_eq!(server.cli(&["DBSIZE"]).int(), Some(0));
             let gone = || (clients(&server) == 0).then_some(());
             eventually("the connections are closed", gone).expect("they are");
-            assert_eq!(acquire(&*open(long(&server)).await, 1).await, Went::Granted);
+            assert_eq!(acquire(&*open(long(&server)).await, 1).await, AcquireResult::Granted);
         });
     }
 
@@ -221,9 +223,9 @@ on_both! {
             let first = open(distrusting(long(&server))).await;
             let made = marker(&server);
             assert_eq!(made.until_ms - made.born_ms, LONG_MS);
-            assert_eq!(acquire(&*first, 1).await, Went::Quarantined);
+            assert_eq!(acquire(&*first, 1).await, AcquireResult::Quarantined);
             for (node, owner) in [(long(&server), 2), (distrusting(long(&server)), 3)] {
-                assert_eq!(acquire(&*open(node).await, owner).await, Went::Quarantined);
+                assert_eq!(acquire(&*open(node).await, owner).await, AcquireResult::Quarantined);
             }
             assert_eq!(marker(&server), made, "once is enough");
         });
@@ -239,7 +241,7 @@ on_both! {
             eventually("the quarantine is over", || {
                 (now_ms(&server) >= made.until_ms).then_some(())
             }).expect("it ends");
-            assert_eq!(acquire(&*engine, 1).await, Went::Granted);
+            assert_eq!(acquire(&*engine, 1).await, AcquireResult::Granted);
         });
     }
 
@@ -247,7 +249,7 @@ on_both! {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             open(long(&server)).await.close().await;
-            assert_eq!(acquire(&*open(distrusting(long(&server))).await, 1).await, Went::Granted);
+            assert_eq!(acquire(&*open(distrusting(long(&server))).await, 1).await, AcquireResult::Granted);
         });
     }
 
@@ -273,7 +275,7 @@ on_both! {
             greeting.await.expect("it is greeted");
             let judged = marker(&server);
             assert_eq!(judged.until_ms, judged.born_ms + LONG_MS);
-            assert_eq!(acquire(&*other, 1).await, Went::Quarantined);
+            assert_eq!(acquire(&*other, 1).await, AcquireResult::Quarantined);
         });
     }
 
@@ -281,25 +283,25 @@ on_both! {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             let old = open(long(&server)).await;
-            assert_eq!(acquire(&*old, 1).await, Went::Granted);
+            assert_eq!(acquire(&*old, 1).await, AcquireResult::Granted);
             server.restart().expect("a restart");
             let newcomer = open(distrusting(long(&server))).await;
-            assert_eq!(acquire(&*newcomer, 2).await, Went::Quarantined);
-            assert_eq!(acquire(&*old, 3).await, Went::Quarantined);
+            assert_eq!(acquire(&*newcomer, 2).await, AcquireResult::Quarantined);
+            assert_eq!(acquire(&*old, 3).await, AcquireResult::Quarantined);
         });
     }
 
-    fn after_a_restart_without_data_nothing_is_granted_if_one_who_was_there_is_first(
+    fn after_a_restart_without_data_an_old_client_makes_it_wait(
         flavor: Flavor
     ) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             let old = open(long(&server)).await;
-            assert_eq!(acquire(&*old, 1).await, Went::Granted);
+            assert_eq!(acquire(&*old, 1).await, AcquireResult::Granted);
             server.restart().expect("a restart");
-            assert_eq!(acquire(&*old, 3).await, Went::Quarantined);
+            assert_eq!(acquire(&*old, 3).await, AcquireResult::Quarantined);
             let newcomer = open(distrusting(long(&server))).await;
-            assert_eq!(acquire(&*newcomer, 2).await, Went::Quarantined);
+            assert_eq!(acquire(&*newcomer, 2).await, AcquireResult::Quarantined);
         });
     }
 }

@@ -6,6 +6,8 @@
 //!                            └─────────┘ none of these was carried out
 //! ```
 //!
+//! A message comes from a server too: [`WakeUpReader`] says whose clock it is on.
+//!
 //! There is one server at a time ([`single`], which Sentinels may name) or a Cluster ([`cluster`]). A command that
 //! may have been carried out is never sent again here: the caller is told so.
 
@@ -20,18 +22,22 @@ pub(crate) mod slots;
 pub(crate) mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use futures_util::future::join_all;
 use redis::Value;
+use taketurns_core::wire::SealedWake;
+use taketurns_core::{ClientId, Wake};
 
 use super::backend::{BoundCommand, Dialect, Repair, Retry, RetryBudget, RoutedCommand};
-use super::connection::connector::{Connector, OnMessage};
+use super::connection::OnMessage;
+use super::connection::connector::Connector;
 use super::connection::failure::Failure;
 use super::handshake::{Handshake, ServerSession, Verify};
 use super::url::{RedisConfig, Servers};
 use crate::clock::local_us;
-use crate::engine::{EngineError, Origin, Wakes};
+use crate::engine::{EngineError, EngineEvent, Origin, Wakes};
+use crate::telling::target;
 use cluster::ClusterRouter;
 use marker_check::MarkerCheck;
 use sentinel::Sentinels;
@@ -110,15 +116,15 @@ impl Router {
         Ok(self.call_once(key, command).await?)
     }
 
-    /// The same, and whether the server still was what it was verified as when the command had been carried out.
-    /// Where the scripts see that for themselves, it was.
+    /// The same, and whether the server still was what it was verified as when the command had been carried out. For
+    /// servers whose scripts can't see that for themselves, those of a Cluster.
     pub(crate) async fn call_and_check(
         &self,
         key: &[u8],
         command: &dyn RoutedCommand,
     ) -> Result<(RoutedReply, bool), EngineError> {
         match &self.topology {
-            Topology::Single(single) => Ok((self.call_single(single, command).await?, true)),
+            Topology::Single(_) => Ok((self.call(key, command).await?, true)),
             Topology::Cluster(cluster) => {
                 Ok(cluster.call(key, command, MarkerCheck::Behind).await?)
             }
@@ -126,20 +132,13 @@ impl Router {
     }
 
     async fn call_once(&self, key: &[u8], command: &dyn RoutedCommand) -> RouterResult {
-        match &self.topology {
-            Topology::Single(single) => self.call_single(single, command).await,
+        let single = match &self.topology {
+            Topology::Single(single) => single,
             Topology::Cluster(cluster) => {
                 let replied = cluster.call(key, command, MarkerCheck::No).await;
-                replied.map(|(reply, _)| reply)
+                return replied.map(|(reply, _)| reply);
             }
-        }
-    }
-
-    async fn call_single(
-        &self,
-        single: &SingleServer,
-        command: &dyn RoutedCommand,
-    ) -> RouterResult {
+        };
         let mut budget = RetryBudget::default();
         let (mut session, mut sent_us) = match single.slot.current() {
             Some(session) => (session, None),
@@ -223,7 +222,10 @@ impl Router {
     ) -> BTreeMap<usize, RouterResult> {
         let Some(first) = group.first() else { return BTreeMap::new() };
         let session = match &self.topology {
-            Topology::Single(single) => single.session().await,
+            Topology::Single(single) => match single.slot.current() {
+                Some(session) => Ok(session),
+                None => single.session().await,
+            },
             Topology::Cluster(cluster) => cluster.session_for(&calls[*first].0).await,
         };
         let session = match session {
@@ -315,5 +317,43 @@ impl Router {
 impl Drop for Router {
     fn drop(&mut self) {
         self.shut();
+    }
+}
+
+/// Reads the wake-ups of one client, and pushes them. A wake-up names its owner by a hash and is sealed with the owner's
+/// secret, so a right to publish is not enough to forge a grant. A message for nobody is dropped.
+pub(crate) struct WakeUpReader {
+    client: ClientId,
+    pub(crate) wakes: Wakes,
+    /// Empty while it connects.
+    router: OnceLock<Weak<Router>>,
+}
+
+impl WakeUpReader {
+    pub(crate) fn new(client: ClientId, wakes: Wakes) -> Self {
+        Self { client, wakes, router: OnceLock::new() }
+    }
+
+    pub(crate) fn set_router(&self, router: &Arc<Router>) {
+        let _ = self.router.set(Arc::downgrade(router));
+    }
+
+    /// Pushes what a message says.
+    pub(crate) fn handle_message(&self, message: &[u8]) {
+        self.read(message).into_iter().for_each(|event| self.wakes.push(event));
+    }
+
+    /// What a message says, if it is genuine and for somebody.
+    pub(crate) fn read(&self, message: &[u8]) -> Option<EngineEvent> {
+        let sealed = SealedWake::parse(message)?;
+        let (owner, lock) = self.wakes.find_owner(sealed.id)?;
+        let Some(event) = sealed.open(owner) else {
+            tracing::warn!(target: target::REDIS, %lock, "a wake-up that its owner's server did not make was ignored");
+            return None;
+        };
+        let wake = Wake { client: self.client, owner, event };
+        let router = self.router.get().and_then(Weak::upgrade);
+        let origin = router.and_then(|router| router.origin_of_run(sealed.run));
+        Some(EngineEvent::Wake { lock, wake, origin: origin.unwrap_or(Origin::UNKNOWN) })
     }
 }

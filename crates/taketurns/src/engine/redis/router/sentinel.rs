@@ -143,7 +143,7 @@ impl Sentinels {
         };
         tokio::select! {
             result = polling => result,
-            () = subscriber.listen(|_| switched.notify_one()) => {
+            () = subscriber.listen(|_, _| switched.notify_one()) => {
                 Err(Failure::Unreachable(format!("the connection to {sentinel} is lost")))
             }
         }

@@ -219,7 +219,7 @@ impl Slot {
             });
             done.send_replace(Some(outcome));
             if opened && recheck {
-                // Subscribed by now: what was missed until here has to be asked for.
+                // It is subscribed now. The clients ask for what they missed before that.
                 wakes.push(EngineEvent::Recheck);
             }
         };

@@ -1,10 +1,11 @@
 -- An acquire: holds the lock, or waits for it. To send it again does no harm.
--- ARGV: owner, client, what is asked for, lease, waiter lease or -, not after, label; and, if a majority
--- of nodes decides, a ballot: "hint ticket yields", with - for none
+-- ARGV: "lease owner client ask", a newline and the label, as head.lua says; waiter lease or -; not after; and, if
+-- a majority of nodes decides, a ballot: "hint ticket yields", with - for none
 
-local owner, client, ask = ARGV[1], ARGV[2], ARGV[3]
-local lease, waiter_lease, not_after = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local hint, ticket, yields = string.match(ask == 'm' and ARGV[8] or '', '^(%d+) (%S+) (%S+)$')
+local owner, client = sub(ARGV[1], 9, 40), sub(ARGV[1], 41, 56)
+local ask, label = string.match(ARGV[1], '^([^\n]*)\n(.*)$', 57)
+local lease, waiter_lease, not_after = sub(ARGV[1], 1, 8) + 0, tonumber(ARGV[2]), tonumber(ARGV[3])
+local hint, ticket, yields = string.match(ask == 'm' and ARGV[4] or '', '^(%d+) (%S+) (%S+)$')
 hint = tonumber(hint)
 ticket = ticket and ticket ~= '-' and digits(token_of(ticket)) or nil
 
@@ -17,7 +18,7 @@ local function kind_of_ask()
 end
 
 local function is_possible()
-  local tokens = tonumber(string.match(ask, '^m(%d+)$'))
+  local tokens = tonumber(string.match(ask, '^[mk](%d+)$'))
   if tokens then return tokens >= 1 and tokens <= LOCAL_TURNS_MAX end
   local take, of = string.match(ask, '^s(%d+)/(%d+)$')
   if not take then return true end
@@ -98,6 +99,7 @@ local function enter(w)
   else
     place = stand(queue.tail, queue.next, nil, w)
   end
+  if queue.count == 1 then want() end
   inquire(place)
   return place
 end
@@ -127,8 +129,7 @@ local function newcomer()
   if not is_possible() then return 'X permits' end
   if in_use() and kind ~= kind_of_ask() then return kind_mismatch() end
   if not in_use() then kind = kind_of_ask() end
-  local w = { owner = owner, client = client, ask = ask, lease = lease, since = now,
-    label = ARGV[7] }
+  local w = { owner = owner, client = client, ask = ask, lease = lease, since = now, label = label }
   if now >= quarantine then
     if kind == 'p' then
       local member = open_member(string.match(ask, '^n(.*)$'))
@@ -138,7 +139,8 @@ local function newcomer()
     end
   end
   if not waiter_lease then
-    return now < quarantine and 'X quarantined ' .. quarantine or 'B'
+    if now < quarantine then return 'X quarantined ' .. quarantine end
+    return queue.count == 0 and want() and 'S' or 'B'
   end
   if now >= quarantine then sweep() end
   if queue.count >= QUEUE_MAX then return 'X full' end

@@ -1,10 +1,18 @@
 -- A break: takes the lock from its holders, at once or, since they can't renew any more, when their leases end.
--- ARGV: the token of the holder, or - for all; 1 for at once
+-- ARGV: a token of the holder, or - for all; 1 for at once
+
+local token = tonumber(ARGV[1])
+
+-- With local turns a holder has several tokens.
+local function is_meant(h)
+  local first = tonumber(h.token)
+  return not token or first <= token and token < first + (tokens_of(h.ask) or 1)
+end
 
 return step({}, function()
   local broken = {}
   for _, h in ipairs(all_holders()) do
-    if ARGV[1] == '-' or ARGV[1] == h.token then broken[#broken + 1] = h end
+    if is_meant(h) then broken[#broken + 1] = h end
   end
   table.sort(broken, function(a, b) return a.owner < b.owner end)
   for _, h in ipairs(broken) do

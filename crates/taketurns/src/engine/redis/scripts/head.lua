@@ -1,15 +1,12 @@
--- The beginning of every step: reads the time and the head of the lock, checks the marker, and says whether a
--- short cut (*.quick.lua) may be taken. Neither this part nor a short cut creates a function: creating those of
--- the other parts takes longer than most steps.
+-- The beginning of every script: how a lock is stored, and its head. Neither this part nor a short cut creates a
+-- function: creating those of the other parts takes longer than most steps.
 --
 -- How a lock is stored: the fields of its hash. One key has one slot, and migrates whole. What every step
 -- changes is in one field, since each takes time to write.
 --
---   s        the head, see HEAD below: in binary, since to print and parse numbers takes a tenth of a step.
---            After it comes the holder in slot 1, if there is one.
+--   H        the head, see below. After it comes the holder in slot 1, if there is one
 --   e        era: "number began"     a clock set back begins a new one
---   h<slot>  a holder, from the second slot on. Its first line has two flags (handed, revoked) and the
---            owner; its second is empty or, if it is a vote of a quorum's node, "number ticket"
+--   h<slot>  a holder, from the second slot on
 --   o<owner> where an owner is, but for the one in slot 1: h<slot> or w<place>
 --   q        queue: "count head tail next sweep", the list being in the order of the places
 --   w<place> a waiter; the place is its number, or "ticket.owner" if it was asked for with a ballot
@@ -23,46 +20,31 @@
 --   g…       what the adapter of a foreign protocol remembers, see there
 --   >q<n> <q<n> >l<n> <l<n> >f<n> <f<n>          links of the lists: all places, lines, free members
 --
--- Names and labels have no control characters, so a newline parts the values of holders and waiters.
+-- The head is text of fixed widths, so that a short cut finds what it needs with `sub`, and compares it without
+-- turning it into numbers. Times have 14 digits, in ms. Tokens and times in microseconds have 17, so the first 14
+-- digits of such a time are the time in ms.
 --
--- The head: the time of the last step, the last token, when the key expires (0: never), until when nothing
--- is granted (quarantine), the number of holders and their weight, bounds of when their leases end, how many
--- wait, how many are buried; then the kind (m mutex, r read-write lock, s<permits> semaphore, p pool) and the
--- server's run_id at the last step, each ended by a zero. HEAD is its format, for `struct`.
+--   at   1   the time of the last step, in microseconds
+--       18   the last token
+--       35   when the key expires (0: never)
+--       49   until when nothing is granted (quarantine)
+--       63   how many are buried (5 digits)
+--       68   until when the first of those is buried
+--       82   bounds of when leases end: the first
+--       96   the last
+--      110   the longest waiter lease since the queue was empty (8)
+--      118   the weight of the holders (7), 125 their number (4)
+--      129   how many wait (6)
+--      135   the kind: m mutex, r read-write lock, s semaphore, p pool; and the permits (7)
+--      143   the server's run_id at the last step, then a newline
+--   HOLDER   the holder in slot 1
+--
+-- A waiter is "since lease owner client ask", without spaces, in 17, 8, 32, 16 and more characters, a newline, and
+-- the two lines of its label. From the lease on that is the first argument of its acquire, as it was sent.
+-- A holder is two flags (handed, revoked), its token and deadline in 17 and 14 digits, and then a waiter. If it
+-- has a member of a pool or a vote, two more lines follow: the member, and "number ticket". Names and labels have no
+-- control characters.
 
+local call, sub = redis.call, string.sub
 local key = KEYS[1]
--- Read once, since time moves on during a script. `clock` is its text, in microseconds.
-local now_us = tonumber(clock)
-local now = (now_us - now_us % 1000) / 1000
-
-local head = redis.call('HGET', key, 's')
-local seen, last_token, expires, quarantine, count, weight, first, last, waiting, buried = 0, 0, 0, 0, 0,
-  0, 0, 0, 0, 0
-local kind, run, head_end = 'm', RUN, 1
-local is_foreign
-if not head then
-  is_foreign = redis.call('HLEN', key) > 0
-elseif #head < HEAD_MIN then
-  is_foreign = true
-else
-  seen, last_token, expires, quarantine, count, weight, first, last, waiting, buried, kind, run, head_end =
-    struct.unpack(HEAD, head)
-end
-if is_foreign then return redis.error_reply('WRONGTYPE this hash is no lock') end
--- If the marker is not the one that this script was made for, state may have been lost (FLUSHALL, a master
--- that was a replica meanwhile), or there is a longer lease or a quarantine that this client does not know.
--- It has to look again, also for a lock that is stored here: that may be old. If the marker can't be read,
--- the client says why.
-if MARK ~= '' and redis.pcall('GET', KEYS[2]) ~= MARK then
-  return redis.error_reply('TTVERIFY the marker is not what it was')
-end
-
--- May a short cut be taken? Only if there is nothing to catch up with: clock and server are as they were, nothing is
--- in quarantine or buried, and no lease has ended. A short cut does what the parts below would do, in the most
--- frequent cases. In all others it sets no answer and writes nothing.
-local is_calm = run == RUN and kind ~= 'p' and buried == 0 and quarantine <= now and seen <= now
-  and now >= UNTIL and (count == 0 or first > now)
-
-local now_text = string.sub(clock, 1, -4)
--- What a short cut answers, the first holder then, the fields it writes and deletes besides, whom it wakes.
-local answer, holder1, more_fields, gone_fields, wake_channel, wake_text
+local head = call('HGET', key, 'H')

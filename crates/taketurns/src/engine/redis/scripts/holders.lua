@@ -1,21 +1,24 @@
 -- The holders of a lock: in slots without gaps, so that all can be listed.
 
 local function holder(slot)
-  local handed, revoked, owner, vote, client, token, ask, lease, deadline, since, member, label =
-    string.match(get('h' .. slot), '^(%d)(%d)(%x+)\n([^\n]*)\n(%x+)\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n'
-      .. '([^\n]*)\n(.*)$')
-  local number, ticket = string.match(vote, '^(%d+) (%d+)$')
-  return { slot = slot, owner = owner, client = client, token = token, ask = ask,
-    lease = tonumber(lease), deadline = tonumber(deadline), since = tonumber(since),
-    handed = handed == '1', revoked = revoked == '1', number = number, ticket = ticket,
-    member = member, label = label }
+  local text = get('h' .. slot)
+  local ask, label, more = string.match(text, '^([^\n]*)\n([^\n]*\n[^\n]*)(.*)$', 107)
+  local member, vote = string.match(more, '^\n([^\n]*)\n(.*)$')
+  local number, ticket = string.match(vote or '', '^(%d+) (%d+)$')
+  return { slot = slot, handed = sub(text, 1, 1) == '1', revoked = sub(text, 2, 2) == '1',
+    token = digits(sub(text, 3, 19)), deadline = sub(text, 20, 33) + 0, since = sub(text, 34, 47) + 0,
+    lease = sub(text, 51, 58) + 0, owner = sub(text, 59, 90), client = sub(text, 91, 106), ask = ask,
+    label = label, member = member or '', number = number, ticket = ticket }
 end
 
 local function save_holder(h)
-  set('h' .. h.slot, (h.handed and '1' or '0') .. (h.revoked and '1' or '0') .. h.owner .. '\n'
-    .. (h.number and h.number .. ' ' .. h.ticket or '') .. '\n' .. h.client .. '\n' .. h.token .. '\n'
-    .. h.ask .. '\n' .. h.lease .. '\n' .. h.deadline .. '\n' .. h.since .. '\n' .. h.member .. '\n'
-    .. h.label)
+  local more = ''
+  if h.number or h.member ~= '' then
+    more = '\n' .. h.member .. '\n' .. (h.number and h.number .. ' ' .. h.ticket or '')
+  end
+  set('h' .. h.slot, (h.handed and '1' or '0') .. (h.revoked and '1' or '0')
+    .. string.format('%017.0f%014.0f%014.0f000%08d', h.token, h.deadline, h.since, h.lease) .. h.owner
+    .. h.client .. h.ask .. '\n' .. h.label .. more)
 end
 
 -- Saves a holder in this slot. That in the first is read by every step, and needs no index.
@@ -26,7 +29,7 @@ local function move_to_slot(h, slot)
 end
 
 local function holder_of(owner)
-  if holders.count > 0 and string.find(get('h1'), '^%d%d' .. owner .. '\n') then return holder(1) end
+  if holders.count > 0 and sub(get('h1'), 59, 90) == owner then return holder(1) end
   local slot = string.match(get('o' .. owner) or '', '^h(%d+)$')
   return slot and holder(tonumber(slot))
 end
@@ -116,7 +119,12 @@ end
 
 -- How many tokens in a row a request for turns asks for, or has: its client passes on the turns itself.
 local function tokens_of(ask)
-  return tonumber(string.match(ask, '^m(%d+)$'))
+  return tonumber(string.match(ask, '^[mk](%d+)$'))
+end
+
+-- Does its client keep the lock until it is wanted? Not if it was broken: then it passes on at the deadline.
+local function stays(h)
+  return not h.revoked and string.sub(h.ask, 1, 1) == 'k'
 end
 
 -- Reserves the tokens after the last, as many as are asked for and not too far ahead of the clock. Answers the
@@ -127,7 +135,7 @@ local function reserve(ask)
   local room = math.min(now_us, TOKEN_CLOCK_MAX) + TOKENS_AHEAD - last_token
   local more = math.max(0, math.min(tokens - 1, room))
   last_token = last_token + more
-  return 'm' .. more + 1
+  return string.sub(ask, 1, 1) .. more + 1
 end
 
 -- Mints a token and adds the holder. A request with a ballot has a hint, and maybe a ticket.

@@ -4,16 +4,21 @@
 //!   a native acquire         with protocol=plain
 //!
 //!   constants                constants                 limits, and what the client is bound to
-//!   head.lua                 head.lua                  how a lock is stored; reads the time and the lock's head
-//!   acquire.quick.lua                                ┐ the short cut: the most frequent cases
+//!   head.lua                 head.lua                  how a lock is stored; reads the lock's head
+//!   the time                 the time                  read once
+//!   marker.lua               marker.lua                checks the marker
+//!   acquire.alone.lua                                  the most frequent acquire
+//!   calm.lua                                         ┐ may a short cut be taken?
+//!   acquire.quick.lua                                │ the short cut: the most frequent cases
 //!   quick.lua                                        ┘
 //!   state.lua … steps.lua    state.lua … steps.lua     functions that all steps share
 //!                            adapter.lua … plain.lua   redefines some of them, see below
 //!   acquire.lua              acquire.lua               the request, which calls them
 //! ```
 //!
-//! A step without a short cut is the same without it. A view is no step: it has `view.parts.lua` in place of all from
-//! `head.lua` to `steps.lua`.
+//! A step without a short cut is the same without it. That of the most frequent release, `release.alone.lua`,
+//! comes before the time. A view is no step: it has `view.parts.lua` in place of all from `marker.lua` to
+//! `steps.lua`.
 //!
 //! A native script contains nothing for foreign protocols. Their adapter follows the functions of the native parts
 //! and redefines those that it has to. These are local variables of the script, so the native parts call the new
@@ -89,14 +94,21 @@ const STEP: [&str; 6] = [
 ];
 
 /// The parts of a script that follow its constants.
-fn parts(verb: Verb, wire: Option<ForeignProtocol>) -> Vec<&'static str> {
-    let mut parts = Vec::new();
+fn parts(verb: Verb, wire: Option<ForeignProtocol>, time: TimeFrom) -> Vec<&'static str> {
+    let mut parts = vec![include_str!("head.lua")];
+    if (verb, wire) == (Verb::Release, None) {
+        parts.push(include_str!("release.alone.lua"));
+    }
+    parts.push(time.part());
     if verb == Verb::View {
         parts.push(include_str!("view.parts.lua"));
     } else {
-        parts.push(include_str!("head.lua"));
+        parts.push(include_str!("marker.lua"));
+        if (verb, wire) == (Verb::Acquire, None) {
+            parts.push(include_str!("acquire.alone.lua"));
+        }
         if let (Some(short_cut), None) = (short_cut(verb), wire) {
-            parts.extend([short_cut, include_str!("quick.lua")]);
+            parts.extend([include_str!("calm.lua"), short_cut, include_str!("quick.lua")]);
         }
         parts.extend(STEP);
     }
@@ -104,10 +116,6 @@ fn parts(verb: Verb, wire: Option<ForeignProtocol>) -> Vec<&'static str> {
     parts.push(request(verb));
     parts
 }
-
-/// By how much a key may outlive what has to be remembered. Its end is moved once in so long, and not in
-/// every step.
-pub(crate) const EXPIRY_SLACK_MS: u64 = 600_000;
 
 /// What scripts are bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +136,9 @@ pub(crate) struct ScriptBinding {
     pub(crate) wire: Option<ForeignProtocol>,
 }
 
+/// Short cuts print times without looking for zeros in front. Before this time, in 2001, there were more.
+const SHORT_CUTS_FROM_MS: u64 = 1_000_000_000_000;
+
 /// Where a script has the time from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeFrom {
@@ -135,6 +146,17 @@ pub(crate) enum TimeFrom {
     /// The last key, in microseconds: so that tests can choose it.
     #[cfg(test)]
     Key,
+}
+
+impl TimeFrom {
+    /// Sets `clock`: the time in microseconds, in 17 digits.
+    fn part(self) -> &'static str {
+        match self {
+            TimeFrom::Server => include_str!("clock.lua"),
+            #[cfg(test)]
+            TimeFrom::Key => "local clock = sub('00000000000000000' .. KEYS[#KEYS], -17)\n",
+        }
+    }
 }
 
 /// The whole text of a script.
@@ -145,8 +167,14 @@ pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> Strin
         ("KNOWN", &binding.known),
         ("MARK", &binding.mark),
         ("CHANNEL", &binding.channel),
+        ("RUN_LINE", &format!("{}\n", binding.run)),
+        ("NEW", &format!("{}m{}{}\n", zeros(134), zeros(7), binding.run)),
     ] {
         let _ = writeln!(text, "local {name} = {}", literal(value));
+    }
+    // Lua has room for 200 local variables at a time, and an adapter needs many.
+    if binding.wire.is_none() {
+        short_cut_constants(&mut text, binding);
     }
     for (name, value) in [
         ("UNTIL", binding.until_ms),
@@ -164,22 +192,14 @@ pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> Strin
         ("LEASE_MIN", limits::LEASE_MS_MIN),
         ("LEASE_MAX", limits::LEASE_MS_MAX),
         ("RETENTION", limits::RETENTION_MS),
-        ("EXPIRY_SLACK", EXPIRY_SLACK_MS),
+        ("EXPIRY_SLACK", limits::EXPIRY_SLACK_MS),
         ("AGREED_MAX", limits::AGREED_MAX),
         ("TOKEN_CLOCK_MAX", limits::TOKEN_CLOCK_MAX),
         ("HINT_AHEAD", limits::HINT_AHEAD_US),
     ] {
         let _ = writeln!(text, "local {name} = {value}");
     }
-    let _ = writeln!(text, "local HEAD, HEAD_MIN = '>ddddddddddss', {}", wire::Head::BYTES_MIN);
-    text.push_str(match time {
-        TimeFrom::Server => {
-            "local time = redis.call('TIME')\n\
-             local clock = time[1] .. string.sub('00000' .. time[2], -6)\n"
-        }
-        #[cfg(test)]
-        TimeFrom::Key => "local clock = KEYS[#KEYS]\n",
-    });
+    let _ = writeln!(text, "local HOLDER = {}", 144 + binding.run.len());
     if let Some(wire) = binding.wire {
         let form = wire.form();
         let _ = writeln!(text, "local PROTOCOL = {}", literal(form.name));
@@ -188,8 +208,29 @@ pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> Strin
             let _ = writeln!(text, "local {name} = {value}");
         }
     }
-    parts(verb, binding.wire).into_iter().for_each(|part| text.push_str(part));
+    parts(verb, binding.wire, time).into_iter().for_each(|part| text.push_str(part));
     text
+}
+
+/// Pieces of heads, and bounds in digits, for short cuts to compare with.
+fn short_cut_constants(text: &mut String, binding: &ScriptBinding) {
+    for (name, value) in [
+        ("IDLE", &zeros(53)),
+        ("CALM", &zeros(33)),
+        ("FREE", &format!("{}m{}{}\n", zeros(86), zeros(7), binding.run)),
+        ("MUTEX", &format!("{}00000010001{}m{}{}\n", zeros(8), zeros(6), zeros(7), binding.run)),
+        ("CALM_FROM", &format!("{:014}", binding.until_ms.max(SHORT_CUTS_FROM_MS))),
+        ("CALM_UNTIL", &format!("{:017}", limits::TOKEN_CLOCK_MAX)),
+        ("LEASE_FROM", &format!("{:08}", limits::LEASE_MS_MIN)),
+        ("LEASE_TO", &format!("{:08}", limits::LEASE_MS_MAX)),
+        ("SLACK_DIGITS", &format!("{:08}", limits::EXPIRY_SLACK_MS)),
+    ] {
+        let _ = writeln!(text, "local {name} = {}", literal(value));
+    }
+}
+
+fn zeros(count: usize) -> String {
+    "0".repeat(count)
 }
 
 /// A Lua string literal, whatever is in it.
@@ -216,16 +257,18 @@ mod tests {
     #[test]
     fn a_foreign_script_is_the_native_one_with_an_adapter_for_its_short_cut() {
         for verb in Verb::ALL {
-            let native = parts(verb, None);
+            let native = parts(verb, None, TimeFrom::Server);
             let adapter = ForeignProtocol::FairQueue.adapter(verb);
-            let foreign = parts(verb, Some(ForeignProtocol::FairQueue));
+            let foreign = parts(verb, Some(ForeignProtocol::FairQueue), TimeFrom::Server);
             assert!(adapter.iter().all(|part| !native.contains(part)), "{}", verb.name());
             let of_both: Vec<_> = foreign.iter().filter(|part| !adapter.contains(part)).collect();
             let without_short_cut: Vec<_> =
                 native.iter().filter(|part| foreign.contains(part)).collect();
             assert_eq!(of_both, without_short_cut, "{}", verb.name());
             let left_out = native.len() - without_short_cut.len();
-            assert_eq!(left_out, if short_cut(verb).is_some() { 2 } else { 0 }, "{}", verb.name());
+            let alone = usize::from(matches!(verb, Verb::Acquire | Verb::Release));
+            let short_cuts = if short_cut(verb).is_some() { 3 } else { 0 };
+            assert_eq!(left_out, short_cuts + alone, "{}", verb.name());
         }
     }
 

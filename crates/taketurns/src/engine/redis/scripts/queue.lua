@@ -63,6 +63,7 @@ local function keep_alive(id, lease)
     if client.era ~= era.number then client.deadline = 0 end
     client.deadline = math.max(client.deadline, now + lease)
     client.lease, client.era = math.max(client.lease, lease), era.number
+    if client.waiting > 0 then patience = math.max(patience, client.lease) end
     save_client(id, client)
   end
 end
@@ -106,10 +107,10 @@ local function line_name(ask)
 end
 
 local function waiter(place)
-  local owner, client, ask, lease, since, label =
-    string.match(get('w' .. place), '^(%x+)\n(%x+)\n([^\n]*)\n(%d+)\n(%d+)\n(.*)$')
-  return { place = place, owner = owner, client = client, ask = ask, lease = tonumber(lease),
-    since = tonumber(since), label = label }
+  local text = get('w' .. place)
+  local ask, label = string.match(text, '^([^\n]*)\n(.*)$', 74)
+  return { place = place, since = sub(text, 1, 14) + 0, lease = sub(text, 18, 25) + 0,
+    owner = sub(text, 26, 57), client = sub(text, 58, 73), ask = ask, label = label }
 end
 
 local function number_of(place)
@@ -136,8 +137,8 @@ local function successor(number)
   return (string.gsub(rest .. (digit + 1) .. string.rep('0', #nines), '^0', ''))
 end
 
--- Does this number of this owner come before the place? Equal numbers, of which at least one is a
--- ticket, are told apart by owner.
+-- Does this number of this owner come before the place? If at least one of two equal numbers is a
+-- ticket, the owners decide.
 local function precedes(number, owner, place)
   local other = number_of(place)
   if number ~= other then return is_lower(number, other) end
@@ -154,8 +155,8 @@ local function stand(front, place, behind, w)
     append(line(name), place)
     save_line(name)
   end
-  set('w' .. place, w.owner .. '\n' .. w.client .. '\n' .. w.ask .. '\n' .. w.lease .. '\n'
-    .. w.since .. '\n' .. w.label)
+  set('w' .. place, string.format('%014.0f000%08d', w.since, w.lease) .. w.owner .. w.client .. w.ask
+    .. '\n' .. w.label)
   set('o' .. w.owner, 'w' .. place)
   return place
 end

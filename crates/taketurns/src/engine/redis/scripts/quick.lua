@@ -1,19 +1,24 @@
 -- The end of a short cut: writes, wakes and answers. Without an answer the parts below do the step.
 
 if answer then
-  local needed, kept = waiting > 0 and now + LEASE_MAX or now, expires
-  needed = (needed > last and needed or last) + RETENTION
-  if expires < needed or expires > needed + EXPIRY_SLACK then expires = needed + EXPIRY_SLACK end
-  head = struct.pack(HEAD, now, last_token, expires, quarantine, count, weight, first, last, waiting, 0,
-    kind, RUN) .. holder1
-  if more_fields then
-    redis.call('HSET', key, 's', head, unpack(more_fields))
-  else
-    redis.call('HSET', key, 's', head)
+  -- Its end only ever has to be moved on: the step before left it no later than an hour and the slack from then, or an
+  -- hour from the end of a lease that is longer than the slack. No short cut ends such a lease.
+  local expires = sub(head, 35, 48)
+  needed = needed + RETENTION
+  local is_moved = expires + 0 < needed
+  if is_moved then
+    needed = math.max(needed, now + RETENTION + EXPIRY_SLACK)
+    expires = string.format('%014.0f', needed)
   end
-  if gone_fields then redis.call('HDEL', key, unpack(gone_fields)) end
-  if expires ~= kept then redis.call('PEXPIREAT', key, expires) end
+  head = clock .. token .. expires .. guards .. rest
+  if more_fields then
+    call('HSET', key, 'H', head, unpack(more_fields))
+  else
+    call('HSET', key, 'H', head)
+  end
+  if gone_fields then call('HDEL', key, unpack(gone_fields)) end
+  if is_moved then call('PEXPIREAT', key, needed) end
   -- An error here must not fail the step.
   if wake_channel then redis.pcall('PUBLISH', wake_channel, wake_text) end
-  return now_text .. ' 0 ' .. answer
+  return sub(clock, 2, 14) .. ' 0 ' .. answer
 end

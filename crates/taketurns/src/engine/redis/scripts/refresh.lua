@@ -9,6 +9,8 @@ return step({ 'c' .. id }, function()
   if not is_lease(lease) then return 'X lease' end
   keep_alive(id, lease)
   local client, told = client_of(id), {}
+  -- Repeated, since the first message may have been lost.
+  if client and client.waiting > 0 then want() end
   for _, owner in ipairs(client and handed_to(client) or {}) do
     local h = holder_of(owner)
     if h and not h.revoked then told[#told + 1] = '\n' .. public_id(owner) .. ' ' .. granted('G', h) end

@@ -1,11 +1,11 @@
 -- A renewal: extends the lease of a holder. A lease that has ended is never recreated.
--- ARGV: owner, client, lease; and, if a majority of nodes decides, "number token": the grant that is
--- meant, and the token that is agreed on
+-- ARGV: "lease owner client", as head.lua says; and, if a majority of nodes decides, "number token": the grant that
+-- is meant, and the token that is agreed on
 
-local owner, lease = ARGV[1], tonumber(ARGV[3])
-local number, agreed = string.match(ARGV[4] or '', '^(%d+) (%d+)$')
+local lease, owner, client = sub(ARGV[1], 1, 8) + 0, sub(ARGV[1], 9, 40), sub(ARGV[1], 41, 56)
+local number, agreed = string.match(ARGV[2] or '', '^(%d+) (%d+)$')
 
-return step({ 'o' .. owner, 'c' .. ARGV[2] }, function()
+return step({ 'o' .. owner, 'c' .. client }, function()
   if not is_lease(lease) then return 'X lease' end
   local h = holder_of(owner)
   if not h then return 'H' end
@@ -16,6 +16,6 @@ return step({ 'o' .. owner, 'c' .. ARGV[2] }, function()
     last_token = math.max(last_token, token_of(agreed))
     h.token = digits(math.max(tonumber(h.token), token_of(agreed)))
   end
-  renew(h, ARGV[2], lease)
+  renew(h, client, lease)
   return granted('N', h)
 end)

@@ -1,6 +1,15 @@
 -- The state of a lock: read at the beginning of a step, written at its end. So an error on the way leaves the
 -- lock as it was.
 
+-- The head as numbers.
+local function number_at(from, to)
+  return sub(head, from, to) + 0
+end
+local seen, last_token, expires, quarantine, patience =
+  number_at(1, 14), number_at(18, 34), number_at(35, 48), number_at(49, 62), number_at(110, 117)
+local kind, run = sub(head, 135, 135), sub(head, 143, HOLDER - 2)
+if kind == 's' then kind = kind .. number_at(136, 142) end
+
 -- The fields that were read or will be written; false means absent.
 local cache, dirty = {}, {}
 
@@ -42,7 +51,8 @@ local function token_of(text)
 end
 
 local era = { number = 0, began = 0 }
-local holders = { count = count, weight = weight, first = first, last = last }
+local holders = { count = number_at(125, 128), weight = number_at(118, 124),
+  first = number_at(82, 95), last = number_at(96, 109) }
 local queue = { p = 'q', count = 0, next = '0' }
 local members = { p = 'f', count = 0, next = '0' }
 local tombs = { first = 0, next = 0 }
@@ -65,7 +75,7 @@ end
 
 -- Reads the rest of the lock.
 local function load(fields)
-  cache.h1 = count > 0 and string.sub(head, head_end)
+  cache.h1 = holders.count > 0 and sub(head, HOLDER)
   fetch({ 'q', 'e', 'm', 'd', unpack(fields) })
   -- No quarantine is that long: the clock was set back since.
   if quarantine > now + QUARANTINE_MAX then quarantine = now + MAX_LEASE end
@@ -101,17 +111,19 @@ end
 -- When the lock may be forgotten if there is no step until then.
 local function forget_at()
   local waited_until = now
-  if queue.count > 0 then waited_until = now + LEASE_MAX end
+  if queue.count > 0 then waited_until = now + patience end
   return math.max(holders.last, waited_until) + RETENTION
 end
 
 -- When the key expires: never, while a pool has members. That is changed only if it is too early or much too
--- late, since it takes as long as a write.
+-- late, since it takes as long as a write. A release that does not look at the time leaves it as it is, so it is
+-- later than needed by no more than it may be after such a release.
 local function expires_at()
   if members.count > 0 then return 0 end
   local needed = forget_at()
-  if needed <= expires and expires <= needed + EXPIRY_SLACK then return expires end
-  return needed + EXPIRY_SLACK
+  local latest = math.max(needed, now + RETENTION + EXPIRY_SLACK)
+  if needed <= expires and expires <= latest then return expires end
+  return latest
 end
 
 -- Writes the records of clients; see queue.lua.
@@ -122,8 +134,13 @@ local function write()
   local kept = expires
   expires = expires_at()
   dirty.h1 = nil
-  set('s', struct.pack(HEAD, now, last_token, expires, quarantine, holders.count, holders.weight,
-    holders.first, holders.last, queue.count, tombs.next - tombs.first, kind, RUN) .. (cache.h1 or ''))
+  if queue.count == 0 then patience = 0 end
+  local buried, oldest = tombs.next - tombs.first, 0
+  if buried > 0 then oldest = get('b' .. get('t' .. tombs.first)) end
+  set('H', clock .. string.format('%017.0f%014.0f%014.0f%05d%014.0f%014.0f%014.0f%08d%07d%04d%06d',
+    last_token, expires, quarantine, buried, oldest, holders.first, holders.last, patience,
+    holders.weight, holders.count, queue.count) .. sub(kind, 1, 1)
+    .. string.format('%07d', tonumber(sub(kind, 2)) or 0) .. RUN_LINE .. (cache.h1 or ''))
   put('e', era.number .. ' ' .. era.began, '0 0')
   put('q', pack_list(queue, 'sweep'), '0 - - 0 -')
   put('m', pack_list(members, 'offer'), '0 - - 0 -')
@@ -157,7 +174,7 @@ end
 local function finish(reply)
   if not is_blank() then
     write()
-  elseif head then
+  elseif not is_new then
     redis.call('DEL', key)
   end
   for _, wake in ipairs(wakes) do

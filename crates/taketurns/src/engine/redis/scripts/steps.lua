@@ -11,6 +11,15 @@ local function wake(client, owner, event)
   wakes[#wakes + 1] = { CHANNEL .. client, redis.sha1hex(owner .. body) .. ' ' .. body }
 end
 
+-- Tells the client that keeps the lock that another one wants it. Answers whether one does. Only a mutex is
+-- kept, and that has one holder.
+local function want()
+  local h = holders.count > 0 and holder(1)
+  if not h or not stays(h) then return false end
+  wake(h.client, h.owner, 'W ' .. h.token)
+  return true
+end
+
 -- Tells a holder that its grant is broken: which one, by the token as it was minted.
 local function wake_revoked(h)
   wake(h.client, h.owner, 'V ' .. (h.number or h.token))
@@ -94,11 +103,12 @@ local function next_for_a_member()
   end
 end
 
--- What a holder is told of its grant. A token is followed by how many are reserved with it; that of a vote by
--- its number and ticket, with a mark if it is inquired about.
+-- What a holder is told of its grant. A token is followed by how many are reserved with it, with a mark if the
+-- lock is kept and wanted; that of a vote by its number and ticket, with a mark if it is inquired about.
 local function granted(letter, h)
   local vote, tokens = '', tokens_of(h.ask)
   if tokens and tokens > 1 then vote = '+' .. tokens - 1 end
+  if queue.head and stays(h) then vote = vote .. '!' end
   if h.number then vote = '/' .. h.number .. '/' .. h.ticket .. (is_inquired(h) and '!' or '') end
   return letter .. ' ' .. h.token .. vote .. ' ' .. h.deadline .. ' ' .. h.member
 end

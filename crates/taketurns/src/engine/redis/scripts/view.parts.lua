@@ -1,21 +1,20 @@
 -- The functions of a view, which list what is stored: holders and waiters as stored, each followed by its
 -- client's record; members by name and state.
 
-local key = KEYS[1]
-local now = tonumber(string.sub(clock, 1, -4))
+local now = sub(clock, 1, 14) + 0
 
 local function get(field)
   return redis.call('HGET', key, field)
 end
 
-local stored = redis.call('HMGET', key, 's', 'e', 'q', 'm')
-local meta, head, _ = { era = stored[2], queue = stored[3], members = stored[4] }, stored[1] or '', nil
+local stored = call('HMGET', key, 'e', 'q', 'm')
+local meta = { era = stored[1], queue = stored[2], members = stored[3] }
 -- A hash without a head is no lock of ours.
-if #head >= HEAD_MIN then
-  local head_end
-  _, meta.token, _, meta.quarantine, meta.count, _, _, _, _, _, meta.kind, meta.run, head_end =
-    struct.unpack(HEAD, head)
-  meta.holder1 = string.sub(head, head_end)
+if head and #head >= HOLDER - 1 then
+  meta.token, meta.quarantine = sub(head, 18, 34) + 0, sub(head, 49, 62) + 0
+  meta.count, meta.kind, meta.run = sub(head, 125, 128) + 0, sub(head, 135, 135), sub(head, 143, HOLDER - 2)
+  if meta.kind == 's' then meta.kind = meta.kind .. sub(head, 136, 142) + 0 end
+  meta.holder1 = sub(head, HOLDER)
 end
 
 -- Each member's name and state.
@@ -26,11 +25,10 @@ local function list_holders()
   local holders = {}
   for slot = 1, meta.count or 0 do
     local text = slot == 1 and meta.holder1 or get('h' .. slot)
-    local client, member = string.match(text,
-      '^%x+\n[^\n]*\n(%x+)\n%d+\n[^\n]*\n%d+\n%d+\n%d+\n([^\n]*)\n')
+    local member = string.match(text, '^[^\n]*\n[^\n]*\n[^\n]*\n([^\n]+)\n', 107)
     holders[#holders + 1] = text
-    holders[#holders + 1] = get('c' .. client)
-    if member ~= '' then
+    holders[#holders + 1] = get('c' .. sub(text, 91, 106))
+    if member then
       members[#members + 1] = member
       members[#members + 1] = get('m' .. member)
     end
@@ -47,7 +45,7 @@ local function list_waiters(max)
     if not place then break end
     local text = get('w' .. place)
     waiters[#waiters + 1] = text
-    waiters[#waiters + 1] = get('c' .. string.match(text, '^%x+\n(%x+)\n'))
+    waiters[#waiters + 1] = get('c' .. sub(text, 58, 73))
     place = get('>q' .. place)
   end
   return tonumber(waiting), waiters

@@ -197,13 +197,13 @@ impl RedisConfig {
         self.max_lease = protocol.wire.max_lease().unwrap_or(self.max_lease);
         if self.prefix.is_empty() {
             return Err(
-                "with a protocol, the prefix can't be empty: our own keys would be the wire's"
+                "with a protocol, the prefix can't be empty: our own keys would be those of the protocol"
                     .into(),
             );
         }
         if protocol.wire.has_keys_like(&self.prefix) {
             return Err(format!(
-                "with this protocol, the prefix can't be {}: our own keys would be the wire's",
+                "with this protocol, the prefix can't be {}: our own keys would be those of the protocol",
                 self.prefix
             ));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taketurns_servers::{Cluster, Flavor, Server, eventually, on_both, slot_of};
 
-use super::party::{Party, Went, assert_quarantined, on_runtime};
+use super::party::{AttemptResult, Party, assert_quarantined, on_runtime};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -25,7 +25,7 @@ on_both! {
             let holder = Party::open(&url, 1).await;
             let other = Party::open(&url, 2).await;
             other.use_once(&used, 20).await;
-            assert_eq!(holder.acquire(&held, 10, 600_000).await, Went::Granted);
+            assert_eq!(holder.acquire(&held, 10, 600_000).await, AttemptResult::Granted);
             cluster.migrate(0, 1).expect("the slot moves");
             cluster.nodes[0].restart().expect("it starts again");
             eventually("the Cluster is whole again", || {
@@ -80,7 +80,7 @@ on_both! {
             let mut wire = cut.connect().expect("a connection");
             wire.command(&["CONFIG", "SET", "requirepass", "nobody knows"]).expect("set");
             wire.command(&["CLIENT", "KILL", "TYPE", "replica"]).expect("killed");
-            assert_eq!(holder.acquire(&held, 11, 600_000).await, Went::Granted);
+            assert_eq!(holder.acquire(&held, 11, 600_000).await, AttemptResult::Granted);
             cut.kill();
             replica.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
             assert_quarantined(other.acquire(&held, 30, 1_000).await, LONG);

@@ -8,12 +8,12 @@ use taketurns::{Ask, Member};
 use taketurns_servers::{Cluster, Flavor, PATIENCE, on_both};
 
 use super::cluster::at_first_node;
-use super::party::{Party, Went, assert_quarantined, on_runtime};
+use super::party::{AttemptResult, Party, assert_quarantined, on_runtime};
 
 const LONG: Duration = Duration::from_secs(60);
 
 /// One who holds the lock for long, and two who know the node; then the node forgets it all.
-struct Flushed {
+struct FlushedNode {
     cluster: Cluster,
     lock: String,
     one: Party,
@@ -21,7 +21,7 @@ struct Flushed {
     _holder: Party,
 }
 
-impl Flushed {
+impl FlushedNode {
     async fn new(flavor: Flavor, ask: Ask) -> Self {
         let cluster = Cluster::start(flavor).expect("a Cluster");
         let (lock, used) = (at_first_node("held"), at_first_node("used"));
@@ -33,7 +33,7 @@ impl Flushed {
         if ask == Ask::Any {
             add(&holder, &lock).await;
         }
-        assert_eq!(holder.acquire_as(ask, &lock, 10, 60_000).await, Went::Granted);
+        assert_eq!(holder.acquire_as(ask, &lock, 10, 60_000).await, AttemptResult::Granted);
         cluster.nodes[0].cli(&["FLUSHALL"]);
         Self { cluster, lock, one, two, _holder: holder }
     }
@@ -56,7 +56,7 @@ async fn add(party: &Party, pool: &str) {
 on_both! {
     fn a_repeated_acquire_is_no_grant_if_its_first_answer_was_none(flavor: Flavor) {
         on_runtime(async {
-            let flushed = Flushed::new(flavor, Ask::Mutex).await;
+            let flushed = FlushedNode::new(flavor, Ask::Mutex).await;
             flushed.one_asks_and_can_not_look(Ask::Mutex, 60_000).await;
             assert_quarantined(flushed.one.acquire(&flushed.lock, 21, 60_000).await, LONG);
         });
@@ -64,7 +64,7 @@ on_both! {
 
     fn an_acquire_sent_again_after_a_new_connection_is_no_grant_either(flavor: Flavor) {
         on_runtime(async {
-            let flushed = Flushed::new(flavor, Ask::Mutex).await;
+            let flushed = FlushedNode::new(flavor, Ask::Mutex).await;
             flushed.one_asks_and_can_not_look(Ask::Mutex, 60_000).await;
             flushed.cluster.nodes[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
             assert_quarantined(flushed.one.acquire(&flushed.lock, 21, 60_000).await, LONG);
@@ -73,7 +73,7 @@ on_both! {
 
     fn nobody_shares_a_lock_with_one_who_could_not_look(flavor: Flavor) {
         on_runtime(async {
-            let flushed = Flushed::new(flavor, Ask::Write).await;
+            let flushed = FlushedNode::new(flavor, Ask::Write).await;
             flushed.one_asks_and_can_not_look(Ask::Read, 60_000).await;
             let went = flushed.two.acquire_as(Ask::Read, &flushed.lock, 31, 60_000).await;
             assert_quarantined(went, LONG);
@@ -82,7 +82,7 @@ on_both! {
 
     fn nobody_is_handed_the_lock_of_one_who_could_not_look(flavor: Flavor) {
         on_runtime(async {
-            let flushed = Flushed::new(flavor, Ask::Mutex).await;
+            let flushed = FlushedNode::new(flavor, Ask::Mutex).await;
             flushed.one_asks_and_can_not_look(Ask::Mutex, 60_000).await;
             assert_quarantined(flushed.two.acquire(&flushed.lock, 31, 60_000).await, LONG);
             flushed.one.release(&flushed.lock, 21).await;
@@ -92,7 +92,7 @@ on_both! {
 
     fn a_pool_whose_members_are_added_anew_grants_none_of_them(flavor: Flavor) {
         on_runtime(async {
-            let flushed = Flushed::new(flavor, Ask::Any).await;
+            let flushed = FlushedNode::new(flavor, Ask::Any).await;
             add(&flushed.one, &flushed.lock).await;
             let went = flushed.two.acquire_as(Ask::Any, &flushed.lock, 31, 60_000).await;
             assert_quarantined(went, LONG);

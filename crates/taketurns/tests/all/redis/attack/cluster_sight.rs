@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use taketurns_servers::{Cluster, Flavor, PATIENCE, Server, eventually, on_both};
 
 use super::cluster::at_first_node;
-use super::party::{Party, Went, assert_quarantined, assert_quarantined_since, on_runtime};
+use super::party::{
+    AttemptResult, Party, assert_quarantined, assert_quarantined_since, on_runtime,
+};
 
-/// A Cluster of which the first slot is on its way from its first node to the second, with all keys.
-struct Moving {
+/// A Cluster whose first slot, with all keys, is moving from its first node to the second.
+struct MovingCluster {
     cluster: Cluster,
     url: String,
     /// At the first node.
@@ -18,7 +20,7 @@ struct Moving {
     known: Party,
 }
 
-impl Moving {
+impl MovingCluster {
     async fn begin(flavor: Flavor, max_lease_s: u32) -> Self {
         let cluster = Cluster::start(flavor).expect("a Cluster");
         let url = format!("{}?max_lease={max_lease_s}", cluster.url());
@@ -34,7 +36,7 @@ impl Moving {
 on_both! {
     fn a_node_can_be_used_by_newcomers_while_its_first_slot_is_on_its_way(flavor: Flavor) {
         on_runtime(async {
-            let Moving { cluster: _cluster, url, lock, known } = Moving::begin(flavor, 1).await;
+            let MovingCluster { cluster: _cluster, url, lock, known } = MovingCluster::begin(flavor, 1).await;
             known.use_once(&lock, 11).await;
             // It can't know what was before it came.
             let newcomer = Party::open(&url, 2).await;
@@ -46,7 +48,7 @@ on_both! {
 on_both! {
     fn newcomers_are_granted_nothing_by_a_node_whose_first_slot_is_on_its_way(flavor: Flavor) {
         on_runtime(async {
-            let Moving { cluster: _cluster, url, lock, known: _known } = Moving::begin(flavor, 600).await;
+            let MovingCluster { cluster: _cluster, url, lock, known: _known } = MovingCluster::begin(flavor, 600).await;
             let newcomer = Party::open(&url, 2).await;
             assert_quarantined(newcomer.acquire(&lock, 20, 1_000).await, Duration::from_secs(600));
         });
@@ -56,7 +58,7 @@ on_both! {
 on_both! {
     fn a_node_that_forgets_while_its_first_slot_is_on_its_way_is_quarantined(flavor: Flavor) {
         on_runtime(async {
-            let Moving { cluster, lock, known, .. } = Moving::begin(flavor, 600).await;
+            let MovingCluster { cluster, lock, known, .. } = MovingCluster::begin(flavor, 600).await;
             cluster.nodes[0].restart().expect("it starts again");
             eventually("the Cluster is whole again", || {
                 let info = cluster.nodes[0].cli(&["CLUSTER", "INFO"]);
@@ -119,10 +121,10 @@ on_both! {
             let (holder, other) =
                 (Party::open(&cluster.url(), 1).await, Party::open(&cluster.url(), 2).await);
             other.use_once(&used, 20).await;
-            assert_eq!(holder.acquire(&held, 10, 60_000).await, Went::Granted);
+            assert_eq!(holder.acquire(&held, 10, 60_000).await, AttemptResult::Granted);
             cluster.nodes[0].cli(&["FLUSHALL"]);
             let went = other.acquire(&held, 21, 1_000).await;
-            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+            assert!(matches!(went, AttemptResult::Quarantined(_)), "{went:?}");
         });
     }
 }
@@ -136,7 +138,7 @@ on_both! {
             let (holder, other) =
                 (Party::open(&cluster.url(), 1).await, Party::open(&cluster.url(), 2).await);
             other.use_once(&used, 20).await;
-            assert_eq!(holder.acquire(&held, 10, 60_000).await, Went::Granted);
+            assert_eq!(holder.acquire(&held, 10, 60_000).await, AttemptResult::Granted);
             cluster.migrate(0, 1).expect("the slot moves");
             let markers = || node.cli(&["KEYS", "tt:\u{1}run*"]).array().map_or(0, <[_]>::len);
             assert_eq!(markers(), 0, "it went with its slot");
@@ -150,7 +152,7 @@ on_both! {
             }
             node.cli(&["FLUSHALL"]);
             let went = other.acquire(&held, 20, 1_000).await;
-            assert!(matches!(went, Went::Quarantined(_)), "{went:?}");
+            assert!(matches!(went, AttemptResult::Quarantined(_)), "{went:?}");
         });
     }
 }

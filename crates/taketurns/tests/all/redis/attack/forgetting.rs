@@ -6,7 +6,9 @@ use taketurns::Name;
 use taketurns_core::wire::Head;
 use taketurns_servers::{Flavor, Server, ServerReply, eventually, on_both};
 
-use super::party::{Party, Went, assert_quarantined, assert_quarantined_since, on_runtime};
+use super::party::{
+    AttemptResult, Party, assert_quarantined, assert_quarantined_since, on_runtime,
+};
 
 /// Long enough that nothing of it passes during a test.
 const LONG: Duration = Duration::from_secs(600);
@@ -33,7 +35,7 @@ on_both! {
             let holder = Party::open(&long(&server), 1).await;
             let other = Party::open(&short(&server), 2).await;
             other.use_once("used", 20).await;
-            assert_eq!(holder.acquire("held", 10, 600_000).await, Went::Granted);
+            assert_eq!(holder.acquire("held", 10, 600_000).await, AttemptResult::Granted);
             server.cli(&["FLUSHALL"]);
             assert_quarantined(other.acquire("held", 21, 1_000).await, LONG);
         });
@@ -43,7 +45,7 @@ on_both! {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             let holder = Party::open(&long(&server), 1).await;
-            assert_eq!(holder.acquire("held", 10, 600_000).await, Went::Granted);
+            assert_eq!(holder.acquire("held", 10, 600_000).await, AttemptResult::Granted);
             server.cli(&["FLUSHALL"]);
             let newcomer = Party::open(&long(&server), 2).await;
             assert_quarantined(newcomer.acquire("held", 20, 1_000).await, LONG);
@@ -56,7 +58,7 @@ on_both! {
             let other = Party::open(&short(&server), 2).await;
             other.use_once("used", 20).await;
             let holder = Party::open(&long(&server), 1).await;
-            assert_eq!(holder.acquire("held", 10, 600_000).await, Went::Granted);
+            assert_eq!(holder.acquire("held", 10, 600_000).await, AttemptResult::Granted);
             other.use_once("used", 21).await;
             server.cli(&["FLUSHALL"]);
             assert_quarantined(other.acquire("held", 22, 1_000).await, LONG);
@@ -68,7 +70,7 @@ on_both! {
             let server = Server::start(flavor).expect("a server");
             let holder = Party::open(&long(&server), 1).await;
             let other = Party::open(&short(&server), 2).await;
-            assert_eq!(holder.acquire("held", 10, 600_000).await, Went::Granted);
+            assert_eq!(holder.acquire("held", 10, 600_000).await, AttemptResult::Granted);
             server.restart().expect("it starts again");
             assert_quarantined(other.acquire("held", 21, 1_000).await, LONG);
         });
@@ -156,7 +158,7 @@ on_both! {
             party.acquire_after_quarantine("touched", 11, 1_000).await;
             for n in 0..20 {
                 let went = party.acquire(&format!("left alone {n}"), 200 + n, 1_000).await;
-                assert_eq!(went, Went::Granted);
+                assert_eq!(went, AttemptResult::Granted);
             }
         });
     }
@@ -166,11 +168,11 @@ on_both! {
             let server = Server::start(flavor).expect("a server");
             let party = Party::open(&format!("{}?max_lease=5", server.url()), 1).await;
             party.use_once("l", 10).await;
-            let stored = server.cli(&["HGET", "tt:l", "s"]);
+            let stored = server.cli(&["HGET", "tt:l", Head::FIELD]);
             let (head, _) = Head::parse(stored.bytes().expect("bytes")).expect("a head");
             let quarantine_until_ms = head.seen_ms + 3_600_000;
             let head = Head { quarantine_until_ms, ..head }.to_bytes();
-            let words: [&[u8]; 4] = [b"HSET", b"tt:l", b"s", &head];
+            let words: [&[u8]; 4] = [b"HSET", b"tt:l", Head::FIELD.as_bytes(), &head];
             server.connect().expect("a connection").command(&words).expect("set");
             let view = party.engine.view(&Name::new("l").expect("a name"), 1).await;
             let left = view.expect("it answers").expect("it is there").quarantine_left;

@@ -6,7 +6,7 @@ use taketurns::engine::{Pattern, Reply};
 use taketurns::{Connect, Error, Name};
 use taketurns_servers::{Flavor, Proxy, Server, eventually, on_both};
 
-use super::party::{Party, Went, on_runtime};
+use super::party::{AttemptResult, Party, on_runtime};
 
 /// How often a server hangs up.
 const TIMES: u32 = 20;
@@ -17,7 +17,7 @@ on_both! {
         on_runtime(async {
             let server = Server::builder(flavor).appendonly(true).start().expect("a server");
             let party = Party::open(&server.url(), 1).await;
-            assert_eq!(party.acquire("l", 10, 60_000).await, Went::Granted);
+            assert_eq!(party.acquire("l", 10, 60_000).await, AttemptResult::Granted);
             server.restart().expect("it starts again");
             server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
             assert_eq!(party.release("l", 10).await, Reply::Released);
@@ -27,7 +27,7 @@ on_both! {
     fn a_marker_with_absurd_numbers_is_refused_without_a_panic(flavor: Flavor) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
-            let absurd = format!("taketurns2 somebody {0} {0} {0} ", u64::MAX);
+            let absurd = format!("taketurns3 somebody {0} {0} {0} ", u64::MAX);
             server.cli(&["SET", MARKER, &absurd]);
             match Connect::new(&server.url()).open().await {
                 Err(error @ Error::Store(_)) => assert!(error.to_string().contains("marker"), "{error}"),
@@ -85,8 +85,8 @@ on_both! {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
             let party = Party::open(&server.url(), 1).await;
-            assert_eq!(party.acquire("ours", 10, 60_000).await, Went::Granted);
-            server.cli(&["HSET", "tt:theirs", "s", "1", "k", "what?"]);
+            assert_eq!(party.acquire("ours", 10, 60_000).await, AttemptResult::Granted);
+            server.cli(&["HSET", "tt:theirs", "H", "1", "k", "what?"]);
             let listed = party.engine.list(&Pattern::new("*"), None, 500, 1).await;
             let names: Vec<_> = listed.expect("a listing").into_iter().map(|(name, _)| name).collect();
             assert_eq!(names, [Name::new("ours").expect("a name")]);

@@ -13,9 +13,9 @@ pub(crate) struct Party {
 
 /// How an acquire went.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Went {
+pub(crate) enum AttemptResult {
     Granted,
-    /// Nothing is granted for so many milliseconds.
+    /// Nothing is granted for this number of milliseconds.
     Quarantined(u64),
     Queued,
 }
@@ -33,7 +33,7 @@ impl Party {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.engine.call(&name, request.clone()).await {
-                Ok(answer) => return (answer.reply, answer.stamp.now_ms),
+                Ok(answer) => return (answer.reply, answer.stamp.map_or(0, |stamp| stamp.now_ms)),
                 Err(EngineError::Broken(why)) => panic!("{lock}: {why}"),
                 Err(error) if Instant::now() > until => panic!("{lock}: {error}"),
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -42,7 +42,7 @@ impl Party {
     }
 
     /// Asks for a mutex, and takes a place in its queue if need be.
-    pub(crate) async fn acquire(&self, lock: &str, owner: u128, lease_ms: u64) -> Went {
+    pub(crate) async fn acquire(&self, lock: &str, owner: u128, lease_ms: u64) -> AttemptResult {
         self.acquire_as(Ask::Mutex, lock, owner, lease_ms).await
     }
 
@@ -53,13 +53,13 @@ impl Party {
         lock: &str,
         owner: u128,
         lease_ms: u64,
-    ) -> Went {
+    ) -> AttemptResult {
         let request = self.request(ask, owner, lease_ms);
         match self.ask(lock, request).await {
-            (Reply::Granted(_), _) => Went::Granted,
+            (Reply::Granted(_), _) => AttemptResult::Granted,
             (Reply::Queued(place), now_ms) => match place.quarantined_until_ms {
-                Some(until_ms) => Went::Quarantined(until_ms - now_ms),
-                None => Went::Queued,
+                Some(until_ms) => AttemptResult::Quarantined(until_ms - now_ms),
+                None => AttemptResult::Queued,
             },
             (other, _) => panic!("{lock}: {other:?}"),
         }
@@ -93,14 +93,14 @@ impl Party {
 
     /// Holds it once, so that the server has it.
     pub(crate) async fn use_once(&self, lock: &str, owner: u128) {
-        assert_eq!(self.acquire(lock, owner, 1_000).await, Went::Granted);
+        assert_eq!(self.acquire(lock, owner, 1_000).await, AttemptResult::Granted);
         assert_eq!(self.release(lock, owner).await, Reply::Released);
     }
 
     /// Asks again and again until the quarantine is over.
     pub(crate) async fn acquire_after_quarantine(&self, lock: &str, owner: u128, lease_ms: u64) {
         let until = Instant::now() + PATIENCE;
-        while self.acquire(lock, owner, lease_ms).await != Went::Granted {
+        while self.acquire(lock, owner, lease_ms).await != AttemptResult::Granted {
             assert!(Instant::now() < until, "{lock} is never granted");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -117,15 +117,23 @@ pub(crate) fn on_runtime(test: impl Future<Output = ()>) {
 /// Nothing is granted until every lease is over that may have been forgotten at this instant. On a busy machine
 /// that may be so by the time of the answer.
 #[track_caller]
-pub(crate) fn assert_quarantined_since(forgotten: Instant, max_lease: Duration, went: Went) {
+pub(crate) fn assert_quarantined_since(
+    forgotten: Instant,
+    max_lease: Duration,
+    went: AttemptResult,
+) {
     let is_over = || forgotten.elapsed() >= max_lease;
-    let is_right = matches!(went, Went::Quarantined(_)) || went == Went::Granted && is_over();
+    let is_right = matches!(went, AttemptResult::Quarantined(_))
+        || went == AttemptResult::Granted && is_over();
     assert!(is_right, "{went:?} after {:?}", forgotten.elapsed());
 }
 
 /// At least so long; a little less, since time goes on between two looks.
 #[track_caller]
-pub(crate) fn assert_quarantined(went: Went, about: Duration) {
+pub(crate) fn assert_quarantined(went: AttemptResult, about: Duration) {
     let least = about.as_millis() as u64 / 2;
-    assert!(matches!(went, Went::Quarantined(left) if left > least), "{went:?}, not {about:?}");
+    assert!(
+        matches!(went, AttemptResult::Quarantined(left) if left > least),
+        "{went:?}, not {about:?}"
+    );
 }

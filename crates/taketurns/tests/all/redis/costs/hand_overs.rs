@@ -14,7 +14,7 @@ const ROUNDS: u64 = 100;
 /// The longest that a client may have. Whatever is refreshed or renewed is so at a third of it.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Whoever gets the lock passes its guard on, to be released from one place.
+/// Starts a task that waits for the lock and sends its guard to the one place that releases guards.
 fn wait(locks: &Locks, guards: &mpsc::UnboundedSender<Guard>) {
     let (acquire, guards) = (locks.mutex("l").acquire().lease(LEASE), guards.clone());
     tokio::spawn(async move {
@@ -24,8 +24,8 @@ fn wait(locks: &Locks, guards: &mpsc::UnboundedSender<Guard>) {
     });
 }
 
-/// The commands of so many turns, in each of which one comes to wait and the next gets the lock,
-/// with this many always waiting.
+/// Counts the commands of a number of turns while this many clients wait. In each turn one client starts to wait, and
+/// the next one gets the lock.
 async fn commands(server: &Server, waiters: usize) -> u64 {
     let mut clients = Vec::new();
     // Ten thousand questions at once take a busy machine longer than the client waits by default.
@@ -66,7 +66,7 @@ async fn commands(server: &Server, waiters: usize) -> u64 {
     sent - kept_alive.min(sent - 2 * ROUNDS)
 }
 
-/// Waits until the server has counted so many scripts. Asking is not counted.
+/// Waits until the server has counted this many scripts. Asking for the count is not one of them.
 async fn were_sent(server: &Server, scripts: u64) {
     while calls(server).get("evalsha").is_none_or(|calls| *calls < scripts) {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -37,7 +37,7 @@ on_both! {
             let guard = locks.mutex("ours").acquire().await.expect("free");
             // The second has fields that a lock has too.
             let hashes: [&[&str]; 3] =
-                [&["foo", "bar"], &["s", "7", "q", "x"], &["s", "7", "r", "x", "k", "?"]];
+                [&["foo", "bar"], &["H", "7", "q", "x"], &["H", "7", "r", "x", "k", "?"]];
             for (number, fields) in hashes.iter().enumerate() {
                 let (key, name) = (format!("tt:x{number}"), format!("x{number}"));
                 server.cli(&[&["HSET", &key][..], fields].concat());

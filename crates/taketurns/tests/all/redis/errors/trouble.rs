@@ -91,7 +91,7 @@ on_both! {
             says(&fails(&locks, "held").await, ErrorKind::Store, "out of memory (maxmemory)");
             let error = soon("an add", locks.pool("pool").add("m")).await.expect_err("no memory");
             says(&error, ErrorKind::Store, "out of memory (maxmemory)");
-            // A newcomer can't connect for the first time, but whoever knows the server can look.
+            // A new client can't connect, but a connected one can look.
             assert!(soon("a look", locks.inspect("held")).await.expect("an answer").is_some());
             soon("a renewal", locks.renew(&handle, None)).await.expect("held");
             soon("a release", locks.release(&handle)).await.expect("held");
@@ -122,7 +122,7 @@ on_both! {
             }
             let waits = tokio::spawn(locks.mutex("l").acquire().into_future());
             assert!(server.cli(&["SCRIPT", "KILL"]).is_ok());
-            // Whoever has the patience gets it.
+            // An acquire without a limit gets it in the end.
             let guard = soon("an acquire", waits).await.expect("no panic").expect("free");
             guard.release().await.expect("held");
             locks.close().await;

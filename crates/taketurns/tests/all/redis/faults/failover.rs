@@ -36,7 +36,7 @@ on_both! {
             old.kill();
             let down_us = wall_us();
             let new = set.failed_over(old).expect("a fail-over");
-            let stored = new.cli(&["HGET", "tt:l", "s"]);
+            let stored = new.cli(&["HGET", "tt:l", Head::FIELD]);
             let (head, _) = Head::parse(stored.bytes().expect("bytes")).expect("a head");
             assert_eq!(head.holders, 0, "it heard of no holder");
             assert!(held.is_held(), "the fail-over was quicker than its lease");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use taketurns_core::wire::StoredWaiter;
 use taketurns_servers::{Connection, Flavor, Server, on_both};
 
 use super::{block_on, connect_for, seen, soon};
@@ -23,7 +24,7 @@ fn id_of_waiter(server: &Server) -> String {
     let owner = fields.filter_map(|pair| {
         let place = pair[0].text()?.strip_prefix('w')?;
         place.parse::<u64>().ok()?;
-        pair[1].text()?.lines().next()
+        Some(StoredWaiter::parse(pair[1].text()?)?.owner)
     });
     let owners: Vec<&str> = owner.collect();
     let [owner] = owners[..] else { panic!("one waits, not {}", owners.len()) };
@@ -117,8 +118,8 @@ on_both! {
                 let next = soon("the genuine one wakes", waits).await.expect("no panic");
                 assert!(first_token < next.token());
                 assert!(genuine.windows(16).any(|word| word == id.as_bytes()), "it names it so");
-                // Now everybody knows its name. Its own wake-up again, and what can be made of it,
-                // also that it is to be revoked:
+                // Now everybody knows its name. A forger sends its own wake-up again, and messages made from it,
+                // among them a break notice:
                 for message in forgeries(&genuine, None).iter().chain([&genuine]) {
                     publish(message, &mut spy);
                 }

@@ -94,7 +94,7 @@ impl Load {
 
     /// There are no faults any more: everyone has to get the turns that it still needs, nothing may
     /// be left behind, and all that was ever seen has to fit together.
-    pub(crate) fn finish(self) -> Finished {
+    pub(crate) fn finish(self) -> LoadResult {
         self.common.calm.store(true, Ordering::Relaxed);
         let Self { runtime, clients, tasks, common } = self;
         runtime.block_on(async {
@@ -120,16 +120,16 @@ impl Load {
             }
         });
         common.history.check();
-        Finished { common }
+        LoadResult { common }
     }
 }
 
 /// What the load did, once it fits together.
-pub(crate) struct Finished {
+pub(crate) struct LoadResult {
     common: Arc<Common>,
 }
 
-impl std::ops::Deref for Finished {
+impl std::ops::Deref for LoadResult {
     type Target = History;
 
     fn deref(&self) -> &History {

@@ -133,7 +133,7 @@ on_both! {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=fairqueue&unfenced=ok", server.url());
-            let ours = sleeper(&url, Looks::Never).await;
+            let ours = sleeper(&url, AllowedLooks::Never).await;
             for _ in 0..5 {
                 assert!(locks(&server, "a foreign client"));
                 let waiting = begins_to_wait(&server, &ours);

@@ -19,7 +19,7 @@ fn asks(server: &Server, db: &str, words: &[&str]) -> Option<ServerReply> {
     connection.command(words).ok()
 }
 
-/// Calls whoever is first, until that is heard.
+/// Calls the first waiter until it hears the call.
 fn is_heard(server: &Server, db: &str, lock: &str) {
     let line = format!("lock-queue:{lock}");
     let first = || asks(server, db, &["LINDEX", &line, "0"]);
@@ -77,7 +77,7 @@ on_both! {
         });
     }
 
-    fn whoever_comes_to_wait_is_listened_for_at_once(flavor: Flavor) {
+    fn a_new_waiter_is_listened_for_at_once(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
         block_on(async {
             let ours = opens_ours(&server.url()).await;
@@ -112,7 +112,7 @@ on_both! {
 
     fn what_is_done_about_foreign_clients_needs_no_more_rights(flavor: Flavor) {
         let server = Server::start(flavor).expect("a server");
-        let words = rights(include_str!("../../../../../../docs/wires/fairqueue.md"));
+        let words = rights(include_str!("../../../../../../docs/protocols/fairqueue.md"));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         assert!(server.cli(&words).is_ok(), "{words:?}");
         block_on(async {

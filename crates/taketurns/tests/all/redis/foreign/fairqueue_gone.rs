@@ -58,7 +58,7 @@ on_both! {
             .await;
             assert!((1..=10_000).contains(&left_ms));
             assert_eq!(looks, ([true, true], Some(1)));
-            // Also at a lock of which nothing is remembered.
+            // Also for a lock that the server has forgotten.
             let looks = while_it_is_so(grace, async |number| {
                 let (lock, foreign) = (format!("new-{number}"), format!("another {number}"));
                 stands(&lock, &foreign);

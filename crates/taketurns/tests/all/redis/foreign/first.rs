@@ -1,5 +1,5 @@
-//! Whoever comes to be the first in line because the one before it gave up: from then on it is the one
-//! to ask whether foreign clients are still in the way.
+//! A waiter that becomes the first in line because the one before it gave up. From then on it must ask whether foreign
+//! clients are still in the way.
 
 use taketurns_servers::{Flavor, on_both};
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ impl Line {
 
     async fn begins(&self) -> JoinHandle<Guard> {
         let url = format!("{}?protocol={}&unfenced=ok", self.server.url(), self.protocol);
-        let locks = sleeper(&url, Looks::AtForeignClients).await;
+        let locks = sleeper(&url, AllowedLooks::AtForeignClients).await;
         let take = self.take;
         tokio::spawn(async move {
             soon("an acquire", take(&locks).lease(LEASE)).await.expect("the lock")

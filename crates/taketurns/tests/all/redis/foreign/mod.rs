@@ -1,5 +1,5 @@
-//! The wires of others, on real servers: what is in their keys, and that whoever else reads and writes
-//! those keys, and ours, are never both in.
+//! Foreign protocols, on real servers: what is in their keys, and that foreign clients and ours never hold a lock at
+//! the same time.
 
 mod fairqueue;
 mod fairqueue_calls;
@@ -29,7 +29,7 @@ use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wak
 use taketurns::{Acquire, Ask, ClientId, Connect, Guard, Label, Locks, Name};
 use taketurns_servers::{Proxy, Server, eventually};
 
-use self::sleeper::{Looks, sleeper};
+use self::sleeper::{AllowedLooks, sleeper};
 use crate::support::patience::{block_on, soon};
 use crate::support::redis_acl;
 
@@ -142,7 +142,7 @@ fn foreign_keys(server: &Server) -> Vec<String> {
     keys
 }
 
-/// So many of ours have a place.
+/// Asserts that this many of our clients have a place.
 #[track_caller]
 fn waits(server: &Server, lock: &str, count: u32) {
     let key = format!("tt:{lock}");

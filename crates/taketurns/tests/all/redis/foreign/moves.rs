@@ -1,4 +1,4 @@
-//! A fleet moves over under load, in the three steps of docs/wires.md: foreign clients alone, then ours on their
+//! A fleet moves over under load, in the three steps of docs/protocols.md: foreign clients alone, then ours on their
 //! wire beside them, then native clients beside those. Nobody is ever in at the same time as another.
 //!
 //! ```text
@@ -11,7 +11,9 @@ use taketurns_servers::foreign::{ForeignConfig, ForeignKind};
 use taketurns_servers::turns::check;
 use taketurns_servers::{Flavor, on_both};
 
-use super::together::{Ends, Ours, TTL, a_mutex, after, any_member, foreign_clients, seconds};
+use super::together::{
+    EndFlag, OurClients, TTL, a_mutex, after, any_member, foreign_clients, seconds,
+};
 use super::*;
 
 /// The three ways to the same locks.
@@ -36,9 +38,9 @@ impl Fleet<'_> {
             ..ForeignConfig::new("theirs", self.servers.iter().map(Server::url))
         };
         let (locks, take) = (&["orders"][..], self.take);
-        let wired = Ours { who: "wired", url: &self.wired, locks, take };
-        let native = Ours { who: "native", url: &self.native, locks, take };
-        let (wired_end, native_end) = (Ends::default(), Ends::default());
+        let wired = OurClients { who: "wired", url: &self.wired, locks, take };
+        let native = OurClients { who: "native", url: &self.native, locks, take };
+        let (wired_end, native_end) = (EndFlag::default(), EndFlag::default());
         let foreign = foreign_clients(self.kind, &config);
         let turns = block_on(async {
             let theirs = tokio::task::spawn_blocking(|| foreign.turns());

@@ -24,7 +24,7 @@ fn left_ms(server: &Server, name: &str) -> i64 {
     server.cli(&["PTTL", name]).int().expect("a number")
 }
 
-/// Until whoever was handed the lock has it for longer than for a waiter lease.
+/// Waits until the new holder's lease is longer than a waiter lease.
 async fn until_kept(locks: &Locks) {
     let waiter_lease = Duration::from_millis(taketurns::limits::WAITER_LEASE_MS_DEFAULT);
     let kept = async {
@@ -74,7 +74,7 @@ on_both! {
             let guard = acquires(&locks, "orders").await;
             let value = value(&server, "orders").expect("a value");
             let handle = guard.into_handle().await.expect("held");
-            assert!(!handle.expose().contains(&value), "whoever reads the key could use the handle");
+            assert!(!handle.expose().contains(&value), "a reader of the key could use the handle");
             assert_eq!(value.len(), 40);
         });
     }
@@ -120,7 +120,7 @@ on_both! {
         });
     }
 
-    fn whoever_took_over_after_our_lease_is_left_alone(flavor: Flavor) {
+    fn a_client_that_took_over_after_our_lease_is_left_alone(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = speaks(&server, "plain").await;
@@ -246,7 +246,7 @@ on_both! {
             guard.release().await.expect("held");
             let guard = waiting.await.expect("no panic");
             assert_eq!(foreign_keys(&server), [""; 0]);
-            // Whoever looks must not take it for one that lost the gate.
+            // A look must not take it for a lock that lost the foreign key.
             assert!(is_busy(&wire, "orders").await);
             until_kept(&native).await;
             assert!(is_busy(&wire, "orders").await);

@@ -75,7 +75,7 @@ on_both! {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=python-redis-lock&unfenced=ok", server.url());
-            let locks = sleeper(&url, Looks::Never).await;
+            let locks = sleeper(&url, AllowedLooks::Never).await;
             for _ in 0..3 {
                 assert!(takes(&server));
                 let waiting = tokio::spawn({

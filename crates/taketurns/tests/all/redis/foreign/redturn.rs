@@ -24,7 +24,7 @@ on_both! {
             assert_eq!(listening.array().expect("a count")[1].int(), Some(1), "it listens there");
             scene.stands("orders", "a", 60_000);
             let handle = guard.into_handle().await.expect("held");
-            assert!(!handle.expose().contains(&id), "whoever reads the list could use the handle");
+            assert!(!handle.expose().contains(&id), "a reader of the list could use the handle");
         });
     }
 
@@ -215,7 +215,7 @@ on_both! {
         let scene = Scene::new(flavor);
         block_on(async {
             let locks = scene.sleeper().await;
-            let native = sleeper(&scene.server.url(), Looks::Never).await;
+            let native = sleeper(&scene.server.url(), AllowedLooks::Never).await;
             let guard = acquires(&native, "orders").await;
             assert!(is_busy(&locks, "orders").await);
             let waiting = scene.waits(&locks, "orders", 1);
@@ -237,7 +237,7 @@ on_both! {
 
     fn the_rights_that_the_page_names_are_enough_among_foreign_clients(flavor: Flavor) {
         let scene = Scene::new(flavor);
-        let words = rights(include_str!("../../../../../../docs/wires/redturn.md"));
+        let words = rights(include_str!("../../../../../../docs/protocols/redturn.md"));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         assert!(scene.server.cli(&words).is_ok(), "{words:?}");
         block_on(async {
@@ -267,7 +267,7 @@ on_both! {
         let cluster = Cluster::start(flavor).expect("a Cluster");
         block_on(async {
             let url = format!("{}?protocol=redturn&unfenced=ok", cluster.url());
-            let locks = sleeper(&url, Looks::AtForeignClients).await;
+            let locks = sleeper(&url, AllowedLooks::AtForeignClients).await;
             for name in ["orders", "a}b", "a:b"] {
                 let owner = cluster.owner_of(cluster.slot_of(name)).expect("an owner");
                 let node = &cluster.nodes[owner];

@@ -42,7 +42,7 @@ impl Scene {
     /// A client that only a message wakes.
     pub(crate) async fn sleeper(&self) -> Locks {
         let url = format!("{}?protocol=redturn&unfenced=ok", self.server.url());
-        sleeper(&url, Looks::AtForeignClients).await
+        sleeper(&url, AllowedLooks::AtForeignClients).await
     }
 
     /// What is in a list.
@@ -59,10 +59,10 @@ impl Scene {
         Some(parts.try_into().expect("three parts"))
     }
 
-    /// Until so many stand there.
+    /// Waits until the list has `count` places.
     pub(crate) fn reaches(&self, list: &str, count: usize) {
         let has = || (self.list(list).len() == count).then_some(());
-        eventually("so many stand in the list", has).expect("places");
+        eventually("the list has its places", has).expect("places");
     }
 
     /// A foreign client stands in line, which holds the lock if it is the first.
@@ -84,7 +84,7 @@ impl Scene {
         ear
     }
 
-    /// One of ours waits, in a task, once so many stand in the list.
+    /// Starts a task in which one of our clients waits, and returns when the list has `count` places.
     pub(crate) fn waits(&self, locks: &Locks, list: &str, count: usize) -> JoinHandle<Guard> {
         let waiting = begins(locks, list);
         self.reaches(list, count);

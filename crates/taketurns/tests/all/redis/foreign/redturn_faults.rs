@@ -69,7 +69,7 @@ on_both! {
                 assert!((1..=6_000).contains(&timeout), "{timeout}");
                 let renewed = || (scene.head("orders")?[0] != id).then_some(());
                 eventually("it is renewed", renewed).expect("another id");
-                assert!(!scene.signals("orders", &id, Words::Late), "as whoever has timed it would");
+                assert!(!scene.signals("orders", &id, Words::Late), "as a client that timed it would");
                 assert!(guard.is_held());
                 assert!(!seen.contains(&id));
                 seen.push(id);

@@ -28,7 +28,7 @@ fn ours() -> impl Iterator<Item = String> {
     (0..CLIENTS).map(|number| format!("ours-{number}"))
 }
 
-/// The first of our fleet, up to so many, take turns for this long, and each at least one.
+/// Lets the first clients of our fleet take turns for this long, at least one turn each.
 fn take_turns(
     server: &Server,
     clients: usize,

@@ -5,7 +5,7 @@ use taketurns_servers::{Flavor, on_both};
 
 use super::*;
 
-/// Whatever there is to be had of it by this protocol.
+/// Tries to acquire the lock as the kind that this protocol has.
 async fn try_any(locks: &Locks, protocol: &str, name: &str) -> Result<Option<Guard>, Error> {
     match protocol {
         "zmutex" => locks.pool(name).try_any().await,

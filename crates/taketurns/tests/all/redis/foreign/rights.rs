@@ -50,23 +50,23 @@ fn are_enough(flavor: Flavor, protocol: &str, page: &str) {
 
 on_both! {
     fn of_plain(flavor: Flavor) {
-        are_enough(flavor, "plain", include_str!("../../../../../../docs/wires/plain.md"));
+        are_enough(flavor, "plain", include_str!("../../../../../../docs/protocols/plain.md"));
     }
 
     fn of_python_redis_lock(flavor: Flavor) {
-        let page = include_str!("../../../../../../docs/wires/python-redis-lock.md");
+        let page = include_str!("../../../../../../docs/protocols/python-redis-lock.md");
         are_enough(flavor, "python-redis-lock", page);
     }
 
     fn of_fairqueue(flavor: Flavor) {
-        are_enough(flavor, "fairqueue", include_str!("../../../../../../docs/wires/fairqueue.md"));
+        are_enough(flavor, "fairqueue", include_str!("../../../../../../docs/protocols/fairqueue.md"));
     }
 
     fn of_zmutex(flavor: Flavor) {
-        are_enough(flavor, "zmutex", include_str!("../../../../../../docs/wires/zmutex.md"));
+        are_enough(flavor, "zmutex", include_str!("../../../../../../docs/protocols/zmutex.md"));
     }
 
     fn of_redturn(flavor: Flavor) {
-        are_enough(flavor, "redturn", include_str!("../../../../../../docs/wires/redturn.md"));
+        are_enough(flavor, "redturn", include_str!("../../../../../../docs/protocols/redturn.md"));
     }
 }

@@ -1,5 +1,5 @@
-//! The wires on more than one server: in a Cluster our own state is beside the wire's key, whatever its
-//! name; after a fail-over and a restart ours wait until whoever may be forgotten is done.
+//! Foreign protocols on more than one server. In a Cluster our own state is in the slot of the foreign key, whatever
+//! the key's name. After a failover or a restart our clients wait until every holder that may be forgotten has ended.
 
 use taketurns::ErrorKind;
 use taketurns_servers::{Cluster, Flavor, ReplicaSet, on_both};

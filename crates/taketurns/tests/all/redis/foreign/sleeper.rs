@@ -20,7 +20,7 @@ const LOOK_MS_MAX: u64 = 5_000;
 
 /// What a sleeper may ask without being woken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looks {
+pub(super) enum AllowedLooks {
     /// Whether a foreign client is still in the way, when the last answer said to look again soon.
     AtForeignClients,
     /// Nothing.
@@ -28,16 +28,16 @@ pub(super) enum Looks {
 }
 
 /// Connects a sleeper.
-pub(super) async fn sleeper(url: &str, looks: Looks) -> Locks {
-    let sleeping = Sleeping { url: url.to_owned(), looks, reasons: Arc::default() };
+pub(super) async fn sleeper(url: &str, looks: AllowedLooks) -> Locks {
+    let sleeping = SleeperHooks { url: url.to_owned(), looks, reasons: Arc::default() };
     // Its places last for this long, since nothing refreshes them.
     let connect = Connect::engine(HookedStore(sleeping)).waiter_lease(Duration::from_secs(60));
     soon("connecting", connect.open()).await.expect("a server")
 }
 
-struct Sleeping {
+struct SleeperHooks {
     url: String,
-    looks: Looks,
+    looks: AllowedLooks,
     reasons: Arc<Mutex<Reasons>>,
 }
 
@@ -50,7 +50,7 @@ struct Reasons {
     look_again: HashSet<Name>,
 }
 
-impl Hooks for Sleeping {
+impl Hooks for SleeperHooks {
     async fn open(&self, client: ClientId, wakes: Wakes) -> Result<Box<dyn Engine>, EngineError> {
         let (inner, mut woken) = wakes.intercept();
         let engine = taketurns::engine::open(&self.url, client, inner).await;
@@ -104,9 +104,9 @@ impl Reasons {
         }
     }
 
-    fn take(&mut self, lock: &Name, looks: Looks) -> bool {
+    fn take(&mut self, lock: &Name, looks: AllowedLooks) -> bool {
         self.woken.remove(lock)
-            || looks == Looks::AtForeignClients && self.look_again.contains(lock)
+            || looks == AllowedLooks::AtForeignClients && self.look_again.contains(lock)
     }
 
     fn answered(&mut self, lock: &Name, answer: &Answer) {
@@ -115,7 +115,8 @@ impl Reasons {
             Reply::Refreshed { recheck_ms, .. } => *recheck_ms,
             _ => return,
         };
-        let is_soon = |at_ms: u64| at_ms.saturating_sub(answer.stamp.now_ms) < LOOK_MS_MAX;
+        let is_soon =
+            |at_ms: u64| at_ms.saturating_sub(answer.stamp.expect("a time").now_ms) < LOOK_MS_MAX;
         match recheck_ms.is_some_and(is_soon) {
             true => self.look_again.insert(lock.clone()),
             false => self.look_again.remove(lock),

@@ -49,7 +49,7 @@ fn are_untouched(server: &Server, may_stay: fn(&str) -> bool) {
 }
 
 /// Eight of ours, each with a connection of its own.
-pub(crate) struct Ours<'a> {
+pub(crate) struct OurClients<'a> {
     pub(crate) who: &'a str,
     pub(crate) url: &'a str,
     pub(crate) locks: &'a [&'a str],
@@ -58,21 +58,21 @@ pub(crate) struct Ours<'a> {
 }
 
 /// It has come to an end.
-pub(crate) type Ends = Arc<AtomicBool>;
+pub(crate) type EndFlag = Arc<AtomicBool>;
 
 /// Something that ends after so long.
-pub(crate) async fn after(seconds: f64, ends: &Ends) {
+pub(crate) async fn after(seconds: f64, ends: &EndFlag) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     ends.store(true, Ordering::Relaxed);
 }
 
-impl Ours<'_> {
+impl OurClients<'_> {
     pub(crate) fn everyone(&self) -> Vec<String> {
         (0..8).map(|number| format!("{}-{number}", self.who)).collect()
     }
 
     /// They take turns all the time until it ends, and each at least one.
-    pub(crate) async fn turns(&self, ends: &Ends) -> Vec<TurnRecord> {
+    pub(crate) async fn turns(&self, ends: &EndFlag) -> Vec<TurnRecord> {
         let take = self.take;
         let noted = Arc::new(TurnLog::default());
         let mut clients = Vec::new();
@@ -163,8 +163,8 @@ impl Meeting<'_> {
     pub(crate) fn takes_place(&self, config: &ForeignConfig, may_stay: fn(&str) -> bool) {
         self.servers.iter().for_each(put_bystanders);
         let foreign = foreign_clients(self.kind, config);
-        let ours = Ours { who: "ours", url: self.url, locks: &LOCKS, take: self.take };
-        let ends = Ends::default();
+        let ours = OurClients { who: "ours", url: self.url, locks: &LOCKS, take: self.take };
+        let ends = EndFlag::default();
         let (mut turns, ()) =
             block_on(async { tokio::join!(ours.turns(&ends), after(config.seconds, &ends)) });
         turns.extend(foreign.turns().expect("nobody lost a lock before its time"));
@@ -210,7 +210,7 @@ fn by_redturn(flavor: Flavor, shipped: bool) {
     meeting.takes_place(&ForeignConfig { shipped, ..meeting.config() }, nothing);
 }
 
-/// On so many members of each set.
+/// Runs both kinds of clients on these members of each set.
 fn by_zmutex(server: Server, members: &[&str], remove: bool, shipped: bool) {
     let url = format!("{}?protocol=zmutex&timeout=30&unfenced=ok", server.url());
     let kind = ForeignKind::ZMutex;

@@ -42,7 +42,7 @@ pub(crate) fn takes(server: &Server, set: &str, member: &str, timeout_s: &str) -
     server.cli(&["EVAL", TAKE, "1", set, member, timeout_s]).text().is_some()
 }
 
-/// It has this score from now on, whoever had it.
+/// Gives the member this score, whatever it was before.
 pub(crate) fn scores(server: &Server, set: &str, member: &str, score: u64) {
     server.cli(&["ZADD", set, &score.to_string(), member]);
 }
@@ -98,7 +98,7 @@ on_both! {
         });
     }
 
-    fn members_are_those_of_the_set_whoever_adds_and_removes_them(flavor: Flavor) {
+    fn members_are_those_of_the_set_also_if_others_change_it(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;
@@ -151,7 +151,7 @@ on_both! {
         });
     }
 
-    fn a_handle_is_updated_by_whoever_has_it(flavor: Flavor) {
+    fn a_handle_is_renewed_by_the_process_that_has_it(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;

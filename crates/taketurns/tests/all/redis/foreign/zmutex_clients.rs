@@ -17,7 +17,7 @@ pub(crate) async fn lifeless(server: &Server) -> Box<dyn Engine> {
     engine::open(&url, taketurns::ClientId::from_bits(7), wakes).await.expect("a server")
 }
 
-/// What it asks for, with a lease and a waiter lease of so many milliseconds.
+/// An acquire by this owner, with a lease and a waiter lease of `lease_ms`.
 pub(crate) fn asks(owner: u128, ask: Ask, lease_ms: u64) -> Request {
     Request::Acquire(AcquireRequest {
         owner: Owner::from_bits(owner),
@@ -81,7 +81,7 @@ on_both! {
         let server = starts(flavor);
         block_on(async {
             let url = format!("{}?protocol=zmutex&unfenced=ok", server.url());
-            let locks = sleeper(&url, Looks::AtForeignClients).await;
+            let locks = sleeper(&url, AllowedLooks::AtForeignClients).await;
             // Of none, and of another.
             for member in ["late", "later"] {
                 let waiting = waits_for(&locks, "jobs", member);
@@ -125,7 +125,7 @@ on_both! {
             assert!(tried.is_none());
             soon("it is told", guard.lost()).await;
             assert!(guard.release().await.is_err(), "it was not held any more");
-            assert_eq!(score(&server, "jobs", "a"), Some(stolen), "whoever took over is left alone");
+            assert_eq!(score(&server, "jobs", "a"), Some(stolen), "the client that took over keeps the member");
         });
     }
 

@@ -92,7 +92,7 @@ on_both! {
         let server = starts_with_events(flavor);
         block_on(async {
             let url = format!("{}/3?protocol=zmutex&timeout=3600&unfenced=ok", server.url());
-            let locks = sleeper(&url, Looks::Never).await;
+            let locks = sleeper(&url, AllowedLooks::Never).await;
             let jobs = locks.pool("jobs");
             assert!(jobs.add("a").await.expect("a server"));
             // A renewal of it would find out, too, and is too late for that.
@@ -210,7 +210,7 @@ on_both! {
         });
     }
 
-    fn whoever_vanished_is_known_by_the_score(flavor: Flavor) {
+    fn a_vanished_holder_is_known_by_its_score(flavor: Flavor) {
         let server = starts(flavor);
         block_on(async {
             let locks = zmutex(&server, "60").await;

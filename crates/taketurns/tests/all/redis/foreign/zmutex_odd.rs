@@ -11,7 +11,7 @@ use super::*;
 /// A client that only a message wakes.
 async fn sleeps(server: &Server) -> Locks {
     let url = format!("{}?protocol=zmutex&timeout={TIMEOUT_S}&unfenced=ok", server.url());
-    sleeper(&url, Looks::AtForeignClients).await
+    sleeper(&url, AllowedLooks::AtForeignClients).await
 }
 
 /// So long ago that the places of this client are over.

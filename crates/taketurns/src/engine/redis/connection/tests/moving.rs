@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
@@ -58,7 +59,7 @@ impl ServerConnection {
                         Box::new(socket),
                         PATIENCE,
                         caller_tick,
-                        Box::new(heard),
+                        Arc::new(heard),
                     );
                     made.send((mux, thread::current().id())).expect("the test waits");
                     let driver = tokio::spawn(driver.run());
@@ -211,7 +212,7 @@ fn an_answer_and_a_message_change_no_thread() {
 
 /// As every release is.
 #[test]
-fn a_request_that_is_sent_before_its_task_waits_leaves_the_reader_in_place() {
+fn a_request_sent_before_its_task_waits_does_not_move_the_reader() {
     let mut connection = ServerConnection::new(NEVER);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);

@@ -1,4 +1,4 @@
-//! What is to be thought of a server, by what it said. Pure: nothing is asked here.
+//! Judges a server by its replies. Pure: it sends no request.
 
 mod disk;
 mod safety;
@@ -15,7 +15,7 @@ use crate::engine::redis::handshake::requirements::{
 };
 use crate::engine::redis::url::{ModuleUse, RedisConfig};
 
-pub(crate) use time::Against;
+pub(crate) use time::ClockReference;
 pub(super) use time::ahead_ms;
 
 /// One server of a store, and what was seen of it.
@@ -27,7 +27,11 @@ struct Case<'a> {
 }
 
 /// All that there is to say of a server.
-pub(super) fn judge(config: &RedisConfig, server: &ExaminedServer, against: Against) -> Vec<Check> {
+pub(super) fn judge(
+    config: &RedisConfig,
+    server: &ExaminedServer,
+    against: ClockReference,
+) -> Vec<Check> {
     let node = server.address.to_string();
     let answers = match &server.answers {
         Ok(answers) => answers,

@@ -40,15 +40,17 @@ impl Case<'_> {
                 .ok(node, format!("we log in as {user}; others need not, on this machine alone")),
             (Some(user), true) => Subject::Password.warn(
                 node,
-                format!("we log in as {user}, but whoever does not is let in too, as default"),
-                "ACL SETUSER default off, once nobody relies on it",
+                format!(
+                    "we log in as {user}, but clients that do not log in get in too, as default"
+                ),
+                "ACL SETUSER default off, once no client relies on it",
             ),
             (None, _) if near => {
                 Subject::Password.ok(node, "none is asked for, on this machine alone")
             }
             (None, _) => Subject::Password.fail(
                 node,
-                "none is asked for: whoever reaches its port can take any lock away",
+                "none is required: every client that reaches the port can take any lock away",
                 format!("{}; then ACL SETUSER default off", self.line()),
             ),
         }
@@ -75,7 +77,10 @@ impl Case<'_> {
         // A foreign protocol's keys, and so the rights that they need, depend on the names of its locks.
         let besides = match &self.config.protocol {
             Some(protocol) => {
-                format!("; for the wire's own keys see docs/wires/{}.md", protocol.wire.form().name)
+                format!(
+                    "; for the protocol's own keys see docs/protocols/{}.md",
+                    protocol.wire.form().name
+                )
             }
             None => String::new(),
         };
@@ -111,7 +116,7 @@ impl Case<'_> {
     fn line(&self) -> String {
         if let Some(protocol) = &self.config.protocol {
             let name = protocol.wire.form().name;
-            return format!("use the ACL line of docs/wires/{name}.md, with your names");
+            return format!("use the ACL line of docs/protocols/{name}.md, with your names");
         }
         let user = match self.user() {
             "default" => USER,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::gather::{Answers, ExaminedServer, ServerPart, Trip};
 use super::super::rights::Rights;
-use super::{Against, judge};
+use super::{ClockReference, judge};
 use crate::doctor::{Check, Level};
 use crate::engine::redis::connection::failure::Failure;
 use crate::engine::redis::handshake::facts::ServerFacts;
@@ -80,7 +80,7 @@ fn with_setting(name: &str, value: &str) -> ExaminedServer {
 }
 
 fn judged(url: &str, server: &ExaminedServer) -> Vec<Check> {
-    judge(&RedisConfig::parse(url).expect("a URL"), server, Against::Ours)
+    judge(&RedisConfig::parse(url).expect("a URL"), server, ClockReference::Ours)
 }
 
 /// The one thing that is not as it should be.
@@ -137,7 +137,7 @@ fn one_that_does_not_answer_is_one_line() {
 }
 
 #[test]
-fn what_it_is_has_to_be_what_the_url_wants() {
+fn the_servers_role_must_fit_the_url() {
     is(&changed("7.2.0", "6.2.14"), "version", Level::Fail, "7.0 or later");
     is(&changed("cluster_enabled:0", "cluster_enabled:1"), "mode", Level::Fail, "redis+cluster://");
     is_at("redis+cluster://h", &with(|_| ()), "mode", Level::Fail, "use redis://");
@@ -150,7 +150,7 @@ fn what_it_is_has_to_be_what_the_url_wants() {
 }
 
 #[test]
-fn a_replica_of_a_set_has_to_be_one() {
+fn a_replica_of_a_set_must_be_a_replica() {
     let replica = "role:slave\nmaster_host:m\nmaster_port:8";
     let mut good = changed("role:master", replica);
     good.part = ServerPart::Replica;
@@ -244,7 +244,8 @@ fn a_clock_is_off_only_as_far_as_that_is_sure() {
     is_well("redis://h", &with_trips(&[trip(9_000, 190), trip(1, 2)]), "clock", "0.001 s");
     let config = RedisConfig::parse("redis://h").expect("a URL");
     let level = |ahead_ms, median_ms| {
-        let checks = judge(&config, &with_trips(&[trip(ahead_ms, 2)]), Against::Median(median_ms));
+        let checks =
+            judge(&config, &with_trips(&[trip(ahead_ms, 2)]), ClockReference::Median(median_ms));
         checks.into_iter().find(|check| check.name == "clock").expect("a clock").level
     };
     assert_eq!(level(60_000, 60_500), Level::Ok, "ours does not matter");
@@ -309,8 +310,8 @@ fn rights_that_are_missing_or_too_many_are_named_with_the_line_to_use() {
     is(&open, "excess", Level::Warn, "the user default, for whom no password is asked,");
     is(&open, "excess", Level::Warn, "ACL SETUSER taketurns reset");
     let wire = "redis://h?protocol=plain&unfenced=ok";
-    is_well(wire, &with(|_| ()), "rights", "docs/wires/plain.md");
-    is_at(wire, &with_rights(excess()), "excess", Level::Warn, "docs/wires/plain.md");
+    is_well(wire, &with(|_| ()), "rights", "docs/protocols/plain.md");
+    is_at(wire, &with_rights(excess()), "excess", Level::Warn, "docs/protocols/plain.md");
     let denied = Failure::Broken("h:7 does not let this user run the command \"eval\"".to_owned());
     let denied = with(|answers| answers.rights = Err(denied));
     is(&denied, "rights", Level::Fail, "\"eval\"; what else is missing can't be told");
@@ -342,10 +343,10 @@ fn a_quarantine_is_told_also_before_it_begins() {
         with(|answers| answers.marker = Some(Ok(marker)))
     };
     let (born, until) = (NOW_MS - 9_000, NOW_MS + 1_500);
-    is_well("redis://h", &marked(&format!("taketurns2 now {born} 0 60000 ")), "quarantine", "none");
-    let begun = marked(&format!("taketurns2 now {born} {until} 60000 "));
+    is_well("redis://h", &marked(&format!("taketurns3 now {born} 0 60000 ")), "quarantine", "none");
+    let begun = marked(&format!("taketurns3 now {born} {until} 60000 "));
     is(&begun, "quarantine", Level::Warn, "in force for 2 s more");
-    let other = marked(&format!("taketurns2 old {born} 0 60000 "));
+    let other = marked(&format!("taketurns3 old {born} 0 60000 "));
     is(
         &other,
         "quarantine",

@@ -19,7 +19,7 @@ const OFF_MEDIAN_MS_MAX: u64 = 1_000;
 
 /// With what a clock is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Against {
+pub(crate) enum ClockReference {
     Ours,
     /// That of the nodes of a quorum, by how much it is ahead of ours. Ours matters to nobody there.
     Median(i64),
@@ -43,15 +43,15 @@ pub(in super::super) fn ahead_ms(trips: &[Trip]) -> Option<i64> {
 }
 
 impl Case<'_> {
-    pub(super) fn time(&self, against: Against) -> Vec<Check> {
+    pub(super) fn time(&self, against: ClockReference) -> Vec<Check> {
         self.clock(against).into_iter().chain(self.latency()).collect()
     }
 
-    fn clock(&self, against: Against) -> Option<Check> {
+    fn clock(&self, against: ClockReference) -> Option<Check> {
         let (ahead_ms, within_ms) = ahead(&self.answers.trips)?;
         let (off_ms, max_ms, whose) = match against {
-            Against::Ours => (ahead_ms, OFF_OURS_MS_MAX, "ours"),
-            Against::Median(ms) => {
+            ClockReference::Ours => (ahead_ms, OFF_OURS_MS_MAX, "ours"),
+            ClockReference::Median(ms) => {
                 (ahead_ms.saturating_sub(ms), OFF_MEDIAN_MS_MAX, "the median of the nodes")
             }
         };

@@ -19,7 +19,7 @@ end
 local function is_ours(id)
   for slot = 1, meta.count or 0 do
     local text = slot == 1 and meta.holder1 or get('h' .. slot)
-    if redis.sha1hex(string.match(text, '^%d%d(%x+)')) == id then return true end
+    if redis.sha1hex(sub(text, 59, 90)) == id then return true end
   end
   return false
 end

@@ -12,9 +12,11 @@ end
 function list_holders()
   local holders = native.list_holders()
   for _, it in ipairs(foreign_holders) do
-    holders[#holders + 1] = '000\n\n0\n0\n' .. (it.member and 'n' .. it.member or 'm') .. '\n' .. LEASE_MAX
-      .. '\n' .. now + (it.left or LEASE_MAX) .. '\n' .. (it.since or now) .. '\n'
-      .. (it.member or '') .. '\na foreign client\nprotocol=' .. PROTOCOL
+    -- Its token, owner and client are unknown: zeros.
+    holders[#holders + 1] = string.format('00%017d%014.0f%014.0f000%08d%048d', 0,
+      now + (it.left or LEASE_MAX), it.since or now, LEASE_MAX, 0)
+      .. (it.member and 'n' .. it.member or 'm') .. '\na foreign client\nprotocol=' .. PROTOCOL
+      .. (it.member and '\n' .. it.member .. '\n' or '')
     holders[#holders + 1] = false
   end
   return holders
@@ -29,7 +31,7 @@ function list_waiters(max)
   for _, is_foreign in ipairs(line) do
     if is_foreign then
       count = count + 1
-      all[#all + 1] = '0\n0\nm\n0\n' .. now .. '\na foreign client\nprotocol=' .. PROTOCOL
+      all[#all + 1] = string.format('%014.0f000%056d', now, 0) .. 'm\na foreign client\nprotocol=' .. PROTOCOL
       all[#all + 1] = now + LEASE_MAX .. ' ' .. LEASE_MAX .. ' 1 ' .. string.match(meta.era or '0', '^%d+')
     elseif waiters[ours] then
       all[#all + 1] = waiters[ours]

@@ -135,7 +135,7 @@ impl ForeignProtocol {
         }
     }
 
-    /// Where a client with this channel of its own hears strangers, if they say anything.
+    /// Returns the channel of foreign clients' messages to the client with this channel, if the protocol has any.
     pub(crate) fn channel(self, channel: &str) -> Option<String> {
         (self == Self::Redturn).then(|| redturn::channel(channel))
     }
@@ -190,9 +190,11 @@ impl ForeignProtocol {
 impl ProtocolChoice {
     pub(crate) fn refuse(&self, ask: &Ask) -> Result<(), EngineError> {
         self.wire.refuse(ask.kind())?;
-        if matches!(ask, Ask::Turns { .. }) {
+        if matches!(ask, Ask::Turns { .. } | Ask::Stay { .. }) {
             let name = self.wire.form().name;
-            let why = format!("protocol={name} has no local turns: leave out local_turns");
+            let why = format!(
+                "with protocol={name} a lock can't be kept for several turns: leave out keep"
+            );
             return Err(EngineError::Unsupported(why));
         }
         if self.unfenced || self.wire.form().guarantees.fenced {

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn where_strangers_are_heard_has_no_colon() {
+    fn the_channel_for_foreign_clients_has_no_colon() {
         assert_eq!(channel("tt:wake:00ff"), "tt.wake.00ff");
     }
 }

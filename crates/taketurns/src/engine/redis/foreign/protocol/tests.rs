@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn our_state_is_in_the_slot_of_the_wires_key_whatever_its_name() {
+fn our_state_is_in_the_slot_of_the_foreign_key() {
     for name in ["orders", "{a}b", "a{b}c", "}x", "a}b", "{}x", "a{b", "{", "}{", "{}{a}"] {
         let lock = Name::new(name).unwrap();
         let key = format!("tt:{}", tagged_name(&lock));

@@ -10,3 +10,4 @@ mod sentinel;
 pub(crate) mod server;
 mod single;
 mod tls;
+mod wake_ups;

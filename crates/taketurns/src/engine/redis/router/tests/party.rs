@@ -76,8 +76,11 @@ impl Party {
         let (say, heard) = mpsc::unbounded_channel();
         let (wakes, woken) = Wakes::channel();
         let host = Arc::new(Host::default());
-        let hear = Arc::new(move |message: &[u8]| {
-            let _ = say.send(message.to_vec());
+        let hear = Arc::new(move |_: &[u8], message: &[u8]| {
+            // By an empty one the handshake tries whether it may publish.
+            if !message.is_empty() {
+                let _ = say.send(message.to_vec());
+            }
         });
         let router =
             Router::open(config, vec![CHANNEL.to_owned()], hear, wakes, host.clone()).await?;

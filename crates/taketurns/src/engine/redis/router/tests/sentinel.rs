@@ -6,13 +6,13 @@ use super::party::{CHANNEL, Party, assert_broken, refused};
 use super::server::{ask, gone, until};
 use crate::engine::EngineError;
 
-struct Watched {
+struct WatchedSet {
     set: ReplicaSet,
-    /// The first in the URL: it has to be passed over.
+    /// The first Sentinel in the URL, which is gone: clients must skip it.
     gone: Server,
 }
 
-impl Watched {
+impl WatchedSet {
     fn start() -> Self {
         let set = ReplicaSet::builder(Flavor::Redis).replicas(1).start().expect("a set");
         Self { set, gone: gone() }
@@ -27,7 +27,7 @@ impl Watched {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_master_is_followed_when_it_is_switched() {
-    let watched = Watched::start();
+    let watched = WatchedSet::start();
     let [first, second] = [&watched.set.servers[0], &watched.set.servers[1]];
     let mut party = Party::open(&watched.url(MASTER_NAME)).await.unwrap();
     let (_, before) = party.call(&["SET", "a", "1"]).await.unwrap();
@@ -55,7 +55,7 @@ async fn the_master_is_followed_when_it_is_switched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_master_is_followed_by_its_replica() {
-    let watched = Watched::start();
+    let watched = WatchedSet::start();
     let party = Party::open(&watched.url(MASTER_NAME)).await.unwrap();
     party.call(&["SET", "a", "1"]).await.unwrap();
     watched.set.servers[0].kill();
@@ -67,7 +67,7 @@ async fn a_dead_master_is_followed_by_its_replica() {
 /// over the one that is gone just when the search does.
 #[tokio::test]
 async fn one_sentinel_that_answers_is_enough() {
-    let watched = Watched::start();
+    let watched = WatchedSet::start();
     let (gone, answers) = (watched.gone.addr(), watched.set.sentinels[0].addr());
     for hosts in [format!("{gone},{answers}"), format!("{gone},{answers},{gone}")] {
         let party = Party::open(&format!("redis+sentinel://{hosts}/{MASTER_NAME}")).await.unwrap();
@@ -77,7 +77,7 @@ async fn one_sentinel_that_answers_is_enough() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sentinel_in_the_place_of_a_server_is_recognised() {
-    let watched = Watched::start();
+    let watched = WatchedSet::start();
     let sentinel = watched.set.sentinels[0].addr();
     for scheme in ["redis", "redis+cluster"] {
         let refused = refused(&format!("{scheme}://{sentinel}")).await;
@@ -87,7 +87,7 @@ async fn a_sentinel_in_the_place_of_a_server_is_recognised() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_sentinels_do_not_know_is_said() {
-    let watched = Watched::start();
+    let watched = WatchedSet::start();
     assert_broken(&refused(&watched.url("other")).await, "no master named \"other\"");
     let url = format!("{}?strict=true", watched.url(MASTER_NAME));
     assert_broken(&refused(&url).await, "min-replicas-to-write");

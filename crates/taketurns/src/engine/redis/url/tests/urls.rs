@@ -113,7 +113,7 @@ fn timeouts_are_two_seconds_unless_the_url_says_otherwise() {
 }
 
 #[test]
-fn what_takes_several_questions_is_given_more_time_with_longer_timeouts_and_never_less() {
+fn longer_timeouts_give_multi_step_requests_more_time() {
     let stretched = |url| parse(url).timeouts.stretch(Duration::from_secs(15));
     assert_eq!(stretched("redis://h?response_timeout=0.5"), Duration::from_secs(15));
     assert_eq!(stretched("redis://h?response_timeout=4"), Duration::from_secs(30));
