@@ -45,6 +45,9 @@ pub enum EventKind {
         ask: HistoryAsk,
         /// Will it wait for as long as it takes? Then it may not fail once all is calm.
         endless: bool,
+        /// May it share a grant with other operations of its client, one after the other?
+        #[serde(default)]
+        keeps: bool,
     },
     /// The acquire has returned a guard.
     Granted {

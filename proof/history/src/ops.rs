@@ -17,6 +17,8 @@ pub struct Op<'a> {
     pub ask: &'a HistoryAsk,
     /// Will it wait for as long as it takes?
     pub endless: bool,
+    /// May it share a grant with other operations of its client?
+    pub keeps: bool,
     /// When it was asked.
     pub asked_us: u64,
     /// When the guard was there.
@@ -89,13 +91,14 @@ impl<'a> Ops<'a> {
                 self.waiter_lease_us = self.waiter_lease_us.max(*waiter_lease_us);
                 self.max_lease_us = self.max_lease_us.max(*max_lease_us);
             }
-            EventKind::Asked { op, client, lock, ask, endless } => {
+            EventKind::Asked { op, client, lock, ask, endless, keeps } => {
                 let asked = Op {
                     op: *op,
                     client: *client,
                     lock,
                     ask,
                     endless: *endless,
+                    keeps: *keeps,
                     asked_us: at_us,
                     granted_us: None,
                     token: None,

@@ -139,7 +139,14 @@ impl SimClient {
         let endless = roll >= tries + limits;
         let client = self.host.number as u32;
         let lock = kept.name.clone();
-        self.log.note(EventKind::Asked { op, client, lock, ask: ask.clone(), endless });
+        self.log.note(EventKind::Asked {
+            op,
+            client,
+            lock,
+            ask: ask.clone(),
+            endless,
+            keeps: keep.is_some(),
+        });
         let acquire = match roll {
             _ if roll < tries => acquire.within(Duration::ZERO),
             _ if roll < tries + limits => acquire.within(after),

@@ -8,6 +8,8 @@ use taketurns::{ClientId, Locks};
 use taketurns_conformance::Fixture;
 use taketurns_servers::{Flavor, Server};
 
+use crate::support::redis_fixture::PATIENT;
+
 /// A quorum that this fixture has for itself.
 struct Quorum {
     nodes: Vec<String>,
@@ -28,7 +30,8 @@ impl Quorum {
         let flavors = [Flavor::Redis, Flavor::Valkey, Flavor::Redis];
         let servers = flavors.map(|flavor| Server::start(flavor).expect("a server"));
         let servers = Vec::from(servers);
-        Self { nodes: servers.iter().map(Server::url).collect(), _servers: servers }
+        let nodes = servers.iter().map(|server| format!("{}?{PATIENT}", server.url())).collect();
+        Self { nodes, _servers: servers }
     }
 
     fn url(&self) -> String {

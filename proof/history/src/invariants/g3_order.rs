@@ -3,6 +3,9 @@
 //! The keeper's own order is that of `Placed`; a place ends when it is granted, given up, lapsed or
 //! forgotten. Where that is not known, a `QueueKey` shows the order from outside: a waiter in it comes before the next
 //! one in it, and before all clients that ask later. A waiter that a fault has hit since then may have lost its place.
+//!
+//! A process that keeps a lock may give its tasks turns of one grant while others wait, for as long as a lease. Such a
+//! turn has no place of its own; the grant that it is part of is judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -171,6 +174,7 @@ fn as_seen(
     let end_us = events.last().map_or(0, |event| event.at_us);
     let mut by_asking = ops.by_lock();
     by_asking.values_mut().for_each(|of_lock| of_lock.sort_by_key(|op| op.asked_us));
+    let local_turns: BTreeSet<u64> = by_asking.values().flat_map(|ops| local_turns(ops)).collect();
     let mut judged: BTreeSet<(u64, u64)> = BTreeSet::new();
     for event in events {
         let EventKind::Line { lock, ops: line_of } = &event.what else { continue };
@@ -186,7 +190,10 @@ fn as_seen(
         let mut ahead: BTreeMap<QueueKey<'_>, EarlierWaiters<'_>> = BTreeMap::new();
         let in_line = line_of.len();
         for (place, next) in line_of.iter().chain(newcomers).copied().enumerate() {
-            if let Some(granted_us) = next.granted_us.filter(|&at_us| at_us > event.at_us) {
+            let kept_until_us = event.at_us.saturating_add(ops.max_lease_us);
+            let is_kept = |at_us: u64| local_turns.contains(&next.op) && at_us <= kept_until_us;
+            let is_judged = |&at_us: &u64| at_us > event.at_us && !is_kept(at_us);
+            if let Some(granted_us) = next.granted_us.filter(is_judged) {
                 let rivals = rivals(next.lock, next.member).filter_map(|line| ahead.get(&line));
                 for first in rivals.flat_map(|ahead| ahead.to_compare(next, ops.waiter_lease_us)) {
                     // A turn may be lost before its client hears of it. Who never held must have been well
@@ -249,6 +256,22 @@ impl<'a> EarlierWaiters<'a> {
     }
 }
 
+/// How far the tokens of one grant may be apart: a store reserves none that lie further ahead of its clock, in µs.
+const TOKENS_PER_GRANT_MAX: u64 = 10_000;
+
+/// The turns that a client gave itself: each follows another turn of a grant that both may share.
+fn local_turns(of_lock: &[&Op<'_>]) -> BTreeSet<u64> {
+    let held = of_lock.iter().filter(|op| op.granted_us.is_some());
+    let mut by_token: Vec<_> = held.filter_map(|op| Some((op.token?, *op))).collect();
+    by_token.sort_unstable_by_key(|(token, _)| *token);
+    let pairs = by_token.iter().zip(by_token.iter().skip(1));
+    let follows = |((before, first), (token, next)): &(&(u64, &Op<'_>), &(u64, &Op<'_>))| {
+        let is_shared = first.client == next.client && first.keeps && next.keeps;
+        is_shared && token - before <= TOKENS_PER_GRANT_MAX
+    };
+    pairs.filter(follows).map(|(_, (_, next))| next.op).collect()
+}
+
 /// Was the first granted it later than the second, or never?
 fn came_later(first: &Op<'_>, second: &Op<'_>) -> bool {
     let order = |op: &Op<'_>| (op.token, op.granted_us);
@@ -287,7 +310,7 @@ mod tests {
         let lock = "till".to_owned();
         let asked = |op, client: u32| {
             let (lock, ask) = (lock.clone(), ask.clone());
-            EventKind::Asked { op, client, lock, ask, endless: true }
+            EventKind::Asked { op, client, lock, ask, endless: true, keeps: false }
         };
         let begins = EventKind::Begins {
             title: String::new(),
@@ -313,13 +336,48 @@ mod tests {
     fn who_asks_after_somebody_was_seen_to_wait_does_not_hold_before_it() {
         let asked = |op, ask| {
             let lock = "till".to_owned();
-            EventKind::Asked { op, client: 3, lock, ask, endless: true }
+            EventKind::Asked { op, client: 3, lock, ask, endless: true, keeps: false }
         };
         let newcomer =
             [(50, asked(3, HistoryAsk::Mutex)), (51, granted(3, 8)), (60, granted(1, 9))];
         assert_eq!(overtaken(newcomer.clone()), 2, "by the one behind it, and by the newcomer");
         let [asks, holds, _] = newcomer;
         assert_eq!(overtaken([(25, granted(1, 6)), asks, holds]), 0);
+    }
+
+    #[test]
+    fn a_turn_of_a_grant_that_a_process_keeps_overtakes_nobody() {
+        let asked = |at_us, op, client, keeps| {
+            let (lock, ask) = ("till".to_owned(), HistoryAsk::Mutex);
+            (at_us, EventKind::Asked { op, client, lock, ask, endless: true, keeps })
+        };
+        // While 1 waits, 4 asks; 3 holds, then 4, whose token is this much greater.
+        let overtaken_by = |client, keeps, more: u64| {
+            let begins = EventKind::Begins {
+                title: String::new(),
+                locks: vec![HistoryLock { name: "till".to_owned(), kind: LockKind::Mutex }],
+                waiter_lease_us: 5,
+                max_lease_us: 100,
+            };
+            let line = EventKind::Line { lock: "till".to_owned(), ops: vec![1] };
+            let history = [
+                (0, begins),
+                asked(10, 1, 1, false),
+                asked(21, 3, 3, true),
+                (22, line),
+                asked(23, 4, client, keeps),
+                (24, granted(3, 7)),
+                (30, granted(4, 7 + more)),
+                (200, granted(1, 900_000)),
+            ];
+            let event = |(at_us, what)| HistoryEvent { at_us, what };
+            let history: Vec<HistoryEvent> = history.into_iter().map(event).collect();
+            check(&history).iter().filter(|found| found.guarantee == Guarantee::G3).count()
+        };
+        assert_eq!(overtaken_by(3, true, 1), 0);
+        assert_eq!(overtaken_by(3, false, 1), 1, "it did not want to share");
+        assert_eq!(overtaken_by(4, true, 1), 1, "it is of another client");
+        assert_eq!(overtaken_by(3, true, 20_000), 1, "it is of another grant");
     }
 
     #[test]
@@ -336,7 +394,14 @@ mod tests {
         let overtaken_after = |was_granted| {
             let asked = |op, client: u32| {
                 let lock = "till".to_owned();
-                EventKind::Asked { op, client, lock, ask: HistoryAsk::Mutex, endless: true }
+                EventKind::Asked {
+                    op,
+                    client,
+                    lock,
+                    ask: HistoryAsk::Mutex,
+                    endless: true,
+                    keeps: false,
+                }
             };
             let placed = |op, number| EventKind::Placed { op, number, quarantined: false };
             let again = EventKind::Again { op: 1, was_granted };

@@ -191,6 +191,7 @@ mod tests {
             lock: "l".to_owned(),
             ask: HistoryAsk::Mutex,
             endless: false,
+            keeps: false,
         }
     }
 

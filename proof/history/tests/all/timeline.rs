@@ -25,7 +25,7 @@ fn turn(
     let lock = lock.to_owned();
     let lease_us = until_us + 1_000_000;
     [
-        (from_us / 2, EventKind::Asked { op, client, lock, ask, endless: true }),
+        (from_us / 2, EventKind::Asked { op, client, lock, ask, endless: true, keeps: false }),
         (
             from_us,
             EventKind::Granted { op, token: Some(from_us), member: None, until_us: lease_us },

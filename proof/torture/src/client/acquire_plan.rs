@@ -84,6 +84,11 @@ impl AcquirePlan {
         Self { lock, ask, limit, lease, hold, slow, dropped, permits, keep }
     }
 
+    /// May its turn follow another one of its process, past the waiters of other processes?
+    pub(super) fn keeps(&self) -> bool {
+        self.keep != Keep::default()
+    }
+
     /// The acquire. What people see of it is its number, by which an observer knows it.
     pub(super) fn acquire(&self, locks: &Locks, op: u64) -> Acquire {
         let name = &self.lock;

@@ -59,6 +59,7 @@ impl TortureTask {
             lock: plan.lock.clone(),
             ask: plan.ask.clone(),
             endless: plan.limit == WaitChoice::Endless,
+            keeps: plan.keeps(),
         });
         let mut acquiring = plan.acquire(&self.locks, op).into_future();
         let got = match plan.limit {

@@ -1,5 +1,6 @@
 //! How the conformance suite opens a Redis or Valkey store: by a URL, with a prefix that no other
-//! test has, since tests share a server.
+//! test has, since tests share a server. How fast a server answers is not what the suite is about: on a busy machine
+//! it may take longer than a client waits by default.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -7,6 +8,9 @@ use std::time::Duration;
 use taketurns::engine::{self, Engine, EngineFuture, Wakes};
 use taketurns::{ClientId, Locks};
 use taketurns_conformance::Fixture;
+
+/// Options with which a client waits as long for an answer as a test waits for anything.
+pub(crate) const PATIENT: &str = "connect_timeout=60&response_timeout=60";
 
 /// Locks under a prefix that no other test has.
 pub(crate) struct Redis {
@@ -20,7 +24,7 @@ impl Redis {
         let prefix = format!("t{}:", NEXT.fetch_add(1, Ordering::Relaxed));
         let url = url_for(&prefix);
         let sign = if url.contains('?') { '&' } else { '?' };
-        Self { url: format!("{url}{sign}prefix={prefix}") }
+        Self { url: format!("{url}{sign}prefix={prefix}&{PATIENT}") }
     }
 }
 

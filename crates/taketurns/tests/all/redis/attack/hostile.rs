@@ -7,6 +7,7 @@ use taketurns::{Connect, Error, Name};
 use taketurns_servers::{Flavor, Proxy, Server, eventually, on_both};
 
 use super::party::{AttemptResult, Party, on_runtime};
+use crate::support::redis_fixture::PATIENT;
 
 /// How often a server hangs up.
 const TIMES: u32 = 20;
@@ -39,7 +40,9 @@ on_both! {
     fn a_listing_of_many_crowded_locks_does_not_cost_the_connection(flavor: Flavor) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
-            let locks = Connect::new(&server.url()).open().await.expect("a server");
+            // Copying and listing 124 000 readers takes a busy machine longer than the client waits by default.
+            let url = format!("{}?{PATIENT}", server.url());
+            let locks = Connect::new(&url).open().await.expect("a server");
             let mut guards = Vec::new();
             for _ in 0..1_024 {
                 let read = locks.rwlock("crowd").read().why("x".repeat(200));
@@ -48,7 +51,7 @@ on_both! {
             for copy in 0..120 {
                 server.cli(&["COPY", "tt:crowd", &format!("tt:crowd{copy:03}")]);
             }
-            let party = Party::open(&server.url(), 1).await;
+            let party = Party::open(&url, 1).await;
             let listed = party.engine.list(&Pattern::new("crowd*"), None, 500, 1).await;
             assert_eq!(listed.expect("a listing").len(), 121);
             drop(guards);
