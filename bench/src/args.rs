@@ -46,7 +46,7 @@ impl Options {
         self.rounds.unwrap_or(if self.quick { 3 } else { 5 })
     }
 
-    /// Where the page goes, if it is to be written: that of a full run goes into `docs`.
+    /// The folder for the page, if there is one: a full run writes it into `docs`.
     pub(crate) fn docs(&self, docs: &Path) -> Option<PathBuf> {
         let is_full = !self.quick && self.only.is_empty() && self.peers;
         self.docs.clone().unwrap_or_else(|| is_full.then(|| docs.to_owned()))

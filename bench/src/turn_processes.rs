@@ -2,7 +2,7 @@
 //! message and passes it on. Both hold for the same time, by the same timer, and keep the same log.
 //!
 //! ```text
-//!   in:  N      so many more tasks wait        out:  ready
+//!   in:  N      N more tasks wait              out:  ready
 //!        begin  CPU time counts from here            begun
 //!        say    (floor) as if it had heard
 //!        end of input                                turn … for each turn, cpu µs

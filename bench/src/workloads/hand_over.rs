@@ -25,7 +25,7 @@ const CROWDS: [usize; 5] = [2, 16, 256, 4_096, 10_000];
 
 /// Turns that come before those that count.
 const FIRST: usize = 20;
-/// So many of the first waiters come one by one, so that the two processes alternate.
+/// How many of the first waiters come one by one, so that the two processes alternate.
 const ALTERNATING: usize = 400;
 
 pub(super) fn workload(setup: &Rc<BenchSetup>) -> Workload {
@@ -118,7 +118,7 @@ impl TwoProcesses {
         Ok(Self { processes, server: None })
     }
 
-    /// Lets so many tasks wait, alternately where that counts.
+    /// Makes this many tasks wait, alternating between the processes where that counts.
     fn queue_up(
         &mut self,
         setup: &BenchSetup,

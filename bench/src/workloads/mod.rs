@@ -133,7 +133,7 @@ impl Contestant {
     }
 }
 
-/// Something of which less is better.
+/// A measure where less is better.
 pub(crate) const fn measure(name: &'static str, unit: &'static str) -> Measure {
     Measure { name, unit, is_rate: false, is_compared: false }
 }

@@ -31,8 +31,8 @@ pub const STEP_MAX: u32 = 64;
 pub const SWEEP_PER_ENQUEUE: u32 = 2;
 /// How long the last token of an unused lock is remembered.
 pub const RETENTION_MS: u64 = 60 * 60 * 1000;
-/// By how much a server's key may outlive what has to be remembered. Its end is moved once in this
-/// time, and not in every step.
+/// By how much a server's key may outlive the state that it keeps. Its expiry moves once in this time instead of in
+/// every step.
 pub const EXPIRY_SLACK_MS: u64 = 600_000;
 /// Most cancelled owners that one lock remembers. Past the limit, the oldest tombstone is dropped.
 pub const TOMBS_MAX: usize = 10_000;

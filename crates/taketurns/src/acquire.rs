@@ -172,9 +172,9 @@ impl Acquire {
     ///
     /// A turn that costs no round trip takes a few microseconds. Tokens increase from turn to turn, as they always do.
     ///
-    /// - [`Keep::Turns`] is for a lock that many tasks of several processes want. Up to so many tasks of this process
-    ///   share one grant, one after the other. In return other processes wait for up to so many turns instead of one,
-    ///   but no longer than the lease and the turn that is under way when it ends.
+    /// - [`Keep::Turns(n)`](Keep::Turns) is for a lock that many tasks of several processes want. Up to `n` tasks of
+    ///   this process share one grant, one after the other. In return other processes wait for up to `n` turns instead
+    ///   of one, but no longer than the lease and the turn that is under way when it ends.
     /// - [`Keep::UntilWanted`] is for a lock that one process uses again and again, and others rarely. The process
     ///   keeps it while nobody else wants it, and the next acquire takes it at once. When another process wants it, the
     ///   store tells this one, which gives the lock up at once, or at the end of the turn that is under way. So the

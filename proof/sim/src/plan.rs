@@ -71,7 +71,7 @@ pub(crate) struct SimPlan {
     pub(crate) handles: u64,
     /// The number of local turns in a row: all but the first are handed on without the store. 1 for none.
     pub(crate) local_turns: u32,
-    /// So many of a thousand acquires of a mutex keep it until it is wanted.
+    /// How many of a thousand acquires of a mutex keep it until it is wanted.
     pub(crate) keeps: u64,
     pub(crate) faults_until_us: u64,
 }

@@ -111,8 +111,8 @@ impl Lock {
     /// Carries out the most frequent release without catching up with time: that of the only holder,
     /// if nobody waits. It frees the lock and changes nothing else, so the time does not matter. If
     /// the lease has ended, nobody else has been granted the lock since. Returns false and does
-    /// nothing in all other cases: a hand-over that was not answered has a record to clean up, a
-    /// pool's member has to be offered, and after a long lease a server's key has to expire sooner.
+    /// nothing in all other cases: a hand-over that was not answered leaves a record to clean up, a
+    /// pool offers the member to its waiters, and after a long lease a server's key must expire sooner.
     fn release_alone(&mut self, owner: Owner) -> bool {
         let is_alone = self.kind != Kind::Pool && self.holders.len() == 1 && self.queue.is_empty();
         let is_plain =

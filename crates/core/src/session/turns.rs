@@ -23,7 +23,7 @@
 //!    lead or a turn and is cancelled passes it on (`end_acquire`).
 //! 2. `unused` is a hold that no guard has: idle, or offered to an acquire that has not polled yet. While
 //!    it is idle, nobody is in line: `pass_turn` makes it idle only then, and `join_turn_queue` offers it.
-//! 3. No turn begins once a release may be under way, or with a token that another turn had: whoever gives
+//! 3. No turn begins once a release may be under way, or with a token that another turn had: code that gives
 //!    the lock back removes it from `holds` first (`begin_give_back`), and only a hold that is there has a
 //!    next token (`TurnBudget::next`).
 //! 4. No turn begins after the lock was wanted, in a group that stays: `want` ends what is unused at once,

@@ -306,7 +306,7 @@ impl Engine for FileEngine {
             None => self.call_aside(lock, request),
             Some(Ok(step)) if !step.dead.is_empty() => {
                 let lock = lock.clone();
-                // The step is carried out, so this goes with it, whoever still waits.
+                // The step is carried out, so its follow-up runs even if the caller is gone.
                 AnswerFuture::later(
                     self.enqueue(move |store| Ok(store.follow_up(&lock, step)), true),
                 )

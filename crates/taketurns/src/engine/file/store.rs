@@ -24,8 +24,8 @@ use crate::telling::target;
 /// have created.
 const STEPS_PER_SWEEP: u32 = 64;
 const FORGET_PER_SWEEP: u32 = 2 * STEPS_PER_SWEEP;
-/// With so many pages the journal is copied into the database, as SQLite would by itself. But SQLite would do it in a
-/// commit, and so on a caller's thread.
+/// The journal is copied into the database when it has this many pages. SQLite would do the same by itself, but in a
+/// commit, which runs on a caller's thread.
 const JOURNAL_PAGES_MAX: i32 = 1_000;
 /// Clients that turn out dead one after the other in one step: past this the rest lapse by themselves.
 const DEAD_PER_STEP_MAX: u32 = 64;

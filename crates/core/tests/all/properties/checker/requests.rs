@@ -83,7 +83,7 @@ impl Checker {
         assert!(!(came_back && is_buried), "a late copy brought back what was released");
     }
 
-    /// Whoever keeps the lock is told that it is wanted.
+    /// Every holder that keeps the lock is told that it is wanted.
     fn check_is_told(&self, step: &Step) {
         for (&owner, held) in self.holders.iter().filter(|(_, held)| held.stays()) {
             let event = WakeEvent::Wanted { token: held.token };

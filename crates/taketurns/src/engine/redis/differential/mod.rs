@@ -49,7 +49,7 @@ struct ExpectedStep {
     forget_at_ms: Option<u64>,
 }
 
-/// Whoever keeps a lock is told that it is wanted.
+/// The wake-up that tells a client that somebody wants the lock that it keeps.
 const WANTED: &str = "wanted";
 
 /// What a lock does as one node's part of a quorum.

@@ -1,8 +1,8 @@
 -- The end of a short cut: writes, wakes and answers. Without an answer the parts below do the step.
 
 if answer then
-  -- Its end only ever has to be moved on: the step before left it no later than an hour and the slack from then, or an
-  -- hour from the end of a lease that is longer than the slack. No short cut ends such a lease.
+  -- The key's expiry never moves back here: the step before left it no later than an hour and the slack from then, or
+  -- an hour from the end of a lease that is longer than the slack. No short cut ends such a lease.
   local expires = sub(head, 35, 48)
   needed = needed + RETENTION
   local is_moved = expires + 0 < needed
