@@ -7,7 +7,7 @@ use std::time::Duration;
 use taketurns_core::session::{AcquireSpec, HoldTerms, WaitLimit};
 use taketurns_core::{Ask, Label, Owner, Token, limits};
 
-use crate::clock::{local_us, micros, millis};
+use crate::clock::{micros, millis};
 use crate::connect::checked_lease;
 use crate::lock::LockRef;
 use crate::operation::AcquireFuture;
@@ -161,7 +161,8 @@ impl<T> Acquire<T> {
 
 impl Acquire {
     /// Gives up after this long with [`Error::Timeout`], or with [`Error::Unreachable`] or [`Error::NoQuorum`] if the
-    /// store never answered; zero tries once. Default: waits for ever, also while the store is down.
+    /// store never answered; zero tries once. The time counts from the first poll of the future. Default: waits for ever,
+    /// also while the store is down.
     pub fn within(mut self, within: Duration) -> Self {
         self.options.within = Some(within);
         self
@@ -300,7 +301,8 @@ impl IntoFuture for Acquire {
         let patience = match self.options.within {
             None => WaitLimit::Endless,
             Some(Duration::ZERO) => WaitLimit::Try,
-            Some(within) => WaitLimit::Until(local_us().saturating_add(micros(within))),
+            // Counted from the first poll, when the acquire begins.
+            Some(within) => WaitLimit::Until(micros(within)),
         };
         self.start(patience)
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use taketurns_core::session::{
     AcquireAction, AcquireOutcome, AcquireSpec, Anchor, GuardEnd, Hold, ReleaseAction, ReleaseId,
-    ReleaseOutcome, Session, WakerSwap,
+    ReleaseOutcome, Session, WaitLimit, WakerSwap,
 };
 use taketurns_core::{Name, Owner, Request};
 
@@ -89,7 +89,7 @@ struct AcquireAttempt {
     lock: Name,
     /// By whom, from when it has begun until it is over.
     owner: Option<Owner>,
-    /// What is wanted, until it has begun.
+    /// What is wanted, until it has begun. Until then its wait limit is how long it waits.
     wanted: Option<AcquireSpec>,
     /// When it was first polled.
     began_us: u64,
@@ -186,6 +186,9 @@ impl AcquireAttempt {
         let now_us = shared.client.drive(|session, now_us| {
             if let Some(mut wanted) = wanted.take() {
                 wanted.terms.owner = random::owner(now_us);
+                if let WaitLimit::Until(limit_us) = &mut wanted.wait_limit {
+                    *limit_us = now_us.saturating_add(*limit_us);
+                }
                 (*owner, *began_us) = (Some(wanted.terms.owner), now_us);
                 session.begin_acquire(now_us, wanted);
             }

@@ -1,6 +1,8 @@
 //! On a store in memory, where nothing happens but what a test does.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use taketurns::{ErrorKind, Keep, Locks};
@@ -89,6 +91,20 @@ fn every_kind_and_every_outcome_has_its_series() {
         drop((mutex, reader, permit, member));
         at_rest(&mut recorded).await;
         assert_eq!(recorded.counts("taketurns_hold_seconds"), counts([("{outcome=dropped}", 4)]));
+    });
+}
+
+/// As the recorded wait does, which else could be shorter than the limit.
+#[test]
+fn the_limit_of_a_wait_counts_from_its_first_poll() {
+    record(|runtime, _| async move {
+        let locks = store(runtime).await;
+        let _held = locks.mutex("l").acquire().await.expect("free");
+        let limit = Duration::from_millis(10);
+        let mut waiting = pin!(locks.mutex("l").acquire().within(limit).into_future());
+        std::thread::sleep(2 * limit);
+        let first = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(first.is_pending(), "it has only begun: {first:?}");
     });
 }
 
