@@ -232,6 +232,7 @@ mod tests {
             owner,
             client: ClientId::from_bits(1),
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 1_000,
             waiter_lease_ms: Some(1_000),
             not_after_ms: 1_000,

@@ -161,6 +161,7 @@ impl Session {
         match event {
             WakeEvent::Granted(grant) => self.handle_granted(owner, grant, origin),
             WakeEvent::Refused(refusal) => self.handle_refused(owner, refusal),
+            WakeEvent::DoneBefore(done) => self.signal(owner, Signal::DoneBefore(done)),
             // To an engine that is made of others, and goes no further than it.
             WakeEvent::Inquired { .. } => {}
             WakeEvent::Wanted { token } => self.handle_wanted(now_us, owner, token),

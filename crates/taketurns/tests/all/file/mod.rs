@@ -149,6 +149,7 @@ impl Party {
             owner: Owner::from_bits(owner),
             client,
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 3_600_000,
             waiter_lease_ms: Some(3_600_000),
             not_after_ms: now_ms + 10_000,

@@ -92,7 +92,7 @@ pub(super) fn spec(words: &Words<'_>, now_us: u64) -> Result<AcquireSpec, String
         (.., None) => Ask::Mutex,
     };
     let label = Label::new(&name(terms.owner), "").map_err(|invalid| invalid.to_string())?;
-    Ok(AcquireSpec { terms, ask, label, wait_limit })
+    Ok(AcquireSpec { terms, ask, at_least_ms: 0, label, wait_limit })
 }
 
 pub(super) fn grant(words: &Words<'_>) -> Result<Grant, String> {

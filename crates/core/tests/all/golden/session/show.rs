@@ -71,6 +71,7 @@ pub(super) fn acquired(acquired: &AcquireOutcome) -> String {
     match acquired {
         AcquireOutcome::Granted { .. } => "granted".into(),
         AcquireOutcome::Busy => "busy".into(),
+        AcquireOutcome::DoneBefore(done) => format!("done before, by {}", done.by),
         AcquireOutcome::TimedOut { was_answered, quarantine_left_us } => {
             let answered = if *was_answered { "" } else { ", without an answer" };
             let quarantined = quarantine_left_us

@@ -130,6 +130,7 @@ fn compare(flavor: Flavor) {
         "Revoked",
         "Released",
         "Left",
+        "DoneBefore",
         WANTED,
     ];
     for what in replies.into_iter().chain(QUORUM).filter(|_| fixed.is_none()) {

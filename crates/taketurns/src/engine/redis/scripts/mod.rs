@@ -58,6 +58,8 @@ fn request(verb: Verb) -> &'static str {
         Verb::Resize => include_str!("resize.lua"),
         Verb::PoolAdd => include_str!("pool_add.lua"),
         Verb::PoolRemove => include_str!("pool_remove.lua"),
+        Verb::Finish => include_str!("finish.lua"),
+        Verb::Undo => include_str!("undo.lua"),
         Verb::Tick => include_str!("tick.lua"),
         Verb::View => include_str!("view.lua"),
     }
@@ -84,11 +86,12 @@ fn short_cut(verb: Verb) -> Option<&'static str> {
 }
 
 /// The functions that all steps share.
-const STEP: [&str; 6] = [
+const STEP: [&str; 7] = [
     include_str!("state.lua"),
     include_str!("lists.lua"),
     include_str!("members.lua"),
     include_str!("queue.lua"),
+    include_str!("once.lua"),
     include_str!("holders.lua"),
     include_str!("steps.lua"),
 ];
@@ -191,6 +194,8 @@ pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> Strin
         ("TOKENS_AHEAD", limits::TOKENS_AHEAD_US),
         ("LEASE_MIN", limits::LEASE_MS_MIN),
         ("LEASE_MAX", limits::LEASE_MS_MAX),
+        ("REMEMBER_MIN", limits::REMEMBER_MS_MIN),
+        ("REMEMBER_MAX", limits::REMEMBER_MS_MAX),
         ("RETENTION", limits::RETENTION_MS),
         ("EXPIRY_SLACK", limits::EXPIRY_SLACK_MS),
         ("AGREED_MAX", limits::AGREED_MAX),

@@ -1,0 +1,22 @@
+-- A finish: ends an attempt at the work of a once.
+-- ARGV: owner; its token; "D" and the result if the work is done, or "F" if it failed
+
+local owner, token = ARGV[1], ARGV[2]
+local is_done, result = sub(ARGV[3], 1, 1) == 'D', sub(ARGV[3], 2)
+
+return step({ 'o' .. owner }, function()
+  local h = holder_of(owner)
+  if not h or h.token ~= token then
+    -- The first reply may have been lost.
+    return is_done and work and work.token == token and 'R' or 'H'
+  end
+  if not once_terms(h.ask) then return kind_mismatch() end
+  -- Its worker knows of the grant, whether it has renewed it or not.
+  if h.handed then
+    answered(h.client, owner)
+    h.handed = false
+  end
+  drop_holder(h, is_done)
+  if is_done then note_done(h, result) end
+  return 'R'
+end)
