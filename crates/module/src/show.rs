@@ -63,7 +63,7 @@ fn label(ctx: &Ctx, label: &Label) {
 }
 
 pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
-    ctx.reply_map(10);
+    ctx.reply_map(9);
     text(ctx, "kind", &view.kind.to_string());
     number(ctx, "token", view.last_token.map_or(0, |token| token.raw()));
     number(ctx, "admitted", admitted);
@@ -85,13 +85,6 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
         };
         text(ctx, "state", state);
     }
-    let work = view.work.as_ref();
-    number(ctx, "failed", work.map_or(0, |work| work.failed.into()));
-    ctx.reply_text("done");
-    match work.and_then(|work| work.done.as_ref()) {
-        Some(done) => crate::blocked::done_before(ctx, done),
-        None => ctx.reply_array(0),
-    }
     number(ctx, "waiting", view.waiting as u64);
     ctx.reply_text("waiters");
     ctx.reply_array(view.waiters.len());
@@ -112,6 +105,18 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
             (false, false) => "free",
         };
         text(ctx, "state", state);
+    }
+    ctx.reply_text("work");
+    match &view.work {
+        None => ctx.reply_array(0),
+        Some(work) => {
+            ctx.reply_array(2);
+            ctx.reply_int(work.failed.into());
+            match &work.done {
+                None => ctx.reply_array(0),
+                Some(done) => crate::blocked::done_before(ctx, done),
+            }
+        }
     }
 }
 

@@ -28,8 +28,8 @@ use crate::{Acquire, Error, Guard, Locks, ReleaseFuture};
 /// who did it and when, until that is forgotten. If an attempt fails, or its process dies, the next in line tries.
 ///
 /// Work is repeated only if its process died, or was cut off from the store, after the work and before *done* was
-/// recorded, or if the store has lost the record: [docs/once.md] says when each store may. So let the work bear being
-/// repeated, or let what it writes to compare the token.
+/// recorded, or if the store has lost the record: [the manual](crate::manual::engines) says when each store may. So let
+/// the work bear being repeated, or let what it writes to compare the token.
 ///
 /// ```
 /// # use taketurns::blocking::Wait;
@@ -39,9 +39,10 @@ use crate::{Acquire, Error, Guard, Locks, ReleaseFuture};
 /// use taketurns::OnceOutcome;
 ///
 /// let nightly = locks.once("nightly/2026-11-16");
-/// let report = async |_token| Ok::<_, Infallible>("written");
-/// assert!(matches!(nightly.run(report).await?, OnceOutcome::DidIt("written")));
-/// assert!(matches!(nightly.run(report).await?, OnceOutcome::DoneBefore(_)));
+/// let report = nightly.run(async |_token| Ok::<_, Infallible>("written")).await?;
+/// assert!(matches!(report, OnceOutcome::DidIt("written")));
+/// let again = nightly.run(async |_token| Ok::<_, Infallible>("written")).await?;
+/// assert!(matches!(again, OnceOutcome::DoneBefore(_)));
 /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
 /// ```
 ///
@@ -50,8 +51,6 @@ use crate::{Acquire, Error, Guard, Locks, ReleaseFuture};
 /// failed as [`Once::attempts`] allows; [`Error::InvalidOnce`] for options that can't be; [`Error::KindMismatch`] if
 /// the lock of that name is in use as another kind. A quorum and foreign protocols have no once:
 /// [`Error::Unsupported`].
-///
-/// [docs/once.md]: https://github.com/taketurns/taketurns/blob/main/docs/once.md
 #[derive(Clone, Debug)]
 pub struct Once {
     lock: LockRef,

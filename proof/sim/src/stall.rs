@@ -67,7 +67,9 @@ pub(crate) fn longest(events: &[HistoryEvent]) -> Option<SimStall> {
                 in_use.waiting.retain(|waiting| *waiting != op);
                 in_use.holding.push(op);
             }
-            EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
+            EventKind::Failed { .. }
+            | EventKind::DoneBefore { .. }
+            | EventKind::Cancelled { .. } => {
                 in_use.waiting.retain(|waiting| *waiting != op);
             }
             // What was broken passes on when its holder lets go.

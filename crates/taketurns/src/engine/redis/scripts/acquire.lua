@@ -19,18 +19,18 @@ local function kind_of_ask()
 end
 
 -- May the lock stay taken for so long, whatever the holder does? Not for turns, and not for work.
-local function may_rest()
+function once.may_rest()
   if at_least == '' then return true end
-  return is_lease(at_least + 0) and not string.find(bare, '^[mk]%d') and not once_terms(bare)
+  return is_lease(at_least + 0) and not string.find(bare, '^[mk]%d') and not once.terms(bare)
 end
 
 local function is_possible()
   local tokens = tonumber(string.match(ask, '^[mk](%d+)$'))
   if tokens then return tokens >= 1 and tokens <= LOCAL_TURNS_MAX end
-  local keep, offset, _, pause = once_terms(ask)
+  local keep, offset, _, pause = once.terms(ask)
   if keep then
     keep = tonumber(keep)
-    return keep >= REMEMBER_MIN and keep <= REMEMBER_MAX and (offset == '-' or tonumber(offset) < keep)
+    return keep >= REMEMBER[1] and keep <= REMEMBER[2] and (offset == '-' or tonumber(offset) < keep)
       and tonumber(pause) <= LEASE_MAX
   end
   local take, of = string.match(bare, '^s(%d+)/(%d+)$')
@@ -138,13 +138,13 @@ end
 local function newcomer()
   if now >= not_after then return 'X late' end
   if (tonumber(get('b' .. owner)) or 0) > now then return 'X cancelled' end
-  if not may_rest() or not is_lease(lease) or (waiter_lease and not is_lease(waiter_lease)) then
+  if not once.may_rest() or not is_lease(lease) or (waiter_lease and not is_lease(waiter_lease)) then
     return 'X lease'
   end
-  if not is_possible() then return once_terms(ask) and 'X terms' or 'X permits' end
+  if not is_possible() then return once.terms(ask) and 'X terms' or 'X permits' end
   if in_use() and kind ~= kind_of_ask() then return kind_mismatch() end
   local bar, told
-  if work then bar, told = work_bar(ask) end
+  if work then bar, told = once.bar(ask) end
   if told then return told end
   if not in_use() then kind = kind_of_ask() end
   local w = { owner = owner, client = client, ask = ask, lease = lease, since = now, label = label }

@@ -10,13 +10,13 @@ return step({ 'o' .. owner }, function()
     -- The first reply may have been lost.
     return is_done and work and work.token == token and 'R' or 'H'
   end
-  if not once_terms(h.ask) then return kind_mismatch() end
+  if not once.terms(h.ask) then return kind_mismatch() end
   -- Its worker knows of the grant, whether it has renewed it or not.
   if h.handed then
     answered(h.client, owner)
     h.handed = false
   end
   drop_holder(h, is_done)
-  if is_done then note_done(h, result) end
+  if is_done then once.note_done(h, result) end
   return 'R'
 end)

@@ -47,7 +47,7 @@ local function weight_of(ask)
 end
 
 -- Until when a holder stays one, whatever happens: its request begins with how long that is.
-local function rests_until(h)
+function holders.rests_until(h)
   local at_least = string.match(h.ask, '^%d+')
   return at_least and h.since + at_least or 0
 end
@@ -98,15 +98,15 @@ local function drop_holder(h, is_done)
   if h.handed then
     answered(h.client, h.owner)
   elseif not is_done then
-    note_failure(h)
+    once.note_failure(h)
   end
   if h.member ~= '' then give_back(h.member) end
 end
 
 -- Ends a hold, but lets it stay a holder until its rest is over.
-local function rest(h)
+function holders.rest(h)
   if h.handed then answered(h.client, h.owner) end
-  h.handed, h.resting, h.deadline = false, true, rests_until(h)
+  h.handed, h.resting, h.deadline = false, true, holders.rests_until(h)
   save_holder(h)
   widen(h.deadline)
 end

@@ -28,7 +28,7 @@ return step({ 'o' .. owner, 'b' .. owner }, function()
   local h = holder_of(owner)
   if h then
     unreserve(h, tonumber(ARGV[3]))
-    if rests_until(h) > now then rest(h) else drop_holder(h) end
+    if holders.rests_until(h) > now then holders.rest(h) else drop_holder(h) end
     return 'R'
   end
   local place = place_of(owner)

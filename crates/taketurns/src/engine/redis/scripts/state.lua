@@ -57,7 +57,9 @@ local queue = { p = 'q', count = 0, next = '0' }
 local members = { p = 'f', count = 0, next = '0' }
 local tombs = { first = 0, next = 0 }
 -- What a once remembers: see once.lua.
-local work, work_text
+local work
+-- Its functions, which come later.
+local once = {}
 
 -- How many waiters a step may still skip or grant, whether there are more, and whom it wakes.
 local left, more, wakes = STEP_MAX, 0, {}
@@ -155,7 +157,7 @@ local function write()
   put('q', pack_list(queue, 'sweep'), '0 - - 0 -')
   put('m', pack_list(members, 'offer'), '0 - - 0 -')
   put('d', tombs.first .. ' ' .. tombs.next, '0 0')
-  put('x', work_text())
+  put('x', once.text())
   local values, gone = {}, {}
   for field in pairs(dirty) do
     if cache[field] == false then

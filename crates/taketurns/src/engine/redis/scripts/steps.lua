@@ -44,7 +44,7 @@ local function catch_up()
     for _, h in ipairs(all_holders()) do
       local lease, client = h.lease, client_of(h.client)
       if h.handed and client then lease = math.min(lease, client.lease) end
-      if h.resting then lease = rests_until(h) - h.since end
+      if h.resting then lease = holders.rests_until(h) - h.since end
       h.deadline, h.since = math.min(h.deadline, now + lease), math.min(h.since, now)
       save_holder(h)
     end
@@ -68,7 +68,11 @@ local function catch_up()
     for _, h in ipairs(due) do
       local it = holder_of(h.owner)
       -- One that was never answered rests no more than it works: its waiter may have died before.
-      if not (it.handed or it.resting) and rests_until(it) > now then rest(it) else drop_holder(it) end
+      if not (it.handed or it.resting) and holders.rests_until(it) > now then
+        holders.rest(it)
+      else
+        drop_holder(it)
+      end
     end
     look_at_all()
   end
@@ -84,7 +88,7 @@ local function next_in_line()
   if holders.weight >= capacity() or not queue.head then return nil end
   local w = waiter(queue.head)
   local bar, told
-  if work then bar, told = work_bar(w.ask) end
+  if work then bar, told = once.bar(w.ask) end
   if bar == 'done' then return 'refuse', queue.head, w, told end
   if not is_live(w.client) then return 'skip', queue.head, w end
   if weight_of(w.ask) > capacity() then return 'refuse', queue.head, w, kind_mismatch() end
@@ -163,7 +167,7 @@ end
 
 local function recheck()
   if now < quarantine then return quarantine end
-  return holders.count > 0 and holders.first or work and pause_of_head() or '-'
+  return holders.count > 0 and holders.first or work and once.pause_of_head() or '-'
 end
 
 local function quarantined()
