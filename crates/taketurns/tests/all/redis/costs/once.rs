@@ -19,7 +19,9 @@ on_both! {
         let server = Server::start(flavor).expect("a server");
         block_on(async {
             let locks = taketurns::connect(&server.url()).await.expect("a server");
-            do_work(&locks, "first").await;
+            // The first one brings the scripts to the server.
+            do_work(&locks, "l").await;
+            assert!(locks.once("l").undo().await.expect("an answer"));
             server.reset_stats();
             do_work(&locks, "l").await;
             assert_eq!(only_scripts_were_sent(&calls(&server)), 2, "an attempt and its end");
