@@ -152,7 +152,7 @@ impl RawEra {
 /// The record of a client that waits, or was handed the lock.
 struct ViewClient {
     deadline_ms: u64,
-    lease_ms: u64,
+    waiter_lease_ms: u64,
     era: u64,
 }
 
@@ -160,15 +160,15 @@ impl ViewClient {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let mut next = || number(words.next()?);
-        let (deadline_ms, lease_ms, _waiting, era) = (next()?, next()?, next()?, next()?);
-        Some(Self { deadline_ms, lease_ms, era })
+        let (deadline_ms, waiter_lease_ms, _waiting, era) = (next()?, next()?, next()?, next()?);
+        Some(Self { deadline_ms, waiter_lease_ms, era })
     }
 
     fn lapses_ms(&self, era: &RawEra) -> u64 {
         if self.era == era.number {
             return self.deadline_ms;
         }
-        self.deadline_ms.min(era.began_ms.saturating_add(self.lease_ms))
+        self.deadline_ms.min(era.began_ms.saturating_add(self.waiter_lease_ms))
     }
 }
 
@@ -176,12 +176,12 @@ impl ViewClient {
 fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<HolderView>> {
     let stored = StoredHolder::parse(text)?;
     let StoredWaiter { lease_ms, client: id, ask, who, why, since_ms, .. } = stored.request;
-    let lease_ms = match client {
-        Some(client) if stored.handed => lease_ms.min(client.lease_ms),
+    let granted_ms = match client {
+        Some(client) if stored.handed => lease_ms.min(client.waiter_lease_ms),
         _ => lease_ms,
     };
     let (at_least_ms, ask) = wire::resting_ask(ask)?;
-    let lease_ms = if stored.resting { at_least_ms } else { lease_ms };
+    let granted_ms = if stored.resting { at_least_ms } else { granted_ms };
     let at_least_left = match at_least_ms {
         0 => None,
         at_least_ms => self::left(since_ms.saturating_add(at_least_ms), now_ms),
@@ -189,7 +189,7 @@ fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<
     // A lease that has ended since the last step may have left a rest.
     let rest = at_least_left.filter(|_| stored.resting || !stored.handed);
     let (left, is_resting) = match (self::left(stored.deadline_ms, now_ms), rest) {
-        (Some(left), _) => (left.min(Duration::from_millis(lease_ms)), stored.resting),
+        (Some(left), _) => (left.min(Duration::from_millis(granted_ms)), stored.resting),
         (None, Some(left)) => (left, true),
         (None, None) => return Some(None),
     };
