@@ -84,6 +84,8 @@ pub enum Request {
         token: Token,
         /// How it ended.
         end: AttemptEnd,
+        /// As for a release.
+        bury_until_ms: u64,
     },
     /// Forget what a once remembers: the work is to be done again.
     Undo,

@@ -71,12 +71,15 @@ fn is_idle(head: &Head, now: Now) -> bool {
 fn read(fields: &Fields, now: Now) -> Option<Record> {
     let (head, first) = Head::parse(fields.0.get(Head::FIELD.as_bytes())?)?;
     is_idle(&head, now).then_some(())?;
-    let others = (2..=head.holders).map(|slot| fields.text(&format!("h{slot}")));
-    let first = (head.holders > 0).then(|| std::str::from_utf8(first).ok());
-    for holder in first.into_iter().chain(others) {
-        // Its lease has ended, but it may have to rest.
-        let asked = StoredHolder::parse(holder?)?.request.ask;
-        (wire::resting_ask(asked)?.0 == 0).then_some(())?;
+    let others = (2..=head.holders).filter_map(|slot| fields.text(&format!("h{slot}")));
+    // Its lease has ended, but it may have to rest.
+    let may_rest = |holder: &str| {
+        let holder = StoredHolder::parse(holder);
+        let rest = holder.map(|holder| wire::resting_ask(holder.request.ask));
+        rest.is_some_and(|rest| rest.is_none_or(|(at_least_ms, _)| at_least_ms > 0))
+    };
+    if std::str::from_utf8(first).ok().into_iter().chain(others).any(may_rest) {
+        return None;
     }
     let token = Some(head.last_token).filter(|token| *token <= limits::TOKEN_CLOCK_MAX)?;
     let mut lock = Lock::idle(head.kind, Token::from_raw(token), head.seen_ms);

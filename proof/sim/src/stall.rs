@@ -67,9 +67,12 @@ pub(crate) fn longest(events: &[HistoryEvent]) -> Option<SimStall> {
                 in_use.waiting.retain(|waiting| *waiting != op);
                 in_use.holding.push(op);
             }
-            EventKind::Failed { .. }
-            | EventKind::DoneBefore { .. }
-            | EventKind::Cancelled { .. } => {
+            // Nobody holds a once whose work is done, and nobody waits in vain.
+            EventKind::DoneBefore { .. } => {
+                in_use.waiting.retain(|waiting| *waiting != op);
+                in_use.free_since_us = *at_us;
+            }
+            EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
                 in_use.waiting.retain(|waiting| *waiting != op);
             }
             // What was broken passes on when its holder lets go.

@@ -19,7 +19,7 @@ fn done(result: &str) -> AttemptEnd {
 
 async fn finish(party: &EngineClient, owner: Owner, grant: &Grant, end: AttemptEnd) -> Reply {
     let token = grant.token.expect("a token");
-    party.send("l", Request::Finish { owner, token, end }).await
+    party.send("l", Request::Finish { owner, token, end, bury_until_ms: 0 }).await
 }
 
 fn told(reply: Reply) -> Completion {
@@ -161,7 +161,7 @@ pub async fn a_once_is_no_other_lock(fixture: &dyn Fixture) {
     assert_eq!(other.acquire("m", owner(), WORK).await, mismatch(Kind::Mutex));
     assert_eq!(other.send("m", Request::Undo).await, mismatch(Kind::Mutex));
     let token = grant.token.expect("a token");
-    let finish = Request::Finish { owner: holds, token, end: done("") };
+    let finish = Request::Finish { owner: holds, token, end: done(""), bury_until_ms: 0 };
     assert_eq!(other.send("m", finish).await, mismatch(Kind::Mutex));
     for terms in [
         OnceTerms { keep_ms: 999, ..TERMS },

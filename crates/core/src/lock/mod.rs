@@ -97,7 +97,10 @@ impl Lock {
             Request::Release { owner, bury_until_ms, last_used } => {
                 self.release(now, *owner, *bury_until_ms, *last_used)
             }
-            Request::Finish { owner, token, end } => self.finish(now, *owner, *token, end),
+            Request::Finish { owner, token, end, bury_until_ms } => {
+                self.bury(now, *owner, *bury_until_ms);
+                self.finish(now, *owner, *token, end)
+            }
             Request::Undo => self.undo(now),
             Request::Break { token, at_once } => self.break_(now, *token, *at_once, &mut work),
             Request::ClientGone { client } => self.client_gone(now, *client),
@@ -305,6 +308,14 @@ impl Lock {
         true
     }
 
+    /// Refuses an acquire by this owner until then.
+    fn bury(&mut self, now: Now, owner: Owner, until_ms: u64) {
+        let until_ms = until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
+        if until_ms > now.ms {
+            self.tombs.bury(owner, until_ms);
+        }
+    }
+
     fn release(
         &mut self,
         now: Now,
@@ -312,10 +323,7 @@ impl Lock {
         bury_until_ms: u64,
         last_used: Option<Token>,
     ) -> Reply {
-        let bury_until_ms = bury_until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
-        if bury_until_ms > now.ms {
-            self.tombs.bury(owner, bury_until_ms);
-        }
+        self.bury(now, owner, bury_until_ms);
         self.unreserve(owner, last_used);
         if self.holders.get(owner).is_some_and(|holder| holder.rests_until_ms() > now.ms) {
             self.rest(owner);
@@ -447,7 +455,11 @@ fn may_change(request: &Request, reply: &Reply) -> bool {
         Reply::Refused(Refusal::QueueFull) => true,
         Reply::Busy | Reply::Kept | Reply::Refused(_) | Reply::Revoked => false,
         Reply::DoneBefore(_) => false,
-        Reply::NotHeld => matches!(request, Request::Release { bury_until_ms: 1.., .. }),
+        Reply::NotHeld => matches!(
+            request,
+            Request::Release { bury_until_ms: 1.., .. }
+                | Request::Finish { bury_until_ms: 1.., .. }
+        ),
         Reply::Broken(count) => *count > 0,
         Reply::Changed(changed) => *changed,
         Reply::Done => !matches!(request, Request::Tick),

@@ -114,12 +114,9 @@ impl Session {
         id
     }
 
-    /// Makes a release end an attempt at work. A failed one whose acquire may still be under way is released like a
-    /// mutex, which counts as failed too and leaves a tombstone.
+    /// Makes a release end an attempt at work.
     pub(super) fn finish_with(&mut self, id: ReleaseId, token: Token, end: AttemptEnd) {
-        if let Some(release) = self.releases.get_mut(&id)
-            && (release.bury_until_ms == 0 || end != AttemptEnd::Failed)
-        {
+        if let Some(release) = self.releases.get_mut(&id) {
             release.end = Some((token, end));
         }
     }
@@ -148,7 +145,7 @@ impl Session {
         self.timers.set(&mut release.due, || Timer::Release(id), None);
         let ReleaseState { owner, bury_until_ms, last_used, .. } = *release;
         let request = match release.end.clone() {
-            Some((token, end)) => Request::Finish { owner, token, end },
+            Some((token, end)) => Request::Finish { owner, token, end, bury_until_ms },
             None => Request::Release { owner, bury_until_ms, last_used },
         };
         ReleaseAction::Send { lock: release.lock.clone(), request }

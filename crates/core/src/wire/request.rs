@@ -198,8 +198,9 @@ pub fn encode_request_to(args: &mut StepArgs, request: &Request) {
         Request::PoolAdd { member } | Request::PoolRemove { member } => {
             args.push(member.as_str().as_bytes());
         }
-        Request::Finish { owner, token, end } => {
+        Request::Finish { owner, token, end, bury_until_ms } => {
             args.push_owner(*owner);
+            args.push_number(*bury_until_ms);
             args.push_number(token.raw());
             match end {
                 AttemptEnd::Done(result) => args.write(|bytes| {
@@ -276,8 +277,9 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
         }
         (Verb::PoolAdd, &[name]) => Request::PoolAdd { member: member(name)? },
         (Verb::PoolRemove, &[name]) => Request::PoolRemove { member: member(name)? },
-        (Verb::Finish, &[owner, token, end]) => Request::Finish {
+        (Verb::Finish, &[owner, bury, token, end]) => Request::Finish {
             owner: read_owner(owner)?,
+            bury_until_ms: number(bury)?,
             token: Token::from_raw(number(token)?),
             end: match text(end)?.split_at_checked(1)? {
                 ("D", result) => AttemptEnd::Done(Note::new(result).ok()?),

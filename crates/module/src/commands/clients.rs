@@ -56,7 +56,7 @@ pub(super) fn fail(ctx: &Ctx, args: Args<'_>) -> CommandResult {
 
 fn finish(ctx: &Ctx, args: Args<'_>, secret: u64, token: Token, end: AttemptEnd) -> CommandResult {
     let owner = secret::owner(secret);
-    match with_secret(ctx, args, |_| Request::Finish { owner, token, end })? {
+    match with_secret(ctx, args, |_| Request::Finish { owner, token, end, bury_until_ms: 0 })? {
         Reply::Released => {
             with_state(|state| state.untie(ctx.client(), owner));
             ctx.reply_ok();

@@ -54,6 +54,7 @@ pub(crate) fn request(dice: &mut Dice, kind: usize) -> Request {
                 0 => AttemptEnd::Failed,
                 _ => AttemptEnd::Done(Note::new(dice.pick(&["", "3 tables"])).expect("a note")),
             },
+            bury_until_ms: *dice.pick(&[&0, &0, &(START.ms + 2_000)]),
         },
         19 if kind == 5 => Request::Undo,
         18 if kind == 2 => Request::Resize { permits: dice.below(5) as u32 },

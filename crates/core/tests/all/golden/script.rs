@@ -7,7 +7,7 @@
 //! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `turns:N`, `stay:N`, `read`, `write`, `2/4`, `any`, `member:NAME` or `once` |
 //! | `acquire A [least=MS]` | and nobody else for so long |
 //! | `acquire A once [keep=86400000] [period=OFFSET] [attempts=N] [pause=MS]` | an attempt at work |
-//! | `done A [token=N] [result=TEXT]` · `fail A [token=N]` · `undo` | the token is that of the last grant, unless it says otherwise |
+//! | `done A [token=N] [result=TEXT] [bury=MS]` · `fail A [token=N] [bury=MS]` · `undo` | the token is that of the last grant, unless it says otherwise |
 //! | `acquire A [hint=N] [ticket=N] [yields=N]` | with a ballot, as one node of a quorum |
 //! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on; only the last one is shown |
 //! | `refresh c1 [wait=3000]` · `gone c1` | |
@@ -159,7 +159,8 @@ impl World {
     fn finish(&self, words: &Words<'_>, end: AttemptEnd) -> Result<Request, String> {
         let last = self.lock.last_token().map_or(0, Token::raw);
         let token = Token::from_raw(words.option("token", last)?);
-        Ok(Request::Finish { owner: owner(words.at(1)?)?, token, end })
+        let bury_until_ms = words.option("bury", 0)?;
+        Ok(Request::Finish { owner: owner(words.at(1)?)?, token, end, bury_until_ms })
     }
 
     fn crowd(&mut self, words: &Words<'_>) -> Result<(), String> {

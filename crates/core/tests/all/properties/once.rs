@@ -237,7 +237,8 @@ impl OnceWorld {
     }
 
     fn finish_as(&mut self, owner: Owner, token: Token, end: &AttemptEnd) {
-        let (reply, wakes) = self.send(&Request::Finish { owner, token, end: end.clone() });
+        let (reply, wakes) =
+            self.send(&Request::Finish { owner, token, end: end.clone(), bury_until_ms: 0 });
         let is_own = self.is_working(owner)
             && self.working.as_ref().is_some_and(|working| working.token == token);
         let is_done = matches!(end, AttemptEnd::Done(_));

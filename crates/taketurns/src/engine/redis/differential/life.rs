@@ -290,7 +290,8 @@ impl Life {
             true => AttemptEnd::Done(Note::new(self.dice.one_of(&["", "3 ü"])).expect("a note")),
             false => AttemptEnd::Failed,
         };
-        Request::Finish { owner: self.owner(), token, end }
+        let (owner, bury_until_ms) = (self.owner(), self.bury(self.now()));
+        Request::Finish { owner, token, end, bury_until_ms }
     }
 
     fn ask(&mut self) -> Ask {

@@ -1,10 +1,12 @@
 -- A finish: ends an attempt at the work of a once.
--- ARGV: owner; its token; "D" and the result if the work is done, or "F" if it failed
+-- ARGV: owner; until when a delayed acquire of this owner is refused; its token; "D" and the result if the work is
+-- done, or "F" if it failed
 
-local owner, token = ARGV[1], ARGV[2]
-local is_done, result = sub(ARGV[3], 1, 1) == 'D', sub(ARGV[3], 2)
+local owner, token = ARGV[1], ARGV[3]
+local is_done, result = sub(ARGV[4], 1, 1) == 'D', sub(ARGV[4], 2)
 
-return step({ 'o' .. owner }, function()
+return step({ 'o' .. owner, 'b' .. owner }, function()
+  bury(owner, ARGV[2])
   local h = holder_of(owner)
   if not h or h.token ~= token then
     -- The first reply may have been lost.

@@ -37,6 +37,18 @@ local function drop_tomb()
   if tombs.first == tombs.next then tombs.first, tombs.next = 0, 0 end
 end
 
+-- Refuses an acquire of this owner until then.
+local function bury(owner, until_ms)
+  until_ms = math.min(tonumber(until_ms), now + RETENTION)
+  if until_ms <= now then return end
+  if not get('b' .. owner) then
+    set('t' .. tombs.next, owner)
+    tombs.next = tombs.next + 1
+  end
+  set('b' .. owner, until_ms)
+  if tombs.next - tombs.first > TOMBS_MAX then drop_tomb() end
+end
+
 local function catch_up()
   if now < seen then
     -- The clock was set back: no lease, and no waiter lease, lasts longer for that.
