@@ -238,6 +238,7 @@ pub(crate) fn failure(error: Error) -> ExitFailure {
         Kind::RwLock => "-x or -s".to_owned(),
         Kind::Semaphore { permits } => format!("--permits K/{permits}"),
         Kind::Pool => "--pool".to_owned(),
+        Kind::Once => "`taketurns once`".to_owned(),
     };
     ExitFailure::usage(format_args!(
         "lock {lock} is in use as another kind ({is}): pass {options}, or wait until it is idle"

@@ -138,6 +138,7 @@ fn code_of(kind: ErrorKind) -> u8 {
         ErrorKind::Timeout
         | ErrorKind::QueueFull
         | ErrorKind::PoolFull
+        | ErrorKind::Exhausted
         | ErrorKind::Quarantined => NOT_ACQUIRED,
         ErrorKind::Lost | ErrorKind::NotHeld => LOST,
         ErrorKind::KindMismatch
@@ -147,6 +148,9 @@ fn code_of(kind: ErrorKind) -> u8 {
         | ErrorKind::InvalidLease
         | ErrorKind::InvalidPermits
         | ErrorKind::InvalidKeep
+        | ErrorKind::InvalidAtLeast
+        | ErrorKind::InvalidOnce
+        | ErrorKind::InvalidNote
         | ErrorKind::InvalidUrl
         | ErrorKind::InvalidHandle
         | ErrorKind::Unsupported => USAGE,

@@ -204,6 +204,7 @@ impl ModeJson<'_> {
             Ask::Permits { take, .. } => ("permits", Some(*take)),
             Ask::Any => ("any", None),
             Ask::Member(_) => ("member", None),
+            Ask::Once(_) => ("once", None),
         };
         Self { mode, permits }
     }

@@ -91,6 +91,7 @@ pub(crate) fn kind(view: &View) -> String {
             });
             format!("sem {}/{permits}", taken.sum::<u32>())
         }
+        Kind::Once => "once".to_owned(),
         Kind::Pool => format!("pool {}/{}", view.holders.len(), view.members.len()),
     }
 }

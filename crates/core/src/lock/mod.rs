@@ -12,19 +12,22 @@ mod holders;
 mod lazy_box;
 mod members;
 mod next;
+mod once;
 mod queries;
 mod queue;
 mod snapshot;
 mod tombstones;
 mod view;
 
+pub use once::Completion;
 pub use snapshot::{CorruptSnapshot, Snapshot};
-pub use view::{HolderView, MemberView, View, WaiterView};
+pub use view::{HolderView, MemberView, View, WaiterView, WorkView};
 
 use holders::{Holder, Holders};
 use lazy_box::LazyBox;
 use members::Members;
 use next::HeadAction;
+use once::WorkRecord;
 use queue::{WaitQueue, Waiter};
 use tombstones::Tombstones;
 
@@ -46,6 +49,8 @@ pub struct Lock {
     queue: LazyBox<WaitQueue>,
     members: LazyBox<Members>,
     tombs: LazyBox<Tombstones>,
+    /// Invariant: only a once remembers anything, and nobody holds one whose work is done.
+    work: LazyBox<WorkRecord>,
 }
 
 /// The work of one step: how many waiters it may still handle, and which clients to wake.
@@ -92,7 +97,12 @@ impl Lock {
             Request::Release { owner, bury_until_ms, last_used } => {
                 self.release(now, *owner, *bury_until_ms, *last_used)
             }
-            Request::Break { token, at_once } => self.break_(*token, *at_once, &mut work),
+            Request::Finish { owner, token, end, bury_until_ms } => {
+                self.bury(now, *owner, *bury_until_ms);
+                self.finish(now, *owner, *token, end)
+            }
+            Request::Undo => self.undo(now),
+            Request::Break { token, at_once } => self.break_(now, *token, *at_once, &mut work),
             Request::ClientGone { client } => self.client_gone(now, *client),
             Request::Resize { permits } => self.resize(*permits),
             Request::PoolAdd { member } => self.pool_add(member),
@@ -112,11 +122,15 @@ impl Lock {
     /// if nobody waits. It frees the lock and changes nothing else, so the time does not matter. If
     /// the lease has ended, nobody else has been granted the lock since. Returns false and does
     /// nothing in all other cases: a hand-over that was not answered leaves a record to clean up, a
-    /// pool offers the member to its waiters, and after a long lease a server's key must expire sooner.
+    /// pool offers the member to its waiters, an attempt at work has failed, and after a long lease a server's key
+    /// must expire sooner.
     fn release_alone(&mut self, owner: Owner) -> bool {
-        let is_alone = self.kind != Kind::Pool && self.holders.len() == 1 && self.queue.is_empty();
-        let is_plain =
-            |holder: &Holder| !holder.handed && holder.lease_ms <= limits::EXPIRY_SLACK_MS;
+        let is_alone = !matches!(self.kind, Kind::Pool | Kind::Once)
+            && self.holders.len() == 1
+            && self.queue.is_empty();
+        let is_plain = |holder: &Holder| {
+            !holder.handed && holder.at_least_ms == 0 && holder.lease_ms <= limits::EXPIRY_SLACK_MS
+        };
         is_alone
             && self.holders.get(owner).is_some_and(is_plain)
             && self.holders.remove(owner).is_some()
@@ -162,7 +176,8 @@ impl Lock {
     }
 
     /// Resets the lock after the lease clock restarted, that is after the machine rebooted: all
-    /// holders and waiters are gone, because no process survived. Token, kind and members stay.
+    /// holders and waiters are gone, because no process survived. Token, kind and members stay, and what a once
+    /// remembers.
     pub fn reboot(&mut self) {
         let mut members = std::mem::take(&mut self.members);
         for holder in self.holders.iter() {
@@ -170,11 +185,15 @@ impl Lock {
                 members.give_back(member);
             }
         }
-        *self = Self { kind: self.kind, last_token: self.last_token, members, ..Self::default() };
+        let work = std::mem::take(&mut self.work);
+        let (kind, last_token) = (self.kind, self.last_token);
+        *self = Self { kind, last_token, members, work, ..Self::default() };
+        self.reboot_work();
     }
 
     fn in_use(&self) -> bool {
-        !(self.holders.is_empty() && self.queue.is_empty() && self.members.is_empty())
+        let is_idle = self.holders.is_empty() && self.queue.is_empty() && self.members.is_empty();
+        !(is_idle && self.work.is_blank())
     }
 
     /// Refuses a request that asks for another kind than the lock in use has.
@@ -197,13 +216,15 @@ impl Lock {
         let purged = !self.tombs.is_empty() && self.tombs.purge(now.ms);
         let ends = self.holders.ends();
         let expired = self.holders.take_expired(now);
-        for holder in &expired {
-            self.after_hold(holder);
+        let has_expired = !expired.is_empty();
+        for holder in expired {
+            self.expire(now, holder);
         }
+        let forgot = self.forget_work(now, set_back);
         // A scan that found nobody expired still narrows the bounds, and every copy must have the
         // same bounds.
         let looked = self.holders.ends() != ends;
-        set_back || purged || looked || !expired.is_empty()
+        set_back || purged || looked || has_expired || forgot
     }
 
     /// Returns until when nothing is granted, if that is in the future.
@@ -211,14 +232,16 @@ impl Lock {
         (now.ms < self.quarantine_until_ms).then_some(self.quarantine_until_ms)
     }
 
-    /// Returns when to ask again: the next lease may have ended, or the quarantine.
+    /// Returns when to ask again: the next lease may have ended, or the quarantine, or the pause after a failed attempt.
     fn recheck_ms(&self, now: Now) -> Option<u64> {
-        self.quarantined_until_ms(now).or_else(|| self.holders.first_deadline_ms())
+        let held_until = || self.holders.first_deadline_ms();
+        self.quarantined_until_ms(now).or_else(held_until).or_else(|| self.pause_of_head_ms())
     }
 
     /// Hands over everything that is free to the next waiters.
     fn settle(&mut self, now: Now, work: &mut StepWork) {
-        if self.quarantined_until_ms(now).is_some() {
+        // That work is done is no grant.
+        if self.quarantined_until_ms(now).is_some() && self.work.done().is_none() {
             return;
         }
         while let Some(next) = self.next(now) {
@@ -232,9 +255,8 @@ impl Lock {
                 HeadAction::Skip(place) => {
                     self.queue.remove(place);
                 }
-                HeadAction::Refuse(place) => {
+                HeadAction::Refuse(place, event) => {
                     if let Some(Waiter { client, owner, .. }) = self.queue.remove(place) {
-                        let event = WakeEvent::Refused(Refusal::KindMismatch(self.kind));
                         work.wakes.push(Wake { client, owner, event });
                     }
                 }
@@ -286,6 +308,14 @@ impl Lock {
         true
     }
 
+    /// Refuses an acquire by this owner until then.
+    fn bury(&mut self, now: Now, owner: Owner, until_ms: u64) {
+        let until_ms = until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
+        if until_ms > now.ms {
+            self.tombs.bury(owner, until_ms);
+        }
+    }
+
     fn release(
         &mut self,
         now: Now,
@@ -293,40 +323,52 @@ impl Lock {
         bury_until_ms: u64,
         last_used: Option<Token>,
     ) -> Reply {
-        let bury_until_ms = bury_until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
-        if bury_until_ms > now.ms {
-            self.tombs.bury(owner, bury_until_ms);
-        }
+        self.bury(now, owner, bury_until_ms);
         self.unreserve(owner, last_used);
-        if self.drop_holder(owner) {
+        if self.holders.get(owner).is_some_and(|holder| holder.rests_until_ms() > now.ms) {
+            self.rest(owner);
+            return Reply::Released;
+        }
+        if self.drop_holder(now, owner) {
             return Reply::Released;
         }
         let left = self.queue.place_of(owner).and_then(|place| self.queue.remove(place));
         if left.is_some() { Reply::Left } else { Reply::NotHeld }
     }
 
-    fn break_(&mut self, token: Option<Token>, at_once: bool, work: &mut StepWork) -> Reply {
-        let broken: Vec<(ClientId, Owner, Token)> = self
+    fn break_(
+        &mut self,
+        now: Now,
+        token: Option<Token>,
+        at_once: bool,
+        work: &mut StepWork,
+    ) -> Reply {
+        let broken: Vec<Holder> = self
             .holders
             .iter()
             .filter(|holder| token.is_none_or(|token| holder.has_token(token)))
-            .map(|holder| (holder.client, holder.owner, holder.minted()))
+            .cloned()
             .collect();
-        for &(client, owner, minted) in &broken {
-            if at_once {
-                self.drop_holder(owner);
+        for holder in &broken {
+            let (client, owner) = (holder.client, holder.owner);
+            if at_once || holder.resting {
+                self.drop_holder(now, owner);
             } else {
-                self.holders.update(owner, |holder| holder.revoked = true);
+                self.holders.update(owner, |holder| {
+                    (holder.revoked, holder.at_least_ms) = (true, 0);
+                });
             }
-            let event = WakeEvent::Revoked { token: Some(minted) };
-            work.wakes.push(Wake { client, owner, event });
+            if !holder.resting {
+                let event = WakeEvent::Revoked { token: Some(holder.minted()) };
+                work.wakes.push(Wake { client, owner, event });
+            }
         }
         Reply::Broken(broken.len() as u32)
     }
 
     fn client_gone(&mut self, now: Now, client: ClientId) -> Reply {
         for owner in self.queue.declare_dead(client, now) {
-            self.drop_holder(owner);
+            self.drop_holder(now, owner);
         }
         Reply::Done
     }
@@ -360,19 +402,45 @@ impl Lock {
         }
     }
 
+    /// Ends the hold of an owner whose lease is not over yet: it stays a holder until its `at_least_ms` is over, and
+    /// nobody can renew it.
+    fn rest(&mut self, owner: Owner) {
+        if let Some(holder) = self.holders.get(owner)
+            && holder.handed
+        {
+            self.queue.answered(holder.client, owner);
+        }
+        self.holders.update(owner, Holder::rest);
+    }
+
+    /// Ends a hold whose lease is over. One that was never answered rests no more than it works: its waiter may have
+    /// died before it was handed the lock.
+    fn expire(&mut self, now: Now, mut holder: Holder) {
+        if holder.is_told() && !holder.resting && holder.rests_until_ms() > now.ms {
+            self.queue.answered(holder.client, holder.owner);
+            holder.rest();
+            self.holders.insert(holder);
+        } else {
+            self.after_hold(now, &holder);
+        }
+    }
+
     /// Removes a holder. Returns true if the owner was holding.
-    fn drop_holder(&mut self, owner: Owner) -> bool {
+    fn drop_holder(&mut self, now: Now, owner: Owner) -> bool {
         let holder = self.holders.remove(owner);
         if let Some(holder) = &holder {
-            self.after_hold(holder);
+            self.after_hold(now, holder);
         }
         holder.is_some()
     }
 
     /// Cleans up after a holder that is gone.
-    fn after_hold(&mut self, holder: &Holder) {
+    fn after_hold(&mut self, now: Now, holder: &Holder) {
         if holder.handed {
             self.queue.answered(holder.client, holder.owner);
+        }
+        if holder.is_told() {
+            self.note_failure(now, holder);
         }
         if let Some(member) = &holder.member {
             self.members.give_back(member);
@@ -386,7 +454,12 @@ fn may_change(request: &Request, reply: &Reply) -> bool {
         // The sweep for dead waiters advanced.
         Reply::Refused(Refusal::QueueFull) => true,
         Reply::Busy | Reply::Kept | Reply::Refused(_) | Reply::Revoked => false,
-        Reply::NotHeld => matches!(request, Request::Release { bury_until_ms: 1.., .. }),
+        Reply::DoneBefore(_) => false,
+        Reply::NotHeld => matches!(
+            request,
+            Request::Release { bury_until_ms: 1.., .. }
+                | Request::Finish { bury_until_ms: 1.., .. }
+        ),
         Reply::Broken(count) => *count > 0,
         Reply::Changed(changed) => *changed,
         Reply::Done => !matches!(request, Request::Tick),

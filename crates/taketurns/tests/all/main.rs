@@ -22,6 +22,7 @@ mod keeping;
 mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod once_refused;
 mod quorum;
 #[cfg(feature = "redis")]
 mod recipes;

@@ -74,6 +74,7 @@ on_both! {
             "waiting",
             "waiters",
             "members",
+            "work",
         ];
         assert_eq!(names(&shown), all);
         assert_eq!(shown.field("kind").and_then(ServerReply::text), Some("pool"));

@@ -40,7 +40,7 @@ pub(super) fn shaken(dice: &mut Dice, genuine: &Value) -> Value {
 
 #[test]
 fn a_marker_that_is_read_is_written_as_it_was_and_judged_without_harm() {
-    let genuine = ["taketurns3 ab12 1700000000000 0 60000 ab,cd", "taketurns3 ab12 1 2 3 "];
+    let genuine = ["taketurns4 ab12 1700000000000 0 60000 ab,cd", "taketurns4 ab12 1 2 3 "];
     fuzz::rounds("markers", 20_000, |dice| {
         let damaged = dice.damaged_text(&genuine);
         let Some(marker) = Marker::parse(&damaged) else { return false };
