@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use taketurns_servers::clients::{Environment, NODE, PYTHON, REDLOCK_PY};
+use taketurns_servers::clients::{Environment, NODE, PYTHON, PYTHON_PACKAGE, REDLOCK_PY};
 
 /// The command that installs an environment into a folder.
 type Installer = fn(Environment, &Path) -> Command;
 
-const ALL: [(Environment, Installer); 2] = [(PYTHON, pip), (NODE, npm)];
+const ALL: [(Environment, Installer); 3] = [(PYTHON, pip), (PYTHON_PACKAGE, pip), (NODE, npm)];
 
 /// A line for each that is missing.
 pub(super) fn missing() -> Vec<String> {
