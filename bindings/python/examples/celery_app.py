@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Optional
 
-from celery import Celery
-from celery.signals import worker_process_init, worker_process_shutdown
+from celery import Celery  # type: ignore[import-untyped]
+from celery.signals import worker_process_init, worker_process_shutdown  # type: ignore[import-untyped]
 
 import taketurns
 

@@ -21,4 +21,4 @@ def options(locks: Locks) -> None:
     locks.rwlock("a").acquire()  # error: "RwLock" has no attribute "acquire"
     locks.semaphore("a")  # error: Missing positional argument "permits" in call to "semaphore" of "Locks"
     with locks.mutex("a").try_acquire() as guard:  # error: Item "None" of "Guard | None" has no attribute "__enter__"
-        guard.check()  # error: Item "None" of "Guard | Any | None" has no attribute "check"
+        guard.check()

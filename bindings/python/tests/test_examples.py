@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import re
 import runpy
@@ -20,9 +21,9 @@ SOUND = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "wrong.py"
 
 
 def mypy(*paths: Path) -> subprocess.CompletedProcess[str]:
-    package = os.environ.get("TAKETURNS_MYPY_CACHE") or os.devnull
+    cache = os.environ.get("TAKETURNS_MYPY_CACHE") or os.devnull
     config = EXAMPLES.parent / "pyproject.toml"
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(config), "--cache-dir", package]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(config), "--cache-dir", cache]
     command += ["--no-error-summary", "--hide-error-context", *map(str, paths)]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -30,15 +31,16 @@ def mypy(*paths: Path) -> subprocess.CompletedProcess[str]:
 def test_mypy_accepts_the_examples_and_finds_each_mistake_of_the_wrong_one() -> None:
     agents = EXAMPLES.parents[1] / "conformance/agents"
     checked = mypy(*SOUND, EXAMPLES / "wrong.py", *agents.glob("*.py"))
-    reported = {}
+    reported: dict[tuple[str, int], str] = {}
     for line in checked.stdout.splitlines():
         path, number, kind, text = line.split(":", 3)
         if kind.strip() == "error":
-            reported[(Path(path).name, int(number))] = text.strip()
+            # A line may have several.
+            reported.setdefault((Path(path).name, int(number)), text.strip())
     expected = {}
-    for number, line in enumerate((EXAMPLES / "wrong.py").read_text().splitlines(), 1):
+    for at, line in enumerate((EXAMPLES / "wrong.py").read_text().splitlines(), 1):
         if "# error: " in line:
-            expected[("wrong.py", number)] = line.split("# error: ")[1]
+            expected[("wrong.py", at)] = line.split("# error: ")[1]
     assert len(expected) == 9
     assert reported.keys() == expected.keys(), checked.stdout + checked.stderr
     for place, text in expected.items():
@@ -70,22 +72,24 @@ def test_the_readme_runs(every_url: str) -> None:
         assert ran.returncode == 0, ran.stderr
 
 
-def test_celery_tasks_take_turns(url: str, place: Place, tmp_path: Path) -> None:
+def test_celery_tasks_take_turns(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes of a real worker, with a real broker."""
-    os.environ["BROKER"] = place.redis + "/1"
-    env = {**os.environ, "TAKETURNS_STORE": url, "PYTHONPATH": f"{EXAMPLES}:{os.environ.get('PYTHONPATH', '')}"}
+    monkeypatch.setenv("BROKER", place.redis + "/1")
+    monkeypatch.setenv("TAKETURNS_STORE", place.redis)
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(EXAMPLES)
     command = [sys.executable, "-m", "celery", "--app", "celery_app", "worker", "--concurrency", "2"]
     command += ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "warning"]
     book = tmp_path / "book"
     book.write_text("")
-    worker = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    try:
-        app = runpy.run_path(str(EXAMPLES / "celery_app.py"))
-        sent = [app["ship"].delay(42, str(book)) for _ in range(8)]
-        tokens = sorted(task.get(timeout=60) for task in sent)
-    finally:
-        worker.terminate()
-        _, said = worker.communicate()
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as worker:
+        try:
+            ship = importlib.import_module("celery_app").ship
+            sent = [ship.delay(42, str(book)) for _ in range(8)]
+            tokens = sorted(task.get(timeout=60) for task in sent)
+        finally:
+            worker.terminate()
+            said, _ = worker.communicate()
     assert book.read_text().split() == [str(token) for token in tokens], said
 
 

@@ -77,7 +77,7 @@ guard = mutex.acquire()
 event = guard.lost
 pid = os.fork()
 if pid == 0:
-    for use in (mutex.acquire, guard.check, guard.release, locks.client_id.__class__ and (lambda: locks.client_id), locks.close):
+    for use in (mutex.acquire, guard.check, guard.release, lambda: locks.client_id, locks.close):
         try:
             use()
         except taketurns.ForkError as error:

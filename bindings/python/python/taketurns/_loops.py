@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import weakref
 from types import TracebackType
-from typing import Any, Callable, Coroutine, Generator, Optional, Type, TypeVar
+from typing import Any, Coroutine, Generator, Optional, Type, TypeVar
 from weakref import WeakKeyDictionary
 
 from . import _taketurns as native
@@ -16,14 +17,18 @@ T = TypeVar("T")
 
 
 class LoopDispatcher(Dispatcher):
-    """The mailbox of one event loop. It does not refer to the loop, so that both end together."""
+    """The mailbox of one event loop.
+
+    The loop alone keeps it, as the reader of its socket, and it keeps the futures of what is awaited. So a task that
+    waits is not collected while its loop lives, and everything is, as soon as the loop is closed.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         loop.add_reader(self.mailbox.fileno(), self.dispatch)
 
 
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopDispatcher]
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[LoopDispatcher]]
 _loops = WeakKeyDictionary()
 # A forked child may start loops of its own.
 os.register_at_fork(after_in_child=_loops.clear)
@@ -32,9 +37,11 @@ os.register_at_fork(after_in_child=_loops.clear)
 def loop_dispatcher() -> LoopDispatcher:
     """Returns the dispatcher of the running loop."""
     loop = asyncio.get_running_loop()
-    dispatcher = _loops.get(loop)
+    known = _loops.get(loop)
+    dispatcher = None if known is None else known()
     if dispatcher is None:
-        dispatcher = _loops[loop] = LoopDispatcher(loop)
+        dispatcher = LoopDispatcher(loop)
+        _loops[loop] = weakref.ref(dispatcher)
     return dispatcher
 
 
@@ -91,7 +98,3 @@ class Pending(Coroutine[Any, Any, T]):
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         await self._entered.__aexit__(kind, error, trace)
-
-
-def pending(function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Pending[T]:
-    return Pending(function(*args))
