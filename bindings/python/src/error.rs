@@ -3,6 +3,7 @@
 use pyo3::exceptions::{PyImportError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 use taketurns::Error;
 
 /// Returns the exception for an error of the client.
@@ -23,6 +24,13 @@ pub(crate) fn forked(parent: u32) -> PyErr {
          processes with multiprocessing's \"spawn\" method"
     );
     made("Forked", &said, None, false, None)
+}
+
+/// Is it an exception of this package?
+pub(crate) fn is_ours(py: Python<'_>, error: &PyErr) -> bool {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = CLASS.import(py, "taketurns._errors", "TakeTurnsError");
+    class.is_ok_and(|class| error.is_instance(py, class))
 }
 
 /// Returns the exception for an argument that the client can't express.

@@ -69,11 +69,11 @@ fn output(py: Python<'_>, ended: Result<OperationOutput, Error>) -> PyResult<Py<
 
 #[pymethods]
 impl PyOperation {
-    /// Blocks this thread until the operation has ended, and returns its output. `handles_signals`: this is the main
-    /// thread, so Python's signal handlers run meanwhile; if one raises, the operation is cancelled.
-    fn wait(&self, py: Python<'_>, handles_signals: bool) -> PyResult<Py<PyAny>> {
+    /// Blocks this thread until the operation has ended, and returns its output. On the main thread Python's signal
+    /// handlers run meanwhile; if one raises, the operation is cancelled.
+    pub(crate) fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut future = self.pending()?.future.take().ok_or_else(over)?;
-        let parked = Arc::new(ParkedThread::new());
+        let (parked, handles_signals) = (Arc::new(ParkedThread::new()), is_main_thread());
         let waker = Waker::from(parked.clone());
         loop {
             let ended = py.detach(|| {
@@ -136,6 +136,15 @@ impl PyOperation {
         py.detach(|| drop(pending));
         Ok(())
     }
+}
+
+/// Is this the thread on which Python handles signals? Elsewhere than on Linux every thread counts as that, and wakes up
+/// now and then for nothing.
+fn is_main_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::gettid() == rustix::process::getpid();
+    #[cfg(not(target_os = "linux"))]
+    true
 }
 
 /// A thread that waits for an operation.

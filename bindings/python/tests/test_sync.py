@@ -289,7 +289,7 @@ def test_the_store_may_come_from_the_environment(url: str, name: str, monkeypatc
 def test_a_guard_that_is_dropped_is_released_and_warned_of(locks: Locks, name: str) -> None:
     guard = locks.mutex(name).acquire()
     guard.on_lost(print)
-    with pytest.warns(ResourceWarning, match="was dropped and not released"):
+    with pytest.warns(ResourceWarning, match="was not released before its guard was dropped"):
         del guard
     with locks.mutex(name).acquire(timeout=60):
         pass

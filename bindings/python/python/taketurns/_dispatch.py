@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 import threading
+import weakref
 from typing import Any, Callable, Dict, Optional
 
 from . import _taketurns as native
@@ -45,26 +46,40 @@ class Dispatcher:
 
 
 class Watch:
-    """Calls ``fire`` once with a ``LockLost``, on the dispatcher's thread, when a lock is lost."""
+    """Calls ``fire`` once with a ``LockLost``, on the dispatcher's thread, when a lock is lost.
+
+    Its guard keeps it: with the guard it ends. ``fire`` must not refer to the guard.
+    """
 
     def __init__(self, lost: native.Operation, dispatcher: Dispatcher, fire: Callable[[LockLost], None]) -> None:
         self._lost, self._dispatcher, self._fire = lost, dispatcher, fire
-        self._key = dispatcher.new_key()
-        dispatcher.handlers[self._key] = self._look
-        done = lost.poll(dispatcher.mailbox, self._key)
+        self._error: Optional[LockLost] = None
+        key = self._key = dispatcher.new_key()
+        handlers = dispatcher.handlers
+        this = weakref.ref(self, lambda _: handlers.pop(key, None))
+
+        def handler() -> None:
+            watch = this()
+            if watch is not None:
+                watch._look()
+
+        handlers[key] = handler
+        done = lost.poll(dispatcher.mailbox, key)
         if done is not None:
-            dispatcher.handlers[self._key] = lambda: self._end(done[0])
-            dispatcher.mailbox.post(self._key)
+            # Lost before: told by the dispatcher's thread all the same.
+            self._error = done[0]
+            dispatcher.mailbox.post(key)
 
     def _look(self) -> None:
-        try:
-            done = self._lost.poll(self._dispatcher.mailbox, self._key)
-        except RuntimeError:
-            return  # It was closed meanwhile.
-        if done is not None:
-            self._end(done[0])
-
-    def _end(self, error: LockLost) -> None:
+        error = self._error
+        if error is None:
+            try:
+                done = self._lost.poll(self._dispatcher.mailbox, self._key)
+            except RuntimeError:
+                return  # It was closed meanwhile.
+            if done is None:
+                return
+            error = done[0]
         if self._dispatcher.handlers.pop(self._key, None) is not None:
             self._fire(error)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -36,7 +35,7 @@ T = TypeVar("T")
 
 
 def _wait(operation: native.Operation) -> Any:
-    return operation.wait(threading.get_ident() == threading.main_thread().ident)
+    return operation.wait()
 
 
 def connect(
@@ -403,17 +402,14 @@ class All:
 
 
 class _Held:
-    """What :class:`Guard` and :class:`AllGuard` share: the end of a hold, and its loss."""
+    """What :class:`Guard` and :class:`AllGuard` share: the loss of a lock."""
 
-    _native: Union[native.Guard, native.AllGuard]
+    _event: Optional[threading.Event] = None
+    _watches: Tuple[Watch, ...] = ()
 
-    def __init__(self) -> None:
-        self._event: Optional[threading.Event] = None
-        self._watches: Tuple[Watch, ...] = ()
+    if TYPE_CHECKING:
 
-    def is_held(self) -> bool:
-        """Returns whether it is still held. Once it is not, it never is again."""
-        return self._native.is_held()
+        def begin_lost(self) -> native.Operation: ...
 
     @property
     def lost(self) -> threading.Event:
@@ -428,123 +424,52 @@ class _Held:
 
         Not if it is released before. All guards share that thread, so a callback should be short.
         """
-        watch = Watch(self._native.lost(), notices(), lambda error: call_all((callback,), error))
+        watch = Watch(self.begin_lost(), notices(), lambda error: call_all((callback,), error))
         self._watches += (watch,)
-
-    def release(self) -> None:
-        """Releases the lock. Raises :class:`LockLost` if it was lost before."""
-        self._unwatch()
-        _wait(self._native.release())
 
     def _unwatch(self) -> None:
         for watch in self._watches:
             watch.close()
         self._watches = ()
 
-    def _leave(self, error: Optional[BaseException]) -> None:
-        if self._native.is_over():
-            return
-        try:
-            self.release()
-        except TakeTurnsError:
-            # The block's own error says more. A lock that could not be released ends with its lease.
-            if error is None:
-                raise
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self._leave(error)
-
-    def __del__(self) -> None:
-        if not hasattr(self, "_watches"):
-            return
-        try:
-            is_over = self._native.is_over()
-        except TakeTurnsError:
-            return  # A copy in a forked child.
-        self._unwatch()
-        if not is_over:
-            warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=2)
-
     def __reduce__(self) -> NoReturn:
         no_pickle(self)
 
 
-class Guard(_Held):
+class Guard(_Held, native.Guard):
     """A held lock. It is renewed until it is released or lost.
 
     As a context manager it releases the lock at the end of the block. If the lock was lost before, that raises
     :class:`LockLost`, unless the block raises something itself.
     """
 
-    _native: native.Guard
-
-    def __init__(self, guard: native.Guard) -> None:
-        super().__init__()
-        self._native = guard
-
-    def check(self) -> int:
-        """Returns the fencing token if the lock is still held, for the resource to compare.
-
-        Call it right before each use of what the lock guards. Raises :class:`LockLost`, for good, from the moment on
-        from which somebody else may hold the lock.
-        """
-        return self._native.check()
-
-    @property
-    def token(self) -> Optional[int]:
-        """The fencing token, whether the lock is still held or not. ``None`` if the store has no tokens."""
-        return self._native.token
-
-    @property
-    def member(self) -> Optional[str]:
-        """Which member of the pool it is, if the lock is a pool."""
-        return self._native.member
-
-    @property
-    def name(self) -> str:
-        """The lock's name."""
-        return self._native.name
-
-    @property
-    def left(self) -> float:
-        """For how many seconds it stays held if it is never renewed again; 0 once it is lost."""
-        return self._native.left()
-
-    @property
-    def trouble(self) -> Optional[str]:
-        """Why the last renewal failed, unless a later one succeeded."""
-        return self._native.trouble()
+    release = native.Guard.release_and_wait
 
     def into_handle(self) -> Handle:
         """Makes it a handle that another process can adopt. From then on nobody renews it."""
         self._unwatch()
-        handle: Handle = _wait(self._native.into_handle())
+        handle: Handle = _wait(self.begin_handle())
         return handle
 
     def __enter__(self) -> Guard:
         return self
 
+    # Of the native part, where no signal handler can come between the block and the release.
+    __exit__ = native.Guard.exit_and_wait
+
     def __repr__(self) -> str:
         return f"<taketurns.Guard of {self.name!r}, token {self.token}>"
 
 
-class AllGuard(_Held):
+class AllGuard(_Held, native.AllGuard):
     """Several mutexes, all held. If one of them is lost, all count as lost."""
 
-    _native: native.AllGuard
-
-    def __init__(self, guards: native.AllGuard) -> None:
-        super().__init__()
-        self._native = guards
-
-    def check(self) -> Dict[str, int]:
-        """Returns the token of each lock if all are still held. Raises :class:`LockLost` for the first that is not."""
-        return self._native.check()
+    release = native.AllGuard.release_and_wait
 
     def __enter__(self) -> AllGuard:
         return self
+
+    __exit__ = native.AllGuard.exit_and_wait
 
     def __repr__(self) -> str:
         return "<taketurns.AllGuard>"

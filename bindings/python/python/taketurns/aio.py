@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import warnings
 from types import TracebackType
 from typing import (
+    TYPE_CHECKING,
     Any,
     AsyncIterator,
     Awaitable,
@@ -442,16 +442,17 @@ def _cancel_requests(task: Optional[asyncio.Task[Any]]) -> int:
 class _Held:
     """What :class:`Guard` and :class:`AllGuard` share: the end of a hold, and its loss."""
 
-    _native: Union[native.Guard, native.AllGuard]
+    _event: Optional[asyncio.Event] = None
+    _watches: Tuple[Watch, ...] = ()
+    _scope: Optional[_LossScope] = None
 
-    def __init__(self) -> None:
-        self._event: Optional[asyncio.Event] = None
-        self._watches: Tuple[Watch, ...] = ()
-        self._scope: Optional[_LossScope] = None
+    if TYPE_CHECKING:
 
-    def is_held(self) -> bool:
-        """Returns whether it is still held. Once it is not, it never is again."""
-        return self._native.is_held()
+        def begin_lost(self) -> native.Operation: ...
+
+        def begin_release(self) -> native.Operation: ...
+
+        def is_over(self) -> bool: ...
 
     @property
     def lost(self) -> asyncio.Event:
@@ -466,7 +467,7 @@ class _Held:
 
         Not if it is released before.
         """
-        watch = Watch(self._native.lost(), loop_dispatcher(), lambda error: call_all((callback,), error))
+        watch = Watch(self.begin_lost(), loop_dispatcher(), lambda error: call_all((callback,), error))
         self._watches += (watch,)
 
     async def release(self) -> None:
@@ -475,7 +476,7 @@ class _Held:
         The lock is released even if the task is cancelled meanwhile.
         """
         self._unwatch()
-        await finish(self._native.release())
+        await finish(self.begin_release())
 
     def _unwatch(self) -> None:
         for watch in self._watches:
@@ -491,7 +492,7 @@ class _Held:
             if scope is not None:
                 lost = await scope.end(kind)
         finally:
-            if not self._native.is_over():
+            if not self.is_over():
                 try:
                     await self.release()
                 except TakeTurnsError:
@@ -502,74 +503,24 @@ class _Held:
             raise lost from error
 
     def _enter(self) -> None:
-        if not self._native.is_over():
-            self._scope = _LossScope(self._native.lost())
-
-    def __del__(self) -> None:
-        if not hasattr(self, "_scope"):
-            return
-        try:
-            is_over = self._native.is_over()
-        except TakeTurnsError:
-            return  # A copy in a forked child.
-        self._unwatch()
-        if not is_over:
-            warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=2)
+        if not self.is_over():
+            self._scope = _LossScope(self.begin_lost())
 
     def __reduce__(self) -> NoReturn:
         no_pickle(self)
 
 
-class Guard(_Held):
+class Guard(_Held, native.Guard):
     """A held lock. It is renewed until it is released or lost.
 
     In ``async with`` a loss cancels the block at its next ``await``, and the block raises :class:`LockLost`. The lock
     is released at the end of the block.
     """
 
-    _native: native.Guard
-
-    def __init__(self, guard: native.Guard) -> None:
-        super().__init__()
-        self._native = guard
-
-    def check(self) -> int:
-        """Returns the fencing token if the lock is still held, for the resource to compare.
-
-        Call it right before each use of what the lock guards. Raises :class:`LockLost`, for good, from the moment on
-        from which somebody else may hold the lock.
-        """
-        return self._native.check()
-
-    @property
-    def token(self) -> Optional[int]:
-        """The fencing token, whether the lock is still held or not. ``None`` if the store has no tokens."""
-        return self._native.token
-
-    @property
-    def member(self) -> Optional[str]:
-        """Which member of the pool it is, if the lock is a pool."""
-        return self._native.member
-
-    @property
-    def name(self) -> str:
-        """The lock's name."""
-        return self._native.name
-
-    @property
-    def left(self) -> float:
-        """For how many seconds it stays held if it is never renewed again; 0 once it is lost."""
-        return self._native.left()
-
-    @property
-    def trouble(self) -> Optional[str]:
-        """Why the last renewal failed, unless a later one succeeded."""
-        return self._native.trouble()
-
     async def into_handle(self) -> Handle:
         """Makes it a handle that another process can adopt. From then on nobody renews it."""
         self._unwatch()
-        handle: Handle = await finish(self._native.into_handle())
+        handle: Handle = await finish(self.begin_handle())
         return handle
 
     async def __aenter__(self) -> Guard:
@@ -580,18 +531,8 @@ class Guard(_Held):
         return f"<taketurns.aio.Guard of {self.name!r}, token {self.token}>"
 
 
-class AllGuard(_Held):
+class AllGuard(_Held, native.AllGuard):
     """Several mutexes, all held. If one of them is lost, all count as lost."""
-
-    _native: native.AllGuard
-
-    def __init__(self, guards: native.AllGuard) -> None:
-        super().__init__()
-        self._native = guards
-
-    def check(self) -> Dict[str, int]:
-        """Returns the token of each lock if all are still held. Raises :class:`LockLost` for the first that is not."""
-        return self._native.check()
 
     async def __aenter__(self) -> AllGuard:
         self._enter()
