@@ -145,7 +145,8 @@ mod tests {
     fn peer(script: &str) -> Rival {
         let command = ["sh", "-c", script, "peer"].map(str::to_owned).to_vec();
         let [name, about] = ["a shell", "it does as it is told"].map(str::to_owned);
-        Rival { name, about, command: Ok(command), store: RivalStore::Redis }
+        let (command, store) = (Ok(command), RivalStore::Redis);
+        Rival { name, about, command, store, is_ours: false }
     }
 
     const SECOND: Duration = Duration::from_secs(1);

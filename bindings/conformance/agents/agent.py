@@ -35,6 +35,8 @@ class Agent:
             answer = {"error": {"kind": error.kind, "message": str(error)}}
         except asyncio.CancelledError:
             answer = {"error": {"kind": "Cancelled", "message": "the acquire was cancelled"}}
+        except (LookupError, OSError, ValueError) as error:
+            answer = {"error": {"kind": "Protocol", "message": repr(error)}}
         say({"id": command["id"], **answer})
 
     async def run(self, command: Fields) -> Optional[Fields]:

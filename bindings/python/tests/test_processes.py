@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import FrameType
 
 import pytest
 
@@ -45,6 +46,28 @@ def test_ctrl_c_ends_a_wait_and_leaves_no_place(every_url: str, name: str, inter
             until_waiting(locks, name, 0)
         with locks.mutex(name).acquire(timeout=60):
             pass
+
+
+def test_no_interrupt_comes_between_a_block_and_its_release(locks: Locks, name: str) -> None:
+    """An interrupt at the first step of Python code after the block: the release was sent before."""
+    steps: list[str] = []
+
+    def interrupt(frame: FrameType, event: str, arg: object) -> None:
+        if "taketurns" in frame.f_code.co_filename:
+            sys.settrace(None)
+            steps.append(frame.f_code.co_name)
+            raise KeyboardInterrupt
+
+    guard = locks.mutex(name).acquire()
+    guard.on_lost(print)
+    with pytest.raises(KeyboardInterrupt):
+        with guard:
+            sys.settrace(interrupt)
+    assert steps == ["_unwatch"]
+    with pytest.raises(taketurns.NotHeld):
+        guard.check()
+    with locks.mutex(name).acquire(timeout=60):
+        pass
 
 
 def test_a_signal_handler_that_returns_does_not_end_a_wait(locks: Locks, name: str) -> None:
