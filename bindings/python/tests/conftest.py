@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Iterator
@@ -75,7 +76,21 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.node.name)
 
 
-def run_python(script: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+#: No wait of a test takes longer on a healthy machine, in seconds.
+PATIENCE = 60.0
+
+
+def until_waiting(locks: taketurns.Locks, name: str, count: int) -> None:
+    """Returns when this number of clients wait for a lock."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        view = locks.inspect(name)
+        if view is not None and view.waiting == count:
+            return
+        assert time.monotonic() < deadline, view
+
+
+def run_python(script: str, *args: str, timeout: float = PATIENCE, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs a script as a process of its own."""
     command = [sys.executable, "-c", script, *args]
     return subprocess.run(

@@ -6,12 +6,15 @@ import asyncio
 import gc
 import os
 import sys
+import threading
+import time
 from typing import Any, Awaitable, Callable, Coroutine
 
 import pytest
 import uvloop
 
 import taketurns
+from conftest import PATIENCE
 from taketurns import AcquireTimeout, LockLost, aio
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, uvloop.new_event_loop]
@@ -35,21 +38,23 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 async def until_waiting(locks: aio.Locks, name: str, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE
     while True:
         view = await locks.inspect(name)
         if view is not None and view.waiting == count:
             return
+        assert time.monotonic() < deadline, view
 
 
 def test_a_lock_is_held_in_its_block_and_free_after_it(every_url: str, name: str, run: Run) -> None:
     async def main() -> None:
         async with aio.connect(every_url) as locks:
             mutex = locks.mutex(name)
-            async with mutex.acquire(timeout=5) as guard:
+            async with mutex.acquire(timeout=PATIENCE) as guard:
                 token = guard.check()
                 assert await mutex.try_acquire() is None
                 with pytest.raises(AcquireTimeout):
-                    await mutex.acquire(timeout=0.02)
+                    await mutex.acquire(timeout=0)
             assert not guard.is_held()
             again = await mutex.acquire()
             assert again.check() > token
@@ -125,7 +130,7 @@ def test_a_loss_cancels_the_block(every_url: str, name: str, run: Run) -> None:
             if sys.version_info >= (3, 11):
                 assert task is not None and task.cancelling() == 0
             await asyncio.sleep(0)
-            async with locks.mutex(name).acquire(timeout=60):
+            async with locks.mutex(name).acquire(timeout=PATIENCE):
                 pass
 
     run(main())
@@ -178,7 +183,7 @@ def test_a_cancellation_from_outside_stays_one(url: str, name: str, run: Run) ->
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            async with locks.mutex(name).acquire(timeout=60):
+            async with locks.mutex(name).acquire(timeout=PATIENCE):
                 pass
 
     run(main())
@@ -223,7 +228,7 @@ def test_one_client_serves_several_loops_one_after_the_other(every_url: str, nam
         clients.append(await aio.connect(every_url))
 
     async def turn() -> None:
-        async with clients[0].mutex(name).acquire(timeout=60) as guard:
+        async with clients[0].mutex(name).acquire(timeout=PATIENCE) as guard:
             guard.check()
 
     for new_loop in LOOPS * 2:
@@ -294,8 +299,6 @@ def test_a_pending_acquire_is_a_coroutine(url: str, name: str, run: Run) -> None
 
 
 def test_threads_with_loops_of_their_own_share_a_client(url: str, name: str) -> None:
-    import threading
-
     with taketurns.connect(url) as locks:
         counter = {"turns": 0}
 

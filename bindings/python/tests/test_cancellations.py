@@ -24,8 +24,8 @@ SEED = int(os.environ.get("TAKETURNS_SEED", "0")) or random.SystemRandom().getra
 #: How many tasks run at a time, on how many locks.
 TASKS, LOCKS = 20, 4
 
-#: A lock that is left behind is held for as long as this, in seconds, and then the wait for it fails.
-LEASE, PATIENCE = 60, 50
+#: A lock that is left behind is held for longer than the wait for it, in seconds.
+LEASE, WAIT = 60, 50
 
 
 def descriptors() -> int:
@@ -64,7 +64,7 @@ async def cancel_many(locks: aio.Locks, name: str, rng: random.Random, count: in
 async def until_nothing_is_left(locks: aio.Locks, name: str) -> None:
     """Everything that was dropped is released soon."""
     for number in range(LOCKS):
-        async with locks.mutex(f"{name}/{number}").acquire(timeout=PATIENCE):
+        async with locks.mutex(f"{name}/{number}").acquire(timeout=WAIT):
             pass
         view = await locks.inspect(f"{name}/{number}")
         assert view is not None and not view.holders and view.waiting == 0, view

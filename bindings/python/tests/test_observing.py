@@ -10,9 +10,8 @@ import threading
 import pytest
 
 import taketurns
-from taketurns import AcquireTimeout, LockLost, Locks, locked
-
-from conftest import run_python
+from conftest import PATIENCE, run_python
+from taketurns import _decorator, AcquireTimeout, LockLost, Locks, locked
 
 
 def test_a_loss_is_logged(url: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -29,7 +28,7 @@ def test_a_loss_is_logged(url: str, name: str, caplog: pytest.LogCaptureFixture)
         with taketurns.connect(url) as locks:
             guard = locks.mutex(name).acquire()
             locks.break_lock(name)
-            assert arrived.wait(60)
+            assert arrived.wait(PATIENCE)
             with pytest.raises(LockLost):
                 guard.release()
     finally:
@@ -69,14 +68,14 @@ def test_the_thread_of_callbacks_ends_with_the_last_client(url: str) -> None:
 
     with taketurns.connect(url):
         thread = next(thread for thread in threading.enumerate() if thread.name == "taketurns-notices")
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not runs()
     with taketurns.connect(url):
         assert runs(), "it begins anew"
 
 
 def test_a_decorated_function_holds_the_lock(locks: Locks, name: str) -> None:
-    @locked(name + "/{order_id}", locks=locks, timeout=5)
+    @locked(name + "/{order_id}", locks=locks, timeout=PATIENCE)
     def ship(order_id: int, *, quick: bool = False) -> str:
         """Ships it."""
         view = locks.inspect(f"{name}/{order_id}")
@@ -86,7 +85,7 @@ def test_a_decorated_function_holds_the_lock(locks: Locks, name: str) -> None:
     assert ship(42).endswith("ship") and ship(order_id=43, quick=True).endswith("ship")
     assert ship.__doc__ == "Ships it." and "order_id" in inspect.signature(ship).parameters
 
-    @locked(name, locks=locks, timeout=0.02, why="nightly")
+    @locked(name, locks=locks, timeout=0, why="nightly")
     def busy() -> None:
         raise AssertionError("it was not to run")
 
@@ -112,6 +111,7 @@ def test_a_decorated_coroutine_holds_the_lock(url: str, name: str, monkeypatch: 
     with pytest.raises(LockLost):
         asyncio.run(lost())
     assert asyncio.run(add(2, 2)) == 4
+    _decorator._shared.pop(url).close()
 
 
 def test_a_function_needs_a_client_that_can_block(url: str, name: str) -> None:

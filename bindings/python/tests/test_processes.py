@@ -14,10 +14,8 @@ from types import FrameType
 import pytest
 
 import taketurns
+from conftest import PATIENCE, run_python, until_waiting
 from taketurns import ForkError, Locks
-
-from conftest import run_python
-from test_sync import until_waiting
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_no_place(every_url: str, name: str, inter
                 locks.mutex(name).acquire()
             thread.join()
             until_waiting(locks, name, 0)
-        with locks.mutex(name).acquire(timeout=60):
+        with locks.mutex(name).acquire(timeout=PATIENCE):
             pass
 
 
@@ -66,7 +64,7 @@ def test_no_interrupt_comes_between_a_block_and_its_release(locks: Locks, name: 
     assert steps == ["_unwatch"]
     with pytest.raises(taketurns.NotHeld):
         guard.check()
-    with locks.mutex(name).acquire(timeout=60):
+    with locks.mutex(name).acquire(timeout=PATIENCE):
         pass
 
 
