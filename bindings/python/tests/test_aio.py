@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Awaitable, Callable, Coroutine
+from typing import Any, Callable, Coroutine
 
 import pytest
 import uvloop

@@ -11,12 +11,8 @@ import os
 import random
 import threading
 
-import pytest
-
-import taketurns
-from taketurns import aio
-
 from conftest import run_python
+from taketurns import aio
 
 COUNT = int(os.environ.get("TAKETURNS_CANCELLATIONS", "2000"))
 SEED = int(os.environ.get("TAKETURNS_SEED", "0")) or random.SystemRandom().getrandbits(32)

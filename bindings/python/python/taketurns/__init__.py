@@ -31,7 +31,9 @@ from ._errors import (
     Unreachable,
     Unsupported,
 )
-from ._sync import All, AllGuard, Election, Guard, Locks, Mutex, Pool, RwLock, Semaphore, connect
+from ._guard import AllGuard, Guard
+from ._kinds import All, Election, Mutex, Pool, RwLock, Semaphore
+from ._locks import Locks, connect
 from ._taketurns import Handle, __version__
 from ._views import HolderView, LockView, MemberView, WaiterView
 

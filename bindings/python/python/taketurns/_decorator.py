@@ -10,8 +10,8 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, TypeVar, Union, cast
 
 from . import aio
+from ._locks import Locks, connect
 from ._options import Seconds, store_url
-from ._sync import Locks, connect
 
 F = TypeVar("F", bound=Callable[..., Any])
 
