@@ -11,7 +11,7 @@ pub(crate) fn of_holders(stage: &Stage) {
     for language in LANGUAGES {
         let lock = format!("dead-holder/{}", language.name);
         let mortal = stage.mortal(language);
-        let acquire = json!({ "lock": lock, "guard": "g", "lease_ms": 1_000 });
+        let acquire = json!({ "lock": lock, "guard": "g", "lease_ms": 2_000 });
         let mut last = token(&mortal.ask("acquire", acquire));
         let mut waits = Vec::new();
         for agent in &stage.agents {
