@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND
   test [--quick] [--no-install]
              format, names, lints, docs, every test and every example; changes nothing in the tree. On Debian it
              installs what is missing of redis-server, valkey-server, libclang-dev, python3-pip, nodejs,
-             npm, chromium, tmux, postgresql and curl, and puts libraries of Python and Node into the
+             npm, chromium, tmux, postgresql, pgbouncer and curl, and puts libraries of Python and Node into the
              target directory, each with a line before it does; with --no-install it says what is
              missing. --quick runs what needs none of these, and installs nothing
   fix        formats, and applies what clippy can mend by itself

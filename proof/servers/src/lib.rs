@@ -1,4 +1,4 @@
-//! Real Redis and Valkey servers for the tests, started by the tests themselves.
+//! Real Redis, Valkey and PostgreSQL servers for the tests, started by the tests themselves.
 //!
 //! Every server listens on a free port of the loopback interface alone, keeps its files in a folder
 //! of its own, and ends with the value that stands for it. If the test process is killed before it
@@ -14,7 +14,7 @@
 //!   Certificates a private authority for TLS
 //!   clients      Python and Node with a Redis library
 //!   foreign      lock clients that are not ours
-//!   others       etcd, PostgreSQL and a store for objects: peers of ours, and what is fenced
+//!   others       PostgreSQL (with standby and pgbouncer), etcd and a store for objects
 //!   packages     this project's packages for other languages, as the build made them
 //!   turns        what holders noted, and whether it can be
 //!   fuzz         what readers are given that have to read anything

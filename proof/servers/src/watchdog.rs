@@ -22,22 +22,41 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Ignores what a terminal or a time limit sends to all at once: it has work to do afterwards. The
-/// second `rm` is for a server that wrote one more file while the first was at it.
+/// Ignores what a terminal or a time limit sends to all at once: it has work to do afterwards. A server that
+/// would leave something behind if killed is asked to end first, and it and its own children are woken for that if
+/// they were stopped. The second `rm` is for a server that wrote one more file while the first was at it.
 const WATCHDOG: &str = r#"
 trap '' HUP INT QUIT TERM
 watched=
+asked=
 while read -r word pid; do
     case $word in
     watch) watched="$watched $pid" ;;
+    ask) asked="$asked $pid" ;;
     forget)
         kept=
         for other in $watched; do
             [ "$other" = "$pid" ] || kept="$kept $other"
         done
         watched=$kept
+        kept=
+        for other in $asked; do
+            [ "$other" = "$pid" ] || kept="$kept $other"
+        done
+        asked=$kept
         ;;
     esac
+done
+for pid in $asked; do
+    kill -QUIT "$pid"
+    kill -CONT "$pid" $(cat "/proc/$pid/task/$pid/children")
+done
+for pid in $asked; do
+    looks=30
+    while [ $looks -gt 0 ] && kill -0 "$pid"; do
+        looks=$((looks - 1))
+        sleep 0.1
+    done
 done
 for pid in $watched; do
     kill -9 "$pid"
@@ -83,6 +102,11 @@ pub(crate) fn spawn(
     let mut stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     stdin.write_all(b"go\n")?;
     Ok((child, stdin))
+}
+
+/// Has this child asked to end by SIGQUIT, rather than killed, when this process is gone.
+pub(crate) fn ask(pid: u32) -> io::Result<()> {
+    watchdog()?.tell("ask", pid)
 }
 
 /// To be called when a child has ended, before it is waited for.

@@ -10,7 +10,7 @@ mod libraries;
 use std::process::{Command, Stdio};
 
 use taketurns_servers::clients::Environment;
-use taketurns_servers::others::{Etcd, Postgres};
+use taketurns_servers::others::{Etcd, PgBouncer, Postgres};
 use taketurns_servers::{Flavor, SetupError, installed};
 
 /// Something that is not Rust's, and comes in packages.
@@ -30,14 +30,16 @@ pub(crate) enum Dependency {
     Tmux,
     /// etcd, to measure its lock beside ours, and what its client is built with.
     Etcd,
-    /// PostgreSQL, for the same, and for what the manual shows of it.
+    /// PostgreSQL, for the engine, for its own locks beside ours, and for what the manual shows of it.
     Postgres,
+    /// A proxy in front of it.
+    PgBouncer,
     /// curl, which the manual asks stores and APIs with.
     Curl,
 }
 
 /// All that the tests need.
-pub(crate) const ALL: [Dependency; 9] = [
+pub(crate) const ALL: [Dependency; 10] = [
     Dependency::Server(Flavor::Redis),
     Dependency::Server(Flavor::Valkey),
     Dependency::Libclang,
@@ -46,6 +48,7 @@ pub(crate) const ALL: [Dependency; 9] = [
     Dependency::Browser,
     Dependency::Tmux,
     Dependency::Postgres,
+    Dependency::PgBouncer,
     Dependency::Curl,
 ];
 
@@ -65,6 +68,7 @@ impl Dependency {
             Self::Tmux => runs("tmux", &["-V"]),
             Self::Etcd => Etcd::is_installed() && runs("protoc", &["--version"]),
             Self::Postgres => Postgres::is_installed() && runs("psql", &["--version"]),
+            Self::PgBouncer => PgBouncer::is_installed(),
             Self::Curl => runs("curl", &["--version"]),
         }
     }
@@ -80,6 +84,7 @@ impl Dependency {
             Self::Tmux => &["tmux"],
             Self::Etcd => &["etcd-server", "protobuf-compiler", "libprotobuf-dev"],
             Self::Postgres => &["postgresql"],
+            Self::PgBouncer => &["pgbouncer"],
             Self::Curl => &["curl"],
         }
     }
@@ -99,7 +104,8 @@ impl Dependency {
             Self::Etcd => {
                 ("etcd with protoc", "etcd 3.4 or later and protoc with its own .proto files")
             }
-            Self::Postgres => ("postgres", "PostgreSQL 11 or later"),
+            Self::Postgres => ("postgres", "PostgreSQL 15 or later"),
+            Self::PgBouncer => ("pgbouncer", "pgbouncer 1.18 or later"),
             Self::Curl => ("curl", "curl 7.82 or later"),
         };
         let command = if ALL.contains(&self) { "test" } else { "bench" };
@@ -189,7 +195,8 @@ mod tests {
                 Dependency::Browser => ["chromium with chromedriver", "Chromium with its driver"],
                 Dependency::Tmux => ["tmux", "tmux 3.0 or later"],
                 Dependency::Etcd => ["etcd with protoc", "etcd 3.4 or later"],
-                Dependency::Postgres => ["postgres", "PostgreSQL 11 or later"],
+                Dependency::Postgres => ["postgres", "PostgreSQL 15 or later"],
+                Dependency::PgBouncer => ["pgbouncer", "pgbouncer 1.18 or later"],
                 Dependency::Curl => ["curl", "curl 7.82 or later"],
             };
             assert!(line.starts_with(&format!("{what} is missing: ")), "{line}");

@@ -8,6 +8,8 @@
 
 mod conformance;
 mod conformance_foreign;
+#[cfg(feature = "postgres")]
+mod conformance_postgres;
 mod conformance_quorums;
 mod conformance_redis;
 mod conformance_redis_least;
@@ -23,6 +25,8 @@ mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod once_refused;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod quorum;
 #[cfg(feature = "redis")]
 mod recipes;

@@ -33,7 +33,7 @@ impl Etcd {
         if !Self::is_installed() {
             return Err(SetupError::NotInstalled(PROGRAM));
         }
-        let mut daemon = Daemon::prepare()?;
+        let daemon = Daemon::prepare()?;
         let port = daemon.port();
         let url = url_of(port);
         // Nobody else is to join it, but it wants a place for them.

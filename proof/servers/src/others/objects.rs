@@ -24,7 +24,7 @@ impl ObjectStore {
     /// [`SetupError::NoEnvironment`] if [`MOTO`](clients::MOTO) was not installed.
     pub fn start() -> Result<Self, SetupError> {
         let mut command = clients::python_program()?;
-        let mut daemon = Daemon::prepare()?;
+        let daemon = Daemon::prepare()?;
         let port = daemon.port();
         command.args(["-m", "moto.server", "--host", "127.0.0.1", "--port", &port.to_string()]);
         command.current_dir(daemon.dir());

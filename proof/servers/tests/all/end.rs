@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::{fs, path::Path};
 
+use taketurns_servers::others::Postgres;
 use taketurns_servers::{Connection, Flavor, Server, eventually};
 
 /// Set in the process that starts the servers.
@@ -83,4 +84,36 @@ fn they_end_even_if_nobody_drops_them() {
     let (mut child, _output, folder, ports) = child("end::they_end_even_if_nobody_drops_them");
     assert!(child.wait().expect("its end").success());
     all_gone(&folder, &ports);
+}
+
+#[test]
+fn a_postgres_that_is_stopped_ends_and_leaves_no_process_and_no_shared_memory() {
+    if env::var_os(CHILD).is_some() {
+        let server = Postgres::shared().expect("a server");
+        server.pause();
+        println!(
+            "servers: {} {}",
+            server.socket_dir().parent().expect("a folder").display(),
+            server.port()
+        );
+        let _ = std::io::stdin().read_line(&mut String::new());
+        return;
+    }
+    let test = "end::a_postgres_that_is_stopped_ends_and_leaves_no_process_and_no_shared_memory";
+    let (mut child, _output, folder, ports) = child(test);
+    // The seventh line of its lock file: key and number of its shared memory.
+    let server = fs::read_dir(&folder).expect("a folder").flatten();
+    let file = server.map(|server| server.path().join("data/postmaster.pid"));
+    let lines = file.filter_map(|file| fs::read_to_string(file).ok()).next().expect("a server");
+    let memory = lines.lines().nth(6).and_then(|line| line.split_whitespace().last());
+    let memory = memory.expect("a number").to_owned();
+    let is_there = || {
+        let list = fs::read_to_string("/proc/sysvipc/shm").expect("a list");
+        list.lines().any(|line| line.split_whitespace().nth(1) == Some(&memory))
+    };
+    assert!(is_there());
+    child.kill().expect("the process can be killed");
+    child.wait().expect("it is gone");
+    all_gone(&folder, &ports);
+    assert!(!is_there(), "it was killed, or nobody was asked to end");
 }

@@ -7,6 +7,7 @@ mod end;
 mod foreign;
 mod module;
 mod others;
+mod postgres;
 mod proxy;
 mod replica_set;
 mod server;
