@@ -16,6 +16,8 @@ mod doctor;
 #[cfg(all(feature = "file", feature = "redis"))]
 mod election;
 mod faults;
+#[cfg(feature = "postgres")]
+mod fenced;
 mod file;
 mod fuzz;
 mod keeping;
