@@ -29,6 +29,9 @@ pub(crate) mod target {
     pub(crate) const FILE: &str = "taketurns::file";
     /// Locks that are held: renewals, losses.
     pub(crate) const HELD: &str = "taketurns::held";
+    /// The PostgreSQL engine.
+    #[cfg(feature = "postgres")]
+    pub(crate) const POSTGRES: &str = "taketurns::postgres";
     /// The nodes of a quorum.
     #[cfg(feature = "redis")]
     pub(crate) const QUORUM: &str = "taketurns::quorum";

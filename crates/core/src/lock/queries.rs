@@ -4,7 +4,7 @@
 use super::Lock;
 use super::holders::Holder;
 use super::queue::{Waiter, WaitingClient};
-use crate::{ClientId, Kind, Owner, limits};
+use crate::{Ask, ClientId, Kind, Now, Owner, limits};
 
 impl Lock {
     /// Returns how many hold it, including those whose lease ended since the last step.
@@ -88,6 +88,28 @@ impl Lock {
     /// stored.
     pub fn is_blank(&self) -> bool {
         self.last_token == 0 && !self.in_use() && self.tombs.is_empty()
+    }
+
+    /// Returns whether a client that waits counts as dead now.
+    pub fn has_lapsed_waiters(&self, now: Now) -> bool {
+        let lapsed = |id| self.queue.client_lapses_ms(id).is_some_and(|at_ms| at_ms <= now.ms);
+        self.queue.clients().any(|(id, client)| client.waiting > 0 && lapsed(id))
+    }
+
+    /// Records a refresh that was stored elsewhere: the client was there at `seen_ms`. As with all refreshes, this only
+    /// extends the life of its places.
+    pub fn record_refresh(&mut self, client: ClientId, waiter_lease_ms: u64, seen: Now) {
+        self.queue.keep_alive(client, waiter_lease_ms, seen);
+    }
+
+    /// Returns whether this owner holds alone: a mutex, as the writer of a read-write lock, or a member of a pool.
+    pub fn is_held_alone_by(&self, owner: Owner) -> bool {
+        self.holders.get(owner).is_some_and(|holder| match self.kind {
+            Kind::Mutex | Kind::Pool => true,
+            Kind::RwLock => holder.ask == Ask::Write,
+            // The tokens of its holders have no order in which a resource could compare them.
+            Kind::Semaphore { .. } => false,
+        })
     }
 
     /// Returns whether this client has a place in the queue.

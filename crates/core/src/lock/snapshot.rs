@@ -33,6 +33,44 @@ pub struct Snapshot {
     tombs: Vec<(Owner, u64)>,
 }
 
+impl Snapshot {
+    /// Returns the same lock on another clock, which shows `now_ms` now: the one of a promoted standby, for instance.
+    /// A holder keeps the time that it had left at the last step. The time since that step is not known, so it is
+    /// granted once more. Each waiting client gets a full waiter lease, because it may have been unable to refresh.
+    #[must_use]
+    pub fn on_another_clock(mut self, now_ms: u64) -> Self {
+        let seen_ms = self.seen_ms;
+        let moved = |time_ms: u64| match time_ms.checked_sub(seen_ms) {
+            Some(ahead_ms) => now_ms.saturating_add(ahead_ms),
+            None => now_ms.saturating_sub(seen_ms - time_ms),
+        };
+        for holder in &mut self.holders {
+            holder.deadline_ms = moved(holder.deadline_ms);
+            holder.since_ms = moved(holder.since_ms);
+        }
+        if !self.holders.is_empty() {
+            self.ends.first_ms = moved(self.ends.first_ms);
+            self.ends.last_ms = moved(self.ends.last_ms);
+        }
+        for (_, waiter) in &mut self.places {
+            waiter.since_ms = moved(waiter.since_ms);
+        }
+        for (_, client) in &mut self.clients {
+            client.era = self.era.number;
+            client.deadline_ms = now_ms.saturating_add(client.waiter_lease_ms);
+        }
+        for (_, until_ms) in &mut self.tombs {
+            *until_ms = moved(*until_ms);
+        }
+        if self.quarantine_until_ms > seen_ms {
+            self.quarantine_until_ms = moved(self.quarantine_until_ms);
+        }
+        self.era.began_ms = moved(self.era.began_ms);
+        self.seen_ms = now_ms;
+        self
+    }
+}
+
 /// The stored data is not the state of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored lock is corrupt: {0}")]

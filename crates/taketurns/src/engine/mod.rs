@@ -15,12 +15,18 @@ mod file;
 mod memory;
 #[cfg(feature = "redis")]
 mod nodes;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "redis")]
 mod redlock;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod server_url;
+#[cfg(any(feature = "file", feature = "postgres"))]
+mod stored;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -326,8 +332,7 @@ pub(crate) async fn examine(url: &str) -> Result<Report, crate::Error> {
 }
 
 /// What a URL may start with.
-const SCHEMES: &str =
-    "file:, redis://, rediss://, redis+sentinel://, redis+cluster://, quorum: or memory:";
+const SCHEMES: &str = "file:, postgres://, redis://, rediss://, redis+sentinel://, redis+cluster://, quorum: or memory:";
 
 #[cfg(feature = "redis")]
 fn redis_by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
@@ -378,6 +383,14 @@ pub(crate) fn by_url(url: &str) -> Result<Box<dyn Open>, crate::Error> {
         "file" => file::OpenFile::new(rest).map(|open| Box::new(open) as Box<dyn Open>),
         #[cfg(not(feature = "file"))]
         "file" => Err(invalid("file: needs this crate's feature `file`")),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            postgres::OpenPostgres::new(url).map(|open| Box::new(open) as Box<dyn Open>)
+        }
+        #[cfg(not(feature = "postgres"))]
+        "postgres" | "postgresql" => {
+            Err(invalid("PostgreSQL needs this crate's feature `postgres`"))
+        }
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
         | "rediss+cluster" => redis_by_url(url),
         // The scheme alone, if it is one: all else may be a password.

@@ -1,7 +1,7 @@
 //! A stored lock that was damaged must not be restored as a lock.
 
 use super::*;
-use crate::{AcquireRequest, Ask, Label, Now, Request, Token};
+use crate::{AcquireRequest, Ask, Label, Now, Refusal, Reply, Request, Token};
 
 const NOW: Now = Now { ms: 1_000, wall_us: 5 };
 
@@ -203,4 +203,75 @@ fn no_stored_lock_is_past_a_limit() {
     let owner = Owner::from_bits(99);
     snapshot.places.push((snapshot.next_place, Waiter { owner, ..waiter }));
     assert_eq!(Lock::restore(snapshot), Err(CorruptSnapshot("too many waiters")));
+}
+
+#[test]
+fn on_another_clock_a_holder_keeps_what_was_left_of_its_lease() {
+    for now_ms in [50, 1_000, 900_000] {
+        let lock = Lock::restore(mutex().snapshot().on_another_clock(now_ms)).unwrap();
+        let left_ms = |lock: &Lock, now_ms| {
+            let view = lock.view(Now { ms: now_ms, wall_us: 5 }, 10);
+            view.holders.iter().map(|holder| holder.left.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(left_ms(&lock, now_ms), left_ms(&mutex(), NOW.ms), "{now_ms}");
+        assert_eq!(left_ms(&lock, now_ms + 499).len(), 1);
+        assert!(left_ms(&lock, now_ms + 500).is_empty(), "a hand-over lasts a waiter lease");
+        assert_eq!(lock.seen_ms(), now_ms);
+    }
+}
+
+#[test]
+fn on_another_clock_a_waiter_has_a_full_waiter_lease() {
+    let lapsed = Now { ms: NOW.ms + 500, ..NOW };
+    assert!(mutex().has_lapsed_waiters(lapsed) && !mutex().has_lapsed_waiters(NOW));
+    let moved = Lock::restore(mutex().snapshot().on_another_clock(900_000)).unwrap();
+    assert!(!moved.has_lapsed_waiters(Now { ms: 900_499, wall_us: 5 }));
+    assert!(moved.has_lapsed_waiters(Now { ms: 900_500, wall_us: 5 }));
+}
+
+#[test]
+fn a_refresh_that_was_stored_elsewhere_keeps_a_place_alive() {
+    let (mut lock, later) = (mutex(), Now { ms: NOW.ms + 600, ..NOW });
+    let seen = Now { ms: NOW.ms + 400, ..NOW };
+    lock.record_refresh(ClientId::from_bits(3), 500, seen);
+    assert!(lock.has_lapsed_waiters(later), "the other client's place");
+    lock.record_refresh(ClientId::from_bits(4), 500, seen);
+    assert!(!lock.has_lapsed_waiters(later));
+}
+
+#[test]
+fn on_another_clock_tombstones_and_quarantine_move_too() {
+    let mut lock = mutex();
+    lock.quarantine(5_000);
+    let mut moved = Lock::restore(lock.snapshot().on_another_clock(900_000)).unwrap();
+    assert_eq!(moved.quarantine_until_ms(), 904_000);
+    let at = |ms| Now { ms, wall_us: 5 };
+    let try_nine = |lock: &mut Lock, now| {
+        let acquire = AcquireRequest {
+            owner: Owner::from_bits(9),
+            client: ClientId::from_bits(9),
+            ask: Ask::Mutex,
+            lease_ms: 1_000,
+            waiter_lease_ms: None,
+            not_after_ms: u64::MAX,
+            ballot: None,
+            label: Label::default(),
+        };
+        lock.apply(now, &Request::Acquire(acquire)).reply
+    };
+    assert_eq!(try_nine(&mut moved, at(907_999)), Reply::Refused(Refusal::Cancelled));
+    assert_ne!(try_nine(&mut moved, at(908_000)), Reply::Refused(Refusal::Cancelled));
+}
+
+#[test]
+fn only_holders_of_a_mutex_a_writer_and_those_of_a_pool_hold_alone() {
+    let one = Owner::from_bits(1);
+    let with = |ask: Ask| {
+        let mut lock = Lock::new();
+        acquire(&mut lock, 1, ask);
+        lock.is_held_alone_by(one)
+    };
+    assert!(with(Ask::Mutex) && with(Ask::Write) && with(Ask::Turns { tokens: 3 }));
+    assert!(!with(Ask::Read) && !with(Ask::Permits { take: 1, of: 1 }));
+    assert!(pool().is_held_alone_by(one) && !pool().is_held_alone_by(Owner::from_bits(3)));
 }

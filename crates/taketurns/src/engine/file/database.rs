@@ -13,8 +13,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use super::check::APPLICATION_ID;
 use crate::engine::EngineError;
 
-/// The version of the tables and of the stored lock. Another one is refused, not guessed at.
-pub(super) const VERSION: u8 = 3;
+/// The version of the tables is that of the stored lock. Another one is refused, not guessed at.
+pub(super) use crate::engine::stored::VERSION;
+
 /// How often a writer tries for the database before it counts as out of reach: some five seconds.
 const BUSY_TRIES_MAX: i32 = 5_000;
 

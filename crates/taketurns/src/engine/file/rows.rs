@@ -1,10 +1,10 @@
 //! One row per lock: a version byte, then the whole lock.
 
 use rusqlite::{Connection, params};
-use taketurns_core::{Lock, Name, Now, Snapshot};
+use taketurns_core::{Lock, Name, Now};
 
-use super::database::{VERSION, corrupt, engine_error};
-use crate::engine::EngineError;
+use super::database::engine_error;
+use crate::engine::{EngineError, stored};
 
 /// Times to forget at are rounded up to this, so that an index is not rewritten by every step.
 const FORGET_GRAIN_MS: u64 = 10 * 60 * 1_000;
@@ -41,9 +41,7 @@ pub(super) fn save(
     known: Option<Option<i64>>,
     now: Now,
 ) -> Result<(), EngineError> {
-    let mut state = vec![VERSION];
-    state =
-        postcard::to_extend(&lock.snapshot(), state).map_err(|_| corrupt("it can't be stored"))?;
+    let state = stored::encode(lock)?;
     let forget_at_ms = lock.forget_at_ms().map(|at_ms| {
         let wall_ms = (now.wall_us / 1_000).saturating_add(at_ms.saturating_sub(now.ms));
         let rounded_ms = wall_ms.div_ceil(FORGET_GRAIN_MS).saturating_mul(FORGET_GRAIN_MS);
@@ -63,13 +61,7 @@ pub(super) fn save(
 }
 
 pub(super) fn decode(state: &[u8], of_boot: i64, boot: i64) -> Result<Lock, EngineError> {
-    let Some((&VERSION, snapshot)) = state.split_first() else {
-        return Err(corrupt("a lock of an unknown format"));
-    };
-    let snapshot: Snapshot =
-        postcard::from_bytes(snapshot).map_err(|_| corrupt("a lock that can't be read"))?;
-    let mut lock =
-        Lock::restore(snapshot).map_err(|error| EngineError::Broken(error.to_string()))?;
+    let mut lock = stored::restore(stored::decode(state)?)?;
     if of_boot != boot {
         lock.reboot();
     }

@@ -6,8 +6,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
-const USER: &str = "TAKETURNS_REDIS_USER";
-const PASSWORD: &str = "TAKETURNS_REDIS_PASSWORD";
+/// What the environment calls user and password, for a URL that says neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VariableNames {
+    pub(crate) user: &'static str,
+    pub(crate) password: &'static str,
+}
 
 /// A password.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,7 +46,7 @@ pub(crate) enum Source {
     /// Read at every connect; the variable must be set.
     Variable(String),
     /// The URL says nothing: what is in the environment by our own names, if anything.
-    Surroundings,
+    Surroundings(VariableNames),
 }
 
 /// Whom to log in as.
@@ -87,9 +91,9 @@ impl Credentials {
                 })?;
                 Some(Secret::new(text))
             }
-            Source::Surroundings => {
-                user = user.or_else(|| variable(USER).filter(|user| !user.is_empty()));
-                variable(PASSWORD).map(Secret::new)
+            Source::Surroundings(names) => {
+                user = user.or_else(|| variable(names.user).filter(|user| !user.is_empty()));
+                variable(names.password).map(Secret::new)
             }
         };
         Ok(match (user, password) {
@@ -106,6 +110,11 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const USER: &str = "TAKETURNS_USER";
+    const PASSWORD: &str = "TAKETURNS_PASSWORD";
+    const SURROUNDINGS: Source =
+        Source::Surroundings(VariableNames { user: USER, password: PASSWORD });
 
     fn credentials(user: Option<&str>, password: Source) -> Credentials {
         Credentials { user: user.map(str::to_owned), password }
@@ -131,11 +140,11 @@ mod tests {
             _ => None,
         };
         let read = |user, source| credentials(user, source).read_with(&set).unwrap();
-        assert_eq!(read(None, Source::Surroundings), login(Some("env-user"), "env-password"));
-        assert_eq!(read(Some("bob"), Source::Surroundings), login(Some("bob"), "env-password"));
+        assert_eq!(read(None, SURROUNDINGS), login(Some("env-user"), "env-password"));
+        assert_eq!(read(Some("bob"), SURROUNDINGS), login(Some("bob"), "env-password"));
         assert_eq!(read(None, Source::Variable("OTHER".into())), login(None, "other"));
         assert_eq!(read(None, Source::Nothing), None);
-        let unset = credentials(None, Source::Surroundings).read_with(&|_| None);
+        let unset = credentials(None, SURROUNDINGS).read_with(&|_| None);
         assert_eq!(unset, Ok(None));
         let missing = credentials(None, Source::Variable("NOPE".into())).read_with(&set);
         assert!(missing.unwrap_err().contains("NOPE"));

@@ -1,0 +1,259 @@
+//! Many steps in one transaction: the renewals of a client, and the refreshes of its places.
+//!
+//! - *Renewals* lock the rows in the order of their names, so that two batches can't wait for each other, and leave out
+//!   those that are busy, so that nobody's renewals wait for one lock. What is left out is asked for by itself.
+//! - *Refreshes* lock no row at all. They read the locks, and write to a table of their own that the client was there.
+//!   A lock where time has changed something (a lease ended, a place lapsed) takes a step of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use taketurns_core::{Name, Reply, Request};
+use tokio::sync::oneshot;
+use tokio_postgres::types::Type;
+
+use super::clocks::run_of;
+use super::executor::{StepExecutor, ended};
+use super::statements;
+use super::step::{Messages, SteppedLock, refresh, write_all};
+use super::stored_row::StoredRow;
+use super::transaction::{BeginOutcome, CommitOutcome};
+use crate::clock::{local_us, millis};
+use crate::engine::{Answer, EngineError};
+
+/// Rows of one transaction. Each is locked until the COMMIT.
+const BATCH: usize = 256;
+
+type Answered = Result<Answer, EngineError>;
+/// Requests with their place among all.
+type Calls = Vec<(usize, Name, Request)>;
+/// The answers that a batch has, and the calls that need a step of their own.
+type BatchOutcome = (Vec<(usize, Answered)>, Calls);
+
+impl StepExecutor {
+    /// Carries out many requests. The answers are in the order of the requests.
+    pub(super) async fn submit_all(self: &Arc<Self>, calls: Vec<(Name, Request)>) -> Vec<Answered> {
+        let count = calls.len();
+        let (mut renewals, mut refreshes, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+        let mut seen = BTreeMap::new();
+        for (index, (name, request)) in calls.into_iter().enumerate() {
+            // A second request for a lock waits for the first.
+            let is_first = seen.insert(name.clone(), ()).is_none();
+            match request {
+                Request::Renew { .. } if is_first => renewals.push((index, name, request)),
+                Request::Refresh { .. } if is_first => refreshes.push((index, name, request)),
+                _ => alone.push((index, name, request)),
+            }
+        }
+        let (renewed, refreshed) = futures_util::future::join(
+            self.in_batches(renewals, Self::renew_batch),
+            self.in_batches(refreshes, Self::refresh_batch),
+        )
+        .await;
+        let mut answers: BTreeMap<usize, Answered> = BTreeMap::new();
+        for (answered, left) in renewed.into_iter().chain(refreshed) {
+            answers.extend(answered);
+            alone.extend(left);
+        }
+        let single = |(index, name, request)| {
+            let answer = self.submit(name, request);
+            async move { (index, answer.await) }
+        };
+        answers.extend(join_all(alone.into_iter().map(single)).await);
+        (0..count).map(|index| answers.remove(&index).unwrap_or_else(|| Err(ended()))).collect()
+    }
+
+    /// Each batch in a task of its own, which ends its transaction whoever still waits.
+    async fn in_batches<F>(
+        self: &Arc<Self>,
+        calls: Calls,
+        carry_out: impl Fn(Arc<Self>, Calls) -> F,
+    ) -> Vec<BatchOutcome>
+    where
+        F: Future<Output = BatchOutcome> + Send + 'static,
+    {
+        let begun = calls.chunks(BATCH).map(|chunk| {
+            let (done, outcome) = oneshot::channel();
+            let work = carry_out(self.clone(), chunk.to_vec());
+            self.pool.connector.spawn(async move {
+                let _ = done.send(work.await);
+            });
+            outcome
+        });
+        let outcomes = join_all(begun.collect::<Vec<_>>()).await;
+        outcomes.into_iter().filter_map(Result::ok).collect()
+    }
+
+    async fn renew_batch(self: Arc<Self>, calls: Calls) -> BatchOutcome {
+        match self.try_renew(&calls).await {
+            Ok(outcome) => outcome,
+            Err(error) => (fail_all(&calls, &error), Vec::new()),
+        }
+    }
+
+    async fn try_renew(self: &Arc<Self>, calls: &Calls) -> Result<BatchOutcome, EngineError> {
+        let busy = self.pool.take().await?;
+        let sent_us = local_us();
+        let names = names(calls);
+        let begun = self.begin(busy, statements::LOAD_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
+        let BeginOutcome::Begun(transaction, rows) = begun else {
+            return Ok((Vec::new(), calls.clone()));
+        };
+        let mut found = by_name(&rows)?;
+        let (mut stepped, mut left) = (Vec::new(), Vec::new());
+        for (index, name, request) in calls {
+            match found.remove(name).map(|row| self.step_of(&row, name, request)) {
+                Some(Ok(Some(lock))) => stepped.push((*index, request, lock)),
+                // Busy, or gone, or it needs a look at something else first: by itself it says what is wrong.
+                _ => left.push((*index, name.clone(), request.clone())),
+            }
+        }
+        let run = stepped.first().map(|(_, _, lock)| run_of(&lock.clock)).unwrap_or_default();
+        let wakes = |lock: &mut SteppedLock| std::mem::take(&mut lock.step.wakes);
+        let mut own = Vec::new();
+        let mut all = Vec::new();
+        for (position, (_, _, lock)) in stepped.iter_mut().enumerate() {
+            for wake in wakes(lock) {
+                if wake.client == self.client {
+                    own.push((position, wake));
+                } else {
+                    all.push(wake);
+                }
+            }
+        }
+        let messages = Messages::of(all, self.client, &run);
+        let written: Vec<&SteppedLock> =
+            stepped.iter().map(|(_, _, lock)| lock).filter(|lock| lock.is_written()).collect();
+        let mut writes = write_all(&written)?;
+        if let Some((_, _, lock)) = stepped.first() {
+            writes.extend(messages.write(lock.now));
+        }
+        match transaction.commit(writes).await? {
+            CommitOutcome::Committed(busy) => self.wake(busy, &messages).await,
+            CommitOutcome::Missed => {}
+            CommitOutcome::Late(rest) => {
+                self.pool.connector.spawn(rest);
+                let why = "the server has not answered to COMMIT".to_owned();
+                return Ok((fail_all(calls, &EngineError::Unknown(why)), Vec::new()));
+            }
+        }
+        for (position, wake) in own {
+            let lock = &stepped[position].2;
+            self.push_own(&lock.name, vec![wake], &lock.clock);
+        }
+        let mut answers = Vec::with_capacity(stepped.len());
+        for (index, request, lock) in &stepped {
+            self.attend(&lock.name, request, &lock.step.reply).await;
+            answers.push((*index, Ok(self.answer(lock, sent_us))));
+        }
+        Ok((answers, left))
+    }
+
+    /// The step of one lock of a batch; `None` if it has to be taken by itself.
+    fn step_of(
+        &self,
+        row: &StoredRow,
+        name: &Name,
+        request: &Request,
+    ) -> Result<Option<SteppedLock>, EngineError> {
+        let lock = row.lock(millis(self.config.max_lease))?;
+        if !row.is_verified || lock.has_lapsed_waiters(row.now) {
+            return Ok(None);
+        }
+        Ok(Some(SteppedLock::apply(name.clone(), row, lock, request)))
+    }
+
+    async fn refresh_batch(self: Arc<Self>, calls: Calls) -> BatchOutcome {
+        match self.try_refresh(&calls).await {
+            Ok(outcome) => outcome,
+            Err(error) => (fail_all(&calls, &error), Vec::new()),
+        }
+    }
+
+    async fn try_refresh(self: &Arc<Self>, calls: &Calls) -> Result<BatchOutcome, EngineError> {
+        let busy = self.pool.take().await?;
+        let sent_us = local_us();
+        let names = names(calls);
+        let begun = self.begin(busy, statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
+        let BeginOutcome::Begun(transaction, rows) = begun else {
+            return Ok((Vec::new(), calls.clone()));
+        };
+        let mut found = by_name(&rows)?;
+        let (mut refreshed, mut left, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, name, request) in calls {
+            let row = found.remove(name);
+            match row.map(|row| self.refresh_of(&row, name, request)) {
+                Some(Ok(Some((lock, place)))) => {
+                    refreshed.push((*index, request, lock));
+                    places.extend(place);
+                }
+                _ => left.push((*index, name.clone(), request.clone())),
+            }
+        }
+        if places.is_empty() {
+            transaction.roll_back().await;
+        } else {
+            match transaction.commit(vec![refresh(self.client, places)]).await? {
+                CommitOutcome::Committed(busy) => busy.give_back(),
+                CommitOutcome::Missed => {}
+                CommitOutcome::Late(rest) => {
+                    self.pool.connector.spawn(rest);
+                    let why = "the server has not answered to COMMIT".to_owned();
+                    return Ok((fail_all(calls, &EngineError::Unknown(why)), Vec::new()));
+                }
+            }
+        }
+        let mut answers = Vec::with_capacity(refreshed.len());
+        for (index, request, lock) in &refreshed {
+            self.attend(&lock.name, request, &lock.step.reply).await;
+            answers.push((*index, Ok(self.answer(lock, sent_us))));
+        }
+        Ok((answers, left))
+    }
+
+    /// A refresh that changes nothing but when the client was last seen, and what notes that. `None` if the lock has to
+    /// take a step: time has changed something, or the reply claims a hold, or somebody has to be told.
+    fn refresh_of(
+        &self,
+        row: &StoredRow,
+        name: &Name,
+        request: &Request,
+    ) -> Result<Option<(SteppedLock, Option<(String, i64, i64)>)>, EngineError> {
+        let mut lock = row.lock(millis(self.config.max_lease))?;
+        let tick = lock.clone().apply(row.now, &Request::Tick);
+        let is_behind = tick.changed || tick.more || lock.has_lapsed_waiters(row.now);
+        if !row.is_verified || !row.is_of_this_clock() || is_behind {
+            return Ok(None);
+        }
+        let Request::Refresh { client, waiter_lease_ms } = *request else { return Ok(None) };
+        let is_known = lock.is_waited_for_by(client);
+        lock.record_refresh(client, waiter_lease_ms, row.now);
+        let stepped = SteppedLock::apply(name.clone(), row, lock, request);
+        let is_quiet = stepped.step.wakes.is_empty()
+            && matches!(&stepped.step.reply, Reply::Refreshed { granted, .. } if granted.is_empty());
+        if !is_quiet {
+            return Ok(None);
+        }
+        let lease_ms = i64::try_from(waiter_lease_ms).unwrap_or(i64::MAX);
+        let place = (name.as_str().to_owned(), row.now.ms as i64, lease_ms);
+        Ok(Some((stepped, is_known.then_some(place))))
+    }
+}
+
+fn names(calls: &Calls) -> Vec<String> {
+    calls.iter().map(|(_, name, _)| name.as_str().to_owned()).collect()
+}
+
+fn by_name(rows: &[tokio_postgres::Row]) -> Result<BTreeMap<Name, StoredRow>, EngineError> {
+    let mut found = BTreeMap::new();
+    for row in rows {
+        let row = StoredRow::read(row)?;
+        found.extend(row.name().map(|name| (name, row)));
+    }
+    Ok(found)
+}
+
+fn fail_all(calls: &Calls, error: &EngineError) -> Vec<(usize, Answered)> {
+    calls.iter().map(|(index, _, _)| (*index, Err(error.clone()))).collect()
+}

@@ -1,0 +1,198 @@
+//! The connection on which a client that waits listens.
+//!
+//! ```text
+//!   Off ──► Starting ──► Listening ──► Off, a waiter lease after the last place was had or refreshed
+//!              ▲  │          │
+//!              │  └─► Polling│  no connection to be had, or a proxy in front of it: the mailbox looks instead
+//!              └────────┴────┘
+//! ```
+//!
+//! Every NOTIFY wakes all connections of the database that listen. So nobody listens who does not wait.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::mailbox::Mailbox;
+use super::session::{Connector, PgSession};
+use crate::engine::{EngineError, EngineEvent};
+use crate::sync::lock;
+use crate::telling::target;
+
+/// After a failed attempt.
+const REST: Duration = Duration::from_secs(1);
+/// A proxy may be replaced by a server, but not often.
+const PROXY_REST: Duration = Duration::from_secs(60);
+/// What the client sends itself to see whether messages arrive.
+const PROBE: &str = "probe";
+
+/// How messages come to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListenPhase {
+    Off,
+    Starting,
+    Listening,
+    Polling,
+}
+
+pub(super) struct WakeListener {
+    connector: Arc<Connector>,
+    mailbox: Arc<Mailbox>,
+    state: Mutex<State>,
+    phase: watch::Sender<ListenPhase>,
+    probed: Notify,
+}
+
+struct State {
+    /// Nobody waits for longer than this, as far as is known.
+    until: Instant,
+    is_running: bool,
+    is_closed: bool,
+}
+
+impl WakeListener {
+    pub(super) fn new(connector: Arc<Connector>, mailbox: Arc<Mailbox>) -> Arc<Self> {
+        let state = State { until: Instant::now(), is_running: false, is_closed: false };
+        Arc::new(Self {
+            connector,
+            mailbox,
+            state: Mutex::new(state),
+            phase: watch::Sender::new(ListenPhase::Off),
+            probed: Notify::new(),
+        })
+    }
+
+    pub(super) fn phase(&self) -> ListenPhase {
+        *self.phase.borrow()
+    }
+
+    /// Listens for so long at least. Returns whether messages already arrived before.
+    pub(super) fn listen_for(self: &Arc<Self>, lease_ms: u64) -> bool {
+        let mut state = lock(&self.state);
+        state.until = state.until.max(Instant::now() + Duration::from_millis(lease_ms));
+        if state.is_running || state.is_closed {
+            return self.phase() != ListenPhase::Starting;
+        }
+        state.is_running = true;
+        self.phase.send_replace(ListenPhase::Starting);
+        self.connector.spawn(self.clone().run());
+        false
+    }
+
+    /// Waits until messages arrive, in whichever way.
+    pub(super) async fn ready(&self) {
+        let mut phase = self.phase.subscribe();
+        let _ = phase.wait_for(|phase| *phase != ListenPhase::Starting).await;
+    }
+
+    pub(super) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        state.until = Instant::now();
+        drop(state);
+        self.phase.send_replace(ListenPhase::Off);
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut is_first = true;
+        while !self.has_expired() {
+            match self.listen().await {
+                Ok(Some(session)) => {
+                    self.phase.send_replace(ListenPhase::Listening);
+                    if !std::mem::take(&mut is_first) {
+                        // Messages may have been lost meanwhile.
+                        self.mailbox.wakes.push(EngineEvent::Recheck);
+                    }
+                    self.mailbox.clone().take_notices().await;
+                    self.wait_for_end(session).await;
+                }
+                Ok(None) => {
+                    tracing::warn!(
+                        target: target::POSTGRES,
+                        "a proxy keeps wake-ups from this client, which polls instead: name the server itself by listen="
+                    );
+                    self.poll_for(PROXY_REST).await;
+                    is_first = false;
+                }
+                Err(error) => {
+                    tracing::debug!(target: target::POSTGRES, %error, "the client can't listen, and polls instead");
+                    self.poll_for(REST).await;
+                    is_first = false;
+                }
+            }
+        }
+    }
+
+    /// Decides under the mutex, so that nobody who still wants to listen is left without.
+    fn has_expired(&self) -> bool {
+        let mut state = lock(&self.state);
+        if state.until > Instant::now() {
+            return false;
+        }
+        state.is_running = false;
+        self.phase.send_replace(ListenPhase::Off);
+        true
+    }
+
+    /// A connection on which messages arrive; `None` if they don't.
+    async fn listen(self: &Arc<Self>) -> Result<Option<PgSession>, EngineError> {
+        let listener = Arc::downgrade(self);
+        let on_notice = Arc::new(move |message: &str| {
+            let Some(listener) = listener.upgrade() else { return };
+            match message {
+                PROBE => listener.probed.notify_one(),
+                message => listener.mailbox.handle_message(message),
+            }
+        });
+        let session = self.connector.connect(on_notice).await?;
+        let channel = self.mailbox.channel();
+        let response = self.connector.config.timeouts.response;
+        let listening = format!("LISTEN \"{channel}\"");
+        let listening = timeout(response, session.client.batch_execute(&listening)).await;
+        listening
+            .map_err(|_| super::transaction::no_answer())?
+            .map_err(|error| super::failure::before_commit(&error))?;
+        // Through another connection: behind a proxy that shares connections the server wakes whoever has this one.
+        self.mailbox.send_to_self(PROBE).await?;
+        let arrives = timeout(response, self.probed.notified()).await.is_ok();
+        if !arrives {
+            session.end();
+            return Ok(None);
+        }
+        Ok(Some(session))
+    }
+
+    /// Until the connection ends, or nobody waits any more.
+    async fn wait_for_end(&self, mut session: PgSession) {
+        loop {
+            let until = lock(&self.state).until;
+            tokio::select! {
+                () = session.ended() => break,
+                () = sleep_until(until) => {
+                    if self.has_expired() {
+                        session.end();
+                        return;
+                    }
+                }
+                () = self.closed() => return session.end(),
+            }
+        }
+        self.phase.send_replace(ListenPhase::Starting);
+    }
+
+    async fn poll_for(&self, rest: Duration) {
+        self.phase.send_replace(ListenPhase::Polling);
+        self.mailbox.open();
+        tokio::select! {
+            () = sleep(rest) => {}
+            () = self.closed() => {}
+        }
+    }
+
+    async fn closed(&self) {
+        let mut phase = self.phase.subscribe();
+        let _ = phase.wait_for(|phase| *phase == ListenPhase::Off).await;
+    }
+}

@@ -1,0 +1,187 @@
+//! All SQL of the engine but the tables themselves. Every statement is sent unnamed, with the types of its parameters,
+//! so a proxy that gives each transaction another server connection can pass it on.
+
+use std::time::Duration;
+
+/// The server's time in µs, and which clock that is: a promoted standby has another timeline, a restarted server
+/// another start. An expression that fails on a standby.
+macro_rules! time_and_clock {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
+         left(pg_walfile_name(pg_current_wal_lsn()), 8) \
+         || '-' || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
+    };
+}
+
+/// What the marker compares: a copy of the tables elsewhere is another server.
+macro_rules! server {
+    () => {
+        "(SELECT concat_ws(' ', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), \
+         'taketurns.lock'::regclass::oid) FROM pg_control_system())"
+    };
+}
+
+/// What every reading step reads first: time, clock, server, and the marker.
+macro_rules! circumstances {
+    () => {
+        concat!(time_and_clock!(), ", ", server!(), ", m.server, m.until_ms")
+    };
+}
+
+/// Begins a step. A role may have other defaults for all of these. `statement_timeout` must not cancel a COMMIT: it
+/// would be carried out, and only the standby not waited for.
+pub(super) fn begin(row_wait: Duration, idle: Duration, synchronous_commit: bool) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {}; \
+         SET LOCAL idle_in_transaction_session_timeout = {}; SET LOCAL statement_timeout = 0; \
+         SET LOCAL synchronous_commit = {}",
+        row_wait.as_millis(),
+        idle.as_millis(),
+        if synchronous_commit { "on" } else { "off" },
+    )
+}
+
+/// The same for what need not wait for a disk: it wakes somebody, and changes nothing.
+pub(super) const BEGIN_NOTIFY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL statement_timeout = 0; \
+     SET LOCAL synchronous_commit = off";
+
+pub(super) const COMMIT: &str = "COMMIT";
+pub(super) const ROLLBACK: &str = "ROLLBACK";
+
+/// One lock, or a row without one. The row is locked before the clock is read, so the steps of a lock are in the order
+/// of their times: without MATERIALIZED the clock would be read first.
+pub(super) const LOAD: &str = concat!(
+    "WITH l AS MATERIALIZED (SELECT name, clock, state FROM taketurns.lock WHERE name = $1 FOR UPDATE) SELECT ",
+    circumstances!(),
+    ", l.name, l.clock, l.state FROM (VALUES (1)) AS one LEFT JOIN l ON true LEFT JOIN taketurns.marker m ON true"
+);
+
+/// Several locks, each with its own time. A lock that is busy is left out, and asked for by itself.
+pub(super) const LOAD_ALL: &str = concat!(
+    "WITH l AS MATERIALIZED (SELECT name, clock, state FROM taketurns.lock WHERE name = ANY ($1) \
+     ORDER BY name FOR UPDATE SKIP LOCKED) SELECT ",
+    circumstances!(),
+    ", l.name, l.clock, l.state FROM l LEFT JOIN taketurns.marker m ON true"
+);
+
+/// Several locks as they are, without waiting for any.
+pub(super) const LOOK_ALL: &str = concat!(
+    "SELECT ",
+    circumstances!(),
+    ", l.name, l.clock, l.state FROM taketurns.lock l LEFT JOIN taketurns.marker m ON true WHERE l.name = ANY ($1)"
+);
+
+/// One lock with its refreshes, to be shown.
+pub(super) const VIEW: &str = concat!(
+    "SELECT ",
+    circumstances!(),
+    ", l.name, l.clock, l.state, p.clients, p.seen_ms, p.leases_ms FROM taketurns.lock l ",
+    "LEFT JOIN taketurns.marker m ON true ",
+    "LEFT JOIN LATERAL (SELECT array_agg(client) AS clients, array_agg(seen_ms) AS seen_ms, \
+     array_agg(waiter_lease_ms) AS leases_ms FROM taketurns.place WHERE place.name = l.name) p ON true ",
+    "WHERE l.name = $1"
+);
+
+/// The same of the locks after a name, in the order of their names.
+pub(super) const LIST: &str = concat!(
+    "SELECT ",
+    circumstances!(),
+    ", l.name, l.clock, l.state, p.clients, p.seen_ms, p.leases_ms FROM taketurns.lock l ",
+    "LEFT JOIN taketurns.marker m ON true ",
+    "LEFT JOIN LATERAL (SELECT array_agg(client) AS clients, array_agg(seen_ms) AS seen_ms, \
+     array_agg(waiter_lease_ms) AS leases_ms FROM taketurns.place WHERE place.name = l.name) p ON true ",
+    "WHERE l.name > $1 ORDER BY l.name LIMIT $2"
+);
+
+pub(super) const PING: &str = concat!("SELECT ", time_and_clock!());
+
+/// $1 name, $2 clock, $3 state, $4 when it may be forgotten. A row each that was written.
+pub(super) const UPDATE: &str = "UPDATE taketurns.lock SET clock = $2, state = $3, forget_at_ms = $4 WHERE name = $1 RETURNING 1";
+
+/// The same for a lock that has no row yet. No row comes back if somebody else has made one meanwhile.
+pub(super) const INSERT: &str = "INSERT INTO taketurns.lock (name, clock, state, forget_at_ms) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT DO NOTHING RETURNING 1";
+
+/// What a granting step writes besides, for fenced transactions: $5 members, $6 tokens, $7 which are exclusive. Only if
+/// the lock itself was written: see schema/1-fence.sql.
+macro_rules! and_fence {
+    ($write:literal) => {
+        concat!(
+            "WITH l AS (",
+            $write,
+            " RETURNING name), f AS (INSERT INTO taketurns.fence (name, member, token, exclusive) \
+             SELECT l.name, g.member, g.token, g.exclusive \
+             FROM l, unnest($5, $6, $7) AS g (member, token, exclusive) \
+             ON CONFLICT (name, member) DO UPDATE SET token = excluded.token, exclusive = excluded.exclusive \
+             WHERE fence.token < excluded.token) SELECT 1 FROM l"
+        )
+    };
+}
+
+pub(super) const UPDATE_AND_FENCE: &str = and_fence!(
+    "UPDATE taketurns.lock SET clock = $2, state = $3, forget_at_ms = $4 WHERE name = $1"
+);
+pub(super) const INSERT_AND_FENCE: &str = and_fence!(
+    "INSERT INTO taketurns.lock (name, clock, state, forget_at_ms) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
+);
+
+/// Many locks at once: $1 names, $2 clock, $3 states, $4 when they may be forgotten. A row each.
+pub(super) const UPDATE_ALL: &str = "UPDATE taketurns.lock l SET clock = $2, state = w.state, forget_at_ms = w.forget_at_ms \
+     FROM unnest($1, $3, $4) AS w (name, state, forget_at_ms) WHERE l.name = w.name RETURNING 1";
+
+/// And their grants: $1 names, $2 members, $3 tokens, $4 which are exclusive.
+pub(super) const FENCE_ALL: &str = "INSERT INTO taketurns.fence (name, member, token, exclusive) \
+     SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT (name, member) \
+     DO UPDATE SET token = excluded.token, exclusive = excluded.exclusive WHERE fence.token < excluded.token";
+
+/// The refreshes of one lock.
+pub(super) const PLACES: &str =
+    "SELECT client, seen_ms, waiter_lease_ms FROM taketurns.place WHERE name = $1";
+
+/// A client's refreshes: $1 names, $2 client, $3 times, $4 waiter leases.
+pub(super) const REFRESH: &str = "INSERT INTO taketurns.place (name, client, seen_ms, waiter_lease_ms) \
+     SELECT r.name, $2, r.seen_ms, r.waiter_lease_ms FROM unnest($1, $3, $4) AS r (name, seen_ms, waiter_lease_ms) \
+     ON CONFLICT (name, client) DO UPDATE SET seen_ms = excluded.seen_ms, waiter_lease_ms = excluded.waiter_lease_ms";
+
+/// Messages: $1 clients, $2 time, $3 texts.
+pub(super) const WRITE_NOTICES: &str = "INSERT INTO taketurns.notice (client, written_ms, message) \
+     SELECT n.client, $2, n.message FROM unnest($1, $3) AS n (client, message)";
+
+/// A client takes its messages.
+pub(super) const TAKE_NOTICES: &str =
+    "DELETE FROM taketurns.notice WHERE client = $1 RETURNING message";
+
+/// $1 channels, $2 messages.
+pub(super) const NOTIFY: &str =
+    "SELECT pg_notify(n.channel, n.message) FROM unnest($1, $2) AS n (channel, message)";
+
+/// What is long idle, with its fences. $1 now, $2 how many.
+pub(super) const FORGET: &str = "WITH gone AS (DELETE FROM taketurns.lock WHERE name IN (SELECT name FROM taketurns.lock \
+     WHERE forget_at_ms <= $1 ORDER BY forget_at_ms LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING name) \
+     DELETE FROM taketurns.fence USING gone WHERE fence.name = gone.name";
+
+/// What clients left behind. $1 from when on, $2 until when it may be of use.
+pub(super) const FORGET_PLACES: &str =
+    "DELETE FROM taketurns.place WHERE seen_ms < $1 OR seen_ms > $2";
+pub(super) const FORGET_NOTICES: &str =
+    "DELETE FROM taketurns.notice WHERE written_ms < $1 OR written_ms > $2";
+
+/// A server that nobody has verified since it may have lost commits. $1: its quarantine in ms, or null for the longest
+/// lease. Whoever writes first decides.
+pub(super) const WRITE_MARKER: &str = concat!(
+    "INSERT INTO taketurns.marker (id, server, until_ms) SELECT 1, ",
+    server!(),
+    ", CASE WHEN $1::bigint IS NULL THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint + max_lease_ms + 1 ELSE $1 END \
+     FROM taketurns.store ON CONFLICT (id) DO UPDATE SET server = excluded.server, until_ms = excluded.until_ms \
+     WHERE marker.server <> excluded.server RETURNING until_ms"
+);
+
+/// Who is this server, and is it fit?
+pub(super) const MEET: &str = "SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), \
+     current_setting('server_encoding'), current_user::text, current_database()::text";
+
+pub(super) const STORE: &str = "SELECT version, max_lease_ms FROM taketurns.store WHERE id = 1";
+
+/// The longest lease of all clients.
+pub(super) const RAISE_MAX_LEASE: &str =
+    "UPDATE taketurns.store SET max_lease_ms = $1 WHERE id = 1 AND max_lease_ms < $1";

@@ -1,0 +1,137 @@
+//! A row as it was read: a lock, the server's time, and whether the server is the one that clients have verified.
+
+use taketurns_core::{ClientId, Lock, Name, Now, limits};
+use tokio_postgres::Row;
+
+use crate::engine::{EngineError, stored};
+
+/// A lock and its circumstances, as the statements of [`super::statements`] return them.
+pub(super) struct StoredRow {
+    pub(super) now: Now,
+    /// The server incarnation whose clock this is.
+    pub(super) clock: String,
+    /// The server is the one that the marker names.
+    pub(super) is_verified: bool,
+    quarantine_until_ms: u64,
+    lock: Option<StoredLock>,
+}
+
+/// What the table has of a lock.
+struct StoredLock {
+    name: String,
+    clock: String,
+    state: Vec<u8>,
+}
+
+impl StoredRow {
+    pub(super) fn read(row: &Row) -> Result<Self, EngineError> {
+        Self::columns(row).map_err(|error| changed(&error))
+    }
+
+    fn columns(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        let server: String = row.try_get(2)?;
+        let marked: Option<String> = row.try_get(3)?;
+        let until_ms: Option<i64> = row.try_get(4)?;
+        let name: Option<String> = row.try_get(5)?;
+        let lock = match name {
+            None => None,
+            Some(name) => Some(StoredLock { name, clock: row.try_get(6)?, state: row.try_get(7)? }),
+        };
+        Ok(Self {
+            now: now(row.try_get(0)?),
+            clock: row.try_get(1)?,
+            is_verified: marked.is_some_and(|marked| marked == server),
+            quarantine_until_ms: until_ms.and_then(|at_ms| u64::try_from(at_ms).ok()).unwrap_or(0),
+            lock,
+        })
+    }
+
+    /// Is there a row for the lock?
+    pub(super) fn exists(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// The name in the row, if it can be one.
+    pub(super) fn name(&self) -> Option<Name> {
+        Name::new(&self.lock.as_ref()?.name).ok()
+    }
+
+    /// Was the row written under this clock?
+    pub(super) fn is_of_this_clock(&self) -> bool {
+        self.lock.as_ref().is_none_or(|lock| lock.clock == self.clock)
+    }
+
+    /// The lock now: on the clock of this server incarnation, and in quarantine if the server is.
+    pub(super) fn lock(&self, max_lease_ms: u64) -> Result<Lock, EngineError> {
+        let now_ms = self.now.ms;
+        let mut lock = match &self.lock {
+            None => Lock::new(),
+            Some(row) => {
+                let snapshot = stored::decode(&row.state)?;
+                stored::restore(match row.clock == self.clock {
+                    true => snapshot,
+                    false => snapshot.on_another_clock(now_ms),
+                })?
+            }
+        };
+        if self.quarantine_until_ms > now_ms {
+            lock.quarantine(self.quarantine_until_ms);
+        }
+        // It ends later only if the clock was set back since.
+        let longest_ms = limits::quarantine_ms_max(max_lease_ms);
+        lock.end_quarantine_by(now_ms.saturating_add(longest_ms));
+        Ok(lock)
+    }
+}
+
+/// Takes a row of the table of refreshes into account: client, time, waiter lease.
+pub(super) fn record_refresh(lock: &mut Lock, place: &Row, now: Now) -> Result<(), EngineError> {
+    let columns = || {
+        Ok::<(i64, i64, i64), tokio_postgres::Error>((
+            place.try_get(0)?,
+            place.try_get(1)?,
+            place.try_get(2)?,
+        ))
+    };
+    let (client, seen_ms, lease_ms) = columns().map_err(|error| changed(&error))?;
+    record(lock, client, seen_ms, lease_ms, now);
+    Ok(())
+}
+
+/// The same for a lock that is looked at, whose refreshes come with it.
+pub(super) fn record_refreshes(lock: &mut Lock, row: &Row, now: Now) -> Result<(), EngineError> {
+    type Column = Option<Vec<i64>>;
+    let columns = || {
+        Ok::<(Column, Column, Column), tokio_postgres::Error>((
+            row.try_get(8)?,
+            row.try_get(9)?,
+            row.try_get(10)?,
+        ))
+    };
+    let columns = columns().map_err(|error| changed(&error))?;
+    let (Some(clients), Some(seen_ms), Some(leases_ms)) = columns else { return Ok(()) };
+    for ((client, seen_ms), lease_ms) in clients.into_iter().zip(seen_ms).zip(leases_ms) {
+        record(lock, client, seen_ms, lease_ms, now);
+    }
+    Ok(())
+}
+
+fn record(lock: &mut Lock, client: i64, seen_ms: i64, lease_ms: i64, now: Now) {
+    let positive = |number: i64| u64::try_from(number).unwrap_or(0);
+    // A later time is from before the clock was set back.
+    let seen = Now { ms: positive(seen_ms).min(now.ms), ..now };
+    lock.record_refresh(ClientId::from_bits(client.cast_unsigned()), positive(lease_ms), seen);
+}
+
+/// The server's wall clock is the lease clock too.
+pub(super) fn now(micros: i64) -> Now {
+    let wall_us = u64::try_from(micros).unwrap_or(0);
+    Now { ms: wall_us / 1_000, wall_us }
+}
+
+/// A column of another type than ours.
+pub(super) fn changed(error: &tokio_postgres::Error) -> EngineError {
+    EngineError::Broken(format!(
+        "a table of the schema taketurns was changed by hand ({error}); `taketurns schema postgres` shows how it should be"
+    ))
+}

@@ -1,0 +1,128 @@
+//! What people see: locks as they are, without a step.
+
+use taketurns_core::{Lock, Name, Pattern, View};
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::executor::StepExecutor;
+use super::failure::before_commit;
+use super::statements;
+use super::stored_row::{self, StoredRow};
+use super::transaction::{Params, no_answer};
+use crate::clock::{local_us, millis};
+use crate::engine::{EngineError, Stamp};
+use crate::telling::target;
+
+/// Rows that are read at a time.
+const PAGE: i64 = 500;
+
+impl StepExecutor {
+    /// One read, in a transaction of its own.
+    async fn read(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, EngineError> {
+        let busy = self.pool.take().await?;
+        let asked = busy.session().client.query_typed(sql, params);
+        let answered = timeout(self.config.timeouts.response, asked).await;
+        let rows = answered.map_err(|_| no_answer())?;
+        match rows {
+            Ok(rows) => {
+                busy.give_back();
+                Ok(rows)
+            }
+            // The server had closed an idle connection.
+            Err(error) if busy.is_reused && error.as_db_error().is_none() => {
+                drop(busy);
+                let busy = self.pool.take().await?;
+                let asked = busy.session().client.query_typed(sql, params);
+                let answered = timeout(self.config.timeouts.response, asked).await;
+                let rows = answered.map_err(|_| no_answer())?;
+                let rows = rows.map_err(|error| before_commit(&error))?;
+                busy.give_back();
+                Ok(rows)
+            }
+            Err(error) => Err(before_commit(&error)),
+        }
+    }
+
+    pub(super) async fn ping(&self) -> Result<Stamp, EngineError> {
+        let sent_us = local_us();
+        let rows = self.read(statements::PING, &[]).await?;
+        let row = rows.first().ok_or_else(no_answer)?;
+        let columns = row.try_get(0).and_then(|micros| Ok((micros, row.try_get(1)?)));
+        let (micros, clock): (i64, String) =
+            columns.map_err(|error| stored_row::changed(&error))?;
+        let origin = self.clocks.origin(&clock);
+        Ok(Stamp { now_ms: stored_row::now(micros).ms, origin, sent_us: Some(sent_us) })
+    }
+
+    pub(super) async fn view(
+        &self,
+        name: &Name,
+        waiters_max: usize,
+    ) -> Result<Option<View>, EngineError> {
+        let key = name.as_str();
+        let rows = self.read(statements::VIEW, &[(&key, Type::TEXT)]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (stored, lock) = self.seen(row)?;
+        Ok(Some(lock.view(stored.now, waiters_max)))
+    }
+
+    /// The lock in a row, with the refreshes of its waiters.
+    fn seen(&self, row: &Row) -> Result<(StoredRow, Lock), EngineError> {
+        let stored = StoredRow::read(row)?;
+        let mut lock = stored.lock(millis(self.config.max_lease))?;
+        stored_row::record_refreshes(&mut lock, row, stored.now)?;
+        Ok((stored, lock))
+    }
+
+    pub(super) async fn list(
+        &self,
+        pattern: &Pattern,
+        after: Option<&Name>,
+        max: usize,
+        waiters_max: usize,
+    ) -> Result<Vec<(Name, View)>, EngineError> {
+        let mut after = after.map_or(String::new(), |name| name.as_str().to_owned());
+        let mut views = Vec::new();
+        loop {
+            let params: Params<'_> = &[(&after, Type::TEXT), (&PAGE, Type::INT8)];
+            let rows = self.read(statements::LIST, params).await?;
+            for row in &rows {
+                after = row.try_get(5).map_err(|error| stored_row::changed(&error))?;
+                match self.listed(row, &after, pattern, waiters_max) {
+                    Ok(Some(view)) => views.push(view),
+                    Ok(None) => {}
+                    // One damaged lock must not hide all others.
+                    Err(error) => {
+                        tracing::warn!(target: target::POSTGRES, lock = after, %error, "left out of the listing");
+                    }
+                }
+                if views.len() == max {
+                    return Ok(views);
+                }
+            }
+            if rows.len() < PAGE as usize {
+                return Ok(views);
+            }
+        }
+    }
+
+    fn listed(
+        &self,
+        row: &Row,
+        name: &str,
+        pattern: &Pattern,
+        waiters_max: usize,
+    ) -> Result<Option<(Name, View)>, EngineError> {
+        if !pattern.matches(name) {
+            return Ok(None);
+        }
+        let name = Name::new(name).map_err(|_| {
+            EngineError::Broken("the store is damaged: a name that can't be one".to_owned())
+        })?;
+        let (stored, lock) = self.seen(row)?;
+        let view = lock.view(stored.now, waiters_max);
+        // All that is known of it may be who was cancelled.
+        Ok((!view.is_blank()).then_some((name, view)))
+    }
+}
