@@ -16,7 +16,7 @@ mod doctor;
 #[cfg(all(feature = "file", feature = "redis"))]
 mod election;
 mod faults;
-#[cfg(feature = "postgres")]
+#[cfg(all(feature = "sqlx", feature = "tokio-postgres"))]
 mod fenced;
 mod file;
 mod fuzz;
@@ -24,6 +24,8 @@ mod keeping;
 mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(feature = "postgres")]
+mod postgres_losses;
 mod quorum;
 #[cfg(feature = "redis")]
 mod recipes;

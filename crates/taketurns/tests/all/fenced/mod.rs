@@ -1,6 +1,7 @@
 //! Fenced transactions of PostgreSQL: `taketurns.fence` in SQL, without the engine. A grant is what
 //! `schema/1-fence.sql` says of one.
 
+mod clients;
 mod function;
 mod interleavings;
 
