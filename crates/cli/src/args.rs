@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    acquire, break_lock, completions, doctor, elect, ls, man, pool, release, renew, run, serve,
-    show, top,
+    acquire, break_lock, completions, doctor, elect, ls, man, pool, release, renew, run, schema,
+    serve, show, top,
 };
 use crate::exit::{self, ExitFailure};
 
@@ -22,20 +22,23 @@ const VALUE_CHARS_MAX: usize = 40;
 ///
 /// The store keeps the locks. By default it is a file on this machine:
 /// $XDG_STATE_HOME/taketurns/locks.db, or ~/.local/state/taketurns/locks.db. To share locks between
-/// machines, name a server (Redis 7.0, Valkey 8.0, or later) with --store or TAKETURNS_STORE.
+/// machines, name a server (Redis 7.0, Valkey 8.0, PostgreSQL 13, or later) with --store or
+/// TAKETURNS_STORE.
 #[derive(Debug, Parser)]
 #[command(name = "taketurns", version, after_help = exit::help(), max_term_width = 100)]
 pub(crate) struct Cli {
     /// Store that keeps the locks: file:PATH, redis://HOST, …; --help lists all
     ///
     ///   file:/var/lib/app/locks.db             a file, for processes on this machine
+    ///   postgres://host/database               PostgreSQL; also postgres://host1,host2/database
     ///   redis://host:6379                      Redis or Valkey; rediss:// with TLS
     ///   redis+sentinel://h1,h2,h3/master-name  the master that Sentinel reports
     ///   redis+cluster://h1,h2                  a Cluster, given some of its nodes
     ///   quorum:redis://a,redis://b,redis://c   a majority of independent servers
     ///
     /// Put the password into TAKETURNS_REDIS_PASSWORD and the user into
-    /// TAKETURNS_REDIS_USER, or name its place at the end of the URL with
+    /// TAKETURNS_REDIS_USER, or for PostgreSQL into TAKETURNS_POSTGRES_PASSWORD and
+    /// TAKETURNS_POSTGRES_USER. Or name its place at the end of the URL with
     /// ?password_file=PATH or ?password_env=NAME. Every user of the machine can read a
     /// password on the command line.
     ///
@@ -75,6 +78,7 @@ pub(crate) enum CliCommand {
     Pool(pool::Args),
     Serve(serve::Args),
     Doctor(doctor::Args),
+    Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -181,7 +185,7 @@ fn command_of(args: &[OsString]) -> String {
 
 /// A URL may have a password in it.
 fn has_url(message: &str) -> bool {
-    message.contains("redis") && message.contains('/')
+    ["redis", "postgres"].iter().any(|scheme| message.contains(scheme)) && message.contains('/')
 }
 
 fn has_handle(message: &str) -> bool {

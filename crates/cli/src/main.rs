@@ -59,6 +59,7 @@ fn dispatch(cli: Cli) -> Result<u8, ExitFailure> {
             CliCommand::Pool(args) => commands::pool::run(store, args).await,
             CliCommand::Serve(args) => commands::serve::run(store, args).await,
             CliCommand::Doctor(args) => commands::doctor::run(store, args).await,
+            CliCommand::Schema(args) => commands::schema::run(args),
             CliCommand::Completions(args) => commands::completions::run(args),
             CliCommand::Man(args) => commands::man::run(args),
         }

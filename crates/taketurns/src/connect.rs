@@ -23,6 +23,7 @@ use crate::{Error, Locks, random};
 /// | | shared by |
 /// |---|---|
 /// | `redis://HOST`, `redis+sentinel://H1,H2,H3/MASTER`, `redis+cluster://H1,H2` | all clients of the server; `rediss…` for TLS |
+/// | `postgres://HOST/DATABASE` (feature `postgres`) | all clients of the server |
 /// | `quorum:redis://A,redis://B,redis://C` | all clients of a majority of the servers; mutexes only |
 /// | `file:PATH` | the processes of a machine |
 /// | `memory:NAME` | all clients of this process |

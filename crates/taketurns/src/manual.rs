@@ -11,6 +11,7 @@
 //! | run it in cron, in a timer, once per night | [`cron`] |
 //! | run it in Kubernetes | [`kubernetes`] |
 //! | use Redis or Valkey, or a majority of them | [`redis`], [`quorum`] |
+//! | use PostgreSQL | [`postgres`] |
 //! | use it from any language | [`module`] |
 //! | migrate from another lock, or share it with one | [`moving`], [`protocols`] |
 //!
@@ -38,6 +39,7 @@ pages! {
     limits: "../docs/limits.md",
     module: "../docs/module.md",
     moving: "../docs/moving.md",
+    postgres: "../docs/postgres.md",
     protocols: "../docs/protocols.md",
     protocols_fairqueue: "../docs/protocols/fairqueue.md",
     protocols_plain: "../docs/protocols/plain.md",

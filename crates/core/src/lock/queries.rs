@@ -112,6 +112,11 @@ impl Lock {
         })
     }
 
+    /// Returns whether this owner has a place in the queue.
+    pub fn is_waiting(&self, owner: Owner) -> bool {
+        self.queue.place_of(owner).is_some()
+    }
+
     /// Returns whether this client has a place in the queue.
     pub fn is_waited_for_by(&self, client: ClientId) -> bool {
         self.queue.client(client).is_some_and(|client| client.waiting > 0)

@@ -45,6 +45,11 @@ subjects! {
     Replicas "replicas"
     MinReplicas "min-replicas"
     Protocol "protocol"
+    // Of PostgreSQL.
+    Commit "commit"
+    Bloat "bloat"
+    Snapshot "snapshot"
+    Timeouts "timeouts"
     // Of Sentinels.
     Sentinels "sentinels"
     Agreement "agreement"
@@ -75,7 +80,7 @@ impl Subject {
         self.check(node, Level::Ok, found, None)
     }
 
-    #[cfg(any(feature = "file", feature = "redis", test))]
+    #[cfg(any(feature = "file", feature = "postgres", feature = "redis", test))]
     pub(crate) fn warn(
         self,
         node: impl ToString,
@@ -85,7 +90,7 @@ impl Subject {
         self.check(node, Level::Warn, found, Some(advice.into()))
     }
 
-    #[cfg(any(feature = "file", feature = "redis", test))]
+    #[cfg(any(feature = "file", feature = "postgres", feature = "redis", test))]
     pub(crate) fn fail(
         self,
         node: impl ToString,

@@ -325,10 +325,19 @@ pub(crate) async fn examine(url: &str) -> Result<Report, crate::Error> {
         Some(("quorum", list)) => nodes::examine(list).await,
         #[cfg(feature = "file")]
         Some(("file", path)) => Ok(file::examine(path)?),
+        #[cfg(feature = "postgres")]
+        Some(("postgres" | "postgresql", _)) => postgres::examine(url).await,
         #[cfg(feature = "redis")]
         Some((scheme, _)) if scheme.starts_with("redis") => redis::examine(url).await,
         _ => Ok(memory::examine()),
     }
+}
+
+/// The statements that make the tables of the PostgreSQL engine in an empty database, for a user who may. The engine
+/// makes them itself at its first use if its user may.
+#[cfg(feature = "postgres")]
+pub fn postgres_schema() -> String {
+    postgres::schema_sql()
 }
 
 /// What a URL may start with.

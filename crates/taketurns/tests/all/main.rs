@@ -8,6 +8,8 @@
 
 mod conformance;
 mod conformance_foreign;
+#[cfg(feature = "postgres")]
+mod conformance_postgres;
 mod conformance_quorums;
 mod conformance_redis;
 mod conformance_redis_least;
@@ -24,6 +26,8 @@ mod keeping;
 mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_losses;
 mod quorum;

@@ -34,6 +34,7 @@ pages! {
     limits: "docs/limits.md",
     metrics: "docs/metrics.md",
     moving: "docs/moving.md",
+    postgres: "docs/postgres.md",
     proof: "docs/proof.md",
     protocols: "docs/protocols.md",
     protocols_fairqueue: "docs/protocols/fairqueue.md",

@@ -5,10 +5,10 @@
 //! - *Refreshes* lock no row at all. They read the locks, and write to a table of their own that the client was there.
 //!   A lock where time has changed something (a lease ended, a place lapsed) takes a step of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use taketurns_core::{Name, Reply, Request};
 use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
@@ -36,17 +36,17 @@ impl StepExecutor {
     pub(super) async fn submit_all(self: &Arc<Self>, calls: Vec<(Name, Request)>) -> Vec<Answered> {
         let count = calls.len();
         let (mut renewals, mut refreshes, mut alone) = (Vec::new(), Vec::new(), Vec::new());
-        let mut seen = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         for (index, (name, request)) in calls.into_iter().enumerate() {
             // A second request for a lock waits for the first.
-            let is_first = seen.insert(name.clone(), ()).is_none();
+            let is_first = seen.insert(name.clone());
             match request {
                 Request::Renew { .. } if is_first => renewals.push((index, name, request)),
                 Request::Refresh { .. } if is_first => refreshes.push((index, name, request)),
                 _ => alone.push((index, name, request)),
             }
         }
-        let (renewed, refreshed) = futures_util::future::join(
+        let (renewed, refreshed) = join(
             self.in_batches(renewals, Self::renew_batch),
             self.in_batches(refreshes, Self::refresh_batch),
         )
@@ -56,11 +56,19 @@ impl StepExecutor {
             answers.extend(answered);
             alone.extend(left);
         }
-        let single = |(index, name, request)| {
-            let answer = self.submit(name, request);
-            async move { (index, answer.await) }
-        };
-        answers.extend(join_all(alone.into_iter().map(single)).await);
+        // The requests for one lock one after the other.
+        let mut by_lock: BTreeMap<Name, Vec<(usize, Request)>> = BTreeMap::new();
+        for (index, name, request) in alone {
+            by_lock.entry(name).or_default().push((index, request));
+        }
+        let in_order = by_lock.into_iter().map(|(name, requests)| async move {
+            let mut answered = Vec::with_capacity(requests.len());
+            for (index, request) in requests {
+                answered.push((index, self.submit(name.clone(), request).await));
+            }
+            answered
+        });
+        answers.extend(join_all(in_order).await.into_iter().flatten());
         (0..count).map(|index| answers.remove(&index).unwrap_or_else(|| Err(ended()))).collect()
     }
 
@@ -144,7 +152,7 @@ impl StepExecutor {
         }
         let mut answers = Vec::with_capacity(stepped.len());
         for (index, request, lock) in &stepped {
-            self.attend(&lock.name, request, &lock.step.reply).await;
+            self.attend(&lock.name, request, &lock.step.reply);
             answers.push((*index, Ok(self.answer(lock, sent_us))));
         }
         Ok((answers, left))
@@ -206,7 +214,7 @@ impl StepExecutor {
         }
         let mut answers = Vec::with_capacity(refreshed.len());
         for (index, request, lock) in &refreshed {
-            self.attend(&lock.name, request, &lock.step.reply).await;
+            self.attend(&lock.name, request, &lock.step.reply);
             answers.push((*index, Ok(self.answer(lock, sent_us))));
         }
         Ok((answers, left))

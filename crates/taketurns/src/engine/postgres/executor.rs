@@ -11,18 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use taketurns_core::{ClientId, Lock, Name, Reply, Request, Wake};
+use taketurns_core::{AcquireRequest, ClientId, Lock, Name, Reply, Request, Wake};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
-use tokio_util::task::TaskTracker;
 
 use super::clocks::{ServerClocks, run_of};
 use super::listener::WakeListener;
 use super::mailbox::Mailbox;
 use super::pool::{BusySession, SessionPool};
 use super::schema;
-use super::session::Connector;
+use super::session::{ClientTasks, Connector};
 use super::statements;
 use super::step::{Messages, SteppedLock, forget_old};
 use super::stored_row::{self, StoredRow};
@@ -53,7 +52,7 @@ pub(super) struct StepExecutor {
     pub(super) clocks: Arc<ServerClocks>,
     pub(super) listener: Arc<WakeListener>,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) tasks: TaskTracker,
+    tasks: ClientTasks,
     pub(super) begin: String,
     steps: AtomicU32,
 }
@@ -62,10 +61,12 @@ pub(super) struct StepExecutor {
 type AnswerSender = oneshot::Sender<Result<Answer, EngineError>>;
 
 /// What became of one try.
-pub(super) enum Attempt<T> {
-    Done(T),
-    /// Nothing was carried out, or it has to be asked once more.
+enum Attempt {
+    Done,
+    /// Nothing was carried out.
     Again,
+    /// It was, and has to be asked once more.
+    AskAgain,
 }
 
 impl StepExecutor {
@@ -75,7 +76,7 @@ impl StepExecutor {
         client: ClientId,
         wakes: Wakes,
     ) -> Result<Arc<Self>, EngineError> {
-        let (config, tasks) = (Arc::new(config), TaskTracker::new());
+        let (config, tasks) = (Arc::new(config), ClientTasks::default());
         let connector = Arc::new(Connector::new(config.clone(), tasks.clone())?);
         let listening = match &config.listen {
             None => connector.clone(),
@@ -132,13 +133,20 @@ impl StepExecutor {
         request: &Request,
         sender: &mut Option<AnswerSender>,
     ) -> Result<(), EngineError> {
+        let mut is_carried_out = false;
         for _ in 0..TRIES {
-            match self.try_step(name, request, sender).await? {
-                Attempt::Done(()) => return Ok(()),
-                Attempt::Again => {}
+            match self.try_step(name, request, sender).await {
+                Ok(Attempt::Done) => return Ok(()),
+                Ok(Attempt::Again) => {}
+                Ok(Attempt::AskAgain) => is_carried_out = true,
+                // The first try was carried out, whatever becomes of the rest.
+                Err(error) if is_carried_out => {
+                    return Err(EngineError::Unknown(error.to_string()));
+                }
+                Err(error) => return Err(error),
             }
         }
-        Err(EngineError::Unreachable("the server changes again and again".to_owned()))
+        Err(EngineError::Unknown("the server changes again and again".to_owned()))
     }
 
     async fn try_step(
@@ -146,7 +154,7 @@ impl StepExecutor {
         name: &Name,
         request: &Request,
         sender: &mut Option<AnswerSender>,
-    ) -> Result<Attempt<()>, EngineError> {
+    ) -> Result<Attempt, EngineError> {
         let busy = self.pool.take().await?;
         let sent_us = local_us();
         let key = name.as_str();
@@ -185,7 +193,7 @@ impl StepExecutor {
                 let why = "the server has not answered to COMMIT";
                 answer_with(sender, Err(EngineError::Unknown(why.to_owned())));
                 rest.await;
-                return Ok(Attempt::Done(()));
+                return Ok(Attempt::Done);
             }
         };
         self.wake(busy, &messages).await;
@@ -244,13 +252,18 @@ impl StepExecutor {
         sent_us: u64,
         own: Vec<Wake>,
         sender: &mut Option<AnswerSender>,
-    ) -> Result<Attempt<()>, EngineError> {
+    ) -> Result<Attempt, EngineError> {
         self.push_own(name, own, &stepped.clock);
-        if !self.attend(name, request, &stepped.step.reply).await {
-            return Ok(Attempt::Again);
+        self.attend(name, request, &stepped.step.reply);
+        if let (Request::Acquire(acquire), Reply::Queued(_)) = (request, &stepped.step.reply) {
+            let is_heard = self.is_heard(name, acquire).await;
+            // The step is carried out by now.
+            if !is_heard.map_err(|error| EngineError::Unknown(error.to_string()))? {
+                return Ok(Attempt::AskAgain);
+            }
         }
         answer_with(sender, Ok(self.answer(stepped, sent_us)));
-        Ok(Attempt::Done(()))
+        Ok(Attempt::Done)
     }
 
     /// Pushes the wake-ups of this client itself.
@@ -268,37 +281,41 @@ impl StepExecutor {
         Answer { reply: step.reply.clone(), stamp: step.timed.then_some(stamp), more: step.more }
     }
 
-    /// Sees that messages arrive: a client that waits listens, one that holds looks for messages. Returns false if it
-    /// did not listen when it got its place: it may have been granted the lock meanwhile, and has to ask again.
-    pub(super) async fn attend(&self, name: &Name, request: &Request, reply: &Reply) -> bool {
-        let lease_ms = match request {
-            Request::Acquire(acquire) => acquire.waiter_lease_ms.unwrap_or(0),
-            Request::Refresh { waiter_lease_ms, .. } => *waiter_lease_ms,
-            Request::Renew { lease_ms, .. } => *lease_ms,
-            _ => return true,
-        };
-        match reply {
-            Reply::Queued(_) => {
+    /// Sees that messages arrive: a client that waits listens, one that holds looks for messages.
+    pub(super) fn attend(&self, name: &Name, request: &Request, reply: &Reply) {
+        match (request, reply) {
+            (Request::Refresh { waiter_lease_ms, .. }, Reply::Refreshed { waiting: 1.., .. }) => {
                 self.mailbox.watch(name);
-                if !self.listener.listen_for(lease_ms) {
-                    self.listener.ready().await;
-                    return false;
-                }
+                self.listener.listen_for(*waiter_lease_ms);
             }
-            Reply::Refreshed { waiting, .. } if *waiting > 0 => {
-                self.mailbox.watch(name);
-                self.listener.listen_for(lease_ms);
-            }
-            Reply::Granted(grant) | Reply::Renewed(grant) => {
+            (Request::Acquire(AcquireRequest { lease_ms, .. }), Reply::Granted(grant))
+            | (Request::Renew { lease_ms, .. }, Reply::Renewed(grant)) => {
                 self.mailbox.open();
                 // Somebody may want a lock that is kept, or a vote.
                 if grant.tokens > 1 || grant.vote.is_some() {
-                    self.listener.listen_for(lease_ms);
+                    self.listener.listen_for(*lease_ms);
                 }
             }
             _ => {}
         }
-        true
+    }
+
+    /// Has the place that was just had, if a hand-over to it can't have been missed. Returns false if the client did not
+    /// listen when it got its place, and has lost it since: it may have been granted the lock.
+    async fn is_heard(&self, name: &Name, acquire: &AcquireRequest) -> Result<bool, EngineError> {
+        let is_heard = self.listener.listen_for(acquire.waiter_lease_ms.unwrap_or(0));
+        if !is_heard {
+            self.listener.ready().await;
+        }
+        self.mailbox.watch(name);
+        if is_heard {
+            return Ok(true);
+        }
+        let names = vec![name.as_str().to_owned()];
+        let rows = self.pool.read(statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
+        let Some(row) = rows.first() else { return Ok(false) };
+        let lock = StoredRow::read(row)?.lock(millis(self.config.max_lease))?;
+        Ok(lock.is_waiting(acquire.owner))
     }
 
     /// Makes this server the one that clients have verified. It may have lost commits since they did: then nothing is
@@ -350,14 +367,14 @@ impl StepExecutor {
     /// Ends all connections and tasks, and waits for that, but not for long.
     pub(super) async fn close(&self) {
         self.shut();
-        let ended = async { timeout(CLOSE_WITHIN, self.tasks.wait()).await };
+        let ended = async { timeout(CLOSE_WITHIN, self.tasks.tracker.wait()).await };
         let _ = entered(&self.pool.connector.runtime, ended).await;
     }
 
     pub(super) fn shut(&self) {
-        self.tasks.close();
+        self.tasks.tracker.close();
+        self.tasks.closed.cancel();
         self.listener.close();
-        self.mailbox.close();
         self.pool.close();
     }
 }

@@ -39,8 +39,18 @@ pub(super) fn commit_in_doubt() -> EngineError {
 }
 
 /// Does the error leave the connection usable, after a ROLLBACK?
+///
+/// One to a server that has become a standby is of no use.
 pub(super) fn keeps_connection(error: &PgError) -> bool {
-    error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
+    error.as_db_error().is_some_and(|error| {
+        error.parsed_severity() == Some(Severity::Error) && !is_of_standby(error)
+    })
+}
+
+fn is_of_standby(error: &DbError) -> bool {
+    *error.code() == SqlState::READ_ONLY_SQL_TRANSACTION
+        || error.message().contains("during recovery")
+        || error.message().contains("recovery is in progress")
 }
 
 /// Does a server without our tables say this?
@@ -62,10 +72,7 @@ fn of_server(error: &DbError) -> EngineError {
     if *code == SqlState::CANNOT_CONNECT_NOW {
         return EngineError::Loading(format!("the server does not take connections yet: {said}"));
     }
-    if *code == SqlState::READ_ONLY_SQL_TRANSACTION
-        || said.contains("during recovery")
-        || said.contains("recovery is in progress")
-    {
+    if is_of_standby(error) {
         return EngineError::Unreachable(
             "the server is a read-only standby; name the primary, or all hosts: postgres://a,b/database".to_owned(),
         );

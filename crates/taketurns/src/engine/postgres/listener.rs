@@ -77,7 +77,7 @@ impl WakeListener {
         }
         state.is_running = true;
         self.phase.send_replace(ListenPhase::Starting);
-        self.connector.spawn(self.clone().run());
+        self.connector.spawn_until_closed(self.clone().run());
         false
     }
 
@@ -90,7 +90,6 @@ impl WakeListener {
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
-        state.until = Instant::now();
         drop(state);
         self.phase.send_replace(ListenPhase::Off);
     }
@@ -176,7 +175,6 @@ impl WakeListener {
                         return;
                     }
                 }
-                () = self.closed() => return session.end(),
             }
         }
         self.phase.send_replace(ListenPhase::Starting);
@@ -185,14 +183,6 @@ impl WakeListener {
     async fn poll_for(&self, rest: Duration) {
         self.phase.send_replace(ListenPhase::Polling);
         self.mailbox.open();
-        tokio::select! {
-            () = sleep(rest) => {}
-            () = self.closed() => {}
-        }
-    }
-
-    async fn closed(&self) {
-        let mut phase = self.phase.subscribe();
-        let _ = phase.wait_for(|phase| *phase == ListenPhase::Off).await;
+        sleep(rest).await;
     }
 }

@@ -11,17 +11,16 @@ use std::time::Duration;
 
 use taketurns_core::wire::SealedWake;
 use taketurns_core::{ClientId, Name, Wake};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_postgres::types::Type;
 
 use super::clocks::ServerClocks;
-use super::failure::before_commit;
 use super::listener::{ListenPhase, WakeListener};
 use super::pool::SessionPool;
 use super::statements;
 use super::step::{LOOK, channel, client_number};
 use super::stored_row::StoredRow;
-use super::transaction::{BeginOutcome, CommitOutcome, Params, StepTransaction, no_answer, notify};
+use super::transaction::{BeginOutcome, CommitOutcome, Params, StepTransaction, notify};
 use crate::clock::millis;
 use crate::engine::{EngineError, EngineEvent, Origin, Wakes};
 use crate::sync::lock;
@@ -41,7 +40,6 @@ pub(super) struct Mailbox {
     /// Locks with a place of this client, while it polls.
     watched: Mutex<BTreeSet<Name>>,
     is_open: AtomicBool,
-    is_closed: AtomicBool,
     begin: String,
 }
 
@@ -61,7 +59,6 @@ impl Mailbox {
             listener: OnceLock::new(),
             watched: Mutex::default(),
             is_open: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
             begin: statements::begin(response, response, false),
         })
     }
@@ -82,7 +79,7 @@ impl Mailbox {
     /// Looks for messages from now on, until this client has no lock and wants none.
     pub(super) fn open(self: &Arc<Self>) {
         if !self.is_open.swap(true, Ordering::AcqRel) {
-            self.pool.connector.spawn(self.clone().run());
+            self.pool.connector.spawn_until_closed(self.clone().run());
         }
     }
 
@@ -94,20 +91,14 @@ impl Mailbox {
         }
     }
 
-    pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
-    }
-
     async fn run(self: Arc<Self>) {
         loop {
             let polls = self.phase() == ListenPhase::Polling && !lock(&self.watched).is_empty();
             sleep(if polls { POLL_EVERY } else { LOOK_EVERY }).await;
-            if self.is_closed.load(Ordering::Acquire) || self.wakes.owner_count() == 0 {
+            if self.wakes.owner_count() == 0 {
                 self.is_open.store(false, Ordering::Release);
                 // An owner that came meanwhile has found it open.
-                let is_wanted =
-                    self.wakes.owner_count() > 0 && !self.is_closed.load(Ordering::Acquire);
-                if !is_wanted || self.is_open.swap(true, Ordering::AcqRel) {
+                if self.wakes.owner_count() == 0 || self.is_open.swap(true, Ordering::AcqRel) {
                     return;
                 }
             }
@@ -123,7 +114,7 @@ impl Mailbox {
     /// A message on the channel, on the thread that read it.
     pub(super) fn handle_message(self: &Arc<Self>, message: &str) {
         match message {
-            LOOK => self.pool.connector.spawn(self.clone().take_notices()),
+            LOOK => self.pool.connector.spawn_until_closed(self.clone().take_notices()),
             message => self.push(message),
         }
     }
@@ -184,12 +175,7 @@ impl Mailbox {
         let config = &self.pool.connector.config;
         let names: Vec<String> =
             lock(&self.watched).iter().map(|name| name.as_str().to_owned()).collect();
-        let busy = self.pool.take().await?;
-        let params: Params<'_> = &[(&names, Type::TEXT_ARRAY)];
-        let looked = busy.session().client.query_typed(statements::LOOK_ALL, params);
-        let rows = timeout(config.timeouts.response, looked).await.map_err(|_| no_answer())?;
-        let rows = rows.map_err(|error| before_commit(&error))?;
-        busy.give_back();
+        let rows = self.pool.read(statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
         for row in &rows {
             let row = StoredRow::read(row)?;
             let Some(name) = row.name() else { continue };

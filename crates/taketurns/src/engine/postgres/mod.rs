@@ -16,12 +16,14 @@
 //! | [`listener`], [`mailbox`] | how are waiters and holders told? |
 //! | [`clocks`] | whose time is it? |
 //! | [`views`] | what do people see? |
+//! | [`exam`] | is the server fit to hold locks? |
 //!
 //! Whether the server may have lost commits is a row of an unlogged table, the marker: PostgreSQL empties such tables
 //! in every recovery. Each step compares the row with the server, and core quarantines the lock if it must.
 
 mod batch;
 mod clocks;
+mod exam;
 mod executor;
 mod failure;
 mod listener;
@@ -46,6 +48,7 @@ use super::{
     Answer, AnswerFuture, Durability, Engine, EngineError, EngineFuture, Guarantees, Open, Stamp,
     Wakes,
 };
+pub(crate) use exam::examine;
 use executor::StepExecutor;
 use listener::ListenPhase;
 pub(crate) use schema::sql as schema_sql;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::failure::before_commit;
@@ -80,14 +81,22 @@ pub(super) struct Connector {
     pub(super) config: Arc<PostgresConfig>,
     tls: PostgresTls,
     pub(super) runtime: Handle,
-    pub(super) tasks: TaskTracker,
+    tasks: ClientTasks,
+}
+
+/// The tasks of one client.
+#[derive(Clone, Default)]
+pub(super) struct ClientTasks {
+    pub(super) tracker: TaskTracker,
+    /// The client is closed: what runs on by itself ends.
+    pub(super) closed: CancellationToken,
 }
 
 impl Connector {
     /// Reads the certificates, once. To be called on the runtime that drives the connections.
     pub(super) fn new(
         config: Arc<PostgresConfig>,
-        tasks: TaskTracker,
+        tasks: ClientTasks,
     ) -> Result<Self, EngineError> {
         let tls = config.tls.as_ref().map(connector).transpose().map_err(EngineError::Broken)?;
         Ok(Self { config, tls: PostgresTls(tls), runtime: Handle::current(), tasks })
@@ -117,17 +126,22 @@ impl Connector {
         Err(of_all(failures))
     }
 
-    async fn connect_to(
+    pub(super) async fn connect_to(
         &self,
         host: &PostgresHost,
         on_notice: OnNotice,
     ) -> Result<PgSession, EngineError> {
         let config = self.settings(host)?;
+        // Sockets have none, on any server.
+        let tls = match host {
+            PostgresHost::Tcp(_) => self.tls.clone(),
+            PostgresHost::Socket(..) => PostgresTls(None),
+        };
         let (client, connection) =
-            config.connect(self.tls.clone()).await.map_err(|error| before_commit(&error))?;
+            config.connect(tls).await.map_err(|error| before_commit(&error))?;
         let has_warned = Arc::new(AtomicBool::new(false));
         let run = drive(connection, has_warned.clone(), on_notice);
-        let task = AbortOnDropHandle::new(self.tasks.spawn_on(run, &self.runtime));
+        let task = AbortOnDropHandle::new(self.tasks.tracker.spawn_on(run, &self.runtime));
         let met = client.query_typed_one(statements::MEET, &[]).await;
         let facts = met.and_then(|row| facts(&row)).map_err(|error| before_commit(&error))?;
         Ok(PgSession { client, facts, has_warned, task })
@@ -140,15 +154,16 @@ impl Connector {
             PostgresHost::Socket(directory, port) => config.host_path(directory).port(*port),
         };
         let login = self.config.credentials.read().map_err(EngineError::Broken)?;
-        let user = login.as_ref().and_then(|login| login.user.clone());
-        config.user(user.unwrap_or_else(|| "postgres".to_owned()));
         if let Some(login) = &login {
             config.password(login.password.reveal());
+            // Without one: the name of this process's user, as with other clients of PostgreSQL.
+            login.user.as_ref().map(|user| config.user(user));
         }
         if let Some(database) = &self.config.database {
             config.dbname(database);
         }
-        let tls = if self.config.tls.is_some() { SslMode::Require } else { SslMode::Disable };
+        let is_sealed = self.config.tls.is_some() && matches!(host, PostgresHost::Tcp(_));
+        let tls = if is_sealed { SslMode::Require } else { SslMode::Disable };
         config.ssl_mode(tls).application_name("taketurns");
         config.connect_timeout(self.config.timeouts.connect);
         config.keepalives_idle(KEEP_IDLE).keepalives_interval(KEEP_EVERY);
@@ -156,9 +171,17 @@ impl Connector {
         Ok(config)
     }
 
-    /// Runs a task to its end, or until the client is closed.
+    /// Runs a task to its end.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
+        self.tasks.tracker.spawn_on(task, &self.runtime);
+    }
+
+    /// Runs a task until the client is closed.
+    pub(super) fn spawn_until_closed(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let closed = self.tasks.closed.clone();
+        self.spawn(async move {
+            let _ = closed.run_until_cancelled(task).await;
+        });
     }
 }
 

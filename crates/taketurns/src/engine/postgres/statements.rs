@@ -176,6 +176,13 @@ pub(super) const WRITE_MARKER: &str = concat!(
      WHERE marker.server <> excluded.server RETURNING until_ms"
 );
 
+/// Does the marker name this server, and until when is nothing granted?
+pub(super) const MARKER: &str =
+    concat!("SELECT server = ", server!(), ", until_ms FROM taketurns.marker WHERE id = 1");
+
+/// Also of a standby.
+pub(super) const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
 /// Who is this server, and is it fit?
 pub(super) const MEET: &str = "SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), \
      current_setting('server_encoding'), current_user::text, current_database()::text";

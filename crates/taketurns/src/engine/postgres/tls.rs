@@ -14,11 +14,8 @@ use tokio_rustls::TlsConnector;
 #[derive(Clone)]
 pub(super) struct PostgresTls(pub(super) Option<TlsConnector>);
 
-/// The same for one host.
-pub(super) struct HostTls {
-    connector: TlsConnector,
-    host: ServerName<'static>,
-}
+/// The same for one host. Made also where it is not used.
+pub(super) struct HostTls(Option<(TlsConnector, ServerName<'static>)>);
 
 impl<S> MakeTlsConnect<S> for PostgresTls
 where
@@ -29,9 +26,9 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<HostTls> {
-        let connector = self.0.clone().ok_or_else(|| io::Error::other("TLS is not set up"))?;
+        let Some(connector) = self.0.clone() else { return Ok(HostTls(None)) };
         let host = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        Ok(HostTls { connector, host })
+        Ok(HostTls(Some((connector, host))))
     }
 }
 
@@ -44,7 +41,10 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<SealedStream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { Ok(SealedStream(self.connector.connect(self.host, stream).await?)) })
+        Box::pin(async move {
+            let (connector, host) = self.0.ok_or_else(|| io::Error::other("TLS is not set up"))?;
+            Ok(SealedStream(connector.connect(host, stream).await?))
+        })
     }
 }
 

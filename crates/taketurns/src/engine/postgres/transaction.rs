@@ -10,6 +10,7 @@
 //! A COMMIT is never cancelled: the server would have committed all the same.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, join3};
@@ -18,7 +19,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error as PgError, Row};
 
 use super::failure::{at_commit, before_commit, commit_in_doubt, keeps_connection};
-use super::pool::BusySession;
+use super::pool::{BusySession, SessionPool};
 use super::statements;
 use super::step::Write;
 use crate::engine::EngineError;
@@ -160,6 +161,30 @@ async fn write_and_commit(busy: &BusySession, writes: &[Write]) -> Result<bool, 
     }
     committed.map_err(WriteError::AtCommit)?;
     Ok(wrote)
+}
+
+impl SessionPool {
+    /// One read, in a transaction of its own.
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, EngineError> {
+        loop {
+            let busy = self.take().await?;
+            let asked = busy.session().client.query_typed(sql, params);
+            let answered = timeout(self.connector.config.timeouts.response, asked).await;
+            match answered.map_err(|_| no_answer())? {
+                Ok(rows) => {
+                    busy.give_back();
+                    return Ok(rows);
+                }
+                // The server had closed an idle connection.
+                Err(error) if busy.is_reused && !keeps_connection(&error) => {}
+                Err(error) => return Err(before_commit(&error)),
+            }
+        }
+    }
 }
 
 /// Sends messages to channels, in a transaction of its own: those that NOTIFY wait for each other's COMMIT.

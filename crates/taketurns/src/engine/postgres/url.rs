@@ -21,7 +21,7 @@ const VARIABLES: VariableNames =
     VariableNames { user: "TAKETURNS_POSTGRES_USER", password: "TAKETURNS_POSTGRES_PASSWORD" };
 
 /// For the error about an unknown option.
-const KNOWN: &str = "max_lease, failover, synchronous_commit, strict, connections, listen, sslmode, ca, cert, key, \
+const KNOWN: &str = "max_lease, failover, synchronous_commit, connections, listen, sslmode, ca, cert, key, \
                      connect_timeout, response_timeout, password_file, password_env, host, port";
 
 const CONNECTIONS: RangeInclusive<usize> = 1..=32;
@@ -42,8 +42,6 @@ pub(super) struct PostgresConfig {
     pub(super) failover: PostgresFailover,
     /// A step waits until its COMMIT is on disk, and on synchronous standbys.
     pub(super) synchronous_commit: bool,
-    /// Warnings are errors.
-    pub(super) strict: bool,
     /// Most connections for steps. One more listens while the client waits.
     pub(super) connections: usize,
     /// Where to listen instead: a server without a proxy in front of it.
@@ -108,7 +106,6 @@ impl PostgresConfig {
             max_lease: options.max_lease()?,
             failover,
             synchronous_commit: synchronous_commit(&mut options, failover)?,
-            strict: options.strict()?,
             connections: connections(&mut options)?,
             listen: listen(&mut options)?,
         };

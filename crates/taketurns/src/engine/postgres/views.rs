@@ -1,12 +1,10 @@
 //! What people see: locks as they are, without a step.
 
 use taketurns_core::{Lock, Name, Pattern, View};
-use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::executor::StepExecutor;
-use super::failure::before_commit;
 use super::statements;
 use super::stored_row::{self, StoredRow};
 use super::transaction::{Params, no_answer};
@@ -18,35 +16,9 @@ use crate::telling::target;
 const PAGE: i64 = 500;
 
 impl StepExecutor {
-    /// One read, in a transaction of its own.
-    async fn read(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, EngineError> {
-        let busy = self.pool.take().await?;
-        let asked = busy.session().client.query_typed(sql, params);
-        let answered = timeout(self.config.timeouts.response, asked).await;
-        let rows = answered.map_err(|_| no_answer())?;
-        match rows {
-            Ok(rows) => {
-                busy.give_back();
-                Ok(rows)
-            }
-            // The server had closed an idle connection.
-            Err(error) if busy.is_reused && error.as_db_error().is_none() => {
-                drop(busy);
-                let busy = self.pool.take().await?;
-                let asked = busy.session().client.query_typed(sql, params);
-                let answered = timeout(self.config.timeouts.response, asked).await;
-                let rows = answered.map_err(|_| no_answer())?;
-                let rows = rows.map_err(|error| before_commit(&error))?;
-                busy.give_back();
-                Ok(rows)
-            }
-            Err(error) => Err(before_commit(&error)),
-        }
-    }
-
     pub(super) async fn ping(&self) -> Result<Stamp, EngineError> {
         let sent_us = local_us();
-        let rows = self.read(statements::PING, &[]).await?;
+        let rows = self.pool.read(statements::PING, &[]).await?;
         let row = rows.first().ok_or_else(no_answer)?;
         let columns = row.try_get(0).and_then(|micros| Ok((micros, row.try_get(1)?)));
         let (micros, clock): (i64, String) =
@@ -61,7 +33,7 @@ impl StepExecutor {
         waiters_max: usize,
     ) -> Result<Option<View>, EngineError> {
         let key = name.as_str();
-        let rows = self.read(statements::VIEW, &[(&key, Type::TEXT)]).await?;
+        let rows = self.pool.read(statements::VIEW, &[(&key, Type::TEXT)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (stored, lock) = self.seen(row)?;
         Ok(Some(lock.view(stored.now, waiters_max)))
@@ -86,7 +58,7 @@ impl StepExecutor {
         let mut views = Vec::new();
         loop {
             let params: Params<'_> = &[(&after, Type::TEXT), (&PAGE, Type::INT8)];
-            let rows = self.read(statements::LIST, params).await?;
+            let rows = self.pool.read(statements::LIST, params).await?;
             for row in &rows {
                 after = row.try_get(5).map_err(|error| stored_row::changed(&error))?;
                 match self.listed(row, &after, pattern, waiters_max) {

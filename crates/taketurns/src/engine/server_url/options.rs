@@ -132,12 +132,4 @@ impl UrlOptions {
             seconds.ok_or_else(|| format!("{name} is in seconds, from {min} to {max}"))?;
         Ok(Duration::from_secs_f64(seconds))
     }
-
-    pub(crate) fn strict(&mut self) -> Result<bool, String> {
-        match self.take("strict").as_deref() {
-            None | Some("false") => Ok(false),
-            Some("true") => Ok(true),
-            Some(_) => Err("strict is one of true, false".to_owned()),
-        }
-    }
 }

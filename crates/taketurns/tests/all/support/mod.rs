@@ -6,6 +6,8 @@ pub(crate) mod history;
 pub(crate) mod in_vain;
 pub(crate) mod nemesis;
 pub(crate) mod patience;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres_fixture;
 pub(crate) mod reach;
 pub(crate) mod redis_acl;
 pub(crate) mod redis_fixture;

@@ -18,7 +18,7 @@ fn a_url_without_options_has_the_defaults() {
         assert_eq!(config.database.as_deref(), Some("app"));
         assert_eq!(config.max_lease, Duration::from_secs(60));
         assert_eq!(config.failover, PostgresFailover::Quarantine);
-        assert!(!config.synchronous_commit && config.tls.is_none() && !config.strict);
+        assert!(!config.synchronous_commit && config.tls.is_none());
         assert_eq!((config.connections, config.listen), (4, None));
     }
 }

@@ -67,6 +67,14 @@ impl UrlOptions {
         }
     }
 
+    pub(crate) fn strict(&mut self) -> Result<bool, String> {
+        match self.take("strict").as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err("strict is one of true, false".to_owned()),
+        }
+    }
+
     pub(crate) fn module(&mut self) -> Result<ModuleUse, String> {
         match self.take("module").as_deref() {
             Some("required") if self.has("protocol") => {

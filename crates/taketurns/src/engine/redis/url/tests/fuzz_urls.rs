@@ -54,7 +54,7 @@ fn write(config: &RedisConfig) -> String {
     let mut credentials = |prefix: &str, given: &Credentials| match &given.password {
         Source::File(path) => option(&format!("{prefix}password_file"), &path.to_string_lossy()),
         Source::Variable(name) => option(&format!("{prefix}password_env"), name),
-        Source::Nothing | Source::Url(_) | Source::Surroundings => {}
+        Source::Nothing | Source::Url(_) | Source::Surroundings(_) => {}
     };
     credentials("", &config.credentials);
     let user = escaped(config.credentials.user.as_deref().unwrap_or_default());

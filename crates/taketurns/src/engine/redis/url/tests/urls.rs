@@ -34,7 +34,7 @@ fn a_bare_url_means_the_defaults() {
     assert_eq!((config.failover, config.native), (Failover::Quarantine, ModuleUse::Auto));
     assert_eq!(
         (config.credentials.user, config.credentials.password),
-        (None, Source::Surroundings)
+        (None, Source::Surroundings(VARIABLES))
     );
 }
 
@@ -54,7 +54,7 @@ fn hosts_ports_and_databases() {
 fn users_and_passwords_are_decoded() {
     let credentials = |url| parse(url).credentials;
     assert_eq!(credentials("redis://bob@h").user.as_deref(), Some("bob"));
-    assert_eq!(credentials("redis://bob@h").password, Source::Surroundings);
+    assert_eq!(credentials("redis://bob@h").password, Source::Surroundings(VARIABLES));
     assert_eq!(credentials("redis://:p%40%2F%3a@h").password, given("p@/:"));
     assert_eq!(credentials("redis://b%20b:p:q@h").user.as_deref(), Some("b b"));
     assert_eq!(credentials("redis://b:p:q@h").password, given("p:q"));

@@ -1,0 +1,32 @@
+//! `taketurns schema`: prints the tables of a store, for a user who may make them.
+
+use taketurns::engine;
+
+use crate::exit::ExitFailure;
+use crate::output;
+
+/// Print the SQL that makes the tables of a store
+///
+/// The first client that connects makes the tables itself if its user may. If it may not, make them once
+/// as a user who may:
+///
+///   taketurns schema postgres | psql --single-transaction DATABASE
+///
+/// docs/postgres.md says which rights the users of the locks need then.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Kind of store
+    store: StoreKind,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum StoreKind {
+    Postgres,
+}
+
+pub(crate) fn run(args: Args) -> Result<u8, ExitFailure> {
+    match args.store {
+        StoreKind::Postgres => output::text(engine::postgres_schema().trim_end())?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,157 @@
+//! What a server may have forgotten: after a crash or a promotion it grants nothing until old leases are over. A clean
+//! stop forgets nothing.
+
+use std::time::Duration;
+
+use taketurns::Locks;
+use taketurns_servers::others::{Postgres, PostgresPair};
+use taketurns_servers::{PATIENCE, eventually};
+
+use super::connect;
+
+fn server() -> Postgres {
+    Postgres::builder().quick().start().expect("a server")
+}
+
+/// Is the lock, or any that is new, in quarantine now?
+async fn is_quarantined(locks: &Locks, name: &str) -> bool {
+    let tried = locks.mutex(name).try_acquire().await;
+    match tried {
+        Ok(Some(guard)) => {
+            guard.release().await.expect("released");
+            false
+        }
+        Ok(None) => false,
+        Err(error) => {
+            assert!(error.to_string().contains("grants nothing"), "{error}");
+            true
+        }
+    }
+}
+
+/// Until the client has a connection again. A server that was killed takes none for a moment.
+async fn reconnect(url: &str) -> Locks {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match taketurns::connect(url).await {
+            Ok(locks) => return locks,
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_database_grants_at_once_and_so_does_one_that_was_stopped_cleanly() {
+    let server = server();
+    let locks = connect(&server.url()).await;
+    let guard = locks.mutex("held").acquire().await.expect("free");
+    let before = guard.check().expect("held");
+    guard.release().await.expect("released");
+    locks.close().await;
+    server.stop().expect("stopped");
+    server.restart().expect("started");
+    let locks = reconnect(&server.url()).await;
+    let guard = locks.mutex("held").try_acquire().await.expect("no quarantine").expect("free");
+    assert!(guard.check().expect("held") > before);
+    assert!(!is_quarantined(&locks, "new").await);
+}
+
+#[tokio::test]
+async fn a_holder_keeps_its_lock_over_a_clean_restart() {
+    let server = server();
+    let locks = connect(&server.url()).await;
+    let guard = locks.mutex("held").acquire().await.expect("free");
+    server.stop().expect("stopped");
+    server.restart().expect("started");
+    let other = reconnect(&server.url()).await;
+    assert!(other.mutex("held").try_acquire().await.expect("an answer").is_none(), "it is held");
+    guard.check().expect("still held");
+    // Its own connection was closed, and it gets another.
+    let released = tokio::time::timeout(PATIENCE, guard.release()).await;
+    released.expect("it does not hang").expect("released");
+    let next = other.mutex("held").try_acquire().await.expect("an answer");
+    assert!(next.is_some(), "released");
+}
+
+#[tokio::test]
+async fn after_a_crash_nothing_is_granted_until_old_leases_are_over() {
+    let server = server();
+    let url = format!("{}?max_lease=3600", server.url());
+    let locks = connect(&url).await;
+    locks.mutex("known").acquire().await.expect("free").release().await.expect("released");
+    server.restart().expect("started");
+    let after = reconnect(&server.url()).await;
+    assert!(is_quarantined(&after, "known").await && is_quarantined(&after, "new").await);
+    let view = after.inspect("known").await.expect("a look").expect("it is there");
+    let left = view.quarantine_left.expect("in quarantine");
+    assert!(left > Duration::from_secs(60), "as long as the longest lease of any client: {left:?}");
+}
+
+#[tokio::test]
+async fn a_backend_that_is_killed_makes_the_server_forget_its_marker() {
+    let server = server();
+    let locks = connect(&server.url()).await;
+    let guard = locks.mutex("held").acquire().await.expect("free");
+    let id = server
+        .sql(
+            "postgres",
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'taketurns' LIMIT 1",
+        )
+        .expect("a process");
+    server.kill_backend(id.parse().expect("a number")).expect("killed");
+    server.wait_until_ready().expect("it starts again");
+    let other = reconnect(&server.url()).await;
+    assert!(is_quarantined(&other, "new").await);
+    guard.check().expect("what was committed to disk is not lost, and renewed");
+}
+
+#[tokio::test]
+async fn a_quarantine_ends_and_its_waiters_are_granted_in_order() {
+    let server = server();
+    let url = format!("{}?max_lease=2", server.url());
+    drop(connect(&url).await);
+    server.restart().expect("started");
+    let locks = reconnect(&url).await;
+    let guard = locks.mutex("l").acquire().await.expect("granted in the end");
+    guard.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn failover_immediate_grants_at_once() {
+    let server = server();
+    drop(connect(&server.url()).await);
+    server.restart().expect("started");
+    let locks = reconnect(&format!("{}?failover=immediate", server.url())).await;
+    assert!(!is_quarantined(&locks, "l").await);
+}
+
+#[tokio::test]
+async fn a_promoted_standby_grants_nothing_unless_it_is_promised_to_be_synchronous() {
+    for (synchronous, options) in [(false, ""), (true, "?failover=synchronous")] {
+        let pair =
+            PostgresPair::start_as(Postgres::builder().quick(), synchronous).expect("a pair");
+        let url = format!("{}{options}", pair.url());
+        let locks = connect(&url).await;
+        let guard = locks.mutex("held").acquire().await.expect("free");
+        let token = guard.check().expect("held");
+        if !synchronous {
+            eventually("the standby has it", || {
+                let rows = pair.standby().sql("postgres", "SELECT count(*) FROM taketurns.lock");
+                rows.is_ok_and(|rows| rows == "1").then_some(())
+            })
+            .expect("replicated");
+        }
+        pair.fail_over().expect("promoted");
+        let other = reconnect(&url).await;
+        assert_eq!(is_quarantined(&other, "new").await, !synchronous);
+        assert!(!is_free(&other, "held").await, "the holder is known there");
+        assert_eq!(guard.check().expect("still held"), token);
+        let released = tokio::time::timeout(PATIENCE, guard.release()).await;
+        released.expect("it does not hang").expect("released");
+    }
+}
+
+async fn is_free(locks: &Locks, name: &str) -> bool {
+    matches!(locks.mutex(name).try_acquire().await, Ok(Some(_)))
+}
