@@ -48,6 +48,11 @@ pub(crate) trait TortureStage: Sync {
         Duration::ZERO
     }
 
+    /// After how long the answer to a look is late, so that a refresh may have come too late as well.
+    fn late_after(&self) -> Duration {
+        Duration::from_millis(200)
+    }
+
     /// The environment of the client in this slot.
     fn env(&self, _slot: usize) -> Vec<(&'static str, String)> {
         Vec::new()
