@@ -85,6 +85,18 @@ const GOALS: &[Goal] = &[
         One("python-redis-lock"),
         &[1.0],
     ),
+    at_least(
+        "16 clients: hand-overs of the PostgreSQL engine against the server's own locks",
+        ["d", TURNS, "PostgreSQL engine"],
+        One("postgres"),
+        &[0.8],
+    ),
+    at_least(
+        "16 clients: the same with synchronous commit",
+        ["d", TURNS, "PostgreSQL engine, synchronous commit"],
+        One("postgres"),
+        &[0.6],
+    ),
     at_most("16 clients: longest wait in fair shares", ["d", SHARES, "{}"], Itself, &[1.25, 1.25]),
     at_least("one task: pairs/s against the floor", ["a", PAIRS, "{}"], One("floor"), &[0.9, 1.0]),
     at_least(

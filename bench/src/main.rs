@@ -7,6 +7,7 @@
 //! ```
 
 mod args;
+mod bloat;
 mod cpu;
 mod floor;
 mod goals;
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), BenchError> {
     let setup = Rc::new(BenchSetup::start(options.quick)?);
     let machine = MachineFacts::look(&setup.plain);
-    let rivals = if options.peers { Rivals::gather() } else { Rivals::default() };
+    let rivals = if options.peers { Rivals::gather(&setup) } else { Rivals::default() };
     let mut workloads = workloads::all(&setup, &rivals.all);
     workloads.retain(|workload| options.wants(workload.letter));
     let rounds = options.rounds();

@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use taketurns::blocking::Wait;
 use taketurns_servers::Connection;
 
+use crate::bloat;
 use crate::setup::{BenchError, open, said};
 use crate::turn_processes;
 use crate::turns::{LoggedTurn, now_us};
@@ -20,6 +21,8 @@ use crate::workloads::hold_all;
 pub(crate) fn run(part: &str, args: &[String]) -> Option<Result<(), BenchError>> {
     let arg = |place: usize| args.get(place).map_or("", String::as_str);
     Some(match part {
+        // Not of a workload: it takes half an hour.
+        "bloat" => bloat::run(arg(0)),
         "hold-many" => hold_many(arg(0)),
         "hold-one" => hold_one(arg(0), arg(1), arg(2)),
         "hold-bound" => hold_bound(arg(0), arg(1), arg(2)),

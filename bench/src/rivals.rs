@@ -9,11 +9,11 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-use taketurns_servers::others::{Etcd, Postgres};
+use taketurns_servers::others::Etcd;
 use taketurns_servers::target_dir;
 
 use crate::peers::{self, Peer};
-use crate::setup::{BenchError, said};
+use crate::setup::{BenchError, BenchSetup, said};
 use crate::turns::LoggedTurn;
 use crate::workloads::ContestantGroup;
 
@@ -22,7 +22,6 @@ use crate::workloads::ContestantGroup;
 pub(crate) struct Rivals {
     pub(crate) all: Vec<Rc<Rival>>,
     _etcd: Option<Etcd>,
-    _postgres: Option<Postgres>,
 }
 
 /// Somebody else's lock, or ours in another language.
@@ -46,16 +45,14 @@ enum RivalStore {
 
 impl Rivals {
     /// All there are, with their servers running.
-    pub(crate) fn gather() -> Self {
-        let (etcd, postgres) = (Etcd::start(), Postgres::start());
+    pub(crate) fn gather(setup: &BenchSetup) -> Self {
+        let etcd = Etcd::start();
         let url_of = |store| match store {
             peers::PeerStore::Redis => Ok(RivalStore::Redis),
             peers::PeerStore::Etcd => {
                 etcd.as_ref().map(|etcd| RivalStore::Other(etcd.url())).map_err(said)
             }
-            peers::PeerStore::Postgres => {
-                postgres.as_ref().map(|postgres| RivalStore::Other(postgres.url())).map_err(said)
-            }
+            peers::PeerStore::Postgres => setup.postgres_url("").map(RivalStore::Other),
         };
         let rival = |peer: Peer| {
             // Without its server it is no less of another store.
@@ -68,7 +65,7 @@ impl Rivals {
             Rc::new(Rival { name, about, command, store, is_ours })
         };
         let all = peers::all(&target_dir()).into_iter().map(rival).collect();
-        Self { all, _etcd: etcd.ok(), _postgres: postgres.ok() }
+        Self { all, _etcd: etcd.ok() }
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use taketurns::{Connect, Locks};
+use taketurns_servers::others::Postgres;
 use taketurns_servers::stats::CommandStats;
 use taketurns_servers::{Builder, Flavor, Server, module_path, target_dir};
 use tempfile::TempDir;
@@ -24,6 +25,8 @@ pub(crate) struct BenchSetup {
     pub(crate) module: Server,
     /// Valkey, without the module and with it.
     valkey: Result<[Server; 2], BenchError>,
+    /// For our engine and for the server's own locks.
+    pub(crate) postgres: Result<Postgres, BenchError>,
     runtime: Runtime,
     folder: TempDir,
 }
@@ -74,6 +77,13 @@ impl BenchBackend {
     }
 }
 
+/// Our engine on PostgreSQL, by what a contestant is called, with the URL that a server has for it. The second has
+/// each commit wait for the disk, which the server's own locks never do: they write nothing.
+pub(crate) const ON_POSTGRES: [(&str, &str); 2] = [
+    ("PostgreSQL engine", ""),
+    ("PostgreSQL engine, synchronous commit", "?synchronous_commit=on"),
+];
+
 /// What a contestant's name has after it for its server. Redis is not mentioned.
 pub(crate) const fn on(flavor: Flavor) -> &'static str {
     match flavor {
@@ -98,9 +108,16 @@ impl BenchSetup {
             plain: BenchBackend::Scripts.start()?,
             module: BenchBackend::Module.start()?,
             valkey: valkey(BenchBackend::Scripts).and_then(both),
+            postgres: Postgres::start().map_err(said),
             runtime: Runtime::new().map_err(said)?,
             folder: folder.map_err(said)?,
         })
+    }
+
+    /// The URL of our engine on the PostgreSQL that all share, with these options.
+    pub(crate) fn postgres_url(&self, options: &str) -> Result<String, BenchError> {
+        let server = self.postgres.as_ref().map_err(Clone::clone)?;
+        Ok(server.url() + options)
     }
 
     pub(crate) fn server(

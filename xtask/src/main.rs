@@ -54,7 +54,8 @@ usage: cargo xtask COMMAND
   torture [--engine ENGINE] [--minutes N | --seconds N] [--seed S] [--out FOLDER]
              client processes take turns for a minute or N while servers and clients are killed,
              stopped, cut off and made to forget; says what happened, and whether it can be. ENGINE is
-             file, redis, valkey, sentinel, cluster, module, quorum or all, which is the default
+             file, redis, valkey, sentinel, cluster, module, quorum, postgres, postgres-pair or all, which is
+             the default
   sim [--seeds N] [--from S]
              simulates the life of clients and stores for each of N seeds, 10000 by default, and shows the
              smallest that breaks a promise

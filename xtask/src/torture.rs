@@ -8,7 +8,7 @@ use crate::{cargo, succeeds};
 /// Builds it with all that it needs, runs it, and shows how it goes.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let [redis, valkey] = Flavor::ALL.map(Dependency::Server);
-    install::missing(&[redis, valkey, Dependency::Libclang])?;
+    install::missing(&[redis, valkey, Dependency::Libclang, Dependency::Postgres])?;
     let mut torture = cargo(&["run", "--quiet", "--package", "taketurns-torture", "--"]);
     match succeeds(torture.args(args))? {
         true => Ok(()),

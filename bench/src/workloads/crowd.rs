@@ -9,7 +9,7 @@ use taketurns_servers::Flavor;
 use super::{Contestant, ContestantGroup, Figure, Measure, Plot, Values, Workload, measure};
 use crate::cpu::cpu_us;
 use crate::rivals::Rival;
-use crate::setup::{BenchBackend, BenchError, BenchSetup, fresh, open, said};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, ON_POSTGRES, fresh, open, said};
 use crate::turns::{LoggedTurn, TurnStatistics, hold, judge, now_us};
 
 const CLIENTS: u32 = 16;
@@ -46,6 +46,15 @@ pub(super) fn workload(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>]) -> Workload
             judged(&log, Some(spent))
         };
         contestants.push(Contestant::new(backend.on(flavor), ContestantGroup::Ours, seconds, run));
+    }
+    for (name, options) in ON_POSTGRES {
+        let setup = setup.clone();
+        let run = move || {
+            let url = setup.postgres_url(options)?;
+            let log = setup.run(async move { crowd(clients(&url).await?, time).await })?;
+            judged(&log, None)
+        };
+        contestants.push(Contestant::new(name, ContestantGroup::Ours, seconds, run));
     }
     for rival in rivals {
         let (setup, rival) = (setup.clone(), rival.clone());

@@ -10,7 +10,7 @@ use super::{BARS, Contestant, ContestantGroup, Measure, Values, Workload, measur
 use crate::cpu::{cpu_us, own_cpu_us};
 use crate::floor::Floor;
 use crate::rivals::Rival;
-use crate::setup::{BenchBackend, BenchError, BenchSetup, fresh, on, open, said};
+use crate::setup::{BenchBackend, BenchError, BenchSetup, ON_POSTGRES, fresh, on, open, said};
 
 /// What pairs are compared by.
 pub(super) const RATE: &str = "pairs per second";
@@ -92,6 +92,19 @@ fn contestants(setup: &Rc<BenchSetup>, rivals: &[Rc<Rival>], tasks: usize) -> Ve
                 );
             }
         }
+    }
+    for (name, options) in ON_POSTGRES {
+        let setup = setup.clone();
+        let run = move || {
+            let url = setup.postgres_url(options)?;
+            setup.run(async move {
+                let locks = open(&url).await?;
+                let values = ours(&locks, tasks, time).await;
+                locks.close().await;
+                values
+            })
+        };
+        all.push(Contestant::new(name, ContestantGroup::Ours, seconds, run).against("floor"));
     }
     // A quick run has to end.
     for rival in rivals.iter().filter(|_| !setup.quick) {

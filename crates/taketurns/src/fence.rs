@@ -13,6 +13,12 @@
 //! assert!(fence.admit("orders/42", Token::from_raw(9)).is_ok()); // a later holder
 //! assert!(fence.admit("orders/42", Token::from_raw(7)).is_err()); // the stale one comes back
 //! ```
+//!
+//! If the resource is in the PostgreSQL database that also keeps the lock, [`Guard::fence`](crate::Guard::fence) makes
+//! the database itself refuse, when a stale holder's transaction commits.
+
+#[cfg(feature = "postgres")]
+mod transaction;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -97,6 +103,11 @@ fn compare(resource: &str, token: Token, newest: Option<Token>) -> Result<(), St
     }
     Ok(())
 }
+
+#[cfg(feature = "postgres")]
+pub use transaction::{
+    FencedTransaction, SHARED_LOCK, STALE_TOKEN, TransactionError, UNKNOWN_TOKEN,
+};
 
 #[cfg(feature = "file")]
 pub use sqlite::{FenceError, SqliteFence};

@@ -94,6 +94,8 @@ pub struct FaultCount {
     pub count: u64,
     /// For how long in all.
     pub total_us: u64,
+    /// The longest time without any grant that one of them began in.
+    pub no_grant_us: u64,
 }
 
 /// Writes to a resource.
@@ -146,10 +148,12 @@ impl Summary {
         outcomes.lost = ops.all.values().filter(|op| op.lost_us.is_some()).count() as u64;
         let closed = outcomes.granted + outcomes.cancelled + outcomes.failed.values().sum::<u64>();
         outcomes.open = outcomes.asked.saturating_sub(closed);
+        let granted_us = granted_us(&ops);
         for fault in invariants::faults(events) {
             let faults = summary.faults.entry(fault.kind.to_owned()).or_default();
             faults.count += 1;
             faults.total_us += fault.until_us - fault.from_us;
+            faults.no_grant_us = faults.no_grant_us.max(gap_us(&granted_us, fault.from_us));
         }
         summary
     }
@@ -237,6 +241,20 @@ fn turns(ops: &Ops<'_>) -> TurnShare {
 
 fn wait_us(op: &Op<'_>) -> Option<u64> {
     op.granted_us.map(|granted_us| granted_us - op.asked_us)
+}
+
+/// When somebody was granted something.
+fn granted_us(ops: &Ops<'_>) -> Vec<u64> {
+    let mut times_us: Vec<u64> = ops.all.values().filter_map(|op| op.granted_us).collect();
+    times_us.sort_unstable();
+    times_us
+}
+
+/// From the last grant up to this time until the next one. Zero if there is no grant on one of the two sides.
+fn gap_us(granted_us: &[u64], at_us: u64) -> u64 {
+    let (before, after) =
+        granted_us.split_at(granted_us.partition_point(|&granted_us| granted_us <= at_us));
+    before.last().zip(after.first()).map_or(0, |(last, next)| next - last)
 }
 
 fn hand_overs(ops: &Ops<'_>) -> Vec<u64> {

@@ -1,8 +1,8 @@
 //! A wall clock of its own for one process, which the test may set while it runs.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +24,8 @@ impl ServerClock {
     /// If there is no C compiler. The linker of Rust is one.
     pub fn ahead(seconds: i64) -> io::Result<Self> {
         let clock = Self { folder: tempfile::tempdir()? };
+        // A server that runs as another user has to pass through.
+        fs::set_permissions(&clock.folder, Permissions::from_mode(0o711))?;
         fs::write(clock.path("set-by"), [seconds, 0].map(i64::to_ne_bytes).as_flattened())?;
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
         let mut cc = Command::new("cc");

@@ -7,7 +7,7 @@ use crate::stages::TortureEngine;
 
 const USAGE: &str = "\
 usage: cargo xtask torture [--engine ENGINE] [--minutes N | --seconds N] [--seed S] [--out FOLDER]
-       ENGINE is file, redis, valkey, sentinel, cluster, module, quorum or all";
+       ENGINE is file, redis, valkey, sentinel, cluster, module, quorum, postgres, postgres-pair or all";
 
 /// On what, for how long, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(options, Ok(Options { engines, time, seed: 7, out: "/o".into() }));
         let options = parsed(&["--seconds", "5"]).expect("all engines");
         assert_eq!((options.time.as_secs(), options.engines.len()), (5, TortureEngine::ALL.len()));
-        assert_eq!(parsed(&["--engine", "all"]).map(|all| all.engines.len()), Ok(7));
+        assert_eq!(parsed(&["--engine", "all"]).map(|all| all.engines.len()), Ok(9));
     }
 
     #[test]

@@ -35,7 +35,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use args::Options;
-use stages::TortureEngine;
 
 /// No round is longer: its whole history is looked at in the end.
 const ROUND: Duration = Duration::from_secs(600);
@@ -62,7 +61,7 @@ fn as_client(orders: Option<String>) -> Result<(), String> {
 
 /// All rounds on all engines, in turn. The first that finds something is the last.
 fn run(options: Options) -> Result<(), String> {
-    if options.engines.contains(&TortureEngine::File) {
+    if options.engines.iter().any(|engine| engine.wants_disk()) {
         mounts::enter();
     }
     for engine in &options.engines {

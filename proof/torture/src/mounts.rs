@@ -1,7 +1,8 @@
 //! A place where this process may mount what it likes: a disk that is soon full is one that we made
 //! ourselves. Whatever is mounted there is gone with the last process in it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -34,15 +35,27 @@ pub(crate) fn enter() {
     eprintln!("unshare: {error}");
 }
 
-/// Mounts a small disk at this folder. Nothing is done where that is not allowed.
-pub(crate) fn small_disk(folder: &Path) -> io::Result<bool> {
+/// Mounts a disk of this size at this folder. Nothing is done where that is not allowed.
+pub(crate) fn small_disk(folder: &Path, megabytes: u32) -> io::Result<bool> {
     if std::env::var_os(INSIDE).is_none() {
         return Ok(false);
     }
     let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=16m,mode=700", "tmpfs"]).arg(folder);
+    mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m,mode=700"), "tmpfs"]).arg(folder);
     match mount.status()?.success() {
         true => Ok(true),
         false => Err(io::Error::other("mount failed")),
+    }
+}
+
+/// Not a byte is left for what anybody else writes, until this file is removed.
+pub(crate) fn fill(filling: &Path) -> io::Result<()> {
+    let mut file = File::create(filling)?;
+    loop {
+        match file.write(&[0; 4_096]) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
 }

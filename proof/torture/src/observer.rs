@@ -19,9 +19,6 @@ use crate::plan::MEMBERS;
 const EVERY: Duration = Duration::from_millis(100);
 /// For how long it waits for an answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// An answer that takes longer is late: a refresh may have been, too.
-const LATE: Duration = Duration::from_millis(200);
-
 /// What it looks at.
 #[derive(Debug)]
 pub(crate) struct ObserverConfig {
@@ -29,6 +26,8 @@ pub(crate) struct ObserverConfig {
     pub(crate) locks: Vec<HistoryLock>,
     /// For how long somebody has waited when its place is final.
     pub(crate) placed_after: Duration,
+    /// An answer that takes longer is late: a refresh may have been, too.
+    pub(crate) late_after: Duration,
 }
 
 /// It looks on until it is told to end.
@@ -87,7 +86,7 @@ async fn watch(
                     notes.note(EventKind::Line { lock: lock.name.clone(), ops });
                 }
             }
-            held_up(notes, at_us);
+            held_up(notes, at_us, look.late_after);
         }
         sleep(EVERY).await;
     }
@@ -96,8 +95,8 @@ async fn watch(
 
 /// A waiter can't refresh its place in a store that does not answer. For a file, one client that is stopped within a
 /// step blocks all others.
-fn held_up(notes: &HistoryWriter, from_us: u64) {
-    if now_us() - from_us > LATE.as_micros() as u64 {
+fn held_up(notes: &HistoryWriter, from_us: u64, late_after: Duration) {
+    if now_us() - from_us > late_after.as_micros() as u64 {
         let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());
         let fault = EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
         notes.note_at(from_us, fault);

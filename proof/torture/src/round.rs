@@ -55,7 +55,12 @@ pub(crate) fn run(
     let socket = tempfile::tempdir()?;
     let resources = ResourceServer::open(&socket.path().join("resources"), notes.clone())?;
     let quiet = Arc::new(QuietPeriod::new());
-    let look = ObserverConfig { url: stage.url(), locks, placed_after: stage.placed_after() };
+    let look = ObserverConfig {
+        url: stage.url(),
+        locks,
+        placed_after: stage.placed_after(),
+        late_after: stage.late_after(),
+    };
     let observer = QueueObserver::start(look, notes.clone(), quiet.clone());
     let orders = Orders {
         number: 0,

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use taketurns_history::{EventKind, HistoryEvent, check, read};
 use taketurns_servers::eventually;
 
-const ENGINES: [&str; 3] = ["file", "redis", "quorum"];
+const ENGINES: [&str; 5] = ["file", "redis", "quorum", "postgres", "postgres-pair"];
 
 fn torture(args: &[&str], out: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taketurns-torture"));

@@ -18,6 +18,8 @@ mod doctor;
 #[cfg(all(feature = "file", feature = "redis"))]
 mod election;
 mod faults;
+#[cfg(all(feature = "sqlx", feature = "tokio-postgres"))]
+mod fenced;
 mod file;
 mod fuzz;
 mod keeping;
@@ -27,6 +29,8 @@ mod metrics;
 mod once_refused;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_losses;
 mod quorum;
 #[cfg(feature = "redis")]
 mod recipes;

@@ -55,14 +55,14 @@ impl Summary {
         if self.faults.is_empty() {
             return row(f, "faults", "none");
         }
-        writeln!(f, "\n  {:<40} {:>9} {:>12}", "fault", "count", "in all")?;
+        writeln!(f, "\n  {:<40} {:>9} {:>12} {:>12}", "fault", "count", "in all", "no grant for")?;
         for (kind, faults) in &self.faults {
-            let total = match faults.total_us {
+            let [total, gap] = [faults.total_us, faults.no_grant_us].map(|time_us| match time_us {
                 0 => "-".to_owned(),
-                total_us => Span(total_us).to_string(),
-            };
+                time_us => Span(time_us).to_string(),
+            });
             let count = GroupedNumber(faults.count).to_string();
-            writeln!(f, "  {kind:<40} {count:>9} {total:>12}")?;
+            writeln!(f, "  {kind:<40} {count:>9} {total:>12} {gap:>12}")?;
         }
         Ok(())
     }

@@ -50,9 +50,9 @@ a small one
   unfenced writes  1 accepted, 0 refused; hurt 1 times
   order seen       in 1 neighbours
 
-  fault                                        count       in all
-  death                                            1            -
-  kill -9                                          1       500 ms
+  fault                                        count       in all no grant for
+  death                                            1            -        1.9 s
+  kill -9                                          1       500 ms       799 ms
 
   guarantee                                             violations  excused
   G1    no more holders than the kind allows                     0        0

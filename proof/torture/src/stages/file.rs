@@ -1,8 +1,7 @@
 //! A file on this machine. There is no server to lose: what can go wrong is the clients themselves, what
 //! they wake each other by, and others who use the database.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -30,20 +29,8 @@ impl FileStage {
         let clocks = (0..CLIENTS).map(|_| ServerClock::ahead(0)).collect::<Result<_, _>>()?;
         let folder = folder.canonicalize()?.join("store");
         fs::create_dir(&folder)?;
-        let filling = mounts::small_disk(&folder)?.then(|| folder.join("filling"));
+        let filling = mounts::small_disk(&folder, 16)?.then(|| folder.join("filling"));
         Ok(Self { path: folder.join("locks.db"), filling, clocks })
-    }
-
-    /// Not a byte is left for what anybody else writes.
-    fn fill_disk(filling: &Path) -> StepResult {
-        let mut file = File::create(filling)?;
-        loop {
-            match file.write(&[0; 4_096]) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 
     fn sockets(&self) -> Vec<PathBuf> {
@@ -91,7 +78,7 @@ impl TortureStage for FileStage {
         let disk_full = self.filling.iter().map(|filling| {
             StoreFault::new("disk full", move |dice| {
                 Injection::on(FILE)
-                    .begin(move || Self::fill_disk(filling))
+                    .begin(move || mounts::fill(filling))
                     .lasting(dice.time(200, 4_000))
                     .end(move || fs::remove_file(filling))
             })

@@ -8,13 +8,19 @@
 //! | [`sentinel`] | a master, two replicas, three sentinels |
 //! | [`cluster`] | three masters with a replica each |
 //! | [`quorum`] | five servers that know nothing of each other |
+//! | [`postgres`] | one PostgreSQL |
+//! | [`postgres_pair`] | a PostgreSQL with a synchronous standby |
 //! | [`mod@file`] | a file |
 //! | [`network`] | faults between clients and a server, for every store behind a proxy |
 //! | [`servers`] | what the stores with servers share: commands, and what may be left on a server |
+//! | [`postgres_faults`] | the same of PostgreSQL |
 
 mod cluster;
 mod file;
 mod network;
+mod postgres;
+mod postgres_faults;
+mod postgres_pair;
 mod quorum;
 mod sentinel;
 mod servers;
@@ -42,6 +48,11 @@ pub(crate) trait TortureStage: Sync {
         Duration::ZERO
     }
 
+    /// After how long the answer to a look is late, so that a refresh may have come too late as well.
+    fn late_after(&self) -> Duration {
+        Duration::from_millis(200)
+    }
+
     /// The environment of the client in this slot.
     fn env(&self, _slot: usize) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -64,10 +75,12 @@ pub(crate) enum TortureEngine {
     Cluster,
     Module,
     Quorum,
+    Postgres,
+    PostgresPair,
 }
 
 impl TortureEngine {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::File,
         Self::Redis,
         Self::Valkey,
@@ -75,7 +88,14 @@ impl TortureEngine {
         Self::Cluster,
         Self::Module,
         Self::Quorum,
+        Self::Postgres,
+        Self::PostgresPair,
     ];
+
+    /// May a disk of its own be mounted for it?
+    pub(crate) fn wants_disk(self) -> bool {
+        matches!(self, Self::File | Self::Postgres)
+    }
 
     /// What it is called on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -87,6 +107,8 @@ impl TortureEngine {
             Self::Cluster => "cluster",
             Self::Module => "module",
             Self::Quorum => "quorum",
+            Self::Postgres => "postgres",
+            Self::PostgresPair => "postgres-pair",
         }
     }
 
@@ -100,6 +122,8 @@ impl TortureEngine {
             Self::Sentinel => Box::new(sentinel::SentinelStage::start(Flavor::Redis)?),
             Self::Cluster => Box::new(cluster::ClusterStage::start(Flavor::Redis)?),
             Self::Quorum => Box::new(quorum::QuorumStage::start()?),
+            Self::Postgres => Box::new(postgres::PostgresStage::start()?),
+            Self::PostgresPair => Box::new(postgres_pair::PostgresPairStage::start()?),
         })
     }
 }

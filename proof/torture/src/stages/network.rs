@@ -1,11 +1,11 @@
-//! Faults of the network between clients and one server, made by a proxy: slow, cut off, half-open, wake-ups lost
-//! or doubled.
+//! Faults of the network between clients and one server, made by a proxy: slow, cut off, half-open; and for a server
+//! that speaks RESP3, wake-ups lost or doubled.
 
 use taketurns_servers::Proxy;
 
 use crate::faults::{Injection, StoreFault};
 
-/// All of it, on the way to one server.
+/// Bytes that are late or lost, on the way to one server.
 pub(super) fn faults<'a>(on: &'static str, proxy: &'a Proxy) -> Vec<StoreFault<'a>> {
     vec![
         StoreFault::new("network slow", move |dice| {
@@ -29,6 +29,12 @@ pub(super) fn faults<'a>(on: &'static str, proxy: &'a Proxy) -> Vec<StoreFault<'
                 .lasting(dice.time(200, 4_000))
                 .end(|| proxy.hold(false))
         }),
+    ]
+}
+
+/// Wake-ups that are lost or doubled on the way from a Redis server.
+pub(super) fn push_faults<'a>(on: &'static str, proxy: &'a Proxy) -> Vec<StoreFault<'a>> {
+    vec![
         StoreFault::new("wake-ups lost", move |dice| {
             Injection::on(on)
                 .begin(|| proxy.drop_pushes(true))

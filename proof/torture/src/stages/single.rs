@@ -124,6 +124,7 @@ impl TortureStage for SingleServerStage {
         let mut faults = self.process_faults();
         faults.extend(self.command_faults());
         faults.extend(super::network::faults(SERVER, &self.proxy));
+        faults.extend(super::network::push_faults(SERVER, &self.proxy));
         faults
     }
 

@@ -213,6 +213,15 @@ impl Postgres {
         self.daemon.start_with(spawn, PROGRAM, &server, || self.is_ready())
     }
 
+    /// Makes the user that the server runs as the owner of a folder: a tablespace, for instance.
+    ///
+    /// # Errors
+    ///
+    /// If that is not allowed.
+    pub fn own(&self, folder: &Path) -> std::io::Result<()> {
+        self.user.own(folder)
+    }
+
     fn data(&self) -> PathBuf {
         self.daemon.dir().join("data")
     }
