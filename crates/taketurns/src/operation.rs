@@ -469,7 +469,8 @@ impl Future for ReleaseOperation {
                 let answer = ready!(call.poll(cx));
                 match this.handle_answer(answer, cx.waker().clone()) {
                     Some(released) => return Poll::Ready(this.result(released)),
-                    None => return Poll::Pending,
+                    // It pauses, or has something else to send.
+                    None => {}
                 }
             }
             let (id, mut spare) = (this.id, WakerSwap::new(cx.waker().clone()));
