@@ -2,6 +2,7 @@
 
 use GoalReference::{BestLibrary, Itself, One, Over};
 
+use crate::peers::OURS_IN_PYTHON;
 use crate::results::{Results, WorkloadResult};
 use crate::setup::BenchBackend;
 use crate::stats::{Rounds, Spread, present, ratios};
@@ -65,6 +66,24 @@ const GOALS: &[Goal] = &[
         ["d", TURNS, "{}"],
         One("etcd"),
         &[4.0, 4.0],
+    ),
+    at_least(
+        "Python, 16 clients: hand-overs against the best Redis library",
+        ["d", TURNS, OURS_IN_PYTHON],
+        BestLibrary,
+        &[4.0],
+    ),
+    at_least(
+        "Python, one task: pairs/s against redis-py",
+        ["a", PAIRS, OURS_IN_PYTHON],
+        One("redis-py"),
+        &[1.0],
+    ),
+    at_least(
+        "Python, one task: pairs/s against python-redis-lock",
+        ["a", PAIRS, OURS_IN_PYTHON],
+        One("python-redis-lock"),
+        &[1.0],
     ),
     at_most("16 clients: longest wait in fair shares", ["d", SHARES, "{}"], Itself, &[1.25, 1.25]),
     at_least("one task: pairs/s against the floor", ["a", PAIRS, "{}"], One("floor"), &[0.9, 1.0]),

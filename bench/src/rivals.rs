@@ -25,7 +25,7 @@ pub(crate) struct Rivals {
     _postgres: Option<Postgres>,
 }
 
-/// Somebody else's lock.
+/// Somebody else's lock, or ours in another language.
 pub(crate) struct Rival {
     pub(crate) name: String,
     /// What it is written in, and how it waits.
@@ -33,6 +33,7 @@ pub(crate) struct Rival {
     /// The program and its first arguments, or why there is none.
     command: Result<Vec<String>, BenchError>,
     store: RivalStore,
+    is_ours: bool,
 }
 
 /// Where it keeps its locks.
@@ -63,7 +64,8 @@ impl Rivals {
                 Err(why) => (RivalStore::Other(String::new()), Err(why)),
             };
             let about = format!("{:?}: {}", peer.language, peer.note);
-            Rc::new(Rival { name: peer.name.to_owned(), about, command, store })
+            let (name, is_ours) = (peer.name.to_owned(), peer.is_ours);
+            Rc::new(Rival { name, about, command, store, is_ours })
         };
         let all = peers::all(&target_dir()).into_iter().map(rival).collect();
         Self { all, _etcd: etcd.ok(), _postgres: postgres.ok() }
@@ -73,6 +75,7 @@ impl Rivals {
 impl Rival {
     pub(crate) const fn party(&self) -> ContestantGroup {
         match self.store {
+            _ if self.is_ours => ContestantGroup::Ours,
             RivalStore::Redis => ContestantGroup::Library,
             RivalStore::Other(_) => ContestantGroup::Other,
         }
@@ -142,7 +145,8 @@ mod tests {
     fn peer(script: &str) -> Rival {
         let command = ["sh", "-c", script, "peer"].map(str::to_owned).to_vec();
         let [name, about] = ["a shell", "it does as it is told"].map(str::to_owned);
-        Rival { name, about, command: Ok(command), store: RivalStore::Redis }
+        let (command, store) = (Ok(command), RivalStore::Redis);
+        Rival { name, about, command, store, is_ours: false }
     }
 
     const SECOND: Duration = Duration::from_secs(1);

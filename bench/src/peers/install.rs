@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use taketurns_servers::into_place;
+use taketurns_servers::{into_place, packages};
 
 /// The first words of a command line, or in one line why there is none.
 type Program = Result<Vec<String>, String>;
@@ -65,6 +65,13 @@ pub(super) fn python(folder: &Path) -> Program {
     })?;
     let program = copy("python/peers.py", &folder)?;
     Ok(vec!["python3".to_owned(), program])
+}
+
+/// Adds our own package to a program in Python, as it was built with this benchmark.
+pub(super) fn with_our_package(python: Vec<String>) -> Program {
+    let path = packages::python_path().map_err(|error| error.to_string())?;
+    let environment = ["env".to_owned(), format!("PYTHONPATH={}", path.display())];
+    Ok(environment.into_iter().chain(python).collect())
 }
 
 pub(super) fn node(folder: &Path) -> Program {
