@@ -467,9 +467,9 @@ impl Future for ReleaseOperation {
         loop {
             if let Some(call) = &mut this.call {
                 let answer = ready!(call.poll(cx));
-                match this.handle_answer(answer, cx.waker().clone()) {
-                    Some(released) => return Poll::Ready(this.result(released)),
-                    None => return Poll::Pending,
+                // If it is not over, it pauses, or has something else to send.
+                if let Some(released) = this.handle_answer(answer, cx.waker().clone()) {
+                    return Poll::Ready(this.result(released));
                 }
             }
             let (id, mut spare) = (this.id, WakerSwap::new(cx.waker().clone()));

@@ -232,9 +232,15 @@ impl Register {
                 {
                     self.done(name, now_ms, *owner, *token, noted);
                 }
-                self.leave(name, *owner);
+                // A finish that is refused is followed by a release.
+                let is_over =
+                    matches!(request, Request::Release { .. }) || *reply == Reply::Released;
+                if is_over {
+                    self.leave(name, *owner);
+                }
                 // An operation that has asked anew is not over.
                 if let Some(&op) = self.ops.get(owner)
+                    && is_over
                     && !self.is_given_up(*owner)
                 {
                     noted.push(EventKind::Freed { op });

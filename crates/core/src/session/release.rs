@@ -23,6 +23,9 @@ pub(super) struct ReleaseState {
     last_used: Option<Token>,
     /// If it ends an attempt at work: its token, and how it ended.
     end: Option<(Token, AttemptEnd)>,
+    /// The engine knew no such attempt. It may have a place of the owner, or another grant, after it has forgotten
+    /// something: so it is told to forget the owner.
+    refused: Option<ReleaseOutcome>,
     started_us: u64,
     until_us: u64,
     backoff: Backoff,
@@ -100,6 +103,7 @@ impl Session {
             bury_until_ms,
             last_used,
             end: None,
+            refused: None,
             started_us: now_us,
             until_us: now_us.saturating_add(for_us),
             backoff: Backoff::default(),
@@ -163,7 +167,17 @@ impl Session {
         let random = self.jitter.next();
         let release = self.releases.get_mut(&id)?;
         let failure = match answer {
-            Ok(Reply::NotHeld) if release.is_unknown && !release.is_remembered() => {
+            Ok(Reply::NotHeld) if release.end.is_some() => {
+                let is_unknown = release.is_unknown && !release.is_remembered();
+                release.refused = Some(match is_unknown {
+                    true => ReleaseOutcome::Unknown,
+                    false => ReleaseOutcome::NotHeld,
+                });
+                (release.end, release.stage) = (None, ReleaseStage::Ask);
+                swap.store(&mut release.waker);
+                return None;
+            }
+            Ok(Reply::NotHeld) if release.is_unknown => {
                 return self.end_release(id, ReleaseOutcome::Unknown, swap);
             }
             Ok(Reply::NotHeld) => {
@@ -191,10 +205,11 @@ impl Session {
     fn end_release(
         &mut self,
         id: ReleaseId,
-        released: ReleaseOutcome,
+        mut released: ReleaseOutcome,
         swap: &mut WakerSwap,
     ) -> Option<ReleaseOutcome> {
         if let Some(mut release) = self.releases.remove(&id) {
+            released = release.refused.unwrap_or(released);
             self.timers.set(&mut release.due, || Timer::Release(id), None);
             swap.old = release.waker;
         }

@@ -80,6 +80,7 @@ fn a_view_is_read_or_not_and_what_is_read_can_be_shown() {
         Value::Int(2),
         of(&[&waiter, client, &waiter, client]),
         of(&["b-3", "l", "b-4", "f1"]),
+        text("E 12 1700000000000 1700086400000 2\nwho\nwhy\n3 tables"),
     ]);
     let Some(Some(seen)) = view::read(&genuine) else { panic!("a view") };
     let json = serde_json::json!({ "now_ms": 1, "view": seen }).to_string();

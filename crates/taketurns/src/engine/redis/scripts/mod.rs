@@ -113,11 +113,11 @@ fn parts(verb: Verb, wire: Option<ForeignProtocol>, time: TimeFrom) -> Vec<&'sta
         if let (Some(short_cut), None) = (short_cut(verb), wire) {
             // In a block: Lua has room for 200 local variables at a time, and those of a short cut end with it.
             parts.extend([
-                "do\n",
+                "do -- a short cut\n",
                 include_str!("calm.lua"),
                 short_cut,
                 include_str!("quick.lua"),
-                "end\n",
+                "end -- of it\n",
             ]);
         }
         parts.extend(STEP);
