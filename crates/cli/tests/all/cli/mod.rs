@@ -9,6 +9,7 @@ mod generated;
 mod helper;
 mod loading;
 mod lost;
+mod nights;
 mod once;
 mod order;
 mod output;
