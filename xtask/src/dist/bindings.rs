@@ -57,8 +57,9 @@ fn make_python(release: &Release, sources: &Path) -> Result<(), String> {
     files::empty(&folder)?;
     let archive = release.out.join(format!("{source}.tar.gz"));
     output(Command::new("tar").current_dir(&folder).args(["-xzmf"]).arg(archive))?;
+    // The lock file is the workspace's, and has more in it than is here: so it can't be `--locked`.
     let mut build = maturin();
-    build.args(["build", "--release", "--locked", "--strip", "--out"]).arg(&release.out);
+    build.args(["build", "--release", "--strip", "--out"]).arg(&release.out);
     build.arg("--target-dir").arg(&release.work);
     build.env("CARGO_ENCODED_RUSTFLAGS", sources::flags(sources).join("\u{1f}"));
     output(build.current_dir(folder.join(source))).map(drop)
