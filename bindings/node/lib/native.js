@@ -2,16 +2,26 @@
 
 // Loads the addon of this platform, which is in the package: nothing is downloaded or built when it is installed.
 
-const libc = () => {
-  if (process.platform !== "linux") return "";
-  return process.report.getReport().header.glibcVersionRuntime ? "-gnu" : "-musl";
+const { existsSync } = require("node:fs");
+const { join } = require("node:path");
+
+const platform = `${process.platform}-${process.arch}`;
+// One that was built for another C library does not load.
+const names = process.platform === "linux" ? [`${platform}-gnu`, `${platform}-musl`] : [platform];
+
+const load = () => {
+  let cause;
+  for (const name of names) {
+    const path = join(__dirname, "../native", `${name}.node`);
+    if (!existsSync(path)) continue;
+    try {
+      return require(path);
+    } catch (error) {
+      cause ??= error;
+    }
+  }
+  if (cause) throw new Error(`the addon of taketurns can't be loaded: ${cause.message}`, { cause });
+  throw new Error(`this package of taketurns has no addon for ${platform}: make one from the sources, with \`cargo xtask dist\``);
 };
 
-const platform = `${process.platform}-${process.arch}${libc()}`;
-
-try {
-  module.exports = require(`../native/${platform}.node`);
-} catch (cause) {
-  const why = `taketurns has no addon for ${platform}: build one from the sources (docs/install.md says how)`;
-  throw new Error(cause.code === "MODULE_NOT_FOUND" ? why : `the addon of taketurns can't be loaded: ${cause.message}`, { cause });
-}
+module.exports = load();
