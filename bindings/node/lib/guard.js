@@ -64,7 +64,10 @@ const collected = new FinalizationRegistry((tenure) => {
 class BaseGuard {
   #client;
   #tenure;
+  // What `release` returned.
   #released = null;
+  // Settles when the lock was given back, or is a handle.
+  #ended = Promise.resolve();
 
   constructor(client, id, name) {
     this.#client = client;
@@ -81,16 +84,13 @@ class BaseGuard {
   }
 
   release() {
-    if (!this.#released) {
-      this.#released = this.#end((operation, id) => binding.release(operation, id)).then(() => undefined);
-      this.#client.waitFor(this.#released);
-    }
+    this.#released ??= this.#end((operation, id) => binding.release(operation, id)).then(() => undefined);
     return this.#released;
   }
 
-  // Who called `release` was told of its error.
+  // Who called `release` is told of its error by that promise, or the process is, if nobody handles it.
   [Symbol.asyncDispose]() {
-    if (this.#released) return this.#released.catch(() => undefined);
+    if (this.#released) return this.#ended.catch(() => undefined);
     return this.#tenure.isOver ? Promise.resolve() : this.release();
   }
 
@@ -98,7 +98,9 @@ class BaseGuard {
     const tenure = this.#tenure;
     if (tenure.isOver) throw toError(binding.notHeld(tenure.name));
     tenure.end();
-    return call((operation) => begin(operation, tenure.id));
+    this.#ended = call((operation) => begin(operation, tenure.id));
+    this.#client.waitFor(this.#ended);
+    return this.#ended;
   }
 
   // For the classes below.

@@ -2,8 +2,8 @@
 
 /**
  * Connects to a store by its URL: `redis://HOST`, `rediss://…`, `redis+sentinel://H1,H2,H3/MASTER`,
- * `redis+cluster://H1,H2`, `quorum:redis://A,redis://B,redis://C`, `file:PATH`, or `memory:` for this thread alone
- * (`memory:NAME` for this process).
+ * `redis+cluster://H1,H2`, `quorum:redis://A,redis://B,redis://C`, `file:PATH`, or `memory:` for this client alone
+ * (`memory:NAME` for all threads of this process).
  *
  * ```ts
  * await using locks = await connect("redis://127.0.0.1");

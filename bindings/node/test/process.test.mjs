@@ -112,6 +112,20 @@ for (const [store, url] of Object.entries(shared)) {
   });
 }
 
+describe("a release that nobody waits for", () => {
+  it("is not silent when it fails", async () => {
+    const name = fresh();
+    const { code, stderr } = await run(`${connecting(full.file)}
+      const guard = await locks.mutex("${name}").acquire();
+      await locks.breakLock("${name}", { atOnce: true });
+      void guard.release();
+      await guard[Symbol.asyncDispose]();
+      await locks.close();`);
+    assert.equal(code, 1);
+    assert.match(stderr, /LostError: lock \S+ was lost: somebody broke it/);
+  });
+});
+
 describe("a process that can't reach its store", () => {
   it("is told, and ends", async () => {
     const script = `import { connect } from "taketurns";
