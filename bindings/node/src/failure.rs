@@ -1,7 +1,7 @@
 //! An error of the client, as JavaScript makes one of its own of it.
 
 use napi_derive::napi;
-use taketurns::{Error, Name};
+use taketurns::Error;
 
 /// What the JavaScript error says.
 #[napi(object, object_from_js = false)]
@@ -23,27 +23,12 @@ impl From<&Error> for Failure {
         Self {
             kind: format!("{:?}", error.kind()),
             message: error.to_string(),
-            lock: lock(error).map(ToString::to_string),
+            lock: error.lock().map(ToString::to_string),
             retryable: error.is_retryable(),
             loss_cause: match error {
                 Error::Lost { cause, .. } => Some(cause.word().to_owned()),
                 _ => None,
             },
         }
-    }
-}
-
-fn lock(error: &Error) -> Option<&Name> {
-    match error {
-        Error::Timeout { lock, .. }
-        | Error::Indeterminate { lock, .. }
-        | Error::Lost { lock, .. }
-        | Error::NotHeld { lock }
-        | Error::KindMismatch { lock, .. }
-        | Error::QueueFull { lock }
-        | Error::PoolFull { lock }
-        | Error::Unfenced { lock }
-        | Error::Quarantined { lock, .. } => Some(lock),
-        _ => None,
     }
 }
