@@ -86,6 +86,12 @@ pub(super) fn node(folder: &Path) -> Program {
     Ok(vec!["node".to_owned(), program])
 }
 
+/// Puts our own package beside the other libraries of Node, as it was built with this benchmark.
+pub(super) fn beside_our_package(node: Vec<String>, folder: &Path) -> Program {
+    let place = folder.join("node/node_modules/taketurns");
+    packages::node::install(&place).map(|()| node).map_err(|error| error.to_string())
+}
+
 /// Makes the folder of a language, unless it is there and was made of the same files.
 fn install(
     folder: &Path,

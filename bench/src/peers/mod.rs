@@ -55,15 +55,22 @@ pub(crate) enum PeerStore {
 type Row = (&'static str, Language, PeerStore, &'static str);
 
 /// Those that are packages of this project.
-const OURS: [&str; 1] = [OURS_IN_PYTHON];
+const OURS: [&str; 2] = [OURS_IN_PYTHON, OURS_IN_NODE];
 pub(crate) const OURS_IN_PYTHON: &str = "taketurns-python";
+pub(crate) const OURS_IN_NODE: &str = "taketurns-node";
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     (
         OURS_IN_PYTHON,
         Language::Python,
         PeerStore::Redis,
         "ours, as its users have it: without asyncio, a lease of 30 s by default",
+    ),
+    (
+        OURS_IN_NODE,
+        Language::Node,
+        PeerStore::Redis,
+        "ours, as its users have it: a lease of 30 s by default",
     ),
     (
         "rslock",
@@ -132,9 +139,11 @@ pub(crate) fn all(target: &Path) -> Vec<Peer> {
     let python = install::python(&folder);
     let ours_in_python = python.clone().and_then(install::with_our_package);
     let node = install::node(&folder);
+    let ours_in_node = node.clone().and_then(|node| install::beside_our_package(node, &folder));
     let command = |(name, language, store, _): Row| {
         let program = match (language, store) {
             _ if name == OURS_IN_PYTHON => ours_in_python.clone(),
+            _ if name == OURS_IN_NODE => ours_in_node.clone(),
             (_, PeerStore::Etcd) if !Etcd::is_installed() => Err(missing("etcd")),
             (_, PeerStore::Postgres) if !Postgres::is_installed() => Err(missing("postgres")),
             (_, PeerStore::Etcd) => rust.etcd.clone(),

@@ -9,7 +9,7 @@ use taketurns::Error;
 /// Returns the exception for an error of the client.
 pub(crate) fn of(error: &Error) -> PyErr {
     let kind = format!("{:?}", error.kind());
-    let lock = lock_of(error);
+    let lock = error.lock().map(ToString::to_string);
     let cause = match error {
         Error::Lost { cause, .. } => Some(cause.word()),
         _ => None,
@@ -36,21 +36,6 @@ pub(crate) fn is_ours(py: Python<'_>, error: &PyErr) -> bool {
 /// Returns the exception for an argument that the client can't express.
 pub(crate) fn invalid(said: String) -> PyErr {
     PyValueError::new_err(said)
-}
-
-fn lock_of(error: &Error) -> Option<String> {
-    match error {
-        Error::Timeout { lock, .. }
-        | Error::Indeterminate { lock, .. }
-        | Error::Lost { lock, .. }
-        | Error::NotHeld { lock }
-        | Error::KindMismatch { lock, .. }
-        | Error::QueueFull { lock }
-        | Error::PoolFull { lock }
-        | Error::Unfenced { lock }
-        | Error::Quarantined { lock, .. } => Some(lock.to_string()),
-        _ => None,
-    }
 }
 
 fn made(

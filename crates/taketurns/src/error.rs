@@ -307,6 +307,22 @@ impl Error {
         )
     }
 
+    /// Returns the lock that it is about, if it is about one.
+    pub fn lock(&self) -> Option<&Name> {
+        match self {
+            Error::Timeout { lock, .. }
+            | Error::Indeterminate { lock, .. }
+            | Error::Lost { lock, .. }
+            | Error::NotHeld { lock }
+            | Error::KindMismatch { lock, .. }
+            | Error::QueueFull { lock }
+            | Error::PoolFull { lock }
+            | Error::Unfenced { lock }
+            | Error::Quarantined { lock, .. } => Some(lock),
+            _ => None,
+        }
+    }
+
     /// Returns which variant it is.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -101,6 +101,12 @@ pub const PYTHON_BUILD: Environment =
 /// The Node environment.
 pub const NODE: Environment = Environment { name: "node", libraries: &[IOREDIS, NODE_REDLOCK] };
 
+/// What the tests of our own Node package need: a compiler that checks its types, and the types of Node.
+pub const NODE_PACKAGE: Environment = Environment {
+    name: "node-package",
+    libraries: &[library("typescript", "5.9.3"), library("@types/node", "20.19.43")],
+};
+
 /// The file that says what was installed into an environment.
 const LIST: &str = "libraries.txt";
 

@@ -4,6 +4,10 @@
 //!   target/debug/deps/lib_taketurns.so ──┐
 //!   bindings/python/python/taketurns/*.py ┴─► target/debug/python/taketurns   links, for PYTHONPATH
 //! ```
+//!
+//! [`node`] has the same for Node.
+
+pub mod node;
 
 use std::fs;
 use std::io::{self, ErrorKind};

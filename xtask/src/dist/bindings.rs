@@ -15,7 +15,7 @@ use taketurns_servers::{Flavor, Server, installed};
 
 use super::check::{is, skip};
 use super::files::{self, in_file};
-use super::{Release, VERSION, output, sources};
+use super::{Release, VERSION, node, output, sources};
 use crate::install;
 
 /// A package for another language.
@@ -27,8 +27,10 @@ struct LanguagePackage {
     check: fn(&Release) -> Result<(), String>,
 }
 
-const PACKAGES: [LanguagePackage; 1] =
-    [LanguagePackage { name: "Python", make: make_python, check: check_python }];
+const PACKAGES: [LanguagePackage; 2] = [
+    LanguagePackage { name: "Python", make: make_python, check: check_python },
+    LanguagePackage { name: "Node", make: node::make, check: node::check },
+];
 
 pub(super) fn make(release: &Release, sources: &Path) -> Result<(), String> {
     PACKAGES.iter().try_for_each(|package| {
@@ -105,7 +107,7 @@ fn on_store(what: &str, python: &Path, readme: &str, url: &str) -> Result<(), St
 }
 
 /// The blocks of code of a language in a page.
-fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+pub(super) fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }

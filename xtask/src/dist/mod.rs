@@ -5,7 +5,8 @@
 //!                                              man pages,         ├─► taketurns_VERSION_ARCH.deb
 //!                                              completions ───────┤
 //!                                              packaging/ ────────┼─► taketurns-module_VERSION_ARCH.deb
-//!                                              bindings/ ─────────┴─► taketurns-VERSION-….whl, taketurns-VERSION.tar.gz
+//!                                              bindings/ ─────────┴─► taketurns-VERSION-….whl, taketurns-VERSION.tar.gz,
+//!                                                                     taketurns-VERSION.tgz
 //!                                                                     SHA256SUMS ─► check: install, run, purge
 //! ```
 //!
@@ -16,6 +17,7 @@ mod bindings;
 mod check;
 mod deb;
 pub(crate) mod files;
+mod node;
 mod shipped;
 mod sources;
 mod tarball;

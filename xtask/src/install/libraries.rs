@@ -5,12 +5,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use taketurns_servers::clients::{Environment, NODE, PYTHON, PYTHON_PACKAGE, REDLOCK_PY};
+use taketurns_servers::clients::{
+    Environment, NODE, NODE_PACKAGE, PYTHON, PYTHON_PACKAGE, REDLOCK_PY,
+};
 
 /// The command that installs an environment into a folder.
 type Installer = fn(Environment, &Path) -> Command;
 
-const ALL: [(Environment, Installer); 3] = [(PYTHON, pip), (PYTHON_PACKAGE, pip), (NODE, npm)];
+const ALL: [(Environment, Installer); 4] =
+    [(PYTHON, pip), (PYTHON_PACKAGE, pip), (NODE, npm), (NODE_PACKAGE, npm)];
 
 /// A line for each that is missing.
 pub(super) fn missing() -> Vec<String> {

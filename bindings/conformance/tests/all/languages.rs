@@ -12,9 +12,10 @@ pub(crate) struct AgentLanguage {
 }
 
 /// All languages. The scenarios hold for any number of them.
-pub(crate) const LANGUAGES: [AgentLanguage; 2] = [
+pub(crate) const LANGUAGES: [AgentLanguage; 3] = [
     AgentLanguage { name: "rust", command: rust },
     AgentLanguage { name: "python", command: python },
+    AgentLanguage { name: "node", command: node },
 ];
 
 fn rust() -> Result<Command, SetupError> {
@@ -24,5 +25,11 @@ fn rust() -> Result<Command, SetupError> {
 fn python() -> Result<Command, SetupError> {
     let mut command = packages::python()?;
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/agents/agent.py"));
+    Ok(command)
+}
+
+fn node() -> Result<Command, SetupError> {
+    let mut command = packages::node::node()?;
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/agents/agent.mjs"));
     Ok(command)
 }
