@@ -189,9 +189,7 @@ async fn begin(
     let reporter = args.wait.reporter(locks, &args.name);
     let failure = match reporter.wait(begin, signals).await? {
         Ok(begun) => return Ok(begun),
-        Err(Error::Timeout { .. }) => {
-            args.wait.not_free(locks, &args.name, "was not free").await
-        }
+        Err(Error::Timeout { .. }) => args.wait.not_free(locks, &args.name, "was not free").await,
         Err(error) => ask::failure(error),
     };
     Err(failure.not_acquired_as(args.wait.conflict_exit_code))
