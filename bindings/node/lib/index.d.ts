@@ -236,7 +236,7 @@ export class Handle {
 /** A lock at one instant. Times are in milliseconds. */
 export interface LockView {
   name: string;
-  kind: "mutex" | "rwlock" | "semaphore" | "pool";
+  kind: "mutex" | "once" | "rwlock" | "semaphore" | "pool";
   /** How many permits a semaphore has. */
   permits: number | null;
   lastToken: number | null;
@@ -251,7 +251,7 @@ export interface LockView {
 }
 
 /** What was asked for. */
-export type Mode = "mutex" | "read" | "write" | "permits" | "any" | "member";
+export type Mode = "mutex" | "once" | "read" | "write" | "permits" | "any" | "member";
 
 export interface HolderView {
   who: string;

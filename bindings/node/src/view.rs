@@ -150,6 +150,7 @@ impl From<MemberView> for MemberObject {
 fn mode(ask: &Ask) -> (String, Option<u32>, Option<String>) {
     let (word, permits, member) = match ask {
         Ask::Mutex | Ask::Turns { .. } | Ask::Stay { .. } => ("mutex", None, None),
+        Ask::Once(_) => ("once", None, None),
         Ask::Read => ("read", None, None),
         Ask::Write => ("write", None, None),
         Ask::Permits { take, .. } => ("permits", Some(*take), None),
