@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use taketurns::{Acquire, Error, Guard, Kind, Locks, Member, Name, limits};
+use taketurns::{Error, Guard, Kind, Locks, Member, Name, limits};
 use tokio::time::timeout;
 
 use crate::exit::{self, ExitFailure};
@@ -98,69 +98,22 @@ impl AskArgs {
         self.limit().map(|limit| limit.saturating_sub(waited))
     }
 
-    /// Acquires the lock. `waited` counts towards the limit. `None` if the lock is not free and the limit is 0.
-    pub(crate) async fn acquire(
+    /// Acquires the lock. `waited` counts towards the limit.
+    async fn acquire(
         &self,
         locks: &Locks,
         max_hold: Option<Duration>,
         waited: Duration,
-    ) -> Result<Option<Guard>, Error> {
-        match self.left(waited) {
-            Some(Duration::ZERO) => self.try_acquire(locks, max_hold).await,
-            left => self.wait_for(locks, max_hold, left).await.map(Some),
-        }
-    }
-
-    /// Returns whether the `run` around this command holds the lock, so that the wait would never end. A semaphore
-    /// or a pool may have permits or members left.
-    pub(crate) fn would_wait_for_itself(&self) -> bool {
-        let endless = !self.nonblock && self.wait.is_none();
-        is_held_around(&self.lock) && endless && self.permits.is_none() && !self.pool
-    }
-
-    async fn try_acquire(
-        &self,
-        locks: &Locks,
-        max_hold: Option<Duration>,
-    ) -> Result<Option<Guard>, Error> {
-        let acquire = match (self.permits, &self.member) {
-            (Some(Permits { take, of }), _) => {
-                locks.semaphore(self.lock.as_str(), of).try_acquire_many(take)
-            }
-            (_, Some(member)) => locks.pool(self.lock.as_str()).try_member(member.as_str()),
-            _ if self.pool => locks.pool(self.lock.as_str()).try_any(),
-            _ if self.shared => locks.rwlock(self.lock.as_str()).try_read(),
-            _ if self.exclusive => locks.rwlock(self.lock.as_str()).try_write(),
-            _ => locks.mutex(self.lock.as_str()).try_acquire(),
-        };
-        self.with_options(acquire, max_hold).await
-    }
-
-    async fn wait_for(
-        &self,
-        locks: &Locks,
-        max_hold: Option<Duration>,
-        within: Option<Duration>,
     ) -> Result<Guard, Error> {
-        let acquire = match (self.permits, &self.member) {
-            (Some(Permits { take, of }), _) => {
-                locks.semaphore(self.lock.as_str(), of).acquire_many(take)
-            }
-            (_, Some(member)) => locks.pool(self.lock.as_str()).member(member.as_str()),
-            _ if self.pool => locks.pool(self.lock.as_str()).any(),
-            _ if self.shared => locks.rwlock(self.lock.as_str()).read(),
-            _ if self.exclusive => locks.rwlock(self.lock.as_str()).write(),
-            _ => locks.mutex(self.lock.as_str()).acquire(),
+        let lock = self.lock.as_str();
+        let mut acquire = match (self.permits, &self.member) {
+            (Some(Permits { take, of }), _) => locks.semaphore(lock, of).acquire_many(take),
+            (_, Some(member)) => locks.pool(lock).member(member.as_str()),
+            _ if self.pool => locks.pool(lock).any(),
+            _ if self.shared => locks.rwlock(lock).read(),
+            _ if self.exclusive => locks.rwlock(lock).write(),
+            _ => locks.mutex(lock).acquire(),
         };
-        let acquire = self.with_options(acquire, max_hold);
-        match within {
-            Some(within) => acquire.within(within).await,
-            None => acquire.await,
-        }
-    }
-
-    fn with_options<T>(&self, acquire: Acquire<T>, max_hold: Option<Duration>) -> Acquire<T> {
-        let mut acquire = acquire;
         if let Some(lease) = self.lease {
             acquire = acquire.lease(lease);
         }
@@ -170,7 +123,18 @@ impl AskArgs {
         if let Some(max_hold) = max_hold {
             acquire = acquire.max_hold(max_hold);
         }
-        acquire
+        // With nothing left it does not wait.
+        if let Some(left) = self.left(waited) {
+            acquire = acquire.within(left);
+        }
+        acquire.await
+    }
+
+    /// Returns whether the `run` around this command holds the lock, so that the wait would never end. A semaphore
+    /// or a pool may have permits or members left.
+    pub(crate) fn would_wait_for_itself(&self) -> bool {
+        let endless = !self.nonblock && self.wait.is_none();
+        is_held_around(&self.lock) && endless && self.permits.is_none() && !self.pool
     }
 }
 
@@ -201,8 +165,8 @@ pub(crate) async fn acquire(
     let endless = !ask.nonblock && ask.wait.is_none();
     let reporter = WaitReporter { locks, lock: &ask.lock, verbose: ask.verbose, endless };
     let failure = match reporter.wait(ask.acquire(locks, max_hold, *waited), signals).await? {
-        Ok(Some(guard)) => return Ok(guard),
-        Ok(None) | Err(Error::Timeout { .. }) => not_free(locks, ask).await,
+        Ok(guard) => return Ok(guard),
+        Err(Error::Timeout { .. }) => not_free(locks, ask).await,
         Err(error) => failure(error),
     };
     Err(failure.not_acquired_as(ask.conflict_exit_code))

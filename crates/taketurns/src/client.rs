@@ -25,10 +25,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::local_us;
 use crate::engine::{Answer, AnswerFuture, Engine, EngineError, EngineEvent, Stamp};
+use crate::meter::{self, RequestKind};
 use crate::runtime::Runtime;
 use crate::sync::{self, Arc, Mutex, MutexGuard, lock};
-use crate::telling::{self, target};
-use crate::{meter, random};
+use crate::{random, telling};
 
 /// What all handles of one client share.
 pub(crate) struct Client {
@@ -67,40 +67,29 @@ impl Client {
 
     /// Begins a request.
     pub(crate) fn begin_call(&self, lock: &Name, request: Request, sent_us: u64) -> Call {
-        let what = meter::RequestKind::of(&request);
-        Call { answer: self.engine.call(lock, request), sent: CallStart { at_us: sent_us, what } }
+        let sent = CallStart { at_us: sent_us, what: RequestKind::of(&request) };
+        Call { answer: self.engine.call(lock, request), sent }
     }
 
     /// Begins a request that no task waits for.
     pub(crate) fn begin_call_aside(&self, lock: &Name, request: Request, sent_us: u64) -> Call {
-        let what = meter::RequestKind::of(&request);
-        let answer = self.engine.call_aside(lock, request);
-        Call { answer, sent: CallStart { at_us: sent_us, what } }
+        let sent = CallStart { at_us: sent_us, what: RequestKind::of(&request) };
+        Call { answer: self.engine.call_aside(lock, request), sent }
     }
 
-    /// Reads an answer, for the session. Notes why there is none.
+    /// Reads an answer, for the session.
     pub(crate) fn read(
         self: &Arc<Self>,
         sent: CallStart,
         lock: &Name,
         answer: Result<Answer, EngineError>,
-        trouble: &mut Option<EngineError>,
-    ) -> Result<CallAnswer, CallFailure> {
-        match answer {
-            Ok(answer) => {
-                *trouble = None;
-                if answer.more {
-                    self.go_on(lock.clone());
-                }
-                Ok(CallAnswer { reply: answer.reply, clock: clock(answer.stamp, sent.at_us) })
-            }
-            Err(error) => {
-                tracing::debug!(target: target::CLIENT, %lock, %error, "the store did not answer");
-                let failure = failure(&error);
-                *trouble = Some(error);
-                Err(failure)
-            }
+    ) -> Result<CallAnswer, EngineError> {
+        let Answer { reply, stamp, more } = answer?;
+        if more {
+            self.go_on(lock.clone());
         }
+        let clock = stamp.map(|stamp| (stamp.origin, anchor(stamp, sent.at_us)));
+        Ok(CallAnswer { reply, clock })
     }
 
     /// One request besides those of operations.
@@ -109,40 +98,12 @@ impl Client {
         lock: &Name,
         request: Request,
     ) -> Result<session::TimedReply, EngineError> {
-        let (sent_us, what) = (local_us(), meter::RequestKind::of(&request));
+        let sent = CallStart { at_us: local_us(), what: RequestKind::of(&request) };
         let answer = self.engine.call(lock, request).await;
-        let answer = self.answered(lock, what, sent_us, answer)?;
+        sent.took(answer.is_ok(), local_us());
+        let answer = self.read(sent, lock, answer)?.timed()?;
         self.drive(|session, now_us| session.observe(now_us, answer.origin, answer.anchor));
         Ok(answer)
-    }
-
-    /// Several requests, in one round trip where the engine can. The session is not told of the
-    /// answers.
-    pub(crate) async fn call_all(
-        self: &Arc<Self>,
-        calls: Vec<(Name, Request)>,
-    ) -> Vec<Result<session::TimedReply, EngineError>> {
-        let sent_us = local_us();
-        let about =
-            |(lock, request): &(Name, Request)| (lock.clone(), meter::RequestKind::of(request));
-        let about: Vec<(Name, meter::RequestKind)> = calls.iter().map(about).collect();
-        let answers = self.engine.call_all(calls).await.into_iter().zip(about);
-        answers.map(|(answer, (lock, what))| self.answered(&lock, what, sent_us, answer)).collect()
-    }
-
-    fn answered(
-        self: &Arc<Self>,
-        lock: &Name,
-        what: meter::RequestKind,
-        sent_us: u64,
-        answer: Result<Answer, EngineError>,
-    ) -> Result<session::TimedReply, EngineError> {
-        what.took(answer.is_ok(), local_us().saturating_sub(sent_us));
-        let answer = answer?;
-        if answer.more {
-            self.go_on(lock.clone());
-        }
-        CallAnswer { reply: answer.reply, clock: clock(answer.stamp, sent_us) }.timed()
     }
 
     /// Takes the answer to a ping into account, which was asked for at `asked_us`.
@@ -378,8 +339,8 @@ pub(crate) struct Call {
 /// What was sent, and when.
 #[derive(Clone, Copy)]
 pub(crate) struct CallStart {
-    at_us: u64,
-    what: meter::RequestKind,
+    pub(crate) at_us: u64,
+    pub(crate) what: RequestKind,
 }
 
 impl Call {
@@ -412,10 +373,6 @@ impl CallAnswer {
         let (origin, anchor) = self.clock.ok_or_else(no_time)?;
         Ok(session::TimedReply { reply: self.reply, origin, anchor })
     }
-}
-
-fn clock(stamp: Option<Stamp>, asked_us: u64) -> Option<(Origin, Anchor)> {
-    stamp.map(|stamp| (stamp.origin, anchor(stamp, asked_us)))
 }
 
 fn anchor(stamp: Stamp, asked_us: u64) -> Anchor {

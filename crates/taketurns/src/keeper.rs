@@ -1,14 +1,15 @@
 //! The task that renews a client's locks, refreshes its places, and wakes operations whose pause is over.
 
 use taketurns_core::session::{HoldRenewal, PlaceRefresh, TimedReply, Transmit};
-use taketurns_core::{Name, Reply, Request};
+use taketurns_core::{Reply, Request};
 use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::Error;
-use crate::client::{Client, failure};
+use crate::client::{CallAnswer, CallStart, Client, failure};
+use crate::clock::local_us;
 use crate::error::malformed;
-use crate::meter;
+use crate::meter::{self, RequestKind};
 use crate::operation::ReleaseOperation;
 use crate::runtime::sleep_until_some;
 use crate::sync::Arc;
@@ -67,14 +68,18 @@ impl Client {
     /// Renews locks, in one round trip where the engine can. Returns what went wrong with each; a lock that is lost by
     /// then is no error here.
     pub(crate) async fn renew(self: &Arc<Self>, renewals: Vec<HoldRenewal>) -> Vec<Option<Error>> {
-        let call = |HoldRenewal { hold, lease_ms }: &HoldRenewal| -> (Name, Request) {
+        let call = |HoldRenewal { hold, lease_ms }: &HoldRenewal| {
             (hold.name().clone(), self.renewal(hold.owner(), *lease_ms))
         };
-        let answers = self.call_all(renewals.iter().map(call).collect()).await;
+        let sent = CallStart { at_us: local_us(), what: RequestKind::Renew };
+        let answers = self.engine.call_all(renewals.iter().map(call).collect()).await;
+        let answered_us = local_us();
         let mut troubles = Vec::with_capacity(renewals.len());
         for (HoldRenewal { hold, .. }, answer) in renewals.into_iter().zip(answers) {
-            meter::renewal(meter::RenewalOutcome::of(&answer));
             let lock = hold.name();
+            sent.took(answer.is_ok(), answered_us);
+            let answer = self.read(sent, lock, answer).and_then(CallAnswer::timed);
+            meter::renewal(meter::RenewalOutcome::of(&answer));
             let (trouble, is_renewed) = match &answer {
                 Err(error) => (Some(Error::from_engine(lock, error.clone())), false),
                 Ok(TimedReply { reply: Reply::Renewed(_), .. }) => (None, true),
@@ -100,8 +105,12 @@ async fn refresh(client: Arc<Client>, refreshes: Vec<PlaceRefresh>) {
     let waiter_lease_ms = client.waiter_lease_ms;
     let request = Request::Refresh { client: client.id, waiter_lease_ms };
     let calls = refreshes.iter().map(|refresh| (refresh.lock.clone(), request.clone())).collect();
-    let answers = client.call_all(calls).await;
+    let sent = CallStart { at_us: local_us(), what: RequestKind::Refresh };
+    let answers = client.engine.call_all(calls).await;
+    let answered_us = local_us();
     let answers = refreshes.into_iter().zip(answers).map(|(refresh, answer)| {
+        sent.took(answer.is_ok(), answered_us);
+        let answer = client.read(sent, &refresh.lock, answer).and_then(CallAnswer::timed);
         let answer = answer.map_err(|error| {
             tracing::debug!(target: target::WAITS, lock = %refresh.lock, %error, "a place could not be refreshed");
             failure(&error)

@@ -11,19 +11,19 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use taketurns_core::session::{
-    AcquireAction, AcquireOutcome, AcquireSpec, Anchor, GuardEnd, Hold, ReleaseAction, ReleaseId,
-    ReleaseOutcome, Session, WaitLimit, WakerSwap,
+    AcquireAction, AcquireOutcome, AcquireSpec, Anchor, CallFailure, GuardEnd, Hold, ReleaseAction,
+    ReleaseId, ReleaseOutcome, Session, WaitLimit, WakerSwap,
 };
 use taketurns_core::{Name, Owner, Request};
 
-use crate::client::{Call, Client, failure};
+use crate::client::{Call, CallAnswer, Client, failure};
 use crate::driver::ClientHandle;
 use crate::engine::{Answer, EngineError};
 use crate::error::malformed;
 use crate::meter::WaitOutcome;
 use crate::runtime::NOT_WAITING;
 use crate::sync::Arc;
-use crate::telling::AcquireSpan;
+use crate::telling::{AcquireSpan, target};
 use crate::{Error, Guard, meter, random};
 
 /// The future of an [`Acquire`](crate::Acquire). Dropping it gives up.
@@ -174,8 +174,8 @@ impl AcquireAttempt {
         let source = self.shared.client.engine.source(&self.lock);
         let sent = self.call.as_ref().filter(|_| answer.is_some()).map(Call::sent);
         let answer = sent.zip(answer).map(|(sent, answer)| {
-            let answer = self.shared.client.read(sent, &self.lock, answer, &mut self.trouble);
-            answer.and_then(|answer| answer.timed().map_err(|error| failure(&error)))
+            let answer = self.shared.client.read(sent, &self.lock, answer);
+            note_trouble(&mut self.trouble, &self.lock, answer.and_then(CallAnswer::timed))
         });
         if sent.is_some() {
             self.call = None;
@@ -269,6 +269,19 @@ impl Drop for AcquireAttempt {
     }
 }
 
+/// Notes why a request was not answered, if so, for the error that may come of it.
+fn note_trouble<T>(
+    trouble: &mut Option<EngineError>,
+    lock: &Name,
+    answer: Result<T, EngineError>,
+) -> Result<T, CallFailure> {
+    *trouble = None;
+    answer.map_err(|error| {
+        tracing::debug!(target: target::CLIENT, %lock, %error, "the store did not answer");
+        failure(trouble.insert(error))
+    })
+}
+
 /// A release under way. It goes on if this is dropped.
 pub(crate) struct ReleaseOperation {
     client: Arc<Client>,
@@ -346,7 +359,8 @@ impl ReleaseOperation {
         waker: Waker,
     ) -> Option<ReleaseOutcome> {
         let (id, sent) = (self.id, self.call.take()?.sent());
-        let answer = self.client.read(sent, &self.lock, answer, &mut self.trouble);
+        let answer = self.client.read(sent, &self.lock, answer);
+        let answer = note_trouble(&mut self.trouble, &self.lock, answer);
         let (is_answered, mut spare) = (answer.is_ok(), WakerSwap::new(waker));
         let (now_us, released) = self.client.drive(|session, now_us| {
             let reply = answer.map(|answer| {

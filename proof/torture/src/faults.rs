@@ -2,19 +2,23 @@
 //!
 //! Each file under [`stages`](crate::stages) is one kind of store with the faults that may happen to it. To add a
 //! fault, add an entry to a list of faults in the file of that store. An entry says three things: what goes
-//! wrong, for how long, and how it is mended.
+//! wrong, for how long, and how it is mended. A fault that may happen to every server is an entry in four files:
+//! `single.rs` (Redis, Valkey and the module; `self.module` tells them apart), `sentinel.rs`, `cluster.rs` and
+//! `quorum.rs`.
 //!
 //! ```text
 //! StoreFault::new("server stopped", move |dice| {   // its name in the history and in summary.txt
 //!     Injection::on("the server")                   // to whom it happens
 //!         .begin(|| self.server.pause())            // 1. what goes wrong
-//!         .lasting(dice.time(200, 4_000))           // 2. for how long, in ms
+//!         .lasting(dice.time(200, 4_000))           // 2. for how long, in ms, before it is mended
 //!         .end(|| self.server.resume())             // 3. how it is mended
 //! })
 //! ```
 //!
-//! Only the sentence of `docs/proof.md` that names the faults has to follow. A fault in `stages/single.rs` happens to
-//! Redis, Valkey and the module; `self.module` tells them apart.
+//! Without `.lasting(…)` it is mended at once. `.settling(time)`, after `.end(…)`, is for a store that needs some time
+//! once the fault is mended: until then no other fault comes, and the history does not call the fault mended.
+//!
+//! One sentence of the docs names the faults, and has to follow: "Torture" in `docs/proof.md`, under "How it is tried".
 //!
 //! The rest follows by itself: [`nemesis`](crate::nemesis) injects every fault of the list once, in an order
 //! that the seed decides, before any comes again. Faults of the way to a server are in `stages/network.rs`, for

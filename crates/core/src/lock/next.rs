@@ -2,7 +2,10 @@
 //!
 //! First come, first served. A waiter is granted when it is at the head of its line and fits beside
 //! the present holders. A newcomer is granted when it fits and overtakes no waiter. Dead waiters
-//! are skipped on the way. `steps.lua` of the Redis engine is the same rule in Lua.
+//! are skipped on the way.
+//!
+//! The scripts of the Redis engine have the same rule in Lua: `steps.lua` for the head of the line, `acquire.lua` for a
+//! newcomer, and each short cut (`*.quick.lua`, `*.alone.lua`) for the case that it decides.
 
 use super::Lock;
 use super::queue::PlaceKey;

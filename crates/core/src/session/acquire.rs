@@ -49,16 +49,6 @@ pub enum WaitLimit {
     Endless,
 }
 
-impl AcquireSpec {
-    /// The group of acquires of this client that it shares a grant with, if it does.
-    fn group(&self) -> Option<Arc<TurnGroup>> {
-        let HoldTerms { ref lock, lease_ms, max_hold_us, .. } = self.terms;
-        let waits = self.wait_limit != WaitLimit::Try;
-        let group = TurnGroup::of(&self.ask, lock, lease_ms, max_hold_us)?;
-        waits.then(|| Arc::new(group))
-    }
-}
-
 /// What an acquire needs next.
 #[derive(Debug)]
 pub enum AcquireAction {
@@ -111,8 +101,14 @@ pub enum AcquireOutcome {
 impl Session {
     /// Begins an acquire. Nothing is sent for it before it is polled.
     pub fn begin_acquire(&mut self, now_us: u64, spec: AcquireSpec) {
-        let (owner, group) = (spec.terms.owner, spec.group());
-        self.want_of_others(now_us, &spec.terms.lock, group.as_deref());
+        let owner = spec.terms.owner;
+        let group = match spec.ask {
+            Ask::Turns { .. } | Ask::Stay { .. } => TurnGroup::of(&spec),
+            _ => None,
+        };
+        if !self.turn_queues.is_empty() {
+            self.want_of_others(now_us, &spec.terms.lock, group.as_deref());
+        }
         let stage = match &group {
             Some(group) => self.join_turn_queue(now_us, group, owner),
             None => AcquireStage::Ask,
@@ -181,8 +177,11 @@ impl Session {
                         anchor.engine_ms_at(now_us.saturating_add(ARRIVES_WITHIN_US))
                     });
                     let not_after_ms = now_ms.unwrap_or(ARRIVES_WITHIN_US / 1_000);
-                    let request = acquire.acquire(self.client, self.waiter_lease_ms, not_after_ms);
-                    AcquireAction::Send(request)
+                    AcquireAction::Send(acquire.request(
+                        self.client,
+                        self.waiter_lease_ms,
+                        not_after_ms,
+                    ))
                 }
                 AcquireDecision::Confirm => {
                     acquire.stage = AcquireStage::Confirming;
@@ -203,7 +202,6 @@ impl Session {
             swap.store(&mut acquire.waker);
             let due_us = acquire.due_us();
             self.timers.set(&mut acquire.due, || Timer::Acquire(owner), due_us);
-            self.look_sooner();
             return next;
         }
     }

@@ -224,9 +224,7 @@ impl AcquireState {
                 AcquireStage::Spent { give_back } => {
                     return AcquireDecision::StartOver { give_back: *give_back };
                 }
-                AcquireStage::Granted(offer)
-                    if self.is_revoked(&offer.grant) || self.is_over_elsewhere(now_us, offer) =>
-                {
+                AcquireStage::Granted(offer) if self.is_revoked(&offer.grant) => {
                     return AcquireDecision::StartOver { give_back: true };
                 }
                 AcquireStage::Granted(_) => {
@@ -234,7 +232,7 @@ impl AcquireState {
                     if let AcquireStage::Granted(offer) =
                         std::mem::replace(&mut self.stage, AcquireStage::Confirm)
                     {
-                        return AcquireDecision::Take(self.shorten(offer));
+                        return self.judge_answer(now_us, offer);
                     }
                 }
                 AcquireStage::Asking | AcquireStage::Waiting | AcquireStage::Pausing { .. } => {}
@@ -249,15 +247,12 @@ impl AcquireState {
                     self.stage = AcquireStage::Ask;
                 }
                 Some(Signal::Granted { grant, origin, anchor }) => {
-                    match self.judge(grant, origin, anchor, anchors) {
+                    match self.judge_wake(grant, origin, anchor, anchors) {
                         Some(offer) => return AcquireDecision::Take(offer),
                         None => self.stage = AcquireStage::Confirm,
                     }
                 }
-                Some(Signal::Held(offer)) if self.is_over_elsewhere(now_us, &offer) => {
-                    return AcquireDecision::StartOver { give_back: true };
-                }
-                Some(Signal::Held(offer)) => return AcquireDecision::Take(self.shorten(offer)),
+                Some(Signal::Held(offer)) => return self.judge_answer(now_us, offer),
                 Some(Signal::Refused(Refusal::Cancelled)) => {
                     self.stage = AcquireStage::Spent { give_back: false };
                 }
@@ -292,7 +287,7 @@ impl AcquireState {
 
     /// Judges a wake-up's grant once more, by what is known of the engine's clock now: an answer that was
     /// handled since may tell that the clock was set. The shorter result counts.
-    fn judge(
+    fn judge_wake(
         &self,
         grant: Grant,
         origin: Origin,
@@ -307,24 +302,22 @@ impl AcquireState {
         Some(Offer { grant, origin, anchor, is_woken, is_confirmed })
     }
 
-    /// Was it perhaps granted by a server that has ended the grant by its own clock, and that another server has
-    /// replaced since? A renewal does not tell: it may have brought back what was over.
-    fn is_over_elsewhere(&self, now_us: u64, offer: &Offer) -> bool {
-        let Offer { ref grant, origin, anchor, is_confirmed, .. } = *offer;
-        if is_confirmed {
-            return self.wake_anchor.is_from_elsewhere(origin);
+    /// Judges a grant that an answer told of, by the clocks of earlier servers too: one of them may have made the
+    /// grant, and ended it by its own clock before another server replaced it. The answer to a renewal does not tell:
+    /// the renewal may have brought back what was over.
+    fn judge_answer(&self, now_us: u64, offer: Offer) -> AcquireDecision {
+        let Offer { ref grant, origin, anchor: told, is_confirmed, .. } = offer;
+        let (is_over_elsewhere, anchor) = if is_confirmed {
+            (self.wake_anchor.is_from_elsewhere(origin), told)
+        } else {
+            let shortest = self.wake_anchor.shortest(origin, told, grant.deadline_ms);
+            let is_over = |anchor: Anchor| anchor.valid_until_us(grant.deadline_ms) <= now_us;
+            (!is_over(told) && is_over(shortest), shortest)
+        };
+        match is_over_elsewhere {
+            true => AcquireDecision::StartOver { give_back: true },
+            false => AcquireDecision::Take(Offer { anchor, ..offer }),
         }
-        let is_over = |anchor: Anchor| anchor.valid_until_us(grant.deadline_ms) <= now_us;
-        !is_over(anchor) && is_over(self.wake_anchor.shortest(origin, anchor, grant.deadline_ms))
-    }
-
-    /// Judges a grant that an answer told of by the clocks of earlier servers too.
-    fn shorten(&self, offer: Offer) -> Offer {
-        if offer.is_confirmed {
-            return offer;
-        }
-        let anchor = self.wake_anchor.shortest(offer.origin, offer.anchor, offer.grant.deadline_ms);
-        Offer { anchor, ..offer }
     }
 
     /// It asks: the answer is newer than what it was told before, but for which grants are broken.
@@ -352,7 +345,8 @@ impl AcquireState {
         self.inbox.iter().any(breaks)
     }
 
-    pub(super) fn acquire(
+    /// Returns the request to send, and counts it.
+    pub(super) fn request(
         &mut self,
         client: ClientId,
         waiter_lease_ms: u64,

@@ -132,14 +132,12 @@ impl Hold {
     /// Takes a grant at `now_us`. `None` if it is over already by the local clock.
     pub(super) fn new(now_us: u64, terms: HoldTerms, grant: Grant, anchor: Anchor) -> Option<Self> {
         let valid_until_us = anchor.valid_until_us(grant.deadline_ms);
-        (valid_until_us > now_us).then(|| Self::until(now_us, terms, grant, valid_until_us))
-    }
-
-    /// One that counts as held until a local time.
-    pub(super) fn until(now_us: u64, terms: HoldTerms, grant: Grant, valid_until_us: u64) -> Self {
+        if valid_until_us <= now_us {
+            return None;
+        }
         let end_us = now_us.saturating_add(terms.max_hold_us.unwrap_or(u64::MAX));
         let until_us = valid_until_us.min(end_us);
-        Self {
+        Some(Self {
             terms,
             token: grant.token,
             minted: grant.token,
@@ -150,7 +148,7 @@ impl Hold {
             span_us: AtomicU64::new(valid_until_us - now_us),
             since_us: AtomicU64::new(now_us.max(1)),
             notes: Mutex::default(),
-        }
+        })
     }
 
     /// Takes a grant over from elsewhere, where a local turn with this token was the last one.

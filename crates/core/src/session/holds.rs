@@ -87,7 +87,7 @@ impl Session {
         let mut held = HeldLock::new(now_us, hold.clone(), source, budget);
         held.id = id;
         self.holds.insert(owner, held);
-        self.plan(now_us, owner);
+        self.set_hold_timer(now_us, owner);
         hold
     }
 
@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// Sets the timer of a held lock.
-    fn plan(&mut self, now_us: u64, owner: Owner) {
+    fn set_hold_timer(&mut self, now_us: u64, owner: Owner) {
         let Some(held) = self.holds.get_mut(&owner) else { return };
         let at_us = match held.need(now_us, 0) {
             HoldAction::Wait { until_us } => until_us,
@@ -190,7 +190,6 @@ impl Session {
             }
         };
         self.timers.set(&mut held.due, || Timer::Hold(owner), Some(at_us));
-        self.look_sooner();
     }
 
     /// Renews what is due, and what will be soon.
@@ -215,7 +214,7 @@ impl Session {
                 }
                 HoldAction::Lost(loss) => self.handle_loss(now_us, &hold, loss),
             }
-            self.plan(now_us, owner);
+            self.set_hold_timer(now_us, owner);
         }
         for mut renewals in renewals.into_values() {
             while !renewals.is_empty() {
@@ -267,7 +266,7 @@ impl Session {
                 false
             }
         };
-        self.plan(now_us, owner);
+        self.set_hold_timer(now_us, owner);
         is_renewed
     }
 }
@@ -316,12 +315,12 @@ impl HeldLock {
             is_renewing: false,
             backoff: Backoff::default(),
         };
-        held.plan(now_us);
+        held.schedule_renewal(now_us);
         held
     }
 
     /// The next renewal is due at a third of what is left; never if `max_hold` ends before.
-    fn plan(&mut self, now_us: u64) {
+    fn schedule_renewal(&mut self, now_us: u64) {
         let until_us = self.hold.valid_until_us();
         let is_last = until_us >= self.hold.end_us();
         let third_us = now_us.saturating_add(until_us.saturating_sub(now_us) / 3);
@@ -355,7 +354,7 @@ impl HeldLock {
         let loss = self.hold.extend(now_us, valid_until_us);
         if loss.is_none() {
             self.backoff.reset();
-            self.plan(now_us);
+            self.schedule_renewal(now_us);
         }
         loss
     }

@@ -70,8 +70,6 @@ pub struct Session {
     places: BTreeMap<Name, PlaceSet>,
     turn_queues: BTreeMap<Arc<TurnGroup>, TurnQueue>,
     timers: Timers,
-    /// When the client looks at the timers again if nobody tells it to look sooner; 0 while it looks.
-    looks_at_us: u64,
     jitter: Jitter,
     effects: Effects,
     transmits: Vec<Transmit>,
@@ -211,7 +209,6 @@ impl Session {
             places: BTreeMap::new(),
             turn_queues: BTreeMap::new(),
             timers: Timers::default(),
-            looks_at_us: 0,
             jitter: Jitter(seed),
             effects: Effects::default(),
             transmits: Vec::new(),
@@ -233,7 +230,7 @@ impl Session {
 
     /// Does what is due by now.
     pub fn handle_timeout(&mut self, now_us: u64) {
-        self.looks_at_us = 0;
+        self.timers.begin_look();
         let due: Vec<Timer> = self.timers.due(now_us).map(|(_, timer)| timer.clone()).collect();
         let (mut renews, mut refreshes) = (false, false);
         for timer in due {
@@ -268,6 +265,7 @@ impl Session {
 
     /// Hands out what others have to be told; `None` if nothing.
     pub fn take_effects(&mut self) -> Option<Effects> {
+        self.effects.look |= self.timers.take_sooner();
         (!self.effects.is_empty()).then(|| std::mem::take(&mut self.effects))
     }
 
@@ -283,16 +281,7 @@ impl Session {
 
     /// When [`Self::handle_timeout`] is due. From now on [`Effects::look`] says if it is due sooner.
     pub fn poll_timeout(&mut self) -> Option<u64> {
-        let first_us = self.timers.first_us();
-        self.looks_at_us = first_us.unwrap_or(u64::MAX);
-        first_us
-    }
-
-    fn look_sooner(&mut self) {
-        if self.timers.first_us().is_some_and(|first_us| first_us < self.looks_at_us) {
-            self.effects.look = true;
-            self.looks_at_us = 0;
-        }
+        self.timers.end_look()
     }
 }
 

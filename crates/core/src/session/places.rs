@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::acquire_state::{AcquireState, Offer, Signal};
 use super::timers::{DueTime, Timer};
 use super::{Anchor, CallFailure, LossCause, Origin, Session, SessionEvent, TimedReply, Transmit};
-use crate::{Grant, Name, Owner, Place, Refusal, Reply, Token, WakeEvent};
+use crate::{Name, Owner, Place, Reply, Token, WakeEvent};
 
 /// Between two places in the queue that ask again at the holder's deadline, so that they do not all
 /// ask at once: the first is the one that matters.
@@ -59,7 +59,6 @@ impl Session {
         }
         let due_us = queue.due_us();
         self.timers.set(&mut queue.due, || Timer::Queue(lock.clone()), Some(due_us));
-        self.look_sooner();
     }
 
     /// Wake-ups may have been lost: every lock that is waited for is asked about now, or just this one.
@@ -75,7 +74,6 @@ impl Session {
                 self.places.get_mut(lock).map(|queue| (lock, queue)).into_iter().for_each(doubt)
             }
         }
-        self.look_sooner();
     }
 
     /// Refreshes the places that are due, and those that will be soon.
@@ -110,7 +108,6 @@ impl Session {
                 self.handle_refreshed(now_us, &refresh, answer, is_sure);
             }
         }
-        self.look_sooner();
     }
 
     /// `is_sure` if no other acquire of this client may have a place that is not known yet.
@@ -133,7 +130,9 @@ impl Session {
             // To whom it is news. One that is held renews itself; one that is neither held nor waited
             // for here is being given up, or comes from a state that the engine was restored to: then
             // it ends by itself, after a waiter lease.
-            self.handle_held(owner, grant, origin, anchor);
+            let (is_woken, is_confirmed) = (true, false);
+            let offer = Offer { grant, origin, anchor, is_woken, is_confirmed };
+            self.signal(owner, Signal::Held(offer));
         }
         let lock = &refresh.lock;
         let Some(queue) = self.places.get_mut(lock) else { return };
@@ -151,7 +150,7 @@ impl Session {
                 self.handle_still_waiting(*owner, origin, anchor);
             } else if missing.len() > waiting as usize {
                 // The engine knows of fewer than we do: some lapsed, or were granted unheard.
-                self.handle_lapsed(*owner);
+                self.signal(*owner, Signal::Rejoin);
             }
         }
     }
@@ -159,8 +158,14 @@ impl Session {
     /// The engine pushed a wake-up for one of this client's owners.
     pub fn handle_wake(&mut self, now_us: u64, owner: Owner, event: WakeEvent, origin: Origin) {
         match event {
-            WakeEvent::Granted(grant) => self.handle_granted(owner, grant, origin),
-            WakeEvent::Refused(refusal) => self.handle_refused(owner, refusal),
+            WakeEvent::Granted(grant) => {
+                let newest = self.anchors.newest(origin.source);
+                let Some(acquire) = self.acquires.get_mut(&owner) else { return };
+                acquire.wake_anchor.handle_wake(origin);
+                let anchor = acquire.wake_anchor.anchor(origin, newest, grant.deadline_ms);
+                self.signal(owner, Signal::Granted { grant, origin, anchor });
+            }
+            WakeEvent::Refused(refusal) => self.signal(owner, Signal::Refused(refusal)),
             // To an engine that is made of others, and goes no further than it.
             WakeEvent::Inquired { .. } => {}
             WakeEvent::Wanted { token } => self.handle_wanted(now_us, owner, token),
@@ -172,44 +177,11 @@ impl Session {
         match self.holds.get(&owner) {
             Some(held) if held.hold.is_of(token) => self.lose(now_us, owner, LossCause::Revoked),
             Some(_) => {}
-            None => self.handle_revoked(owner, token),
+            None => self.signal(owner, Signal::Revoked(token)),
         }
     }
 
-    /// A wake-up says that this owner holds.
-    pub(super) fn handle_granted(&mut self, owner: Owner, grant: Grant, origin: Origin) {
-        let newest = self.anchors.newest(origin.source);
-        let Some(acquire) = self.acquires.get_mut(&owner) else { return };
-        acquire.wake_anchor.handle_wake(origin);
-        let anchor = acquire.wake_anchor.anchor(origin, newest, grant.deadline_ms);
-        self.signal(owner, Signal::Granted { grant, origin, anchor });
-    }
-
-    /// A refresh says that this owner holds.
-    pub(super) fn handle_held(
-        &mut self,
-        owner: Owner,
-        grant: Grant,
-        origin: Origin,
-        anchor: Anchor,
-    ) {
-        let (is_woken, is_confirmed) = (true, false);
-        self.signal(owner, Signal::Held(Offer { grant, origin, anchor, is_woken, is_confirmed }));
-    }
-
-    pub(super) fn handle_refused(&mut self, owner: Owner, refusal: Refusal) {
-        self.signal(owner, Signal::Refused(refusal));
-    }
-
-    pub(super) fn handle_lapsed(&mut self, owner: Owner) {
-        self.signal(owner, Signal::Rejoin);
-    }
-
-    pub(super) fn handle_revoked(&mut self, owner: Owner, token: Option<Token>) {
-        self.signal(owner, Signal::Revoked(token));
-    }
-
-    pub(super) fn handle_still_waiting(&mut self, owner: Owner, origin: Origin, anchor: Anchor) {
+    fn handle_still_waiting(&mut self, owner: Owner, origin: Origin, anchor: Anchor) {
         if let Some(acquire) = self.acquires.get_mut(&owner) {
             acquire.wake_anchor.handle_waiting(origin, anchor);
         }

@@ -167,7 +167,6 @@ impl Session {
         release.stage = ReleaseStage::Pausing { until_us: again_us };
         swap.store(&mut release.waker);
         self.timers.set(&mut release.due, || Timer::Release(id), Some(again_us));
-        self.look_sooner();
         None
     }
 

@@ -22,9 +22,16 @@ pub(super) enum Timer {
 #[derive(Debug, Default)]
 pub(super) struct DueTime(Option<u64>);
 
-/// All timers that are set. Invariant: each is here exactly once, at the time that its owner noted.
+/// All timers that are set. Invariants: each is here exactly once, at the time that its owner noted; and the client
+/// looks at them no later than the first one fires, or `is_sooner` says that it has to. [`Timers::set`] upholds both.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BTreeSet<(u64, Timer)>);
+pub(super) struct Timers {
+    by_time: BTreeSet<(u64, Timer)>,
+    /// When the client looks at them again if nobody tells it to look sooner; 0 while it looks, and once it is told.
+    looks_at_us: u64,
+    /// One was set for a time before that.
+    is_sooner: bool,
+}
 
 impl Timers {
     /// Sets a timer, or with `None` clears it.
@@ -39,22 +46,37 @@ impl Timers {
         }
         let timer = timer();
         if let Some(before_us) = due.0 {
-            self.0.remove(&(before_us, timer.clone()));
+            self.by_time.remove(&(before_us, timer.clone()));
         }
         due.0 = at_us;
         if let Some(at_us) = at_us {
-            self.0.insert((at_us, timer));
+            self.by_time.insert((at_us, timer));
+            if at_us < self.looks_at_us {
+                (self.is_sooner, self.looks_at_us) = (true, 0);
+            }
         }
     }
 
-    /// When the first one fires.
-    pub(super) fn first_us(&self) -> Option<u64> {
-        self.0.first().map(|(at_us, _)| *at_us)
+    /// The client looks at the timers, until [`Self::end_look`].
+    pub(super) fn begin_look(&mut self) {
+        self.looks_at_us = 0;
+    }
+
+    /// Returns when the first one fires: then the client looks again.
+    pub(super) fn end_look(&mut self) -> Option<u64> {
+        let first_us = self.by_time.first().map(|(at_us, _)| *at_us);
+        self.looks_at_us = first_us.unwrap_or(u64::MAX);
+        first_us
+    }
+
+    /// Returns whether the client has to look sooner than it was told. True once.
+    pub(super) fn take_sooner(&mut self) -> bool {
+        std::mem::take(&mut self.is_sooner)
     }
 
     /// Returns the timers due by a time, in order. They stay set.
     pub(super) fn due(&self, by_us: u64) -> impl Iterator<Item = &(u64, Timer)> {
-        self.0.iter().take_while(move |(at_us, _)| *at_us <= by_us)
+        self.by_time.iter().take_while(move |(at_us, _)| *at_us <= by_us)
     }
 }
 
@@ -101,6 +123,31 @@ impl Jitter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timer_for_before_the_next_look_is_noticed_once() {
+        let mut timers = Timers::default();
+        let mut due: [DueTime; 2] = Default::default();
+        let mut set = |timers: &mut Timers, number: usize, at_us: u64| {
+            let timer = || Timer::Acquire(Owner::from_bits(number as u128));
+            timers.set(&mut due[number], timer, Some(at_us));
+        };
+        assert_eq!(timers.end_look(), None);
+        set(&mut timers, 0, 20);
+        assert!(timers.take_sooner(), "nobody would ever look");
+        timers.begin_look();
+        assert_eq!(timers.end_look(), Some(20));
+        set(&mut timers, 1, 30);
+        assert!(!timers.take_sooner(), "the first look comes before it");
+        set(&mut timers, 1, 10);
+        assert!(timers.take_sooner());
+        set(&mut timers, 0, 5);
+        assert!(!timers.take_sooner(), "the client was told, and looks at all");
+        timers.begin_look();
+        set(&mut timers, 0, 1);
+        assert!(!timers.take_sooner(), "it looks right now");
+        assert_eq!(timers.end_look(), Some(1));
+    }
 
     #[test]
     fn pauses_double_up_to_a_second_and_start_over_after_a_success() {

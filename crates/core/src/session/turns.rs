@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::acquire_state::AcquireStage;
-use super::{Hold, Session};
+use super::{AcquireSpec, Hold, HoldTerms, Session, WaitLimit};
 use crate::{Ask, Name, Owner, Token};
 
 /// The acquires of one client that share a grant: same lock, same terms.
@@ -88,19 +88,16 @@ pub struct LocalTurn {
 }
 
 impl TurnGroup {
-    /// The terms on which an acquire shares a grant, if it does.
-    pub(super) fn of(
-        ask: &Ask,
-        lock: &Name,
-        lease_ms: u64,
-        max_hold_us: Option<u64>,
-    ) -> Option<Self> {
-        let (turns, stays) = match *ask {
+    /// The group of acquires that an acquire shares a grant with, if it does. One that does not wait shares none.
+    pub(super) fn of(spec: &AcquireSpec) -> Option<Arc<Self>> {
+        let (turns, stays) = match spec.ask {
+            _ if spec.wait_limit == WaitLimit::Try => return None,
             Ask::Turns { tokens } => (tokens, false),
             Ask::Stay { tokens } => (tokens, true),
             _ => return None,
         };
-        Some(Self { lock: lock.clone(), lease_ms, max_hold_us, turns, stays })
+        let HoldTerms { ref lock, lease_ms, max_hold_us, .. } = spec.terms;
+        Some(Arc::new(Self { lock: lock.clone(), lease_ms, max_hold_us, turns, stays }))
     }
 }
 
@@ -250,9 +247,6 @@ impl Session {
 
     /// An acquire of this client wants the lock: those who keep it on other terms end their keep.
     pub(super) fn want_of_others(&mut self, now_us: u64, lock: &Name, own: Option<&TurnGroup>) {
-        if self.turn_queues.is_empty() {
-            return;
-        }
         let (lease_ms, max_hold_us, turns, stays) = (0, None, 0, false);
         let first = TurnGroup { lock: lock.clone(), lease_ms, max_hold_us, turns, stays };
         let groups = self.turn_queues.range::<TurnGroup, _>(&first..).map(|(group, _)| group);

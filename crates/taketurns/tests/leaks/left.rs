@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use taketurns::blocking::Wait;
 use taketurns_core::wire::Head;
+use taketurns_servers::others::Postgres;
 use taketurns_servers::{Connection, Server, eventually};
 
 use crate::uses::POOL;
@@ -19,6 +21,35 @@ pub(crate) fn nothing_on(server: &Server) {
 /// The same of a Sentinel, which knows of connections alone.
 pub(crate) fn nothing_on_sentinel(server: &Server) {
     nothing("a Sentinel", server, |server| connections(&mut connect(server)));
+}
+
+/// The same of a PostgreSQL: no connection, no message, no holder and no waiter.
+pub(crate) fn nothing_on_postgres(server: &Postgres) {
+    let clean = || left_in(server).is_empty().then_some(());
+    if eventually("nothing is left", clean).is_err() {
+        panic!("PostgreSQL at {} has {:#?}", server.port(), left_in(server));
+    }
+}
+
+fn left_in(server: &Postgres) -> BTreeSet<String> {
+    let connections = "SELECT 'the connection ' || query FROM pg_stat_activity WHERE application_name = 'taketurns'";
+    let messages = "SELECT 'the message ' || message FROM taketurns.notice";
+    let kept = "SELECT 'kept for ever: ' || name FROM taketurns.lock WHERE forget_at_ms IS NULL";
+    let mut left = BTreeSet::new();
+    for sql in [connections, messages, kept] {
+        let rows = server.sql("postgres", sql).expect("an answer");
+        left.extend(rows.lines().filter(|row| !row.ends_with(POOL)).map(str::to_owned));
+    }
+    if left.is_empty() {
+        let locks = taketurns::connect(&server.url()).wait().expect("a client");
+        for (name, view) in locks.list("*").wait().expect("a listing") {
+            if !view.holders.is_empty() || view.waiting > 0 {
+                left.insert(format!("{name} is in use: {view:?}"));
+            }
+        }
+        locks.close().wait();
+    }
+    left
 }
 
 fn nothing(what: &str, server: &Server, left: impl Fn(&Server) -> BTreeSet<String>) {

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use taketurns_servers::others::Postgres;
 use taketurns_servers::{Cluster, Flavor, ReplicaSet, Server, module_path, on_both};
 
-use crate::left::{nothing_on, nothing_on_sentinel};
+use crate::left::{nothing_on, nothing_on_postgres, nothing_on_sentinel};
 use crate::{alone, leaves_nothing};
 
 /// A store that nobody else uses.
@@ -23,6 +24,7 @@ enum StoreHome {
     Cluster(Cluster),
     ReplicaSet(ReplicaSet),
     Nodes(Vec<Server>),
+    Postgres(Box<Postgres>),
 }
 
 impl Store {
@@ -46,6 +48,7 @@ impl Store {
                 set.sentinels.iter().for_each(nothing_on_sentinel);
             }
             StoreHome::Nodes(servers) => servers.iter().for_each(nothing_on),
+            StoreHome::Postgres(server) => nothing_on_postgres(server),
         }
     }
 }
@@ -62,6 +65,14 @@ fn nothing_is_left_in_a_file() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let url = format!("file:{}", folder.path().join("locks.db").display());
     leaves_nothing(&Store::new("file", url, StoreHome::File(folder)));
+}
+
+#[test]
+fn nothing_is_left_in_postgresql() {
+    let _alone = alone();
+    let server = Postgres::builder().quick().start().expect("a server");
+    let url = server.url();
+    leaves_nothing(&Store::new("PostgreSQL", url, StoreHome::Postgres(Box::new(server))));
 }
 
 #[test]

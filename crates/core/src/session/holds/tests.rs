@@ -19,7 +19,9 @@ impl Tested {
             member: None,
             vote: None,
         };
-        let hold = Hold::until(now_us, terms, grant, valid_until_us);
+        // The engine said at this very time that the lease was over: no span, and no margin.
+        let anchor = Anchor { sent_us: valid_until_us, engine_ms: 0 };
+        let hold = Hold::new(now_us, terms, grant, anchor).expect("a lease");
         Self(HeldLock::new(now_us, Arc::new(hold), 0, None))
     }
 

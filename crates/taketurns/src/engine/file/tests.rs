@@ -122,7 +122,7 @@ async fn after_a_slow_step_callers_stay_away_for_a_while() {
     let now_us = local_us();
     shared.note_step(now_us, now_us + SLOW_STEP_US);
     assert!(at_once(engine.call(&lock("l"), acquire(1))).is_some(), "that was quick enough");
-    shared.note_step(now_us, now_us + 100 * ASIDE_US);
+    shared.note_step(now_us, now_us + SLOW_STEP_US + 1);
     let aside = engine.call(&lock("l"), release(1));
     assert!(matches!(aside, AnswerFuture::Later(_)));
     assert_eq!(aside.await.map(|answer| answer.reply), Ok(Reply::Released));

@@ -16,10 +16,10 @@ use tokio_postgres::types::Type;
 use super::clocks::run_of;
 use super::executor::{StepExecutor, ended};
 use super::statements;
-use super::step::{Messages, SteppedLock, refresh, write_all};
+use super::step::{Messages, PlaceRow, SteppedLock, refresh, write_all};
 use super::stored_row::StoredRow;
 use super::transaction::{BeginOutcome, CommitOutcome};
-use crate::clock::{local_us, millis};
+use crate::clock::local_us;
 use crate::engine::{Answer, EngineError};
 
 /// Rows of one transaction. Each is locked until the COMMIT.
@@ -27,9 +27,9 @@ const BATCH: usize = 256;
 
 type Answered = Result<Answer, EngineError>;
 /// Requests with their place among all.
-type Calls = Vec<(usize, Name, Request)>;
+type BatchCalls = Vec<(usize, Name, Request)>;
 /// The answers that a batch has, and the calls that need a step of their own.
-type BatchOutcome = (Vec<(usize, Answered)>, Calls);
+type BatchOutcome = (Vec<(usize, Answered)>, BatchCalls);
 
 impl StepExecutor {
     /// Carries out many requests. The answers are in the order of the requests.
@@ -75,8 +75,8 @@ impl StepExecutor {
     /// Each batch in a task of its own, which ends its transaction whoever still waits.
     async fn in_batches<F>(
         self: &Arc<Self>,
-        calls: Calls,
-        carry_out: impl Fn(Arc<Self>, Calls) -> F,
+        calls: BatchCalls,
+        carry_out: impl Fn(Arc<Self>, BatchCalls) -> F,
     ) -> Vec<BatchOutcome>
     where
         F: Future<Output = BatchOutcome> + Send + 'static,
@@ -93,14 +93,14 @@ impl StepExecutor {
         outcomes.into_iter().filter_map(Result::ok).collect()
     }
 
-    async fn renew_batch(self: Arc<Self>, calls: Calls) -> BatchOutcome {
+    async fn renew_batch(self: Arc<Self>, calls: BatchCalls) -> BatchOutcome {
         match self.try_renew(&calls).await {
             Ok(outcome) => outcome,
             Err(error) => (fail_all(&calls, &error), Vec::new()),
         }
     }
 
-    async fn try_renew(self: &Arc<Self>, calls: &Calls) -> Result<BatchOutcome, EngineError> {
+    async fn try_renew(self: &Arc<Self>, calls: &BatchCalls) -> Result<BatchOutcome, EngineError> {
         let busy = self.pool.take().await?;
         let sent_us = local_us();
         let names = names(calls);
@@ -165,21 +165,24 @@ impl StepExecutor {
         name: &Name,
         request: &Request,
     ) -> Result<Option<SteppedLock>, EngineError> {
-        let lock = row.lock(millis(self.config.max_lease))?;
+        let lock = row.lock()?;
         if !row.is_verified || lock.has_lapsed_waiters(row.now) {
             return Ok(None);
         }
         Ok(Some(SteppedLock::apply(name.clone(), row, lock, request)))
     }
 
-    async fn refresh_batch(self: Arc<Self>, calls: Calls) -> BatchOutcome {
+    async fn refresh_batch(self: Arc<Self>, calls: BatchCalls) -> BatchOutcome {
         match self.try_refresh(&calls).await {
             Ok(outcome) => outcome,
             Err(error) => (fail_all(&calls, &error), Vec::new()),
         }
     }
 
-    async fn try_refresh(self: &Arc<Self>, calls: &Calls) -> Result<BatchOutcome, EngineError> {
+    async fn try_refresh(
+        self: &Arc<Self>,
+        calls: &BatchCalls,
+    ) -> Result<BatchOutcome, EngineError> {
         let busy = self.pool.take().await?;
         let sent_us = local_us();
         let names = names(calls);
@@ -202,7 +205,7 @@ impl StepExecutor {
         if places.is_empty() {
             transaction.roll_back().await;
         } else {
-            match transaction.commit(vec![refresh(self.client, places)]).await? {
+            match transaction.commit(vec![refresh(self.client, &places)]).await? {
                 CommitOutcome::Committed(busy) => busy.give_back(),
                 CommitOutcome::Missed => {}
                 CommitOutcome::Late(rest) => {
@@ -227,8 +230,8 @@ impl StepExecutor {
         row: &StoredRow,
         name: &Name,
         request: &Request,
-    ) -> Result<Option<(SteppedLock, Option<(String, i64, i64)>)>, EngineError> {
-        let mut lock = row.lock(millis(self.config.max_lease))?;
+    ) -> Result<Option<(SteppedLock, Option<PlaceRow>)>, EngineError> {
+        let mut lock = row.lock()?;
         let tick = lock.clone().apply(row.now, &Request::Tick);
         let is_behind = tick.changed || tick.more || lock.has_lapsed_waiters(row.now);
         if !row.is_verified || !row.is_of_this_clock() || is_behind {
@@ -243,13 +246,16 @@ impl StepExecutor {
         if !is_quiet {
             return Ok(None);
         }
-        let lease_ms = i64::try_from(waiter_lease_ms).unwrap_or(i64::MAX);
-        let place = (name.as_str().to_owned(), row.now.ms as i64, lease_ms);
+        let place = PlaceRow {
+            name: name.as_str().to_owned(),
+            seen_ms: row.now.ms as i64,
+            waiter_lease_ms: i64::try_from(waiter_lease_ms).unwrap_or(i64::MAX),
+        };
         Ok(Some((stepped, is_known.then_some(place))))
     }
 }
 
-fn names(calls: &Calls) -> Vec<String> {
+fn names(calls: &BatchCalls) -> Vec<String> {
     calls.iter().map(|(_, name, _)| name.as_str().to_owned()).collect()
 }
 
@@ -262,6 +268,6 @@ fn by_name(rows: &[tokio_postgres::Row]) -> Result<BTreeMap<Name, StoredRow>, En
     Ok(found)
 }
 
-fn fail_all(calls: &Calls, error: &EngineError) -> Vec<(usize, Answered)> {
+fn fail_all(calls: &BatchCalls, error: &EngineError) -> Vec<(usize, Answered)> {
     calls.iter().map(|(index, _, _)| (*index, Err(error.clone()))).collect()
 }

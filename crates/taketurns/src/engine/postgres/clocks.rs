@@ -10,11 +10,11 @@ use crate::sync::lock;
 /// The clock of the last answer. All connections to one server incarnation share its clock.
 #[derive(Default)]
 pub(super) struct ServerClocks {
-    current: Mutex<ServerClock>,
+    current: Mutex<IncarnationClock>,
 }
 
 #[derive(Default)]
-struct ServerClock {
+struct IncarnationClock {
     name: String,
     run: String,
     epoch: u64,
@@ -26,7 +26,7 @@ impl ServerClocks {
         let mut current = lock(&self.current);
         if current.name != clock {
             let epoch = current.epoch + 1;
-            *current = ServerClock { name: clock.to_owned(), run: run_of(clock), epoch };
+            *current = IncarnationClock { name: clock.to_owned(), run: run_of(clock), epoch };
         }
         Origin { source: 0, epoch: current.epoch }
     }

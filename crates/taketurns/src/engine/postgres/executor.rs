@@ -17,17 +17,17 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
 use super::clocks::{ServerClocks, run_of};
-use super::listener::WakeListener;
+use super::listener::NotifyListener;
 use super::mailbox::Mailbox;
 use super::pool::{BusySession, SessionPool};
 use super::schema;
-use super::session::{ClientTasks, Connector};
+use super::session::{ClientTasks, PostgresConnector};
 use super::statements;
 use super::step::{Messages, SteppedLock, forget_old};
 use super::stored_row::{self, StoredRow};
 use super::transaction::{BeginOutcome, CommitOutcome, Params, StepTransaction, no_answer, notify};
 use super::url::{PostgresConfig, PostgresFailover};
-use crate::clock::{local_us, millis};
+use crate::clock::local_us;
 use crate::engine::{Answer, EngineError, EngineEvent, Stamp, Wakes};
 use crate::runtime::entered;
 use crate::telling::target;
@@ -50,7 +50,7 @@ pub(super) struct StepExecutor {
     pub(super) wakes: Wakes,
     pub(super) pool: Arc<SessionPool>,
     pub(super) clocks: Arc<ServerClocks>,
-    pub(super) listener: Arc<WakeListener>,
+    pub(super) listener: Arc<NotifyListener>,
     pub(super) mailbox: Arc<Mailbox>,
     tasks: ClientTasks,
     pub(super) begin: String,
@@ -77,10 +77,12 @@ impl StepExecutor {
         wakes: Wakes,
     ) -> Result<Arc<Self>, EngineError> {
         let (config, tasks) = (Arc::new(config), ClientTasks::default());
-        let connector = Arc::new(Connector::new(config.clone(), tasks.clone())?);
+        let connector = Arc::new(PostgresConnector::new(config.clone(), tasks.clone())?);
         let listening = match &config.listen {
             None => connector.clone(),
-            Some(listen) => Arc::new(Connector::new(Arc::new((**listen).clone()), tasks.clone())?),
+            Some(listen) => {
+                Arc::new(PostgresConnector::new(Arc::new((**listen).clone()), tasks.clone())?)
+            }
         };
         let pool = SessionPool::new(connector);
         let first = pool.take().await?;
@@ -88,7 +90,7 @@ impl StepExecutor {
         first.give_back();
         let clocks = Arc::new(ServerClocks::default());
         let mailbox = Mailbox::new(client, wakes.clone(), pool.clone(), clocks.clone());
-        let listener = WakeListener::new(listening, mailbox.clone());
+        let listener = NotifyListener::new(listening, mailbox.clone());
         mailbox.set_listener(&listener);
         let begin = statements::begin(
             config.timeouts.response,
@@ -167,7 +169,7 @@ impl StepExecutor {
             self.verify().await?;
             return Ok(Attempt::Again);
         }
-        let lock = row.lock(millis(self.config.max_lease))?;
+        let lock = row.lock()?;
         let (transaction, lock) = self.with_refreshes(transaction, name, &row, lock).await?;
         let mut stepped = SteppedLock::apply(name.clone(), &row, lock, request);
         let wakes = std::mem::take(&mut stepped.step.wakes);
@@ -314,23 +316,21 @@ impl StepExecutor {
         let names = vec![name.as_str().to_owned()];
         let rows = self.pool.read(statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
         let Some(row) = rows.first() else { return Ok(false) };
-        let lock = StoredRow::read(row)?.lock(millis(self.config.max_lease))?;
+        let lock = StoredRow::read(row)?.lock()?;
         Ok(lock.is_waiting(acquire.owner))
     }
 
     /// Makes this server the one that clients have verified. It may have lost commits since they did: then nothing is
     /// granted for as long as the longest lease may last.
     pub(super) async fn verify(&self) -> Result<(), EngineError> {
-        let until_ms: Option<i64> = match self.config.failover {
-            PostgresFailover::Quarantine => None,
-            PostgresFailover::Synchronous | PostgresFailover::Immediate => Some(0),
-        };
+        let is_quarantined = self.config.failover == PostgresFailover::Quarantine;
         let busy = self.pool.take().await?;
-        let begun = self.begin(busy, statements::WRITE_MARKER, &[(&until_ms, Type::INT8)]).await?;
+        let params: Params<'_> = &[(&is_quarantined, Type::BOOL)];
+        let begun = self.begin(busy, statements::WRITE_MARKER, params).await?;
         let BeginOutcome::Begun(transaction, rows) = begun else { return Ok(()) };
         if let CommitOutcome::Committed(busy) = transaction.commit(Vec::new()).await? {
             busy.give_back();
-            if !rows.is_empty() && until_ms.is_none() {
+            if !rows.is_empty() && is_quarantined {
                 tracing::warn!(
                     target: target::POSTGRES,
                     seconds = self.config.max_lease.as_secs(),

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::mailbox::Mailbox;
-use super::session::{Connector, PgSession};
+use super::session::{PgSession, PostgresConnector};
 use crate::engine::{EngineError, EngineEvent};
 use crate::sync::lock;
 use crate::telling::target;
@@ -37,8 +37,8 @@ pub(super) enum ListenPhase {
     Polling,
 }
 
-pub(super) struct WakeListener {
-    connector: Arc<Connector>,
+pub(super) struct NotifyListener {
+    connector: Arc<PostgresConnector>,
     mailbox: Arc<Mailbox>,
     state: Mutex<State>,
     phase: watch::Sender<ListenPhase>,
@@ -52,8 +52,8 @@ struct State {
     is_closed: bool,
 }
 
-impl WakeListener {
-    pub(super) fn new(connector: Arc<Connector>, mailbox: Arc<Mailbox>) -> Arc<Self> {
+impl NotifyListener {
+    pub(super) fn new(connector: Arc<PostgresConnector>, mailbox: Arc<Mailbox>) -> Arc<Self> {
         let state = State { until: Instant::now(), is_running: false, is_closed: false };
         Arc::new(Self {
             connector,

@@ -15,13 +15,12 @@ use tokio::time::sleep;
 use tokio_postgres::types::Type;
 
 use super::clocks::ServerClocks;
-use super::listener::{ListenPhase, WakeListener};
+use super::listener::{ListenPhase, NotifyListener};
 use super::pool::SessionPool;
 use super::statements;
 use super::step::{LOOK, channel, client_number};
 use super::stored_row::StoredRow;
 use super::transaction::{BeginOutcome, CommitOutcome, Params, StepTransaction, notify};
-use crate::clock::millis;
 use crate::engine::{EngineError, EngineEvent, Origin, Wakes};
 use crate::sync::lock;
 use crate::telling::target;
@@ -36,7 +35,7 @@ pub(super) struct Mailbox {
     pub(super) wakes: Wakes,
     pool: Arc<SessionPool>,
     clocks: Arc<ServerClocks>,
-    listener: OnceLock<Weak<WakeListener>>,
+    listener: OnceLock<Weak<NotifyListener>>,
     /// Locks with a place of this client, while it polls.
     watched: Mutex<BTreeSet<Name>>,
     is_open: AtomicBool,
@@ -63,7 +62,7 @@ impl Mailbox {
         })
     }
 
-    pub(super) fn set_listener(&self, listener: &Arc<WakeListener>) {
+    pub(super) fn set_listener(&self, listener: &Arc<NotifyListener>) {
         let _ = self.listener.set(Arc::downgrade(listener));
     }
 
@@ -172,14 +171,13 @@ impl Mailbox {
 
     /// Was one of the watched locks handed to this client? Then its waiter asks, which tells how long it holds.
     async fn look(&self) -> Result<(), EngineError> {
-        let config = &self.pool.connector.config;
         let names: Vec<String> =
             lock(&self.watched).iter().map(|name| name.as_str().to_owned()).collect();
         let rows = self.pool.read(statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
         for row in &rows {
             let row = StoredRow::read(row)?;
             let Some(name) = row.name() else { continue };
-            let found = row.lock(millis(config.max_lease))?;
+            let found = row.lock()?;
             let is_handed = found.has_handed_to(self.client);
             if is_handed || !found.is_waited_for_by(self.client) {
                 lock(&self.watched).remove(&name);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::session::{Connector, PgSession};
+use super::session::{PgSession, PostgresConnector};
 use crate::engine::EngineError;
 use crate::sync::lock;
 
@@ -19,7 +19,7 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(100);
 
 pub(super) struct SessionPool {
-    pub(super) connector: Arc<Connector>,
+    pub(super) connector: Arc<PostgresConnector>,
     permits: Arc<Semaphore>,
     state: Mutex<State>,
 }
@@ -27,14 +27,14 @@ pub(super) struct SessionPool {
 #[derive(Default)]
 struct State {
     /// The one that was used last is at the end.
-    idle: Vec<(PgSession, Instant)>,
+    idle: Vec<(Box<PgSession>, Instant)>,
     failed: Option<(EngineError, Instant)>,
     is_closed: bool,
 }
 
 /// A connection that one task has to itself.
 pub(super) struct BusySession {
-    session: Option<PgSession>,
+    session: Option<Box<PgSession>>,
     pool: Arc<SessionPool>,
     /// It was idle before: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
@@ -42,7 +42,7 @@ pub(super) struct BusySession {
 }
 
 impl SessionPool {
-    pub(super) fn new(connector: Arc<Connector>) -> Arc<Self> {
+    pub(super) fn new(connector: Arc<PostgresConnector>) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(connector.config.connections));
         Arc::new(Self { connector, permits, state: Mutex::default() })
     }
@@ -67,7 +67,7 @@ impl SessionPool {
         Ok(BusySession { session: Some(idle), pool: self.clone(), is_reused, _permit: permit })
     }
 
-    fn idle_session(&self) -> Result<Option<PgSession>, EngineError> {
+    fn idle_session(&self) -> Result<Option<Box<PgSession>>, EngineError> {
         let mut state = lock(&self.state);
         if state.is_closed {
             return Err(closed());
@@ -83,12 +83,12 @@ impl SessionPool {
         }
     }
 
-    async fn connect(&self) -> Result<PgSession, EngineError> {
+    async fn connect(&self) -> Result<Box<PgSession>, EngineError> {
         // Nobody sends to this connection: it listens to no channel.
         let connected = self.connector.connect(Arc::new(|_: &str| ())).await;
         let failed = connected.as_ref().err().map(|error| (error.clone(), Instant::now()));
         lock(&self.state).failed = failed;
-        connected
+        connected.map(Box::new)
     }
 
     /// No connection is handed out any more, and those that are idle end.
@@ -109,7 +109,7 @@ impl BusySession {
 
     /// For the next task: there is no transaction on it.
     pub(super) fn give_back(mut self) {
-        let Some(session) = self.session.take().filter(PgSession::is_open) else { return };
+        let Some(session) = self.session.take().filter(|session| session.is_open()) else { return };
         let now = Instant::now();
         let mut state = lock(&self.pool.state);
         if state.is_closed {
@@ -117,7 +117,7 @@ impl BusySession {
             session.end();
             return;
         }
-        let is_old = |(_, since): &(PgSession, Instant)| now.duration_since(*since) > IDLE_MAX;
+        let is_old = |(_, since): &(Box<PgSession>, Instant)| now.duration_since(*since) > IDLE_MAX;
         let old = state.idle.iter().take_while(|idle| is_old(idle)).count();
         let old: Vec<_> = state.idle.drain(..old).collect();
         state.idle.push((session, now));

@@ -35,7 +35,7 @@ pub(super) type OnNotice = Arc<dyn Fn(&str) + Send + Sync>;
 /// A connection to a server that takes writes.
 pub(super) struct PgSession {
     pub(super) client: Client,
-    pub(super) facts: ServerFacts,
+    pub(super) facts: PostgresFacts,
     /// The server warned of something since this was last asked.
     has_warned: Arc<AtomicBool>,
     /// Ends the connection at once.
@@ -44,7 +44,7 @@ pub(super) struct PgSession {
 
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServerFacts {
+pub(super) struct PostgresFacts {
     pub(super) version: i32,
     pub(super) in_recovery: bool,
     pub(super) encoding: String,
@@ -77,7 +77,7 @@ impl PgSession {
 }
 
 /// Opens connections for one client, on the runtime that drives them.
-pub(super) struct Connector {
+pub(super) struct PostgresConnector {
     pub(super) config: Arc<PostgresConfig>,
     tls: PostgresTls,
     pub(super) runtime: Handle,
@@ -92,7 +92,7 @@ pub(super) struct ClientTasks {
     pub(super) closed: CancellationToken,
 }
 
-impl Connector {
+impl PostgresConnector {
     /// Reads the certificates, once. To be called on the runtime that drives the connections.
     pub(super) fn new(
         config: Arc<PostgresConfig>,
@@ -208,8 +208,8 @@ where
     })
 }
 
-fn facts(row: &Row) -> Result<ServerFacts, tokio_postgres::Error> {
-    Ok(ServerFacts {
+fn facts(row: &Row) -> Result<PostgresFacts, tokio_postgres::Error> {
+    Ok(PostgresFacts {
         version: row.try_get(0)?,
         in_recovery: row.try_get(1)?,
         encoding: row.try_get(2)?,
@@ -219,8 +219,8 @@ fn facts(row: &Row) -> Result<ServerFacts, tokio_postgres::Error> {
 }
 
 /// Why a server won't do.
-pub(super) fn refusal(facts: &ServerFacts) -> Option<EngineError> {
-    let ServerFacts { version, in_recovery, encoding, database, .. } = facts;
+pub(super) fn refusal(facts: &PostgresFacts) -> Option<EngineError> {
+    let PostgresFacts { version, in_recovery, encoding, database, .. } = facts;
     if *version < VERSION_MIN {
         let (major, min) = (version / 10_000, VERSION_MIN / 10_000);
         let why = format!("PostgreSQL {major} is too old: taketurns needs {min} or later");
@@ -256,8 +256,8 @@ fn of_all(failures: Vec<(&PostgresHost, EngineError)>) -> EngineError {
 mod tests {
     use super::*;
 
-    fn server() -> ServerFacts {
-        ServerFacts {
+    fn server() -> PostgresFacts {
+        PostgresFacts {
             version: 150_014,
             in_recovery: false,
             encoding: "UTF8".to_owned(),
@@ -269,11 +269,11 @@ mod tests {
     #[test]
     fn a_server_that_will_not_do_is_refused_with_the_reason() {
         assert_eq!(refusal(&server()), None);
-        let old = ServerFacts { version: 120_022, ..server() };
+        let old = PostgresFacts { version: 120_022, ..server() };
         assert!(refusal(&old).unwrap().to_string().contains("PostgreSQL 12 is too old"));
-        let standby = ServerFacts { in_recovery: true, ..server() };
+        let standby = PostgresFacts { in_recovery: true, ..server() };
         assert!(refusal(&standby).unwrap().to_string().contains("standby"));
-        let latin = ServerFacts { encoding: "LATIN1".to_owned(), ..server() };
+        let latin = PostgresFacts { encoding: "LATIN1".to_owned(), ..server() };
         assert!(refusal(&latin).unwrap().to_string().contains("LATIN1"));
     }
 

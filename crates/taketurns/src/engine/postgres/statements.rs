@@ -24,7 +24,7 @@ macro_rules! server {
 /// What every reading step reads first: time, clock, server, and the marker.
 macro_rules! circumstances {
     () => {
-        concat!(time_and_clock!(), ", ", server!(), ", m.server, m.until_ms")
+        concat!(time_and_clock!(), ", ", server!(), ", m.server, m.since_ms, m.until_ms")
     };
 }
 
@@ -166,13 +166,14 @@ pub(super) const FORGET_PLACES: &str =
 pub(super) const FORGET_NOTICES: &str =
     "DELETE FROM taketurns.notice WHERE written_ms < $1 OR written_ms > $2";
 
-/// A server that nobody has verified since it may have lost commits. $1: its quarantine in ms, or null for the longest
-/// lease. Whoever writes first decides.
+/// A server that nobody has verified since it may have lost commits. $1: does it grant nothing for as long as
+/// the longest lease? The client that writes first decides.
 pub(super) const WRITE_MARKER: &str = concat!(
-    "INSERT INTO taketurns.marker (id, server, until_ms) SELECT 1, ",
+    "INSERT INTO taketurns.marker (id, server, since_ms, until_ms) SELECT 1, ",
     server!(),
-    ", CASE WHEN $1::bigint IS NULL THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint + max_lease_ms + 1 ELSE $1 END \
-     FROM taketurns.store ON CONFLICT (id) DO UPDATE SET server = excluded.server, until_ms = excluded.until_ms \
+    ", c.now_ms, CASE WHEN $1 THEN c.now_ms + max_lease_ms + 1 ELSE 0 END FROM taketurns.store, \
+     (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS c \
+     ON CONFLICT (id) DO UPDATE SET server = excluded.server, since_ms = excluded.since_ms, until_ms = excluded.until_ms \
      WHERE marker.server <> excluded.server RETURNING until_ms"
 );
 

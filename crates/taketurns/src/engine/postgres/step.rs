@@ -247,11 +247,18 @@ pub(super) fn forget_old(kept: RangeInclusive<i64>) -> Vec<Write> {
     vec![old(statements::FORGET_PLACES), old(statements::FORGET_NOTICES)]
 }
 
-/// Writes a client's refreshes: names, times and waiter leases.
-pub(super) fn refresh(client: ClientId, places: Vec<(String, i64, i64)>) -> Write {
-    let names: Vec<_> = places.iter().map(|(name, _, _)| name.clone()).collect();
-    let seen_ms: Vec<_> = places.iter().map(|(_, seen_ms, _)| *seen_ms).collect();
-    let leases_ms: Vec<_> = places.iter().map(|(_, _, lease_ms)| *lease_ms).collect();
+/// When a client was last seen in a lock's queue.
+pub(super) struct PlaceRow {
+    pub(super) name: String,
+    pub(super) seen_ms: i64,
+    pub(super) waiter_lease_ms: i64,
+}
+
+/// Writes a client's refreshes.
+pub(super) fn refresh(client: ClientId, places: &[PlaceRow]) -> Write {
+    let names: Vec<_> = places.iter().map(|place| place.name.clone()).collect();
+    let seen_ms: Vec<_> = places.iter().map(|place| place.seen_ms).collect();
+    let leases_ms: Vec<_> = places.iter().map(|place| place.waiter_lease_ms).collect();
     Write::new(statements::REFRESH)
         .with(names, Type::TEXT_ARRAY)
         .with(client_number(client), Type::INT8)

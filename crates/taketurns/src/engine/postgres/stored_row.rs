@@ -1,6 +1,6 @@
 //! A row as it was read: a lock, the server's time, and whether the server is the one that clients have verified.
 
-use taketurns_core::{ClientId, Lock, Name, Now, limits};
+use taketurns_core::{ClientId, Lock, Name, Now};
 use tokio_postgres::Row;
 
 use crate::engine::{EngineError, stored};
@@ -12,6 +12,7 @@ pub(super) struct StoredRow {
     pub(super) clock: String,
     /// The server is the one that the marker names.
     pub(super) is_verified: bool,
+    /// Of all locks of this server; in the past if there is none.
     quarantine_until_ms: u64,
     lock: Option<StoredLock>,
 }
@@ -31,17 +32,18 @@ impl StoredRow {
     fn columns(row: &Row) -> Result<Self, tokio_postgres::Error> {
         let server: String = row.try_get(2)?;
         let marked: Option<String> = row.try_get(3)?;
-        let until_ms: Option<i64> = row.try_get(4)?;
-        let name: Option<String> = row.try_get(5)?;
+        let quarantine: (Option<i64>, Option<i64>) = (row.try_get(4)?, row.try_get(5)?);
+        let name: Option<String> = row.try_get(6)?;
+        let now = now(row.try_get(0)?);
         let lock = match name {
             None => None,
-            Some(name) => Some(StoredLock { name, clock: row.try_get(6)?, state: row.try_get(7)? }),
+            Some(name) => Some(StoredLock { name, clock: row.try_get(7)?, state: row.try_get(8)? }),
         };
         Ok(Self {
-            now: now(row.try_get(0)?),
+            now,
             clock: row.try_get(1)?,
             is_verified: marked.is_some_and(|marked| marked == server),
-            quarantine_until_ms: until_ms.and_then(|at_ms| u64::try_from(at_ms).ok()).unwrap_or(0),
+            quarantine_until_ms: quarantine_until_ms(now.ms, quarantine),
             lock,
         })
     }
@@ -62,7 +64,7 @@ impl StoredRow {
     }
 
     /// The lock now: on the clock of this server incarnation, and in quarantine if the server is.
-    pub(super) fn lock(&self, max_lease_ms: u64) -> Result<Lock, EngineError> {
+    pub(super) fn lock(&self) -> Result<Lock, EngineError> {
         let now_ms = self.now.ms;
         let mut lock = match &self.lock {
             None => Lock::new(),
@@ -74,14 +76,19 @@ impl StoredRow {
                 })?
             }
         };
-        if self.quarantine_until_ms > now_ms {
-            lock.quarantine(self.quarantine_until_ms);
-        }
-        // It ends later only if the clock was set back since.
-        let longest_ms = limits::quarantine_ms_max(max_lease_ms);
-        lock.end_quarantine_by(now_ms.saturating_add(longest_ms));
+        // What the lock remembers is from an older marker, or from before the clock was set back.
+        lock.quarantine(self.quarantine_until_ms);
+        lock.end_quarantine_by(self.quarantine_until_ms);
         Ok(lock)
     }
+}
+
+/// When the quarantine ends that the marker tells of. If the clock was set back since, it lasts as long as it was meant
+/// to from now on.
+fn quarantine_until_ms(now_ms: u64, (since_ms, until_ms): (Option<i64>, Option<i64>)) -> u64 {
+    let positive = |number: Option<i64>| number.and_then(|at| u64::try_from(at).ok()).unwrap_or(0);
+    let (since_ms, until_ms) = (positive(since_ms), positive(until_ms));
+    until_ms.min(now_ms.saturating_add(until_ms.saturating_sub(since_ms)))
 }
 
 /// Takes a row of the table of refreshes into account: client, time, waiter lease.
@@ -103,9 +110,9 @@ pub(super) fn record_refreshes(lock: &mut Lock, row: &Row, now: Now) -> Result<(
     type Column = Option<Vec<i64>>;
     let columns = || {
         Ok::<(Column, Column, Column), tokio_postgres::Error>((
-            row.try_get(8)?,
             row.try_get(9)?,
             row.try_get(10)?,
+            row.try_get(11)?,
         ))
     };
     let columns = columns().map_err(|error| changed(&error))?;
@@ -134,4 +141,19 @@ pub(super) fn changed(error: &tokio_postgres::Error) -> EngineError {
     EngineError::Broken(format!(
         "a table of the schema taketurns was changed by hand ({error}); `taketurns schema postgres` shows how it should be"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarantine_that_was_meant_for_another_clock_is_as_long_as_it_was_meant_to_be() {
+        let marker = (Some(1_000_000), Some(1_060_000));
+        assert_eq!(quarantine_until_ms(1_000_000, marker), 1_060_000);
+        assert_eq!(quarantine_until_ms(1_059_999, marker), 1_060_000);
+        assert_eq!(quarantine_until_ms(400_000, marker), 460_000, "the clock was set back");
+        assert_eq!(quarantine_until_ms(1_000_000, (Some(900), Some(0))), 0);
+        assert_eq!(quarantine_until_ms(1_000_000, (None, None)), 0);
+    }
 }

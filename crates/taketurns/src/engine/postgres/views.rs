@@ -8,7 +8,7 @@ use super::executor::StepExecutor;
 use super::statements;
 use super::stored_row::{self, StoredRow};
 use super::transaction::{Params, no_answer};
-use crate::clock::{local_us, millis};
+use crate::clock::local_us;
 use crate::engine::{EngineError, Stamp};
 use crate::telling::target;
 
@@ -42,7 +42,7 @@ impl StepExecutor {
     /// The lock in a row, with the refreshes of its waiters.
     fn seen(&self, row: &Row) -> Result<(StoredRow, Lock), EngineError> {
         let stored = StoredRow::read(row)?;
-        let mut lock = stored.lock(millis(self.config.max_lease))?;
+        let mut lock = stored.lock()?;
         stored_row::record_refreshes(&mut lock, row, stored.now)?;
         Ok((stored, lock))
     }
@@ -60,7 +60,7 @@ impl StepExecutor {
             let params: Params<'_> = &[(&after, Type::TEXT), (&PAGE, Type::INT8)];
             let rows = self.pool.read(statements::LIST, params).await?;
             for row in &rows {
-                after = row.try_get(5).map_err(|error| stored_row::changed(&error))?;
+                after = row.try_get(6).map_err(|error| stored_row::changed(&error))?;
                 match self.listed(row, &after, pattern, waiters_max) {
                     Ok(Some(view)) => views.push(view),
                     Ok(None) => {}

@@ -114,23 +114,6 @@ impl Backend {
         matches!(self.module, ModuleBinding::Bound(_))
     }
 
-    /// Writes a step of the lock under these keys.
-    fn write(
-        &self,
-        dialect: Dialect,
-        verb: Verb,
-        keys: &StepKeys,
-        args: &StepArgs,
-        out: &mut CommandBuffer,
-    ) {
-        match (dialect, &self.module) {
-            (Dialect::Module, ModuleBinding::Bound(id)) => {
-                write_module_step(id, verb, &keys.lock, args, out);
-            }
-            _ => self.write_script(verb, keys, args, out),
-        }
-    }
-
     /// The lock's key comes first, then the marker's, then those of a foreign protocol.
     fn write_script(&self, verb: Verb, keys: &StepKeys, args: &StepArgs, out: &mut CommandBuffer) {
         let count = 1 + usize::from(self.marker_key.is_some()) + keys.foreign.len();
@@ -207,13 +190,6 @@ impl StepQuery<'_> {
             Self::View(_) => Verb::View,
         }
     }
-
-    fn encode(self, args: &mut StepArgs) {
-        match self {
-            Self::Step(request) => encode_request_to(args, request),
-            Self::View(waiters_max) => args.push_number(waiters_max as u64),
-        }
-    }
 }
 
 /// One query about one lock.
@@ -232,10 +208,18 @@ impl RoutedCommand for LockStep<'_> {
     }
 
     fn write(&self, backend: &Backend, dialect: Dialect, out: &mut CommandBuffer) {
-        out.with_args(
-            |args| self.query.encode(args),
-            |out, args| backend.write(dialect, self.query.verb(), &self.keys, args, out),
-        );
+        let (verb, mut args) = (self.query.verb(), out.take_args());
+        match self.query {
+            StepQuery::Step(request) => encode_request_to(&mut args, request),
+            StepQuery::View(waiters_max) => args.push_number(waiters_max as u64),
+        }
+        match (dialect, &backend.module) {
+            (Dialect::Module, ModuleBinding::Bound(id)) => {
+                write_module_step(id, verb, &self.keys.lock, &args, out);
+            }
+            _ => backend.write_script(verb, &self.keys, &args, out),
+        }
+        out.keep_args(args);
     }
 
     fn handle_wrong_type(&self, backend: &Backend, dialect: Dialect) -> WrongTypeAction {

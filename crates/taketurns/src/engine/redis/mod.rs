@@ -108,8 +108,7 @@ impl RedisEngine {
         let channel = format!("{}{client}", config.channels());
         let verifier = Verifier::new(&config, None);
         let wake_ups = Arc::new(WakeUpReader::new(client, wakes));
-        let reader = wake_ups.clone();
-        let on_message = Arc::new(move |_: &[u8], message: &[u8]| reader.handle_message(message));
+        let on_message = wake_ups.on_message();
         let executor =
             Executor::open(config, vec![channel], verifier, wake_ups, on_message).await?;
         let executor = Arc::new(executor);

@@ -127,7 +127,7 @@ impl RawEra {
 /// The record of a client that waits, or was handed the lock.
 struct ViewClient {
     deadline_ms: u64,
-    lease_ms: u64,
+    waiter_lease_ms: u64,
     era: u64,
 }
 
@@ -135,15 +135,15 @@ impl ViewClient {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let mut next = || number(words.next()?);
-        let (deadline_ms, lease_ms, _waiting, era) = (next()?, next()?, next()?, next()?);
-        Some(Self { deadline_ms, lease_ms, era })
+        let (deadline_ms, waiter_lease_ms, _waiting, era) = (next()?, next()?, next()?, next()?);
+        Some(Self { deadline_ms, waiter_lease_ms, era })
     }
 
     fn lapses_ms(&self, era: &RawEra) -> u64 {
         if self.era == era.number {
             return self.deadline_ms;
         }
-        self.deadline_ms.min(era.began_ms.saturating_add(self.lease_ms))
+        self.deadline_ms.min(era.began_ms.saturating_add(self.waiter_lease_ms))
     }
 }
 
@@ -151,8 +151,8 @@ impl ViewClient {
 fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<HolderView>> {
     let stored = StoredHolder::parse(text)?;
     let StoredWaiter { lease_ms, client: id, ask, who, why, since_ms, .. } = stored.request;
-    let lease_ms = match client {
-        Some(client) if stored.handed => lease_ms.min(client.lease_ms),
+    let granted_ms = match client {
+        Some(client) if stored.handed => lease_ms.min(client.waiter_lease_ms),
         _ => lease_ms,
     };
     let Some(left) = left(stored.deadline_ms, now_ms) else { return Some(None) };
@@ -161,7 +161,7 @@ fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<
     let member = stored.member;
     holder.member = if member.is_empty() { None } else { Some(Member::new(member).ok()?) };
     holder.held_for = since(since_ms, now_ms);
-    holder.left = left.min(Duration::from_millis(lease_ms));
+    holder.left = left.min(Duration::from_millis(granted_ms));
     holder.revoked = stored.revoked;
     Some(Some(holder))
 }

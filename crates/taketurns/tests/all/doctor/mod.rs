@@ -1,6 +1,8 @@
 //! What is said of stores that are bad on purpose, each in one way, and of good ones. On real servers.
 
 mod files;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod quorum;
 mod server;
 mod sets;

@@ -41,7 +41,7 @@ async fn reconnect(url: &str) -> Locks {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_database_grants_at_once_and_so_does_one_that_was_stopped_cleanly() {
     let server = server();
     let locks = connect(&server.url()).await;
@@ -57,7 +57,7 @@ async fn a_new_database_grants_at_once_and_so_does_one_that_was_stopped_cleanly(
     assert!(!is_quarantined(&locks, "new").await);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_holder_keeps_its_lock_over_a_clean_restart() {
     let server = server();
     let locks = connect(&server.url()).await;
@@ -74,10 +74,11 @@ async fn a_holder_keeps_its_lock_over_a_clean_restart() {
     assert!(next.is_some(), "released");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_crash_nothing_is_granted_until_old_leases_are_over() {
     let server = server();
-    let url = format!("{}?max_lease=3600", server.url());
+    // On disk, or the crash would take the lock with it.
+    let url = format!("{}?max_lease=3600&synchronous_commit=on", server.url());
     let locks = connect(&url).await;
     locks.mutex("known").acquire().await.expect("free").release().await.expect("released");
     server.restart().expect("started");
@@ -88,7 +89,7 @@ async fn after_a_crash_nothing_is_granted_until_old_leases_are_over() {
     assert!(left > Duration::from_secs(60), "as long as the longest lease of any client: {left:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backend_that_is_killed_makes_the_server_forget_its_marker() {
     let server = server();
     let locks = connect(&server.url()).await;
@@ -106,7 +107,7 @@ async fn a_backend_that_is_killed_makes_the_server_forget_its_marker() {
     guard.check().expect("what was committed to disk is not lost, and renewed");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_quarantine_ends_and_its_waiters_are_granted_in_order() {
     let server = server();
     let url = format!("{}?max_lease=2", server.url());
@@ -117,7 +118,7 @@ async fn a_quarantine_ends_and_its_waiters_are_granted_in_order() {
     guard.release().await.expect("released");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn failover_immediate_grants_at_once() {
     let server = server();
     drop(connect(&server.url()).await);
@@ -126,7 +127,7 @@ async fn failover_immediate_grants_at_once() {
     assert!(!is_quarantined(&locks, "l").await);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_promoted_standby_grants_nothing_unless_it_is_promised_to_be_synchronous() {
     for (synchronous, options) in [(false, ""), (true, "?failover=synchronous")] {
         let pair =

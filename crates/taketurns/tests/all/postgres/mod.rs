@@ -24,7 +24,7 @@ async fn connect(url: &str) -> Locks {
 /// Connecting fails like this, in these words.
 #[track_caller]
 fn is_refused(connected: Result<Locks, taketurns::Error>, kind: ErrorKind, words: &str) {
-    let error = connected.err().expect("it can't be used");
+    let error = connected.expect_err("it can't be used");
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
 }

@@ -9,7 +9,7 @@ use super::{connect, database};
 use crate::support::patience::soon;
 
 /// The row of a lock is locked by a session that hangs. A refresh needs it not: the places stay alive.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_waits_for_no_step() {
     let database = database();
     let holder = connect(&database.url()).await;
@@ -32,7 +32,7 @@ async fn a_refresh_waits_for_no_step() {
     guard.release().await.expect("released");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_long_idle_is_forgotten_with_its_fence() {
     let database = database();
     let locks = connect(&database.url()).await;

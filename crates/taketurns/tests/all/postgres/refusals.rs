@@ -13,7 +13,7 @@ async fn a_wrong_password_is_refused_and_not_shown() {
     let user = format!("u{}", database.name());
     database.sql(&format!("CREATE ROLE {user} LOGIN PASSWORD 'right'")).expect("a user");
     let wrong = taketurns::connect(&database.url_of(&format!("{user}:hunter2"))).await;
-    let text = wrong.as_ref().err().expect("the wrong one").to_string();
+    let text = wrong.as_ref().expect_err("the wrong one").to_string();
     assert!(!text.contains("hunter2") && text.contains(&user), "{text}");
     is_refused(wrong, ErrorKind::Store, "password authentication failed");
     let missing = taketurns::connect(&database.url_of(&user)).await;

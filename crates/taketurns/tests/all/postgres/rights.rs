@@ -88,6 +88,6 @@ async fn over_tls_and_over_a_unix_socket() {
     }
     // A certificate that nobody vouches for.
     let unknown = format!("{}?sslmode=verify-full", server.url());
-    let refused = Connect::new(&unknown).open().await.err().expect("not trusted");
+    let refused = Connect::new(&unknown).open().await.expect_err("not trusted");
     assert!(matches!(refused.kind(), ErrorKind::Store | ErrorKind::Unreachable), "{refused}");
 }

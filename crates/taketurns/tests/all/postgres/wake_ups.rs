@@ -25,7 +25,7 @@ async fn is_waited_for(locks: &Locks, name: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn only_a_client_that_waits_listens() {
     let database = database();
     let (holder, waiter) = (connect(&database.url()).await, connect(&database.url()).await);
@@ -43,7 +43,7 @@ async fn only_a_client_that_waits_listens() {
 }
 
 /// A client that only holds does not listen: it finds the message in the table.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_holder_is_told_that_its_lock_was_broken() {
     let database = database();
     let (holder, other) = (connect(&database.url()).await, connect(&database.url()).await);
@@ -56,7 +56,7 @@ async fn a_holder_is_told_that_its_lock_was_broken() {
     assert!(held.check().is_err());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn behind_a_proxy_a_waiter_polls_and_is_granted_the_lock() {
     let database = database();
     let proxy = PgBouncer::start(postgres()).expect("pgbouncer");
@@ -73,7 +73,7 @@ async fn behind_a_proxy_a_waiter_polls_and_is_granted_the_lock() {
 }
 
 /// Everybody in the database may NOTIFY.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forged_or_malformed_message_is_ignored() {
     let database = database();
     let (holder, waiter) = (connect(&database.url()).await, connect(&database.url()).await);

@@ -26,7 +26,7 @@ pub(super) fn judge(config: &PostgresConfig, hosts: &[ExaminedHost]) -> Vec<Chec
         match facts {
             Err(error) => checks.push(unreachable(&node, error)),
             Ok(facts) => {
-                let case = Case { config, host, facts, node };
+                let case = HostCase { config, host, facts, node };
                 checks.push(Subject::Reachable.ok(&case.node, "it answers"));
                 checks.extend(case.connection());
                 checks.extend(case.server(is_alone));
@@ -71,14 +71,14 @@ fn unreachable(node: &str, error: &EngineError) -> Check {
 }
 
 /// One server, and what was seen of it.
-struct Case<'a> {
+struct HostCase<'a> {
     config: &'a PostgresConfig,
     host: &'a PostgresHost,
     facts: &'a HostFacts,
     node: String,
 }
 
-impl Case<'_> {
+impl HostCase<'_> {
     fn connection(&self) -> Option<Check> {
         let is_local = match self.host {
             PostgresHost::Socket(..) => true,

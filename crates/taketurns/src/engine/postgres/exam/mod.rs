@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 
 use super::OpenPostgres;
 use super::failure::before_commit;
-use super::session::{ClientTasks, Connector, PgSession, ServerFacts};
+use super::session::{ClientTasks, PgSession, PostgresConnector, PostgresFacts};
 use super::statements;
 use super::url::{PostgresConfig, PostgresHost};
 use crate::Error;
@@ -35,7 +35,7 @@ struct ExaminedHost {
 
 /// What a server says. An inner error is what it says instead.
 struct HostFacts {
-    server: ServerFacts,
+    server: PostgresFacts,
     /// Version of the tables; `None` if there are none.
     tables: Result<Option<i32>, EngineError>,
     may_create: bool,
@@ -80,7 +80,7 @@ struct RoundTrip {
 pub(crate) async fn examine(url: &str) -> Result<Report, Error> {
     let config = OpenPostgres::new(url)?.config;
     let place = place(&config);
-    let connector = match Connector::new(Arc::new(config), ClientTasks::default()) {
+    let connector = match PostgresConnector::new(Arc::new(config), ClientTasks::default()) {
         Ok(connector) => connector,
         Err(error) => {
             let advice = "correct what the URL says of certificates (ca=, cert=, key=)";
@@ -106,7 +106,10 @@ fn place(config: &PostgresConfig) -> String {
     format!("postgres://{}/{}", hosts.join(","), config.database.as_deref().unwrap_or_default())
 }
 
-async fn look_at(connector: &Connector, host: &PostgresHost) -> Result<HostFacts, EngineError> {
+async fn look_at(
+    connector: &PostgresConnector,
+    host: &PostgresHost,
+) -> Result<HostFacts, EngineError> {
     let session = connector.connect_to(host, Arc::new(|_: &str| ())).await?;
     let is_primary = !session.facts.in_recovery;
     let tables = super::schema::read_store(&session).await;
@@ -221,7 +224,7 @@ async fn trips(session: &PgSession) -> Result<Vec<RoundTrip>, EngineError> {
 }
 
 /// Sends a message from one connection to another, where clients listen.
-async fn is_woken(connector: &Connector, host: &PostgresHost, sender: &PgSession) -> bool {
+async fn is_woken(connector: &PostgresConnector, host: &PostgresHost, sender: &PgSession) -> bool {
     let channel = format!("taketurns_doctor_{:016x}", local_us());
     let arrived = Arc::new(Notify::new());
     let note = arrived.clone();
@@ -229,7 +232,7 @@ async fn is_woken(connector: &Connector, host: &PostgresHost, sender: &PgSession
     let listener = match &connector.config.listen {
         None => connector.connect_to(host, on_notice).await,
         Some(config) => {
-            match Connector::new(Arc::new((**config).clone()), ClientTasks::default()) {
+            match PostgresConnector::new(Arc::new((**config).clone()), ClientTasks::default()) {
                 Ok(direct) => direct.connect(on_notice).await,
                 Err(error) => Err(error),
             }

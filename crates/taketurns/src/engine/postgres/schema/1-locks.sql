@@ -57,7 +57,8 @@ CREATE INDEX notice_of_client ON taketurns.notice (client);
 CREATE UNLOGGED TABLE taketurns.marker (
     id       integer PRIMARY KEY CHECK (id = 1),
     server   text NOT NULL,   -- system identifier, timeline, and the number of the table of locks
-    until_ms bigint NOT NULL  -- nothing is granted until then, on the server's clock
+    since_ms bigint NOT NULL, -- when it was written, on the server's clock
+    until_ms bigint NOT NULL  -- nothing is granted until then
 );
 
 -- Tables that were just made have forgotten nothing.
@@ -65,5 +66,5 @@ INSERT INTO taketurns.store VALUES (1, 1, 0);
 INSERT INTO taketurns.marker
 SELECT 1, concat_ws(
     ' ', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), 'taketurns.lock'::regclass::oid
-), 0
+), 0, 0
 FROM pg_control_system();

@@ -26,19 +26,23 @@ pub(crate) mod subscriber;
 #[cfg(test)]
 mod tests;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use redis::{Cmd, PushKind, Value, cmd};
 use taketurns_core::wire::{StepArgs, push_number};
+use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::url::Address;
 use crate::engine::Origin;
+use crate::runtime::NOT_WAITING;
 use crate::sync::{Mutex, lock};
 use failure::Failure;
 pub(crate) use multiplexer::OnMessage;
-use multiplexer::{Multiplexer, PendingReply};
+use multiplexer::{Multiplexer, NoReply, ReplyResult, Shared};
 
 /// Called when a connection is lost.
 type OnDeath = Arc<dyn Fn() + Send + Sync>;
@@ -168,6 +172,32 @@ impl ServerConnection {
     }
 }
 
+/// A request that was sent: the future of its reply.
+pub(crate) struct PendingReply {
+    receiver: oneshot::Receiver<ReplyResult>,
+    /// Until a task has waited for it. `None` if that is of no matter to where the connection is read.
+    shared: Option<Arc<Shared>>,
+}
+
+impl Future for PendingReply {
+    type Output = ReplyResult;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReplyResult> {
+        match Pin::new(&mut self.receiver).poll(context) {
+            Poll::Ready(answered) => Poll::Ready(answered.unwrap_or(Err(NoReply::Ended))),
+            Poll::Pending => {
+                // Here and not when it was asked for: only a task that waits lets its runtime go on.
+                if !context.waker().will_wake(NOT_WAITING)
+                    && let Some(shared) = self.shared.take()
+                {
+                    shared.handle_wait(context);
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
 /// One command to be sent, written straight into the bytes of its connection.
 pub(crate) trait WriteCommand: Sync {
     fn write(&self, out: &mut CommandBuffer);
@@ -221,16 +251,15 @@ impl CommandBuffer {
         self.end();
     }
 
-    /// With arguments that are encoded for this command alone.
-    pub(crate) fn with_args(
-        &mut self,
-        encode: impl FnOnce(&mut StepArgs),
-        write: impl FnOnce(&mut Self, &StepArgs),
-    ) {
+    /// Lends room for the arguments of one command. [`Self::keep_args`] takes it back.
+    pub(crate) fn take_args(&mut self) -> StepArgs {
         let mut args = std::mem::take(&mut self.args);
         args.clear();
-        encode(&mut args);
-        write(self, &args);
+        args
+    }
+
+    /// Keeps the room of arguments for the next command.
+    pub(crate) fn keep_args(&mut self, args: StepArgs) {
         self.args = args;
     }
 

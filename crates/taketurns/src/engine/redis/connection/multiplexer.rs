@@ -39,8 +39,7 @@ use tokio::sync::oneshot;
 use super::dial::{Stream, WriteHalf};
 use super::reader::Reader;
 use super::reader_slot::{ConnectionDriver, ReaderSlot};
-use super::{CommandBuffer, WriteCommand};
-use crate::runtime::NOT_WAITING;
+use super::{CommandBuffer, PendingReply, WriteCommand};
 use crate::sync::lock;
 
 /// How often the timer ticks in the time that an answer may take. A question may have begun just before a tick,
@@ -152,32 +151,6 @@ impl Multiplexer {
     /// Ends it, for all who wait.
     pub(crate) fn end(&self) {
         self.shared.end(NoReply::Ended);
-    }
-}
-
-/// What an answer comes through.
-pub(crate) struct PendingReply {
-    receiver: oneshot::Receiver<ReplyResult>,
-    /// Until a task has waited for it. `None` if that is of no matter to where the connection is read.
-    shared: Option<Arc<Shared>>,
-}
-
-impl Future for PendingReply {
-    type Output = ReplyResult;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReplyResult> {
-        match Pin::new(&mut self.receiver).poll(context) {
-            Poll::Ready(answered) => Poll::Ready(answered.unwrap_or(Err(NoReply::Ended))),
-            Poll::Pending => {
-                // Here and not when it was asked for: only a task that waits lets its runtime go on.
-                if !context.waker().will_wake(NOT_WAITING)
-                    && let Some(shared) = self.shared.take()
-                {
-                    shared.handle_wait(context);
-                }
-                Poll::Pending
-            }
-        }
     }
 }
 

@@ -119,14 +119,6 @@ impl ReaderSlot {
             self.clear();
         }
     }
-
-    /// Can this runtime have the reader?
-    fn fits(&self, caller: &Handle) -> bool {
-        // On a current-thread runtime whatever blocks the caller would block the reader too.
-        caller.runtime_flavor() == RuntimeFlavor::MultiThread
-            && Some(caller.id()) != self.keeper
-            && process::id() == self.process
-    }
 }
 
 impl Shared {
@@ -155,7 +147,11 @@ impl Shared {
             return;
         }
         let Ok(caller) = Handle::try_current() else { return };
-        if !slot.fits(&caller) || !self.is_task(context) {
+        // On a current-thread runtime whatever blocks the caller would block the reader too.
+        let fits = caller.runtime_flavor() == RuntimeFlavor::MultiThread
+            && Some(caller.id()) != slot.keeper
+            && process::id() == slot.process;
+        if !fits || !self.is_task(context) {
             return;
         }
         let one_less = |resting: u32| resting.checked_sub(1);

@@ -338,9 +338,12 @@ impl WakeUpReader {
         let _ = self.router.set(Arc::downgrade(router));
     }
 
-    /// Pushes what a message says.
-    pub(crate) fn handle_message(&self, message: &[u8]) {
-        self.read(message).into_iter().for_each(|event| self.wakes.push(event));
+    /// Returns what a connection calls with each message: it pushes what the message says.
+    pub(crate) fn on_message(self: &Arc<Self>) -> OnMessage {
+        let reader = self.clone();
+        Arc::new(move |_channel, message| {
+            reader.read(message).into_iter().for_each(|event| reader.wakes.push(event));
+        })
     }
 
     /// What a message says, if it is genuine and for somebody.

@@ -17,9 +17,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::engine::redis::connection::multiplexer::{
-    Multiplexer, NoReply, PendingReply, ReplyResult,
-};
+use crate::engine::redis::connection::PendingReply;
+use crate::engine::redis::connection::multiplexer::{Multiplexer, NoReply, ReplyResult};
 use crate::engine::redis::connection::socket::MovableSocket;
 use crate::runtime::NOT_WAITING;
 

@@ -14,10 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
+use crate::engine::redis::connection::PendingReply;
 use crate::engine::redis::connection::dial::{ReadHalf, Socket, Stream, WriteHalf};
-use crate::engine::redis::connection::multiplexer::{
-    Multiplexer, NoReply, PendingReply, ReplyResult,
-};
+use crate::engine::redis::connection::multiplexer::{Multiplexer, NoReply, ReplyResult};
 use crate::engine::redis::connection::reader_slot::ConnectionDriver;
 use crate::engine::redis::connection::socket::MovableSocket;
 use crate::engine::redis::router::tests::server::serve;

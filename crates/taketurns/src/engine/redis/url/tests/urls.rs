@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::redis::foreign::protocol::ForeignProtocol;
 use crate::engine::redis::url::secret::{Secret, Source};
 use crate::engine::redis::url::{
-    Address, Failover, ModuleUse, RedisConfig, Servers, Timeouts, TlsConfig,
+    Address, Failover, ModuleUse, RedisConfig, Servers, Timeouts, TlsConfig, VARIABLES,
 };
 
 fn parse(url: &str) -> RedisConfig {
