@@ -2,6 +2,7 @@
 
 use GoalReference::{BestLibrary, Itself, One, Over};
 
+use crate::peers::{OURS_IN_NODE, OURS_IN_PYTHON};
 use crate::results::{Results, WorkloadResult};
 use crate::setup::BenchBackend;
 use crate::stats::{Rounds, Spread, present, ratios};
@@ -67,6 +68,24 @@ const GOALS: &[Goal] = &[
         &[4.0, 4.0],
     ),
     at_least(
+        "Python, 16 clients: hand-overs against the best Redis library",
+        ["d", TURNS, OURS_IN_PYTHON],
+        BestLibrary,
+        &[4.0],
+    ),
+    at_least(
+        "Python, one task: pairs/s against redis-py",
+        ["a", PAIRS, OURS_IN_PYTHON],
+        One("redis-py"),
+        &[1.0],
+    ),
+    at_least(
+        "Python, one task: pairs/s against python-redis-lock",
+        ["a", PAIRS, OURS_IN_PYTHON],
+        One("python-redis-lock"),
+        &[1.0],
+    ),
+    at_least(
         "16 clients: hand-overs of the PostgreSQL engine against the server's own locks",
         ["d", TURNS, "PostgreSQL engine"],
         One("postgres"),
@@ -77,6 +96,24 @@ const GOALS: &[Goal] = &[
         ["d", TURNS, "PostgreSQL engine, synchronous commit"],
         One("postgres"),
         &[0.6],
+    ),
+    at_least(
+        "Node, one task: pairs/s against node-redlock",
+        ["a", PAIRS, OURS_IN_NODE],
+        One("redlock"),
+        &[1.0],
+    ),
+    at_least(
+        "Node, one task: pairs/s against redis-semaphore",
+        ["a", PAIRS, OURS_IN_NODE],
+        One("redis-semaphore"),
+        &[1.0],
+    ),
+    at_least(
+        "Node, 16 clients: hand-overs against the best Redis library",
+        ["d", TURNS, OURS_IN_NODE],
+        BestLibrary,
+        &[4.0],
     ),
     at_most("16 clients: longest wait in fair shares", ["d", SHARES, "{}"], Itself, &[1.25, 1.25]),
     at_least("one task: pairs/s against the floor", ["a", PAIRS, "{}"], One("floor"), &[0.9, 1.0]),
@@ -277,6 +314,10 @@ mod tests {
         assert_eq!(
             names,
             [
+                "Python, one task: pairs/s against redis-py",
+                "Python, one task: pairs/s against python-redis-lock",
+                "Node, one task: pairs/s against node-redlock",
+                "Node, one task: pairs/s against redis-semaphore",
                 "one task: pairs/s against the floor, scripts",
                 "one task: pairs/s against the floor, module",
             ]

@@ -24,7 +24,7 @@ pub(crate) struct Rivals {
     _etcd: Option<Etcd>,
 }
 
-/// Somebody else's lock.
+/// Somebody else's lock, or ours in another language.
 pub(crate) struct Rival {
     pub(crate) name: String,
     /// What it is written in, and how it waits.
@@ -32,6 +32,7 @@ pub(crate) struct Rival {
     /// The program and its first arguments, or why there is none.
     command: Result<Vec<String>, BenchError>,
     store: RivalStore,
+    is_ours: bool,
 }
 
 /// Where it keeps its locks.
@@ -60,7 +61,8 @@ impl Rivals {
                 Err(why) => (RivalStore::Other(String::new()), Err(why)),
             };
             let about = format!("{:?}: {}", peer.language, peer.note);
-            Rc::new(Rival { name: peer.name.to_owned(), about, command, store })
+            let (name, is_ours) = (peer.name.to_owned(), peer.is_ours);
+            Rc::new(Rival { name, about, command, store, is_ours })
         };
         let all = peers::all(&target_dir()).into_iter().map(rival).collect();
         Self { all, _etcd: etcd.ok() }
@@ -70,6 +72,7 @@ impl Rivals {
 impl Rival {
     pub(crate) const fn party(&self) -> ContestantGroup {
         match self.store {
+            _ if self.is_ours => ContestantGroup::Ours,
             RivalStore::Redis => ContestantGroup::Library,
             RivalStore::Other(_) => ContestantGroup::Other,
         }
@@ -139,7 +142,8 @@ mod tests {
     fn peer(script: &str) -> Rival {
         let command = ["sh", "-c", script, "peer"].map(str::to_owned).to_vec();
         let [name, about] = ["a shell", "it does as it is told"].map(str::to_owned);
-        Rival { name, about, command: Ok(command), store: RivalStore::Redis }
+        let (command, store) = (Ok(command), RivalStore::Redis);
+        Rival { name, about, command, store, is_ours: false }
     }
 
     const SECOND: Duration = Duration::from_secs(1);

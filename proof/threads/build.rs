@@ -3,7 +3,6 @@
 fn main() {
     println!("cargo::rustc-cfg=shuttle");
     println!("cargo::rustc-check-cfg=cfg(shuttle)");
-    println!(
-        "cargo::rustc-check-cfg=cfg(feature, values(\"file\", \"metrics\", \"redis\", \"simulation\"))"
-    );
+    let features = "\"file\", \"metrics\", \"postgres\", \"redis\", \"simulation\"";
+    println!("cargo::rustc-check-cfg=cfg(feature, values({features}))");
 }

@@ -14,8 +14,11 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
         install::if_possible(&[Dependency::Python, Dependency::Node]);
         install::if_possible(&install::PEERS);
     }
-    let release = ["--release", "--package", "taketurns-bench", "--package"];
-    let built = succeeds(cargo(&["build"]).args(release).arg("taketurns-cli"))?;
+    let mut build = cargo(&["build", "--release"]);
+    for package in ["taketurns-bench", "taketurns-cli", "taketurns-python", "taketurns-node"] {
+        build.args(["--package", package]);
+    }
+    let built = succeeds(&mut build)?;
     let mut bench = cargo(&["run", "--quiet", "--release", "--package", "taketurns-bench", "--"]);
     match built && succeeds(bench.args(args))? {
         true => Ok(()),

@@ -43,8 +43,8 @@ usage: cargo xtask COMMAND
              link leads somewhere. Installs mdBook into target/tools if it is missing; with --no-install it says so
   dist [--check]
              packages the crates, builds the program and the module from the packages, and makes a tarball, two
-             .deb packages and their checksums in target/dist; then installs them into a scratch directory and
-             tries them. With --check it only tries what is there
+             .deb packages, a wheel for Python, a tarball for npm and their checksums in target/dist; then installs
+             them into a scratch directory and tries them. With --check it only tries what is there
   names      lists the type names that stand for several types, and fails if there are any
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes

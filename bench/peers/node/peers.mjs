@@ -3,7 +3,7 @@
 //     peers.mjs LIBRARY pairs --url URL --tasks N --seconds S
 //     peers.mjs LIBRARY crowd --url URL --clients N --hold-ms MS --seconds S
 //
-// Every library is used as its documentation says, with its own defaults. Where those give up rather than
+// Every library, ours included, is used as its documentation says, with its own defaults. Where those give up rather than
 // wait, the one option that makes it wait is set, and the class says so. An object of a class is a client,
 // with one connection; `acquire` gives what `release` wants.
 
@@ -23,10 +23,18 @@ const GRACE_S = 30;
 // For the library that wants a lease to be named: it outlasts any hold.
 const LEASE_MS = 30_000;
 
+// What a client of another library needs, and an end for it.
+const redis_at = async (url) => {
+  const redis = new Redis(url);
+  await redis.ping();
+  return [redis, () => redis.disconnect()];
+};
+
 // redlock, of one server. It tries 100 to 300 ms apart, and by default gives up after ten times.
 class NodeRedlock {
-  constructor(redis) {
-    this.redlock = new Redlock([redis], { retryCount: -1 });
+  static async open(url) {
+    const [redis, close] = await redis_at(url);
+    return Object.assign(new NodeRedlock(), { redlock: new Redlock([redis], { retryCount: -1 }), close });
   }
 
   acquire(name) {
@@ -40,8 +48,9 @@ class NodeRedlock {
 
 // redis-semaphore's Mutex. It tries every 10 ms, and by default gives up after 10 s.
 class RedisSemaphore {
-  constructor(redis) {
-    this.redis = redis;
+  static async open(url) {
+    const [redis, close] = await redis_at(url);
+    return Object.assign(new RedisSemaphore(), { redis, close });
   }
 
   async acquire(name) {
@@ -55,20 +64,36 @@ class RedisSemaphore {
   }
 }
 
-const LIBRARIES = { redlock: NodeRedlock, "redis-semaphore": RedisSemaphore };
+// Our own package for Node.
+class Taketurns {
+  static async open(url) {
+    const { connect } = await import("taketurns");
+    const locks = await connect(url);
+    return Object.assign(new Taketurns(), { locks, close: () => locks.close() });
+  }
+
+  acquire(name) {
+    return this.locks.mutex(name).acquire();
+  }
+
+  release(held) {
+    return held.release();
+  }
+}
+
+const LIBRARIES = { redlock: NodeRedlock, "redis-semaphore": RedisSemaphore, "taketurns-node": Taketurns };
 
 // `CLOCK_MONOTONIC`, the time that all processes of a machine share.
 const now_us = () => Number(process.hrtime.bigint() / 1000n);
 
 const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 
-const connections = [];
+const clients_of_all = [];
 
 const connect = async (Library, url) => {
-  const redis = new Redis(url);
-  connections.push(redis);
-  await redis.ping();
-  return new Library(redis);
+  const client = await Library.open(url);
+  clients_of_all.push(client);
+  return client;
 };
 
 // Tasks that share a client, with a lock each.
@@ -147,4 +172,4 @@ await run(Library, {
   hold_ms: Number(values["hold-ms"]),
   seconds: Number(values.seconds),
 });
-for (const redis of connections) redis.disconnect();
+for (const client of clients_of_all) await client.close();

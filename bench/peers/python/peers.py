@@ -26,6 +26,26 @@ GRACE_S = 30
 LEASE_MS = 30_000
 
 
+class TakeTurns:
+    """Ours. A lease of 30 s by default, renewed."""
+
+    def __init__(self, url):
+        import taketurns
+
+        self.locks = taketurns.connect(url)
+
+    def lock(self, name):
+        mutex = self.locks.mutex(name)
+        held = None
+
+        def acquire():
+            nonlocal held
+            held = mutex.acquire()
+            return held
+
+        return acquire, lambda: held.release()
+
+
 class RedisPy:
     """redis-py's Lock. It waits for ever by default, and tries every 100 ms. No lease by default."""
 
@@ -83,6 +103,7 @@ class RedlockPy:
 
 
 LIBRARIES = {
+    "taketurns-python": TakeTurns,
     "redis-py": RedisPy,
     "python-redis-lock": PythonRedisLock,
     "pottery": Pottery,

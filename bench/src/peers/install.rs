@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use taketurns_servers::into_place;
+use taketurns_servers::{into_place, packages};
 
 /// The first words of a command line, or in one line why there is none.
 type Program = Result<Vec<String>, String>;
@@ -67,6 +67,13 @@ pub(super) fn python(folder: &Path) -> Program {
     Ok(vec!["python3".to_owned(), program])
 }
 
+/// Adds our own package to a program in Python, as it was built with this benchmark.
+pub(super) fn with_our_package(python: Vec<String>) -> Program {
+    let path = packages::python_path().map_err(|error| error.to_string())?;
+    let environment = ["env".to_owned(), format!("PYTHONPATH={}", path.display())];
+    Ok(environment.into_iter().chain(python).collect())
+}
+
 pub(super) fn node(folder: &Path) -> Program {
     let folder = folder.join("node");
     install(&folder, "node", &["package.json", "package-lock.json"], |folder| {
@@ -77,6 +84,12 @@ pub(super) fn node(folder: &Path) -> Program {
     })?;
     let program = copy("node/peers.mjs", &folder)?;
     Ok(vec!["node".to_owned(), program])
+}
+
+/// Puts our own package beside the other libraries of Node, as it was built with this benchmark.
+pub(super) fn beside_our_package(node: Vec<String>, folder: &Path) -> Program {
+    let place = folder.join("node/node_modules/taketurns");
+    packages::node::install(&place).map(|()| node).map_err(|error| error.to_string())
 }
 
 /// Makes the folder of a language, unless it is there and was made of the same files.

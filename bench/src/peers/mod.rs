@@ -6,7 +6,8 @@
 //!   CMD crowd --url URL --clients N --hold-ms MS --seconds S    turn CLIENT ASKED_US GOT_US RELEASED_US
 //! ```
 //!
-//! One that can't be installed stays in the list, with the reason.
+//! Our own packages for other languages take the same loads, so they are in the list too. One that can't be installed
+//! stays in the list, with the reason.
 
 mod install;
 
@@ -14,7 +15,7 @@ use std::path::Path;
 
 use taketurns_servers::others::{Etcd, Postgres};
 
-/// A lock that is not ours.
+/// A lock that is not ours, or ours in another language.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// What its users call it.
@@ -27,6 +28,8 @@ pub(crate) struct Peer {
     pub(crate) store: PeerStore,
     /// How it waits, and what is not at its default.
     pub(crate) note: &'static str,
+    /// A package of this project.
+    pub(crate) is_ours: bool,
 }
 
 /// What a program of `bench/peers` is written in.
@@ -51,7 +54,24 @@ pub(crate) enum PeerStore {
 /// A row of the list: its name, its language, its store and its note.
 type Row = (&'static str, Language, PeerStore, &'static str);
 
-const ROWS: [Row; 12] = [
+/// Those that are packages of this project.
+const OURS: [&str; 2] = [OURS_IN_PYTHON, OURS_IN_NODE];
+pub(crate) const OURS_IN_PYTHON: &str = "taketurns-python";
+pub(crate) const OURS_IN_NODE: &str = "taketurns-node";
+
+const ROWS: [Row; 14] = [
+    (
+        OURS_IN_PYTHON,
+        Language::Python,
+        PeerStore::Redis,
+        "ours, as its users have it: without asyncio, a lease of 30 s by default",
+    ),
+    (
+        OURS_IN_NODE,
+        Language::Node,
+        PeerStore::Redis,
+        "ours, as its users have it: a lease of 30 s by default",
+    ),
     (
         "rslock",
         Language::Rust,
@@ -117,9 +137,13 @@ pub(crate) fn all(target: &Path) -> Vec<Peer> {
     let folder = target.join("peers");
     let rust = install::rust(&folder);
     let python = install::python(&folder);
+    let ours_in_python = python.clone().and_then(install::with_our_package);
     let node = install::node(&folder);
+    let ours_in_node = node.clone().and_then(|node| install::beside_our_package(node, &folder));
     let command = |(name, language, store, _): Row| {
         let program = match (language, store) {
+            _ if name == OURS_IN_PYTHON => ours_in_python.clone(),
+            _ if name == OURS_IN_NODE => ours_in_node.clone(),
             (_, PeerStore::Etcd) if !Etcd::is_installed() => Err(missing("etcd")),
             (_, PeerStore::Postgres) if !Postgres::is_installed() => Err(missing("postgres")),
             (_, PeerStore::Etcd) => rust.etcd.clone(),
@@ -138,6 +162,7 @@ pub(crate) fn all(target: &Path) -> Vec<Peer> {
         command: command(row),
         store,
         note,
+        is_ours: OURS.contains(&name),
     })
     .into()
 }

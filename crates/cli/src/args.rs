@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    acquire, break_lock, completions, doctor, elect, ls, man, pool, release, renew, run, schema,
-    serve, show, top,
+    acquire, break_lock, completions, doctor, elect, ls, man, once, pool, release, renew, run,
+    schema, serve, show, top, undo,
 };
 use crate::exit::{self, ExitFailure};
 
@@ -67,6 +67,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     Run(run::Args),
+    Once(once::Args),
+    Undo(undo::Args),
     Elect(elect::Args),
     Acquire(acquire::Args),
     Renew(renew::Args),
@@ -86,7 +88,7 @@ pub(crate) enum CliCommand {
 impl CliCommand {
     pub(crate) fn takes_lock(&self) -> bool {
         match self {
-            Self::Run(_) | Self::Acquire(_) => true,
+            Self::Run(_) | Self::Once(_) | Self::Acquire(_) => true,
             Self::Elect(args) => args.takes_part(),
             _ => false,
         }
@@ -317,7 +319,7 @@ mod tests {
                 panic!("{line:?} is a run")
             };
             assert_eq!(run.command, ["ls", "-n"]);
-            assert!(run.ask.nonblock);
+            assert!(run.ask.wait.nonblock);
         }
     }
 }

@@ -1,39 +1,26 @@
 //! The arguments that `run` and `acquire` share: which lock, how much of it, for how long. They are validated when they
-//! are parsed. Also acquires that lock, for `run`, `acquire` and `elect`: reports the wait on stderr, and leaves the
-//! queue on a signal.
+//! are parsed. Also acquires that lock, for `run` and `acquire`. [`wait`] has what other commands that wait need too.
+
+pub(crate) mod wait;
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use taketurns::{Error, Guard, Kind, Locks, Member, Name, limits};
-use tokio::time::timeout;
 
-use crate::exit::{self, ExitFailure};
+use crate::exit::ExitFailure;
 use crate::signals::Signals;
-use crate::status;
 use crate::store::{self, LoadingOptions, StoreConnection};
-use crate::warnings::SilentWait;
+use wait::WaitArgs;
 
 /// Longest `--wait` and `--max-hold`. A user who asks for more than a year mistook the unit.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// How long to ask for the holder's name, for the message that the lock is not free.
-const HOLDER_ASK_MAX: Duration = Duration::from_secs(1);
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// Don't wait: exit with code 75 if the lock is not free
-    #[arg(short = 'n', long, visible_alias = "nb", conflicts_with = "wait")]
-    pub(crate) nonblock: bool,
-
-    /// Give up after SECS seconds, with code 75; 0 is the same as -n
-    ///
-    /// Fractions are allowed. The limit includes the time that a server needs to load its data after a
-    /// restart.
-    #[arg(short, long, visible_alias = "timeout", value_name = "SECS")]
-    #[arg(value_parser = wait, allow_negative_numbers = true)]
-    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 
     /// Share a read-write lock with other readers; later readers queue behind a waiting writer
     #[arg(short, long, group = "kind")]
@@ -58,24 +45,8 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "MEMBER", requires = "pool", value_parser = member)]
     member: Option<Member>,
 
-    /// Exit code if the lock was not acquired
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_ACQUIRED)]
-    #[arg(value_parser = exit_code, allow_negative_numbers = true)]
-    pub(crate) conflict_exit_code: u8,
-
-    /// Lease: how long the lock outlives a holder that died or lost its connection. Default: 30, or
-    /// the store's longest lease if that is shorter
-    #[arg(long, value_name = "SECS")]
-    #[arg(value_parser = lease, allow_negative_numbers = true)]
-    pub(crate) lease: Option<Duration>,
-
-    /// Reason, shown to others beside the holder's name
-    #[arg(long, value_name = "TEXT")]
-    why: Option<String>,
-
-    /// Report the holder on stderr while waiting, even without a terminal
-    #[arg(short, long)]
-    pub(crate) verbose: bool,
+    #[command(flatten)]
+    hold: HoldArgs,
 
     /// The lock's name
     #[arg(value_parser = name)]
@@ -83,26 +54,11 @@ pub(crate) struct AskArgs {
 }
 
 impl AskArgs {
-    /// How the program waits for a server that is loading its data.
-    pub(crate) fn loading(&self) -> LoadingOptions {
-        LoadingOptions { within: self.limit(), verbose: self.verbose }
-    }
-
-    /// Returns the limit on the whole wait, or `None` if there is none.
-    fn limit(&self) -> Option<Duration> {
-        if self.nonblock { Some(Duration::ZERO) } else { self.wait }
-    }
-
-    /// Returns what is left of the limit after a wait of this length.
-    fn left(&self, waited: Duration) -> Option<Duration> {
-        self.limit().map(|limit| limit.saturating_sub(waited))
-    }
-
     /// Acquires the lock. `waited` counts towards the limit.
     async fn acquire(
         &self,
         locks: &Locks,
-        max_hold: Option<Duration>,
+        times: HoldTimes,
         waited: Duration,
     ) -> Result<Guard, Error> {
         let lock = self.lock.as_str();
@@ -114,17 +70,20 @@ impl AskArgs {
             _ if self.exclusive => locks.rwlock(lock).write(),
             _ => locks.mutex(lock).acquire(),
         };
-        if let Some(lease) = self.lease {
+        if let Some(lease) = self.hold.lease {
             acquire = acquire.lease(lease);
         }
-        if let Some(why) = &self.why {
+        if let Some(why) = &self.hold.why {
             acquire = acquire.why(why.clone());
         }
-        if let Some(max_hold) = max_hold {
+        if let Some(max_hold) = times.max_hold {
             acquire = acquire.max_hold(max_hold);
         }
+        if let Some(at_least) = times.at_least {
+            acquire = acquire.at_least(at_least);
+        }
         // With nothing left it does not wait.
-        if let Some(left) = self.left(waited) {
+        if let Some(left) = self.wait.left(waited) {
             acquire = acquire.within(left);
         }
         acquire.await
@@ -132,10 +91,38 @@ impl AskArgs {
 
     /// Returns whether the `run` around this command holds the lock, so that the wait would never end. A semaphore
     /// or a pool may have permits or members left.
-    pub(crate) fn would_wait_for_itself(&self) -> bool {
-        let endless = !self.nonblock && self.wait.is_none();
-        is_held_around(&self.lock) && endless && self.permits.is_none() && !self.pool
+    fn would_wait_for_itself(&self) -> bool {
+        is_held_around(&self.lock) && self.wait.is_endless() && self.permits.is_none() && !self.pool
     }
+}
+
+/// How a lock is held, whatever its kind.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HoldArgs {
+    /// Lease: how long the lock outlives a holder that died or lost its connection. Default: 30, or
+    /// the store's longest lease if that is shorter
+    #[arg(long, value_name = "SECS")]
+    #[arg(value_parser = lease, allow_negative_numbers = true)]
+    pub(crate) lease: Option<Duration>,
+
+    /// Reason, shown to others beside the holder's name
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+}
+
+/// For how long a lock is held, at most and at least.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct HoldTimes {
+    /// End the command when it has held the lock for this long; exit code 76
+    #[arg(long, value_name = "SECS", value_parser = max_hold, allow_negative_numbers = true)]
+    pub(crate) max_hold: Option<Duration>,
+
+    /// Keep others from the lock for at least SECS from its grant, even if the command ends sooner
+    ///
+    /// So a job that takes two seconds runs once, though cron starts it on several machines whose clocks
+    /// differ by more. It also holds if this program is killed. It is at most the store's longest lease.
+    #[arg(long, value_name = "SECS", value_parser = span, allow_negative_numbers = true)]
+    at_least: Option<Duration>,
 }
 
 /// Connects, and gives up on a signal.
@@ -155,70 +142,22 @@ pub(crate) async fn open(
 pub(crate) async fn acquire(
     StoreConnection { locks, waited }: &StoreConnection,
     ask: &AskArgs,
-    max_hold: Option<Duration>,
+    times: HoldTimes,
     signals: &mut Signals,
 ) -> Result<Guard, ExitFailure> {
     if ask.would_wait_for_itself() {
         return Err(waits_for_itself(&ask.lock));
     }
-    // With -n or -w, giving up says why.
-    let endless = !ask.nonblock && ask.wait.is_none();
-    let reporter = WaitReporter { locks, lock: &ask.lock, verbose: ask.verbose, endless };
-    let failure = match reporter.wait(ask.acquire(locks, max_hold, *waited), signals).await? {
+    let reporter = ask.wait.reporter(locks, &ask.lock);
+    let failure = match reporter.wait(ask.acquire(locks, times, *waited), signals).await? {
         Ok(guard) => return Ok(guard),
-        Err(Error::Timeout { .. }) => not_free(locks, ask).await,
+        Err(Error::Timeout { .. }) => {
+            let unknown = if ask.pool { "is a pool without members" } else { "was not free" };
+            ask.wait.not_free(locks, &ask.lock, unknown).await
+        }
         Err(error) => failure(error),
     };
-    Err(failure.not_acquired_as(ask.conflict_exit_code))
-}
-
-/// `lock import is held by web-2:2051 sleep (nightly) for 12s; not waiting (-n)`
-async fn not_free(locks: &Locks, ask: &AskArgs) -> ExitFailure {
-    let state = match timeout(HOLDER_ASK_MAX, locks.inspect(ask.lock.as_str())).await {
-        Ok(Ok(Some(view))) => status::state(&view),
-        Ok(Ok(None)) if ask.pool => "is a pool without members".to_owned(),
-        _ => "was not free".to_owned(),
-    };
-    let given_up = match ask.wait {
-        None => "not waiting (-n)".to_owned(),
-        Some(Duration::ZERO) => "not waiting (-w 0)".to_owned(),
-        Some(limit) => format!("gave up after {limit:?} (-w)"),
-    };
-    let message = format_args!("lock {} {state}; {given_up}", ask.lock);
-    ExitFailure::new(exit::NOT_ACQUIRED, message)
-}
-
-/// Reports a wait on stderr, where that is a terminal or the user asked for it.
-pub(crate) struct WaitReporter<'a> {
-    pub(crate) locks: &'a Locks,
-    pub(crate) lock: &'a Name,
-    pub(crate) verbose: bool,
-    /// The wait has no limit.
-    pub(crate) endless: bool,
-}
-
-impl WaitReporter<'_> {
-    /// Waits, unless a signal comes first.
-    pub(crate) async fn wait<T>(
-        &self,
-        wait: impl Future<Output = T>,
-        signals: &mut Signals,
-    ) -> Result<T, ExitFailure> {
-        // At a terminal the status line reports a quarantine.
-        let silent = self.endless && !status::is_drawn();
-        let _silence = silent.then(SilentWait::begin);
-        let informed = async {
-            tokio::select! {
-                biased;
-                done = wait => done,
-                () = status::keep_informed(self.locks, self.lock, self.verbose) => {
-                    unreachable!("it never ends")
-                }
-            }
-        };
-        let given_up = format_args!("lock {} was not acquired: gave up waiting", self.lock);
-        signals.unless(given_up, informed).await
-    }
+    Err(failure.not_acquired_as(ask.wait.conflict_exit_code))
 }
 
 /// The failure of a command that would wait for the lock of the `run` around it.
@@ -238,6 +177,12 @@ pub(crate) fn failure(error: Error) -> ExitFailure {
         Kind::RwLock => "-x or -s".to_owned(),
         Kind::Semaphore { permits } => format!("--permits K/{permits}"),
         Kind::Pool => "--pool".to_owned(),
+        Kind::Once => {
+            return ExitFailure::usage(format_args!(
+                "lock {lock} is work for `taketurns once`: choose another name, or make the store forget \
+                 it with `taketurns undo`"
+            ));
+        }
     };
     ExitFailure::usage(format_args!(
         "lock {lock} is in use as another kind ({is}): pass {options}, or wait until it is idle"
@@ -298,7 +243,7 @@ pub(crate) fn exit_code(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| "it is not a number from 0 to 255".into())
 }
 
-pub(crate) fn wait(text: &str) -> Result<Duration, String> {
+pub(crate) fn wait_limit(text: &str) -> Result<Duration, String> {
     at_most_a_year(seconds(text)?).map_err(|error| format!("{error}; leave out -w to wait forever"))
 }
 

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use taketurns::{ErrorKind, limits};
 
 use crate::child;
+use crate::output::count;
 use crate::status;
 
 /// A check of `doctor` failed.
@@ -18,6 +19,8 @@ pub(crate) const UNFIT: u8 = 1;
 pub(crate) const USAGE: u8 = 64;
 /// The store, or a majority of its nodes, can't be reached or used.
 pub(crate) const UNAVAILABLE: u8 = 69;
+/// Work was given up: as many attempts failed as `--attempts` allows.
+pub(crate) const EXHAUSTED: u8 = 70;
 /// Writing the output failed.
 pub(crate) const OUTPUT: u8 = 74;
 /// The lock was not acquired because it is held. `-E` changes this code.
@@ -30,11 +33,15 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
 /// The codes with their meaning, for the help and the manual pages.
-pub(crate) const CODES: [(&str, &str); 10] = [
-    ("0", "success; run and elect exit with the command's own code"),
+pub(crate) const CODES: [(&str, &str); 11] = [
+    (
+        "0",
+        "success; run, once and elect exit with the command's own code; once: or it was done before",
+    ),
     ("1", "doctor: a check failed"),
     ("64", "usage error, or the store does not support the request"),
     ("69", "the store can't be reached or used"),
+    ("70", "once: it was given up after --attempts"),
     ("74", "writing the output failed"),
     ("75", "the lock was not acquired (-E changes this code); elect --leader: nobody leads"),
     ("76", "the lock was lost, or is no longer held"),
@@ -118,6 +125,22 @@ impl From<taketurns::Error> for ExitFailure {
                 given.as_secs_f64(),
                 max.as_secs_f64()
             )),
+            taketurns::Error::InvalidAtLeast { given, max } => Self::usage(format_args!(
+                "--at-least {}: it is between 0.01 s and the longest lease of this store, {} s; raise \
+                 that with ?max_lease=SECS in its URL",
+                given.as_secs_f64(),
+                max.as_secs_f64()
+            )),
+            taketurns::Error::Exhausted { lock, attempts } => {
+                let attempts = count(attempts as usize, "attempt");
+                Self::new(
+                    EXHAUSTED,
+                    format_args!(
+                        "{lock} was given up: {attempts} failed (--attempts); find out why, then run \
+                         `taketurns undo {lock}`"
+                    ),
+                )
+            }
             error => Self::new(code_of(error.kind()), error),
         }
     }
@@ -140,6 +163,7 @@ fn code_of(kind: ErrorKind) -> u8 {
         | ErrorKind::PoolFull
         | ErrorKind::Quarantined => NOT_ACQUIRED,
         ErrorKind::Lost | ErrorKind::NotHeld => LOST,
+        ErrorKind::Exhausted => EXHAUSTED,
         ErrorKind::KindMismatch
         | ErrorKind::Unfenced
         | ErrorKind::InvalidName
@@ -147,6 +171,9 @@ fn code_of(kind: ErrorKind) -> u8 {
         | ErrorKind::InvalidLease
         | ErrorKind::InvalidPermits
         | ErrorKind::InvalidKeep
+        | ErrorKind::InvalidOnce
+        | ErrorKind::InvalidNote
+        | ErrorKind::InvalidAtLeast
         | ErrorKind::InvalidUrl
         | ErrorKind::InvalidHandle
         | ErrorKind::Unsupported => USAGE,

@@ -78,7 +78,7 @@ fn a_span_is_one_that_a_lock_takes_or_refused() {
     let year = Duration::from_secs(366 * 24 * 60 * 60);
     fuzz::rounds("spans of time", 20_000, |dice| {
         let text = dice.damaged_text(&["30", "0.01", "86400", "1e3", "-1", "inf", "31536000"]);
-        let (lease, hold, wait) = (ask::lease(&text), ask::max_hold(&text), ask::wait(&text));
+        let (lease, hold, wait) = (ask::lease(&text), ask::max_hold(&text), ask::wait_limit(&text));
         for why in [&lease, &hold, &wait].into_iter().filter_map(|span| span.as_ref().err()) {
             assert!(!why.is_empty() && !why.contains('\n'), "{why:?}");
         }

@@ -2,7 +2,9 @@
 //! describes every field and allows no other. Field names are stable; new ones may be added. Times are in milliseconds, tokens are numbers below 2^53, owners are secrets and not here.
 
 use serde::Serialize;
-use taketurns::{Ask, HolderView, Kind, Member, MemberView, Name, Token, View, WaiterView};
+use taketurns::{
+    Ask, Completion, HolderView, Kind, Member, MemberView, Name, Token, View, WaiterView, WorkView,
+};
 
 use crate::output::whole_millis;
 
@@ -18,11 +20,11 @@ pub(crate) struct LockListJson<'a> {
 pub(crate) struct LockJson<'a> {
     /// Its name.
     name: &'a Name,
-    /// `mutex`, `rwlock`, `semaphore` or `pool`; null if nothing is known of it.
+    /// `mutex`, `rwlock`, `semaphore`, `pool` or `once`; null if nothing is known of it.
     kind: Option<&'static str>,
     /// How many permits a semaphore has, else null.
     permits: Option<u32>,
-    /// `held`, or `idle` if nobody holds it; `unused` if nothing is known of it.
+    /// `held`, or `idle` if nobody holds it; `done` for work that is done; `unused` if nothing is known of it.
     state: &'static str,
     /// For how long nothing is granted, since the store was restarted or failed over; null if it is
     /// not in quarantine.
@@ -37,6 +39,8 @@ pub(crate) struct LockJson<'a> {
     waiters: Vec<WaiterJson<'a>>,
     /// The members of a pool, else empty.
     members: Vec<MemberJson<'a>>,
+    /// What is remembered of work for `once`; null if nothing is.
+    work: Option<WorkJson<'a>>,
 }
 
 /// What came of a break.
@@ -71,6 +75,10 @@ struct HolderJson<'a> {
     left_ms: u64,
     /// It can't be renewed any more.
     broken: bool,
+    /// How long nobody else gets the lock, whatever happens to this holder; null without `--at-least`.
+    at_least_ms: Option<u64>,
+    /// The holder is gone, and only its `--at-least` keeps others away.
+    resting: bool,
 }
 
 /// A waiter.
@@ -92,10 +100,42 @@ struct WaiterJson<'a> {
     waited_ms: u64,
 }
 
+/// What is remembered of work that must be done once.
+#[derive(Serialize)]
+struct WorkJson<'a> {
+    /// How many attempts failed.
+    failed: u32,
+    /// How long until the next attempt can begin; null without a pause.
+    retry_ms: Option<u64>,
+    /// How long until all of this is forgotten.
+    forgotten_ms: u64,
+    /// Who did it and when; null while it is not done.
+    done: Option<CompletionJson<'a>>,
+}
+
+/// Work that is done.
+#[derive(Serialize)]
+pub(crate) struct CompletionJson<'a> {
+    /// Host, process and program.
+    who: &'a str,
+    /// What `--why` said, empty if nothing.
+    why: &'a str,
+    /// The fencing token under which it was done.
+    token: Token,
+    /// When it was done, in Unix milliseconds by the store's clock.
+    at_ms: u64,
+    /// When it is forgotten, by the same clock.
+    until_ms: u64,
+    /// How many attempts failed before.
+    failed: u32,
+    /// What `--result` said, empty if nothing.
+    result: &'a str,
+}
+
 /// What was asked for, which is how it is held.
 #[derive(Serialize)]
 struct ModeJson<'a> {
-    /// `mutex`, `read`, `write`, `permits`, `any` or `member`.
+    /// `mutex`, `read`, `write`, `permits`, `any`, `member` or `once`.
     mode: &'a str,
     /// How many permits, for a semaphore, else null.
     permits: Option<u32>,
@@ -142,6 +182,7 @@ impl<'a> LockJson<'a> {
                 .map(WaiterJson::new)
                 .collect(),
             members: view.members.iter().map(MemberJson::new).collect(),
+            work: view.work.as_ref().map(WorkJson::new),
         }
     }
 
@@ -158,6 +199,7 @@ impl<'a> LockJson<'a> {
             waiting: 0,
             waiters: vec![],
             members: vec![],
+            work: None,
         }
     }
 }
@@ -174,6 +216,33 @@ impl<'a> HolderJson<'a> {
             held_ms: whole_millis(holder.held_for),
             left_ms: whole_millis(holder.left),
             broken: holder.revoked,
+            at_least_ms: holder.at_least_left.map(whole_millis),
+            resting: holder.resting,
+        }
+    }
+}
+
+impl<'a> WorkJson<'a> {
+    fn new(work: &'a WorkView) -> Self {
+        Self {
+            failed: work.failed,
+            retry_ms: work.retry_in.map(whole_millis),
+            forgotten_ms: whole_millis(work.forgotten_in),
+            done: work.done.as_ref().map(CompletionJson::new),
+        }
+    }
+}
+
+impl<'a> CompletionJson<'a> {
+    pub(crate) fn new(done: &'a Completion) -> Self {
+        Self {
+            who: done.by.who(),
+            why: done.by.why(),
+            token: done.token,
+            at_ms: done.at_ms,
+            until_ms: done.until_ms,
+            failed: done.failed,
+            result: done.result.as_str(),
         }
     }
 }
@@ -204,6 +273,7 @@ impl ModeJson<'_> {
             Ask::Permits { take, .. } => ("permits", Some(*take)),
             Ask::Any => ("any", None),
             Ask::Member(_) => ("member", None),
+            Ask::Once(_) => ("once", None),
         };
         Self { mode, permits }
     }
@@ -216,11 +286,12 @@ impl<'a> MemberJson<'a> {
     }
 }
 
-/// `held`, `idle` or `unused`: the word that people and programs read.
+/// `held`, `done`, `idle` or `unused`: the word that people and programs read.
 pub(crate) fn state(view: &View) -> &'static str {
     match () {
         () if view.is_blank() => "unused",
-        () if view.holders.is_empty() => "idle",
-        () => "held",
+        () if !view.holders.is_empty() => "held",
+        () if view.work.as_ref().is_some_and(|work| work.done.is_some()) => "done",
+        () => "idle",
     }
 }

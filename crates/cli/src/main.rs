@@ -12,9 +12,11 @@ mod commands;
 mod exit;
 #[cfg(test)]
 mod fuzz;
+mod held;
 mod json;
 mod output;
 mod paint;
+mod period;
 mod process_group;
 mod serve;
 mod signals;
@@ -26,6 +28,7 @@ mod text;
 mod top;
 mod warnings;
 mod watch;
+mod work;
 
 use std::process::ExitCode;
 
@@ -48,6 +51,8 @@ fn dispatch(cli: Cli) -> Result<u8, ExitFailure> {
         let store = cli.store.as_deref();
         match cli.command {
             CliCommand::Run(args) => commands::run::run(store, args).await,
+            CliCommand::Once(args) => commands::once::run(store, args).await,
+            CliCommand::Undo(args) => commands::undo::run(store, args).await,
             CliCommand::Elect(args) => commands::elect::run(store, args).await,
             CliCommand::Acquire(args) => commands::acquire::run(store, args).await,
             CliCommand::Renew(args) => commands::renew::run(store, args).await,

@@ -103,6 +103,31 @@ pub(crate) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A time in Unix milliseconds, in UTC: `2026-11-16 02:31:07 UTC`.
+pub(crate) fn utc(ms: u64) -> String {
+    let (days, seconds) = (ms / 86_400_000, ms / 1_000 % 86_400);
+    let (year, month, day) = date(days);
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hours:02}:{minutes:02}:{:02} UTC", seconds % 60)
+}
+
+/// The date of a day, counted from 1970-01-01. Years are counted from March, so that a leap day is the last day of
+/// one; 400 of them have the same number of days each time.
+fn date(days: u64) -> (u64, u64, u64) {
+    const FOUR_CENTURIES: u64 = 146_097;
+    const FROM_0000_03_01: u64 = 719_468;
+    let days = days + FROM_0000_03_01;
+    let (eras, day) = (days / FOUR_CENTURIES, days % FOUR_CENTURIES);
+    // Without the leap days before it, of every 4 years, but not of every 100, but of every 400.
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Five months from March on have 153 days together, and so have the next five.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
+    (eras * 400 + year, month, day)
+}
+
 /// `1st`, `2nd`, `3rd`, `4th`, `11th`.
 pub(crate) fn ordinal(number: usize) -> String {
     let ending = match (number % 10, number % 100) {
@@ -138,6 +163,31 @@ mod tests {
         for (ms, said) in cases {
             assert_eq!(millis(ms), said);
         }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let cases = [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399_999, "2000-02-28 23:59:59 UTC"),
+            (951_782_400_000, "2000-02-29 00:00:00 UTC"),
+            (1_794_796_267_000, "2026-11-16 02:31:07 UTC"),
+            (4_107_542_400_000, "2100-03-01 00:00:00 UTC"),
+        ];
+        for (ms, expected) in cases {
+            assert_eq!(utc(ms), expected);
+        }
+        // Each day follows the one before, for a thousand years.
+        let mut before = date(0);
+        for days in 1..=365_243 {
+            let (year, month, day) = date(days);
+            let is_next = (year, month, day) == (before.0, before.1, before.2 + 1)
+                || (year, month, day) == (before.0, before.1 + 1, 1)
+                || (year, month, day) == (before.0 + 1, 1, 1);
+            assert!(is_next && month <= 12 && day <= 31, "{before:?}, then {year}-{month}-{day}");
+            before = (year, month, day);
+        }
+        assert_eq!(before, (2970, 1, 1));
     }
 
     #[test]

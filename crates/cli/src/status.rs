@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::exit;
 use crate::output::{count, duration, ordinal};
+use crate::work;
 
 /// A wait shorter than this is not worth a word.
 const FIRST_AFTER: Duration = Duration::from_millis(250);
@@ -76,14 +77,18 @@ pub(crate) fn state(view: &View) -> String {
     match holders(view) {
         Some(held) => format!("is held {held}"),
         None if has_no_members(view) => "is a pool without members".to_owned(),
-        None => "was held a moment ago".to_owned(),
+        None => match work::pause(view) {
+            Some(pause) => format!("is not held, but {pause}"),
+            None => "was held a moment ago".to_owned(),
+        },
     }
 }
 
 /// `by web1:4242 rsync (nightly) for 12s and 2 others`
 fn holders(view: &View) -> Option<String> {
     let (holder, others) = view.holders.split_first()?;
-    let held = format!("by {} for {}", holder.label, duration(holder.held_for));
+    let rest = work::rest(holder).map_or(String::new(), |rest| format!(" [{rest}]"));
+    let held = format!("by {} for {}{rest}", holder.label, duration(holder.held_for));
     Some(match others.len() {
         0 => held,
         others => format!("{held} and {}", count(others, "other")),
@@ -101,7 +106,7 @@ fn describe(name: &Name, view: Option<&View>, me: ClientId) -> String {
         Some(held) => format!("held {held}"),
         None if has_no_members(view) => "the pool has no members".to_owned(),
         None if view.quarantine_left.is_some() => String::new(),
-        None => "held by nobody just now".to_owned(),
+        None => work::pause(view).unwrap_or_else(|| "held by nobody just now".to_owned()),
     };
     let paused = view.quarantine_left.map(|left| {
         let comma = if held.is_empty() { "" } else { ", " };

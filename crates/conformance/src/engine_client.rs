@@ -84,6 +84,7 @@ impl EngineClient {
             owner,
             client: self.id,
             ask,
+            at_least_ms: 0,
             lease_ms: self.lease_ms,
             waiter_lease_ms: Some(self.waiter_lease_ms),
             not_after_ms: self.now_ms().await + 10_000,

@@ -27,12 +27,15 @@ pub mod kinds {
         a_kept_lock_that_is_broken_is_asked_for_anew, a_kept_lock_that_nobody_uses_is_given_back,
         a_listing_of_several_pages_is_whole, a_local_turn_that_is_adopted_keeps_its_token,
         a_local_turn_that_nobody_wants_any_more_is_passed_on,
-        a_lock_lost_during_a_local_turn_is_asked_for_anew, a_pool_of_three_serves_ten_takers,
-        a_request_on_other_terms_ends_the_keep, a_semaphore_never_gives_more_than_it_has,
-        a_waiting_writer_is_not_starved_by_readers, closing_gives_back_what_is_kept,
+        a_lock_lost_during_a_local_turn_is_asked_for_anew, a_lock_that_was_released_stays_taken,
+        a_pool_of_three_serves_ten_takers, a_request_on_other_terms_ends_the_keep,
+        a_semaphore_never_gives_more_than_it_has, a_waiting_writer_is_not_starved_by_readers,
+        an_attempt_under_way_keeps_others_from_the_work, closing_gives_back_what_is_kept,
         local_turns_are_had_in_order_with_tokens_that_increase, local_turns_have_limits,
-        others_have_their_turn_after_the_local_ones, tokens_of_local_turns_that_nobody_had_go_back,
-        what_can_not_be_kept_is_refused, who_would_not_wait_gets_a_lock_that_is_only_kept,
+        of_many_clients_one_does_the_work, others_have_their_turn_after_the_local_ones,
+        tokens_of_local_turns_that_nobody_had_go_back, what_can_not_be_kept_is_refused,
+        what_no_once_remembers_is_refused, who_would_not_wait_gets_a_lock_that_is_only_kept,
+        work_that_failed_is_tried_by_the_next, work_that_failed_too_often_is_not_tried_again,
     };
 }
 

@@ -1,6 +1,6 @@
-//! The four kinds of lock, and how much of a lock a request asks for.
+//! The five kinds of lock, and how much of a lock a request asks for.
 //!
-//! One rule serves all four: a request is granted beside the present holders if its weight still
+//! One rule serves all: a request is granted beside the present holders if its weight still
 //! fits into the lock's capacity. A pool applies the rule to each member separately, with capacity
 //! one.
 
@@ -26,13 +26,15 @@ pub enum Kind {
     },
     /// Named members, each with at most one holder.
     Pool,
+    /// One holder at a time, until one says that the work is done.
+    Once,
 }
 
 impl Kind {
     /// Returns how much weight all holders together may have.
     pub(crate) fn capacity(self) -> u64 {
         match self {
-            Kind::Mutex => 1,
+            Kind::Mutex | Kind::Once => 1,
             Kind::RwLock | Kind::Pool => limits::HOLDERS_MAX as u64,
             Kind::Semaphore { permits } => u64::from(permits),
         }
@@ -47,6 +49,7 @@ impl Kind {
             Kind::RwLock => "rwlock",
             Kind::Semaphore { .. } => "semaphore",
             Kind::Pool => "pool",
+            Kind::Once => "once",
         }
     }
 }
@@ -95,6 +98,44 @@ pub enum Ask {
         /// How many tokens at most, as for [`Ask::Turns`].
         tokens: u32,
     },
+    /// The right to do work that nobody has done yet.
+    Once(OnceTerms),
+}
+
+/// How often work may be tried, and how long a once remembers what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnceTerms {
+    /// How long it is remembered, by the wall clock; or how long a period is.
+    pub keep_ms: u64,
+    /// When periods begin, in milliseconds after 1970 and its multiples of `keep_ms`. What became of the work is
+    /// remembered until the period of its grant ends. `None` if there are no periods: then it is remembered for
+    /// `keep_ms` from its end.
+    pub offset_ms: Option<u64>,
+    /// How many attempts may fail; 0 for no limit.
+    pub attempts: u32,
+    /// How long nobody is granted after an attempt failed.
+    pub pause_ms: u64,
+}
+
+impl OnceTerms {
+    /// Returns until when the end of an attempt is remembered. All times are the wall clock's.
+    pub(crate) fn until_ms(&self, granted_ms: u64, ended_ms: u64) -> u64 {
+        match self.offset_ms {
+            None => ended_ms.saturating_add(self.keep_ms),
+            // Before the first period there is none, and what is remembered is forgotten when it begins.
+            Some(offset_ms) => match granted_ms.checked_sub(offset_ms) {
+                None => offset_ms,
+                Some(into_ms) => offset_ms + (into_ms / self.keep_ms + 1) * self.keep_ms,
+            },
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        let keeps = (limits::REMEMBER_MS_MIN..=limits::REMEMBER_MS_MAX).contains(&self.keep_ms);
+        keeps
+            && self.offset_ms.is_none_or(|offset_ms| offset_ms < self.keep_ms)
+            && self.pause_ms <= limits::LEASE_MS_MAX
+    }
 }
 
 impl Ask {
@@ -105,6 +146,7 @@ impl Ask {
             Ask::Read | Ask::Write => Kind::RwLock,
             Ask::Permits { of, .. } => Kind::Semaphore { permits: *of },
             Ask::Any | Ask::Member(_) => Kind::Pool,
+            Ask::Once(_) => Kind::Once,
         }
     }
 
@@ -115,6 +157,7 @@ impl Ask {
             Ask::Turns { tokens } | Ask::Stay { tokens } => {
                 (1..=limits::LOCAL_TURNS_MAX).contains(&tokens)
             }
+            Ask::Once(terms) => terms.is_possible(),
             _ => true,
         }
     }
@@ -127,7 +170,8 @@ impl Ask {
             | Ask::Stay { .. }
             | Ask::Read
             | Ask::Any
-            | Ask::Member(_) => 1,
+            | Ask::Member(_)
+            | Ask::Once(_) => 1,
             Ask::Write => Kind::RwLock.capacity(),
             Ask::Permits { take, .. } => u64::from(*take),
         }
@@ -147,6 +191,20 @@ impl Ask {
             Ask::Turns { .. } => Ask::Turns { tokens },
             Ask::Stay { .. } => Ask::Stay { tokens },
             other => other,
+        }
+    }
+
+    /// Returns whether the lock may stay taken for a time after the grant, whatever its holder does. Not what its
+    /// client passes on itself, and not work, which has a pause instead.
+    pub fn may_rest(&self) -> bool {
+        !matches!(self, Ask::Turns { .. } | Ask::Stay { .. } | Ask::Once(_))
+    }
+
+    /// Returns the terms on which work is tried.
+    pub(crate) fn once(&self) -> Option<&OnceTerms> {
+        match self {
+            Ask::Once(terms) => Some(terms),
+            _ => None,
         }
     }
 
@@ -172,6 +230,7 @@ impl fmt::Display for Ask {
             Ask::Any => f.write_str("any member"),
             Ask::Member(member) => write!(f, "member {member}"),
             Ask::Stay { .. } => f.write_str("mutex, kept until wanted"),
+            Ask::Once(_) => f.write_str("once"),
         }
     }
 }
@@ -183,6 +242,7 @@ mod tests {
     #[test]
     fn kinds_and_asks_read_as_people_say_them() {
         let member = Member::new("b-3").unwrap();
+        let nightly = OnceTerms { keep_ms: 1_000, offset_ms: None, attempts: 0, pause_ms: 0 };
         let asks = [
             (Ask::Mutex, "mutex", "mutex"),
             (Ask::Turns { tokens: 1 }, "mutex, 1 turn", "mutex"),
@@ -193,10 +253,27 @@ mod tests {
             (Ask::Permits { take: 2, of: 4 }, "2/4 permits", "semaphore of 4"),
             (Ask::Any, "any member", "pool"),
             (Ask::Member(member), "member b-3", "pool"),
+            (Ask::Once(nightly), "once", "once"),
         ];
         for (ask, said, kind) in asks {
             assert_eq!(ask.to_string(), said);
             assert_eq!(ask.kind().to_string(), kind);
         }
+    }
+
+    #[test]
+    fn a_period_ends_where_the_next_begins_however_long_the_work_took() {
+        const HOUR: u64 = 3_600_000;
+        let terms = OnceTerms { keep_ms: 24 * HOUR, offset_ms: None, attempts: 0, pause_ms: 0 };
+        assert_eq!(terms.until_ms(100 * HOUR, 101 * HOUR), 125 * HOUR, "from its end");
+        let nightly = OnceTerms { offset_ms: Some(2 * HOUR), ..terms };
+        assert_eq!(nightly.until_ms(49 * HOUR, 49 * HOUR), 50 * HOUR);
+        assert_eq!(
+            nightly.until_ms(50 * HOUR, 50 * HOUR),
+            74 * HOUR,
+            "the first moment of a period"
+        );
+        assert_eq!(nightly.until_ms(49 * HOUR, 51 * HOUR), 50 * HOUR, "the period of the grant");
+        assert_eq!(nightly.until_ms(HOUR, HOUR), 2 * HOUR, "before the first");
     }
 }

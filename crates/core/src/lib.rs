@@ -25,6 +25,7 @@
 //!     owner: Owner::from_bits(1),
 //!     client: ClientId::from_bits(7),
 //!     ask: Ask::Mutex,
+//!     at_least_ms: 0,
 //!     lease_ms: 30_000,
 //!     waiter_lease_ms: Some(3_000),
 //!     not_after_ms: 11_000,
@@ -47,12 +48,14 @@ pub mod session;
 pub mod wire;
 
 pub use ids::{ClientId, Owner, Token};
-pub use kind::{Ask, Kind};
-pub use lock::{CorruptSnapshot, HolderView, Lock, MemberView, Snapshot, View, WaiterView};
-pub use name::{InvalidLabel, InvalidName, Label, Member, Name, Pattern};
+pub use kind::{Ask, Kind, OnceTerms};
+pub use lock::{
+    Completion, CorruptSnapshot, HolderView, Lock, MemberView, Snapshot, View, WaiterView, WorkView,
+};
+pub use name::{InvalidLabel, InvalidName, InvalidNote, Label, Member, Name, Note, Pattern};
 pub use request::{
-    AcquireRequest, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote, Wake,
-    WakeEvent, WriteBack,
+    AcquireRequest, AttemptEnd, Ballot, Grant, Now, Place, Refusal, Reply, Request, Step, Vote,
+    Wake, WakeEvent, WriteBack,
 };
 
 /// The example of the README is compiled and run as a test.

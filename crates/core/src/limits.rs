@@ -41,6 +41,14 @@ pub const LOCAL_TURNS_MAX: u32 = 10_000;
 /// How far ahead of the wall clock tokens are reserved for local turns. A lock that is forgotten
 /// starts again at the clock, so this must be far less than [`RETENTION_MS`].
 pub const TOKENS_AHEAD_US: u64 = 10_000;
+/// Longest result of work that a once remembers, in bytes.
+pub const NOTE_BYTES_MAX: usize = 256;
+/// The shortest time that a once remembers what became of the work.
+pub const REMEMBER_MS_MIN: u64 = 1_000;
+/// The longest time that a once remembers what became of the work.
+pub const REMEMBER_MS_MAX: u64 = 31 * 24 * 60 * 60 * 1000;
+/// How long a once remembers what became of the work by default.
+pub const REMEMBER_MS_DEFAULT: u64 = 24 * 60 * 60 * 1000;
 /// Tokens stay below this, because JavaScript and Lua clients hold them in a double.
 pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The wall clock raises tokens only up to here (the year 2112): a broken clock must not use up the

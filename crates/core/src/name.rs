@@ -1,4 +1,4 @@
-//! Names of locks and members, labels, and patterns over names. Each is checked once and valid from
+//! Names of locks and members, labels, notes, and patterns over names. Each is checked once and valid from
 //! then on.
 
 use std::borrow::Cow;
@@ -85,19 +85,19 @@ impl Member {
 }
 
 macro_rules! as_text {
-    ($type:ty) => {
+    ($type:ty, $invalid:ty) => {
         impl TryFrom<&str> for $type {
-            type Error = InvalidName;
+            type Error = $invalid;
 
-            fn try_from(name: &str) -> Result<Self, InvalidName> {
+            fn try_from(name: &str) -> Result<Self, $invalid> {
                 Self::new(name)
             }
         }
 
         impl TryFrom<String> for $type {
-            type Error = InvalidName;
+            type Error = $invalid;
 
-            fn try_from(name: String) -> Result<Self, InvalidName> {
+            fn try_from(name: String) -> Result<Self, $invalid> {
                 Self::new(&name)
             }
         }
@@ -129,8 +129,36 @@ macro_rules! as_text {
     };
 }
 
-as_text!(Name);
-as_text!(Member);
+as_text!(Name, InvalidName);
+as_text!(Member, InvalidName);
+as_text!(Note, InvalidNote);
+
+/// A note is over [`limits::NOTE_BYTES_MAX`] or holds a control character.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a result has at most {max} bytes and no control characters", max = limits::NOTE_BYTES_MAX)]
+pub struct InvalidNote;
+
+/// What came of work that is done, in a few words for people or programs. It may be empty.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Note(Arc<str>);
+
+impl Note {
+    /// Checks a note: at most 256 bytes, no control characters.
+    ///
+    /// # Errors
+    /// [`InvalidNote`] if it is too long or contains a control character.
+    pub fn new(text: &str) -> Result<Self, InvalidNote> {
+        if text.len() > limits::NOTE_BYTES_MAX || control(text).is_some() {
+            return Err(InvalidNote);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// Returns the note as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// A label is over [`limits::LABEL_BYTES_MAX`] or holds a control character.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -311,6 +339,14 @@ mod tests {
         assert_eq!(Label::new("me", "").unwrap().to_string(), "me");
         assert_eq!(Label::new("", "x").unwrap().to_string(), "(x)");
         assert_eq!(Label::default().to_string(), "(no label)");
+    }
+
+    #[test]
+    fn notes_have_at_most_256_bytes() {
+        assert_eq!(Note::new(&"x".repeat(256)).unwrap().as_str().len(), 256);
+        assert_eq!(Note::new(&"x".repeat(257)), Err(InvalidNote));
+        assert_eq!(Note::new("two\nlines"), Err(InvalidNote));
+        assert_eq!(Note::default(), Note::new("").unwrap());
     }
 
     #[test]

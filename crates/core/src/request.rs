@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ask, ClientId, Kind, Label, Member, Owner, Token};
+use crate::{Ask, ClientId, Completion, Kind, Label, Member, Note, Owner, Token};
 
 /// The engine's time at a step. It is never a client's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +76,30 @@ pub enum Request {
         /// The member.
         member: Member,
     },
+    /// End an attempt at the work of a once: it is done, or it failed.
+    Finish {
+        /// The owner of the attempt.
+        owner: Owner,
+        /// Its token, by which the lock knows *done* again if it is sent twice.
+        token: Token,
+        /// How it ended.
+        end: AttemptEnd,
+        /// As for a release.
+        bury_until_ms: u64,
+    },
+    /// Forget what a once remembers: the work is to be done again.
+    Undo,
     /// Do only what is due: expire leases, and finish a hand-over that an earlier step left.
     Tick,
+}
+
+/// How an attempt at the work of a once ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AttemptEnd {
+    /// The work is done, with this result.
+    Done(Note),
+    /// It is not done.
+    Failed,
 }
 
 /// An acquire: [`Request::Acquire`].
@@ -89,6 +111,9 @@ pub struct AcquireRequest {
     pub client: ClientId,
     /// What is asked for.
     pub ask: Ask,
+    /// How long nobody else is granted what this takes, from the grant on, even if it is released or lost; 0 if
+    /// others need not wait longer than for its end.
+    pub at_least_ms: u64,
     /// How long the grant lasts without renewal.
     pub lease_ms: u64,
     /// How long the place in the queue lasts without refresh; `None` to not queue at all.
@@ -104,7 +129,7 @@ pub struct AcquireRequest {
 impl AcquireRequest {
     /// Returns its ballot, if a majority of nodes can decide about what it asks for.
     pub(crate) fn ballot(&self) -> Option<Ballot> {
-        self.ballot.filter(|_| self.ask == Ask::Mutex)
+        self.ballot.filter(|_| self.ask == Ask::Mutex && self.at_least_ms == 0)
     }
 }
 
@@ -187,6 +212,8 @@ pub enum Reply {
     /// To an acquire that does not wait: another client keeps it ([`Ask::Stay`]), perhaps unused, and
     /// was told that it is wanted. Nobody waits for it.
     Kept,
+    /// To an acquire of a once: the work is done already.
+    DoneBefore(Box<Completion>),
     /// To a refresh.
     Refreshed {
         /// How many of the client's places are in the queue.
@@ -204,15 +231,16 @@ pub enum Reply {
     Renewed(Grant),
     /// To a renewal: the lock was broken.
     Revoked,
-    /// To a release: the owner held it, and no longer does.
+    /// To a release or a finish: the owner held it, and no longer does. Also to a finish that repeats what made the
+    /// work done.
     Released,
     /// To a release: the owner waited, and no longer does.
     Left,
-    /// To a renewal or a release: no such holder (and, for a release, no such waiter).
+    /// To a renewal, a release or a finish: no such holder (and, for a release, no such waiter).
     NotHeld,
     /// To a break: how many holders were revoked or removed.
     Broken(u32),
-    /// To a change of a pool: whether it changed anything.
+    /// To a change of a pool, or to an undo: whether it changed anything.
     Changed(bool),
     /// Done; there is nothing else to say.
     Done,
@@ -255,6 +283,17 @@ pub enum Refusal {
     #[error("permits must be at least 1 and at most what the semaphore has, itself at most {max}",
         max = crate::limits::PERMITS_MAX)]
     InvalidPermits,
+    /// The work of a once failed as often as the request allows.
+    #[error("its work failed {failed} times, and may not be tried again")]
+    Exhausted {
+        /// How often.
+        failed: u32,
+    },
+    /// Terms that no once has.
+    #[error(
+        "a once remembers for 1 s to 31 days, a period begins within its length, and a pause lasts at most 24 h"
+    )]
+    InvalidTerms,
 }
 
 /// A message to a client whose waiter or holder was changed by another client's step.
@@ -286,6 +325,8 @@ pub enum WakeEvent {
         /// See [`Vote::number`].
         number: u64,
     },
+    /// The work that it waited for is done.
+    DoneBefore(Box<Completion>),
     /// Another client wants the lock that this one keeps ([`Ask::Stay`]).
     Wanted {
         /// The token with which it was granted.

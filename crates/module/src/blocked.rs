@@ -1,6 +1,6 @@
 //! Replies to blocked clients, which wait for a lock.
 
-use taketurns_core::Member;
+use taketurns_core::{Completion, Member};
 
 use crate::chores;
 use crate::problem::Problem;
@@ -10,6 +10,7 @@ use crate::sys::{BlockedClient, Ctx};
 /// The reply to a client that waited. Has no `Debug`, because it contains a secret.
 pub(crate) enum BlockedReply {
     Granted { secret: u64, token: u64, member: Option<Member> },
+    DoneBefore(Box<Completion>),
     Problem(Problem),
 }
 
@@ -20,6 +21,7 @@ pub(crate) fn reply(ctx: &Ctx, handle: BlockedClient, outcome: Option<&BlockedRe
         Some(BlockedReply::Granted { secret, token, member }) => {
             granted(ctx, *secret, *token, member.as_ref());
         }
+        Some(BlockedReply::DoneBefore(done)) => done_before(ctx, done),
         Some(BlockedReply::Problem(problem)) => ctx.reply_error(&problem.to_string()),
         None => ctx.reply_nil(),
     }
@@ -33,6 +35,17 @@ pub(crate) fn granted(ctx: &Ctx, secret: u64, token: u64, member: Option<&Member
     if let Some(member) = member {
         ctx.reply_text(member.as_str());
     }
+}
+
+/// Sends the reply to an acquire of a once whose work is done: a text first, where a grant has a secret.
+pub(crate) fn done_before(ctx: &Ctx, done: &Completion) {
+    ctx.reply_array(6);
+    ctx.reply_text("DONE");
+    ctx.reply_int(done.token.raw());
+    ctx.reply_text(done.by.to_string().as_str());
+    ctx.reply_int(done.at_ms);
+    ctx.reply_int(done.until_ms);
+    ctx.reply_text(done.result.as_str());
 }
 
 /// Notes that a client is gone, or that somebody unblocked it. Its request is given up a moment

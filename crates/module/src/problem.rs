@@ -53,6 +53,12 @@ impl Problem {
         Self::new("ERR a member's name is 1 to 512 bytes of text without control characters");
     pub(crate) const BAD_LABEL: Self =
         Self::new("ERR a label is at most 256 bytes of text without control characters");
+    pub(crate) const BAD_ONCE: Self = Self::new(
+        "ERR ONCE takes seconds from 1 to 2678400, PERIOD fewer than those, ATTEMPTS at least 1, PAUSE at most 86400; \
+         and not ATLEAST",
+    );
+    pub(crate) const BAD_RESULT: Self =
+        Self::new("ERR a result is at most 256 bytes of text without control characters");
     pub(crate) const BAD_SECRET: Self =
         Self::new("ERR the secret is the first of the two integers that ACQUIRE answered");
     pub(crate) const BAD_TOKEN: Self =
@@ -77,13 +83,15 @@ impl Problem {
                     Kind::RwLock => "say SHARED or EXCLUSIVE",
                     Kind::Semaphore { .. } => "say PERMITS with the same number",
                     Kind::Pool => "say ANY or MEMBER",
+                    Kind::Once => "use FENCELOCK.ONCE, or forget its work with FENCELOCK.UNDO",
                 };
                 Self::say(format!("KIND the lock is in use as a {kind}: {hint}"))
             }
             Refusal::QueueFull => Self::say(format!("QUEUEFULL {refusal}")),
             Refusal::PoolFull => Self::say(format!("POOLFULL {refusal}")),
             Refusal::InvalidLease => Self::lease(max_lease_ms),
-            Refusal::InvalidPermits => Self::say(format!("ERR {refusal}")),
+            Refusal::InvalidPermits | Refusal::InvalidTerms => Self::say(format!("ERR {refusal}")),
+            Refusal::Exhausted { .. } => Self::say(format!("EXHAUSTED {refusal}")),
             Refusal::Quarantined { until_ms } => {
                 let left_s = until_ms.saturating_sub(now_ms).div_ceil(1_000);
                 Self::say(format!(

@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::polls;
 
 /// The version of the stored form.
-pub(crate) const VERSION: i32 = 3;
+pub(crate) const VERSION: i32 = 4;
 
 /// How much longer than needed a key lives, so that not every step has to set the expiry anew.
 const SLACK_MS: u64 = limits::RETENTION_MS / 4;

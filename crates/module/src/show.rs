@@ -11,10 +11,20 @@ use crate::words::ListWords;
 const HELP: &[&str] = &[
     "FENCELOCK.<command> <key> ... A lock is fair, fenced and leased; its key is taken as given.",
     "ACQUIRE <key> <seconds> [MS] [WAIT <seconds>] [SHARED | EXCLUSIVE | PERMITS <k> <n> | ANY |",
-    "        MEMBER <name>] [LABEL <text>] [BOUND]",
+    "        MEMBER <name>] [LABEL <text>] [BOUND] [ATLEAST <seconds>]",
     "    Takes the lock for so long: answers secret and token, and for a pool the member.",
     "    Nil if somebody has it. MS: the lease is in milliseconds. WAIT: block until it is granted,",
     "    in turn; 0 for as long as possible. BOUND: let go of it when this connection closes.",
+    "    ATLEAST: nobody else gets it for so long, even if it is released or its client dies.",
+    "    ONCE <seconds> [PERIOD <offset>] [ATTEMPTS <n>] [PAUSE <seconds>]: an attempt at work that",
+    "    is done once, and remembered for so long, or until its period ends. If it is done: DONE,",
+    "    token, by whom, when, until when, and the result.",
+    "DONE <key> <secret> <token> [RESULT <text>]",
+    "    Ends an attempt: the work is done. Answers as RELEASE does.",
+    "FAIL <key> <secret> <token>",
+    "    Ends an attempt that failed: the next in line tries. Answers as RELEASE does.",
+    "UNDO <key>",
+    "    Forgets that work was done, and how often it failed: 1, or 0 if there was nothing.",
     "RELEASE <key> <secret>",
     "    OK; nil if the secret is not that of a holder; an error if nobody holds the lock.",
     "RENEW <key> <secret> <seconds> [MS]",
@@ -56,7 +66,7 @@ fn label(ctx: &Ctx, label: &Label) {
 }
 
 pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
-    ctx.reply_map(8);
+    ctx.reply_map(9);
     text(ctx, "kind", &view.kind.to_string());
     number(ctx, "token", view.last_token.map_or(0, |token| token.raw()));
     number(ctx, "admitted", admitted);
@@ -71,7 +81,12 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
         text(ctx, "member", holder.member.as_ref().map_or("", |member| member.as_str()));
         millis(ctx, "held_ms", holder.held_for);
         millis(ctx, "left_ms", holder.left);
-        text(ctx, "state", if holder.revoked { "revoked" } else { "held" });
+        let state = match (holder.resting, holder.revoked) {
+            (true, _) => "resting",
+            (false, true) => "revoked",
+            (false, false) => "held",
+        };
+        text(ctx, "state", state);
     }
     number(ctx, "waiting", view.waiting as u64);
     ctx.reply_text("waiters");
@@ -93,6 +108,18 @@ pub(crate) fn lock(ctx: &Ctx, view: &View, admitted: u64) {
             (false, false) => "free",
         };
         text(ctx, "state", state);
+    }
+    ctx.reply_text("work");
+    match &view.work {
+        None => ctx.reply_array(0),
+        Some(work) => {
+            ctx.reply_array(2);
+            ctx.reply_int(work.failed.into());
+            match &work.done {
+                None => ctx.reply_array(0),
+                Some(done) => crate::blocked::done_before(ctx, done),
+            }
+        }
     }
 }
 

@@ -660,6 +660,9 @@ const HANDLERS: [rm::RedisModuleCmdFunc; COMMANDS.len()] = [
     Some(on_command::<9>),
     Some(on_command::<10>),
     Some(on_command::<11>),
+    Some(on_command::<12>),
+    Some(on_command::<13>),
+    Some(on_command::<14>),
 ];
 
 fn handle_of(raw: *mut rm::RedisModuleCtx) -> BlockedClient {

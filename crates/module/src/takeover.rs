@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use taketurns_core::wire::{self, Head};
+use taketurns_core::wire::{self, Head, StoredHolder, StoredWork};
 use taketurns_core::{Kind, Lock, Member, Now, Request, Token, limits};
 
 use crate::record::Record;
@@ -69,10 +69,27 @@ fn is_idle(head: &Head, now: Now) -> bool {
 }
 
 fn read(fields: &Fields, now: Now) -> Option<Record> {
-    let (head, _) = Head::parse(fields.0.get(Head::FIELD.as_bytes())?)?;
+    let (head, first) = Head::parse(fields.0.get(Head::FIELD.as_bytes())?)?;
     is_idle(&head, now).then_some(())?;
+    let others = (2..=head.holders).filter_map(|slot| fields.text(&format!("h{slot}")));
+    // Its lease has ended, but it may have to rest.
+    let may_rest = |holder: &str| {
+        let holder = StoredHolder::parse(holder);
+        let rest = holder.map(|holder| wire::resting_ask(holder.request.ask));
+        rest.is_some_and(|rest| rest.is_none_or(|(at_least_ms, _)| at_least_ms > 0))
+    };
+    if std::str::from_utf8(first).ok().into_iter().chain(others).any(may_rest) {
+        return None;
+    }
     let token = Some(head.last_token).filter(|token| *token <= limits::TOKEN_CLOCK_MAX)?;
     let mut lock = Lock::idle(head.kind, Token::from_raw(token), head.seen_ms);
+    if head.kind == Kind::Once {
+        // An attempt whose lease has ended has failed, which the next step of the scripts will note.
+        (head.holders == 0).then_some(())?;
+        if let Some(text) = fields.text(StoredWork::FIELD) {
+            lock.recall(now, StoredWork::parse(text)?);
+        }
+    }
     if head.kind == Kind::Pool {
         for member in fields.members()? {
             lock.apply(now, &Request::PoolAdd { member });
@@ -114,6 +131,7 @@ mod tests {
             owner: Owner::from_bits(owner),
             client: ClientId::NOBODY,
             ask,
+            at_least_ms: 0,
             lease_ms: 1_000,
             waiter_lease_ms: None,
             not_after_ms: u64::MAX,

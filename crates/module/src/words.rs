@@ -2,7 +2,7 @@
 //! the same error whether the lock is held or not.
 
 use taketurns_core::wire::number;
-use taketurns_core::{Ask, Label, Member, Token, limits};
+use taketurns_core::{Ask, Label, Member, Note, OnceTerms, Token, limits};
 
 use crate::problem::Problem;
 use crate::secret;
@@ -13,6 +13,8 @@ type ParseResult<T> = Result<T, Problem>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AcquireWords {
     pub(crate) lease_ms: u64,
+    /// How long nobody else gets it, from the grant on; 0 if it ends with the hold.
+    pub(crate) at_least_ms: u64,
     /// How long to wait; `None` for a plain try.
     pub(crate) wait_ms: Option<u64>,
     pub(crate) ask: Ask,
@@ -20,11 +22,13 @@ pub(crate) struct AcquireWords {
     pub(crate) bound: bool,
 }
 
-/// `seconds [MS] [WAIT seconds] [SHARED | EXCLUSIVE | PERMITS k n | ANY | MEMBER m] [LABEL text]
-/// [BOUND]`, the options in any order, each once.
+/// `seconds [MS] [WAIT seconds] [SHARED | EXCLUSIVE | PERMITS k n | ANY | MEMBER m | ONCE seconds] [LABEL text] [BOUND]
+/// [ATLEAST seconds]`, and with `ONCE` also `[PERIOD offset] [ATTEMPTS n] [PAUSE seconds]`: the options in any order,
+/// each once.
 pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> ParseResult<AcquireWords> {
     let (lease, mut rest) = words.split_first().ok_or(Problem::SYNTAX)?;
     let (mut is_ms, mut wait, mut ask, mut label, mut bound) = (false, None, None, None, false);
+    let (mut at_least, mut period, mut attempts, mut pause) = (None, None, None, None);
     while let Some(word) = next(&mut rest) {
         match &upper(word) {
             b"MS       " => once(&mut is_ms)?,
@@ -35,12 +39,68 @@ pub(crate) fn acquire(words: &[&[u8]], max_lease_ms: u64) -> ParseResult<Acquire
             b"EXCLUSIVE" => put(&mut ask, Ask::Write)?,
             b"ANY      " => put(&mut ask, Ask::Any)?,
             b"MEMBER   " => put(&mut ask, Ask::Member(member(must(&mut rest)?)?))?,
+            b"ONCE     " => put(&mut ask, remember(must(&mut rest)?)?)?,
+            b"ATLEAST  " => put(&mut at_least, lease_ms(must(&mut rest)?, false, max_lease_ms)?)?,
+            b"PERIOD   " => put(&mut period, seconds_ms(must(&mut rest)?)?)?,
+            b"ATTEMPTS " => put(&mut attempts, self::attempts(must(&mut rest)?)?)?,
+            b"PAUSE    " => put(&mut pause, seconds_ms(must(&mut rest)?)?)?,
             b"PERMITS  " => put(&mut ask, permits(must(&mut rest)?, must(&mut rest)?)?)?,
             _ => return Err(Problem::SYNTAX),
         }
     }
     let lease_ms = lease_ms(lease, is_ms, max_lease_ms)?;
-    Ok(AcquireWords { lease_ms, wait_ms: wait, ask: ask.unwrap_or(Ask::Mutex), label, bound })
+    let mut ask = ask.unwrap_or(Ask::Mutex);
+    match &mut ask {
+        Ask::Once(terms) => {
+            terms.offset_ms = period;
+            terms.attempts = attempts.unwrap_or(0);
+            terms.pause_ms = pause.unwrap_or(0);
+        }
+        _ if period.is_some() || attempts.is_some() || pause.is_some() => {
+            return Err(Problem::SYNTAX);
+        }
+        _ => {}
+    }
+    if !ask.is_possible() || (at_least.is_some() && !ask.may_rest()) {
+        return Err(Problem::BAD_ONCE);
+    }
+    let at_least_ms = at_least.unwrap_or(0);
+    Ok(AcquireWords { lease_ms, at_least_ms, wait_ms: wait, ask, label, bound })
+}
+
+/// `secret token [RESULT text]`, of an attempt that is done.
+pub(crate) fn done(words: &[&[u8]]) -> ParseResult<(u64, Token, Note)> {
+    let (secret, token, result) = match words {
+        [secret, token] => (secret, token, &b""[..]),
+        [secret, token, word, result] if word.eq_ignore_ascii_case(b"RESULT") => {
+            (secret, token, *result)
+        }
+        _ => return Err(Problem::SYNTAX),
+    };
+    let result = std::str::from_utf8(result).ok().and_then(|text| Note::new(text).ok());
+    let token = Token::from_raw(self::token(token)?);
+    Ok((self::secret(secret)?, token, result.ok_or(Problem::BAD_RESULT)?))
+}
+
+/// `secret token`, of an attempt that failed.
+pub(crate) fn fail(words: &[&[u8]]) -> ParseResult<(u64, Token)> {
+    let [secret, token] = words else { return Err(Problem::SYNTAX) };
+    Ok((self::secret(secret)?, Token::from_raw(self::token(token)?)))
+}
+
+fn remember(word: &[u8]) -> ParseResult<Ask> {
+    let (keep_ms, offset_ms) = (seconds_ms(word)?, None);
+    Ok(Ask::Once(OnceTerms { keep_ms, offset_ms, attempts: 0, pause_ms: 0 }))
+}
+
+fn seconds_ms(word: &[u8]) -> ParseResult<u64> {
+    let ms = number(word).and_then(|seconds| seconds.checked_mul(1_000));
+    ms.ok_or(Problem::BAD_ONCE)
+}
+
+fn attempts(word: &[u8]) -> ParseResult<u32> {
+    let attempts = number(word).and_then(|attempts| u32::try_from(attempts).ok());
+    attempts.filter(|attempts| *attempts > 0).ok_or(Problem::BAD_ONCE)
 }
 
 /// `secret seconds [MS]`.
@@ -222,6 +282,28 @@ mod tests {
         assert_eq!(parse("1 MEMBER any").expect("a member").ask.to_string(), "member any");
         assert_eq!(parse("1 SHARED").expect("shared").ask, Ask::Read);
         assert_eq!(parse("1 EXCLUSIVE").expect("exclusive").ask, Ask::Write);
+        assert_eq!(parse("1 ATLEAST 60").expect("a rest").at_least_ms, 60_000);
+        let (keep_ms, offset_ms) = (86_400_000, Some(43_200_000));
+        let terms = OnceTerms { keep_ms, offset_ms, attempts: 3, pause_ms: 5_000 };
+        let nightly = parse("30 PERIOD 43200 ONCE 86400 PAUSE 5 attempts 3").expect("a once");
+        assert_eq!(nightly.ask, Ask::Once(terms));
+        for wrong in [
+            "1 ONCE 0",
+            "1 ONCE 2678401",
+            "1 ONCE 60 PERIOD 60",
+            "1 ONCE 60 ATTEMPTS 0",
+            "1 ONCE 60 PAUSE 86401",
+            "1 ONCE 60 ATLEAST 60",
+            "1 ONCE x",
+        ] {
+            assert_eq!(parse(wrong), Err(Problem::BAD_ONCE), "{wrong:?}");
+        }
+        assert_eq!(parse("1 ATTEMPTS 3"), Err(Problem::SYNTAX));
+        let result = Note::new("3 tables").expect("a note");
+        let said = done(&[b"7", b"9", b"result", b"3 tables"]);
+        assert_eq!(said, Ok((7, Token::from_raw(9), result)));
+        assert_eq!(done(&[b"7", b"9", b"RESULT", b"\n"]), Err(Problem::BAD_RESULT));
+        assert_eq!(fail(&[b"7"]), Err(Problem::SYNTAX));
     }
 
     #[test]

@@ -33,7 +33,8 @@ use crate::{Error, Guard};
 ///
 /// # Errors
 /// - What was asked for can't be: [`Error::InvalidName`], [`Error::InvalidLabel`], [`Error::InvalidLease`],
-///   [`Error::InvalidMaxHold`], [`Error::InvalidPermits`], [`Error::InvalidKeep`].
+///   [`Error::InvalidMaxHold`], [`Error::InvalidPermits`], [`Error::InvalidKeep`],
+///   [`Error::InvalidAtLeast`].
 /// - The lock can't be had: [`Error::Timeout`], [`Error::KindMismatch`], [`Error::QueueFull`],
 ///   [`Error::Quarantined`], [`Error::Unfenced`].
 /// - The store can't be used: [`Error::Unreachable`], [`Error::NoQuorum`], [`Error::Indeterminate`],
@@ -58,12 +59,24 @@ pub(crate) struct AcquireOptions {
     pub(crate) why: String,
     pub(crate) within: Option<Duration>,
     pub(crate) keep: Keep,
+    pub(crate) at_least: Option<Duration>,
 }
 
 impl Default for AcquireOptions {
     fn default() -> Self {
         let (lease, max_hold, why, within) = (None, None, String::new(), None);
-        Self { lease, max_hold, why, within, keep: Keep::default() }
+        Self { lease, max_hold, why, within, keep: Keep::default(), at_least: None }
+    }
+}
+
+impl AcquireOptions {
+    pub(crate) fn patience(&self) -> WaitLimit {
+        match self.within {
+            None => WaitLimit::Endless,
+            Some(Duration::ZERO) => WaitLimit::Try,
+            // Counted from the first poll, when the acquire begins.
+            Some(within) => WaitLimit::Until(micros(within)),
+        }
     }
 }
 
@@ -114,6 +127,31 @@ impl<T> Acquire<T> {
         self
     }
 
+    /// Lets nobody else have what this takes for so long, counted from the grant on, even if it is released, dropped or
+    /// lost before. So a job that is quick is not repeated by the next machine at once, and a permit of a semaphore is
+    /// given out so often and no more. From 10 ms to the longest lease of the store. Default: it ends with the hold.
+    ///
+    /// Not with [`Acquire::keep`], and not on a quorum or a foreign protocol. [`Locks::break_lock`] ends it.
+    ///
+    /// [`Locks::break_lock`]: crate::Locks::break_lock
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let job = locks.mutex("job");
+    /// let guard = job.try_acquire().at_least(Duration::from_secs(60)).await?.expect("it is free");
+    /// guard.release().await?;
+    /// assert!(job.try_acquire().await?.is_none(), "not within a minute");
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
+    pub fn at_least(mut self, at_least: Duration) -> Self {
+        self.options.at_least = Some(at_least);
+        self
+    }
+
     fn wanted(self, patience: WaitLimit) -> Result<AcquireSpec, Error> {
         let (options, client) = (self.options, &self.lock.locks.shared.client);
         let ask = match (self.ask?, options.keep) {
@@ -129,13 +167,19 @@ impl<T> Acquire<T> {
         if !ask.is_possible() {
             return Err(Error::InvalidPermits);
         }
+        let max_lease = client.engine.max_lease();
+        let at_least_ms = options.at_least.map_or(0, millis);
+        if let Some(given) = options.at_least
+            && !(ask.may_rest() && limits::is_lease(at_least_ms) && given <= max_lease)
+        {
+            return Err(Error::InvalidAtLeast { given, max: max_lease });
+        }
         let max_hold_us = match options.max_hold {
             Some(max_hold) if millis(max_hold) < limits::LEASE_MS_MIN => {
                 return Err(Error::InvalidMaxHold(max_hold));
             }
             max_hold => max_hold.map(micros),
         };
-        let max_lease = client.engine.max_lease();
         let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
         let terms = HoldTerms {
             lock: self.lock.name?,
@@ -149,10 +193,10 @@ impl<T> Acquire<T> {
             true => client.label.clone(),
             false => Label::new(&client.who, &options.why)?,
         };
-        Ok(AcquireSpec { terms, ask, label, wait_limit: patience })
+        Ok(AcquireSpec { terms, ask, at_least_ms, label, wait_limit: patience })
     }
 
-    fn start(self, patience: WaitLimit) -> AcquireFuture<T> {
+    pub(crate) fn start(self, patience: WaitLimit) -> AcquireFuture<T> {
         let shared = self.lock.locks.shared.clone();
         let within = self.options.within.unwrap_or_default();
         AcquireFuture::new(shared, self.wanted(patience), within)
@@ -298,12 +342,7 @@ impl IntoFuture for Acquire {
     type IntoFuture = AcquireFuture;
 
     fn into_future(self) -> Self::IntoFuture {
-        let patience = match self.options.within {
-            None => WaitLimit::Endless,
-            Some(Duration::ZERO) => WaitLimit::Try,
-            // Counted from the first poll, when the acquire begins.
-            Some(within) => WaitLimit::Until(micros(within)),
-        };
+        let patience = self.options.patience();
         self.start(patience)
     }
 }

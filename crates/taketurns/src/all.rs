@@ -156,6 +156,11 @@ impl AllGuard {
         })
     }
 
+    /// Returns the guard of each lock, in the order of their names.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
     /// Returns the guards one by one, in the order of their names.
     pub fn into_guards(self) -> Vec<Guard> {
         self.guards

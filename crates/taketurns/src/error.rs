@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use taketurns_core::session::LossCause;
-use taketurns_core::{InvalidLabel, InvalidName, Kind, Name, Refusal};
+use taketurns_core::{InvalidLabel, InvalidName, InvalidNote, Kind, Name, Refusal};
 
 use crate::engine::EngineError;
 
@@ -140,6 +140,34 @@ pub enum Error {
         max = taketurns_core::limits::LOCAL_TURNS_MAX
     )]
     InvalidKeep,
+    /// Nobody else can be kept from the lock for so long, or not from what was asked for: see
+    /// [`Acquire::at_least`](crate::Acquire::at_least).
+    #[error(
+        "at_least must be between 10 ms and {max:?} on this store, not {given:?}, and goes with neither keep nor once"
+    )]
+    InvalidAtLeast {
+        /// What was asked for.
+        given: Duration,
+        /// The most that this store takes.
+        max: Duration,
+    },
+    /// No once has these options.
+    #[error("invalid options of a once: {0}")]
+    InvalidOnce(&'static str),
+    /// The result of the work is too long or not plain text.
+    #[error("invalid result: {0}")]
+    InvalidNote(#[from] InvalidNote),
+    /// The work of a once failed as often as it may.
+    #[error(
+        "the work of {lock} failed {attempts} times and may not be tried again: find out why, then undo it, or wait \
+         until that is forgotten"
+    )]
+    Exhausted {
+        /// Which once.
+        lock: Name,
+        /// How often it failed.
+        attempts: u32,
+    },
     /// The store URL can't be understood.
     #[error("invalid store URL: {0}")]
     InvalidUrl(String),
@@ -247,6 +275,10 @@ pub enum ErrorKind {
     InvalidMaxHold,
     InvalidPermits,
     InvalidKeep,
+    InvalidAtLeast,
+    InvalidOnce,
+    InvalidNote,
+    Exhausted,
     InvalidUrl,
     InvalidHandle,
     Store,
@@ -275,6 +307,22 @@ impl Error {
         )
     }
 
+    /// Returns the lock that it is about, if it is about one.
+    pub fn lock(&self) -> Option<&Name> {
+        match self {
+            Error::Timeout { lock, .. }
+            | Error::Indeterminate { lock, .. }
+            | Error::Lost { lock, .. }
+            | Error::NotHeld { lock }
+            | Error::KindMismatch { lock, .. }
+            | Error::QueueFull { lock }
+            | Error::PoolFull { lock }
+            | Error::Unfenced { lock }
+            | Error::Quarantined { lock, .. } => Some(lock),
+            _ => None,
+        }
+    }
+
     /// Returns which variant it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -295,11 +343,23 @@ impl Error {
             Error::InvalidMaxHold(_) => ErrorKind::InvalidMaxHold,
             Error::InvalidPermits => ErrorKind::InvalidPermits,
             Error::InvalidKeep => ErrorKind::InvalidKeep,
+            Error::InvalidAtLeast { .. } => ErrorKind::InvalidAtLeast,
+            Error::InvalidOnce(_) => ErrorKind::InvalidOnce,
+            Error::InvalidNote(_) => ErrorKind::InvalidNote,
+            Error::Exhausted { .. } => ErrorKind::Exhausted,
             Error::InvalidUrl(_) => ErrorKind::InvalidUrl,
             Error::InvalidHandle => ErrorKind::InvalidHandle,
             Error::Store(_) => ErrorKind::Store,
             Error::Unsupported(_) => ErrorKind::Unsupported,
             Error::Closed => ErrorKind::Closed,
+        }
+    }
+
+    /// The same error, of an acquire that waited for so long.
+    pub(crate) fn after(self, within: Duration) -> Self {
+        match self {
+            Error::Timeout { lock, .. } => Error::Timeout { lock, within },
+            error => error,
         }
     }
 
@@ -332,14 +392,16 @@ impl Error {
             Refusal::QueueFull => Error::QueueFull { lock },
             Refusal::PoolFull => Error::PoolFull { lock },
             Refusal::InvalidPermits => Error::InvalidPermits,
+            Refusal::Exhausted { failed } => Error::Exhausted { lock, attempts: failed },
             Refusal::Quarantined { until_ms } => Error::Quarantined {
                 lock,
                 left: Duration::from_millis(until_ms.saturating_sub(now_ms)),
             },
             // The client never sends what they are about.
-            Refusal::InvalidLease | Refusal::TooLate | Refusal::Cancelled => {
-                Error::Store(EngineError::Broken(refusal.to_string()))
-            }
+            Refusal::InvalidLease
+            | Refusal::InvalidTerms
+            | Refusal::TooLate
+            | Refusal::Cancelled => Error::Store(EngineError::Broken(refusal.to_string())),
         }
     }
 }

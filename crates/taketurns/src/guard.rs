@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use taketurns_core::session::{Hold, HoldRenewal, LocalTurn, LossCause};
-use taketurns_core::{Member, Name, Token};
+use taketurns_core::{AttemptEnd, Member, Name, Token};
 
 use crate::clock::local_us;
 use crate::driver::ClientHandle;
@@ -42,13 +42,22 @@ pub struct Guard {
     mark: Option<Arc<()>>,
     /// It was released, or handed on.
     is_over: bool,
+    /// It is an attempt at work, which fails if this is dropped.
+    is_attempt: bool,
     shared: Arc<ClientHandle>,
 }
 
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>, turn: Option<LocalTurn>, shared: Arc<ClientHandle>) -> Self {
         let mark = turn.as_ref().map(|_| Arc::new(()));
-        Self { hold, turn, mark, is_over: false, shared }
+        Self { hold, turn, mark, is_over: false, is_attempt: false, shared }
+    }
+
+    pub(crate) fn of_attempt(self) -> Self {
+        // It can't be taken apart, since it has a destructor.
+        let mut guard = self;
+        guard.is_attempt = true;
+        guard
     }
 
     /// Returns the token, for the resource to compare, if the lock is still held. Call it right before each use of what
@@ -149,8 +158,17 @@ impl Guard {
     ///
     /// # Cancel safety
     /// The lock is released even if the future is dropped.
-    pub fn release(mut self) -> ReleaseFuture {
-        let (lost, release) = self.end(HoldOutcome::Released);
+    pub fn release(self) -> ReleaseFuture {
+        self.give_back(None)
+    }
+
+    /// Ends an attempt at work.
+    pub(crate) fn finish(self, end: AttemptEnd) -> ReleaseFuture {
+        self.give_back(Some(end))
+    }
+
+    fn give_back(mut self, end: Option<AttemptEnd>) -> ReleaseFuture {
+        let (lost, release) = self.end(HoldOutcome::Released, end);
         let lost = self.held_unless(lost).err();
         let mut future = ReleaseFuture { release, lost, _shared: self.shared.clone() };
         if let Some(release) = &mut future.release {
@@ -160,11 +178,20 @@ impl Guard {
     }
 
     /// Ends its turn: the lock is given back, unless another of this client has it now.
-    fn end(&mut self, how: HoldOutcome) -> (Option<LossCause>, Option<ReleaseOperation>) {
+    fn end(
+        &mut self,
+        how: HoldOutcome,
+        end: Option<AttemptEnd>,
+    ) -> (Option<LossCause>, Option<ReleaseOperation>) {
         self.is_over = true;
         let (token, turn, client) = (self.token(), self.turn.take(), &self.shared.client);
-        let (now_us, end) = client
-            .drive(|session, now_us| (now_us, session.release(now_us, &self.hold, turn.as_ref())));
+        let (now_us, end) = client.drive(|session, now_us| {
+            let ended = match end {
+                None => session.release(now_us, &self.hold, turn.as_ref()),
+                Some(end) => session.finish(now_us, &self.hold, end),
+            };
+            (now_us, ended)
+        });
         if let Some(held_us) = end.held_us {
             meter::hold_ended(held_us, how);
             telling::released(self.name(), token.fenced(), held_us, how);
@@ -224,7 +251,8 @@ impl Drop for Guard {
             return;
         }
         // It ends with its lease at the latest, and nobody waits for the answer.
-        if let (_, Some(release)) = self.end(HoldOutcome::Dropped) {
+        let end = self.is_attempt.then_some(AttemptEnd::Failed);
+        if let (_, Some(release)) = self.end(HoldOutcome::Dropped, end) {
             release.start();
         }
     }

@@ -25,6 +25,7 @@
 //! | [`Locks::semaphore`] | a number of permits |
 //! | [`Locks::pool`] | named members: take any, or a named one |
 //! | [`Locks::all`] | several mutexes at once, without deadlock |
+//! | [`Locks::once`] | work that is done once, and remembered |
 //! | [`Locks::election`] | leader election: one leader at a time, and who it is |
 //! | [`fence`] | fencing on the resource's side: refuse stale writers |
 //! | [`blocking`] | all of it without async: `wait()` in place of `.await` |
@@ -60,6 +61,7 @@ mod locks;
 #[cfg(any(doc, doctest))]
 pub mod manual;
 mod meter;
+mod once;
 mod operation;
 mod random;
 mod runtime;
@@ -79,12 +81,13 @@ pub use guard::{Guard, ReleaseFuture};
 pub use handle::Handle;
 pub use lock::{Mutex, Pool, RwLock, Semaphore};
 pub use locks::Locks;
+pub use once::{Attempt, Begun, Once, OnceOutcome};
 pub use operation::AcquireFuture;
 pub use taketurns_core::limits;
 pub use taketurns_core::session::LossCause;
 pub use taketurns_core::{
-    Ask, ClientId, HolderView, InvalidLabel, InvalidName, Kind, Label, Member, MemberView, Name,
-    Token, View, WaiterView,
+    Ask, ClientId, Completion, HolderView, InvalidLabel, InvalidName, InvalidNote, Kind, Label,
+    Member, MemberView, Name, Note, OnceTerms, Token, View, WaiterView, WorkView,
 };
 
 /// The snippets of these pages are compiled as tests. [`manual`] has the other pages.

@@ -12,7 +12,7 @@ use crate::driver::ClientHandle;
 use crate::engine::Guarantees;
 use crate::meter::{self, RenewalOutcome};
 use crate::operation::ReleaseOperation;
-use crate::{All, BreakLock, Election, Error, Guard, Handle, Mutex, Pool, RwLock, Semaphore};
+use crate::{All, BreakLock, Election, Error, Guard, Handle, Mutex, Once, Pool, RwLock, Semaphore};
 
 /// How many waiters [`Locks::inspect`] shows, and how many locks one page of a listing has.
 const PAGE: usize = 500;
@@ -116,6 +116,25 @@ impl Locks {
     /// ```
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(self, name.as_ref())
+    }
+
+    /// Returns the once of that name: work that is done once, and remembered. See [`Once`].
+    ///
+    /// ```
+    /// # use taketurns::blocking::Wait;
+    /// # async {
+    /// # let locks = taketurns::connect("memory:").await?;
+    /// use std::convert::Infallible;
+    /// use taketurns::OnceOutcome;
+    ///
+    /// let migrated = locks.once("migrate/42").run(async |_token| Ok::<_, Infallible>(3)).await?;
+    /// assert!(matches!(migrated, OnceOutcome::DidIt(3)));
+    /// let done = locks.once("migrate/42").completion().await?.expect("it is done");
+    /// println!("{} did it, with token {}", done.by, done.token);
+    /// # Ok::<(), taketurns::Error>(()) }.wait().unwrap();
+    /// ```
+    pub fn once(&self, name: impl AsRef<str>) -> Once {
+        Once::new(self, name.as_ref())
     }
 
     /// Adopts a lock that another process turned into a [`Handle`], and renews it from now on.

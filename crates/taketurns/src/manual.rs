@@ -9,6 +9,7 @@
 //! | know the limits, and what to do about them | [`limits`], [`security`] |
 //! | make a resource refuse a writer that lost its lock | [`fencing`] |
 //! | run it in cron, in a timer, once per night | [`cron`] |
+//! | do work once: per night, per release, per message | [`once`], [`recipes_consumers`] |
 //! | run it in Kubernetes | [`kubernetes`] |
 //! | use Redis or Valkey, or a majority of them | [`redis`], [`quorum`] |
 //! | use PostgreSQL | [`postgres`] |
@@ -39,6 +40,7 @@ pages! {
     limits: "../docs/limits.md",
     module: "../docs/module.md",
     moving: "../docs/moving.md",
+    once: "../docs/once.md",
     postgres: "../docs/postgres.md",
     protocols: "../docs/protocols.md",
     protocols_fairqueue: "../docs/protocols/fairqueue.md",
@@ -48,6 +50,7 @@ pages! {
     protocols_redturn: "../docs/protocols/redturn.md",
     protocols_zmutex: "../docs/protocols/zmutex.md",
     quorum: "../docs/quorum.md",
+    recipes_consumers: "../docs/recipes/consumers.md",
     recipes_leader_election: "../docs/recipes/leader-election.md",
     recipes_limit: "../docs/recipes/limit.md",
     recipes_migrations: "../docs/recipes/migrations.md",

@@ -61,6 +61,8 @@ pub(crate) enum WaitOutcome {
     Granted,
     /// It would not wait, and others had the lock.
     Busy,
+    /// The work of the once was done already.
+    DoneBefore,
     /// It timed out.
     Timeout,
     /// The store refused it.
@@ -78,6 +80,7 @@ impl WaitOutcome {
             ErrorKind::KindMismatch
             | ErrorKind::QueueFull
             | ErrorKind::PoolFull
+            | ErrorKind::Exhausted
             | ErrorKind::InvalidPermits
             | ErrorKind::InvalidLease
             | ErrorKind::Unfenced
@@ -90,6 +93,7 @@ impl WaitOutcome {
         match self {
             Self::Granted => "granted",
             Self::Busy => "busy",
+            Self::DoneBefore => "done",
             Self::Timeout => "timeout",
             Self::Refused => "refused",
             Self::Failed => "failed",
@@ -120,12 +124,14 @@ impl WaitMeasure {
                         key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "semaphore")
                     }
                     Kind::Pool => key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "pool"),
+                    Kind::Once => key!(ACQUIRE_WAIT, "outcome" => $outcome, "kind" => "once"),
                 }
             };
         }
         let key = match how {
             WaitOutcome::Granted => of!("granted"),
             WaitOutcome::Busy => of!("busy"),
+            WaitOutcome::DoneBefore => of!("done"),
             WaitOutcome::Timeout => of!("timeout"),
             WaitOutcome::Refused => of!("refused"),
             WaitOutcome::Failed => of!("failed"),

@@ -14,7 +14,7 @@ use taketurns_core::session::{
     AcquireAction, AcquireOutcome, AcquireSpec, Anchor, CallFailure, GuardEnd, Hold, ReleaseAction,
     ReleaseId, ReleaseOutcome, Session, WaitLimit, WakerSwap,
 };
-use taketurns_core::{Name, Owner, Request};
+use taketurns_core::{Completion, Name, Owner, Request};
 
 use crate::client::{Call, CallAnswer, Client, failure};
 use crate::driver::ClientHandle;
@@ -24,7 +24,7 @@ use crate::meter::WaitOutcome;
 use crate::runtime::NOT_WAITING;
 use crate::sync::Arc;
 use crate::telling::{AcquireSpan, target};
-use crate::{Error, Guard, meter, random};
+use crate::{Attempt, Begun, Error, Guard, meter, random};
 
 /// The future of an [`Acquire`](crate::Acquire). Dropping it gives up.
 #[must_use = "dropping it gives up"]
@@ -64,12 +64,13 @@ impl Future for AcquireFuture {
             Ok(attempt) => attempt,
             Err(error) => return Poll::Ready(Err(error.clone())),
         };
-        Poll::Ready(match ready!(attempt.poll(cx)) {
-            Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(Error::Timeout { lock: attempt.lock.clone(), within }),
-            Err(Error::Timeout { lock, .. }) => Err(Error::Timeout { lock, within }),
-            Err(error) => Err(error),
-        })
+        Poll::Ready(ready!(attempt.poll(cx)).map_err(|error| error.after(within)).and_then(
+            |acquired| match acquired {
+                Acquired::Guard(guard) => Ok(guard),
+                Acquired::Busy => Err(Error::Timeout { lock: attempt.lock.clone(), within }),
+                Acquired::DoneBefore(done) => Err(malformed("an acquire", &done)),
+            },
+        ))
     }
 }
 
@@ -77,9 +78,59 @@ impl Future for AcquireFuture<Option<Guard>> {
     type Output = Result<Option<Guard>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let acquired = match &mut self.attempt {
+            Ok(attempt) => ready!(attempt.poll(cx)),
+            Err(error) => Err(error.clone()),
+        };
+        Poll::Ready(acquired.and_then(|acquired| match acquired {
+            Acquired::Guard(guard) => Ok(Some(guard)),
+            Acquired::Busy => Ok(None),
+            Acquired::DoneBefore(done) => Err(malformed("an acquire", &done)),
+        }))
+    }
+}
+
+impl Future for AcquireFuture<Begun> {
+    type Output = Result<Begun, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let within = self.within;
+        let attempt = match &mut self.attempt {
+            Ok(attempt) => attempt,
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        let acquired = ready!(attempt.poll(cx)).map_err(|error| error.after(within));
+        Poll::Ready(acquired.and_then(|acquired| {
+            acquired.begun().ok_or_else(|| Error::Timeout { lock: attempt.lock.clone(), within })
+        }))
+    }
+}
+
+impl Future for AcquireFuture<Option<Begun>> {
+    type Output = Result<Option<Begun>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.attempt {
-            Ok(attempt) => attempt.poll(cx),
+            Ok(attempt) => attempt.poll(cx).map_ok(Acquired::begun),
             Err(error) => Poll::Ready(Err(error.clone())),
+        }
+    }
+}
+
+/// How an acquire ended that did not fail.
+enum Acquired {
+    Guard(Guard),
+    /// Others hold the lock, and it would not wait.
+    Busy,
+    DoneBefore(Box<Completion>),
+}
+
+impl Acquired {
+    fn begun(self) -> Option<Begun> {
+        match self {
+            Acquired::Guard(guard) => Some(Begun::Attempt(Attempt::new(guard))),
+            Acquired::Busy => None,
+            Acquired::DoneBefore(done) => Some(Begun::DoneBefore(*done)),
         }
     }
 }
@@ -102,8 +153,7 @@ struct AcquireAttempt {
 }
 
 impl AcquireAttempt {
-    /// `Ok(None)` means that others hold the lock and it would not wait.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Guard>, Error>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Acquired, Error>> {
         let (now_us, acquired) = ready!(self.span.enter().in_scope(|| self.poll_session(cx)));
         self.owner = None;
         Poll::Ready(match acquired {
@@ -111,11 +161,15 @@ impl AcquireAttempt {
                 self.note_grant(now_us, &hold, woken);
                 let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
                 self.span.granted(token, now_us.saturating_sub(self.began_us));
-                Ok(Some(Guard::new(hold, turn, self.shared.clone())))
+                Ok(Acquired::Guard(Guard::new(hold, turn, self.shared.clone())))
             }
             AcquireOutcome::Busy => {
                 self.span.over(WaitOutcome::Busy, self.began_us);
-                Ok(None)
+                Ok(Acquired::Busy)
+            }
+            AcquireOutcome::DoneBefore(done) => {
+                self.span.over(WaitOutcome::DoneBefore, self.began_us);
+                Ok(Acquired::DoneBefore(done))
             }
             acquired => {
                 let error = self.error(acquired);
@@ -238,7 +292,9 @@ impl AcquireAttempt {
                 Some(error) => Error::from_engine(lock, error),
                 None => Error::Closed,
             },
-            AcquireOutcome::Granted { .. } | AcquireOutcome::Busy => Error::Closed,
+            AcquireOutcome::Granted { .. }
+            | AcquireOutcome::Busy
+            | AcquireOutcome::DoneBefore(_) => Error::Closed,
         }
     }
 
@@ -411,9 +467,9 @@ impl Future for ReleaseOperation {
         loop {
             if let Some(call) = &mut this.call {
                 let answer = ready!(call.poll(cx));
-                match this.handle_answer(answer, cx.waker().clone()) {
-                    Some(released) => return Poll::Ready(this.result(released)),
-                    None => return Poll::Pending,
+                // If it is not over, it pauses, or has something else to send.
+                if let Some(released) = this.handle_answer(answer, cx.waker().clone()) {
+                    return Poll::Ready(this.result(released));
                 }
             }
             let (id, mut spare) = (this.id, WakerSwap::new(cx.waker().clone()));

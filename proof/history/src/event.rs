@@ -93,6 +93,18 @@ pub enum EventKind {
         /// The kind of error.
         error: String,
     },
+    /// The acquire has returned that the work of the once is done.
+    DoneBefore {
+        /// Whose.
+        op: u64,
+    },
+    /// That the work is done has been answered.
+    Finished {
+        /// By whom it was done.
+        op: u64,
+        /// The kind of error, if it was one.
+        error: Option<String>,
+    },
     /// The acquire's future was dropped.
     Cancelled {
         /// Whose.
@@ -145,6 +157,21 @@ pub enum EventKind {
         token: u64,
         /// Which member of a pool.
         member: Option<String>,
+    },
+    /// The keeper recorded that the work of a once is done. Only a simulation knows.
+    Done {
+        /// By whom.
+        op: u64,
+    },
+    /// The keeper told the operation that the work is done: it has no place. Only a simulation knows.
+    Told {
+        /// Whom.
+        op: u64,
+    },
+    /// The keeper forgot that work was done, since its time was over or somebody undid it. Only a simulation knows.
+    Undone {
+        /// Of which lock.
+        lock: String,
     },
     /// The keeper was told that the operation is over. Only a simulation knows.
     Freed {
@@ -231,6 +258,8 @@ pub enum LockKind {
     Semaphore(u32),
     /// Members with a holder each.
     Pool,
+    /// One holder at a time, until the work is done.
+    Once,
 }
 
 /// What is wanted of a lock.
@@ -249,6 +278,8 @@ pub enum HistoryAsk {
     Any,
     /// This member.
     Member(String),
+    /// The right to do the work of a once.
+    Once,
 }
 
 impl EventKind {
@@ -268,6 +299,10 @@ impl EventKind {
             | Self::Lapsed { op }
             | Self::Heard { op }
             | Self::Minted { op, .. }
+            | Self::DoneBefore { op }
+            | Self::Finished { op, .. }
+            | Self::Done { op }
+            | Self::Told { op }
             | Self::Freed { op }
             | Self::Again { op, .. } => Some(*op),
             _ => None,

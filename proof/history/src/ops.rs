@@ -160,7 +160,10 @@ impl<'a> Op<'a> {
             EventKind::Checked { until_us: None, .. } | EventKind::Lost { .. } => {
                 self.lost_us.get_or_insert(at_us);
             }
-            EventKind::Releases { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
+            EventKind::Releases { .. }
+            | EventKind::Failed { .. }
+            | EventKind::DoneBefore { .. }
+            | EventKind::Cancelled { .. } => {
                 self.ended_us.get_or_insert(at_us);
             }
             _ => {}

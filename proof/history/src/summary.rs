@@ -171,6 +171,9 @@ impl Summary {
             EventKind::Failed { error, .. } => {
                 *self.operations.failed.entry(error.clone()).or_default() += 1;
             }
+            EventKind::DoneBefore { .. } => {
+                *self.operations.failed.entry("DoneBefore".to_owned()).or_default() += 1;
+            }
             EventKind::Wrote { fenced, accepted, stale, .. } => {
                 let writes = if *fenced { &mut self.fenced } else { &mut self.unfenced };
                 writes.accepted += u64::from(*accepted);

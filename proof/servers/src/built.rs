@@ -44,20 +44,43 @@ pub fn module_path() -> Result<PathBuf, SetupError> {
 }
 
 fn module_of(program: &Path) -> Result<PathBuf, SetupError> {
-    let profile = profile_dir(program).unwrap_or_else(|| target_dir().join("debug"));
-    // The first is made whenever the module is built, the second only if it was asked for itself, so
+    library_of(program, "taketurns_module").map_err(SetupError::NoModule)
+}
+
+/// A dynamic library of this workspace, as it was built in the profile of the running program; or else where it would
+/// be.
+pub(crate) fn built_library(name: &str) -> Result<PathBuf, PathBuf> {
+    library_of(&env::current_exe().unwrap_or_default(), name)
+}
+
+fn library_of(program: &Path, name: &str) -> Result<PathBuf, PathBuf> {
+    let profile = profile_of(program);
+    // The first is made whenever the library is built, the second only if it was asked for itself, so
     // it may be older.
-    let [first, second] = [profile.join("deps"), profile].map(|folder| module_in(&folder));
+    let [first, second] = [profile.join("deps"), profile].map(|folder| library_in(&folder, name));
     if first.is_file() {
         return Ok(first);
     }
-    if second.is_file() { Ok(second) } else { Err(SetupError::NoModule(first)) }
+    if second.is_file() { Ok(second) } else { Err(first) }
+}
+
+/// The folder of the profile that the running program was built in.
+pub(crate) fn profile_folder() -> PathBuf {
+    profile_of(&env::current_exe().unwrap_or_default())
+}
+
+fn profile_of(program: &Path) -> PathBuf {
+    profile_dir(program).unwrap_or_else(|| target_dir().join("debug"))
 }
 
 /// The module's file in this folder, be it there or not.
 pub fn module_in(folder: &Path) -> PathBuf {
+    library_in(folder, "taketurns_module")
+}
+
+fn library_in(folder: &Path, name: &str) -> PathBuf {
     use env::consts::{DLL_PREFIX, DLL_SUFFIX};
-    folder.join(format!("{DLL_PREFIX}taketurns_module{DLL_SUFFIX}"))
+    folder.join(format!("{DLL_PREFIX}{name}{DLL_SUFFIX}"))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! ```text
 //!   target/clients/python    a virtual environment: bin/python imports redis, redlock, moto, …
 //!   target/clients/node      node_modules with ioredis and redlock
+//!   target/clients/python-…  virtual environments for our own Python package: its tests, and its build
 //! ```
 //!
 //! Each has a list of what is in it. An environment with another list is as good as missing.
@@ -78,8 +79,33 @@ pub const PYTHON: Environment = Environment {
     ],
 };
 
+/// What the tests of our own Python package need: a test runner, a type checker, another event loop, and the frameworks
+/// of its recipes.
+pub const PYTHON_PACKAGE: Environment = Environment {
+    name: "python-package",
+    libraries: &[
+        library("pytest", "9.2.0"),
+        library("mypy", "2.4.1"),
+        library("uvloop", "0.23.0"),
+        library("celery", "5.7.0"),
+        REDIS_PY,
+        library("fastapi", "0.163.0"),
+        library("httpx", "0.28.1"),
+    ],
+};
+
+/// What makes a wheel and a source distribution of it.
+pub const PYTHON_BUILD: Environment =
+    Environment { name: "python-build", libraries: &[library("maturin", "1.16.0")] };
+
 /// The Node environment.
 pub const NODE: Environment = Environment { name: "node", libraries: &[IOREDIS, NODE_REDLOCK] };
+
+/// What the tests of our own Node package need: a compiler that checks its types, and the types of Node.
+pub const NODE_PACKAGE: Environment = Environment {
+    name: "node-package",
+    libraries: &[library("typescript", "5.9.3"), library("@types/node", "20.19.43")],
+};
 
 /// The file that says what was installed into an environment.
 const LIST: &str = "libraries.txt";

@@ -27,6 +27,9 @@ pub enum SetupError {
     /// There is no such module.
     #[error("{} is missing; build it: cargo build -p taketurns-module", .0.display())]
     NoModule(PathBuf),
+    /// The native part of a package for another language was not built.
+    #[error("{} is missing; build it: cargo build -p {_0}", .1.display())]
+    NoPackage(&'static str, PathBuf),
     /// It ended before it could be used. What it said last is part of the message.
     #[error("{program} ended at once, and said last:\n{said}")]
     Ended {

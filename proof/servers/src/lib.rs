@@ -15,6 +15,7 @@
 //!   clients      Python and Node with a Redis library
 //!   foreign      lock clients that are not ours
 //!   others       PostgreSQL (with standby and pgbouncer), etcd and a store for objects
+//!   packages     this project's packages for other languages, as the build made them
 //!   turns        what holders noted, and whether it can be
 //!   fuzz         what readers are given that have to read anything
 //! ```
@@ -48,6 +49,7 @@ pub mod fuzz;
 mod loading;
 mod module;
 pub mod others;
+pub mod packages;
 mod patience;
 mod place;
 mod ports;

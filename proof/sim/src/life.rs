@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taketurns::simulation::{Machine, sleep};
-use taketurns::{Acquire, Connect, Error, Guard, Handle, Keep, Locks};
+use taketurns::{Acquire, Attempt, Begun, Connect, Error, Guard, Handle, Keep, Locks, Once};
 use taketurns_history::{EventKind, HistoryAsk, HistoryEvent, HistoryLock, LockKind};
 use tokio::sync::oneshot;
 
@@ -113,10 +113,13 @@ impl SimClient {
         if dice.chance(self.plan.breaks) {
             self.break_lock(locks, &kept.name).await;
         }
-        let (acquire, ask) = asked(locks, kept, dice);
+        if kept.kind == LockKind::Once && dice.chance(self.plan.undos) {
+            let _ = self.once(locks, kept).undo().await;
+        }
+        let (mut wish, ask) = self.wish(locks, kept, dice);
         let op = self.log.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let lease = Duration::from_millis(dice.between(100, self.plan.max_lease_ms));
-        let mut acquire = acquire.lease(lease).why(op.to_string());
+        wish = wish.on(lease, op);
         let keep = match ask {
             HistoryAsk::Mutex if self.plan.keeps > 0 && dice.chance(self.plan.keeps) => {
                 Some(Keep::UntilWanted)
@@ -128,7 +131,7 @@ impl SimClient {
         };
         if let Some(keep) = keep {
             // Those who share a grant have to agree on the lease.
-            acquire = acquire.lease(Duration::from_millis(self.plan.max_lease_ms)).keep(keep);
+            wish = wish.kept(Duration::from_millis(self.plan.max_lease_ms), keep);
         }
         // Either while it waits, or while the first messages are under way.
         let [long_us, short_us] = [2_000 * self.plan.waiter_lease_ms, 6 * self.plan.delay_us];
@@ -137,20 +140,13 @@ impl SimClient {
         let [tries, limits, cancels] = [self.plan.tries, self.plan.limits, self.plan.cancels];
         let roll = dice.between(0, 999);
         let endless = roll >= tries + limits;
-        let client = self.host.number as u32;
-        let lock = kept.name.clone();
-        self.log.note(EventKind::Asked {
-            op,
-            client,
-            lock,
-            ask: ask.clone(),
-            endless,
-            keeps: keep.is_some(),
-        });
-        let acquire = match roll {
-            _ if roll < tries => acquire.within(Duration::ZERO),
-            _ if roll < tries + limits => acquire.within(after),
-            _ => acquire,
+        let (client, keeps) = (self.host.number as u32, keep.is_some());
+        let (lock, asks) = (kept.name.clone(), ask.clone());
+        self.log.note(EventKind::Asked { op, client, lock, ask: asks, endless, keeps });
+        let within = match roll {
+            _ if roll < tries => Some(Duration::ZERO),
+            _ if roll < tries + limits => Some(after),
+            _ => None,
         };
         let dropped = async {
             if endless && dice.chance(cancels) {
@@ -162,21 +158,43 @@ impl SimClient {
         let outcome = tokio::select! {
             biased;
             () = dropped => None,
-            outcome = acquire.into_future() => Some(outcome),
+            outcome = wish.come_true(within) => Some(outcome),
         };
         match outcome {
             None => self.log.note(EventKind::Cancelled { op }),
             Some(Err(error)) => {
                 self.log.note(EventKind::Failed { op, error: format!("{:?}", error.kind()) });
             }
-            Some(Ok(guard)) => {
-                let token = guard.token().fenced().map(|token| token.raw());
-                let member = guard.member().map(|member| member.as_str().to_owned());
-                let until_us = self.until_us(&guard);
-                self.log.note(EventKind::Granted { op, token, member, until_us });
+            Some(Ok(Obtained::Done)) => self.log.note(EventKind::DoneBefore { op }),
+            Some(Ok(Obtained::Guard(guard))) => {
+                self.note_grant(op, &guard);
                 self.hold(locks, op, &ask, guard, dice).await;
             }
+            Some(Ok(Obtained::Attempt(attempt))) => {
+                self.note_grant(op, &attempt);
+                self.work(locks, op, attempt, dice).await;
+            }
         }
+    }
+
+    fn note_grant(&self, op: u64, guard: &Guard) {
+        let token = guard.token().fenced().map(|token| token.raw());
+        let member = guard.member().map(|member| member.as_str().to_owned());
+        let until_us = self.until_us(guard);
+        self.log.note(EventKind::Granted { op, token, member, until_us });
+    }
+
+    fn once(&self, locks: &Locks, kept: &HistoryLock) -> Once {
+        let remembered = Duration::from_millis(self.plan.remember_ms);
+        locks.once(&kept.name).remember_for(remembered)
+    }
+
+    fn wish(&self, locks: &Locks, kept: &HistoryLock, dice: &mut SimDice) -> (Wish, HistoryAsk) {
+        if kept.kind == LockKind::Once {
+            return (Wish::Once(self.once(locks, kept)), HistoryAsk::Once);
+        }
+        let (acquire, ask) = asked(locks, kept, dice);
+        (Wish::Acquire(acquire), ask)
     }
 
     /// The true time at which a guard's own clock says that it is over.
@@ -202,8 +220,48 @@ impl SimClient {
             };
             told = self.watch(op, &guard);
         }
-        let resource = format!("{}/{}", guard.name(), guard.member().map_or("", |m| m.as_str()));
         let is_alone = !matches!(ask, HistoryAsk::Read | HistoryAsk::Permits(_));
+        self.use_lock(locks, op, &guard, is_alone, dice).await;
+        self.log.note(EventKind::Releases { op });
+        drop(told);
+        if dice.chance(self.plan.drops) {
+            return drop(guard);
+        }
+        let released = guard.release().await;
+        let error = released.err().map(|error| format!("{:?}", error.kind()));
+        self.log.note(EventKind::Released { op, error });
+    }
+
+    /// An attempt at the work of a once.
+    async fn work(&self, locks: &Locks, op: u64, attempt: Attempt, dice: &mut SimDice) {
+        let told = self.watch(op, &attempt);
+        self.use_lock(locks, op, &attempt, true, dice).await;
+        self.log.note(EventKind::Releases { op });
+        drop(told);
+        let said =
+            |ended: Result<(), Error>| ended.err().map(|error| format!("{:?}", error.kind()));
+        if dice.chance(self.plan.fails) {
+            if dice.chance(self.plan.drops) {
+                return drop(attempt);
+            }
+            let error = said(attempt.fail().await);
+            self.log.note(EventKind::Released { op, error });
+        } else {
+            let error = said(attempt.done().await);
+            self.log.note(EventKind::Finished { op, error });
+        }
+    }
+
+    /// What is done under a lock: time passes, the guard is asked, and something is written.
+    async fn use_lock(
+        &self,
+        locks: &Locks,
+        op: u64,
+        guard: &Guard,
+        is_alone: bool,
+        dice: &mut SimDice,
+    ) {
+        let resource = format!("{}/{}", guard.name(), guard.member().map_or("", |m| m.as_str()));
         let read = guard
             .check()
             .ok()
@@ -220,7 +278,7 @@ impl SimClient {
                 _ = guard.lost(), if !only_checks => break,
                 () = sleep(pause) => {}
             }
-            let until_us = guard.check().ok().map(|_| self.until_us(&guard));
+            let until_us = guard.check().ok().map(|_| self.until_us(guard));
             self.log.note(EventKind::Checked { op, until_us });
             if until_us.is_none() || left.is_zero() {
                 break;
@@ -233,7 +291,7 @@ impl SimClient {
                 let _ = locks.break_lock(guard.name().as_str()).at_once().await;
             }
         }
-        self.ask_again(op, &guard, dice).await;
+        self.ask_again(op, guard, dice).await;
         if let (Some(Ok(read)), Ok(token)) = (read, guard.check()) {
             let written = self.resource.send(op, &resource, token, read, dice);
             // A client that loses the lock while it writes does not know the outcome of the write.
@@ -243,14 +301,6 @@ impl SimClient {
                 _ = guard.lost() => {}
             }
         }
-        self.log.note(EventKind::Releases { op });
-        drop(told);
-        if dice.chance(self.plan.drops) {
-            return drop(guard);
-        }
-        let released = guard.release().await;
-        let error = released.err().map(|error| format!("{:?}", error.kind()));
-        self.log.note(EventKind::Released { op, error });
     }
 
     async fn break_lock(&self, locks: &Locks, lock: &str) {
@@ -314,6 +364,59 @@ fn asked(locks: &Locks, kept: &HistoryLock, dice: &mut SimDice) -> (Acquire, His
         LockKind::Pool => {
             let member = MEMBERS[dice.index(MEMBERS.len())];
             (locks.pool(name).member(member), HistoryAsk::Member(member.to_owned()))
+        }
+        LockKind::Once => unreachable!("a once is no acquire"),
+    }
+}
+
+/// What a client wants.
+enum Wish {
+    Acquire(Acquire),
+    Once(Once),
+}
+
+/// What a client has got.
+enum Obtained {
+    Guard(Guard),
+    Attempt(Attempt),
+    /// The work is done already.
+    Done,
+}
+
+impl Wish {
+    fn on(self, lease: Duration, op: u64) -> Self {
+        match self {
+            Self::Acquire(acquire) => Self::Acquire(acquire.lease(lease).why(op.to_string())),
+            Self::Once(once) => Self::Once(once.lease(lease).why(op.to_string())),
+        }
+    }
+
+    fn kept(self, lease: Duration, keep: Keep) -> Self {
+        match self {
+            Self::Acquire(acquire) => Self::Acquire(acquire.lease(lease).keep(keep)),
+            once => once,
+        }
+    }
+
+    async fn come_true(self, within: Option<Duration>) -> Result<Obtained, Error> {
+        match self {
+            Self::Acquire(acquire) => {
+                let acquire = match within {
+                    Some(within) => acquire.within(within),
+                    None => acquire,
+                };
+                acquire.await.map(Obtained::Guard)
+            }
+            Self::Once(once) => {
+                let once = match within {
+                    Some(within) => once.within(within),
+                    None => once,
+                };
+                Ok(match once.begin().await? {
+                    Begun::Attempt(attempt) => Obtained::Attempt(attempt),
+                    Begun::DoneBefore(_) => Obtained::Done,
+                })
+            }
         }
     }
 }

@@ -92,7 +92,7 @@ fn print(sum: &Sum, took: Duration) {
         ("requests carried out by nodes", *requests),
         ("  of these a minute", (*requests as f64 / minutes) as u64),
         ("events in histories", *events),
-        ("violations of G1 to G7", 0),
+        ("violations of G1 to G8", 0),
         ("writes that hurt what looks at no token", *hurt),
         ("writes that the fence refused", *refused),
         ("writes that hurt what is fenced", 0),

@@ -73,6 +73,10 @@ pub(crate) struct SimPlan {
     pub(crate) local_turns: u32,
     /// How many of a thousand acquires of a mutex keep it until it is wanted.
     pub(crate) keeps: u64,
+    /// How long the work of a once is remembered, and how many of a thousand attempts fail, or are undone before.
+    pub(crate) remember_ms: u64,
+    pub(crate) fails: u64,
+    pub(crate) undos: u64,
     pub(crate) faults_until_us: u64,
 }
 
@@ -125,6 +129,9 @@ impl SimPlan {
             handles: dice.maybe(150),
             local_turns: 1,
             keeps: 0,
+            remember_ms: dice.between(1_000, 4_000),
+            fails: dice.between(0, 500),
+            undos: dice.maybe(200),
             faults_until_us: 1_000 * waiter_lease_ms * dice.between(2, 12),
         };
         if let Keepers::Quorum(_) = keepers {
@@ -289,6 +296,8 @@ impl SimPlan {
         less(|plan| plan.handles = 0);
         less(|plan| plan.local_turns = 1);
         less(|plan| plan.keeps = 0);
+        less(|plan| plan.fails = 0);
+        less(|plan| plan.undos = 0);
         less(|plan| plan.offset_ms = 0);
         less(|plan| plan.drift = 0);
         plans.retain(|plan| plan != self);
@@ -304,8 +313,13 @@ fn locks(keepers: Keepers, dice: &mut SimDice) -> Vec<HistoryLock> {
         }
     } else {
         let permits = dice.between(1, 4) as u32;
-        let others =
-            [LockKind::Mutex, LockKind::Rwlock, LockKind::Semaphore(permits), LockKind::Pool];
+        let others = [
+            LockKind::Mutex,
+            LockKind::Rwlock,
+            LockKind::Semaphore(permits),
+            LockKind::Pool,
+            LockKind::Once,
+        ];
         if dice.chance(600) {
             kinds[0] = others[dice.index(others.len())];
         }

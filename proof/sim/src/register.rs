@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use taketurns::engine::{AcquireRequest, Owner, Reply, Request, Wake, WakeEvent};
-use taketurns::{ClientId, Name};
+use taketurns::engine::{AcquireRequest, AttemptEnd, Owner, Reply, Request, Wake, WakeEvent};
+use taketurns::{Ask, ClientId, Name, Token};
 use taketurns_core::Grant;
 use taketurns_history::{EventKind, Guarantee};
 
@@ -24,6 +24,11 @@ pub(crate) struct Register {
     /// Who had one, until its client was not heard of for too long.
     lapsed: BTreeMap<Name, Vec<(Owner, ClientId)>>,
     heard: BTreeMap<(Name, ClientId), LifeSign>,
+    /// How long the work of each once is remembered, as its clients ask for, and until when what was done is.
+    remembered_ms: BTreeMap<Name, u64>,
+    done_until_ms: BTreeMap<Name, u64>,
+    /// The tokens of attempts that were recorded as done.
+    done: BTreeSet<(Name, Token)>,
     /// When each lock was last asked about.
     seen: BTreeMap<Name, u64>,
     waiter_lease_ms: u64,
@@ -75,12 +80,27 @@ impl Register {
     /// What stays known of the clients when a node forgets its locks.
     pub(crate) fn without_places(self) -> Self {
         let Self { ops, owners, answered, minted, waiter_lease_ms, excuses, .. } = self;
-        Self { ops, owners, answered, minted, waiter_lease_ms, excuses, ..Self::default() }
+        let Self { remembered_ms, done, .. } = self;
+        let places = Self::default();
+        Self {
+            ops,
+            owners,
+            answered,
+            minted,
+            waiter_lease_ms,
+            excuses,
+            remembered_ms,
+            done,
+            ..places
+        }
     }
 
     /// Of whom nothing was heard for a waiter lease has no place any more.
     pub(crate) fn lapse(&mut self, name: &Name, now_ms: u64, noted: &mut Vec<EventKind>) {
         let seen_ms = self.seen.insert(name.clone(), now_ms).unwrap_or(0);
+        if self.done_until_ms.get(name).is_some_and(|until_ms| *until_ms <= now_ms) {
+            self.undone(name, noted);
+        }
         if now_ms < seen_ms {
             self.heard_again(name, |_| true, noted);
         }
@@ -101,6 +121,37 @@ impl Register {
             }
             !is_gone
         });
+    }
+
+    fn undone(&mut self, name: &Name, noted: &mut Vec<EventKind>) {
+        if self.done_until_ms.remove(name).is_some() {
+            noted.push(EventKind::Undone { lock: name.to_string() });
+        }
+    }
+
+    /// An attempt said that the work is done. That it is said again is no news.
+    fn done(
+        &mut self,
+        name: &Name,
+        now_ms: u64,
+        owner: Owner,
+        token: Token,
+        noted: &mut Vec<EventKind>,
+    ) {
+        let (op, keep_ms) = (self.ops.get(&owner), self.remembered_ms.get(name));
+        if let (Some(&op), Some(keep_ms)) = (op, keep_ms)
+            && self.done.insert((name.clone(), token))
+        {
+            self.done_until_ms.insert(name.clone(), now_ms + keep_ms);
+            noted.push(EventKind::Done { op });
+        }
+    }
+
+    fn told(&mut self, name: &Name, owner: Owner, noted: &mut Vec<EventKind>) {
+        self.leave(name, owner);
+        if let Some(&op) = self.ops.get(&owner) {
+            noted.push(EventKind::Told { op });
+        }
     }
 
     /// A client gave a sign of life: the lock may take it for alive again.
@@ -137,6 +188,9 @@ impl Register {
         match request {
             Request::Acquire(acquire) => {
                 let op = acquire.label.why().parse().unwrap_or(0);
+                if let Ask::Once(terms) = acquire.ask {
+                    self.remembered_ms.insert(name.clone(), terms.keep_ms);
+                }
                 let is_new = self.ops.insert(acquire.owner, op).is_none();
                 if is_new && let Some(old) = self.owners.insert(op, acquire.owner) {
                     let was_granted = self.answered.contains(&old);
@@ -149,6 +203,7 @@ impl Register {
                     // A late request of an owner that the client has given up: its release is under way.
                     _ if self.is_given_up(acquire.owner) => {}
                     Reply::Granted(grant) => self.minted(acquire.owner, grant, noted),
+                    Reply::DoneBefore(_) => self.told(name, acquire.owner, noted),
                     Reply::Queued(place) => {
                         let until_ms = now_ms + acquire.waiter_lease_ms.unwrap_or(0);
                         self.heard
@@ -170,10 +225,22 @@ impl Register {
                     self.answered.extend(granted.iter().map(|(owner, _)| *owner));
                 }
             }
-            Request::Release { owner, .. } => {
-                self.leave(name, *owner);
+            Request::Undo if *reply == Reply::Changed(true) => self.undone(name, noted),
+            Request::Release { owner, .. } | Request::Finish { owner, .. } => {
+                if let Request::Finish { token, end: AttemptEnd::Done(_), .. } = request
+                    && *reply == Reply::Released
+                {
+                    self.done(name, now_ms, *owner, *token, noted);
+                }
+                // A finish that is refused is followed by a release.
+                let is_over =
+                    matches!(request, Request::Release { .. }) || *reply == Reply::Released;
+                if is_over {
+                    self.leave(name, *owner);
+                }
                 // An operation that has asked anew is not over.
                 if let Some(&op) = self.ops.get(owner)
+                    && is_over
                     && !self.is_given_up(*owner)
                 {
                     noted.push(EventKind::Freed { op });
@@ -193,6 +260,9 @@ impl Register {
                 if !self.is_given_up(wake.owner) {
                     self.minted(wake.owner, grant, noted);
                 }
+            }
+            if let WakeEvent::DoneBefore(_) = &wake.event {
+                self.told(name, wake.owner, noted);
             }
         }
         in_order(noted);
@@ -222,8 +292,7 @@ impl Register {
 
 #[cfg(test)]
 mod tests {
-    use taketurns::Token;
-    use taketurns_core::{Ask, Label, Place};
+    use taketurns_core::{Label, Place};
 
     use super::*;
 
@@ -232,6 +301,7 @@ mod tests {
             owner,
             client: ClientId::from_bits(1),
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 1_000,
             waiter_lease_ms: Some(1_000),
             not_after_ms: 1_000,

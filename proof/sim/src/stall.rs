@@ -67,6 +67,11 @@ pub(crate) fn longest(events: &[HistoryEvent]) -> Option<SimStall> {
                 in_use.waiting.retain(|waiting| *waiting != op);
                 in_use.holding.push(op);
             }
+            // Nobody holds a once whose work is done, and nobody waits in vain.
+            EventKind::DoneBefore { .. } => {
+                in_use.waiting.retain(|waiting| *waiting != op);
+                in_use.free_since_us = *at_us;
+            }
             EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
                 in_use.waiting.retain(|waiting| *waiting != op);
             }

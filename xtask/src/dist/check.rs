@@ -44,18 +44,18 @@ pub(super) fn run(release: &Release) -> Result<(), String> {
         }
     }
     ok("dpkg --purge leaves nothing behind");
-    Ok(())
+    super::bindings::check(release)
 }
 
 fn ok(what: &str) {
     eprintln!("      ok  {what}");
 }
 
-fn skip(what: &str, why: &str) {
+pub(super) fn skip(what: &str, why: &str) {
     eprintln!(" skipped  {what}: {why}");
 }
 
-fn is(what: &str, is: bool, said: &str) -> Result<(), String> {
+pub(super) fn is(what: &str, is: bool, said: &str) -> Result<(), String> {
     match is {
         true => {
             ok(what);

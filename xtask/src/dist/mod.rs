@@ -4,16 +4,20 @@
 //!   crates ─► cargo package ─► unpacked sources ─► release build ─┬─► taketurns-VERSION-ARCH-linux-gnu.tar.gz
 //!                                              man pages,         ├─► taketurns_VERSION_ARCH.deb
 //!                                              completions ───────┤
-//!                                              packaging/ ────────┴─► taketurns-module_VERSION_ARCH.deb
+//!                                              packaging/ ────────┼─► taketurns-module_VERSION_ARCH.deb
+//!                                              bindings/ ─────────┴─► taketurns-VERSION-….whl, taketurns-VERSION.tar.gz,
+//!                                                                     taketurns-VERSION.tgz
 //!                                                                     SHA256SUMS ─► check: install, run, purge
 //! ```
 //!
 //! The program and the module are built from the packaged crates, so that a release also proves that the packages
 //! are complete. Nothing here needs root.
 
+mod bindings;
 mod check;
 mod deb;
 pub(crate) mod files;
+mod node;
 mod shipped;
 mod sources;
 mod tarball;
@@ -32,7 +36,7 @@ const USAGE: &str = "usage: cargo xtask dist [--check]";
 /// The version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-const STEPS: usize = 6;
+const STEPS: usize = 7;
 
 /// What is needed beside the toolchain, and the package of Debian that has it.
 const TOOLS: [(&str, &str); 4] =
@@ -107,6 +111,8 @@ impl Release {
         step(5, "Debian packages");
         deb::program(self, &program, &pages)?;
         deb::module(self, &module)?;
+        step(6, "packages for other languages");
+        bindings::make(self, &sources)?;
         let names: Vec<String> = self.files()?.iter().map(|path| name_of(path)).collect();
         let sums = output(Command::new("sha256sum").current_dir(&self.out).args(names))?;
         let path = self.out.join("SHA256SUMS");

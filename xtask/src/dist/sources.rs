@@ -63,7 +63,7 @@ pub(super) fn build(release: &Release, sources: &Path) -> Result<PathBuf, String
 }
 
 /// Keeps the paths of this machine out of the messages in the binaries.
-fn flags(sources: &Path) -> Vec<String> {
+pub(super) fn flags(sources: &Path) -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo = std::env::var_os("CARGO_HOME").map_or(home.join(".cargo"), PathBuf::from);
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());

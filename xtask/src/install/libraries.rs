@@ -5,12 +5,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use taketurns_servers::clients::{Environment, NODE, PYTHON, REDLOCK_PY};
+use taketurns_servers::clients::{
+    Environment, NODE, NODE_PACKAGE, PYTHON, PYTHON_PACKAGE, REDLOCK_PY,
+};
 
 /// The command that installs an environment into a folder.
 type Installer = fn(Environment, &Path) -> Command;
 
-const ALL: [(Environment, Installer); 2] = [(PYTHON, pip), (NODE, npm)];
+const ALL: [(Environment, Installer); 4] =
+    [(PYTHON, pip), (PYTHON_PACKAGE, pip), (NODE, npm), (NODE_PACKAGE, npm)];
 
 /// A line for each that is missing.
 pub(super) fn missing() -> Vec<String> {
@@ -20,14 +23,20 @@ pub(super) fn missing() -> Vec<String> {
 
 /// Installs those that are missing.
 pub(super) fn install() -> Result<(), String> {
-    for (environment, command) in ALL {
-        if environment.find().is_err() {
-            let name = environment.name;
-            eprintln!("==> installing into target/clients/{name}: {environment}");
-            environment.install(|folder| command(environment, folder))?;
-        }
+    ALL.into_iter().try_for_each(|(environment, command)| install_with(environment, command))
+}
+
+/// Installs a Python environment, unless it is there.
+pub(super) fn install_python(environment: Environment) -> Result<(), String> {
+    install_with(environment, pip)
+}
+
+fn install_with(environment: Environment, command: Installer) -> Result<(), String> {
+    if environment.find().is_ok() {
+        return Ok(());
     }
-    Ok(())
+    eprintln!("==> installing into target/clients/{}: {environment}", environment.name);
+    environment.install(|folder| command(environment, folder))
 }
 
 /// A virtual environment, so that pip neither sees nor mentions the machine's own packages. The machine's pip

@@ -9,6 +9,7 @@ mod libraries;
 
 use std::process::{Command, Stdio};
 
+use taketurns_servers::clients::Environment;
 use taketurns_servers::others::{Etcd, PgBouncer, Postgres};
 use taketurns_servers::{Flavor, SetupError, installed};
 
@@ -136,6 +137,12 @@ pub(crate) fn missing(needs: &[Dependency]) -> Result<(), String> {
 pub(crate) fn all() -> Result<(), String> {
     missing(&ALL)?;
     libraries::install()
+}
+
+/// Makes sure that a Python environment is there, which only some commands need.
+pub(crate) fn environment(environment: Environment) -> Result<(), String> {
+    missing(&[Dependency::Python])?;
+    libraries::install_python(environment)
 }
 
 /// Installs nothing: what the tests need and is missing, a line each, is the error.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::edit::{Edit, plant};
 
 /// What the build needs.
-const NEEDED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "bench", "crates", "proof", "xtask"];
+const NEEDED: [&str; 7] =
+    ["Cargo.toml", "Cargo.lock", "bench", "bindings", "crates", "proof", "xtask"];
 
 /// Where the switch goes, and the module that is declared there.
 const CORE: &str = "crates/core/src/lib.rs";

@@ -21,14 +21,18 @@ pub(super) const ALL: [&str; 6] = [
     "taketurns-threads",
 ];
 
-/// What a quick run leaves out: packages that need libclang.
-pub(super) const QUICK: [&str; 6] = [
+/// What a quick run leaves out: packages that need libclang, and those for other languages.
+pub(super) const QUICK: [&str; 10] = [
     "--exclude",
     "taketurns-module",
     "--exclude",
     "taketurns-torture",
     "--exclude",
     "taketurns-bench",
+    "--exclude",
+    "taketurns-bindings",
+    "--exclude",
+    "taketurns-python",
 ];
 
 /// Builds every test, example and program of [`ALL`], less some packages. Returns the tests.

@@ -15,12 +15,12 @@ fn typed(words: &[&str]) -> AskArgs {
 fn what_a_loading_server_took_is_taken_off_the_time_for_the_lock() {
     let second = Duration::from_secs(1);
     let limited = typed(&["-w", "5"]);
-    assert_eq!(limited.loading().within, Some(5 * second));
-    assert_eq!(limited.left(Duration::ZERO), Some(5 * second));
-    assert_eq!(limited.left(2 * second), Some(3 * second));
-    assert_eq!(limited.left(6 * second), Some(Duration::ZERO));
-    assert_eq!(typed(&["-n"]).loading().within, Some(Duration::ZERO));
-    assert_eq!((typed(&[]).loading().within, typed(&[]).left(second)), (None, None));
+    assert_eq!(limited.wait.loading().within, Some(5 * second));
+    assert_eq!(limited.wait.left(Duration::ZERO), Some(5 * second));
+    assert_eq!(limited.wait.left(2 * second), Some(3 * second));
+    assert_eq!(limited.wait.left(6 * second), Some(Duration::ZERO));
+    assert_eq!(typed(&["-n"]).wait.loading().within, Some(Duration::ZERO));
+    assert_eq!((typed(&[]).wait.loading().within, typed(&[]).wait.left(second)), (None, None));
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn a_lease_is_ten_milliseconds_to_a_day() {
 
 #[test]
 fn a_wait_may_be_none_at_all_but_not_for_ten_years() {
-    assert_eq!(wait("0"), Ok(Duration::ZERO));
-    assert_eq!(wait("0.2"), Ok(Duration::from_millis(200)));
-    assert!(wait("315360000").is_err());
-    assert!(wait("-0.1").is_err());
+    assert_eq!(wait_limit("0"), Ok(Duration::ZERO));
+    assert_eq!(wait_limit("0.2"), Ok(Duration::from_millis(200)));
+    assert!(wait_limit("315360000").is_err());
+    assert!(wait_limit("-0.1").is_err());
     assert!(max_hold("0").is_err());
     assert!(max_hold("5").is_ok());
 }

@@ -4,7 +4,7 @@ use rustix::process::{getpid, getppid};
 use serde::Serialize;
 use taketurns::{Handle, Locks, Member, Name, Token};
 
-use crate::ask::{self, AskArgs};
+use crate::ask::{self, AskArgs, HoldTimes};
 use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::signals::Signals;
@@ -46,7 +46,7 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     let mut signals = Signals::listen()?;
     // The script is shown as the holder: this process is gone in a moment.
     let holder = getppid().unwrap_or(getpid());
-    let loading = args.ask.loading();
+    let loading = args.ask.wait.loading();
     let opened = ask::open(store, "acquire", holder, loading, &mut signals).await?;
     let done = acquire(&opened, &args, &mut signals).await;
     store::close(opened.locks).await;
@@ -59,7 +59,7 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<(), ExitFailure> {
     let locks = &opened.locks;
-    let guard = ask::acquire(opened, &args.ask, None, signals).await?;
+    let guard = ask::acquire(opened, &args.ask, HoldTimes::default(), signals).await?;
     let member = guard.member().cloned();
     let handle = guard.into_handle().await?;
     if let Err(mut failure) = print(locks, args, &handle, member).await {

@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::getpid;
 use serde::Serialize;
 use taketurns::{HolderView, Locks, Name, Token};
 
-use super::run::LockedCommand;
-use crate::ask::{self, WaitReporter};
+use super::run::{self, LockedCommand};
+use crate::ask::{self, wait::WaitReporter};
 use crate::exit::{self, ExitFailure, say};
+use crate::held::HoldEnd;
 use crate::output::{self, duration, whole_millis};
 use crate::signals::Signals;
 use crate::store::{self, LoadingOptions};
@@ -85,7 +85,7 @@ impl Args {
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let mut signals = Signals::listen()?;
     let program = match args.command.first() {
-        Some(word) => Path::new(word).file_name().unwrap_or_default().to_string_lossy(),
+        Some(word) => run::program(word),
         None => "taketurns".into(),
     };
     let loading = LoadingOptions { within: None, verbose: args.verbose };
@@ -118,8 +118,8 @@ async fn campaign(locks: &Locks, args: &Args, signals: &mut Signals) -> Result<u
         }
         let leadership = reporter.wait(campaign.into_future(), signals).await?;
         let leadership = leadership.map_err(ask::failure)?;
-        let outcome = locked_command.run(leadership, signals).await?;
-        if !outcome.lost || outcome.told_to_end {
+        let outcome = locked_command.run(leadership.into(), signals).await?;
+        if outcome.end != HoldEnd::Lost || outcome.told_to_end {
             return outcome.code;
         }
         say(format_args!("standing by for election {name} again"));

@@ -9,6 +9,7 @@ use crate::json;
 use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
 use crate::watch::again;
+use crate::work;
 
 /// A lease with less left than this is about to end: a holder renews much earlier. (A new holder has a
 /// waiter lease at first.)
@@ -17,7 +18,8 @@ pub(super) const ENDING: Duration = Duration::from_secs(1);
 /// List the locks with their holders and the number of waiters
 ///
 /// An unused lock stays in the list for an hour, held by nobody; a pool stays until its last member is
-/// removed. [quarantine 57s] means that the lock is not granted for the next 57 s: see `taketurns show`.
+/// removed, and work that `once` has done until it is forgotten. [quarantine 57s] means that the lock is
+/// not granted for the next 57 s: see `taketurns show`. [2 failed] counts failed attempts at work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only locks whose name matches: * matches any characters, ? matches one
@@ -54,20 +56,24 @@ fn table(listed: &[(Name, View)]) -> Table<7> {
     let mut table = Table::new(["LOCK", "KIND", "WAITING", "HELD", "LEFT", "TOKEN", "HOLDER"]);
     for (name, view) in listed {
         let (held, left, token, holder) = match view.holders.as_slice() {
-            [] => (String::new(), String::new(), String::new(), "nobody".to_owned()),
+            [] => {
+                let nobody = work::in_place_of_holder(view);
+                (String::new(), String::new(), String::new(), nobody)
+            }
             [holder, others @ ..] => {
                 let more = match others.len() {
                     0 => String::new(),
                     more => format!(" and {}", output::count(more, "other")),
                 };
                 let broken = if holder.revoked { " [broken]" } else { "" };
-                let label = format!("{}{broken}{more}", holder.label);
+                let rest = bracketed(work::rest(holder));
+                let label = format!("{}{broken}{rest}{more}", holder.label);
                 let token = holder.token.map_or(String::new(), |token| token.to_string());
                 (duration(holder.held_for), duration(holder.left), token, label)
             }
         };
-        let paused = view.quarantine_left.map(|left| format!(" [quarantine {}]", duration(left)));
-        let holder = holder + &paused.unwrap_or_default();
+        let paused = view.quarantine_left.map(|left| format!("quarantine {}", duration(left)));
+        let holder = holder + &bracketed(work::failures(view)) + &bracketed(paused);
         let waiting = view.waiting.to_string();
         let row = [name.to_string(), view.kind.to_string(), waiting, held, left, token, holder];
         let inks = table.row(row);
@@ -79,9 +85,15 @@ fn table(listed: &[(Name, View)]) -> Table<7> {
         inks[6] = match () {
             () if view.holders.iter().any(|holder| holder.revoked) => Some(Ink::Bad),
             () if view.quarantine_left.is_some() => Some(Ink::Warn),
+            () if work::failures(view).is_some() => Some(Ink::Warn),
             () if view.holders.is_empty() => Some(Ink::Dim),
             () => None,
         };
     }
     table
+}
+
+/// What is out of the ordinary, behind the holder's name.
+fn bracketed(mark: Option<String>) -> String {
+    mark.map_or(String::new(), |mark| format!(" [{mark}]"))
 }

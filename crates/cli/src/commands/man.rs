@@ -27,18 +27,18 @@ const ENVIRONMENT: [(&str, &[&str], &str); 7] = [
         "TAKETURNS_HANDLE",
         &["acquire", "renew", "release"],
         "The handle that acquire printed, for renew and release. They read stdin if it is not set. \
-         run and elect remove it from the environment of their command.",
+         run, once and elect remove it from the environment of their command.",
     ),
     (
         "TAKETURNS_LOCK",
-        &["run", "elect", "acquire"],
-        "The lock's name, set by run and elect for their command. A run, elect or acquire that finds \
-         its own lock here would wait forever, so it fails unless -n or -w is given.",
+        &["run", "once", "elect", "acquire"],
+        "The lock's name, set by run, once and elect for their command. A run, once, elect or acquire \
+         that finds its own lock here would wait forever, so it fails unless -n or -w is given.",
     ),
     (
         "TAKETURNS_TOKEN",
-        &["run", "elect"],
-        "The fencing token, set by run and elect for their command.",
+        &["run", "once", "elect"],
+        "The fencing token, set by run, once and elect for their command.",
     ),
     ("TAKETURNS_MEMBER", &["run"], "The pool member, set by run --pool for its command."),
     (

@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod once;
 pub(crate) mod pool;
 pub(crate) mod release;
 pub(crate) mod renew;
@@ -15,6 +16,7 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod top;
+pub(crate) mod undo;
 
 use std::io::{self, IsTerminal, Read};
 

@@ -1,18 +1,20 @@
 //! `taketurns run`: runs a command while holding a lock.
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_current_process_group};
-use taketurns::{Error, Guard, Locks};
-use tokio::time::{Instant, timeout};
+use taketurns::{Guard, Locks};
+use tokio::time::Instant;
 
-use crate::ask::{self, AskArgs};
+use crate::ask::{self, AskArgs, HoldTimes};
 use crate::child;
-use crate::exit::{self, ExitFailure, say};
+use crate::exit::{self, ExitFailure};
+use crate::held::{Held, HoldEnd};
 use crate::process_group::ProcessGroup;
 use crate::signals::Signals;
 use crate::store::{self, StoreConnection};
@@ -41,9 +43,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// End the command when it has held the lock for this long; exit code 76
-    #[arg(long, value_name = "SECS", value_parser = ask::max_hold, allow_negative_numbers = true)]
-    max_hold: Option<Duration>,
+    #[command(flatten)]
+    times: HoldTimes,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -52,8 +53,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
     let mut signals = Signals::listen()?;
-    let program = Path::new(&args.command[0]).file_name().unwrap_or_default().to_string_lossy();
-    let loading = args.ask.loading();
+    let program = program(&args.command[0]);
+    let loading = args.ask.wait.loading();
     let opened = ask::open(store, &program, getpid(), loading, &mut signals).await?;
     let code = hold_and_run(&opened, &args, &mut signals).await;
     store::close(opened.locks).await;
@@ -65,10 +66,15 @@ async fn hold_and_run(
     args: &Args,
     signals: &mut Signals,
 ) -> Result<u8, ExitFailure> {
-    let guard = ask::acquire(opened, &args.ask, args.max_hold, signals).await?;
-    let under =
-        LockedCommand { locks: &opened.locks, command: &args.command, max_hold: args.max_hold };
-    under.run(guard, signals).await?.code
+    let guard = ask::acquire(opened, &args.ask, args.times, signals).await?;
+    let max_hold = args.times.max_hold;
+    let under = LockedCommand { locks: &opened.locks, command: &args.command, max_hold };
+    under.run(guard.into(), signals).await?.code
+}
+
+/// The name under which others see a command.
+pub(crate) fn program(word: &OsStr) -> Cow<'_, str> {
+    Path::new(word).file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// A command that runs only while a lock is held.
@@ -82,32 +88,31 @@ pub(crate) struct LockedCommand<'a> {
 pub(crate) struct RunOutcome {
     /// The exit code of the program.
     pub(crate) code: Result<u8, ExitFailure>,
-    /// The lock was lost before the command ended by itself. The user has seen a message.
-    pub(crate) lost: bool,
+    pub(crate) end: HoldEnd,
     /// A signal told this program to end.
     pub(crate) told_to_end: bool,
 }
 
 impl LockedCommand<'_> {
-    /// Runs the command to its end and releases the lock.
+    /// Runs the command to its end, and then ends what it ran under.
     pub(crate) async fn run(
         &self,
-        guard: Guard,
+        held: Held,
         signals: &mut Signals,
     ) -> Result<RunOutcome, ExitFailure> {
         let since = Instant::now();
         let terminal = Terminal::open();
-        let job = match start(self.command, &guard, terminal.as_ref()) {
+        let job = match start(self.command, &held, terminal.as_ref()) {
             Ok(job) => job,
             Err(failure) => {
-                release(guard, signals).await;
+                held.end(false, false, signals).await;
                 return Err(failure);
             }
         };
         let child = job.pid();
         let watch = Supervisor {
             locks: self.locks,
-            guard: &guard,
+            guard: &held,
             terminal: terminal.as_ref(),
             max_hold: self.max_hold.map(|max_hold| (since, max_hold)),
         };
@@ -117,9 +122,10 @@ impl LockedCommand<'_> {
             terminal.take_back(Some(child));
         }
         let ChildEnd { code, signal, told_to_end, .. } = ended;
-        let lost = !finish(guard, ended.lost, signals).await;
+        let end = held.end(signal.is_none() && code == 0, ended.lost, signals).await;
         let code = match signal {
-            _ if lost => Ok(exit::LOST),
+            _ if end == HoldEnd::Lost => Ok(exit::LOST),
+            _ if end == HoldEnd::Unconfirmed => Ok(exit::UNAVAILABLE),
             None => Ok(code),
             Some(signal) => {
                 if given.is_some() {
@@ -129,7 +135,7 @@ impl LockedCommand<'_> {
                 Err(ExitFailure::signal(signal, at_terminal, ""))
             }
         };
-        Ok(RunOutcome { code, lost, told_to_end })
+        Ok(RunOutcome { code, end, told_to_end })
     }
 }
 
@@ -177,36 +183,4 @@ fn pass_on_interrupt(signal: Signal) {
     if [Signal::INT, Signal::QUIT].contains(&signal) && !child::is_ignored(signal) {
         let _ = kill_current_process_group(signal);
     }
-}
-
-/// Releases the lock. `true` if it was held until now, and the command was not ended for a lost lock.
-async fn finish(guard: Guard, lost: bool, signals: &mut Signals) -> bool {
-    let held = guard.is_held();
-    if !held && !lost {
-        say(format_args!("lock {} was lost before the command ended", guard.name()));
-    }
-    held && release(guard, signals).await && !lost
-}
-
-/// Releases the lock. Stops waiting when the lease is over or a signal comes. `false` if the store no
-/// longer knew the holder: it lost its state, and may have granted the lock to another client.
-async fn release(guard: Guard, signals: &mut Signals) -> bool {
-    let name = guard.name().clone();
-    let done = timeout(guard.left(), guard.release());
-    let problem = match signals.unless("", done).await {
-        Ok(Ok(Ok(()))) => return true,
-        Ok(Ok(Err(Error::NotHeld { .. }))) => {
-            say(format_args!(
-                "lock {name} was lost before the command ended: the store no longer knows the holder"
-            ));
-            return false;
-        }
-        Ok(Ok(Err(error))) => error.to_string(),
-        Ok(Err(_)) => "the store did not answer".to_owned(),
-        Err(_) => "interrupted".to_owned(),
-    };
-    say(format_args!(
-        "lock {name} could not be released ({problem}); it becomes free when its lease ends"
-    ));
-    true
 }

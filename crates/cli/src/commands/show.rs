@@ -12,6 +12,7 @@ use crate::output::{self, Table, duration};
 use crate::paint::{Ink, Paint};
 use crate::text;
 use crate::watch::again;
+use crate::work;
 
 /// Show one lock: its holders, and its waiters in order
 ///
@@ -20,11 +21,12 @@ use crate::watch::again;
 /// every lease that may have been lost has ended.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-The JSON document has: name, kind (mutex, rwlock, semaphore, pool), permits, state (held, idle, \
-unused), quarantine_ms (how long until the lock is granted again, else null), last_token, waiting; \
-holders, each with who, why, client, mode, permits, token, member, held_ms, left_ms, broken; waiters \
+The JSON document has: name, kind (mutex, rwlock, semaphore, pool, once), permits, state (held, idle, \
+done, unused), quarantine_ms (how long until the lock is granted again, else null), last_token, waiting; \
+holders, each with who, why, client, mode, permits, token, member, held_ms, left_ms, broken, at_least_ms, resting; waiters \
 (the first 500), each with place, who, why, client, mode, permits, member, waited_ms; members, each \
-with name, held, stale, leaving.")]
+with name, held, stale, leaving; work (null unless `once` has something to remember) with failed, retry_ms, \
+forgotten_ms, done (null or who, why, token, at_ms, until_ms, failed, result).")]
 pub(crate) struct Args {
     /// The lock's name
     #[arg(value_parser = ask::name)]
@@ -72,7 +74,9 @@ fn describe(name: &Name, view: &View, paint: Paint) -> String {
             ", {left} (store restarted or failed over; not granted until then)"
         ));
     }
-    for part in [holders(view, paint), members(view), waiters(view, paint)].into_iter().flatten() {
+    let work = view.work.as_ref().map(|work| text::clean(&work::state(work)));
+    let parts = [work, holders(view, paint), members(view), waiters(view, paint)];
+    for part in parts.into_iter().flatten() {
         text.push_str("\n\n");
         text.push_str(&part);
     }
@@ -85,8 +89,9 @@ fn holders(view: &View, paint: Paint) -> Option<String> {
         let token = holder.token.map_or("none".to_owned(), |token| token.to_string());
         let has = holder.member.as_ref().map_or_else(|| holder.ask.to_string(), |m| m.to_string());
         let broken = if holder.revoked { " [broken]" } else { "" };
+        let rest = work::rest(holder).map_or(String::new(), |rest| format!(" [{rest}]"));
         let (held, left) = (duration(holder.held_for), duration(holder.left));
-        let inks = table.row([has, token, held, left, format!("{}{broken}", holder.label)]);
+        let inks = table.row([has, token, held, left, format!("{}{broken}{rest}", holder.label)]);
         inks[3] = (holder.left < ls::ENDING).then_some(Ink::Bad);
         inks[4] = holder.revoked.then_some(Ink::Bad);
     }

@@ -7,6 +7,7 @@ use taketurns::{Name, View};
 use crate::output::whole_millis;
 use crate::watch::order::{Filter, Sort, held_for};
 use crate::watch::{BOUNDS_MS, LockHistory};
+use crate::work;
 
 /// How many locks have series of their own: the busiest. Each name is a series, and names may be many.
 const NAMED_MAX: usize = 50;
@@ -33,6 +34,9 @@ pub(super) fn text(watch: &LockHistory, own: &ServerMetrics) -> String {
         "Locks that nobody is granted for now",
         totals.quarantined as f64,
     );
+    out.one("work_done", "gauge", "Work for once that is done and remembered", totals.done as f64);
+    let failed = totals.failed as f64;
+    out.one("work_failed", "gauge", "Work for once with failed attempts that is not done", failed);
     let wait = seconds(totals.longest_wait_ms);
     out.one("longest_wait_seconds", "gauge", "Longest wait that goes on", wait);
     let hold = seconds(totals.longest_hold_ms);
@@ -47,6 +51,9 @@ pub(super) fn text(watch: &LockHistory, own: &ServerMetrics) -> String {
     out.each("lock_waiting", "Waiters of each of the busiest locks", &busiest, waiting);
     let held = |(_, view): &(&Name, &View)| held_for(view).map(whole_millis).map(seconds);
     out.each("lock_held_seconds", "For how long each of them is held", &busiest, held);
+    let done: Vec<_> = watch.done().take(NAMED_MAX).collect();
+    let age = |(_, view): &(&Name, &View)| work::done_ago(view).map(whole_millis).map(seconds);
+    out.each("work_done_seconds", "How long ago the work of that name was done", &done, age);
     out.0
 }
 
@@ -114,7 +121,7 @@ impl fmt::Display for EscapedLabel<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::tests::{held, name};
+    use crate::watch::tests::{done, failed, held, name};
 
     const OWN: ServerMetrics = ServerMetrics { is_up: true, took_s: 0.25, looks: 3, breaks: 1 };
 
@@ -122,12 +129,17 @@ mod tests {
     fn all_is_said_of_few_locks() {
         let mut watch = LockHistory::default();
         watch.see(1_000, vec![]);
-        watch.see(2_000, vec![(name("a\"\\b"), held(1, 500)), (name("free"), View::default())]);
+        let once = [(name("done"), done(70)), (name("failed"), failed(2))];
+        let locks = [(name("a\"\\b"), held(1, 500)), (name("free"), View::default())];
+        watch.see(2_000, locks.into_iter().chain(once).collect());
         let text = text(&watch, &OWN);
         for line in [
             "# TYPE taketurns_store_up gauge",
             "taketurns_store_up 1",
-            "taketurns_store_locks 2",
+            "taketurns_store_locks 4",
+            "taketurns_store_work_done 1",
+            "taketurns_store_work_failed 1",
+            "taketurns_store_work_done_seconds{lock=\"done\"} 70",
             "taketurns_store_held 1",
             "taketurns_store_longest_hold_seconds 0.5",
             "taketurns_store_listing_seconds 0.25",

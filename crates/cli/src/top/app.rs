@@ -50,7 +50,7 @@ pub(crate) enum Overlay {
     /// The filter is being typed.
     Filter,
     Help,
-    Break(BreakQuestion),
+    Break(Box<BreakQuestion>),
 }
 
 /// Why the store could not be read, and since when.
@@ -264,7 +264,8 @@ impl App {
         if view.holders.is_empty() {
             return self.tell(format_args!("{name}: no holder, nothing to break"), now);
         }
-        self.over = Overlay::Break(BreakQuestion { name, view, at_once: false });
+        let question = BreakQuestion { name, view, at_once: false };
+        self.over = Overlay::Break(Box::new(question));
     }
 }
 

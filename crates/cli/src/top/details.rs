@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use taketurns::{HolderView, Kind, Name, View, WaiterView};
+use taketurns::{HolderView, Kind, Name, View, WaiterView, WorkView};
 
 use super::keys::ListMove;
 use super::row::Row;
@@ -26,6 +26,7 @@ pub(crate) struct LockDetails {
 /// A line of the screen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry<'a> {
+    Work(&'a WorkView),
     Holders,
     Holder(&'a HolderView),
     Members,
@@ -87,7 +88,8 @@ impl LockDetails {
 
     fn entries(&self) -> Vec<Entry<'_>> {
         let view = &self.row.view;
-        let mut entries = vec![Entry::Holders];
+        let mut entries: Vec<_> = view.work.iter().map(Entry::Work).collect();
+        entries.push(Entry::Holders);
         entries.extend(view.holders.iter().map(Entry::Holder));
         if view.kind == Kind::Pool {
             entries.push(Entry::Members);

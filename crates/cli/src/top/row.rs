@@ -60,7 +60,7 @@ impl Row {
 
     /// The same of one of its holders.
     pub(crate) fn is_late_of(&self, holder: &HolderView) -> bool {
-        holder.left.saturating_mul(LATE) < self.longest_of(holder)
+        !holder.resting && holder.left.saturating_mul(LATE) < self.longest_of(holder)
     }
 
     /// It was taken from a holder that has not let go of it yet.
@@ -70,15 +70,31 @@ impl Row {
 }
 
 /// What has to change for a lock to be shown as changed.
-fn essence(view: &View) -> (usize, Vec<(Option<Token>, bool)>, bool) {
-    let holders = view.holders.iter().map(|holder| (holder.token, holder.revoked)).collect();
-    (view.waiting, holders, view.quarantine_left.is_some())
+#[derive(PartialEq)]
+struct Essence {
+    waiting: usize,
+    /// Of each holder its token, and whether it is broken or rests.
+    holders: Vec<(Option<Token>, bool, bool)>,
+    is_quarantined: bool,
+    /// How many attempts failed, and whether the work is done.
+    work: Option<(u32, bool)>,
+}
+
+fn essence(view: &View) -> Essence {
+    let holders = view.holders.iter();
+    Essence {
+        waiting: view.waiting,
+        holders: holders.map(|holder| (holder.token, holder.revoked, holder.resting)).collect(),
+        is_quarantined: view.quarantine_left.is_some(),
+        work: view.work.as_ref().map(|work| (work.failed, work.done.is_some())),
+    }
 }
 
 /// The kind in a few letters, with how much of it is taken: `mutex`, `sem 3/4`, `pool 1/3`.
 pub(crate) fn kind(view: &View) -> String {
     match view.kind {
         Kind::Mutex => "mutex".to_owned(),
+        Kind::Once => "once".to_owned(),
         Kind::RwLock if view.holders.is_empty() => "rwlock".to_owned(),
         Kind::RwLock => match view.holders[0].ask {
             Ask::Read => format!("read {}", view.holders.len()),

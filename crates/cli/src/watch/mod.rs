@@ -17,6 +17,7 @@ use serde::Serialize;
 use taketurns::{HolderView, Name, View, WaiterView};
 
 use crate::output::whole_millis;
+use crate::work;
 use order::{Filter, Sort};
 pub(crate) use turns::ObservedTurn;
 use turns::PastTurns;
@@ -55,6 +56,10 @@ pub(crate) struct Totals {
     pub(crate) held: usize,
     pub(crate) waiting: usize,
     pub(crate) quarantined: usize,
+    /// Work that is done, and remembered.
+    pub(crate) done: usize,
+    /// Work that is not done, though somebody has tried.
+    pub(crate) failed: usize,
     pub(crate) longest_wait_ms: u64,
     pub(crate) longest_hold_ms: u64,
 }
@@ -132,12 +137,22 @@ impl LockHistory {
             totals.held += usize::from(!view.holders.is_empty());
             totals.waiting += view.waiting;
             totals.quarantined += usize::from(view.quarantine_left.is_some());
+            if let Some(work) = &view.work {
+                totals.done += usize::from(work.done.is_some());
+                totals.failed += usize::from(work.done.is_none());
+            }
             let waited = view.waiters.iter().map(|waiter| whole_millis(waiter.waited_for)).max();
             totals.longest_wait_ms = totals.longest_wait_ms.max(waited.unwrap_or(0));
             let held = order::held_for(view).map_or(0, whole_millis);
             totals.longest_hold_ms = totals.longest_hold_ms.max(held);
         }
         totals
+    }
+
+    /// Returns the work that is done, in the order of the names.
+    pub(crate) fn done(&self) -> impl Iterator<Item = (&Name, &View)> {
+        let all = self.locks.iter().map(|(name, seen)| (name, &seen.view));
+        all.filter(|(_, view)| work::done_ago(view).is_some())
     }
 
     /// Returns the first locks that match, in order, up to a limit; and how many match.

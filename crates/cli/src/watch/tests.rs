@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use taketurns::{Ask, ClientId, Label, Token};
+use taketurns::{Ask, ClientId, Completion, Kind, Label, Token, WorkView};
 
 use super::*;
 
@@ -20,6 +20,24 @@ fn holder(token: u64, held_ms: u64) -> HolderView {
 pub(crate) fn held(token: u64, held_ms: u64) -> View {
     let mut view = View::default();
     view.holders = vec![holder(token, held_ms)];
+    view
+}
+
+/// Work that was done `ago_s` seconds ago, and is remembered for 100 seconds.
+pub(crate) fn done(ago_s: u64) -> View {
+    let by = Label::new("host:1 sh", "nightly").unwrap();
+    let done = Completion::new(by, Token::from_raw(7), 1_794_796_267_000, 1_794_796_367_000);
+    let mut view = View::default();
+    view.kind = Kind::Once;
+    view.work = Some(WorkView::new(0, Duration::from_secs(100 - ago_s), Some(done)));
+    view
+}
+
+/// Work that is not done after this number of attempts.
+pub(crate) fn failed(attempts: u32) -> View {
+    let mut view = View::default();
+    view.kind = Kind::Once;
+    view.work = Some(WorkView::new(attempts, Duration::from_secs(9), None));
     view
 }
 
@@ -149,18 +167,23 @@ fn totals_and_the_busiest() {
         (name("calm"), held(1, 700)),
         (name("busy"), held_and_waited_for(2, 300, vec![waiter(1, 250), waiter(2, 50)])),
         (name("paused"), quarantined),
+        (name("done"), done(70)),
+        (name("failed"), failed(2)),
     ];
     watch.see(1_000, locks);
     let totals = Totals {
-        locks: 3,
+        locks: 5,
         held: 2,
         waiting: 2,
         quarantined: 1,
+        done: 1,
+        failed: 1,
         longest_wait_ms: 250,
         longest_hold_ms: 700,
     };
     assert_eq!(watch.totals(), totals);
     let (first, matching) = watch.locks(&Filter::default(), Sort::default(), 1);
-    assert_eq!((first[0].0.as_str(), matching), ("busy", 3));
+    assert_eq!((first[0].0.as_str(), matching), ("busy", 5));
+    assert_eq!(watch.done().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["done"]);
     assert_eq!(watch.locks(&Filter::new("alm"), Sort::default(), 9).1, 1);
 }

@@ -6,6 +6,7 @@
 mod holding;
 mod keeping;
 mod leaving;
+mod once;
 mod sharing;
 mod turns;
 
@@ -18,6 +19,7 @@ use crate::PATIENCE;
 pub use holding::*;
 pub use keeping::*;
 pub use leaving::*;
+pub use once::*;
 pub use sharing::*;
 pub use turns::*;
 
@@ -46,6 +48,12 @@ macro_rules! client_tests {
             closing_gives_back_what_is_kept
             a_kept_lock_that_is_broken_is_asked_for_anew
             what_can_not_be_kept_is_refused
+            of_many_clients_one_does_the_work
+            work_that_failed_is_tried_by_the_next
+            work_that_failed_too_often_is_not_tried_again
+            an_attempt_under_way_keeps_others_from_the_work
+            what_no_once_remembers_is_refused
+            a_lock_that_was_released_stays_taken
         }
     };
 }

@@ -4,6 +4,7 @@ mod ballots;
 mod keeping;
 mod kinds;
 mod leases;
+mod once;
 mod order;
 mod pools;
 mod repeats;
@@ -13,6 +14,7 @@ pub use ballots::*;
 pub use keeping::*;
 pub use kinds::*;
 pub use leases::*;
+pub use once::*;
 pub use order::*;
 pub use pools::*;
 pub use repeats::*;
@@ -73,6 +75,14 @@ macro_rules! engine_tests {
             a_wait_for_a_member_ends_when_it_is_added
             a_held_member_that_is_removed_goes_at_its_release
             members_stay_until_they_are_removed
+            everybody_is_told_who_did_the_work
+            done_is_recorded_once_however_often_it_is_sent
+            an_attempt_that_failed_is_counted_and_followed_by_a_pause
+            an_attempt_counts_if_its_worker_knew_of_it
+            what_is_done_is_forgotten_when_its_time_is_over
+            work_that_is_undone_is_to_be_done_again
+            a_once_is_no_other_lock
+            a_lock_stays_taken_for_at_least_so_long
             a_ballots_token_is_its_hint_or_the_next
             a_token_that_is_written_back_leaves_the_number_of_the_grant
             a_write_back_to_another_grant_changes_nothing

@@ -1,9 +1,10 @@
 //! Acquire: gives the same answer however often it is sent, and grants only if nobody is overtaken.
 
 use super::grant::GrantTerms;
+use super::once::WorkBar;
 use super::queue::Waiter;
 use super::{Lock, StepWork};
-use crate::{AcquireRequest, Ballot, Now, Place, Refusal, Reply, limits};
+use crate::{AcquireRequest, Ask, Ballot, Now, Place, Refusal, Reply, limits};
 
 impl Lock {
     pub(super) fn acquire(
@@ -13,6 +14,9 @@ impl Lock {
         work: &mut StepWork,
     ) -> Reply {
         if let Some(holder) = self.holders.get(acquire.owner) {
+            if holder.resting {
+                return Reply::Refused(Refusal::Cancelled);
+            }
             return match acquire.ballot().filter(|_| holder.vote.is_some()) {
                 Some(ballot) => self.vote_again(now, acquire, ballot),
                 None => Reply::Granted(self.grant_of(holder)),
@@ -45,6 +49,12 @@ impl Lock {
         work: &mut StepWork,
     ) -> Result<Reply, Refusal> {
         self.check(now, acquire)?;
+        let bar = self.work_bar(now, &acquire.ask);
+        match bar {
+            Some(WorkBar::Done(done)) => return Ok(Reply::DoneBefore(done)),
+            Some(WorkBar::Exhausted(failed)) => return Err(Refusal::Exhausted { failed }),
+            Some(WorkBar::Paused) | None => {}
+        }
         if !self.in_use() {
             self.kind = acquire.ask.kind();
         }
@@ -52,6 +62,7 @@ impl Lock {
             owner: acquire.owner,
             client: acquire.client,
             ask: acquire.ask.clone(),
+            at_least_ms: acquire.at_least_ms,
             lease_ms: acquire.lease_ms,
             since_ms: now.ms,
             ballot: acquire.ballot().is_some(),
@@ -59,6 +70,7 @@ impl Lock {
         };
         let quarantined = self.quarantined_until_ms(now);
         if quarantined.is_none()
+            && bar.is_none()
             && let Some(free_slot) = self.free_slot(&acquire.ask)
         {
             let Ballot { hint, ticket, .. } = acquire.ballot().unwrap_or_default();
@@ -108,11 +120,18 @@ impl Lock {
             return Err(Refusal::Cancelled);
         }
         let leases = [Some(acquire.lease_ms), acquire.waiter_lease_ms];
-        if !leases.into_iter().flatten().all(limits::is_lease) {
+        let rests = match acquire.at_least_ms {
+            0 => true,
+            at_least_ms => acquire.ask.may_rest() && limits::is_lease(at_least_ms),
+        };
+        if !(rests && leases.into_iter().flatten().all(limits::is_lease)) {
             return Err(Refusal::InvalidLease);
         }
         if !acquire.ask.is_possible() {
-            return Err(Refusal::InvalidPermits);
+            return Err(match acquire.ask {
+                Ask::Once(_) => Refusal::InvalidTerms,
+                _ => Refusal::InvalidPermits,
+            });
         }
         self.check_kind(acquire.ask.kind())
     }

@@ -75,12 +75,13 @@ impl Lock {
             owner: holder.owner,
             client: acquire.client,
             ask: holder.ask.clone(),
+            at_least_ms: holder.at_least_ms,
             lease_ms: holder.lease_ms,
             since_ms: holder.since_ms,
             ballot: true,
             label: holder.label.clone(),
         };
-        self.drop_holder(acquire.owner);
+        self.drop_holder(now, acquire.owner);
         // The next number must be larger than the one given up, even if this node has forgotten
         // since how large that was.
         self.last_token = self.last_token.max(within_reach(ballot.hint, now));

@@ -58,11 +58,13 @@ impl Lock {
             token: Token::from_raw(number),
             ask,
             member: terms.member,
+            at_least_ms: waiter.at_least_ms,
             lease_ms: waiter.lease_ms,
             deadline_ms: now.ms.saturating_add(terms.lease_ms),
             since_ms: now.ms,
             handed: terms.handed,
             revoked: false,
+            resting: false,
             vote: waiter.ballot.then_some(HolderVote { number, ticket }),
             label: waiter.label,
         };
@@ -74,7 +76,7 @@ impl Lock {
     /// Mints the next token: larger than the last one, and at least the clock. The nodes of a
     /// quorum would never agree on a clock, so they follow the client's `hint`, and use their own
     /// clock only while they know of no token.
-    fn mint(&mut self, now: Now, hint: Option<u64>) -> u64 {
+    pub(super) fn mint(&mut self, now: Now, hint: Option<u64>) -> u64 {
         let clock = now.wall_us.min(limits::TOKEN_CLOCK_MAX);
         let floor = match hint {
             None => clock,
@@ -133,7 +135,8 @@ impl Lock {
         if !limits::is_lease(lease_ms) {
             return Reply::Refused(Refusal::InvalidLease);
         }
-        let Some(holder) = self.holders.get(owner) else { return Reply::NotHeld };
+        let holder = self.holders.get(owner).filter(|holder| !holder.resting);
+        let Some(holder) = holder else { return Reply::NotHeld };
         let number = holder.vote.map(|vote| vote.number);
         if write_back.is_some_and(|write_back| number != Some(write_back.number)) {
             return Reply::NotHeld;

@@ -15,12 +15,16 @@ pub(super) struct Holder {
     pub(super) token: Token,
     pub(super) ask: Ask,
     pub(super) member: Option<Member>,
+    /// For how long from the grant on it stays a holder, whatever happens; 0 if it goes with its lease.
+    pub(super) at_least_ms: u64,
     pub(super) lease_ms: u64,
     pub(super) deadline_ms: u64,
     pub(super) since_ms: u64,
     /// Handed over and not yet renewed: the client may not know of it.
     pub(super) handed: bool,
     pub(super) revoked: bool,
+    /// It was released or its lease ended, and it stays only for its `at_least_ms`: nobody can renew it.
+    pub(super) resting: bool,
     /// Set if the request had a ballot.
     pub(super) vote: Option<HolderVote>,
     pub(super) label: Label,
@@ -31,6 +35,36 @@ impl Holder {
     /// since.
     pub(super) fn minted(&self) -> Token {
         self.vote.map_or(self.token, |vote| Token::from_raw(vote.number))
+    }
+
+    /// Returns until when it stays a holder, whatever happens.
+    pub(super) fn rests_until_ms(&self) -> u64 {
+        match self.at_least_ms {
+            0 => 0,
+            at_least_ms => self.since_ms.saturating_add(at_least_ms),
+        }
+    }
+
+    /// Returns the holder that the next step would find; `None` if it is over. A lease that has ended since the last step
+    /// may have left a rest.
+    pub(super) fn as_seen(&self, now: Now) -> Option<Self> {
+        let mut holder = self.clone();
+        if holder.deadline_ms <= now.ms && holder.is_told() {
+            holder.rest();
+        }
+        (holder.deadline_ms > now.ms).then_some(holder)
+    }
+
+    /// Returns whether its client knows of the grant: it has answered, or it waited on the connection that the store
+    /// itself answered.
+    pub(super) fn is_told(&self) -> bool {
+        !self.handed || self.client.is_connection()
+    }
+
+    /// Lets it rest. The caller notes that a hand-over was answered.
+    pub(super) fn rest(&mut self) {
+        (self.handed, self.resting) = (false, true);
+        self.deadline_ms = self.rests_until_ms();
     }
 
     /// Returns the last of the tokens that belong to it.

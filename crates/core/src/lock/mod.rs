@@ -7,30 +7,33 @@
 
 mod acquire;
 mod ballot;
+mod ending;
 mod grant;
 mod holders;
 mod lazy_box;
 mod members;
 mod next;
+mod once;
 mod queries;
 mod queue;
 mod snapshot;
 mod tombstones;
 mod view;
 
+pub use once::Completion;
 pub use snapshot::{CorruptSnapshot, Snapshot};
-pub use view::{HolderView, MemberView, View, WaiterView};
+pub use view::{HolderView, MemberView, View, WaiterView, WorkView};
 
-use holders::{Holder, Holders};
+use holders::Holders;
 use lazy_box::LazyBox;
 use members::Members;
 use next::HeadAction;
+use once::WorkRecord;
 use queue::{WaitQueue, Waiter};
 use tombstones::Tombstones;
 
 use crate::{
-    ClientId, Kind, Member, Now, Owner, Refusal, Reply, Request, Step, Token, Wake, WakeEvent,
-    limits,
+    ClientId, Kind, Member, Now, Refusal, Reply, Request, Step, Token, Wake, WakeEvent, limits,
 };
 
 /// The state of one lock. It knows neither its name nor where it is stored.
@@ -46,6 +49,8 @@ pub struct Lock {
     queue: LazyBox<WaitQueue>,
     members: LazyBox<Members>,
     tombs: LazyBox<Tombstones>,
+    /// Invariant: only a once remembers anything, and nobody holds one whose work is done.
+    work: LazyBox<WorkRecord>,
 }
 
 /// The work of one step: how many waiters it may still handle, and which clients to wake.
@@ -92,7 +97,12 @@ impl Lock {
             Request::Release { owner, bury_until_ms, last_used } => {
                 self.release(now, *owner, *bury_until_ms, *last_used)
             }
-            Request::Break { token, at_once } => self.break_(*token, *at_once, &mut work),
+            Request::Finish { owner, token, end, bury_until_ms } => {
+                self.bury(now, *owner, *bury_until_ms);
+                self.finish(now, *owner, *token, end)
+            }
+            Request::Undo => self.undo(now),
+            Request::Break { token, at_once } => self.break_(now, *token, *at_once, &mut work),
             Request::ClientGone { client } => self.client_gone(now, *client),
             Request::Resize { permits } => self.resize(*permits),
             Request::PoolAdd { member } => self.pool_add(member),
@@ -106,20 +116,6 @@ impl Lock {
         let turned = self.kind != kind;
         let changed = caught_up || settled || turned || may_change(request, &reply);
         Step { reply, wakes: work.wakes, timed: true, more: work.more, changed }
-    }
-
-    /// Carries out the most frequent release without catching up with time: that of the only holder,
-    /// if nobody waits. It frees the lock and changes nothing else, so the time does not matter. If
-    /// the lease has ended, nobody else has been granted the lock since. Returns false and does
-    /// nothing in all other cases: a hand-over that was not answered leaves a record to clean up, a
-    /// pool offers the member to its waiters, and after a long lease a server's key must expire sooner.
-    fn release_alone(&mut self, owner: Owner) -> bool {
-        let is_alone = self.kind != Kind::Pool && self.holders.len() == 1 && self.queue.is_empty();
-        let is_plain =
-            |holder: &Holder| !holder.handed && holder.lease_ms <= limits::EXPIRY_SLACK_MS;
-        is_alone
-            && self.holders.get(owner).is_some_and(is_plain)
-            && self.holders.remove(owner).is_some()
     }
 
     /// Returns the kind of the lock, or the kind it had when it was last used.
@@ -162,7 +158,8 @@ impl Lock {
     }
 
     /// Resets the lock after the lease clock restarted, that is after the machine rebooted: all
-    /// holders and waiters are gone, because no process survived. Token, kind and members stay.
+    /// holders and waiters are gone, because no process survived. Token, kind and members stay, and what a once
+    /// remembers.
     pub fn reboot(&mut self) {
         let mut members = std::mem::take(&mut self.members);
         for holder in self.holders.iter() {
@@ -170,11 +167,15 @@ impl Lock {
                 members.give_back(member);
             }
         }
-        *self = Self { kind: self.kind, last_token: self.last_token, members, ..Self::default() };
+        let work = std::mem::take(&mut self.work);
+        let (kind, last_token) = (self.kind, self.last_token);
+        *self = Self { kind, last_token, members, work, ..Self::default() };
+        self.reboot_work();
     }
 
     fn in_use(&self) -> bool {
-        !(self.holders.is_empty() && self.queue.is_empty() && self.members.is_empty())
+        let is_idle = self.holders.is_empty() && self.queue.is_empty() && self.members.is_empty();
+        !(is_idle && self.work.is_blank())
     }
 
     /// Refuses a request that asks for another kind than the lock in use has.
@@ -197,13 +198,15 @@ impl Lock {
         let purged = !self.tombs.is_empty() && self.tombs.purge(now.ms);
         let ends = self.holders.ends();
         let expired = self.holders.take_expired(now);
-        for holder in &expired {
-            self.after_hold(holder);
+        let has_expired = !expired.is_empty();
+        for holder in expired {
+            self.expire(now, holder);
         }
+        let forgot = self.forget_work(now, set_back);
         // A scan that found nobody expired still narrows the bounds, and every copy must have the
         // same bounds.
         let looked = self.holders.ends() != ends;
-        set_back || purged || looked || !expired.is_empty()
+        set_back || purged || looked || has_expired || forgot
     }
 
     /// Returns until when nothing is granted, if that is in the future.
@@ -211,14 +214,16 @@ impl Lock {
         (now.ms < self.quarantine_until_ms).then_some(self.quarantine_until_ms)
     }
 
-    /// Returns when to ask again: the next lease may have ended, or the quarantine.
+    /// Returns when to ask again: the next lease may have ended, or the quarantine, or the pause after a failed attempt.
     fn recheck_ms(&self, now: Now) -> Option<u64> {
-        self.quarantined_until_ms(now).or_else(|| self.holders.first_deadline_ms())
+        let held_until = || self.holders.first_deadline_ms();
+        self.quarantined_until_ms(now).or_else(held_until).or_else(|| self.pause_of_head_ms())
     }
 
     /// Hands over everything that is free to the next waiters.
     fn settle(&mut self, now: Now, work: &mut StepWork) {
-        if self.quarantined_until_ms(now).is_some() {
+        // That work is done is no grant.
+        if self.quarantined_until_ms(now).is_some() && self.work.done().is_none() {
             return;
         }
         while let Some(next) = self.next(now) {
@@ -232,9 +237,8 @@ impl Lock {
                 HeadAction::Skip(place) => {
                     self.queue.remove(place);
                 }
-                HeadAction::Refuse(place) => {
+                HeadAction::Refuse(place, event) => {
                     if let Some(Waiter { client, owner, .. }) = self.queue.remove(place) {
-                        let event = WakeEvent::Refused(Refusal::KindMismatch(self.kind));
                         work.wakes.push(Wake { client, owner, event });
                     }
                 }
@@ -286,51 +290,6 @@ impl Lock {
         true
     }
 
-    fn release(
-        &mut self,
-        now: Now,
-        owner: Owner,
-        bury_until_ms: u64,
-        last_used: Option<Token>,
-    ) -> Reply {
-        let bury_until_ms = bury_until_ms.min(now.ms.saturating_add(limits::RETENTION_MS));
-        if bury_until_ms > now.ms {
-            self.tombs.bury(owner, bury_until_ms);
-        }
-        self.unreserve(owner, last_used);
-        if self.drop_holder(owner) {
-            return Reply::Released;
-        }
-        let left = self.queue.place_of(owner).and_then(|place| self.queue.remove(place));
-        if left.is_some() { Reply::Left } else { Reply::NotHeld }
-    }
-
-    fn break_(&mut self, token: Option<Token>, at_once: bool, work: &mut StepWork) -> Reply {
-        let broken: Vec<(ClientId, Owner, Token)> = self
-            .holders
-            .iter()
-            .filter(|holder| token.is_none_or(|token| holder.has_token(token)))
-            .map(|holder| (holder.client, holder.owner, holder.minted()))
-            .collect();
-        for &(client, owner, minted) in &broken {
-            if at_once {
-                self.drop_holder(owner);
-            } else {
-                self.holders.update(owner, |holder| holder.revoked = true);
-            }
-            let event = WakeEvent::Revoked { token: Some(minted) };
-            work.wakes.push(Wake { client, owner, event });
-        }
-        Reply::Broken(broken.len() as u32)
-    }
-
-    fn client_gone(&mut self, now: Now, client: ClientId) -> Reply {
-        for owner in self.queue.declare_dead(client, now) {
-            self.drop_holder(owner);
-        }
-        Reply::Done
-    }
-
     fn resize(&mut self, permits: u32) -> Reply {
         if !(1..=limits::PERMITS_MAX).contains(&permits) {
             return Reply::Refused(Refusal::InvalidPermits);
@@ -359,25 +318,6 @@ impl Lock {
             Err(refusal) => Reply::Refused(refusal),
         }
     }
-
-    /// Removes a holder. Returns true if the owner was holding.
-    fn drop_holder(&mut self, owner: Owner) -> bool {
-        let holder = self.holders.remove(owner);
-        if let Some(holder) = &holder {
-            self.after_hold(holder);
-        }
-        holder.is_some()
-    }
-
-    /// Cleans up after a holder that is gone.
-    fn after_hold(&mut self, holder: &Holder) {
-        if holder.handed {
-            self.queue.answered(holder.client, holder.owner);
-        }
-        if let Some(member) = &holder.member {
-            self.members.give_back(member);
-        }
-    }
 }
 
 /// Returns whether this request may have changed the lock, given its reply.
@@ -386,7 +326,12 @@ fn may_change(request: &Request, reply: &Reply) -> bool {
         // The sweep for dead waiters advanced.
         Reply::Refused(Refusal::QueueFull) => true,
         Reply::Busy | Reply::Kept | Reply::Refused(_) | Reply::Revoked => false,
-        Reply::NotHeld => matches!(request, Request::Release { bury_until_ms: 1.., .. }),
+        Reply::DoneBefore(_) => false,
+        Reply::NotHeld => matches!(
+            request,
+            Request::Release { bury_until_ms: 1.., .. }
+                | Request::Finish { bury_until_ms: 1.., .. }
+        ),
         Reply::Broken(count) => *count > 0,
         Reply::Changed(changed) => *changed,
         Reply::Done => !matches!(request, Request::Tick),

@@ -1,4 +1,4 @@
-//! Who is next? The one rule, for all four kinds of lock.
+//! Who is next? The one rule, for all kinds of lock.
 //!
 //! First come, first served. A waiter is granted when it is at the head of its line and fits beside
 //! the present holders. A newcomer is granted when it fits and overtakes no waiter. Dead waiters
@@ -8,8 +8,9 @@
 //! newcomer, and each short cut (`*.quick.lua`, `*.alone.lua`) for the case that it decides.
 
 use super::Lock;
+use super::once::WorkBar;
 use super::queue::PlaceKey;
-use crate::{Ask, Kind, Member, Now, limits};
+use crate::{Ask, Kind, Member, Now, Refusal, WakeEvent, limits};
 
 /// What to do with the waiter at the head of the queue.
 pub(super) enum HeadAction {
@@ -17,8 +18,9 @@ pub(super) enum HeadAction {
     Grant(PlaceKey, Option<Member>),
     /// Its client died.
     Skip(PlaceKey),
-    /// It asks for more permits than there are, since the semaphore was made smaller.
-    Refuse(PlaceKey),
+    /// It can't have what it waits for any more: the semaphore was made smaller than what it asks for, or the work
+    /// was done, or failed too often.
+    Refuse(PlaceKey, WakeEvent),
 }
 
 /// What a newcomer may take at once.
@@ -55,11 +57,21 @@ impl Lock {
             return None;
         }
         let (place, waiter) = self.queue.head(None)?;
+        let bar = self.work_bar(now, &waiter.ask);
+        if let Some(WorkBar::Done(done)) = bar {
+            return Some(HeadAction::Refuse(place, WakeEvent::DoneBefore(done)));
+        }
         if !self.queue.is_live(waiter, now) {
             return Some(HeadAction::Skip(place));
         }
+        let refuse = |refusal| Some(HeadAction::Refuse(place, WakeEvent::Refused(refusal)));
         if waiter.ask.weight() > self.kind.capacity() {
-            return Some(HeadAction::Refuse(place));
+            return refuse(Refusal::KindMismatch(self.kind));
+        }
+        match bar {
+            Some(WorkBar::Exhausted(failed)) => return refuse(Refusal::Exhausted { failed }),
+            Some(WorkBar::Paused | WorkBar::Done(_)) => return None,
+            None => {}
         }
         self.fits(&waiter.ask).then_some(HeadAction::Grant(place, None))
     }

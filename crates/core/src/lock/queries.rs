@@ -1,9 +1,10 @@
 //! Read-only queries for the engine that keeps the lock: how many hold and wait, when a tick is
 //! due, how much memory the lock takes, when it may be forgotten.
 
-use super::Lock;
 use super::holders::Holder;
+use super::once::WorkRecord;
 use super::queue::{Waiter, WaitingClient};
+use super::{Completion, Lock};
 use crate::{Ask, ClientId, Kind, Now, Owner, limits};
 
 impl Lock {
@@ -30,7 +31,8 @@ impl Lock {
         }
         let quarantine = Some(self.quarantine_until_ms).filter(|until| *until > self.seen_ms);
         quarantine.or_else(|| {
-            self.holders.first_deadline_ms().into_iter().chain(self.head_lapses_ms()).min()
+            let ends = [self.holders.first_deadline_ms(), self.head_lapses_ms()];
+            ends.into_iter().flatten().chain(self.pause_of_head_ms()).min()
         })
     }
 
@@ -53,7 +55,8 @@ impl Lock {
     /// connection has closed.
     pub fn cut_off(&self, mut is_open: impl FnMut(ClientId) -> bool) -> Vec<Owner> {
         let waiters = self.queue.iter().map(|(_, waiter)| (waiter.client, waiter.owner));
-        let holders = self.holders.iter().map(|holder| (holder.client, holder.owner));
+        let holders = self.holders.iter().filter(|holder| !holder.resting);
+        let holders = holders.map(|holder| (holder.client, holder.owner));
         let waiting = waiters.filter(|(client, _)| client.is_connection());
         let bound = holders.filter(|(client, _)| client.is_bound());
         let gone = waiting.chain(bound).filter(|(client, _)| !is_open(*client));
@@ -81,7 +84,12 @@ impl Lock {
         let clients = tree(NUMBER + size_of::<WaitingClient>(), self.queue.clients().count());
         let members = 2 * tree(4 * NUMBER, self.members.len());
         let tombs = tree(OWNER + NUMBER, self.tombs.iter().count());
-        size_of::<Self>() + holders + places + by_owner + lines + clients + members + tombs
+        let work = if self.work.is_blank() { 0 } else { size_of::<WorkRecord>() };
+        let done = self.work.done().map_or(0, |done| {
+            size_of::<Completion>() + done.by.bytes() + done.result.as_str().len()
+        });
+        let queue = places + by_owner + lines + clients;
+        size_of::<Self>() + holders + queue + members + tombs + work + done
     }
 
     /// Returns whether there is nothing to remember: the lock equals an unused one and need not be
@@ -102,10 +110,10 @@ impl Lock {
         self.queue.keep_alive(client, waiter_lease_ms, seen);
     }
 
-    /// Returns whether this owner holds alone: a mutex, as the writer of a read-write lock, or a member of a pool.
+    /// Returns whether this owner holds alone: a mutex, a once, as the writer of a read-write lock, or a member of a pool.
     pub fn is_held_alone_by(&self, owner: Owner) -> bool {
         self.holders.get(owner).is_some_and(|holder| match self.kind {
-            Kind::Mutex | Kind::Pool => true,
+            Kind::Mutex | Kind::Once | Kind::Pool => true,
             Kind::RwLock => holder.ask == Ask::Write,
             // The tokens of its holders have no order in which a resource could compare them.
             Kind::Semaphore { .. } => false,
@@ -137,7 +145,7 @@ impl Lock {
         // lease.
         let waited_until = self.seen_ms.saturating_add(self.queue.patience_ms());
         let in_use_until = self.holders.ends().last_ms.max(waited_until);
-        Some(in_use_until.saturating_add(limits::RETENTION_MS))
+        Some(in_use_until.saturating_add(limits::RETENTION_MS).max(self.work.kept_ms))
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) struct Waiter {
     pub(super) owner: Owner,
     pub(super) client: ClientId,
     pub(super) ask: Ask,
+    pub(super) at_least_ms: u64,
     pub(super) lease_ms: u64,
     pub(super) since_ms: u64,
     /// The request had a ballot: the number of its place is its ticket.
@@ -278,10 +279,11 @@ impl WaitQueue {
         self.era = ClockEra { number: self.era.number + 1, began_ms: now.ms };
     }
 
-    /// Returns how long a holder may hold without renewal: its lease, but at most a waiter lease
+    /// Returns how long a holder may hold without renewal: its lease, all of its rest if it rests, but at most a waiter lease
     /// while its client has not answered the hand-over.
     pub(super) fn lease_of(&self, holder: &Holder) -> u64 {
         match self.clients.get(&holder.client) {
+            _ if holder.resting => holder.at_least_ms,
             Some(client) if holder.handed => holder.lease_ms.min(client.waiter_lease_ms),
             _ => holder.lease_ms,
         }
@@ -376,6 +378,7 @@ mod tests {
             owner: Owner::from_bits(1),
             client,
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 30_000,
             since_ms: 1_000,
             ballot: false,
@@ -393,7 +396,8 @@ mod tests {
     fn a_sign_of_life_counts_from_a_clock_that_was_set_back() {
         let (mut queue, client) = (WaitQueue::default(), ClientId::from_bits(7));
         let (owner, ask, label) = (Owner::from_bits(1), Ask::Mutex, Label::default());
-        let waiter = Waiter { owner, client, ask, lease_ms: 1, since_ms: 0, ballot: false, label };
+        let (at_least_ms, lease_ms, since_ms, ballot) = (0, 1, 0, false);
+        let waiter = Waiter { owner, client, ask, at_least_ms, lease_ms, since_ms, ballot, label };
         queue.push(waiter.clone(), 3_000, at(100_000));
         queue.begin_era(at(1_000));
         queue.keep_alive(client, 3_000, at(1_000));

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::holders::{Holder, Holders, LeaseBounds};
 use super::members::{MemberState, Members};
+use super::once::{WorkRecord, WorkState};
 use super::queue::{ClockEra, WaitQueue, Waiter, WaitingClient};
 use super::tombstones::Tombstones;
 use super::{Kind, Lock};
-use crate::{ClientId, Member, Owner, limits};
+use crate::{Ask, ClientId, Member, Owner, limits};
 
 /// A lock as plain data. Its fields are the stored form: changing them needs a new version in every
 /// store.
@@ -31,6 +32,7 @@ pub struct Snapshot {
     next_free: u64,
     offered: u64,
     tombs: Vec<(Owner, u64)>,
+    work: WorkRecord,
 }
 
 impl Snapshot {
@@ -66,6 +68,11 @@ impl Snapshot {
             self.quarantine_until_ms = moved(self.quarantine_until_ms);
         }
         self.era.began_ms = moved(self.era.began_ms);
+        // What a once remembers goes by the wall clock.
+        self.work.kept_ms = 0;
+        if let WorkState::Open { ended_ms, .. } = &mut self.work.state {
+            *ended_ms = moved(*ended_ms);
+        }
         self.seen_ms = now_ms;
         self
     }
@@ -95,6 +102,7 @@ impl Lock {
             next_free: self.members.next_free(),
             offered: self.members.offered(),
             tombs: self.tombs.iter().collect(),
+            work: WorkRecord::clone(&self.work),
         }
     }
 
@@ -135,6 +143,7 @@ impl Lock {
             queue: queue.into(),
             members: members.into(),
             tombs: tombs.into(),
+            work: snapshot.work.into(),
         };
         lock.audit()?;
         Ok(lock)
@@ -148,7 +157,40 @@ impl Lock {
     pub fn audit(&self) -> Result<(), CorruptSnapshot> {
         self.audit_holders()?;
         self.audit_queue()?;
-        self.audit_members()
+        self.audit_members()?;
+        self.audit_work()
+    }
+
+    fn audit_work(&self) -> Result<(), CorruptSnapshot> {
+        let may_rest = |ask: &Ask, at_least_ms: u64| at_least_ms == 0 || ask.may_rest();
+        let is_sound = |holder: &Holder| {
+            let rests_well = holder.deadline_ms <= holder.rests_until_ms() && !holder.handed;
+            may_rest(&holder.ask, holder.at_least_ms)
+                && (holder.at_least_ms == 0 || !holder.revoked)
+                && (!holder.resting || rests_well)
+        };
+        let mut waiters = self.queue.iter();
+        if !self.holders.iter().all(is_sound)
+            || !waiters.all(|(_, waiter)| may_rest(&waiter.ask, waiter.at_least_ms))
+        {
+            return Err(CorruptSnapshot("a holder rests that can't"));
+        }
+        if self.work.is_blank() {
+            let is_default = *self.work == WorkRecord::default();
+            return is_default.then_some(()).ok_or(CorruptSnapshot("nothing is remembered"));
+        }
+        if self.kind != Kind::Once {
+            return Err(CorruptSnapshot("work is remembered, but it is no once"));
+        }
+        if let Some(done) = self.work.done() {
+            if !self.holders.is_empty() {
+                return Err(CorruptSnapshot("work is done and has a holder"));
+            }
+            if done.token.raw() > self.last_token {
+                return Err(CorruptSnapshot("work was done with a token that was never given out"));
+            }
+        }
+        Ok(())
     }
 
     fn audit_holders(&self) -> Result<(), CorruptSnapshot> {

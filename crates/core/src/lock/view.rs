@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Lock;
 use super::members::MemberState;
+use super::{Completion, Lock};
 use crate::{Ask, ClientId, Kind, Label, Member, Now, Token};
 
 /// A lock at one instant. Owners are secrets and are not part of it. Engines start from its
@@ -28,6 +28,9 @@ pub struct View {
     pub waiters: Vec<WaiterView>,
     /// The members, if it is a pool.
     pub members: Vec<MemberView>,
+    /// What is remembered of the work, if it is a once.
+    #[serde(default)]
+    pub work: Option<WorkView>,
     /// How long its quarantine still lasts, if it is in one: nobody is granted the lock, because
     /// its store may have forgotten a holder.
     #[serde(rename = "quarantine_ms", default, with = "optional_millis")]
@@ -56,6 +59,35 @@ pub struct HolderView {
     pub left: Duration,
     /// Broken: it can't be renewed any more.
     pub revoked: bool,
+    /// How long nobody else can have what it takes, if its acquire set `at_least` and that is not over.
+    #[serde(rename = "at_least_left_ms", default, with = "optional_millis")]
+    pub at_least_left: Option<Duration>,
+    /// It was released or lost, and stays only until that is over.
+    #[serde(default)]
+    pub resting: bool,
+}
+
+/// What a once remembers, as people see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WorkView {
+    /// How many attempts failed; of work that is done, before it was.
+    pub failed: u32,
+    /// How long the first in line still waits because the last attempt failed.
+    #[serde(rename = "retry_ms", default, with = "optional_millis")]
+    pub retry_in: Option<Duration>,
+    /// How long it is still remembered.
+    #[serde(rename = "forgotten_ms", with = "millis")]
+    pub forgotten_in: Duration,
+    /// By whom and when the work was done, if it is.
+    pub done: Option<Completion>,
+}
+
+impl WorkView {
+    /// Returns a view of work at which so many attempts failed, and that is remembered for so long.
+    pub fn new(failed: u32, forgotten_in: Duration, done: Option<Completion>) -> Self {
+        Self { failed, retry_in: None, forgotten_in, done }
+    }
 }
 
 /// A waiter as people see it.
@@ -97,6 +129,7 @@ impl View {
             && self.holders.is_empty()
             && self.waiting == 0
             && self.members.is_empty()
+            && self.work.is_none()
     }
 }
 
@@ -112,6 +145,8 @@ impl HolderView {
             held_for: Duration::ZERO,
             left: Duration::ZERO,
             revoked: false,
+            at_least_left: None,
+            resting: false,
         }
     }
 }
@@ -183,7 +218,7 @@ impl Lock {
         let mut holders: Vec<_> = self
             .holders
             .iter()
-            .filter(|holder| holder.deadline_ms > now.ms)
+            .filter_map(|holder| holder.as_seen(now))
             .map(|holder| HolderView {
                 label: shown(&holder.label, holder.client),
                 client: holder.client,
@@ -192,9 +227,12 @@ impl Lock {
                 member: holder.member.clone(),
                 held_for: Duration::from_millis(now.ms.saturating_sub(holder.since_ms)),
                 left: Duration::from_millis(
-                    (holder.deadline_ms - now.ms).min(self.queue.lease_of(holder)),
+                    (holder.deadline_ms - now.ms).min(self.queue.lease_of(&holder)),
                 ),
                 revoked: holder.revoked,
+                at_least_left: (holder.rests_until_ms() > now.ms)
+                    .then(|| Duration::from_millis(holder.rests_until_ms() - now.ms)),
+                resting: holder.resting,
             })
             .collect();
         holders.sort_by_key(|holder| holder.token);
@@ -227,6 +265,7 @@ impl Lock {
             waiters,
             members,
             holders,
+            work: self.work_view(now),
             quarantine_left: self
                 .quarantined_until_ms(now)
                 .map(|until_ms| Duration::from_millis(until_ms - now.ms)),

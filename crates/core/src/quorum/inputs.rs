@@ -83,7 +83,7 @@ impl Candidate {
                 self.nodes[node].refusal = Some(*refusal);
             }
             // No vote is kept.
-            WakeEvent::Wanted { .. } => {}
+            WakeEvent::Wanted { .. } | WakeEvent::DoneBefore(_) => {}
         }
         self.advance(now_us, &mut sends);
         sends

@@ -20,7 +20,7 @@ use super::turns::{LocalTurn, TurnBudget, TurnGroup};
 use super::{
     Anchor, CallFailure, Hold, HoldTerms, LossCause, Session, TimedReply, Transmit, WakerSwap,
 };
-use crate::{Ask, Label, Owner, Refusal, Reply, Request};
+use crate::{Ask, Completion, Label, Owner, Refusal, Reply, Request};
 
 /// An acquire that arrives at the engine later than this after its sending changes nothing.
 const ARRIVES_WITHIN_US: u64 = 10_000_000;
@@ -32,6 +32,8 @@ pub struct AcquireSpec {
     pub terms: HoldTerms,
     /// What is asked for.
     pub ask: Ask,
+    /// How long nobody else is granted what this takes, from the grant on; 0 if it ends with the hold.
+    pub at_least_ms: u64,
     /// What people see.
     pub label: Label,
     /// For how long to wait.
@@ -78,6 +80,8 @@ pub enum AcquireOutcome {
     },
     /// Others hold the lock, and it would not wait.
     Busy,
+    /// The work of the once is done already.
+    DoneBefore(Box<Completion>),
     /// Its time is over.
     TimedOut {
         /// The engine answered at least once.
@@ -260,6 +264,10 @@ impl Session {
                 acquire.traffic.is_turned_away = true;
                 AcquireStage::Over(AcquireEnd::Busy)
             }
+            Reply::DoneBefore(done) => {
+                acquire.traffic.is_turned_away = true;
+                AcquireStage::Over(AcquireEnd::DoneBefore(done))
+            }
             Reply::Kept if acquire.kept_until_us.is_none() => {
                 acquire.handle_kept(now_us, anchor);
                 AcquireStage::Ask
@@ -379,6 +387,7 @@ impl Session {
         }
         match stage {
             AcquireStage::Over(AcquireEnd::Busy) => AcquireOutcome::Busy,
+            AcquireStage::Over(AcquireEnd::DoneBefore(done)) => AcquireOutcome::DoneBefore(done),
             AcquireStage::Over(AcquireEnd::Malformed(reply)) => AcquireOutcome::Malformed(reply),
             AcquireStage::Over(AcquireEnd::Refused { refusal, now_ms }) => {
                 AcquireOutcome::Refused { refusal, now_ms }

@@ -9,7 +9,7 @@ use super::anchor::WakeAnchor;
 use super::timers::DueTime;
 use super::turns::{LocalTurn, TurnGroup};
 use super::{Anchor, Anchors, Backoff, Hold, Origin};
-use crate::{AcquireRequest, ClientId, Grant, Owner, Refusal, Reply, Request, Token};
+use crate::{AcquireRequest, ClientId, Completion, Grant, Owner, Refusal, Reply, Request, Token};
 
 /// How much longer than two round trips an acquire that would not wait waits for a lock that is kept.
 const KEPT_EXTRA_US: u64 = 20_000;
@@ -73,6 +73,7 @@ pub(super) enum AcquireStage {
 #[derive(Debug)]
 pub(super) enum AcquireEnd {
     Busy,
+    DoneBefore(Box<Completion>),
     Failed,
     Malformed(Reply),
     Refused { refusal: Refusal, now_ms: u64 },
@@ -88,6 +89,8 @@ pub(super) enum Signal {
     Held(Offer),
     /// It can't have what it asks for any more.
     Refused(Refusal),
+    /// The work that it waited for is done.
+    DoneBefore(Box<Completion>),
     /// Its place may have lapsed: ask again.
     Rejoin,
     /// What it was granted with this token was broken. News of another grant is old; without a token
@@ -257,6 +260,9 @@ impl AcquireState {
                     self.stage = AcquireStage::Spent { give_back: false };
                 }
                 Some(Signal::Refused(Refusal::TooLate)) => self.pause(now_us, random),
+                Some(Signal::DoneBefore(done)) => {
+                    self.stage = AcquireStage::Over(AcquireEnd::DoneBefore(done));
+                }
                 Some(Signal::Refused(refusal)) => {
                     self.stage = AcquireStage::Over(AcquireEnd::Refused { refusal, now_ms: 0 });
                 }
@@ -329,7 +335,8 @@ impl AcquireState {
                 false
             }
             Signal::Revoked(None) => true,
-            Signal::Granted { .. } | Signal::Held(_) | Signal::Refused(_) | Signal::Rejoin => false,
+            Signal::Granted { .. } | Signal::Held(_) | Signal::Rejoin => false,
+            Signal::Refused(_) | Signal::DoneBefore(_) => false,
         });
     }
 
@@ -360,6 +367,7 @@ impl AcquireState {
             owner: self.owner(),
             client,
             ask: self.spec.ask.clone(),
+            at_least_ms: self.spec.at_least_ms,
             lease_ms: self.spec.terms.lease_ms,
             waiter_lease_ms: waits.then_some(waiter_lease_ms),
             not_after_ms,

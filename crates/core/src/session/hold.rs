@@ -36,6 +36,20 @@ pub enum LossCause {
     Unattended,
 }
 
+impl LossCause {
+    /// Returns the stable name of the cause, for programs: metrics and other languages use it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Gone => "gone",
+            Self::Revoked => "revoked",
+            Self::MaxHold => "max_hold",
+            Self::ClockSet => "clock_set",
+            Self::Unattended => "unattended",
+        }
+    }
+}
+
 /// By their place in the word.
 const CAUSES: [LossCause; 6] = [
     LossCause::Expired,

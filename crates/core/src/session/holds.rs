@@ -20,7 +20,7 @@ use super::{
     Anchor, Backoff, CallFailure, Hold, HoldTerms, Loss, LossCause, Origin, Session, SessionEvent,
     TimedReply, Transmit, WakerSwap,
 };
-use crate::{Grant, Owner, Reply, Token, limits};
+use crate::{AttemptEnd, Grant, Owner, Reply, Token, limits};
 
 /// Renewals due within this time go along with one that is due now.
 const SOON_US: u64 = 250_000;
@@ -105,6 +105,21 @@ impl Session {
             return GuardEnd { loss, held_us, release: None };
         }
         let id = self.begin_give_back(now_us, hold);
+        let next = self.poll_release(now_us, id, &mut WakerSwap::default());
+        GuardEnd { loss, held_us, release: Some((id, next)) }
+    }
+
+    /// An attempt at work ends. If it was lost before, it is not done, whatever it says.
+    pub fn finish(&mut self, now_us: u64, hold: &Arc<Hold>, end: AttemptEnd) -> GuardEnd {
+        let loss = self.loss(now_us, hold);
+        let held_us = match loss {
+            None => hold.end_turn().map(|since_us| now_us.saturating_sub(since_us)),
+            Some(_) => None,
+        };
+        let id = self.begin_give_back(now_us, hold);
+        if let (None, Some(token)) = (loss, hold.token()) {
+            self.finish_with(id, token, end);
+        }
         let next = self.poll_release(now_us, id, &mut WakerSwap::default());
         GuardEnd { loss, held_us, release: Some((id, next)) }
     }

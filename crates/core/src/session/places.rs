@@ -166,6 +166,7 @@ impl Session {
                 self.signal(owner, Signal::Granted { grant, origin, anchor });
             }
             WakeEvent::Refused(refusal) => self.signal(owner, Signal::Refused(refusal)),
+            WakeEvent::DoneBefore(done) => self.signal(owner, Signal::DoneBefore(done)),
             // To an engine that is made of others, and goes no further than it.
             WakeEvent::Inquired { .. } => {}
             WakeEvent::Wanted { token } => self.handle_wanted(now_us, owner, token),

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use super::timers::{DueTime, Timer};
 use super::{Backoff, CallFailure, Session, WakerSwap};
-use crate::{Name, Owner, Reply, Request, Token};
+use crate::{AttemptEnd, Name, Owner, Reply, Request, Token};
 
 /// An engine that says it is broken may mend (a disk that was full), but not for long is it worth
 /// keeping anybody waiting.
@@ -21,6 +21,11 @@ pub(super) struct ReleaseState {
     pub(super) owner: Owner,
     bury_until_ms: u64,
     last_used: Option<Token>,
+    /// If it ends an attempt at work: its token, and how it ended.
+    end: Option<(Token, AttemptEnd)>,
+    /// The engine knew no such attempt. It may have a place of the owner, or another grant, after it has forgotten
+    /// something: so it is told to forget the owner.
+    refused: Option<ReleaseOutcome>,
     started_us: u64,
     until_us: u64,
     backoff: Backoff,
@@ -73,6 +78,11 @@ impl ReleaseState {
     pub(super) fn take_waker(&mut self) -> Option<Waker> {
         self.waker.take()
     }
+
+    /// Does the engine remember that it was carried out?
+    fn is_remembered(&self) -> bool {
+        matches!(self.end, Some((_, AttemptEnd::Done(_))))
+    }
 }
 
 impl Session {
@@ -92,6 +102,8 @@ impl Session {
             owner,
             bury_until_ms,
             last_used,
+            end: None,
+            refused: None,
             started_us: now_us,
             until_us: now_us.saturating_add(for_us),
             backoff: Backoff::default(),
@@ -104,6 +116,13 @@ impl Session {
         let id = ReleaseId(self.releases_ever);
         self.releases.insert(id, release);
         id
+    }
+
+    /// Makes a release end an attempt at work.
+    pub(super) fn finish_with(&mut self, id: ReleaseId, token: Token, end: AttemptEnd) {
+        if let Some(release) = self.releases.get_mut(&id) {
+            release.end = Some((token, end));
+        }
     }
 
     /// Returns what a release needs next.
@@ -129,7 +148,10 @@ impl Session {
         release.stage = ReleaseStage::Asking;
         self.timers.set(&mut release.due, || Timer::Release(id), None);
         let ReleaseState { owner, bury_until_ms, last_used, .. } = *release;
-        let request = Request::Release { owner, bury_until_ms, last_used };
+        let request = match release.end.clone() {
+            Some((token, end)) => Request::Finish { owner, token, end, bury_until_ms },
+            None => Request::Release { owner, bury_until_ms, last_used },
+        };
         ReleaseAction::Send { lock: release.lock.clone(), request }
     }
 
@@ -145,6 +167,16 @@ impl Session {
         let random = self.jitter.next();
         let release = self.releases.get_mut(&id)?;
         let failure = match answer {
+            Ok(Reply::NotHeld) if release.end.is_some() => {
+                let is_unknown = release.is_unknown && !release.is_remembered();
+                release.refused = Some(match is_unknown {
+                    true => ReleaseOutcome::Unknown,
+                    false => ReleaseOutcome::NotHeld,
+                });
+                (release.end, release.stage) = (None, ReleaseStage::Ask);
+                swap.store(&mut release.waker);
+                return None;
+            }
             Ok(Reply::NotHeld) if release.is_unknown => {
                 return self.end_release(id, ReleaseOutcome::Unknown, swap);
             }
@@ -173,10 +205,11 @@ impl Session {
     fn end_release(
         &mut self,
         id: ReleaseId,
-        released: ReleaseOutcome,
+        mut released: ReleaseOutcome,
         swap: &mut WakerSwap,
     ) -> Option<ReleaseOutcome> {
         if let Some(mut release) = self.releases.remove(&id) {
+            released = release.refused.unwrap_or(released);
             self.timers.set(&mut release.due, || Timer::Release(id), None);
             swap.old = release.waker;
         }

@@ -15,7 +15,10 @@ fn terms(owner: u128) -> HoldTerms {
 
 fn begin(session: &mut Session, owner: u128) {
     let (ask, label, wait_limit) = (Ask::Mutex, Label::default(), WaitLimit::Endless);
-    session.begin_acquire(0, AcquireSpec { terms: terms(owner), ask, label, wait_limit });
+    session.begin_acquire(
+        0,
+        AcquireSpec { terms: terms(owner), ask, at_least_ms: 0, label, wait_limit },
+    );
 }
 
 fn adopt(session: &mut Session, owner: u128) -> std::sync::Arc<crate::session::Hold> {

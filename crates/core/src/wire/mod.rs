@@ -8,6 +8,9 @@
 //!   wake-up   SEAL ID RUN LETTER …         the seal is sha1(owner + all that follows it)
 //! ```
 //!
+//! A reply or a wake-up that tells of work that is done has three lines: numbers, and those of its label; its result is
+//! in the first, after the numbers.
+//!
 //! Everything that is read is checked, since any user who may write to the server may have written it. An owner is a
 //! secret: only its client sends it. Everything else names the owner by a hash.
 
@@ -22,8 +25,9 @@ pub use head::Head;
 pub use reply::{SealedWake, WireReply, decode, encode, encode_to, seal};
 pub use request::{
     StepArgs, Verb, ask, decode_request, encode_request, encode_request_to, number, push_number,
+    resting_ask,
 };
-pub use stored::{StoredHolder, StoredWaiter};
+pub use stored::{StoredHolder, StoredWaiter, StoredWork};
 
 use crate::{ClientId, Kind, Owner};
 
@@ -85,6 +89,7 @@ pub fn kind(text: &str) -> Option<Kind> {
         "m" => Kind::Mutex,
         "r" => Kind::RwLock,
         "p" => Kind::Pool,
+        "o" => Kind::Once,
         _ => Kind::Semaphore { permits: text.strip_prefix('s')?.parse().ok()? },
     })
 }
@@ -95,6 +100,7 @@ pub fn kind_text(kind: Kind) -> String {
         Kind::Mutex => "m".into(),
         Kind::RwLock => "r".into(),
         Kind::Pool => "p".into(),
+        Kind::Once => "o".into(),
         Kind::Semaphore { permits } => format!("s{permits}"),
     }
 }

@@ -2,7 +2,9 @@
 
 use super::request::{maybe, push_number, push_numbers};
 use super::{hex_of, into_text, kind, kind_text, number, owner_word, public_id, sha1};
-use crate::{Grant, Member, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent};
+use crate::{
+    Completion, Grant, Label, Member, Note, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent,
+};
 
 /// A reply as it is on the wire, with the engine's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub fn decode(text: &str, owner_of: impl Fn(&str) -> Option<Owner>) -> Option<Wi
         },
         "B" => Reply::Busy,
         "S" => Reply::Kept,
+        "E" => Reply::DoneBefore(Box::new(words.completion(rest?)?)),
         "V" => Reply::Revoked,
         "R" => Reply::Released,
         "L" => Reply::Left,
@@ -113,6 +116,7 @@ pub fn encode_to(text: &mut Vec<u8>, answered: &WireReply) {
         }
         Reply::Busy => text.push(b'B'),
         Reply::Kept => text.push(b'S'),
+        Reply::DoneBefore(done) => push_completion(text, done),
         Reply::Revoked => text.push(b'V'),
         Reply::Released => text.push(b'R'),
         Reply::Left => text.push(b'L'),
@@ -158,13 +162,18 @@ impl<'a> SealedWake<'a> {
         if seal_of(owner, self.body.as_bytes()) != self.seal.as_bytes() {
             return None;
         }
-        let mut words = WordReader(self.event);
+        let (first, lines) = match self.event.split_once('\n') {
+            Some((first, lines)) if self.event.starts_with("E ") => (first, lines),
+            _ => (self.event, ""),
+        };
+        let mut words = WordReader(first);
         Some(match words.word()? {
             "G" => WakeEvent::Granted(words.grant()?),
             // Scripts and modules of before said no token.
             "V" if words.0.is_empty() => WakeEvent::Revoked { token: None },
             "V" => WakeEvent::Revoked { token: Some(Token::from_raw(words.number()?)) },
             "X" => WakeEvent::Refused(words.refusal()?),
+            "E" => WakeEvent::DoneBefore(Box::new(words.completion(lines)?)),
             "I" => WakeEvent::Inquired { number: words.number()? },
             "W" => WakeEvent::Wanted { token: Token::from_raw(words.number()?) },
             _ => return None,
@@ -199,6 +208,7 @@ pub fn seal(owner: Owner, run: &str, event: &WakeEvent) -> String {
             body.extend_from_slice(b"W ");
             push_number(&mut body, token.raw());
         }
+        WakeEvent::DoneBefore(done) => push_completion(&mut body, done),
         WakeEvent::Refused(refusal) => {
             body.extend_from_slice(b"X ");
             push_refusal(&mut body, *refusal);
@@ -261,6 +271,17 @@ impl<'a> WordReader<'a> {
         Some(Grant { token, tokens, wanted: wanted.is_some(), deadline_ms, member, vote })
     }
 
+    /// Token, times and failed attempts; and in more lines the label and the result.
+    pub(super) fn completion(&mut self, lines: &str) -> Option<Completion> {
+        let (token, at_ms) = (Token::from_raw(self.number()?), self.number()?);
+        let (until_ms, failed) = (self.number()?, self.number()?);
+        self.0.is_empty().then_some(())?;
+        let (label, result) = lines.rsplit_once('\n')?;
+        let by = Label::from_lines(label).ok()?;
+        let done = Completion::new(by, token, at_ms, until_ms);
+        Some(Completion { failed, result: Note::new(result).ok()?, ..done })
+    }
+
     fn refusal(&mut self) -> Option<Refusal> {
         Some(match self.word()? {
             "kind" => Refusal::KindMismatch(kind(self.word()?)?),
@@ -270,6 +291,8 @@ impl<'a> WordReader<'a> {
             "cancelled" => Refusal::Cancelled,
             "lease" => Refusal::InvalidLease,
             "permits" => Refusal::InvalidPermits,
+            "terms" => Refusal::InvalidTerms,
+            "exhausted" => Refusal::Exhausted { failed: self.number()? },
             "quarantined" => Refusal::Quarantined { until_ms: self.number()? },
             _ => return None,
         })
@@ -298,6 +321,16 @@ fn push_grant(text: &mut Vec<u8>, grant: &Grant) {
     }
 }
 
+fn push_completion(text: &mut Vec<u8>, done: &Completion) {
+    text.push(b'E');
+    let numbers = [done.token.raw(), done.at_ms, done.until_ms, done.failed.into()];
+    push_numbers(text, &numbers.map(Some));
+    for lines in [done.by.lines(), done.result.as_str()] {
+        text.push(b'\n');
+        text.extend_from_slice(lines.as_bytes());
+    }
+}
+
 fn push_refusal(text: &mut Vec<u8>, refusal: Refusal) {
     let word: &[u8] = match refusal {
         Refusal::KindMismatch(_) => b"kind ",
@@ -307,12 +340,15 @@ fn push_refusal(text: &mut Vec<u8>, refusal: Refusal) {
         Refusal::Cancelled => b"cancelled",
         Refusal::InvalidLease => b"lease",
         Refusal::InvalidPermits => b"permits",
+        Refusal::InvalidTerms => b"terms",
+        Refusal::Exhausted { .. } => b"exhausted ",
         Refusal::Quarantined { .. } => b"quarantined ",
     };
     text.extend_from_slice(word);
     match refusal {
         Refusal::KindMismatch(kind) => text.extend_from_slice(kind_text(kind).as_bytes()),
         Refusal::Quarantined { until_ms } => push_number(text, until_ms),
+        Refusal::Exhausted { failed } => push_number(text, failed.into()),
         _ => {}
     }
 }

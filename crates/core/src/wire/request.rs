@@ -4,7 +4,8 @@ use super::head::{LEASE_DIGITS, TIME_DIGITS};
 use super::read_owner;
 use super::reply::WordReader;
 use crate::{
-    AcquireRequest, Ask, Ballot, ClientId, Label, Member, Owner, Request, Token, WriteBack,
+    AcquireRequest, Ask, AttemptEnd, Ballot, ClientId, Label, Member, Note, OnceTerms, Owner,
+    Request, Token, WriteBack,
 };
 
 /// A kind of request, or a look.
@@ -20,13 +21,15 @@ pub enum Verb {
     Resize,
     PoolAdd,
     PoolRemove,
+    Finish,
+    Undo,
     Tick,
     View,
 }
 
 impl Verb {
     /// All, each at the place of its number.
-    pub const ALL: [Verb; 11] = [
+    pub const ALL: [Verb; 13] = [
         Verb::Acquire,
         Verb::Refresh,
         Verb::Renew,
@@ -36,6 +39,8 @@ impl Verb {
         Verb::Resize,
         Verb::PoolAdd,
         Verb::PoolRemove,
+        Verb::Finish,
+        Verb::Undo,
         Verb::Tick,
         Verb::View,
     ];
@@ -52,6 +57,8 @@ impl Verb {
             Request::Resize { .. } => Verb::Resize,
             Request::PoolAdd { .. } => Verb::PoolAdd,
             Request::PoolRemove { .. } => Verb::PoolRemove,
+            Request::Finish { .. } => Verb::Finish,
+            Request::Undo => Verb::Undo,
             Request::Tick => Verb::Tick,
         }
     }
@@ -68,6 +75,8 @@ impl Verb {
             Verb::Resize => "resize",
             Verb::PoolAdd => "pool_add",
             Verb::PoolRemove => "pool_remove",
+            Verb::Finish => "finish",
+            Verb::Undo => "undo",
             Verb::Tick => "tick",
             Verb::View => "view",
         }
@@ -189,13 +198,28 @@ pub fn encode_request_to(args: &mut StepArgs, request: &Request) {
         Request::PoolAdd { member } | Request::PoolRemove { member } => {
             args.push(member.as_str().as_bytes());
         }
-        Request::Tick => {}
+        Request::Finish { owner, token, end, bury_until_ms } => {
+            args.push_owner(*owner);
+            args.push_number(*bury_until_ms);
+            args.push_number(token.raw());
+            match end {
+                AttemptEnd::Done(result) => args.write(|bytes| {
+                    bytes.push(b'D');
+                    bytes.extend_from_slice(result.as_str().as_bytes());
+                }),
+                AttemptEnd::Failed => args.push(b"F"),
+            }
+        }
+        Request::Undo | Request::Tick => {}
     }
 }
 
 fn encode_acquire(args: &mut StepArgs, acquire: &AcquireRequest) {
     args.write(|bytes| {
         push_asker(bytes, acquire.lease_ms, acquire.owner, acquire.client);
+        if acquire.at_least_ms > 0 {
+            push_number(bytes, acquire.at_least_ms);
+        }
         push_ask(bytes, &acquire.ask);
         bytes.push(b'\n');
         bytes.extend_from_slice(acquire.label.lines().as_bytes());
@@ -215,11 +239,13 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
     Some(match (verb, args) {
         (Verb::Acquire, &[request, waiter_lease, not_after, ref rest @ ..]) => {
             let (lease_ms, owner, client, words) = asker(request)?;
-            let (ask_, label) = text(words)?.split_once('\n')?;
+            let (asked, label) = text(words)?.split_once('\n')?;
+            let (at_least_ms, ask_) = resting_ask(asked)?;
             Request::Acquire(AcquireRequest {
                 owner,
                 client,
-                ask: ask(ask_)?,
+                ask: ask_,
+                at_least_ms,
                 lease_ms,
                 waiter_lease_ms: maybe(waiter_lease)
                     .filter(|_| waiter_lease.len() <= LEASE_DIGITS)?,
@@ -251,6 +277,17 @@ pub fn decode_request(verb: Verb, args: &[&[u8]]) -> Option<Request> {
         }
         (Verb::PoolAdd, &[name]) => Request::PoolAdd { member: member(name)? },
         (Verb::PoolRemove, &[name]) => Request::PoolRemove { member: member(name)? },
+        (Verb::Finish, &[owner, bury, token, end]) => Request::Finish {
+            owner: read_owner(owner)?,
+            bury_until_ms: number(bury)?,
+            token: Token::from_raw(number(token)?),
+            end: match text(end)?.split_at_checked(1)? {
+                ("D", result) => AttemptEnd::Done(Note::new(result).ok()?),
+                ("F", "") => AttemptEnd::Failed,
+                _ => return None,
+            },
+        },
+        (Verb::Undo, &[]) => Request::Undo,
         (Verb::Tick, &[]) => Request::Tick,
         _ => return None,
     })
@@ -325,6 +362,18 @@ fn write_back(mut words: WordReader<'_>) -> Option<WriteBack> {
     words.0.is_empty().then_some(WriteBack { number, token })
 }
 
+/// Reads what is asked for, and before it for how long it is taken at least: nothing if it goes with its lease.
+pub fn resting_ask(text: &str) -> Option<(u64, Ask)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (at_least, rest) = text.split_at(digits);
+    let at_least_ms = match at_least {
+        "" => 0,
+        _ if at_least.starts_with('0') || digits > LEASE_DIGITS => return None,
+        _ => number(at_least.as_bytes())?,
+    };
+    Some((at_least_ms, ask(rest)?))
+}
+
 /// Reads what is asked for.
 pub fn ask(text: &str) -> Option<Ask> {
     Some(match text {
@@ -340,9 +389,18 @@ pub fn ask(text: &str) -> Option<Ask> {
                 Ask::Permits { take: take.parse().ok()?, of: of.parse().ok()? }
             }
             ("n", member) => Ask::Member(Member::new(member).ok()?),
+            ("o", terms) => Ask::Once(once_terms(terms)?),
             _ => return None,
         },
     })
+}
+
+fn once_terms(text: &str) -> Option<OnceTerms> {
+    let mut numbers = text.split('/').map(|word| maybe(word.as_bytes()));
+    let mut next = || numbers.next().flatten();
+    let (keep_ms, offset_ms, attempts, pause_ms) = (next()??, next()?, next()??, next()??);
+    let attempts = u32::try_from(attempts).ok()?;
+    numbers.next().is_none().then_some(OnceTerms { keep_ms, offset_ms, attempts, pause_ms })
 }
 
 fn push_ask(text: &mut Vec<u8>, ask: &Ask) {
@@ -368,6 +426,14 @@ fn push_ask(text: &mut Vec<u8>, ask: &Ask) {
         Ask::Member(member) => {
             text.push(b'n');
             text.extend_from_slice(member.as_str().as_bytes());
+        }
+        Ask::Once(OnceTerms { keep_ms, offset_ms, attempts, pause_ms }) => {
+            text.push(b'o');
+            push_number(text, *keep_ms);
+            for number in [*offset_ms, Some((*attempts).into()), Some(*pause_ms)] {
+                text.push(b'/');
+                push_maybe(text, number);
+            }
         }
     }
 }

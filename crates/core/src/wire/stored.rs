@@ -2,6 +2,8 @@
 
 use super::head::{LEASE_DIGITS, TIME_DIGITS, TOKEN_DIGITS};
 use super::number;
+use super::reply::WordReader;
+use crate::Completion;
 
 /// A stored waiter: since when it waits, and its request. The request is stored as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,7 @@ pub struct StoredWaiter<'a> {
     pub lease_ms: u64,
     pub owner: &'a str,
     pub client: &'a str,
+    /// What it asks for, and before that for how long at least.
     pub ask: &'a str,
     pub who: &'a str,
     pub why: &'a str,
@@ -22,6 +25,7 @@ pub struct StoredWaiter<'a> {
 pub struct StoredHolder<'a> {
     pub handed: bool,
     pub revoked: bool,
+    pub resting: bool,
     pub token: u64,
     pub deadline_ms: u64,
     /// What it asked for, and since when it holds it.
@@ -68,13 +72,44 @@ impl<'a> StoredHolder<'a> {
         let (request, rest) = StoredWaiter::parse_first(text)?;
         let (member, vote) = rest.map_or(Some(("", "")), |rest| rest.split_once('\n'))?;
         Some(Self {
-            handed: flags.starts_with('1'),
+            handed: flags.starts_with(['1', '3']),
             revoked: flags.ends_with('1'),
+            resting: flags.ends_with('2'),
             token: number(token.as_bytes())?,
             deadline_ms: number(deadline_ms.as_bytes())?,
             request,
             member,
             vote,
         })
+    }
+}
+
+/// What a once remembers, as the scripts store it in one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredWork {
+    /// Attempts failed.
+    #[expect(missing_docs, reason = "each is the word of that name")]
+    Open { failed: u32, ended_ms: u64, until_ms: u64 },
+    /// The work is done.
+    Done(Completion),
+}
+
+impl StoredWork {
+    /// The field of the hash.
+    pub const FIELD: &str = "x";
+
+    /// Reads it. `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first, lines) = text.split_once('\n').unwrap_or((text, ""));
+        let mut words = WordReader(first.get(2..)?);
+        match &first[..2] {
+            "A " => Some(StoredWork::Open {
+                failed: words.number()?,
+                ended_ms: words.number()?,
+                until_ms: words.number()?,
+            }),
+            "E " => words.completion(lines).map(StoredWork::Done),
+            _ => None,
+        }
     }
 }

@@ -17,6 +17,7 @@ fn acquire(number: u64, client: u64, ask: Ask) -> Request {
         owner: Owner::from_bits(number.into()),
         client: ClientId::from_bits(client),
         ask,
+        at_least_ms: 0,
         lease_ms: limits::LEASE_MS_DEFAULT,
         waiter_lease_ms: Some(WAITER_LEASE_MS),
         not_after_ms: u64::MAX,

@@ -14,6 +14,7 @@
 
 mod ballots;
 mod checker;
+mod once;
 mod ops;
 mod world;
 
@@ -67,6 +68,13 @@ proptest! {
     fn a_node_of_a_quorum_is_sound_and_says_what_it_does(ops in ballots::ops()) {
         let mut node = ballots::Node::new();
         ops.iter().for_each(|op| node.act(op));
+    }
+
+    #[test]
+    fn work_is_done_once_and_an_attempt_that_failed_is_counted(ops in once::ops()) {
+        let mut world = once::OnceWorld::new();
+        ops.iter().for_each(|op| world.act(op));
+        world.drain();
     }
 
     #[test]

@@ -19,6 +19,7 @@ fn acquire(lock: &mut Lock, now: Now, owner: Owner, tokens: u32) -> Grant {
         owner,
         client: ClientId::from_bits(1),
         ask: Ask::Turns { tokens },
+        at_least_ms: 0,
         lease_ms: 30_000,
         waiter_lease_ms: None,
         not_after_ms: u64::MAX,

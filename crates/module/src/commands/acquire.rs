@@ -3,7 +3,7 @@
 use taketurns_core::{AcquireRequest, ClientId, Label, Refusal, Reply, Request, limits};
 
 use super::{CommandResult, max_lease_ms, writable};
-use crate::blocked::granted;
+use crate::blocked::{done_before, granted};
 use crate::open_lock::OpenLock;
 use crate::polls::{PollAsker, PollTarget};
 use crate::problem::Problem;
@@ -159,6 +159,7 @@ fn request(
         owner: secret::owner(secret),
         client,
         ask: words.ask.clone(),
+        at_least_ms: words.at_least_ms,
         lease_ms: words.lease_ms,
         waiter_lease_ms,
         not_after_ms: u64::MAX,
@@ -180,6 +181,7 @@ fn answer(ctx: &Ctx, reply: Reply, secret: u64, now_ms: u64) -> CommandResult {
             let token = grant.token.map_or(0, |token| token.raw());
             granted(ctx, secret, token, grant.member.as_ref());
         }
+        Reply::DoneBefore(done) => done_before(ctx, &done),
         Reply::Refused(refusal) => {
             return Err(Problem::refused(refusal, now_ms, max_lease_ms()));
         }

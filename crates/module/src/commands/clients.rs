@@ -1,6 +1,6 @@
 //! Commands for any client: people type them, and programs in any language send them.
 
-use taketurns_core::{ClientId, Reply, Request};
+use taketurns_core::{AttemptEnd, ClientId, Reply, Request, Token};
 
 use super::{CommandResult, left, max_lease_ms, may_break, room, writable};
 use crate::open_lock::OpenLock;
@@ -40,6 +40,48 @@ pub(super) fn release(ctx: &Ctx, args: Args<'_>) -> CommandResult {
         _ => ctx.reply_nil(),
     }
     Ok(())
+}
+
+pub(super) fn done(ctx: &Ctx, args: Args<'_>) -> CommandResult {
+    ctx.redact(1);
+    let (secret, token, result) = words::done(&args.all_from(1))?;
+    finish(ctx, args, secret, token, AttemptEnd::Done(result))
+}
+
+pub(super) fn fail(ctx: &Ctx, args: Args<'_>) -> CommandResult {
+    ctx.redact(1);
+    let (secret, token) = words::fail(&args.all_from(1))?;
+    finish(ctx, args, secret, token, AttemptEnd::Failed)
+}
+
+fn finish(ctx: &Ctx, args: Args<'_>, secret: u64, token: Token, end: AttemptEnd) -> CommandResult {
+    let owner = secret::owner(secret);
+    match with_secret(ctx, args, |_| Request::Finish { owner, token, end, bury_until_ms: 0 })? {
+        Reply::Released => {
+            with_state(|state| state.untie(ctx.client(), owner));
+            ctx.reply_ok();
+        }
+        Reply::Refused(refusal) => {
+            return Err(Problem::refused(refusal, clock::now().ms, max_lease_ms()));
+        }
+        _ => ctx.reply_nil(),
+    }
+    Ok(())
+}
+
+pub(super) fn undo(ctx: &Ctx, args: Args<'_>) -> CommandResult {
+    writable()?;
+    let name = args.word(0);
+    let mut open_lock = OpenLock::open(ctx, &name)?;
+    let (reply, now_ms) = (open_lock.step(&Request::Undo), open_lock.now.ms);
+    open_lock.finish();
+    match reply {
+        Reply::Refused(refusal) => Err(Problem::refused(refusal, now_ms, max_lease_ms())),
+        reply => {
+            ctx.reply_int((reply == Reply::Changed(true)).into());
+            Ok(())
+        }
+    }
 }
 
 pub(super) fn renew(ctx: &Ctx, args: Args<'_>) -> CommandResult {

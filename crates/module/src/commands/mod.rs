@@ -38,7 +38,7 @@ pub(crate) const APPLY: &CStr = c"FENCELOCK.APPLY";
 
 const LOG_N: &CStr = c"O(log(N)) with N waiters";
 
-pub(crate) const COMMANDS: [ModuleCommand; 12] = [
+pub(crate) const COMMANDS: [ModuleCommand; 15] = [
     ModuleCommand {
         name: c"FENCELOCK.ACQUIRE",
         flags: c"write deny-oom fast blocking",
@@ -68,6 +68,36 @@ pub(crate) const COMMANDS: [ModuleCommand; 12] = [
         summary: c"Holds a lock for longer",
         complexity: LOG_N,
         run: clients::renew,
+    },
+    ModuleCommand {
+        name: c"FENCELOCK.DONE",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: -4,
+        key: 1,
+        summary: c"Records that the work of a once is done, and tells all who wait for it",
+        complexity: LOG_N,
+        run: clients::done,
+    },
+    ModuleCommand {
+        name: c"FENCELOCK.FAIL",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: 4,
+        key: 1,
+        summary: c"Ends an attempt at the work of a once that failed: the next in line tries",
+        complexity: LOG_N,
+        run: clients::fail,
+    },
+    ModuleCommand {
+        name: c"FENCELOCK.UNDO",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: 2,
+        key: 1,
+        summary: c"Forgets that the work of a once was done, and how often it failed",
+        complexity: LOG_N,
+        run: clients::undo,
     },
     ModuleCommand {
         name: c"FENCELOCK.CHECK",

@@ -59,7 +59,7 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
     match &request {
         Request::Acquire(acquire) => {
             program(acquire.client)?;
-            lease(acquire.lease_ms)?;
+            lease(acquire.lease_ms.max(acquire.at_least_ms))?;
             room(ctx)?;
         }
         Request::Renew { client, lease_ms, .. } => {
@@ -73,6 +73,8 @@ pub(super) fn carry_out(ctx: &Ctx, args: Args<'_>) -> CommandResult {
         Request::Release { .. }
         | Request::Resize { .. }
         | Request::PoolRemove { .. }
+        | Request::Finish { .. }
+        | Request::Undo
         | Request::Tick => {}
     }
     let name = args.word(0);

@@ -5,7 +5,7 @@ use super::*;
 const LOCK: u64 = 7;
 
 fn words(lease_ms: u64, ask: Ask) -> AcquireWords {
-    AcquireWords { lease_ms, wait_ms: None, ask, label: None, bound: false }
+    AcquireWords { lease_ms, at_least_ms: 0, wait_ms: None, ask, label: None, bound: false }
 }
 
 /// Connections that ask for one lock, which is held.

@@ -18,6 +18,7 @@ fn ask(owner: u128, client: ClientId, ask: Ask) -> Request {
         owner: Owner::from_bits(owner),
         client,
         ask,
+        at_least_ms: 0,
         lease_ms: 60_000,
         waiter_lease_ms: None,
         not_after_ms: u64::MAX,

@@ -106,6 +106,7 @@ impl ModuleState {
             WakeEvent::Refused(refusal) => {
                 BlockedReply::Problem(Problem::refused(*refusal, now_ms, self.max_lease_ms()))
             }
+            WakeEvent::DoneBefore(done) => BlockedReply::DoneBefore(done.clone()),
             // A place in the queue is never broken, and no connection asks for a quorum or keeps a lock.
             WakeEvent::Revoked { .. } | WakeEvent::Inquired { .. } | WakeEvent::Wanted { .. } => {
                 BlockedReply::Problem(Problem::REVOKED)

@@ -231,7 +231,7 @@ on_both! {
         let server = Server::builder(flavor).module(&module, &[]).start().expect("a server");
         let list = server.cli(&["COMMAND", "LIST", "FILTERBY", "MODULE", "fencelock"]);
         let commands: Vec<_> = list.array().expect("commands").iter().collect();
-        assert_eq!(commands.len(), 12);
+        assert_eq!(commands.len(), 15);
         for command in commands.into_iter().map(|command| command.text().expect("a name")) {
             let command = command.to_uppercase();
             let short = command.trim_start_matches("FENCELOCK.");

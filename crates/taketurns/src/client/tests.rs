@@ -45,6 +45,7 @@ fn asks(shell: &Shell, owner: u128, waker: Waker) {
     let wanted = AcquireSpec {
         terms: terms(owner),
         ask: Ask::Mutex,
+        at_least_ms: 0,
         label: Label::default(),
         wait_limit: WaitLimit::Endless,
     };

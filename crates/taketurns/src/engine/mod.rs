@@ -44,7 +44,8 @@ pub use file::FileEngine;
 pub use memory::{MemoryEngine, MemoryStore};
 pub use taketurns_core::session::Origin;
 pub use taketurns_core::{
-    AcquireRequest, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Wake, WakeEvent,
+    AcquireRequest, AttemptEnd, Grant, Now, Owner, Pattern, Place, Refusal, Reply, Request, Wake,
+    WakeEvent,
 };
 /// What only the nodes of a quorum are asked, and answer.
 #[doc(hidden)]

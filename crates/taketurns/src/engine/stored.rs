@@ -5,7 +5,7 @@ use taketurns_core::{Lock, Snapshot};
 use super::EngineError;
 
 /// The version of the stored lock. Another one is refused, not guessed at.
-pub(super) const VERSION: u8 = 3;
+pub(super) const VERSION: u8 = 4;
 
 /// A stored lock that can't be used.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use super::*;
 use crate::engine::EngineError;
 
 /// What `taketurns serve` shows at /metrics, which is no part of this crate.
-const SERVED: [&str; 14] = [
+const SERVED: [&str; 17] = [
     "taketurns_store_breaks_total",
     "taketurns_store_grants_seen_total",
     "taketurns_store_held",
@@ -25,6 +25,9 @@ const SERVED: [&str; 14] = [
     "taketurns_store_up",
     "taketurns_store_wait_seen_seconds",
     "taketurns_store_waiting",
+    "taketurns_store_work_done",
+    "taketurns_store_work_done_seconds",
+    "taketurns_store_work_failed",
 ];
 
 /// All names of metrics that a text mentions, as they are without what Prometheus adds to them.

@@ -26,6 +26,7 @@ mod keeping;
 mod long;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod once_refused;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]

@@ -11,7 +11,7 @@ use taketurns_history::{HistoryEvent, Violation, read_all};
 const USAGE: &str = "\
 usage: check FILE… [--json] [--quiet] [--svg OUT [--from SECONDS] [--to SECONDS]]
 
-Reads a history from one or more files, such as one per process, and checks G1 to G7.
+Reads a history from one or more files, such as one per process, and checks G1 to G8.
 
   --json     prints the summary as JSON
   --quiet    prints violations only

@@ -86,6 +86,7 @@ fn as_placed<'a>(
             // An old request of the owner that it was then may have been given a place since.
             EventKind::Again { was_granted: true, .. }
             | EventKind::Lapsed { .. }
+            | EventKind::Told { .. }
             | EventKind::Freed { .. } => {
                 if let Some(queue) = queues.get_mut(of.lock) {
                     queue.leave(of);

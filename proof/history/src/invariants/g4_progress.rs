@@ -132,6 +132,9 @@ fn at_the_keeper(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings
                 waiting.remove(&of.op);
                 lapsed.insert(of.op);
             }
+            EventKind::Told { .. } => {
+                waiting.remove(&of.op);
+            }
             EventKind::Heard { .. } => {
                 // It may have its place still.
                 lapsed.remove(&of.op);

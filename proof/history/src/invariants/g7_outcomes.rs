@@ -36,7 +36,10 @@ pub(super) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findi
                 }
                 fate.asked = true;
             }
-            EventKind::Granted { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. } => {
+            EventKind::Granted { .. }
+            | EventKind::Failed { .. }
+            | EventKind::DoneBefore { .. }
+            | EventKind::Cancelled { .. } => {
                 fate.outcomes += 1;
                 if !fate.asked {
                     wrong(format!("operation {op} has an outcome, and nobody asked"));
@@ -72,6 +75,7 @@ fn word(what: &EventKind) -> &'static str {
     match what {
         EventKind::Granted { .. } => "granted",
         EventKind::Failed { .. } => "failed",
+        EventKind::DoneBefore { .. } => "done before",
         _ => "cancelled",
     }
 }

@@ -7,6 +7,7 @@ mod g4_progress;
 mod g5_lost;
 mod g6_residue;
 mod g7_outcomes;
+mod g8_once;
 mod windows;
 
 use std::fmt;
@@ -33,14 +34,25 @@ pub enum Guarantee {
     G6,
     /// What is lost, late, doubled or out of order changes no outcome.
     G7,
+    /// Work is done at most once until that is forgotten, and nobody is granted it in between.
+    G8,
     /// The resource that looks at tokens is never hurt.
     Fence,
 }
 
 impl Guarantee {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::G1, Self::G2, Self::G3, Self::G4, Self::G5, Self::G6, Self::G7, Self::Fence];
+    pub const ALL: [Self; 9] = [
+        Self::G1,
+        Self::G2,
+        Self::G3,
+        Self::G4,
+        Self::G5,
+        Self::G6,
+        Self::G7,
+        Self::G8,
+        Self::Fence,
+    ];
 
     /// What it promises, in a few words.
     pub fn words(self) -> &'static str {
@@ -52,6 +64,7 @@ impl Guarantee {
             Self::G5 => "lost before the next is granted, and for good",
             Self::G6 => "nothing is left behind",
             Self::G7 => "one outcome each, whatever the network does",
+            Self::G8 => "work is done once",
             Self::Fence => "the fenced resource is never hurt",
         }
     }
@@ -128,6 +141,7 @@ pub fn judge(events: &[HistoryEvent], ops: &Ops<'_>) -> HistoryVerdict {
             Guarantee::G5 => g5_lost::check(events, ops, &mut findings),
             Guarantee::G6 => g6_residue::check(events, ops, &mut findings),
             Guarantee::G7 => g7_outcomes::check(events, ops, &mut findings),
+            Guarantee::G8 => g8_once::check(events, ops, &mut findings),
             Guarantee::Fence => fence(events, ops, &mut findings),
         }
         violations.append(&mut findings.found);

@@ -224,6 +224,7 @@ fn kind_words(kind: Option<LockKind>) -> String {
         Some(LockKind::Rwlock) => "read-write lock".to_owned(),
         Some(LockKind::Semaphore(permits)) => format!("{permits} permits"),
         Some(LockKind::Pool) => "pool".to_owned(),
+        Some(LockKind::Once) => "once".to_owned(),
         None => String::new(),
     }
 }

@@ -62,6 +62,7 @@ a small one
   G5    lost before the next is granted, and for good            0        0
   G6    nothing is left behind                                   1        1
   G7    one outcome each, whatever the network does              0        0
+  G8    work is done once                                        0        0
   Fence the fenced resource is never hurt                        0        0
 ";
 

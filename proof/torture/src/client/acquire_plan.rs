@@ -52,6 +52,7 @@ impl AcquirePlan {
                 HistoryAsk::Member((*dice.pick(&MEMBERS)).to_owned())
             }
             LockKind::Pool => HistoryAsk::Any,
+            LockKind::Once => HistoryAsk::Once,
         };
         let limit = match dice.between(1, 10) {
             1..=5 => WaitChoice::Endless,
@@ -99,6 +100,7 @@ impl AcquirePlan {
             HistoryAsk::Permits(take) => locks.semaphore(name, self.permits).acquire_many(*take),
             HistoryAsk::Any => locks.pool(name).any(),
             HistoryAsk::Member(member) => locks.pool(name).member(member),
+            HistoryAsk::Once => unreachable!("no plan of a torture has one"),
         };
         let acquire = acquire.lease(self.lease).why(op.to_string()).keep(self.keep);
         match self.limit {

@@ -177,14 +177,19 @@ function fill(row, lock) {
   set(name, lock.name);
   set(kind, lock.kind === "semaphore" ? `semaphore of ${lock.permits}` : lock.kind || "");
   const broken = lock.holders.some((one) => one.broken);
-  const who = JSON.stringify([first?.who, first?.why, first?.token, lock.holders.length, broken, lock.quarantine_ms !== null]);
+  const done = first ? null : lock.work?.done;
+  const failed = lock.work && !lock.work.done ? lock.work.failed : 0;
+  const who = JSON.stringify([first?.who, first?.why, first?.token, first?.resting, lock.holders.length, broken, lock.quarantine_ms !== null, done?.token, failed]);
   if (row.dataset.who !== who) {
     // It stands out for a moment, but not when the page has just begun.
     if (row.dataset.who) flash(row);
     row.dataset.who = who;
-    holder.replaceChildren(first ? label(first.who, first.why) : element("span", "nobody", "nobody"));
+    holder.replaceChildren(first ? label(first.who, first.why) : element("span", done ? "done by " : "nobody", "nobody"));
+    if (done) holder.append(label(done.who, done.why));
     if (lock.holders.length > 1) holder.append(` and ${lock.holders.length - 1} more`);
     if (broken) holder.append(element("span", "broken", "tag bad"));
+    if (first?.resting) holder.append(element("span", "ended", "tag"));
+    if (failed) holder.append(element("span", `${failed} failed`, "tag warn"));
     if (lock.quarantine_ms !== null) holder.append(element("span", "quarantine", "tag warn"));
   }
   const least = Math.min(...lock.holders.map((one) => one.left_ms));
@@ -334,7 +339,7 @@ function openLock(name) {
   set($("lock-name"), name);
   for (const id of ["holders", "queue"]) $(id).replaceChildren();
   for (const id of ["lock-state", "members", "outcome", "queue-title"]) set($(id), "");
-  $("lock-quarantine").hidden = true;
+  $("lock-quarantine").hidden = $("lock-work").hidden = true;
   leave();
   // Until it is known who would lose it.
   page.holders = [];
@@ -360,6 +365,8 @@ async function look() {
   if (lock.quarantine_ms !== null) {
     set($("lock-quarantine"), `In quarantine for ${span(lock.quarantine_ms)}: its store was restarted or failed over, and nothing is granted until then.`);
   }
+  $("lock-work").hidden = !lock.work;
+  if (lock.work) set($("lock-work"), workText(lock.work));
   $("holders").replaceChildren(...(lock.holders.length ? lock.holders.map(holderRow) : [one("nobody")]));
   set($("queue-title"), lock.waiting ? `Queue: ${lock.waiting}` : "Queue: nobody waits");
   const more = lock.waiting - lock.waiters.length;
@@ -383,6 +390,7 @@ function holderRow(holder) {
   const who = element("td");
   who.append(label(holder.who, holder.why));
   if (holder.broken) who.append(element("span", "broken", "tag bad"));
+  if (holder.resting) who.append(element("span", `ended, not free for ${span(holder.at_least_ms)}`, "tag"));
   const has = holder.member || (holder.permits ? `${holder.permits} permits` : holder.mode);
   row.append(who, element("td", has, "kind"), element("td", holder.token ? `token ${holder.token}` : "no token", "num token"),
     element("td", `held ${span(holder.held_ms)}`, "num"), element("td", `${span(holder.left_ms)} left`, "num"));
@@ -396,6 +404,17 @@ function waiterRow(waiter) {
   const wants = waiter.member || (waiter.permits ? `${waiter.permits} permits` : waiter.mode);
   row.append(element("td", String(waiter.place), "kind"), who, element("td", wants, "kind"), element("td", `waits ${span(waiter.waited_ms)}`, "num"));
   return row;
+}
+
+// As the program has it. The store's clock says how long ago: until it forgets, less what is left of that.
+function workText({ failed, retry_ms, forgotten_ms, done }) {
+  const attempts = `${failed} ${failed === 1 ? "attempt" : "attempts"}`;
+  const next = retry_ms === null ? `forgotten in ${span(forgotten_ms)}` : `the next one can begin in ${span(retry_ms)}`;
+  if (!done) return `${attempts} failed; ${next}`;
+  const by = done.who + (done.why ? ` (${done.why})` : "");
+  const ago = span(done.until_ms - done.at_ms - forgotten_ms);
+  const result = done.result ? `, with the result “${done.result}”` : "";
+  return `Done by ${by}, ${ago} ago${result}${failed ? `, after ${attempts} that failed` : ""}; ${next}`;
 }
 
 function outcome(text, kind) {

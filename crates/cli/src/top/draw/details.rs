@@ -10,6 +10,7 @@ use super::super::row::{Row, kind};
 use super::{BAD, BUSY, FAINT, HALTED, HEADING, STRONG};
 use crate::output::{count, duration};
 use crate::text::{CutSide, bars, cut, fit, width};
+use crate::work;
 
 /// `any member`, `3/4 permits`: longer ones are cut.
 const WANTS: usize = 12;
@@ -61,6 +62,7 @@ pub(super) fn title(open: &LockDetails, columns: usize) -> Line<'static> {
 fn line(row: &Row, entry: Entry<'_>, columns: usize) -> Line<'static> {
     match entry {
         Entry::Blank => Line::default(),
+        Entry::Work(work) => Line::raw(cut(&work::state(work), columns, CutSide::End)),
         Entry::Holders if row.view.holders.is_empty() => Line::styled("nobody holds it", FAINT),
         Entry::Holders => Line::styled(
             fit(
@@ -86,12 +88,14 @@ fn holder(row: &Row, holder: &HolderView, columns: usize) -> Line<'static> {
     let token = holder.token.map_or("none".to_owned(), |token| token.to_string());
     let (held, left) = (duration(holder.held_for), duration(holder.left));
     let broken = if holder.revoked { "broken " } else { "" };
-    let room = columns.saturating_sub(WANTS + TOKEN + 2 * TIME + 5 + broken.len());
+    let rest = work::rest(holder).map_or(String::new(), |rest| rest + ": ");
+    let room = columns.saturating_sub(WANTS + TOKEN + 2 * TIME + 5 + broken.len() + rest.len());
     let late = if row.is_late_of(holder) { BAD } else { Default::default() };
     Line::from_iter([
         Span::raw(format!("{} {token:>TOKEN$} {held:>TIME$} ", fit(&has, WANTS, CutSide::Middle))),
         Span::styled(format!("{left:>TIME$}  "), late),
         Span::styled(broken, BAD),
+        Span::styled(rest, BUSY),
         Span::raw(cut(&holder.label.to_string(), room, CutSide::End)),
     ])
 }

@@ -14,6 +14,7 @@ use super::{BAD, BUSY, CHOSEN, FAINT, HALTED, HEADING, KEY};
 use crate::output::duration;
 use crate::text::{CutSide, cut, fit, width};
 use crate::watch::order::Sort;
+use crate::work;
 
 const KIND: usize = 8;
 const WAITING: usize = 7;
@@ -141,12 +142,16 @@ fn marks(row: &Row) -> Vec<(String, Style)> {
     let broken = row.is_broken().then(|| ("broken".to_owned(), BAD));
     let quarantine = row.view.quarantine_left;
     let quarantine = quarantine.map(|left| (format!("quarantine {}", duration(left)), HALTED));
-    broken.into_iter().chain(quarantine).collect()
+    let failures = work::failures(&row.view).map(|failures| (failures, BAD));
+    let rest = row.view.holders.first().and_then(work::rest).map(|rest| (rest, BUSY));
+    broken.into_iter().chain(quarantine).chain(failures).chain(rest).collect()
 }
 
 /// The first holder, and how many others there are, which is never cut.
 fn holder(view: &View, room: usize) -> String {
-    let Some(first) = view.holders.first() else { return cut("nobody", room, CutSide::End) };
+    let Some(first) = view.holders.first() else {
+        return cut(&work::in_place_of_holder(view), room, CutSide::End);
+    };
     let others = match view.holders.len() - 1 {
         0 => String::new(),
         others => format!(" +{others}"),

@@ -46,6 +46,11 @@ pub(crate) fn pool(members: &[&str]) -> Shape {
     pool
 }
 
+/// Work that must be done once.
+pub(crate) fn once(view: View) -> Shape {
+    Shape(view)
+}
+
 impl Shape {
     fn kind(mut self, kind: Kind) -> Self {
         self.0.kind = kind;
@@ -87,6 +92,15 @@ impl Shape {
 
     pub(crate) fn broken(mut self) -> Self {
         self.0.holders.iter_mut().for_each(|holder| holder.revoked = true);
+        self
+    }
+
+    /// The holder is gone, and nobody else gets the lock for that many seconds.
+    pub(crate) fn resting(mut self, left_s: u64) -> Self {
+        for holder in &mut self.0.holders {
+            holder.resting = true;
+            holder.at_least_left = Some(Duration::from_secs(left_s));
+        }
         self
     }
 

@@ -7,8 +7,9 @@ use ratatui::style::{Color, Modifier};
 use taketurns::{Ask, Label};
 
 use super::super::keys::KeyPress;
-use super::scene::{Stage, company, held, idle, lock};
+use super::scene::{Stage, company, held, idle, lock, once};
 use crate::text::{CutSide, cut};
+use crate::watch::tests::{done, failed};
 
 fn at_night(width: u16, height: u16) -> Stage {
     let mut stage = Stage::new(width, height);
@@ -65,6 +66,23 @@ fn one_pool_with_its_members() {
     stage.press(KeyPress::Enter);
     stage.press(KeyPress::Enter);
     looks_like("pool-80x24.txt", &stage);
+}
+
+#[test]
+fn work_that_is_done_once_and_a_lock_that_rests() {
+    let mut stage = Stage::new(80, 14);
+    stage.see([
+        lock("nightly/done", once(done(70))),
+        lock("nightly/failed", once(failed(2))),
+        lock("nightly/tried", once(failed(1)).holder("db-1:4242 backup.sh", 70, 25, Ask::Mutex)),
+        lock("ping", held("web1:7 sh|health", 12, 48).resting(48)),
+    ]);
+    looks_like("once-80x14.txt", &stage);
+    stage.press(KeyPress::Down);
+    stage.press(KeyPress::Down);
+    stage.press(KeyPress::Down);
+    stage.press(KeyPress::Enter);
+    looks_like("once-open-80x14.txt", &stage);
 }
 
 #[test]

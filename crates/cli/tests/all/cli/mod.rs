@@ -9,6 +9,8 @@ mod generated;
 mod helper;
 mod loading;
 mod lost;
+mod nights;
+mod once;
 mod order;
 mod output;
 mod quarantine;

@@ -112,7 +112,7 @@ fn show_has_all_documented_fields() {
     let store = Store::new();
     let unused = json!({
         "name": "x", "kind": null, "permits": null, "state": "unused", "quarantine_ms": null, "last_token": null,
-        "holders": [], "waiting": 0, "waiters": [], "members": []
+        "holders": [], "waiting": 0, "waiters": [], "members": [], "work": null
     });
     assert_eq!(store.show("x"), unused);
     assert_eq!(store.run(&["show", "x"]).ok().stdout, "x: unused\n");
@@ -128,7 +128,8 @@ fn show_has_all_documented_fields() {
     }
     let expected = json!({
         "who": 0, "why": "w", "client": 0, "mode": "permits", "permits": 2, "token": 0,
-        "member": null, "held_ms": 0, "left_ms": 0, "broken": false
+        "member": null, "held_ms": 0, "left_ms": 0, "broken": false, "at_least_ms": null,
+        "resting": false
     });
     assert_eq!(first, expected);
     holder.finish();
@@ -160,6 +161,22 @@ fn show_has_all_documented_fields_of_waiters_and_members() {
     });
     assert_eq!(waiter, expected);
     holder.finish();
+}
+
+#[test]
+fn show_has_all_documented_fields_of_work() {
+    let store = Store::new();
+    store.run(&["once", "--why", "w", "--result", "r", "nightly", "--", "true"]).quiet();
+    let shown = store.show("nightly");
+    let mut work = shown["work"].clone();
+    for varying in ["/forgotten_ms", "/done/who", "/done/token", "/done/at_ms", "/done/until_ms"] {
+        let value = work.pointer_mut(varying).expect(varying);
+        assert!(!value.is_null(), "{varying}");
+        *value = json!(0);
+    }
+    let expected = json!({"failed": 0, "retry_ms": null, "forgotten_ms": 0, "done": {
+        "who": 0, "why": "w", "token": 0, "at_ms": 0, "until_ms": 0, "failed": 0, "result": "r"}});
+    assert_eq!((work, &shown["kind"]), (expected, &json!("once")));
 }
 
 #[test]

@@ -13,8 +13,9 @@ const OTHERS: [&str; 5] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "proof/README.md"];
 
 /// Texts with links that are not in the site.
-const ELSEWHERE: [&str; 6] = [
+const ELSEWHERE: [&str; 7] = [
     SUMMARY,
+    "bindings/python/README.md",
     "crates/cli/README.md",
     "crates/conformance/README.md",
     "crates/core/README.md",

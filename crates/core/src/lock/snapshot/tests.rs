@@ -10,6 +10,7 @@ fn acquire(lock: &mut Lock, bits: u64, ask: Ask) {
         owner: Owner::from_bits(bits.into()),
         client: ClientId::from_bits(bits),
         ask,
+        at_least_ms: 0,
         lease_ms: 1_000,
         waiter_lease_ms: Some(500),
         not_after_ms: u64::MAX,

@@ -1,8 +1,8 @@
 //! Locks and requests as they may be, drawn.
 
 use taketurns_core::{
-    AcquireRequest, Ask, Ballot, ClientId, Label, Lock, Member, Now, Owner, Request, Token,
-    WriteBack,
+    AcquireRequest, Ask, AttemptEnd, Ballot, ClientId, Label, Lock, Member, Note, Now, OnceTerms,
+    Owner, Request, Token, WriteBack,
 };
 use taketurns_servers::fuzz::Dice;
 
@@ -11,16 +11,20 @@ pub(crate) const START: Now = Now { ms: 1_000_000, wall_us: 1_790_000_000_000_00
 
 const MEMBERS: [&str; 3] = ["a", "b-2", "ü c"];
 
-/// A random request to a lock of one of the five kinds.
+/// How many kinds there are: those of core, and a mutex with a ballot.
+pub(crate) const KINDS: usize = 6;
+
+/// A random request to a lock of one of these kinds.
 pub(crate) fn request(dice: &mut Dice, kind: usize) -> Request {
     let (owner, client) = (owner(dice), client(dice));
     // Sometimes it is taken for another kind.
-    let kind = if dice.percent(3) { dice.below(5) } else { kind };
+    let kind = if dice.percent(3) { dice.below(KINDS) } else { kind };
     match dice.below(20) {
         0..9 => Request::Acquire(AcquireRequest {
             owner,
             client,
             ask: ask(dice, kind),
+            at_least_ms: *dice.pick(&[&0, &0, &0, &700]),
             lease_ms: *dice.pick(&[&10, &300, &5_000, &86_400_000]),
             waiter_lease_ms: *dice.pick(&[&None, &Some(300), &Some(3_000)]),
             not_after_ms: *dice.pick(&[&u64::MAX, &u64::MAX, &(START.ms + 500)]),
@@ -43,8 +47,18 @@ pub(crate) fn request(dice: &mut Dice, kind: usize) -> Request {
             let token = dice.percent(50).then(|| Token::from_raw(START.wall_us + dice.any() % 10));
             Request::Break { token, at_once: dice.percent(50) }
         }
-        17 => Request::ClientGone { client },
+        17 | 18 if kind == 5 => Request::Finish {
+            owner,
+            token: Token::from_raw(START.wall_us + dice.any() % 10),
+            end: match dice.below(2) {
+                0 => AttemptEnd::Failed,
+                _ => AttemptEnd::Done(Note::new(dice.pick(&["", "3 tables"])).expect("a note")),
+            },
+            bury_until_ms: *dice.pick(&[&0, &0, &(START.ms + 2_000)]),
+        },
+        19 if kind == 5 => Request::Undo,
         18 if kind == 2 => Request::Resize { permits: dice.below(5) as u32 },
+        17 => Request::ClientGone { client },
         18 if kind == 3 => Request::PoolRemove { member: member(dice) },
         19 if kind == 3 => Request::PoolAdd { member: member(dice) },
         _ => Request::Tick,
@@ -75,6 +89,12 @@ fn ask(dice: &mut Dice, kind: usize) -> Ask {
         2 => Ask::Permits { take: dice.below(3) as u32 + 1, of: 3 },
         3 if dice.percent(50) => Ask::Any,
         3 => Ask::Member(member(dice)),
+        5 => Ask::Once(OnceTerms {
+            keep_ms: *dice.pick(&[&1_000, &60_000, &86_400_000]),
+            offset_ms: dice.percent(30).then_some(500),
+            attempts: dice.below(3) as u32,
+            pause_ms: *dice.pick(&[&0, &0, &2_000]),
+        }),
         _ if dice.percent(20) => Ask::Turns { tokens: *dice.pick(&[&1, &3, &9, &10_000]) },
         _ if dice.percent(20) => Ask::Stay { tokens: *dice.pick(&[&1, &3, &9, &10_000]) },
         _ => Ask::Mutex,
@@ -104,7 +124,8 @@ pub(crate) fn go_on(dice: &mut Dice, lock: &mut Lock, now: &mut Now, kind: usize
             0 => now.ms = now.ms.saturating_sub(300),
             at => now.ms += [0, 0, 0, 1, 20, 100, 300, 1_000, 4_000, 9_000][at],
         }
-        now.wall_us += 1;
+        // Sometimes the wall clock goes on with the other one, so that what a once remembers is forgotten.
+        now.wall_us += if kind == 5 { *dice.pick(&[&1, &1, &2_000_000]) } else { 1 };
     }
 }
 

@@ -1,7 +1,10 @@
 //! The wire format: bytes from a client, from a server, or from any user who may write to a server.
 
 use taketurns_core::wire::{self, SealedWake, Verb, WireReply};
-use taketurns_core::{Grant, Kind, Member, Owner, Place, Refusal, Reply, Token, Vote, WakeEvent};
+use taketurns_core::{
+    Completion, Grant, Kind, Label, Member, Note, Owner, Place, Refusal, Reply, Token, Vote,
+    WakeEvent,
+};
 use taketurns_servers::fuzz::{self, Dice};
 
 use crate::fuzz::life;
@@ -40,13 +43,24 @@ fn refusal(dice: &mut Dice) -> Refusal {
         &Refusal::Cancelled,
         &Refusal::InvalidLease,
         &Refusal::InvalidPermits,
+        &Refusal::InvalidTerms,
+        &Refusal::Exhausted { failed: 3 },
+        &Refusal::KindMismatch(Kind::Once),
         &Refusal::Quarantined { until_ms: 1_700_000_030_000 },
     ])
 }
 
+fn completion(dice: &mut Dice) -> Completion {
+    let by = Label::new("who", dice.pick(&["", "why"])).expect("a label");
+    let mut done = Completion::new(by, Token::from_raw(dice.any() % 100), 12, 13);
+    done.failed = dice.below(3) as u32;
+    done.result = Note::new(dice.pick(&["", "3 tables ü"])).expect("a note");
+    done
+}
+
 fn reply(dice: &mut Dice) -> Reply {
     let (recheck_ms, quarantined_until_ms) = (dice.percent(50).then_some(9), Some(12));
-    match dice.below(13) {
+    match dice.below(14) {
         0 => Reply::Granted(grant(dice)),
         1 => Reply::Renewed(grant(dice)),
         2 => Reply::Queued(Place { number: 4, front: 2, recheck_ms, quarantined_until_ms }),
@@ -60,7 +74,8 @@ fn reply(dice: &mut Dice) -> Reply {
         6 => Reply::Refused(refusal(dice)),
         7 => Reply::Broken(3),
         8 => Reply::Changed(dice.percent(50)),
-        other => [Reply::Busy, Reply::Kept, Reply::Revoked, Reply::NotHeld][other - 9].clone(),
+        9 => Reply::DoneBefore(Box::new(completion(dice))),
+        other => [Reply::Busy, Reply::Kept, Reply::Revoked, Reply::NotHeld][other - 10].clone(),
     }
 }
 
@@ -83,11 +98,12 @@ fn a_reply_that_is_read_is_written_and_read_as_the_same() {
 #[test]
 fn a_wake_up_opens_only_as_it_was_sealed() {
     fuzz::rounds("wake-ups", 20_000, |dice| {
-        let event = match dice.below(5) {
+        let event = match dice.below(6) {
             0 => WakeEvent::Revoked { token: dice.percent(80).then_some(Token::from_raw(12)) },
             1 => WakeEvent::Refused(refusal(dice)),
             2 => WakeEvent::Inquired { number: 12 },
             3 => WakeEvent::Wanted { token: Token::from_raw(12) },
+            4 => WakeEvent::DoneBefore(Box::new(completion(dice))),
             _ => WakeEvent::Granted(grant(dice)),
         };
         let genuine = wire::seal(OWNER, "0123456789abcdef0123", &event);
@@ -110,7 +126,7 @@ fn a_wake_up_opens_only_as_it_was_sealed() {
 #[test]
 fn a_request_that_is_read_is_written_and_read_as_the_same_and_harms_no_lock() {
     fuzz::rounds("requests", 10_000, |dice| {
-        let kind = dice.below(5);
+        let kind = dice.below(life::KINDS);
         let genuine = life::request(dice, kind);
         let (verb, mut args) = wire::encode_request(&genuine);
         let read = |verb: Verb, args: &[Vec<u8>]| {
@@ -142,7 +158,20 @@ fn a_request_that_is_read_is_written_and_read_as_the_same_and_harms_no_lock() {
 fn kinds_asks_and_owners_that_are_read_mean_one_thing() {
     fuzz::rounds("kinds, asks and owners", 20_000, |dice| {
         let owner = wire::owner_text(OWNER);
-        let text = dice.damaged_text(&["m", "r", "w", "a", "p", "s4", "s1/4", "nb-3", &owner]);
+        let text = dice.damaged_text(&[
+            "m",
+            "r",
+            "w",
+            "a",
+            "p",
+            "s4",
+            "s1/4",
+            "nb-3",
+            "o",
+            "o9000/-/3/7",
+            "o9000/500/0/0",
+            &owner,
+        ]);
         let kind = wire::kind(&text);
         assert_eq!(kind.and_then(|kind| wire::kind(&wire::kind_text(kind))), kind, "{text:?}");
         let owner = wire::owner(&text);

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | `at MS …` | the lease clock, from here on; any command may start with it |
 //! | `wall US` | the wall clock, from here on; 0 to begin with, so that tokens count 1, 2, 3 |
-//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `turns:N`, `stay:N`, `read`, `write`, `2/4`, `any` or `member:NAME` |
+//! | `acquire A [ASK] [client=c1] [lease=30000] [wait=3000] [not_after=now+10000]` | `wait=no` to not queue; `ASK` is `mutex`, `turns:N`, `stay:N`, `read`, `write`, `2/4`, `any`, `member:NAME` or `once` |
+//! | `acquire A [least=MS]` | and nobody else for so long |
+//! | `acquire A once [keep=86400000] [period=OFFSET] [attempts=N] [pause=MS]` | an attempt at work |
+//! | `done A [token=N] [result=TEXT] [bury=MS]` · `fail A [token=N] [bury=MS]` · `undo` | the token is that of the last grant, unless it says otherwise |
 //! | `acquire A [hint=N] [ticket=N] [yields=N]` | with a ballot, as one node of a quorum |
 //! | `crowd N ASK [as acquire]` | N acquires, by owners `#1` to `#N` of clients `c1001` and on; only the last one is shown |
 //! | `refresh c1 [wait=3000]` · `gone c1` | |
@@ -18,14 +21,14 @@
 //! An owner is a capital letter, and unless it says otherwise `A` is of client `c1`, `B` of `c2`, ….
 
 use taketurns_core::{
-    AcquireRequest, Ask, Ballot, ClientId, Grant, Label, Lock, Now, Owner, Place, Reply, Request,
-    Step, Token, Vote, Wake, WakeEvent, WriteBack,
+    AcquireRequest, Ask, AttemptEnd, Ballot, ClientId, Completion, Grant, Label, Lock, Note, Now,
+    OnceTerms, Owner, Place, Reply, Request, Step, Token, Vote, Wake, WakeEvent, WriteBack,
 };
 
 use super::Outcome;
 use super::words::{CROWD, Words, ask, client, member, name, owner};
 
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 18] = [
     "client",
     "lease",
     "wait",
@@ -38,6 +41,12 @@ const OPTIONS: [&str; 12] = [
     "grant",
     "agreed",
     "used",
+    "least",
+    "keep",
+    "period",
+    "attempts",
+    "pause",
+    "result",
 ];
 
 /// Runs a script. Returns it with what comes of each command in place of what it said.
@@ -111,6 +120,9 @@ impl World {
             "resize" => Request::Resize { permits: words.parse(1)? },
             "add" => Request::PoolAdd { member: member(words.at(1)?)? },
             "remove" => Request::PoolRemove { member: member(words.at(1)?)? },
+            "done" => self.finish(words, AttemptEnd::Done(words.note()?))?,
+            "fail" => self.finish(words, AttemptEnd::Failed)?,
+            "undo" => Request::Undo,
             "tick" => Request::Tick,
             other => return Err(format!("`{other}` is no command")),
         })
@@ -125,13 +137,30 @@ impl World {
         Ok(AcquireRequest {
             owner,
             client: words.client(owner)?,
-            ask: words.list.get(2).map_or(Ok(Ask::Mutex), |word| ask(word))?,
+            ask: match words.list.get(2) {
+                Some(&"once") => Ask::Once(OnceTerms {
+                    keep_ms: words.option("keep", 86_400_000)?,
+                    offset_ms: words.maybe("period")?,
+                    attempts: words.option("attempts", 0)? as u32,
+                    pause_ms: words.option("pause", 0)?,
+                }),
+                Some(word) => ask(word)?,
+                None => Ask::Mutex,
+            },
+            at_least_ms: words.option("least", 0)?,
             lease_ms: words.option("lease", 30_000)?,
             waiter_lease_ms: wait,
             not_after_ms: words.option("not_after", self.now.ms + 10_000)?,
             ballot: words.ballot()?,
             label: Label::new(&who, "").map_err(|invalid| invalid.to_string())?,
         })
+    }
+
+    fn finish(&self, words: &Words<'_>, end: AttemptEnd) -> Result<Request, String> {
+        let last = self.lock.last_token().map_or(0, Token::raw);
+        let token = Token::from_raw(words.option("token", last)?);
+        let bury_until_ms = words.option("bury", 0)?;
+        Ok(Request::Finish { owner: owner(words.at(1)?)?, token, end, bury_until_ms })
     }
 
     fn crowd(&mut self, words: &Words<'_>) -> Result<(), String> {
@@ -179,15 +208,29 @@ impl World {
         for holder in view.holders {
             let token = holder.token.map_or("none".into(), |token| token.to_string());
             let member = holder.member.map_or(String::new(), |member| format!(" has {member}"));
-            self.say(format!(
-                "{} of c{} holds {} token={token}{member} held={} left={}{}",
-                holder.label,
-                holder.client.bits(),
-                holder.ask,
-                holder.held_for.as_millis(),
-                holder.left.as_millis(),
-                if holder.revoked { " revoked" } else { "" },
-            ));
+            self.say(
+                format!(
+                    "{} of c{} holds {} token={token}{member} held={} left={}{}",
+                    holder.label,
+                    holder.client.bits(),
+                    holder.ask,
+                    holder.held_for.as_millis(),
+                    holder.left.as_millis(),
+                    if holder.revoked { " revoked" } else { "" },
+                ) + &holder.at_least_left.map_or(String::new(), |left| {
+                    let resting = if holder.resting { " resting" } else { "" };
+                    format!(" at_least={}{resting}", left.as_millis())
+                }),
+            );
+        }
+        if let Some(work) = view.work {
+            let retry =
+                work.retry_in.map_or(String::new(), |ms| format!(" retry={}", ms.as_millis()));
+            let forgotten = work.forgotten_in.as_millis();
+            self.say(format!("failed={}{retry} forgotten in {forgotten}", work.failed));
+            if let Some(done) = work.done {
+                self.say(completion(&done));
+            }
         }
         for waiter in view.waiters.iter().take(3) {
             self.say(format!(
@@ -233,6 +276,7 @@ impl World {
                 WakeEvent::Refused(refusal) => format!("refused: {refusal}"),
                 WakeEvent::Inquired { number } => format!("inquired about grant {number}"),
                 WakeEvent::Wanted { token } => format!("wanted token={token}"),
+                WakeEvent::DoneBefore(done) => completion(done),
             };
             self.say(format!("wake {} of c{}: {event}", name(*owner), client.bits()));
         }
@@ -263,6 +307,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Changed(true) => "changed".into(),
         Reply::Changed(false) => "not changed".into(),
         Reply::Refused(refusal) => format!("refused: {refusal}"),
+        Reply::DoneBefore(done) => completion(done),
         Reply::Busy => "busy".into(),
         Reply::Kept => "kept".into(),
         Reply::Revoked => "revoked".into(),
@@ -272,6 +317,14 @@ fn reply(reply: &Reply) -> String {
         Reply::Done => "done".into(),
         other => format!("{other:?}"),
     }
+}
+
+fn completion(done: &Completion) -> String {
+    let Completion { by, token, at_ms, until_ms, failed, result, .. } = done;
+    let failed = if *failed > 0 { format!(" failed={failed}") } else { String::new() };
+    let result =
+        if result.as_str().is_empty() { String::new() } else { format!(" result={result}") };
+    format!("done by {by} token={token} at={at_ms} until={until_ms}{failed}{result}")
 }
 
 fn recheck(recheck_ms: Option<u64>) -> String {
@@ -305,6 +358,10 @@ impl Words<'_> {
         let yields = self.maybe("yields")?;
         let any = hint.or(ticket).or(yields).is_some();
         Ok(any.then_some(Ballot { hint: hint.unwrap_or(0), ticket, yields }))
+    }
+
+    fn note(&self) -> Result<Note, String> {
+        Note::new(self.value("result").unwrap_or_default()).map_err(|invalid| invalid.to_string())
     }
 
     fn write_back(&self) -> Result<Option<WriteBack>, String> {

@@ -9,7 +9,8 @@
 //! | `cancel A` | drops the acquire |
 //! | `answer acquire A REPLY` | answers what was sent last, and polls the acquire |
 //! | `answer renew A REPLY` · `answer release A REPLY` · `answer refresh LOCK REPLY` | |
-//! | `wake A granted token=N until=MS` · `wake A revoked [token=N]` · `wake A refused WHY` · `wake A wanted token=N` | pushes a wake-up |
+//! | `wake A granted token=N until=MS` · `wake A revoked [token=N]` · `wake A refused WHY` · `wake A wanted token=N` · `wake A done` | pushes a wake-up |
+//! | `done A` · `fail A` | ends a guard that is an attempt at work |
 //! | `release A` | ends a guard; without one, releases a handle: `[lock=job] [bury=MS] [for=30000]` |
 //! | `carry A` · `adopt A token=N until=MS [lock=job] [lease=30000] [max_hold=MS]` | a guard becomes a handle, and back |
 //! | `gone A` · `doubt [LOCK]` · `unattended` · `end keeps` | |
@@ -18,7 +19,7 @@
 //!
 //! `REPLY` is `granted token=N until=MS [tokens=N] [wanted]`, `renewed token=N until=MS [wanted]`, `queued place=N front=N
 //! [recheck=MS] [quarantined=MS]`, `refreshed waiting=N front=N [recheck=MS] [quarantined=MS] [granted=A
-//! token=N until=MS]`, `busy`, `kept`, `revoked`, `released`, `left`, `not_held`, `refused WHY` or `failed HOW`.
+//! token=N until=MS]`, `busy`, `kept`, `done`, `revoked`, `released`, `left`, `not_held`, `refused WHY` or `failed HOW`.
 //! `WHY` is `cancelled`, `too_late`, `queue_full` or `kind`; `HOW` is `not_done`, `unknown`, `broken` or
 //! `unsupported`. `engine=MS` says what the store's clock showed if that was not the time of the answer.
 //!
@@ -39,7 +40,7 @@ use taketurns_core::session::{
     AcquireAction, AcquireOutcome, Anchor, Hold, LocalTurn, PlaceRefresh, ReleaseAction, ReleaseId,
     Session, WakerSwap,
 };
-use taketurns_core::{ClientId, Name, Owner};
+use taketurns_core::{AttemptEnd, ClientId, Name, Note, Owner};
 
 use super::Outcome;
 use super::words::{Words, name, owner};
@@ -139,7 +140,7 @@ impl World {
             Some("cancel") => self.cancel(owner(words.at(1)?)?)?,
             Some("answer") => self.answer(&words)?,
             Some("wake") => self.wake(&words)?,
-            Some("release") => self.release(&words)?,
+            Some("release" | "done" | "fail") => self.release(&words)?,
             Some("carry") => {
                 let Guard { hold, turn } = self.guard(owner(words.at(1)?)?)?;
                 self.session.carry(&hold, turn.as_ref());
@@ -266,7 +267,13 @@ impl World {
             self.poll_release(owner);
             return Ok(());
         };
-        let end = self.session.release(self.now_us, &hold, turn.as_ref());
+        let end = match words.first() {
+            Some("done") => {
+                self.session.finish(self.now_us, &hold, AttemptEnd::Done(Note::default()))
+            }
+            Some("fail") => self.session.finish(self.now_us, &hold, AttemptEnd::Failed),
+            _ => self.session.release(self.now_us, &hold, turn.as_ref()),
+        };
         if let Some(cause) = end.loss {
             self.out.say(format!("was lost: {cause}"));
         }

@@ -135,6 +135,7 @@ impl Node {
             owner: id(owner),
             client: client(owner),
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 1_500,
             waiter_lease_ms: waits.then_some(700),
             not_after_ms: self.now.ms + 1,

@@ -163,6 +163,8 @@ impl Checker {
             Request::Resize { permits } => self.kind = Kind::Semaphore { permits: *permits },
             Request::PoolAdd { member } => self.check_add(now, member, &step.reply),
             Request::PoolRemove { member } => self.check_remove(member, &step.reply),
+            // A once has properties of its own: see `once.rs`.
+            Request::Finish { .. } | Request::Undo => unreachable!("no op sends it"),
             Request::Tick => assert_eq!(step.reply, Reply::Done),
         }
         self.check_wakes(now, wakes);
@@ -281,7 +283,7 @@ impl Checker {
 
     fn capacity(&self) -> u64 {
         match self.kind {
-            Kind::Mutex => 1,
+            Kind::Mutex | Kind::Once => 1,
             Kind::Semaphore { permits } => permits.into(),
             Kind::RwLock | Kind::Pool => WRITE,
         }
@@ -333,7 +335,8 @@ fn weight(ask: &Ask) -> u64 {
         | Ask::Stay { .. }
         | Ask::Read
         | Ask::Any
-        | Ask::Member(_) => 1,
+        | Ask::Member(_)
+        | Ask::Once(_) => 1,
     }
 }
 

@@ -131,5 +131,6 @@ fn want(kind: Kind) -> BoxedStrategy<WantedLock> {
             member.prop_map(|member| WantedLock::This(Ask::Member(member))),
         ]
         .boxed(),
+        Kind::Once => unreachable!("it has properties of its own"),
     }
 }

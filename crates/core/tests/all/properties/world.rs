@@ -199,7 +199,7 @@ impl World {
             WakeEvent::Inquired { .. } => panic!("nobody has a ballot here"),
             WakeEvent::Granted(grant) => self.attempts[at].takes(grant),
             WakeEvent::Refused(_) => drop(self.attempts.swap_remove(at)),
-            WakeEvent::Revoked { .. } | WakeEvent::Wanted { .. } => {}
+            WakeEvent::Revoked { .. } | WakeEvent::Wanted { .. } | WakeEvent::DoneBefore(_) => {}
         }
     }
 
@@ -228,6 +228,7 @@ impl World {
             owner: Owner::from_bits(self.ids.into()),
             client: self.clients[client],
             ask,
+            at_least_ms: 0,
             lease_ms,
             waiter_lease_ms: waits.then_some(waiter_lease_ms(client)),
             not_after_ms: self.now.ms + 4_000,
@@ -337,6 +338,7 @@ impl World {
             owner: Owner::from_bits(self.ids.into()),
             client: self.clients[0],
             ask: other,
+            at_least_ms: 0,
             lease_ms: 1_000,
             waiter_lease_ms: None,
             not_after_ms: self.now.ms + 1,

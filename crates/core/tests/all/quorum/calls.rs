@@ -48,6 +48,7 @@ impl World {
                     owner,
                     client: client_id(client),
                     ask: Ask::Mutex,
+                    at_least_ms: 0,
                     lease_ms,
                     waiter_lease_ms: waits.then_some(self.plan.waiter_lease_ms),
                     not_after_ms,

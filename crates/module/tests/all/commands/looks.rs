@@ -74,6 +74,7 @@ on_both! {
             "waiting",
             "waiters",
             "members",
+            "work",
         ];
         assert_eq!(names(&shown), all);
         assert_eq!(shown.field("kind").and_then(ServerReply::text), Some("pool"));
@@ -124,10 +125,10 @@ on_both! {
         let mut client = Client::of(&server);
         client.take("k 600");
         let new = wire(&server, 3, "FENCELOCK.SHOW k");
-        assert!(new.starts_with("%8\r\n$4\r\nkind\r\n$5\r\nmutex\r\n"), "{new}");
+        assert!(new.starts_with("%9\r\n$4\r\nkind\r\n$5\r\nmutex\r\n"), "{new}");
         assert!(new.contains("$7\r\nholders\r\n*1\r\n%7\r\n$5\r\nlabel\r\n"), "{new}");
         let old = wire(&server, 2, "FENCELOCK.SHOW k");
-        assert!(old.starts_with("*16\r\n$4\r\nkind\r\n$5\r\nmutex\r\n"), "{old}");
+        assert!(old.starts_with("*18\r\n$4\r\nkind\r\n$5\r\nmutex\r\n"), "{old}");
         assert!(old.contains("$7\r\nholders\r\n*1\r\n*14\r\n$5\r\nlabel\r\n"), "{old}");
         let new = wire(&server, 3, "FENCELOCK.LIST");
         assert!(new.starts_with("*2\r\n$1\r\n0\r\n*1\r\n%5\r\n$3\r\nkey\r\n$1\r\nk\r\n"), "{new}");
@@ -199,7 +200,10 @@ on_both! {
         let lines: Vec<&str> =
             help.array().expect("lines").iter().filter_map(ServerReply::text).collect();
         for command in
-            ["ACQUIRE", "RELEASE", "RENEW", "CHECK", "SHOW", "LIST", "BREAK", "POOL ADD|REM"]
+            [
+            "ACQUIRE", "DONE", "FAIL", "UNDO", "RELEASE", "RENEW", "CHECK", "SHOW", "LIST", "BREAK",
+            "POOL ADD|REM",
+        ]
         {
             let count =
                 lines.iter().filter(|line| line.starts_with(&format!("{command} "))).count();
@@ -207,7 +211,7 @@ on_both! {
         }
         let text = lines.join(" ");
         for word in
-            ["MS", "WAIT", "SHARED", "EXCLUSIVE", "PERMITS", "ANY", "MEMBER", "LABEL", "BOUND"]
+            ["MS", "WAIT", "SHARED", "EXCLUSIVE", "PERMITS", "ANY", "MEMBER", "LABEL", "BOUND", "ONCE", "ATLEAST"]
         {
             assert!(text.contains(word), "{word}");
         }

@@ -11,6 +11,7 @@ mod expiry;
 mod kinds;
 mod leaving;
 mod looks;
+mod once;
 mod polling;
 mod pools;
 mod queue;

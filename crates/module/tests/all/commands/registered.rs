@@ -23,7 +23,7 @@ const fn command(
     Command { line, key, arity, flags, categories }
 }
 
-const COMMANDS: [Command; 12] = [
+const COMMANDS: [Command; 15] = [
     command(
         "acquire lk 5",
         1,
@@ -33,6 +33,9 @@ const COMMANDS: [Command; 12] = [
     ),
     command("release lk 5", 1, 3, &["write", "fast"], &["write", "fast"]),
     command("renew lk 5 5", 1, -4, &["write", "fast"], &["write", "fast"]),
+    command("done lk 5 9", 1, -4, &["write", "fast"], &["write", "fast"]),
+    command("fail lk 5 9", 1, 4, &["write", "fast"], &["write", "fast"]),
+    command("undo lk", 1, 2, &["write", "fast"], &["write", "fast"]),
     command("check lk 5", 1, 3, &["write", "denyoom", "fast"], &["write", "fast"]),
     command("show lk", 1, -2, &["readonly"], &["read", "slow"]),
     command("list", 0, -1, &["readonly"], &["read", "slow"]),

@@ -264,6 +264,7 @@ impl Desk {
             owner,
             client: self.client(),
             ask: ask.clone(),
+            at_least_ms: 0,
             lease_ms,
             waiter_lease_ms: self.rng.percent(60).then_some(waiter_lease_ms),
             not_after_ms: if self.rng.percent(5) { 0 } else { u64::MAX },

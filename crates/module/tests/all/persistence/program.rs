@@ -22,6 +22,7 @@ pub(crate) fn asked(owner: u128, id: ClientId, ask: Ask, label: &str) -> Acquire
         owner: Owner::from_bits(owner),
         client: id,
         ask,
+        at_least_ms: 0,
         lease_ms: LEASE_MS,
         waiter_lease_ms: Some(LEASE_MS),
         not_after_ms: u64::MAX,

@@ -260,6 +260,7 @@ fn acquire(
         owner,
         client,
         ask: asks[(number % 4) as usize].clone(),
+        at_least_ms: 0,
         lease_ms: dice.between(10, 909),
         waiter_lease_ms: Some(dice.between(10, 909)).filter(|ms| ms % 5 > 0),
         not_after_ms: u64::MAX,

@@ -41,6 +41,7 @@ fn acquire(owner: u128) -> Request {
         owner: Owner::from_bits(owner),
         client: ClientId::from_bits(7),
         ask: Ask::Mutex,
+        at_least_ms: 0,
         lease_ms: 30_000,
         waiter_lease_ms: Some(30_000),
         not_after_ms: u64::MAX,

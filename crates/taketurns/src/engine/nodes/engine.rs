@@ -9,7 +9,10 @@ use taketurns_core::{AcquireRequest, Ask, ClientId, Name, Owner, Pattern, View, 
 use super::super::{
     Answer, AnswerFuture, Engine, EngineError, EngineFuture, Guarantees, Reply, Request, Stamp,
 };
-use super::{NodeConnections, NodeList, NodeListener, NodeSet, refuse_other_kinds, stamp};
+use super::{
+    NodeConnections, NodeList, NodeListener, NodeSet, refuse_once, refuse_other_kinds,
+    refuse_to_rest, stamp,
+};
 
 /// The protocol that decides who holds a lock on a majority of nodes.
 pub(crate) trait MajorityProtocol: NodeListener {
@@ -76,6 +79,7 @@ impl<D: MajorityProtocol> MajorityEngine<D> {
         match request {
             Request::Acquire(acquire) => {
                 refuse_other_kinds(&acquire.ask)?;
+                refuse_to_rest(acquire.at_least_ms)?;
                 driver.acquire(name, acquire).await
             }
             Request::Release { owner, .. } => driver.release(name, owner).await,
@@ -97,6 +101,7 @@ impl<D: MajorityProtocol> MajorityEngine<D> {
             Request::PoolAdd { .. } | Request::PoolRemove { .. } => {
                 refuse_other_kinds(&Ask::Any).map(|()| Reply::Done)
             }
+            Request::Finish { .. } | Request::Undo => Err(refuse_once()),
         }
     }
 }

@@ -186,6 +186,19 @@ pub(crate) fn refuse_other_kinds(ask: &Ask) -> Result<(), EngineError> {
             "a quorum has no pools: two majorities may give out the same member. Use a mutex for \
              each member, or one server"
         }
+        Ask::Once(_) => return Err(refuse_once()),
     };
     Err(EngineError::Unsupported(why.to_owned()))
+}
+
+pub(crate) fn refuse_once() -> EngineError {
+    let why = "a quorum has no once: that its nodes agree that work is done, whichever of them forget it, has not \
+               been shown. Use one server, or a file";
+    EngineError::Unsupported(why.to_owned())
+}
+
+/// A node would keep a vote that its candidate gave up.
+pub(crate) fn refuse_to_rest(at_least_ms: u64) -> Result<(), EngineError> {
+    let why = "a quorum's locks can't stay taken after their release: leave out at_least, or use one server";
+    if at_least_ms > 0 { Err(EngineError::Unsupported(why.to_owned())) } else { Ok(()) }
 }

@@ -233,6 +233,7 @@ fn unknown_acquire(owner: Owner, client: ClientId) -> AcquireRequest {
         owner,
         client,
         ask: Ask::Mutex,
+        at_least_ms: 0,
         lease_ms: limits::LEASE_MS_DEFAULT,
         waiter_lease_ms: None,
         not_after_ms: 0,

@@ -235,6 +235,7 @@ mod tests {
             owner: Owner::from_bits(1),
             client: ClientId::from_bits(2),
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 30_000,
             waiter_lease_ms: Some(3_000),
             not_after_ms: 0,

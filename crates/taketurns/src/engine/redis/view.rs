@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use redis::Value;
 use serde::Deserialize;
-use taketurns_core::wire::{self, StoredHolder, StoredWaiter};
-use taketurns_core::{ClientId, HolderView, Label, Member, MemberView, Token, View, WaiterView};
+use taketurns_core::wire::{self, StoredHolder, StoredWaiter, StoredWork};
+use taketurns_core::{
+    Ask, ClientId, HolderView, Label, Member, MemberView, Token, View, WaiterView, WorkView,
+};
 
 /// A lock as the script answers it: now, quarantine, kind, token, era, holders, waiting, waiters,
-/// members.
+/// members, what a once remembers.
 type RawView = (
     u64,
     u64,
@@ -21,6 +23,7 @@ type RawView = (
     usize,
     Vec<Option<String>>,
     Vec<String>,
+    String,
 );
 
 /// A lock as the module answers it, in JSON.
@@ -48,7 +51,7 @@ fn read_script(value: &Value) -> Option<Option<View>> {
         view.quarantine_left = left(until_ms, now_ms);
         return Some(view.quarantine_left.is_some().then_some(view));
     }
-    let (now_ms, until_ms, kind, token, era, holders, waiting, waiters, members): RawView =
+    let (now_ms, until_ms, kind, token, era, holders, waiting, waiters, members, work): RawView =
         redis::from_redis_value(value.clone()).ok()?;
     let era = RawEra::parse(&era)?;
     let (mut views, mut held) = (Vec::new(), Vec::new());
@@ -64,6 +67,10 @@ fn read_script(value: &Value) -> Option<Option<View>> {
     }
     views.sort_by_key(|view: &HolderView| view.token);
     let (mut queue, mut dead) = (Vec::new(), 0);
+    let first = match pairs(&waiters).next() {
+        Some((text, _)) => wire::resting_ask(StoredWaiter::parse(text?)?.ask).map(|(_, ask)| ask),
+        None => None,
+    };
     for (text, client) in pairs(&waiters) {
         match ViewClient::parse(client?)?.lapses_ms(&era) > now_ms {
             true => queue.push(waiter(text?, now_ms)?),
@@ -89,8 +96,26 @@ fn read_script(value: &Value) -> Option<Option<View>> {
     view.waiting = waiting.saturating_sub(dead);
     view.waiters = queue;
     view.members = members;
+    view.work = match work.as_str() {
+        "" => None,
+        work => self::work(work, first, now_ms)?,
+    };
     view.quarantine_left = left(until_ms, now_ms);
     Some(Some(view))
+}
+
+/// What a once remembers, unless that is over. A pause is as long as the first in line asked for.
+fn work(text: &str, first: Option<Ask>, now_ms: u64) -> Option<Option<WorkView>> {
+    let (failed, until_ms, ended_ms, done) = match StoredWork::parse(text)? {
+        StoredWork::Open { failed, ended_ms, until_ms } => (failed, until_ms, Some(ended_ms), None),
+        StoredWork::Done(done) => (done.failed, done.until_ms, None, Some(done)),
+    };
+    let Some(forgotten_in) = left(until_ms, now_ms) else { return Some(None) };
+    let mut work = WorkView::new(failed, forgotten_in, done);
+    if let (Some(ended_ms), Some(Ask::Once(terms))) = (ended_ms, first) {
+        work.retry_in = left(ended_ms.saturating_add(terms.pause_ms), now_ms);
+    }
+    Some(Some(work))
 }
 
 fn left(until_ms: u64, now_ms: u64) -> Option<Duration> {
@@ -155,13 +180,26 @@ fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<
         Some(client) if stored.handed => lease_ms.min(client.waiter_lease_ms),
         _ => lease_ms,
     };
-    let Some(left) = left(stored.deadline_ms, now_ms) else { return Some(None) };
-    let mut holder = HolderView::new(Label::new(who, why).ok()?, client_id(id)?, wire::ask(ask)?);
+    let (at_least_ms, ask) = wire::resting_ask(ask)?;
+    let granted_ms = if stored.resting { at_least_ms } else { granted_ms };
+    let at_least_left = match at_least_ms {
+        0 => None,
+        at_least_ms => self::left(since_ms.saturating_add(at_least_ms), now_ms),
+    };
+    // A lease that has ended since the last step may have left a rest.
+    let rest = at_least_left.filter(|_| stored.resting || !stored.handed);
+    let (left, is_resting) = match (self::left(stored.deadline_ms, now_ms), rest) {
+        (Some(left), _) => (left.min(Duration::from_millis(granted_ms)), stored.resting),
+        (None, Some(left)) => (left, true),
+        (None, None) => return Some(None),
+    };
+    let mut holder = HolderView::new(Label::new(who, why).ok()?, client_id(id)?, ask);
+    (holder.at_least_left, holder.resting) = (at_least_left, is_resting);
     holder.token = Some(Token::from_raw(stored.token));
     let member = stored.member;
     holder.member = if member.is_empty() { None } else { Some(Member::new(member).ok()?) };
     holder.held_for = since(since_ms, now_ms);
-    holder.left = left.min(Duration::from_millis(granted_ms));
+    holder.left = left;
     holder.revoked = stored.revoked;
     Some(Some(holder))
 }
@@ -169,7 +207,8 @@ fn holder(text: &str, client: Option<ViewClient>, now_ms: u64) -> Option<Option<
 fn waiter(text: &str, now_ms: u64) -> Option<WaiterView> {
     let StoredWaiter { client: id, ask, who, why, since_ms, .. } = StoredWaiter::parse(text)?;
     let (label, client) = (Label::new(who, why).ok()?, client_id(id)?);
-    Some(WaiterView::new(label, client, wire::ask(ask)?, since(since_ms, now_ms)))
+    let (_, ask) = wire::resting_ask(ask)?;
+    Some(WaiterView::new(label, client, ask, since(since_ms, now_ms)))
 }
 
 fn client_id(text: &str) -> Option<ClientId> {

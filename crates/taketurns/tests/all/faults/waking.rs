@@ -232,6 +232,7 @@ async fn a_place_that_the_client_knows_nothing_of_does_not_hold_up_the_others() 
         owner: Owner::from_bits(7),
         client: view.holders[0].client,
         ask: taketurns::Ask::Mutex,
+        at_least_ms: 0,
         lease_ms: 3_600_000,
         waiter_lease_ms: Some(300),
         not_after_ms: u64::MAX,

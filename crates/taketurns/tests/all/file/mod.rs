@@ -16,7 +16,7 @@ use taketurns::engine::{
     AcquireRequest, Clock, Engine, EngineEvent, FileEngine, ManualClock, Owner, Reply, Request,
     Wakes,
 };
-use taketurns::{Ask, ClientId, ErrorKind, Label, Locks, Name};
+use taketurns::{Ask, Begun, ClientId, ErrorKind, Label, Locks, Name};
 use tempfile::TempDir;
 
 use crate::support::patience::soon;
@@ -149,6 +149,7 @@ impl Party {
             owner: Owner::from_bits(owner),
             client,
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 3_600_000,
             waiter_lease_ms: Some(3_600_000),
             not_after_ms: now_ms + 10_000,
@@ -271,12 +272,16 @@ async fn names_used_once_are_forgotten_as_fast_as_they_come() {
     assert!(rows < 400, "{rows} are still there");
 }
 #[tokio::test]
-async fn a_reboot_ends_all_leases_and_keeps_tokens_and_members() {
+async fn a_reboot_ends_all_leases_and_keeps_tokens_members_and_what_is_done() {
     let (_dir, path) = directory();
     let locks = connect(&path).await;
     let guard = locks.mutex("l").acquire().await.expect("free");
     let token = guard.check().expect("held");
     locks.pool("p").add("a").await.expect("added");
+    let Begun::Attempt(attempt) = locks.once("o").begin().await.expect("it answers") else {
+        panic!("nobody has done it");
+    };
+    attempt.done().await.expect("recorded");
     let _member = locks.pool("p").any().await.expect("free").into_handle().await.expect("held");
     let _handle = guard.into_handle().await.expect("held");
     locks.close().await;
@@ -290,6 +295,8 @@ async fn a_reboot_ends_all_leases_and_keeps_tokens_and_members() {
     assert!(guard.check().expect("held") > token);
     let member = locks.pool("p").try_any().await.expect("it answers").expect("free");
     assert_eq!(member.member().map(|member| member.as_str()), Some("a"));
+    let begun = locks.once("o").try_begin().await.expect("it answers");
+    assert!(matches!(begun, Some(Begun::DoneBefore(_))), "{begun:?}");
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ pub(crate) async fn acquire(
         owner: Owner::from_bits(owner),
         client: ClientId::from_bits(1),
         ask: Ask::Mutex,
+        at_least_ms: 0,
         lease_ms: 86_400_000,
         waiter_lease_ms: Some(86_400_000),
         not_after_ms: u64::MAX,

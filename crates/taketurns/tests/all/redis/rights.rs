@@ -37,6 +37,7 @@ async fn use_locks(engine: &dyn Engine) -> Result<(), EngineError> {
             owner: Owner::from_bits(owner),
             client: CLIENT,
             ask,
+            at_least_ms: 0,
             lease_ms: 30_000,
             waiter_lease_ms: Some(30_000),
             not_after_ms,

@@ -60,6 +60,35 @@ fn a_grant_a_wait_and_a_release_in_redis_are_shown() {
 }
 
 #[test]
+fn work_that_is_done_or_fails_and_a_lock_that_rests_are_shown() {
+    let store = Store::new();
+    let serving = Serving::start(&store, &[]);
+    let browser = Browser::open(&format!("http://{}/", serving.at));
+    browser.until_shown("#empty", "No lock was used");
+    let once = |why: &str, command: &str| {
+        let args = ["once", "--why", why, "--result", "3 files", "nightly", "--", command];
+        store.run(&args).code
+    };
+    assert_eq!(once("first", "false"), 1);
+    browser.until_shown(&row("nightly", "holder"), "nobody1 failed");
+    assert_eq!(once("second", "true"), 0);
+    browser.until_shown(&row("nightly", "holder"), "done by ");
+    browser.until_shown(&row("nightly", "holder"), "(second)");
+    browser.click("#locks tr[data-lock=\"nightly\"]");
+    browser.until_shown("#lock-state", "once, done");
+    browser.until_shown(
+        "#lock-work",
+        "ago, with the result “3 files”, after 1 attempt that failed; forgotten in 23h",
+    );
+    browser.click("#close");
+
+    store.run(&["run", "--at-least", "600", "ping", "--", "true"]).quiet();
+    browser.until_shown(&row("ping", "holder"), "ended");
+    browser.click("#locks tr[data-lock=\"ping\"]");
+    browser.until_shown("#holders", "ended, not free for 9m");
+}
+
+#[test]
 fn a_lock_is_broken_with_the_token_and_not_without() {
     let store = Store::new();
     let serving = Serving::start(&store, &[]);

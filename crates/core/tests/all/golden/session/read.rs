@@ -2,7 +2,7 @@
 
 use taketurns_core::session::{AcquireSpec, CallFailure, HoldTerms, WaitLimit};
 use taketurns_core::{
-    Ask, Grant, Kind, Label, Name, Owner, Place, Refusal, Reply, Token, WakeEvent,
+    Ask, Completion, Grant, Kind, Label, Name, Owner, Place, Refusal, Reply, Token, WakeEvent,
 };
 
 use crate::golden::words::{Words, ask, name, owner};
@@ -92,7 +92,7 @@ pub(super) fn spec(words: &Words<'_>, now_us: u64) -> Result<AcquireSpec, String
         (.., None) => Ask::Mutex,
     };
     let label = Label::new(&name(terms.owner), "").map_err(|invalid| invalid.to_string())?;
-    Ok(AcquireSpec { terms, ask, label, wait_limit })
+    Ok(AcquireSpec { terms, ask, at_least_ms: 0, label, wait_limit })
 }
 
 pub(super) fn grant(words: &Words<'_>) -> Result<Grant, String> {
@@ -111,6 +111,7 @@ pub(super) fn wake(words: &Words<'_>) -> Result<WakeEvent, String> {
         "granted" => WakeEvent::Granted(grant(words)?),
         "revoked" => WakeEvent::Revoked { token: token(words)? },
         "refused" => WakeEvent::Refused(refusal(words.at(3)?)?),
+        "done" => WakeEvent::DoneBefore(Box::new(completion())),
         "wanted" => WakeEvent::Wanted { token: token(words)?.unwrap_or_default() },
         other => return Err(format!("`{other}` is no wake-up")),
     })
@@ -136,6 +137,7 @@ pub(super) fn reply(words: &Words<'_>) -> Result<Result<Reply, CallFailure>, Str
         },
         "busy" => Reply::Busy,
         "kept" => Reply::Kept,
+        "done" => Reply::DoneBefore(Box::new(completion())),
         "revoked" => Reply::Revoked,
         "released" => Reply::Released,
         "left" => Reply::Left,
@@ -144,6 +146,10 @@ pub(super) fn reply(words: &Words<'_>) -> Result<Result<Reply, CallFailure>, Str
         "failed" => return Ok(Err(failure(words.at(4)?)?)),
         other => return Err(format!("`{other}` is no reply")),
     }))
+}
+
+fn completion() -> Completion {
+    Completion::new(Label::new("somebody", "").expect("a label"), Token::from_raw(7), 1, 2)
 }
 
 fn granted(words: &Words<'_>) -> Result<Vec<(Owner, Grant)>, String> {

@@ -4,7 +4,7 @@ use taketurns_core::session::{
     AcquireOutcome, Anchor, Hold, HoldRenewal, LocalTurn, PlaceRefresh, ReleaseOutcome,
     SessionEvent, Transmit,
 };
-use taketurns_core::{AcquireRequest, Ask, Owner, Request};
+use taketurns_core::{AcquireRequest, Ask, AttemptEnd, Owner, Request};
 
 use crate::golden::words::name;
 
@@ -42,6 +42,17 @@ pub(super) fn request(request: &Request) -> String {
             let used = last_used.map_or(String::new(), |token| format!(" used={token}"));
             format!("release {}{bury}{used}", name(*owner))
         }
+        Request::Finish { owner, token, end, bury_until_ms } => {
+            let end = match end {
+                AttemptEnd::Done(_) => "done",
+                AttemptEnd::Failed => "fail",
+            };
+            let bury = match bury_until_ms {
+                0 => String::new(),
+                until_ms => format!(" bury={until_ms}"),
+            };
+            format!("{end} {} token={token}{bury}", name(*owner))
+        }
         other => format!("{other:?}"),
     }
 }
@@ -71,6 +82,7 @@ pub(super) fn acquired(acquired: &AcquireOutcome) -> String {
     match acquired {
         AcquireOutcome::Granted { .. } => "granted".into(),
         AcquireOutcome::Busy => "busy".into(),
+        AcquireOutcome::DoneBefore(done) => format!("done before, by {}", done.by),
         AcquireOutcome::TimedOut { was_answered, quarantine_left_us } => {
             let answered = if *was_answered { "" } else { ", without an answer" };
             let quarantined = quarantine_left_us

@@ -43,6 +43,7 @@ impl Story {
             owner: owner(number),
             client: ClientId::from_bits(1),
             ask,
+            at_least_ms: 0,
             lease_ms: LEASE_MS,
             waiter_lease_ms: None,
             not_after_ms: self.life.now().ms + 1,

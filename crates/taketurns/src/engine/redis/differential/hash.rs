@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use taketurns_core::wire::{self, Head, StoredHolder, StoredWaiter};
+use taketurns_core::wire::{self, Head, StoredHolder, StoredWaiter, StoredWork};
 use taketurns_core::{ClientId, Kind, Lock};
 
 use super::Stored;
@@ -86,8 +86,14 @@ fn owner(text: &str) -> Read<Value> {
         .ok_or_else(|| format!("{text:?} is no owner"))
 }
 
-fn ask(text: &str) -> Read<Value> {
-    wire::ask(text).map(|ask| json!(ask)).ok_or_else(|| format!("{text:?} asks for nothing"))
+/// For how long it is taken at least, and what is asked for.
+fn ask(text: &str) -> Read<(u64, Value)> {
+    let read = wire::resting_ask(text).map(|(at_least_ms, ask)| (at_least_ms, json!(ask)));
+    read.ok_or_else(|| format!("{text:?} asks for nothing"))
+}
+
+fn bare(ask: &str) -> &str {
+    ask.trim_start_matches(|letter: char| letter.is_ascii_digit())
 }
 
 /// The state, or null if there is no such key. It has to know when it expires.
@@ -125,6 +131,7 @@ pub(super) fn canonical(stored: &Stored, expires_ms: i64) -> Read<Value> {
         clients(&mut fields)?,
         members(&mut fields)?,
         tombs(&mut fields, &head)?,
+        work(&mut fields)?,
     ];
     let all = state.as_object_mut().ok_or("no object")?;
     for part in parts {
@@ -157,20 +164,27 @@ fn holders(
             _ => fields.must(&format!("h{slot}"))?,
         };
         let holder = StoredHolder::parse(&text).ok_or_else(|| format!("{text:?} is no holder"))?;
-        let StoredHolder { handed, revoked, token, deadline_ms, request, member, vote } = holder;
+        let StoredHolder { handed, revoked, resting, token, deadline_ms, .. } = holder;
+        let StoredHolder { request, member, vote, .. } = holder;
         let StoredWaiter { since_ms, lease_ms, owner: id, client, ask: asks, who, why } = request;
         if slot > 1 {
             owners.insert(id.into(), format!("h{slot}"));
         }
-        sum += match asks.strip_prefix('s') {
+        let is_special = asks.starts_with(|first: char| first.is_ascii_digit() || first == 'o');
+        if is_special != text.starts_with(['2', '3']) {
+            return Err(format!("{text:?} is marked for a short cut, or not marked"));
+        }
+        let (at_least_ms, asked) = ask(asks)?;
+        sum += match bare(asks).strip_prefix('s') {
             Some(permits) => int(permits.split('/').next().unwrap_or_default())?,
-            None if asks == "w" => 1_024,
+            None if bare(asks) == "w" => 1_024,
             None => 1,
         };
         let vote = if vote.is_empty() { None } else { Some(numbers(vote)?) };
         let vote = vote.map(|[number, ticket]| json!({ "number": number, "ticket": ticket }));
         all.push(json!({
-            "owner": owner(id)?, "client": client, "token": token, "ask": ask(asks)?,
+            "owner": owner(id)?, "client": client, "token": token, "ask": asked,
+            "at_least_ms": at_least_ms, "resting": resting,
             "member": (!member.is_empty()).then_some(member), "lease_ms": lease_ms,
             "deadline_ms": deadline_ms, "since_ms": since_ms,
             "handed": handed, "revoked": revoked,
@@ -196,7 +210,7 @@ fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, lock: &Head
         let waiter = StoredWaiter::parse(&text).ok_or_else(|| format!("{text:?} is no waiter"))?;
         let StoredWaiter { since_ms, lease_ms, owner: id, client, ask: asks, who, why } = waiter;
         owners.insert(id.into(), format!("w{place}"));
-        let line = format!("l{}", asks.get(1..).unwrap_or_default());
+        let line = format!("l{}", bare(asks).get(1..).unwrap_or_default());
         lines.entry(line).or_default().push(place.clone());
         let number = match place.split_once('.') {
             Some((ticket, of)) if of == id => ticket,
@@ -205,8 +219,10 @@ fn queue(fields: &mut Fields, owners: &mut BTreeMap<String, String>, lock: &Head
         };
         let number = int(number)?;
         spots.push((number, id.to_owned()));
+        let (at_least_ms, asked) = ask(asks)?;
         places.push(json!([number, {
-            "owner": owner(id)?, "client": client, "ask": ask(asks)?, "lease_ms": lease_ms,
+            "owner": owner(id)?, "client": client, "ask": asked, "lease_ms": lease_ms,
+            "at_least_ms": at_least_ms,
             "since_ms": since_ms, "ballot": place.contains('.'),
             "label": { "who": who, "why": why },
         }]));
@@ -274,6 +290,23 @@ fn members(fields: &mut Fields) -> Read<Value> {
     }
     let offered = if offer == "-" { None } else { Some(int(&offer)?) };
     Ok(json!({ "members": all, "next_free": int(&next)?, "offered": offered }))
+}
+
+/// The two clocks of a server are one, so what is remembered is forgotten at the same time on both.
+fn work(fields: &mut Fields) -> Read<Value> {
+    let Some(text) = fields.take(StoredWork::FIELD) else {
+        let open = json!({ "failed": 0, "ended_ms": 0, "until_ms": 0 });
+        return Ok(json!({ "work": { "state": { "Open": open }, "kept_ms": 0 } }));
+    };
+    let (state, kept_ms) =
+        match StoredWork::parse(&text).ok_or("no work is remembered like that")? {
+            StoredWork::Open { failed, ended_ms, until_ms } => {
+                let open = json!({ "failed": failed, "ended_ms": ended_ms, "until_ms": until_ms });
+                (json!({ "Open": open }), until_ms)
+            }
+            StoredWork::Done(done) => (json!({ "Done": done }), done.until_ms),
+        };
+    Ok(json!({ "work": { "state": state, "kept_ms": kept_ms } }))
 }
 
 fn tombs(fields: &mut Fields, head: &Head) -> Read<Value> {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use taketurns_core::{
-    AcquireRequest, Ask, ClientId, Kind, Label, Lock, Member, Now, Owner, Reply, Request, Step,
-    Token, limits,
+    AcquireRequest, Ask, AttemptEnd, ClientId, Kind, Label, Lock, Member, Note, Now, OnceTerms,
+    Owner, Reply, Request, Step, Token, limits,
 };
 use taketurns_servers::fuzz::Dice;
 
@@ -29,6 +29,8 @@ pub(super) struct Life {
     holding: Vec<Owner>,
     waiting: Vec<Owner>,
     ballots: Ballots,
+    /// The token of the attempt at work that ended last.
+    finished: Token,
     /// Acquires of a crowd that are still to be sent.
     crowd: u32,
     /// Nothing to catch up with ever comes but ends of leases: most steps can be short cuts.
@@ -40,10 +42,11 @@ pub(super) struct Life {
 impl Life {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
-        let is_calm = seed / 6 % 2 == 1;
-        let (kind, percent) = match seed % 6 {
-            at @ 0..4 => (kinds[at as usize], if is_calm { 0 } else { 3 }),
+        let kinds =
+            [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool, Kind::Once];
+        let is_calm = seed / 7 % 2 == 1;
+        let (kind, percent) = match seed % 7 {
+            at @ 0..5 => (kinds[at as usize], if is_calm { 0 } else { 3 }),
             _ => (Kind::Mutex, dice.one_of(&[50, 90])),
         };
         let now_us = BEGIN_US + if is_calm { 0 } else { dice.roll(120_000_000) };
@@ -67,6 +70,7 @@ impl Life {
             holding: Vec::new(),
             waiting: Vec::new(),
             ballots: Ballots::new(percent),
+            finished: Token::from_raw(0),
             crowd: 0,
             is_calm,
             is_crowded: false,
@@ -92,6 +96,7 @@ impl Life {
             75..94 => self.dice.roll(200),
             94..98 => self.dice.roll(3_000),
             98 => self.dice.roll(20_000),
+            99 if self.kind == Kind::Once && self.dice.percent(50) => 90_000_000,
             _ => {
                 self.now_us -= self.dice.roll(6_000) * 1_000;
                 0
@@ -178,7 +183,7 @@ impl Life {
         self.ballots.follow(request, step);
         let owner = match request {
             Request::Acquire(acquire) => Some(acquire.owner),
-            Request::Release { owner, .. } => Some(*owner),
+            Request::Release { owner, .. } | Request::Finish { owner, .. } => Some(*owner),
             _ => None,
         };
         if let Some(owner) = owner {
@@ -189,6 +194,9 @@ impl Life {
                 Reply::Queued(_) => self.waiting.push(owner),
                 _ => {}
             }
+        }
+        if let (Request::Finish { token, .. }, Reply::Released) = (request, &step.reply) {
+            self.finished = *token;
         }
         for wake in &step.wakes {
             self.waiting.retain(|other| *other != wake.owner);
@@ -214,6 +222,8 @@ impl Life {
                 waiter_lease_ms: self.mostly(&[300, 1_000, 3_000], &[9]),
             },
             44..54 => self.renew(),
+            54..70 if self.kind == Kind::Once || self.dice.percent(1) => self.finish(),
+            83 if self.kind == Kind::Once || self.dice.percent(5) => Request::Undo,
             54..78 => self.release(now),
             78..81 => self.break_(),
             81..83 => Request::ClientGone { client: self.client() },
@@ -237,6 +247,10 @@ impl Life {
             owner,
             client: self.client(),
             ask: self.ask(),
+            at_least_ms: match self.dice.percent(10) && !self.is_calm {
+                true => self.mostly(&[10, 400, 3_000], &[9, 86_400_001]),
+                false => 0,
+            },
             lease_ms: self.mostly(&[10, 1_000, 5_000, 5_000], &[9]),
             waiter_lease_ms: self.mostly(&[None, Some(300), Some(3_000)], &[Some(9)]),
             not_after_ms: now.ms + self.mostly(&[10_000], &[0, 1]),
@@ -265,8 +279,24 @@ impl Life {
         Request::Release { owner: self.owner(), bury_until_ms: self.bury(now), last_used }
     }
 
+    fn finish(&mut self) -> Request {
+        let last = self.stored.as_ref().and_then(|(lock, _)| lock.last_token());
+        let token = match self.dice.roll(10) {
+            0..7 => last.unwrap_or(self.finished),
+            7..9 => self.finished,
+            _ => Token::from_raw(self.finished.raw().saturating_sub(1)),
+        };
+        let end = match self.dice.percent(40) {
+            true => AttemptEnd::Done(Note::new(self.dice.one_of(&["", "3 ü"])).expect("a note")),
+            false => AttemptEnd::Failed,
+        };
+        let (owner, bury_until_ms) = (self.owner(), self.bury(self.now()));
+        Request::Finish { owner, token, end, bury_until_ms }
+    }
+
     fn ask(&mut self) -> Ask {
-        let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool];
+        let kinds =
+            [Kind::Mutex, Kind::RwLock, Kind::Semaphore { permits: 4 }, Kind::Pool, Kind::Once];
         let kind = if self.dice.percent(3) { self.dice.one_of(&kinds) } else { self.kind };
         let size = match self.stored.as_ref().map(|(lock, _)| lock.kind()) {
             Some(Kind::Semaphore { permits }) => permits,
@@ -284,6 +314,12 @@ impl Life {
             Kind::Semaphore { .. } => {
                 Ask::Permits { take: self.mostly(&[1, 1, 2, 3], &[0, 5]), of: size }
             }
+            Kind::Once => Ask::Once(OnceTerms {
+                keep_ms: self.mostly(&[1_000, 60_000, 86_400_000], &[999, 2_678_400_001]),
+                offset_ms: self.mostly(&[None, None, Some(0), Some(700)], &[Some(86_400_000)]),
+                attempts: self.mostly(&[0, 2, 5], &[u32::MAX]),
+                pause_ms: self.mostly(&[0, 0, 100, 4_000], &[86_400_001]),
+            }),
             Kind::Pool if self.dice.percent(50) => Ask::Any,
             Kind::Pool => Ask::Member(self.member()),
         }

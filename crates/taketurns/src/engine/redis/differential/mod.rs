@@ -24,7 +24,7 @@ use life::Life;
 use sight::ViewBefore;
 
 /// How many requests in CI, over all lives and both servers.
-const REQUESTS: usize = 120_000;
+const REQUESTS: usize = 168_000;
 /// How many requests are sent before their replies are read.
 const BATCH: usize = 200;
 const LIFE: usize = 2_000;
@@ -130,6 +130,7 @@ fn compare(flavor: Flavor) {
         "Revoked",
         "Released",
         "Left",
+        "DoneBefore",
         WANTED,
     ];
     for what in replies.into_iter().chain(QUORUM).filter(|_| fixed.is_none()) {

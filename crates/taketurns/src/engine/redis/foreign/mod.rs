@@ -133,7 +133,9 @@ impl Adapter {
     fn refuse(&self, request: &Request) -> Result<(), EngineError> {
         let wire = self.protocol.wire;
         match request {
+            Request::Acquire(acquire) if acquire.at_least_ms > 0 => Err(wire.refuse_to_rest()),
             Request::Acquire(acquire) => self.protocol.refuse(&acquire.ask),
+            Request::Finish { .. } | Request::Undo => wire.refuse(Kind::Once),
             Request::Resize { permits } => wire.refuse(Kind::Semaphore { permits: *permits }),
             Request::PoolAdd { .. } | Request::PoolRemove { .. } => wire.refuse(Kind::Pool),
             _ => Ok(()),

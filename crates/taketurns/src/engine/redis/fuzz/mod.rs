@@ -40,7 +40,7 @@ pub(super) fn shaken(dice: &mut Dice, genuine: &Value) -> Value {
 
 #[test]
 fn a_marker_that_is_read_is_written_as_it_was_and_judged_without_harm() {
-    let genuine = ["taketurns3 ab12 1700000000000 0 60000 ab,cd", "taketurns3 ab12 1 2 3 "];
+    let genuine = ["taketurns4 ab12 1700000000000 0 60000 ab,cd", "taketurns4 ab12 1 2 3 "];
     fuzz::rounds("markers", 20_000, |dice| {
         let damaged = dice.damaged_text(&genuine);
         let Some(marker) = Marker::parse(&damaged) else { return false };
@@ -80,6 +80,7 @@ fn a_view_is_read_or_not_and_what_is_read_can_be_shown() {
         Value::Int(2),
         of(&[&waiter, client, &waiter, client]),
         of(&["b-3", "l", "b-4", "f1"]),
+        text("E 12 1700000000000 1700086400000 2\nwho\nwhy\n3 tables"),
     ]);
     let Some(Some(seen)) = view::read(&genuine) else { panic!("a view") };
     let json = serde_json::json!({ "now_ms": 1, "view": seen }).to_string();

@@ -25,7 +25,7 @@ use crate::engine::redis::url::Failover;
 /// How many runs of the past a marker remembers.
 const KNOWN_MAX: usize = 8;
 /// The first word of a marker, so that another form can be told from this one.
-pub(crate) const FORM: &str = "taketurns3";
+pub(crate) const FORM: &str = "taketurns4";
 
 /// Scripts print no number of more digits than this one, with what may be added to it, as it is. In
 /// the year 3000 or so.
@@ -236,11 +236,11 @@ mod tests {
             let marker = Marker { known, ..marker("x") };
             assert_eq!(Marker::parse(&marker.to_string()), Some(marker));
         }
-        for text in ["", "x", "taketurns3 a 1 2", "taketurns2 a 1 2 3 ", "taketurns3 a b 2 3 "] {
+        for text in ["", "x", "taketurns4 a 1 2", "taketurns3 a 1 2 3 ", "taketurns4 a b 2 3 "] {
             assert_eq!(Marker::parse(text), None, "{text:?}");
         }
         for absurd in ["99999999999999 2 3", "1 99999999999999 3", "1 2 86400001"] {
-            assert_eq!(Marker::parse(&format!("taketurns3 a {absurd} ")), None, "{absurd}");
+            assert_eq!(Marker::parse(&format!("taketurns4 a {absurd} ")), None, "{absurd}");
         }
     }
 

@@ -53,6 +53,7 @@ async fn acquire(engine: &dyn Engine, owner: u128) -> AcquireResult {
         owner: Owner::from_bits(owner),
         client: ClientId::from_bits(1),
         ask: Ask::Mutex,
+        at_least_ms: 0,
         lease_ms: 1_000,
         waiter_lease_ms: Some(3_000),
         not_after_ms: u64::MAX,

@@ -5,22 +5,35 @@
 local owner, client = sub(ARGV[1], 9, 40), sub(ARGV[1], 41, 56)
 local ask, label = string.match(ARGV[1], '^([^\n]*)\n(.*)$', 57)
 local lease, waiter_lease, not_after = sub(ARGV[1], 1, 8) + 0, tonumber(ARGV[2]), tonumber(ARGV[3])
+local at_least, bare = string.match(ask, '^(%d*)(.*)$')
 local hint, ticket, yields = string.match(ask == 'm' and ARGV[4] or '', '^(%d+) (%S+) (%S+)$')
 hint = tonumber(hint)
 ticket = ticket and ticket ~= '-' and digits(token_of(ticket)) or nil
 
 local function kind_of_ask()
-  local letter = string.sub(ask, 1, 1)
+  local letter = string.sub(bare, 1, 1)
   if letter == 'r' or letter == 'w' then return 'r' end
   if letter == 'a' or letter == 'n' then return 'p' end
   if letter == 's' then return 's' .. string.match(ask, '/(%d+)$') end
-  return 'm'
+  return letter == 'o' and 'o' or 'm'
+end
+
+-- May the lock stay taken for so long, whatever the holder does? Not for turns, and not for work.
+function once.may_rest()
+  if at_least == '' then return true end
+  return is_lease(at_least + 0) and not string.find(bare, '^[mk]%d') and not once.terms(bare)
 end
 
 local function is_possible()
   local tokens = tonumber(string.match(ask, '^[mk](%d+)$'))
   if tokens then return tokens >= 1 and tokens <= LOCAL_TURNS_MAX end
-  local take, of = string.match(ask, '^s(%d+)/(%d+)$')
+  local keep, offset, _, pause = once.terms(ask)
+  if keep then
+    keep = tonumber(keep)
+    return keep >= REMEMBER[1] and keep <= REMEMBER[2] and (offset == '-' or tonumber(offset) < keep)
+      and tonumber(pause) <= LEASE_MAX
+  end
+  local take, of = string.match(bare, '^s(%d+)/(%d+)$')
   if not take then return true end
   take, of = tonumber(take), tonumber(of)
   return take >= 1 and take <= of and of <= PERMITS_MAX
@@ -125,16 +138,21 @@ end
 local function newcomer()
   if now >= not_after then return 'X late' end
   if (tonumber(get('b' .. owner)) or 0) > now then return 'X cancelled' end
-  if not is_lease(lease) or (waiter_lease and not is_lease(waiter_lease)) then return 'X lease' end
-  if not is_possible() then return 'X permits' end
+  if not once.may_rest() or not is_lease(lease) or (waiter_lease and not is_lease(waiter_lease)) then
+    return 'X lease'
+  end
+  if not is_possible() then return once.terms(ask) and 'X terms' or 'X permits' end
   if in_use() and kind ~= kind_of_ask() then return kind_mismatch() end
+  local bar, told
+  if work then bar, told = once.bar(ask) end
+  if told then return told end
   if not in_use() then kind = kind_of_ask() end
   local w = { owner = owner, client = client, ask = ask, lease = lease, since = now, label = label }
   if now >= quarantine then
     if kind == 'p' then
-      local member = open_member(string.match(ask, '^n(.*)$'))
+      local member = open_member(string.match(bare, '^n(.*)$'))
       if member then return granted('G', grant(w, member, lease, false)) end
-    elseif queue.count == 0 and fits(w) then
+    elseif queue.count == 0 and not bar and fits(w) then
       return granted('G', grant(w, nil, lease, false, hint, ticket))
     end
   end
@@ -151,6 +169,7 @@ end
 
 return step({ 'o' .. owner, 'b' .. owner, 'c' .. client }, function()
   local h = holder_of(owner)
+  if h and h.resting then return 'X cancelled' end
   if h then return h.number and hint and vote_again(h) or granted('G', h) end
   local place = place_of(owner)
   if not place then return newcomer() end

@@ -17,14 +17,14 @@ return step({}, function()
   table.sort(broken, function(a, b) return a.owner < b.owner end)
   for _, h in ipairs(broken) do
     local it = holder_of(h.owner)
-    if ARGV[2] == '1' then
+    if ARGV[2] == '1' or it.resting then
       drop_holder(it)
     else
-      it.revoked = true
+      it.revoked, it.ask = true, string.match(it.ask, '^%d*(.*)$')
       save_holder(it)
       widen(it.deadline)
     end
-    wake_revoked(it)
+    if not it.resting then wake_revoked(it) end
   end
   return 'K ' .. #broken
 end)

@@ -4,9 +4,9 @@
 --
 -- Texts of digits are compared here. A time in ms equals the first 14 of the 17 digits of `clock` if it is now, and
 -- then it is the smaller text. With such a clock times have one zero in front, and tokens too.
-local guards, first = sub(head, 49, 81), sub(head, 82, 95)
+local guards, first, letter = sub(head, 49, 81), sub(head, 82, 95), sub(head, 135, 135)
 local is_calm = head < clock and clock > CALM_FROM and clock < CALM_UNTIL
-  and sub(head, 143, HOLDER - 1) == RUN_LINE and sub(head, 135, 135) ~= 'p'
+  and sub(head, 143, HOLDER - 1) == RUN_LINE and letter ~= 'p' and letter ~= 'o'
   and (guards == CALM or sub(guards, 1, 14) <= clock
     and (sub(guards, 15, 19) == '00000' or sub(guards, 20) > clock))
   and (first > clock or sub(head, 125, 128) == '0000')

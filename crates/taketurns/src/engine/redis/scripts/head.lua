@@ -17,6 +17,8 @@
 --   m<name>  a member: f<number> free, h held, l held and leaving
 --   f<number> which member that is
 --   d        tombs: "first next"     t<number>  its owner       b<owner>  until when
+--   x        what a once remembers: "A failed ended until", or of work that is done "E token at until failed", a
+--            newline, the label's two lines, a newline, and the result
 --   g…       what the adapter of a foreign protocol remembers, see there
 --   >q<n> <q<n> >l<n> <l<n> >f<n> <f<n>          links of the lists: all places, lines, free members
 --
@@ -35,15 +37,17 @@
 --      110   the longest waiter lease since the queue was empty (8)
 --      118   the weight of the holders (7), 125 their number (4)
 --      129   how many wait (6)
---      135   the kind: m mutex, r read-write lock, s semaphore, p pool; and the permits (7)
+--      135   the kind: m mutex, r read-write lock, s semaphore, p pool, o once; and the permits (7)
 --      143   the server's run_id at the last step, then a newline
 --   HOLDER   the holder in slot 1
 --
 -- A waiter is "since lease owner client ask", without spaces, in 17, 8, 32, 16 and more characters, a newline, and
 -- the two lines of its label. From the lease on that is the first argument of its acquire, as it was sent.
--- A holder is two flags (handed, revoked), its token and deadline in 17 and 14 digits, and then a waiter. If it
+-- A holder is two digits, its token and deadline in 17 and 14 digits, and then a waiter. If it
 -- has a member of a pool or a vote, two more lines follow: the member, and "number ticket". Names and labels have no
 -- control characters.
+-- The first digit of a holder is odd if it was handed over and has not answered, and 2 or more if its end changes more
+-- than who holds: it has to rest, or is an attempt at work. The second is 1 if it was revoked, 2 if it rests.
 
 local call, sub = redis.call, string.sub
 local key = KEYS[1]

@@ -5,7 +5,8 @@ local function holder(slot)
   local ask, label, more = string.match(text, '^([^\n]*)\n([^\n]*\n[^\n]*)(.*)$', 107)
   local member, vote = string.match(more, '^\n([^\n]*)\n(.*)$')
   local number, ticket = string.match(vote or '', '^(%d+) (%d+)$')
-  return { slot = slot, handed = sub(text, 1, 1) == '1', revoked = sub(text, 2, 2) == '1',
+  return { slot = slot, handed = sub(text, 1, 1) % 2 == 1, revoked = sub(text, 2, 2) == '1',
+    resting = sub(text, 2, 2) == '2',
     token = digits(sub(text, 3, 19)), deadline = sub(text, 20, 33) + 0, since = sub(text, 34, 47) + 0,
     lease = sub(text, 51, 58) + 0, owner = sub(text, 59, 90), client = sub(text, 91, 106), ask = ask,
     label = label, member = member or '', number = number, ticket = ticket }
@@ -16,7 +17,10 @@ local function save_holder(h)
   if h.number or h.member ~= '' then
     more = '\n' .. h.member .. '\n' .. (h.number and h.number .. ' ' .. h.ticket or '')
   end
-  set('h' .. h.slot, (h.handed and '1' or '0') .. (h.revoked and '1' or '0')
+  -- The short cuts are for holders whose end changes nothing else.
+  local flags = (h.handed and 10 or 0) + (string.find(h.ask, '^[%do]') and 20 or 0)
+    + (h.revoked and 1 or h.resting and 2 or 0)
+  set('h' .. h.slot, string.format('%02d', flags)
     .. string.format('%017.0f%014.0f%014.0f000%08d', h.token, h.deadline, h.since, h.lease) .. h.owner
     .. h.client .. h.ask .. '\n' .. h.label .. more)
 end
@@ -36,14 +40,20 @@ end
 
 -- How much of the lock's capacity a request takes.
 local function weight_of(ask)
-  local letter = string.sub(ask, 1, 1)
+  local letter, permits = string.match(ask, '^%d*(%a)(%d*)')
   if letter == 'w' then return HOLDERS_MAX end
-  if letter == 's' then return tonumber(string.match(ask, '^s(%d+)')) end
+  if letter == 's' then return tonumber(permits) end
   return 1
 end
 
+-- Until when a holder stays one, whatever happens: its request begins with how long that is.
+function holders.rests_until(h)
+  local at_least = string.match(h.ask, '^%d+')
+  return at_least and h.since + at_least or 0
+end
+
 local function capacity()
-  if kind == 'm' then return 1 end
+  if kind == 'm' or kind == 'o' then return 1 end
   return tonumber(string.match(kind, '^s(%d+)$')) or HOLDERS_MAX
 end
 
@@ -78,14 +88,27 @@ local function look_at_all()
   holders.first, holders.last = first or 0, last or 0
 end
 
-local function drop_holder(h)
+-- `is_done` is set if its work is done.
+local function drop_holder(h, is_done)
   if h.slot ~= holders.count then move_to_slot(holder(holders.count), h.slot) end
   del('h' .. holders.count)
   del('o' .. h.owner)
   holders.count, holders.weight = holders.count - 1, holders.weight - weight_of(h.ask)
   if holders.count == 0 then holders.first, holders.last = 0, 0 end
-  if h.handed then answered(h.client, h.owner) end
+  if h.handed then
+    answered(h.client, h.owner)
+  elseif not is_done then
+    once.note_failure(h)
+  end
   if h.member ~= '' then give_back(h.member) end
+end
+
+-- Ends a hold, but lets it stay a holder until its rest is over.
+function holders.rest(h)
+  if h.handed then answered(h.client, h.owner) end
+  h.handed, h.resting, h.deadline = false, true, holders.rests_until(h)
+  save_holder(h)
+  widen(h.deadline)
 end
 
 -- Extends a lease, never shortens it: a renewal that was delayed must not undo a later one.

@@ -58,6 +58,8 @@ fn request(verb: Verb) -> &'static str {
         Verb::Resize => include_str!("resize.lua"),
         Verb::PoolAdd => include_str!("pool_add.lua"),
         Verb::PoolRemove => include_str!("pool_remove.lua"),
+        Verb::Finish => include_str!("finish.lua"),
+        Verb::Undo => include_str!("undo.lua"),
         Verb::Tick => include_str!("tick.lua"),
         Verb::View => include_str!("view.lua"),
     }
@@ -84,11 +86,12 @@ fn short_cut(verb: Verb) -> Option<&'static str> {
 }
 
 /// The functions that all steps share.
-const STEP: [&str; 6] = [
+const STEP: [&str; 7] = [
     include_str!("state.lua"),
     include_str!("lists.lua"),
     include_str!("members.lua"),
     include_str!("queue.lua"),
+    include_str!("once.lua"),
     include_str!("holders.lua"),
     include_str!("steps.lua"),
 ];
@@ -108,7 +111,14 @@ fn parts(verb: Verb, wire: Option<ForeignProtocol>, time: TimeFrom) -> Vec<&'sta
             parts.push(include_str!("acquire.alone.lua"));
         }
         if let (Some(short_cut), None) = (short_cut(verb), wire) {
-            parts.extend([include_str!("calm.lua"), short_cut, include_str!("quick.lua")]);
+            // In a block: Lua has room for 200 local variables at a time, and those of a short cut end with it.
+            parts.extend([
+                "do -- a short cut\n",
+                include_str!("calm.lua"),
+                short_cut,
+                include_str!("quick.lua"),
+                "end -- of it\n",
+            ]);
         }
         parts.extend(STEP);
     }
@@ -199,6 +209,8 @@ pub(crate) fn text(verb: Verb, binding: &ScriptBinding, time: TimeFrom) -> Strin
     ] {
         let _ = writeln!(text, "local {name} = {value}");
     }
+    let (least, most) = (limits::REMEMBER_MS_MIN, limits::REMEMBER_MS_MAX);
+    let _ = writeln!(text, "local REMEMBER = {{ {least}, {most} }}");
     let _ = writeln!(text, "local HOLDER = {}", 144 + binding.run.len());
     if let Some(wire) = binding.wire {
         let form = wire.form();
@@ -267,7 +279,7 @@ mod tests {
             assert_eq!(of_both, without_short_cut, "{}", verb.name());
             let left_out = native.len() - without_short_cut.len();
             let alone = usize::from(matches!(verb, Verb::Acquire | Verb::Release));
-            let short_cuts = if short_cut(verb).is_some() { 3 } else { 0 };
+            let short_cuts = if short_cut(verb).is_some() { 5 } else { 0 };
             assert_eq!(left_out, short_cuts + alone, "{}", verb.name());
         }
     }

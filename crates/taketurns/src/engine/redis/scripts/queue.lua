@@ -103,7 +103,7 @@ end
 
 -- The field of the line that a request of a pool stands in.
 local function line_name(ask)
-  return 'l' .. string.sub(ask, 2)
+  return 'l' .. string.match(ask, '^%d*%a(.*)$')
 end
 
 local function waiter(place)

@@ -4,15 +4,6 @@
 
 local owner = ARGV[1]
 
-local function bury(until_ms)
-  if not get('b' .. owner) then
-    set('t' .. tombs.next, owner)
-    tombs.next = tombs.next + 1
-  end
-  set('b' .. owner, until_ms)
-  if tombs.next - tombs.first > TOMBS_MAX then drop_tomb() end
-end
-
 -- Gives back the tokens that were reserved and not used.
 local function unreserve(h, last_used)
   local token = tonumber(h.token)
@@ -23,12 +14,11 @@ local function unreserve(h, last_used)
 end
 
 return step({ 'o' .. owner, 'b' .. owner }, function()
-  local bury_until = math.min(tonumber(ARGV[2]), now + RETENTION)
-  if bury_until > now then bury(bury_until) end
+  bury(owner, ARGV[2])
   local h = holder_of(owner)
   if h then
     unreserve(h, tonumber(ARGV[3]))
-    drop_holder(h)
+    if holders.rests_until(h) > now then holders.rest(h) else drop_holder(h) end
     return 'R'
   end
   local place = place_of(owner)

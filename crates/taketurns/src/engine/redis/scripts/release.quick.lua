@@ -3,6 +3,8 @@
 
 local owner, bury_until = ARGV[1], math.min(ARGV[2], now + RETENTION)
 local is_held = is_calm and sub(head, 125, 128) == '0001' and sub(head, HOLDER + 58, HOLDER + 89) == owner
+  -- It ends now.
+  and sub(head, HOLDER, HOLDER) <= '1'
   -- With longer ones the key may have to expire sooner.
   and sub(head, HOLDER + 50, HOLDER + 57) <= SLACK_DIGITS and sub(head, 110, 117) <= SLACK_DIGITS
 -- The last token, without those that were reserved for turns and not used.

@@ -8,7 +8,7 @@ local number, agreed = string.match(ARGV[2] or '', '^(%d+) (%d+)$')
 return step({ 'o' .. owner, 'c' .. client }, function()
   if not is_lease(lease) then return 'X lease' end
   local h = holder_of(owner)
-  if not h then return 'H' end
+  if not h or h.resting then return 'H' end
   if number and number ~= h.number then return 'H' end
   if h.revoked then return 'V' end
   if number then

@@ -56,6 +56,10 @@ local holders = { count = number_at(125, 128), weight = number_at(118, 124),
 local queue = { p = 'q', count = 0, next = '0' }
 local members = { p = 'f', count = 0, next = '0' }
 local tombs = { first = 0, next = 0 }
+-- What a once remembers: see once.lua.
+local work
+-- Its functions, which come later.
+local once = {}
 
 -- How many waiters a step may still skip or grant, whether there are more, and whom it wakes.
 local left, more, wakes = STEP_MAX, 0, {}
@@ -89,6 +93,14 @@ local function load(fields)
     local first, next = string.match(cache.d, '^(%d+) (%d+)$')
     tombs.first, tombs.next = tonumber(first), tonumber(next)
   end
+  local text = kind == 'o' and get('x')
+  if text and sub(text, 1, 1) == 'A' then
+    local failed, ended, ends = string.match(text, '^A (%d+) (%d+) (%d+)$')
+    work = { failed = failed + 0, ended = ended + 0, ends = ends + 0 }
+  elseif text then
+    local token, at, ends, failed, lines = string.match(text, '^E (%d+) (%d+) (%d+) (%d+)\n(.*)$')
+    work = { token = token, at = at + 0, ends = ends + 0, failed = failed + 0, lines = lines }
+  end
   -- Last written on a server that this one knows nothing of: it was moved here, and may be old.
   if run ~= RUN and not string.find(KNOWN, run, 1, true) then
     quarantine = math.max(quarantine, now + MAX_LEASE)
@@ -97,7 +109,7 @@ local function load(fields)
 end
 
 local function in_use()
-  return holders.count > 0 or queue.count > 0 or members.count > 0
+  return holders.count > 0 or queue.count > 0 or members.count > 0 or work ~= nil
 end
 
 local function put(field, value, absent)
@@ -112,7 +124,7 @@ end
 local function forget_at()
   local waited_until = now
   if queue.count > 0 then waited_until = now + patience end
-  return math.max(holders.last, waited_until) + RETENTION
+  return math.max(math.max(holders.last, waited_until) + RETENTION, work and work.ends or 0)
 end
 
 -- When the key expires: never, while a pool has members. That is changed only if it is too early or much too
@@ -145,6 +157,7 @@ local function write()
   put('q', pack_list(queue, 'sweep'), '0 - - 0 -')
   put('m', pack_list(members, 'offer'), '0 - - 0 -')
   put('d', tombs.first .. ' ' .. tombs.next, '0 0')
+  put('x', once.text())
   local values, gone = {}, {}
   for field in pairs(dirty) do
     if cache[field] == false then

@@ -37,6 +37,18 @@ local function drop_tomb()
   if tombs.first == tombs.next then tombs.first, tombs.next = 0, 0 end
 end
 
+-- Refuses an acquire of this owner until then.
+local function bury(owner, until_ms)
+  until_ms = math.min(tonumber(until_ms), now + RETENTION)
+  if until_ms <= now then return end
+  if not get('b' .. owner) then
+    set('t' .. tombs.next, owner)
+    tombs.next = tombs.next + 1
+  end
+  set('b' .. owner, until_ms)
+  if tombs.next - tombs.first > TOMBS_MAX then drop_tomb() end
+end
+
 local function catch_up()
   if now < seen then
     -- The clock was set back: no lease, and no waiter lease, lasts longer for that.
@@ -44,6 +56,7 @@ local function catch_up()
     for _, h in ipairs(all_holders()) do
       local lease, client = h.lease, client_of(h.client)
       if h.handed and client then lease = math.min(lease, client.lease) end
+      if h.resting then lease = holders.rests_until(h) - h.since end
       h.deadline, h.since = math.min(h.deadline, now + lease), math.min(h.since, now)
       save_holder(h)
     end
@@ -64,18 +77,35 @@ local function catch_up()
       if a.deadline ~= b.deadline then return a.deadline < b.deadline end
       return a.owner < b.owner
     end)
-    for _, h in ipairs(due) do drop_holder(holder_of(h.owner)) end
+    for _, h in ipairs(due) do
+      local it = holder_of(h.owner)
+      -- One that was never answered rests no more than it works: its waiter may have died before.
+      if not (it.handed or it.resting) and holders.rests_until(it) > now then
+        holders.rest(it)
+      else
+        drop_holder(it)
+      end
+    end
     look_at_all()
+  end
+  if work and work.ends <= now then
+    work = nil
+  elseif work and work.ended and now < seen then
+    work.ended = math.min(work.ended, now)
   end
 end
 
--- Who is next? Answers what to do with a place, the place, its waiter, and in a pool the member.
+-- Who is next? Answers what to do with a place, the place, its waiter, and in a pool the member, or why it is refused.
 local function next_in_line()
   if holders.weight >= capacity() or not queue.head then return nil end
   local w = waiter(queue.head)
+  local bar, told
+  if work then bar, told = once.bar(w.ask) end
+  if bar == 'done' then return 'refuse', queue.head, w, told end
   if not is_live(w.client) then return 'skip', queue.head, w end
-  if weight_of(w.ask) > capacity() then return 'refuse', queue.head, w end
-  if fits(w) then return 'grant', queue.head, w end
+  if weight_of(w.ask) > capacity() then return 'refuse', queue.head, w, kind_mismatch() end
+  if bar == 'exhausted' then return 'refuse', queue.head, w, told end
+  if not bar and fits(w) then return 'grant', queue.head, w end
 end
 
 -- The first place that wants this member: by name, or any.
@@ -114,13 +144,14 @@ local function granted(letter, h)
 end
 
 local function settle()
-  if now < quarantine then return end
+  -- That work is done is no grant.
+  if now < quarantine and not (work and work.token) then return end
   while true do
     local what, place, w, member
     if kind == 'p' then
       what, place, w, member = next_for_a_member()
     else
-      what, place, w = next_in_line()
+      what, place, w, member = next_in_line()
     end
     if not what then return end
     if left == 0 then
@@ -141,14 +172,14 @@ local function settle()
       wake(w.client, w.owner, granted('G', h))
     else
       leave(place, w)
-      if what == 'refuse' then wake(w.client, w.owner, kind_mismatch()) end
+      if what == 'refuse' then wake(w.client, w.owner, member) end
     end
   end
 end
 
 local function recheck()
   if now < quarantine then return quarantine end
-  return holders.count > 0 and holders.first or '-'
+  return holders.count > 0 and holders.first or work and once.pause_of_head() or '-'
 end
 
 local function quarantined()

@@ -1,6 +1,6 @@
 -- A view: what people see of a lock. Reads only; the reader computes which leases have ended.
 -- ARGV: how many waiters to show
--- Answers { now, quarantine, kind, token, era, holders, waiting, waiters, members }, or just the first two
+-- Answers { now, quarantine, kind, token, era, holders, waiting, waiters, members, work }, or just the first two
 -- if there is no such lock.
 
 local quarantine = meta.quarantine or 0
@@ -15,4 +15,4 @@ end
 local holders = list_holders()
 local waiting, waiters = list_waiters(tonumber(ARGV[1]))
 return { now, quarantine, meta.kind, string.format('%.0f', meta.token or 0), meta.era or '0 0', holders,
-  waiting, waiters, list_members() }
+  waiting, waiters, list_members(), meta.work or '' }

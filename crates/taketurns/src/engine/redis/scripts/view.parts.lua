@@ -7,8 +7,8 @@ local function get(field)
   return redis.call('HGET', key, field)
 end
 
-local stored = call('HMGET', key, 'e', 'q', 'm')
-local meta = { era = stored[1], queue = stored[2], members = stored[3] }
+local stored = call('HMGET', key, 'e', 'q', 'm', 'x')
+local meta = { era = stored[1], queue = stored[2], members = stored[3], work = stored[4] }
 -- A hash without a head is no lock of ours.
 if head and #head >= HOLDER - 1 then
   meta.token, meta.quarantine = sub(head, 18, 34) + 0, sub(head, 49, 62) + 0

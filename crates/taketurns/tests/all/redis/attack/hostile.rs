@@ -28,7 +28,7 @@ on_both! {
     fn a_marker_with_absurd_numbers_is_refused_without_a_panic(flavor: Flavor) {
         on_runtime(async {
             let server = Server::start(flavor).expect("a server");
-            let absurd = format!("taketurns3 somebody {0} {0} {0} ", u64::MAX);
+            let absurd = format!("taketurns4 somebody {0} {0} {0} ", u64::MAX);
             server.cli(&["SET", MARKER, &absurd]);
             match Connect::new(&server.url()).open().await {
                 Err(error @ Error::Store(_)) => assert!(error.to_string().contains("marker"), "{error}"),

@@ -70,6 +70,7 @@ impl Party {
             owner: Owner::from_bits(owner),
             client: self.client,
             ask,
+            at_least_ms: 0,
             lease_ms,
             waiter_lease_ms: Some(3_000),
             not_after_ms: u64::MAX,

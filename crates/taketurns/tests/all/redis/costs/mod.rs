@@ -6,6 +6,7 @@
 
 mod hand_overs;
 mod keeping;
+mod once;
 mod steps;
 
 use std::collections::BTreeMap;

@@ -61,6 +61,7 @@ impl Line {
             owner,
             client: ClientId::from_bits(CLIENT),
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: LEASE_MS,
             waiter_lease_ms: Some(LEASE_MS),
             not_after_ms: self.not_after_ms,

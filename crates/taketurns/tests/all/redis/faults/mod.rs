@@ -17,6 +17,7 @@ mod failover;
 mod flush;
 mod forged;
 mod load;
+mod once;
 mod pauses;
 mod restart;
 mod server;

@@ -70,6 +70,7 @@ async fn queues_and_takes_no_turn(
         owner: Owner::from_bits(7),
         client,
         ask: Ask::Mutex,
+        at_least_ms: 0,
         lease_ms,
         waiter_lease_ms: Some(waiter_lease_ms),
         not_after_ms: u64::MAX >> 12,

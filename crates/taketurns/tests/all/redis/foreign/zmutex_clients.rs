@@ -23,6 +23,7 @@ pub(crate) fn asks(owner: u128, ask: Ask, lease_ms: u64) -> Request {
         owner: Owner::from_bits(owner),
         client: taketurns::ClientId::from_bits(7),
         ask,
+        at_least_ms: 0,
         lease_ms,
         waiter_lease_ms: Some(lease_ms),
         not_after_ms: u64::MAX >> 12,

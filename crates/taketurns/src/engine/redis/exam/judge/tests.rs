@@ -343,10 +343,10 @@ fn a_quarantine_is_told_also_before_it_begins() {
         with(|answers| answers.marker = Some(Ok(marker)))
     };
     let (born, until) = (NOW_MS - 9_000, NOW_MS + 1_500);
-    is_well("redis://h", &marked(&format!("taketurns3 now {born} 0 60000 ")), "quarantine", "none");
-    let begun = marked(&format!("taketurns3 now {born} {until} 60000 "));
+    is_well("redis://h", &marked(&format!("taketurns4 now {born} 0 60000 ")), "quarantine", "none");
+    let begun = marked(&format!("taketurns4 now {born} {until} 60000 "));
     is(&begun, "quarantine", Level::Warn, "in force for 2 s more");
-    let other = marked(&format!("taketurns3 old {born} 0 60000 "));
+    let other = marked(&format!("taketurns4 old {born} 0 60000 "));
     is(
         &other,
         "quarantine",

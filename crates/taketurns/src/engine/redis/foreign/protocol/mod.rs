@@ -177,6 +177,13 @@ impl ForeignProtocol {
         )))
     }
 
+    pub(crate) fn refuse_to_rest(self) -> EngineError {
+        EngineError::Unsupported(format!(
+            "with protocol={} a lock can't stay taken after its release: leave out at_least",
+            self.form().name
+        ))
+    }
+
     /// # Errors
     /// Says why it can't be spoken to a Cluster.
     pub(crate) fn in_a_cluster(self) -> Result<(), String> {

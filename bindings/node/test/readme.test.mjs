@@ -1,0 +1,18 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+
+import { every, run } from "./places.mjs";
+
+const readme = readFileSync(new URL("../node_modules/taketurns/README.md", import.meta.url), "utf8");
+const [, program] = readme.match(/```js\n(.*?)```/s);
+
+describe("the ten lines of the README", () => {
+  for (const [store, url] of Object.entries(every)) {
+    it(`run on ${store}`, async () => {
+      const { code, stdout, stderr } = await run(program.replace("redis://127.0.0.1", url));
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.match(stdout, /^shipping order 42 with token \d+\n$/);
+    });
+  }
+});

@@ -1,0 +1,146 @@
+//! What is asked for: arguments of Python as requests of the client.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use taketurns::{Acquire, AcquireAll, Guard, Keep, Locks};
+
+use crate::error::invalid;
+
+/// Returns seconds as a duration.
+pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        invalid(format!("{name} must be a number of seconds, 0 or more, not {seconds}"))
+    })
+}
+
+/// The options of every acquire.
+pub(crate) struct RequestOptions {
+    within: Option<Duration>,
+    lease: Option<Duration>,
+    max_hold: Option<Duration>,
+    why: String,
+    keep: Keep,
+}
+
+/// The argument `keep`: a number of turns, or `"until_wanted"`.
+#[derive(FromPyObject)]
+pub(crate) enum KeepArgument {
+    Turns(u32),
+    Word(String),
+}
+
+impl RequestOptions {
+    pub(crate) fn new(
+        timeout: Option<f64>,
+        lease: Option<f64>,
+        max_hold: Option<f64>,
+        why: String,
+        keep: Option<KeepArgument>,
+    ) -> PyResult<Self> {
+        let time =
+            |name, seconds: Option<f64>| seconds.map(|seconds| duration(name, seconds)).transpose();
+        let keep = match keep {
+            None => Keep::default(),
+            Some(KeepArgument::Turns(turns)) => Keep::Turns(turns),
+            Some(KeepArgument::Word(word)) if word == "until_wanted" => Keep::UntilWanted,
+            Some(KeepArgument::Word(word)) => {
+                return Err(invalid(format!(
+                    "keep must be a number of turns or \"until_wanted\", not {word:?}"
+                )));
+            }
+        };
+        Ok(Self {
+            within: time("timeout", timeout)?,
+            lease: time("lease", lease)?,
+            max_hold: time("max_hold", max_hold)?,
+            why,
+            keep,
+        })
+    }
+
+    fn common<T>(self, mut acquire: Acquire<T>) -> Acquire<T> {
+        if let Some(lease) = self.lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(max_hold) = self.max_hold {
+            acquire = acquire.max_hold(max_hold);
+        }
+        acquire.why(self.why)
+    }
+
+    pub(crate) fn waiting(self, mut acquire: Acquire) -> Acquire {
+        acquire = acquire.keep(self.keep);
+        if let Some(within) = self.within {
+            acquire = acquire.within(within);
+        }
+        self.common(acquire)
+    }
+
+    pub(crate) fn trying(self, acquire: Acquire<Option<Guard>>) -> Acquire<Option<Guard>> {
+        self.common(acquire)
+    }
+
+    pub(crate) fn all(self, mut acquire: AcquireAll) -> AcquireAll {
+        if let Some(lease) = self.lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(max_hold) = self.max_hold {
+            acquire = acquire.max_hold(max_hold);
+        }
+        if let Some(within) = self.within {
+            acquire = acquire.within(within);
+        }
+        acquire.why(self.why)
+    }
+}
+
+/// A kind of lock, and what is asked of it.
+pub(crate) enum LockRequest {
+    Mutex,
+    Campaign,
+    Read,
+    Write,
+    Permits { take: u32, of: u32 },
+    AnyMember,
+    Member(String),
+}
+
+impl LockRequest {
+    /// From the words of `taketurns/_options.py`.
+    pub(crate) fn new(kind: &str, take: u32, of: u32, member: Option<String>) -> PyResult<Self> {
+        Ok(match (kind, member) {
+            ("mutex", _) => Self::Mutex,
+            ("campaign", _) => Self::Campaign,
+            ("read", _) => Self::Read,
+            ("write", _) => Self::Write,
+            ("semaphore", _) => Self::Permits { take, of },
+            ("pool", None) => Self::AnyMember,
+            ("pool", Some(member)) => Self::Member(member),
+            _ => return Err(invalid(format!("there is no kind of lock {kind:?}"))),
+        })
+    }
+
+    pub(crate) fn waiting(&self, locks: &Locks, name: &str) -> Acquire {
+        match self {
+            Self::Mutex => locks.mutex(name).acquire(),
+            Self::Campaign => locks.election(name).campaign(),
+            Self::Read => locks.rwlock(name).read(),
+            Self::Write => locks.rwlock(name).write(),
+            Self::Permits { take, of } => locks.semaphore(name, *of).acquire_many(*take),
+            Self::AnyMember => locks.pool(name).any(),
+            Self::Member(member) => locks.pool(name).member(member),
+        }
+    }
+
+    pub(crate) fn trying(&self, locks: &Locks, name: &str) -> Acquire<Option<Guard>> {
+        match self {
+            Self::Mutex | Self::Campaign => locks.mutex(name).try_acquire(),
+            Self::Read => locks.rwlock(name).try_read(),
+            Self::Write => locks.rwlock(name).try_write(),
+            Self::Permits { take, of } => locks.semaphore(name, *of).try_acquire_many(*take),
+            Self::AnyMember => locks.pool(name).try_any(),
+            Self::Member(member) => locks.pool(name).try_member(member),
+        }
+    }
+}

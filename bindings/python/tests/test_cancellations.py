@@ -1,0 +1,136 @@
+"""Thousands of cancellations at random moments leave nothing behind.
+
+`TAKETURNS_CANCELLATIONS` sets how many; the seed of a run is in its failure, and `TAKETURNS_SEED` repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import threading
+
+from conftest import run_python
+from taketurns import aio
+
+COUNT = int(os.environ.get("TAKETURNS_CANCELLATIONS", "2000"))
+SEED = int(os.environ.get("TAKETURNS_SEED", "0")) or random.SystemRandom().getrandbits(32)
+
+#: How many tasks run at a time, on how many locks.
+TASKS, LOCKS = 20, 4
+
+#: A lock that is left behind is held for longer than the wait for it, in seconds.
+LEASE, WAIT = 60, 50
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def cancel_many(locks: aio.Locks, name: str, rng: random.Random, count: int) -> int:
+    """Cancels acquires, holds and releases after random times. Returns how many cancellations arrived."""
+    arrived, begun = 0, 0
+
+    async def work(number: int) -> None:
+        mutex = locks.mutex(f"{name}/{number % LOCKS}")
+        async with mutex.acquire(lease=LEASE) as guard:
+            guard.check()
+            await asyncio.sleep(rng.random() * 0.001)
+
+    async def lane() -> None:
+        nonlocal arrived, begun
+        while arrived < count:
+            begun += 1
+            task = asyncio.ensure_future(work(begun))
+            for _ in range(rng.randrange(4)):
+                await asyncio.sleep(0)
+            if rng.random() < 0.7:
+                await asyncio.sleep(rng.random() * 0.003)
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                arrived += 1
+
+    await asyncio.gather(*(lane() for _ in range(TASKS)))
+    return arrived
+
+
+async def until_nothing_is_left(locks: aio.Locks, name: str) -> None:
+    """Everything that was dropped is released soon."""
+    for number in range(LOCKS):
+        async with locks.mutex(f"{name}/{number}").acquire(timeout=WAIT):
+            pass
+        view = await locks.inspect(f"{name}/{number}")
+        assert view is not None and not view.holders and view.waiting == 0, view
+
+
+def test_cancelled_tasks_leave_nothing_behind(url: str, name: str) -> None:
+    async def main() -> None:
+        async with aio.connect(url) as locks:
+            await locks.list()
+            gc.collect()
+            before = (descriptors(), threading.active_count())
+            arrived = await cancel_many(locks, name, random.Random(SEED), COUNT)
+            assert arrived >= COUNT
+            await until_nothing_is_left(locks, name)
+            gc.collect()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert (descriptors(), threading.active_count()) == before
+
+    try:
+        asyncio.run(main())
+    except BaseException:
+        print(f"TAKETURNS_SEED={SEED}")
+        raise
+
+
+INTERRUPTS = """
+import os, random, signal, sys, threading, taketurns
+url, name, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+rng = random.Random(seed)
+locks = taketurns.connect(url)
+mutex = locks.mutex(name)
+# The other side of every wait. Ends with its input.
+stop = threading.Event()
+def compete():
+    while not stop.is_set():
+        with mutex.acquire():
+            stop.wait(0.0005)
+rival = threading.Thread(target=compete)
+rival.start()
+arrived = 0
+def timer(*_):
+    raise KeyboardInterrupt
+def swallowed(what):
+    print("an interrupt was lost in", what.object, file=sys.stderr, flush=True)
+    os._exit(4)
+sys.unraisablehook = swallowed
+signal.signal(signal.SIGALRM, timer)
+while arrived < count:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, rng.random() * 0.003 + 0.00005)
+        while True:
+            with mutex.acquire(lease=60) as guard:
+                guard.check()
+    except KeyboardInterrupt:
+        arrived += 1
+stop.set()
+rival.join()
+with mutex.acquire(timeout=50):
+    pass
+view = locks.inspect(name)
+assert not view.holders and view.waiting == 0, view
+locks.close()
+threads = [thread.name for thread in threading.enumerate()]
+assert set(threads) <= {"MainThread", "taketurns-notices"}, threads
+print(arrived)
+"""
+
+
+def test_interrupts_leave_nothing_behind(url: str, name: str) -> None:
+    """Signals arrive at any instruction of the main thread, as Ctrl-C does."""
+    count = COUNT // 10
+    ran = run_python(INTERRUPTS, url, name, str(count), str(SEED), timeout=600, PYTHONWARNINGS="ignore")
+    assert (ran.stdout, ran.returncode) == (f"{count}\n", 0), f"TAKETURNS_SEED={SEED}\n{ran.stderr}"
