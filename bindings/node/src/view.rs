@@ -156,6 +156,7 @@ fn mode(ask: &Ask) -> (String, Option<u32>, Option<String>) {
         Ask::Permits { take, .. } => ("permits", Some(*take), None),
         Ask::Any => ("any", None, None),
         Ask::Member(member) => ("member", None, Some(Member::to_string(member))),
+        Ask::Once(_) => ("once", None, None),
     };
     (word.to_owned(), permits, member)
 }

@@ -254,6 +254,7 @@ fn on_another_clock_tombstones_and_quarantine_move_too() {
             owner: Owner::from_bits(9),
             client: ClientId::from_bits(9),
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 1_000,
             at_least_ms: 0,
             waiter_lease_ms: None,
