@@ -158,9 +158,7 @@ fn mode(ask: &Ask) -> (String, Option<u32>, Option<String>) {
         Ask::Write => ("write", None, None),
         Ask::Permits { take, .. } => ("permits", Some(*take), None),
         Ask::Any => ("any", None, None),
-        Ask::Once(_) => ("once", None, None),
         Ask::Member(member) => ("member", None, Some(Member::to_string(member))),
-        Ask::Once(_) => ("once", None, None),
     };
     (word.to_owned(), permits, member)
 }
