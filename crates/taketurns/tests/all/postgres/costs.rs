@@ -36,6 +36,7 @@ impl CountedClient {
             owner: Owner::from_bits(owner),
             client: self.id,
             ask: Ask::Mutex,
+            at_least_ms: 0,
             lease_ms: 60_000,
             waiter_lease_ms: Some(60_000),
             not_after_ms: now_ms + 60_000,
