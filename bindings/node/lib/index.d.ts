@@ -236,7 +236,7 @@ export class Handle {
 /** A lock at one instant. Times are in milliseconds. */
 export interface LockView {
   name: string;
-  kind: "mutex" | "rwlock" | "semaphore" | "pool";
+  kind: "mutex" | "rwlock" | "semaphore" | "pool" | "once";
   /** How many permits a semaphore has. */
   permits: number | null;
   lastToken: number | null;
@@ -251,7 +251,7 @@ export interface LockView {
 }
 
 /** What was asked for. */
-export type Mode = "mutex" | "read" | "write" | "permits" | "any" | "member";
+export type Mode = "mutex" | "read" | "write" | "permits" | "any" | "member" | "once";
 
 export interface HolderView {
   who: string;
@@ -265,6 +265,8 @@ export interface HolderView {
   left: number;
   /** Broken: it can't be renewed any more. */
   revoked: boolean;
+  /** It was released or lost, and stays for the time that its acquire set with `at_least`. */
+  resting: boolean;
 }
 
 export interface WaiterView {
@@ -296,6 +298,10 @@ export type ErrorKind =
   | "InvalidMaxHold"
   | "InvalidPermits"
   | "InvalidKeep"
+  | "InvalidAtLeast"
+  | "InvalidOnce"
+  | "InvalidNote"
+  | "Exhausted"
   | "InvalidUrl"
   | "InvalidHandle"
   | "Store"
@@ -348,6 +354,14 @@ export class InvalidMaxHoldError extends TakeTurnsError {}
 export class InvalidPermitsError extends TakeTurnsError {}
 /** The lock can't be kept like that. */
 export class InvalidKeepError extends TakeTurnsError {}
+/** Nobody else can be kept from the lock for so long. */
+export class InvalidAtLeastError extends TakeTurnsError {}
+/** No once has these options. */
+export class InvalidOnceError extends TakeTurnsError {}
+/** The result of the work is too long or not plain text. */
+export class InvalidNoteError extends TakeTurnsError {}
+/** The work of a once failed as often as it may. */
+export class ExhaustedError extends TakeTurnsError {}
 /** The store's URL can't be understood. */
 export class InvalidUrlError extends TakeTurnsError {}
 /** The handle can't be understood. */

@@ -12,7 +12,7 @@ use crate::outcome::number;
 pub struct LockObject {
     /// Its name.
     pub name: String,
-    /// `mutex`, `rwlock`, `semaphore` or `pool`.
+    /// `mutex`, `rwlock`, `semaphore`, `pool` or `once`.
     pub kind: String,
     /// How many permits a semaphore has.
     pub permits: Option<u32>,
@@ -39,7 +39,7 @@ pub struct HolderObject {
     pub why: String,
     /// The client that keeps it, as 16 hex digits.
     pub client: String,
-    /// `mutex`, `read`, `write`, `permits`, `any` or `member`.
+    /// `mutex`, `read`, `write`, `permits`, `any`, `member` or `once`.
     pub mode: String,
     /// How many permits it has, of a semaphore.
     pub permits: Option<u32>,
@@ -53,6 +53,8 @@ pub struct HolderObject {
     pub left: f64,
     /// Broken: it can't be renewed any more.
     pub revoked: bool,
+    /// It was released or lost, and stays for the time that its acquire set with `at_least`.
+    pub resting: bool,
 }
 
 /// A waiter.
@@ -120,6 +122,7 @@ impl From<HolderView> for HolderObject {
             held_for: millis(holder.held_for),
             left: millis(holder.left),
             revoked: holder.revoked,
+            resting: holder.resting,
         }
     }
 }
@@ -150,10 +153,12 @@ impl From<MemberView> for MemberObject {
 fn mode(ask: &Ask) -> (String, Option<u32>, Option<String>) {
     let (word, permits, member) = match ask {
         Ask::Mutex | Ask::Turns { .. } | Ask::Stay { .. } => ("mutex", None, None),
+        Ask::Once(_) => ("once", None, None),
         Ask::Read => ("read", None, None),
         Ask::Write => ("write", None, None),
         Ask::Permits { take, .. } => ("permits", Some(*take), None),
         Ask::Any => ("any", None, None),
+        Ask::Once(_) => ("once", None, None),
         Ask::Member(member) => ("member", None, Some(Member::to_string(member))),
         Ask::Once(_) => ("once", None, None),
     };

@@ -46,3 +46,24 @@ macro_rules! files {
 }
 
 files!(input, kinds, process, readme, signals, types, workers);
+
+/// An error of the client that has no class would be a nameless one in JavaScript.
+#[test]
+fn every_kind_of_error_has_a_class() {
+    let client = include_str!("../../../crates/taketurns/src/error.rs");
+    let kinds =
+        client.split("pub enum ErrorKind {\n").nth(1).and_then(|rest| rest.split('}').next());
+    let kinds: Vec<&str> =
+        kinds.expect("an enum").lines().map(|line| line.trim().trim_end_matches(',')).collect();
+    assert!(kinds.contains(&"Timeout"), "{kinds:?}");
+    for kind in kinds.into_iter().filter(|kind| !kind.is_empty()) {
+        for (text, form) in [
+            (include_str!("../lib/errors.js"), format!("  \"{kind}\",\n")),
+            (include_str!("../lib/index.mjs"), format!("  {kind}Error,\n")),
+            (include_str!("../lib/index.d.ts"), format!("  | \"{kind}\"")),
+            (include_str!("../lib/index.d.ts"), format!("export class {kind}Error extends ")),
+        ] {
+            assert!(text.contains(&form), "{kind}: {form} is missing");
+        }
+    }
+}

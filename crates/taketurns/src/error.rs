@@ -318,6 +318,7 @@ impl Error {
             | Error::QueueFull { lock }
             | Error::PoolFull { lock }
             | Error::Unfenced { lock }
+            | Error::Exhausted { lock, .. }
             | Error::Quarantined { lock, .. } => Some(lock),
             _ => None,
         }

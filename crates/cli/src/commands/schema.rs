@@ -16,7 +16,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Kind of store
-    store: StoreKind,
+    kind: StoreKind,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -25,7 +25,7 @@ enum StoreKind {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, ExitFailure> {
-    match args.store {
+    match args.kind {
         StoreKind::Postgres => output::text(engine::postgres_schema().trim_end())?,
     }
     Ok(0)

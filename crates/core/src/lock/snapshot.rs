@@ -69,9 +69,11 @@ impl Snapshot {
         }
         self.era.began_ms = moved(self.era.began_ms);
         // What a once remembers goes by the wall clock.
-        self.work.kept_ms = 0;
-        if let WorkState::Open { failed: 1.., ended_ms, .. } = &mut self.work.state {
-            *ended_ms = moved(*ended_ms);
+        if !self.work.is_blank() {
+            self.work.kept_ms = 0;
+            if let WorkState::Open { ended_ms, .. } = &mut self.work.state {
+                *ended_ms = moved(*ended_ms);
+            }
         }
         self.seen_ms = now_ms;
         self

@@ -93,3 +93,15 @@ fn help_and_version_are_no_errors() {
         assert_eq!(done.stderr, "");
     }
 }
+
+#[test]
+fn the_tables_of_postgresql_are_printed_for_a_user_who_may_make_them() {
+    let store = Store::new();
+    let sql = store.run(&["schema", "postgres"]).ok().stdout;
+    for piece in
+        ["CREATE SCHEMA taketurns;", "CREATE UNLOGGED TABLE taketurns.marker", "taketurns.fence"]
+    {
+        assert!(sql.contains(piece), "{piece} is not in {sql}");
+    }
+    store.run(&["schema", "redis"]).failed(64, "invalid value");
+}

@@ -1,7 +1,9 @@
 //! A stored lock that was damaged must not be restored as a lock.
 
 use super::*;
-use crate::{AcquireRequest, Ask, Label, Now, Refusal, Reply, Request, Token};
+use crate::{
+    AcquireRequest, Ask, AttemptEnd, Label, Now, OnceTerms, Refusal, Reply, Request, Token,
+};
 
 const NOW: Now = Now { ms: 1_000, wall_us: 5 };
 
@@ -254,6 +256,7 @@ fn on_another_clock_tombstones_and_quarantine_move_too() {
             ask: Ask::Mutex,
             at_least_ms: 0,
             lease_ms: 1_000,
+            at_least_ms: 0,
             waiter_lease_ms: None,
             not_after_ms: u64::MAX,
             ballot: None,
@@ -276,4 +279,31 @@ fn only_holders_of_a_mutex_a_writer_and_those_of_a_pool_hold_alone() {
     assert!(with(Ask::Mutex) && with(Ask::Write) && with(Ask::Turns { tokens: 3 }));
     assert!(!with(Ask::Read) && !with(Ask::Permits { take: 1, of: 1 }));
     assert!(pool().is_held_alone_by(one) && !pool().is_held_alone_by(Owner::from_bits(3)));
+}
+
+#[test]
+fn on_another_clock_a_failed_attempt_is_remembered_and_its_pause_is_as_long() {
+    let terms = OnceTerms { keep_ms: 60_000, offset_ms: None, attempts: 0, pause_ms: 7_000 };
+    let mut lock = Lock::new();
+    acquire(&mut lock, 1, Ask::Once(terms));
+    let token = lock.last_token().unwrap();
+    let failed = Request::Finish {
+        owner: Owner::from_bits(1),
+        token,
+        end: AttemptEnd::Failed,
+        bury_until_ms: 0,
+    };
+    assert_eq!(lock.apply(NOW, &failed).reply, Reply::Released);
+    acquire(&mut lock, 2, Ask::Once(terms));
+    let mut moved = Lock::restore(lock.snapshot().on_another_clock(900_000)).unwrap();
+    let mut holders_at = |ms| {
+        let now = Now { ms, wall_us: 6 };
+        let client = ClientId::from_bits(2);
+        moved.apply(now, &Request::Refresh { client, waiter_lease_ms: 60_000 });
+        moved.view(now, 0)
+    };
+    holders_at(900_400);
+    let paused = holders_at(906_999);
+    assert_eq!((paused.holders.len(), paused.work.map(|work| work.failed)), (0, Some(1)));
+    assert_eq!(holders_at(907_000).holders.len(), 1);
 }

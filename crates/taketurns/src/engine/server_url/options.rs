@@ -51,10 +51,12 @@ impl UrlOptions {
         format!("the options are {}", self.known)
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.given.get(name).is_some_and(|given| given == value)
     }

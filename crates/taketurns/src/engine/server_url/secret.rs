@@ -38,6 +38,7 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// There is none.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "of Sentinels alone"))]
     Nothing,
     /// It was in the URL.
     Url(Secret),
