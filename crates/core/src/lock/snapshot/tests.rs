@@ -256,7 +256,6 @@ fn on_another_clock_tombstones_and_quarantine_move_too() {
             ask: Ask::Mutex,
             at_least_ms: 0,
             lease_ms: 1_000,
-            at_least_ms: 0,
             waiter_lease_ms: None,
             not_after_ms: u64::MAX,
             ballot: None,
