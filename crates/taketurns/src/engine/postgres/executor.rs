@@ -61,7 +61,7 @@ pub(super) struct StepExecutor {
 type AnswerSender = oneshot::Sender<Result<Answer, EngineError>>;
 
 /// What became of one try.
-enum StepOutcome {
+enum TryOutcome {
     Done,
     /// Nothing was carried out.
     Again,
@@ -138,9 +138,9 @@ impl StepExecutor {
         let mut is_carried_out = false;
         for _ in 0..TRIES {
             match self.try_step(name, request, sender).await {
-                Ok(StepOutcome::Done) => return Ok(()),
-                Ok(StepOutcome::Again) => {}
-                Ok(StepOutcome::AskAgain) => is_carried_out = true,
+                Ok(TryOutcome::Done) => return Ok(()),
+                Ok(TryOutcome::Again) => {}
+                Ok(TryOutcome::AskAgain) => is_carried_out = true,
                 // The first try was carried out, whatever becomes of the rest.
                 Err(error) if is_carried_out => {
                     return Err(EngineError::Unknown(error.to_string()));
@@ -156,18 +156,18 @@ impl StepExecutor {
         name: &Name,
         request: &Request,
         sender: &mut Option<AnswerSender>,
-    ) -> Result<StepOutcome, EngineError> {
+    ) -> Result<TryOutcome, EngineError> {
         let busy = self.pool.take().await?;
         let sent_us = local_us();
         let key = name.as_str();
         let begun = self.begin(busy, statements::LOAD, &[(&key, Type::TEXT)]).await?;
-        let BeginOutcome::Begun(transaction, rows) = begun else { return Ok(StepOutcome::Again) };
+        let BeginOutcome::Begun(transaction, rows) = begun else { return Ok(TryOutcome::Again) };
         let row = rows.first().ok_or_else(no_answer)?;
         let row = StoredRow::read(row)?;
         if !row.is_verified {
             transaction.roll_back().await;
             self.verify().await?;
-            return Ok(StepOutcome::Again);
+            return Ok(TryOutcome::Again);
         }
         let lock = row.lock()?;
         let (transaction, lock) = self.with_refreshes(transaction, name, &row, lock).await?;
@@ -186,7 +186,7 @@ impl StepExecutor {
         writes.extend(messages.write(row.now));
         let busy = match transaction.commit(writes).await? {
             CommitOutcome::Committed(busy) => busy,
-            CommitOutcome::Missed if is_new => return Ok(StepOutcome::Again),
+            CommitOutcome::Missed if is_new => return Ok(TryOutcome::Again),
             CommitOutcome::Missed => {
                 let why = "the row of this lock can't be written to: was a trigger or a policy added by hand?";
                 return Err(EngineError::Broken(why.to_owned()));
@@ -195,7 +195,7 @@ impl StepExecutor {
                 let why = "the server has not answered to COMMIT";
                 answer_with(sender, Err(EngineError::Unknown(why.to_owned())));
                 rest.await;
-                return Ok(StepOutcome::Done);
+                return Ok(TryOutcome::Done);
             }
         };
         self.wake(busy, &messages).await;
@@ -254,18 +254,18 @@ impl StepExecutor {
         sent_us: u64,
         own: Vec<Wake>,
         sender: &mut Option<AnswerSender>,
-    ) -> Result<StepOutcome, EngineError> {
+    ) -> Result<TryOutcome, EngineError> {
         self.push_own(name, own, &stepped.clock);
         self.attend(name, request, &stepped.step.reply);
         if let (Request::Acquire(acquire), Reply::Queued(_)) = (request, &stepped.step.reply) {
             let is_heard = self.is_heard(name, acquire).await;
             // The step is carried out by now.
             if !is_heard.map_err(|error| EngineError::Unknown(error.to_string()))? {
-                return Ok(StepOutcome::AskAgain);
+                return Ok(TryOutcome::AskAgain);
             }
         }
         answer_with(sender, Ok(self.answer(stepped, sent_us)));
-        Ok(StepOutcome::Done)
+        Ok(TryOutcome::Done)
     }
 
     /// Pushes the wake-ups of this client itself.
