@@ -1,4 +1,4 @@
-// Where the tests keep locks, and what they need in common. Whoever runs them starts the servers:
+// Where the tests keep locks, and what they need in common. The caller of these tests starts the servers:
 // TAKETURNS_REDIS and TAKETURNS_QUORUM are their URLs.
 
 import { spawn } from "node:child_process";

@@ -264,7 +264,7 @@ impl PyAllGuard {
     }
 }
 
-/// Waits for a release that was sent. Whoever watched for a loss need not any more.
+/// Waits for a release that was sent. Nobody needs to watch for a loss any more.
 fn wait_for<T>(guard: &Bound<'_, T>, release: &PyOperation) -> PyResult<()> {
     let released = release.wait(guard.py()).map(drop);
     guard.as_any().call_method0("_unwatch")?;

@@ -87,7 +87,7 @@ pub enum Request {
         /// As for a release.
         bury_until_ms: u64,
     },
-    /// Forget what a once remembers: the work is to be done again.
+    /// Forget what a once remembers: the work must be done again.
     Undo,
     /// Do only what is due: expire leases, and finish a hand-over that an earlier step left.
     Tick,

@@ -22,7 +22,7 @@ use crate::lock::LockRef;
 use crate::operation::AcquireFuture;
 use crate::{Acquire, Error, Guard, Locks, ReleaseFuture};
 
-/// Work that is done once: by whoever comes first, on whichever machine. See [`Locks::once`].
+/// Work that is done once, by the first process that asks, on any machine. See [`Locks::once`].
 ///
 /// It is a mutex that remembers that the work is done. From then on everybody who asks, and everybody who waits, is told
 /// who did it and when, until that is forgotten. If an attempt fails, or its process dies, the next in line tries.
@@ -224,7 +224,7 @@ impl Once {
         Ok(view.and_then(|view| view.work).and_then(|work| work.done))
     }
 
-    /// Forgets that the work was done, and how often it failed: it is to be done again. Returns whether there was
+    /// Forgets that the work was done, and how often it failed: it must be done again. Returns whether there was
     /// anything to forget. An attempt that is under way goes on.
     ///
     /// # Errors

@@ -170,7 +170,7 @@ pub enum EventKind {
     },
     /// The keeper forgot that work was done, since its time was over or somebody undid it. Only a simulation knows.
     Undone {
-        /// Of which lock.
+        /// The lock.
         lock: String,
     },
     /// The keeper was told that the operation is over. Only a simulation knows.

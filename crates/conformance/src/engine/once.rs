@@ -115,7 +115,7 @@ pub async fn an_attempt_counts_if_its_worker_knew_of_it(fixture: &dyn Fixture) {
     assert_eq!(failed(&first).await, 2, "it ended without a word");
 }
 
-/// For as long as was asked for, and longer than an unused lock; then the work is to be done again.
+/// For as long as was asked for, and longer than an unused lock; then the work must be done again.
 pub async fn what_is_done_is_forgotten_when_its_time_is_over(fixture: &dyn Fixture) {
     let [worker, other] = EngineClient::several(fixture).await;
     let hours = |hours: u64| Duration::from_secs(3_600 * hours);
@@ -136,7 +136,7 @@ pub async fn what_is_done_is_forgotten_when_its_time_is_over(fixture: &dyn Fixtu
     assert!(again.token > grant.token, "tokens still grow");
 }
 
-/// Undone, it is to be done again: with a larger token, and a late *done* changes nothing.
+/// Undone, it must be done again: with a larger token, and a late *done* changes nothing.
 pub async fn work_that_is_undone_is_to_be_done_again(fixture: &dyn Fixture) {
     let [worker, other] = EngineClient::several(fixture).await;
     assert_eq!(other.send("l", Request::Undo).await, Reply::Changed(false));

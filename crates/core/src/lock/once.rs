@@ -259,7 +259,7 @@ impl Lock {
             return Reply::Changed(false);
         }
         self.work = LazyBox::default();
-        // Whoever did it may send *done* once more.
+        // The one that did it may send *done* once more.
         self.mint(now, None);
         Reply::Changed(true)
     }

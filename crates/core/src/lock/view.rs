@@ -84,7 +84,7 @@ pub struct WorkView {
 }
 
 impl WorkView {
-    /// Returns a view of work at which so many attempts failed, and that is remembered for so long.
+    /// Returns a view of work with this number of failed attempts, which is forgotten after this time.
     pub fn new(failed: u32, forgotten_in: Duration, done: Option<Completion>) -> Self {
         Self { failed, retry_in: None, forgotten_in, done }
     }

@@ -12,7 +12,7 @@ pub(super) fn options() -> String {
     format!("?max_lease={}", MAX_LEASE.as_secs())
 }
 
-/// A look is one round trip, and a refresh is two, of which the second writes.
+/// A look is one round trip, and a refresh is two: the second writes.
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(100);
 
 /// Connections of clients, in the database or in all.

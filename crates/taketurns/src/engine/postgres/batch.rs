@@ -72,7 +72,7 @@ impl StepExecutor {
         (0..count).map(|index| answers.remove(&index).unwrap_or_else(|| Err(ended()))).collect()
     }
 
-    /// Each batch in a task of its own, which ends its transaction whoever still waits.
+    /// Each batch in a task of its own, which ends its transaction even if nobody waits any more.
     async fn in_batches<F>(
         self: &Arc<Self>,
         calls: BatchCalls,
@@ -158,7 +158,7 @@ impl StepExecutor {
         Ok((answers, left))
     }
 
-    /// The step of one lock of a batch; `None` if it has to be taken by itself.
+    /// The step of one lock of a batch; `None` if it must be taken by itself.
     fn step_of(
         &self,
         row: &StoredRow,
@@ -224,7 +224,7 @@ impl StepExecutor {
     }
 
     /// A refresh that changes nothing but when the client was last seen, and what notes that. `None` if the lock has to
-    /// take a step: time has changed something, or the reply claims a hold, or somebody has to be told.
+    /// take a step: time has changed something, or the reply claims a hold, or somebody must be told.
     fn refresh_of(
         &self,
         row: &StoredRow,

@@ -65,7 +65,7 @@ enum TryOutcome {
     Done,
     /// Nothing was carried out.
     Again,
-    /// It was, and has to be asked once more.
+    /// It was, and must be asked once more.
     AskAgain,
 }
 

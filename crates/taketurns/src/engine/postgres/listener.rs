@@ -153,7 +153,7 @@ impl NotifyListener {
         listening
             .map_err(|_| super::transaction::no_answer())?
             .map_err(|error| super::failure::before_commit(&error))?;
-        // Through another connection: behind a proxy that shares connections the server wakes whoever has this one.
+        // Through another connection: behind a proxy that shares connections the server wakes the client that has this one.
         self.mailbox.send_to_self(PROBE).await?;
         let arrives = timeout(response, self.probed.notified()).await.is_ok();
         if !arrives {

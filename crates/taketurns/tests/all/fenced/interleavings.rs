@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each of them has a connection, and the dice decide whose next statement is sent, and whether before or after an
-//! earlier statement has been answered. `FENCED_RUNS=10000` tries so many at each level.
+//! earlier statement has been answered. `FENCED_RUNS=10000` tries that many at each level.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -250,7 +250,7 @@ async fn runs(
     all
 }
 
-/// So many runs at each level, side by side.
+/// This many runs at each level, side by side.
 async fn level(database: &FencedDatabase, level: &'static str, count: u64) -> Tally {
     let mut tasks = Vec::new();
     for lane in 0..ABREAST {

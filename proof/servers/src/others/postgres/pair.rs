@@ -13,7 +13,7 @@ use super::{Postgres, PostgresBuilder};
 use crate::others::said;
 use crate::{SetupError, eventually};
 
-/// Two servers of which one is the primary. Dropping it ends both.
+/// Two servers, one of them the primary. Dropping it ends both.
 #[derive(Debug)]
 pub struct PostgresPair {
     servers: [Postgres; 2],

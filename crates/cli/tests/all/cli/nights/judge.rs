@@ -164,7 +164,7 @@ impl fmt::Display for Sums {
         let killed = |phase| self.killed.get(&phase).copied().unwrap_or(0);
         write!(
             f,
-            "{} nights, {} done, {} on which nobody lived; {} processes, of which {} were killed before \
+            "{} nights, {} done, {} on which nobody lived; {} processes: {} were killed before \
              their work, {} during it, {} between it and its record, {} after its record; work was \
              repeated {} times",
             self.nights,

@@ -8,9 +8,12 @@ use taketurns_servers::{Flavor, ReplicaSet, Server, eventually, on_both};
 use super::{MAX_LEASE, block_on, connect, lasting, soon, store, wall_us};
 
 async fn attempt(locks: &Locks) -> Attempt {
-    match soon("it is to be done", locks.once("l").begin()).await.expect("the store answers") {
+    match soon("the first attempt begins", locks.once("l").begin())
+        .await
+        .expect("the store answers")
+    {
         Begun::Attempt(attempt) => attempt,
-        Begun::DoneBefore(done) => panic!("it is to be done again: {done:?}"),
+        Begun::DoneBefore(done) => panic!("it must be done again: {done:?}"),
     }
 }
 
@@ -28,7 +31,7 @@ async fn told(locks: &Locks) -> Completion {
     }
 }
 
-/// It is to be done again, no sooner than every lease is over that was granted before, and with a larger token.
+/// It must be done again, but not before every earlier lease is over, and with a larger token.
 async fn is_to_be_done_again(locks: &Locks, lost_us: u64, before: Token) {
     let again = attempt(locks).await;
     let max_lease_us = u64::try_from(MAX_LEASE.as_micros()).expect("short");
