@@ -1,4 +1,4 @@
-//! Errors as Python exceptions. The classes are in `taketurns/_errors.py`, one for each [`ErrorKind`].
+//! Errors as Python exceptions. The classes are in `taketurns/_errors.py`, one for each [`taketurns::ErrorKind`].
 
 use pyo3::exceptions::{PyImportError, PyValueError};
 use pyo3::prelude::*;

@@ -14,12 +14,12 @@
 //!
 //! **No thread of the client waits for the GIL.** Wakers, log events and metrics are called on the client's own thread,
 //! which also renews leases. A program that computes for a minute with the GIL held keeps its locks. So these only note
-//! what happened, in a [`mailbox`] or a counter, and a Python thread reads it.
+//! what happened, in a mailbox or a counter, and a Python thread reads it.
 //!
 //! **The GIL is released** while the client is polled: it may write to a socket or a file, and takes mutexes that its
 //! own thread takes as well.
 //!
-//! **After a fork** every object of the parent refuses to work ([`process`]), and drops nothing: its connection is
+//! **After a fork** every object of the parent refuses to work (`process.rs`), and drops nothing: its connection is
 //! the parent's.
 
 mod client;

@@ -233,7 +233,7 @@ mod tests {
         let targets =
             source.filter_map(|line| line.split_once(": &str = \"")?.1.strip_suffix("\";"));
         let targets: BTreeSet<&str> = targets.collect();
-        assert_eq!(targets.len(), 11, "{targets:?}");
+        assert_eq!(targets.len(), 12, "{targets:?}");
         for target in targets {
             assert!(page.contains(&format!("`{target}`")), "{target}");
         }

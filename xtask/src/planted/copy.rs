@@ -92,7 +92,7 @@ mod tests {
         for needed in ["Cargo.lock", CORE, "crates/core/src/a.rs", "proof/b.rs"] {
             write(&tree.path().join(needed), b"fn one() -> u8 { 1 }").expect("written");
         }
-        for needed in ["bench/c.rs", "xtask/d.rs"] {
+        for needed in ["bench/c.rs", "bindings/e.rs", "xtask/d.rs"] {
             write(&tree.path().join(needed), b"").expect("written");
         }
         let text = "It is two.\ncrates/core/src/a.rs\n--- is\n1\n--- instead\n2\n";

@@ -28,7 +28,7 @@ mod long;
 mod metrics;
 mod once_refused;
 #[cfg(feature = "postgres")]
-mod postgres;
+mod postgres_engine;
 #[cfg(feature = "postgres")]
 mod postgres_losses;
 mod quorum;

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::SetupError;
 use crate::built::{built_library, profile_folder};
@@ -113,7 +114,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Makes a file or a link that is complete when it gets its name: another process may be using the one of before.
 fn place(at: &Path, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-    let new = PathBuf::from(format!("{}.new-{}", at.display(), process::id()));
+    // Tests of one process make it at once as well.
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let new = PathBuf::from(format!("{}.new-{}-{number}", at.display(), process::id()));
     let _ = fs::remove_file(&new);
     make(&new)?;
     fs::rename(new, at)

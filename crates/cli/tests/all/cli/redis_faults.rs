@@ -198,10 +198,10 @@ fn a_store_that_is_misspelt_is_refused_with_how_to_write_it() {
     let cases = [
         ("redis:/x", "write redis://host"),
         ("redis+cluster:x", "write redis+cluster://host"),
-        ("redis//x", "must start with file:, redis://"),
-        ("redis//x:6379", "must start with file:, redis://"),
+        ("redis//x", "must start with file:, postgres://, redis://"),
+        ("redis//x:6379", "must start with file:, postgres://, redis://"),
         ("reddis://x", "no engine \"reddis\": use file:, redis://"),
-        ("localhost:6379", "must start with file:, redis://"),
+        ("localhost:6379", "must start with file:, postgres://, redis://"),
         ("/var/lib/locks.db", "as in file:/var/lib/app/locks.db"),
         ("redis+sentinel://h1,h2", "the master's name is missing"),
         ("redis://h?max_leas=5", "no option \"max_leas\""),

@@ -80,8 +80,8 @@ fn is_grant(reply: &ServerReply) -> bool {
 fn is_shown(reply: &ServerReply) -> bool {
     let list = |name| reply.field(name).and_then(ServerReply::array).is_some();
     let number = |name| reply.field(name).and_then(ServerReply::int).is_some_and(|n| n >= 0);
-    reply.array().is_some_and(|pairs| pairs.len() == 16)
-        && ["holders", "waiters", "members"].into_iter().all(list)
+    reply.array().is_some_and(|pairs| pairs.len() == 18)
+        && ["holders", "waiters", "members", "work"].into_iter().all(list)
         && ["token", "admitted", "quarantine_ms", "waiting"].into_iter().all(number)
 }
 

@@ -1,7 +1,7 @@
 //! The connection on which a client that waits listens.
 //!
 //! ```text
-//!   Off ──► Starting ──► Listening ──► Off, a waiter lease after the last place was had or refreshed
+//!   Off ──► Starting ──► Listening ──► Off, half a minute after the last place has lapsed
 //!              ▲  │          │
 //!              │  └─► Polling│  no connection to be had, or a proxy in front of it: the mailbox looks instead
 //!              └────────┴────┘
@@ -21,6 +21,8 @@ use crate::engine::{EngineError, EngineEvent};
 use crate::sync::lock;
 use crate::telling::target;
 
+/// A client that has waited is likely to wait again soon. Besides, its refresh may be late on a busy machine.
+const LINGER: Duration = Duration::from_secs(30);
 /// After a failed attempt.
 const REST: Duration = Duration::from_secs(1);
 /// A proxy may be replaced by a server, but not often.
@@ -71,7 +73,8 @@ impl NotifyListener {
     /// Listens for so long at least. Returns whether messages already arrived before.
     pub(super) fn listen_for(self: &Arc<Self>, lease_ms: u64) -> bool {
         let mut state = lock(&self.state);
-        state.until = state.until.max(Instant::now() + Duration::from_millis(lease_ms));
+        let until = Instant::now() + Duration::from_millis(lease_ms) + LINGER;
+        state.until = state.until.max(until);
         if state.is_running || state.is_closed {
             return self.phase() != ListenPhase::Starting;
         }

@@ -172,7 +172,7 @@ async fn a_lock_of_another_format_is_refused_and_left_as_it_is() {
 #[tokio::test]
 async fn a_url_that_is_none_is_refused_without_repeating_what_may_be_a_secret() {
     let urls = ["", "locks.db", "file:", "file:/", "file:///", "file://host/x", "file:x?y=1"];
-    for url in urls.into_iter().chain(["redis//:secret@host", "postgres://:secret@host", "nfs:/x"])
+    for url in urls.into_iter().chain(["redis//:secret@host", "postgress://:secret@host", "nfs:/x"])
     {
         let error = taketurns::connect(url).await.expect_err("not a store");
         assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{error}");

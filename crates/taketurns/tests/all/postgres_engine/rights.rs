@@ -79,7 +79,7 @@ async fn over_tls_and_over_a_unix_socket() {
     let urls = [
         sealed,
         format!("postgres://postgres@{escaped}:{port}/postgres"),
-        format!("postgres:///postgres?host={socket}&port={port}"),
+        format!("postgres://postgres@/postgres?host={socket}&port={port}"),
     ];
     for url in urls {
         let locks = connect(&url).await;
