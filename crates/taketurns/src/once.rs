@@ -47,7 +47,7 @@ use crate::{Acquire, Error, Guard, Locks, ReleaseFuture};
 /// ```
 ///
 /// # Errors
-/// What begins an attempt gives the errors of [`Acquire`](crate::Acquire); [`Error::Exhausted`] if as many attempts
+/// What begins an attempt gives the errors of [`Acquire`]; [`Error::Exhausted`] if as many attempts
 /// failed as [`Once::attempts`] allows; [`Error::InvalidOnce`] for options that can't be; [`Error::KindMismatch`] if
 /// the lock of that name is in use as another kind. A quorum and foreign protocols have no once:
 /// [`Error::Unsupported`].

@@ -93,7 +93,7 @@ on_both! {
         let reply = restore(&mut client, "new", &payload);
         assert!(reply.error().is_some_and(|error| error.contains("Bad data format")), "{reply}");
         assert_eq!(client.int("EXISTS new"), 0);
-        assert!(server.log().contains("a lock of version 0, and this module knows version 4 only"));
+        assert!(server.log().contains("a lock of version 7, and this module knows version 4 only"));
     }
 
     fn a_saved_file_of_another_version_is_refused_at_the_start(flavor: Flavor) {
@@ -102,7 +102,7 @@ on_both! {
         client.take("k 600");
         let id = dump(&mut client, "k")[ID].to_vec();
         let said = start_with(&server, &mut client, |file| other_version(file, &id));
-        assert!(said.contains("a lock of version 0, and this module knows version 4 only"), "{said}");
+        assert!(said.contains("a lock of version 7, and this module knows version 4 only"), "{said}");
     }
 
     fn a_saved_file_with_a_broken_lock_is_refused_at_the_start(flavor: Flavor) {
