@@ -200,7 +200,7 @@ fn a_store_that_is_misspelt_is_refused_with_how_to_write_it() {
         ("redis+cluster:x", "write redis+cluster://host"),
         ("redis//x", "must start with file:, postgres://, redis://"),
         ("redis//x:6379", "must start with file:, postgres://, redis://"),
-        ("reddis://x", "no engine \"reddis\": use file:, redis://"),
+        ("reddis://x", "no engine \"reddis\": use file:, postgres://, redis://"),
         ("localhost:6379", "must start with file:, postgres://, redis://"),
         ("/var/lib/locks.db", "as in file:/var/lib/app/locks.db"),
         ("redis+sentinel://h1,h2", "the master's name is missing"),
