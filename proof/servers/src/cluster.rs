@@ -211,12 +211,9 @@ impl Cluster {
                 let range = [first.to_string(), last.to_string()];
                 node.must(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]])?;
             }
-            if index > 0 {
-                let port = node.port().to_string();
-                self.nodes[0].must(&["CLUSTER", "MEET", "127.0.0.1", &port])?;
-            }
         }
         let count = self.nodes.len();
+        self.introduce(count)?;
         self.all_agree("the nodes have met", |view| {
             view.0.len() == count && view.0.iter().all(|node| node.linked)
         })?;
@@ -248,6 +245,30 @@ impl Cluster {
     }
 
     /// Waits until what every node that runs sees of the cluster is as it should be.
+    /// Introduces the nodes to each other. A node forgets a handshake that takes longer than the node timeout, a second, as
+    /// it may on a busy machine. So each node that knows too few others is introduced again.
+    fn introduce(&self, count: usize) -> Result<(), SetupError> {
+        settled("all nodes have heard of each other", || {
+            let mut alone = Vec::new();
+            for node in &self.nodes {
+                let view = ClusterView::of(node).ok_or("a node does not answer")?;
+                if view.0.len() < count {
+                    alone.push(node.port().to_string());
+                }
+            }
+            for port in &alone {
+                self.nodes[0]
+                    .must(&["CLUSTER", "MEET", "127.0.0.1", port])
+                    .map_err(|why| why.to_string())?;
+            }
+            if alone.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("the nodes at {alone:?} know too few"))
+            }
+        })
+    }
+
     fn all_agree(
         &self,
         what: &str,

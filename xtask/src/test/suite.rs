@@ -77,7 +77,7 @@ pub(super) fn run(mut suites: Vec<Suite>) -> Vec<SuiteOutcome> {
     thread::scope(|scope| {
         let (runs, running) = mpsc::channel::<()>();
         scope.spawn(move || report(&running));
-        for _ in 0..=cores() {
+        for _ in 0..cores() {
             let (queue, outcomes, runs) = (&queue, &outcomes, runs.clone());
             scope.spawn(move || {
                 let _runs = runs;
@@ -99,7 +99,7 @@ impl Suite {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         if std::env::var_os(THREADS).is_none() {
-            let threads = (2 * cores() + 1) * if self.name == LARGEST { 2 } else { 1 };
+            let threads = 2 * cores() * if self.name == LARGEST { 2 } else { 1 };
             command.env(THREADS, threads.to_string());
         }
         let apart = ALONE.iter().find(|(name, _)| *name == self.name);
