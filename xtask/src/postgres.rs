@@ -2,7 +2,7 @@
 //!
 //! A step there is a transaction of two round trips, in a process of the server for each connection. Beside all other
 //! tests on two cores a step can take as long as the leases of the conformance suite. Until these tests do not depend on
-//! that, they are no part of `cargo xtask test`, which runs the others: fenced transactions, lost state and the manual.
+//! that, they are no part of `cargo xtask test`, which runs the others: fenced transactions and the manual.
 
 use crate::install::{self, Dependency};
 use crate::{cargo, succeeds};
@@ -15,6 +15,8 @@ const THREADS: &str = "2";
 pub(crate) const CONFORMANCE: &str = "conformance_postgres::";
 /// What that suite does not ask.
 pub(crate) const ENGINE: &str = "postgres_engine::";
+/// What a server that lost commits grants.
+pub(crate) const LOSSES: &str = "postgres_losses::";
 /// What clients leave behind.
 pub(crate) const LEAKS: &str = "nothing_is_left_in_postgresql";
 
@@ -30,7 +32,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
         command.args(filters).args(["--test-threads", THREADS]);
         succeeds(&mut command)
     };
-    let passed = [of("all", &[CONFORMANCE, ENGINE])?, of("leaks", &[LEAKS])?];
+    let passed = [of("all", &[CONFORMANCE, ENGINE, LOSSES])?, of("leaks", &[LEAKS])?];
     match passed.iter().all(|passed| *passed) {
         true => Ok(()),
         false => Err("==> a test failed: see above".to_owned()),

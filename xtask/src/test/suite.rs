@@ -29,7 +29,7 @@ pub(super) struct Suite {
 
 /// Tests that are not run beside others, by suite and parts of their names: see [`crate::postgres`].
 const ALONE: [(&str, &[&str]); 2] = [
-    (LARGEST, &[postgres::CONFORMANCE, postgres::ENGINE]),
+    (LARGEST, &[postgres::CONFORMANCE, postgres::ENGINE, postgres::LOSSES]),
     ("taketurns/leaks", &[postgres::LEAKS]),
 ];
 
