@@ -177,10 +177,10 @@ pub(crate) fn renew(locks: usize) -> Span {
 }
 
 /// The span of a connection that should replace an earlier one.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(crate) struct Reconnect(Span);
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 impl Reconnect {
     pub(crate) fn begin() -> Self {
         let span = debug_span!(

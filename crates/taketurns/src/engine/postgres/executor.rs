@@ -176,7 +176,9 @@ impl StepExecutor {
         let messages = Messages::of(wakes, self.client, &run_of(&row.clock));
         if !stepped.is_written() && messages.is_empty() {
             transaction.roll_back().await;
-            return self.finish(name, request, &stepped, sent_us, messages.own, sender).await;
+            let done = self.finish(name, request, &stepped, sent_us, messages.own, sender).await?;
+            self.forget_if_due(row.now.ms).await;
+            return Ok(done);
         }
         let is_new = stepped.is_new();
         let mut writes = Vec::new();

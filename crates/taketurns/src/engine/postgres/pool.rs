@@ -28,6 +28,8 @@ pub(super) struct SessionPool {
 struct State {
     /// The one that was used last is at the end.
     idle: Vec<(Box<PgSession>, Instant)>,
+    /// How many connections have ended by themselves or by a fault and were not replaced yet.
+    lost: usize,
     failed: Option<(EngineError, Instant)>,
     is_closed: bool,
 }
@@ -76,6 +78,7 @@ impl SessionPool {
             if session.is_open() {
                 return Ok(Some(session));
             }
+            state.lost += 1;
         }
         match &state.failed {
             Some((error, at)) if at.elapsed() < REST => Err(error.clone()),
@@ -84,10 +87,16 @@ impl SessionPool {
     }
 
     async fn connect(&self) -> Result<Box<PgSession>, EngineError> {
+        let is_replacement = lock(&self.state).lost > 0;
         // Nobody sends to this connection: it listens to no channel.
-        let connected = self.connector.connect(Arc::new(|_: &str| ())).await;
+        let connected = self.connector.connect(Arc::new(|_: &str| ()), is_replacement).await;
         let failed = connected.as_ref().err().map(|error| (error.clone(), Instant::now()));
-        lock(&self.state).failed = failed;
+        let mut state = lock(&self.state);
+        state.failed = failed;
+        if connected.is_ok() {
+            state.lost = state.lost.saturating_sub(1);
+        }
+        drop(state);
         connected.map(Box::new)
     }
 
@@ -109,7 +118,7 @@ impl BusySession {
 
     /// For the next task: there is no transaction on it.
     pub(super) fn give_back(mut self) {
-        let Some(session) = self.session.take().filter(|session| session.is_open()) else { return };
+        let Some(session) = self.session.take_if(|session| session.is_open()) else { return };
         let now = Instant::now();
         let mut state = lock(&self.pool.state);
         if state.is_closed {
@@ -123,6 +132,15 @@ impl BusySession {
         state.idle.push((session, now));
         drop(state);
         old.into_iter().for_each(|(session, _)| session.end());
+    }
+}
+
+impl Drop for BusySession {
+    /// Without having been given back it is closed, and the server rolls back.
+    fn drop(&mut self) {
+        if self.session.take().is_some() {
+            lock(&self.pool.state).lost += 1;
+        }
     }
 }
 
