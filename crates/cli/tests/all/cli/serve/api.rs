@@ -13,9 +13,12 @@ use crate::cli::helper::{Done, Store, until};
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 #[test]
-fn a_lock_is_listed_shown_and_counted() {
-    let store = Store::new();
-    let serving = Serving::start(&store, &[]);
+fn a_lock_in_a_file_is_listed_shown_and_counted() {
+    a_lock_is_listed_shown_and_counted(&Store::new());
+}
+
+pub(crate) fn a_lock_is_listed_shown_and_counted(store: &Store) {
+    let serving = Serving::start(store, &[]);
     let at = &serving.at;
     let _holder = store.hold(&["--why", "first", "door"]);
     let _next = store.start(&["run", "door", "--", "true"]);

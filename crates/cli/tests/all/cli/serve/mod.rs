@@ -6,6 +6,8 @@ mod described;
 mod http;
 mod page;
 
+pub(crate) use api::a_lock_is_listed_shown_and_counted;
+
 use std::process::Command;
 
 use crate::cli::helper::{Running, Store};
