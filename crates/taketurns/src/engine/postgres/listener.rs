@@ -1,7 +1,7 @@
 //! The connection on which a client that waits listens.
 //!
 //! ```text
-//!   Off ──► Starting ──► Listening ──► Off, half a minute after the last place has lapsed
+//!   Off ──► Starting ──► Listening ──► Off, ten seconds after the client has left its last queue
 //!              ▲  │        ▲ │
 //!              │  └─► Polling│  no connection to be had, or no message arrives on it: the mailbox looks instead
 //!              └────────┴────┘
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::mailbox::Mailbox;
 use super::session::{PgSession, PostgresConnector};
@@ -22,7 +22,9 @@ use crate::sync::lock;
 use crate::telling::target;
 
 /// A client that has waited is likely to wait again soon. Besides, its refresh may be late on a busy machine.
-const LINGER: Duration = Duration::from_secs(30);
+const LINGER: Duration = Duration::from_secs(10);
+/// How often the client checks whether it still needs messages.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// After a failed attempt.
 const REST: Duration = Duration::from_secs(1);
 /// A proxy may be replaced by a server, but not often.
@@ -54,6 +56,8 @@ struct ListenSession {
 }
 
 struct State {
+    /// When somebody last needed messages.
+    needed: Instant,
     /// Nobody waits for longer than this, as far as is known.
     until: Instant,
     is_running: bool,
@@ -62,7 +66,8 @@ struct State {
 
 impl NotifyListener {
     pub(super) fn new(connector: Arc<PostgresConnector>, mailbox: Arc<Mailbox>) -> Arc<Self> {
-        let state = State { until: Instant::now(), is_running: false, is_closed: false };
+        let now = Instant::now();
+        let state = State { needed: now, until: now, is_running: false, is_closed: false };
         Arc::new(Self {
             connector,
             mailbox,
@@ -78,7 +83,8 @@ impl NotifyListener {
     /// Listens for so long at least. Returns whether messages already arrived before.
     pub(super) fn listen_for(self: &Arc<Self>, lease_ms: u64) -> bool {
         let mut state = lock(&self.state);
-        let until = Instant::now() + Duration::from_millis(lease_ms) + LINGER;
+        state.needed = Instant::now();
+        let until = state.needed + Duration::from_millis(lease_ms) + LINGER;
         state.until = state.until.max(until);
         if state.is_running || state.is_closed {
             return self.phase() != ListenPhase::Starting;
@@ -150,7 +156,10 @@ impl NotifyListener {
     /// Decides under the mutex, so that nobody who still wants to listen is left without.
     fn has_expired(&self) -> bool {
         let mut state = lock(&self.state);
-        if state.until > Instant::now() {
+        // Without an owner it neither waits nor holds, and no lease has to end.
+        let is_idle = self.mailbox.wakes.owner_count() == 0;
+        let until = if is_idle { state.needed + LINGER } else { state.until };
+        if until > Instant::now() {
             return false;
         }
         state.is_running = false;
@@ -186,10 +195,9 @@ impl NotifyListener {
     /// Until the connection ends, or nobody waits any more.
     async fn wait_for_end(&self, mut session: PgSession) {
         loop {
-            let until = lock(&self.state).until;
             tokio::select! {
                 () = session.ended() => break,
-                () = sleep_until(until) => {
+                () = sleep(CHECK_EVERY) => {
                     if self.has_expired() {
                         session.end();
                         return;

@@ -12,7 +12,7 @@
 //! | [`schema`] | are the tables there, and of this version? |
 //! | [`transaction`], [`failure`] | was it carried out? |
 //! | [`stored_row`], [`step`] | what does a step read and write? Pure. |
-//! | [`executor`], [`batch`] | one step; many in one transaction |
+//! | [`executor`], [`step_order`], [`batch`] | one step; those of one lock in order; many in one transaction |
 //! | [`listener`], [`mailbox`] | how are waiters and holders told? |
 //! | [`clocks`] | whose time is it? |
 //! | [`views`] | what do people see? |
@@ -33,6 +33,7 @@ mod schema;
 mod session;
 mod statements;
 mod step;
+mod step_order;
 mod stored_row;
 mod tls;
 mod transaction;
