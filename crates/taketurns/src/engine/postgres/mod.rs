@@ -55,6 +55,8 @@ use listener::ListenPhase;
 pub(crate) use schema::sql as schema_sql;
 use url::PostgresConfig;
 
+use crate::runtime::entered;
+
 /// A store URL that was understood.
 pub(crate) struct OpenPostgres {
     config: PostgresConfig,
@@ -92,6 +94,13 @@ struct PostgresEngine {
     pid: u32,
 }
 
+impl PostgresEngine {
+    /// Looks on the caller's thread, which may have no timers of its own.
+    fn look<'a, T>(&'a self, look: impl Future<Output = T> + Send + 'a) -> EngineFuture<'a, T> {
+        Box::pin(entered(&self.executor.pool.connector.runtime, look))
+    }
+}
+
 impl Engine for PostgresEngine {
     fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         if self.pid != std::process::id() {
@@ -119,7 +128,7 @@ impl Engine for PostgresEngine {
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(self.executor.ping())
+        self.look(self.executor.ping())
     }
 
     fn view<'a>(
@@ -127,7 +136,7 @@ impl Engine for PostgresEngine {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.executor.view(lock, waiters_max))
+        self.look(self.executor.view(lock, waiters_max))
     }
 
     fn list<'a>(
@@ -137,7 +146,7 @@ impl Engine for PostgresEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(self.executor.list(pattern, after, max, waiters_max))
+        self.look(self.executor.list(pattern, after, max, waiters_max))
     }
 
     fn max_lease(&self) -> Duration {

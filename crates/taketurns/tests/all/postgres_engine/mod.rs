@@ -1,6 +1,7 @@
 //! The PostgreSQL engine on real servers: what the conformance suite does not ask. How fast a server answers is not what
 //! these tests are about: their clients wait for as long as a test waits for anything.
 
+mod blocking;
 mod costs;
 mod full_disk;
 mod incarnations;
