@@ -3,7 +3,9 @@
 mod api;
 mod browser;
 mod described;
+mod hardened;
 mod http;
+mod load;
 mod page;
 
 use std::process::Command;
