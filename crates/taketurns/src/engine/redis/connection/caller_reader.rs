@@ -10,7 +10,7 @@
 
 use std::mem::take;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -73,6 +73,8 @@ pub(super) struct ReaderGroup {
 /// How readers get to a task that runs.
 struct JoinQueue {
     caller: Id,
+    /// Somebody joins: without that the task looks at nothing else here.
+    has_joining: AtomicBool,
     state: Mutex<JoinState>,
 }
 
@@ -97,13 +99,15 @@ impl ReaderGroup {
             let mut state = lock(&queue.state);
             if !state.is_over {
                 state.joining.push(reader);
+                queue.has_joining.store(true, Ordering::Release);
                 let waker = state.waker.clone();
                 drop(state);
                 drop(task);
                 return waker.into_iter().for_each(Waker::wake);
             }
         }
-        let queue = JoinQueue { caller: caller.id(), state: Mutex::default() };
+        let (has_joining, state) = (AtomicBool::new(true), Mutex::default());
+        let queue = JoinQueue { caller: caller.id(), has_joining, state };
         let queue = task.insert(Arc::new(queue)).clone();
         drop(task);
         drop(caller.spawn(CallerTask { queue, readers: vec![reader] }));
@@ -123,6 +127,9 @@ impl Future for CallerTask {
         loop {
             self.readers.retain(|reader| reader.poll(context).is_pending());
             let this = &mut *self;
+            if !this.queue.has_joining.swap(false, Ordering::AcqRel) && !this.readers.is_empty() {
+                return Poll::Pending;
+            }
             let mut state = lock(&this.queue.state);
             keep_waker(&mut state.waker, context);
             if !state.joining.is_empty() {
