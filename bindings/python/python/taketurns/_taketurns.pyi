@@ -5,6 +5,8 @@ from typing import Any, Dict, List, Optional, Tuple, Type, Union, final
 
 from typing_extensions import Self
 
+from ._options import OnceTerms
+
 __version__: str
 
 @final
@@ -33,6 +35,7 @@ class Client:
         timeout: Optional[float],
         lease: Optional[float],
         max_hold: Optional[float],
+        at_least: Optional[float],
         why: str,
         keep: Union[int, str, None],
     ) -> Operation: ...
@@ -45,6 +48,7 @@ class Client:
         member: Optional[str],
         lease: Optional[float],
         max_hold: Optional[float],
+        at_least: Optional[float],
         why: str,
     ) -> Operation: ...
     def acquire_all(
@@ -55,6 +59,20 @@ class Client:
         max_hold: Optional[float],
         why: str,
     ) -> Operation: ...
+    def begin(
+        self,
+        name: str,
+        once: OnceTerms,
+        timeout: Optional[float],
+        lease: Optional[float],
+        max_hold: Optional[float],
+        why: str,
+    ) -> Operation: ...
+    def try_begin(
+        self, name: str, once: OnceTerms, lease: Optional[float], max_hold: Optional[float], why: str
+    ) -> Operation: ...
+    def completion(self, name: str) -> Operation: ...
+    def undo(self, name: str) -> Operation: ...
     def adopt(self, handle: str) -> Operation: ...
     def renew_handle(self, handle: Handle, lease: Optional[float]) -> Operation: ...
     def release_handle(self, handle: Handle) -> Operation: ...
@@ -96,6 +114,9 @@ class Guard:
         """Why the last renewal failed, unless a later one succeeded."""
     def begin_lost(self) -> Operation: ...
     def begin_release(self) -> Operation: ...
+    def begin_done(self, result: str) -> Operation: ...
+    def done_and_wait(self, result: str = "") -> None:
+        """Records that the work is done. Raises :class:`LockLost` if the attempt was lost before."""
     def release_and_wait(self) -> None:
         """Releases the lock. Raises :class:`LockLost` if it was lost before."""
     def exit_and_wait(

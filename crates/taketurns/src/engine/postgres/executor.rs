@@ -368,7 +368,12 @@ impl StepExecutor {
     pub(super) async fn close(&self) {
         self.shut();
         let ended = async { timeout(CLOSE_WITHIN, self.tasks.tracker.wait()).await };
-        let _ = entered(&self.pool.connector.runtime, ended).await;
+        let _ = self.on_its_runtime(ended).await;
+    }
+
+    /// Polls a future where it finds timers and sockets: its caller may have no runtime.
+    pub(super) async fn on_its_runtime<F: Future>(&self, future: F) -> F::Output {
+        entered(&self.pool.connector.runtime, future).await
     }
 
     pub(super) fn shut(&self) {

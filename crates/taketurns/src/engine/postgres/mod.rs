@@ -118,7 +118,7 @@ impl Engine for PostgresEngine {
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(self.executor.ping())
+        Box::pin(self.executor.on_its_runtime(self.executor.ping()))
     }
 
     fn view<'a>(
@@ -126,7 +126,7 @@ impl Engine for PostgresEngine {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.executor.view(lock, waiters_max))
+        Box::pin(self.executor.on_its_runtime(self.executor.view(lock, waiters_max)))
     }
 
     fn list<'a>(
@@ -136,7 +136,8 @@ impl Engine for PostgresEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(self.executor.list(pattern, after, max, waiters_max))
+        let list = self.executor.list(pattern, after, max, waiters_max);
+        Box::pin(self.executor.on_its_runtime(list))
     }
 
     fn max_lease(&self) -> Duration {

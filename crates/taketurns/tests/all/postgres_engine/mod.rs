@@ -7,6 +7,7 @@ mod refusals;
 mod rights;
 mod wake_ups;
 
+use taketurns::blocking::Wait;
 use taketurns::{ErrorKind, Locks};
 use taketurns_servers::others::PostgresDatabase;
 
@@ -27,4 +28,18 @@ fn is_refused(connected: Result<Locks, taketurns::Error>, kind: ErrorKind, words
     let error = connected.expect_err("it can't be used");
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+}
+
+/// A blocking caller, or one on a runtime that is not tokio's.
+#[test]
+fn a_caller_without_a_runtime_looks() {
+    let database = database();
+    let locks = taketurns::connect(&database.url()).wait().expect("a store");
+    let guard = locks.mutex("looks").acquire().wait().expect("free");
+    let view = locks.inspect("looks").wait().expect("a store").expect("it is held");
+    assert_eq!(view.holders.len(), 1);
+    assert_eq!(locks.list("l*").wait().expect("a store").len(), 1);
+    assert!(locks.election("looks").leader().wait().expect("a store").is_some());
+    guard.release().wait().expect("released");
+    locks.close().wait();
 }
