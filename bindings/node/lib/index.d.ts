@@ -2,7 +2,7 @@
 
 /**
  * Connects to a store by its URL: `redis://HOST`, `rediss://…`, `redis+sentinel://H1,H2,H3/MASTER`,
- * `redis+cluster://H1,H2`, `quorum:redis://A,redis://B,redis://C`, `file:PATH`, or `memory:` for this client alone
+ * `redis+cluster://H1,H2`, `quorum:redis://A,redis://B,redis://C`, `postgres://HOST/DATABASE`, `file:PATH`, or `memory:` for this client alone
  * (`memory:NAME` for all threads of this process).
  *
  * ```ts

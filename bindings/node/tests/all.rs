@@ -47,7 +47,7 @@ macro_rules! files {
     };
 }
 
-files!(input, kinds, once, process, readme, signals, types, workers);
+files!(cancellations, input, kinds, once, process, readme, signals, types, workers);
 
 /// An error of the client that has no class would be a nameless one in JavaScript.
 #[test]

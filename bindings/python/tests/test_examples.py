@@ -66,6 +66,8 @@ def test_the_readme_runs(every_url: str) -> None:
     assert len(blocks) >= 3
     for block in blocks:
         assert "redis://localhost" in block or "TAKETURNS_STORE" in block
+        if ".once(" in block and every_url.startswith("quorum:"):
+            continue  # A quorum has none.
         # The machine may be busy.
         program = block.replace("redis://localhost", every_url).replace("timeout=5", "timeout=60")
         env = {**os.environ, "TAKETURNS_STORE": every_url}
