@@ -220,6 +220,11 @@ impl PyClient {
         Ok(PyOperation::new(async move { pool.remove(member).await }, boolean))
     }
 
+    fn resize(&self, name: &str, permits: u32) -> PyResult<PyOperation> {
+        let semaphore = self.locks()?.semaphore(name, permits);
+        Ok(PyOperation::new(async move { semaphore.resize().await }, boolean))
+    }
+
     fn leader(&self, name: &str) -> PyResult<PyOperation> {
         let election = self.locks()?.election(name);
         Ok(PyOperation::new(async move { election.leader().await }, |py, leader| {

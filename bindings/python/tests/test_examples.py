@@ -41,7 +41,7 @@ def test_mypy_accepts_the_examples_and_finds_each_mistake_of_the_wrong_one() -> 
     for at, line in enumerate((EXAMPLES / "wrong.py").read_text().splitlines(), 1):
         if "# error: " in line:
             expected[("wrong.py", at)] = line.split("# error: ")[1]
-    assert len(expected) == 9
+    assert len(expected) == 12
     assert reported.keys() == expected.keys(), checked.stdout + checked.stderr
     for place, text in expected.items():
         assert reported[place].startswith(text), (place, reported[place])

@@ -172,6 +172,11 @@ class Semaphore(_Lock):
         """Takes permits if they are free and nobody waits."""
         return await self._try("semaphore", lease, max_hold, at_least, why, permits, self.permits)
 
+    async def resize(self) -> bool:
+        """Changes the number of permits to that of this object, even while it is in use. Returns whether it changed."""
+        is_new: bool = await finish(self._client.resize(self.name, self.permits))
+        return is_new
+
 
 class Pool(_Lock):
     """Named members, each with one holder at a time. ``guard.member`` says which one a guard has."""

@@ -178,6 +178,11 @@ class Semaphore(_Lock):
         """Takes permits if they are free and nobody waits."""
         return self._try("semaphore", lease, max_hold, at_least, why, permits, self.permits)
 
+    def resize(self) -> bool:
+        """Changes the number of permits to that of this object, even while it is in use. Returns whether it changed."""
+        is_new: bool = self._client.resize(self.name, self.permits).wait()
+        return is_new
+
 
 class Pool(_Lock):
     """Named members, each with one holder at a time. ``guard.member`` says which one a guard has."""
