@@ -7,7 +7,7 @@ import { connect } from "taketurns";
 import { every, fresh, until } from "./places.mjs";
 
 // How many acquires have a signal that fires on each store, how many are under way at a time, and on how many locks.
-const CANCELS = Number(process.env.TAKETURNS_CANCELS ?? 2_500);
+const CANCELS = Number(process.env.TAKETURNS_CANCELLATIONS ?? 2_500);
 const CROWD = 32;
 const LOCKS = 8;
 
