@@ -13,6 +13,8 @@ const LOCKS = 8;
 
 // A lock that is left behind stays so, for longer than any test.
 const LEASE = 60 * 60 * 1_000;
+// The URL of a store, where it may stay for as long as that.
+const lasting = (url) => url.replace(/\b(redis|postgres):\/\/[^,]+/g, "$&?max_lease=3600");
 
 // The threads of this package. One that was told to end needs a moment.
 const isOurs = (task) => {
@@ -69,7 +71,8 @@ const cancelMany = async (mutexes, count) => {
   return seen;
 };
 
-for (const [store, url] of Object.entries(every)) {
+for (const [store, place] of Object.entries(every)) {
+  const url = lasting(place);
   describe(`an AbortSignal on ${store}`, () => {
     it(`${CANCELS} cancellations at random moments leave nothing behind`, async (context) => {
       // One keeps what this process needs for all clients.
