@@ -10,19 +10,23 @@ const { connect, TakeTurnsError } = createRequire(import.meta.url)("taketurns");
 let locks;
 // Guards by the names that the driver gave them.
 const guards = new Map();
+// Attempts at the work of a once, by their names.
+const attempts = new Map();
 // What stops acquires that wait, by the ids of their commands.
 const waits = new Map();
 
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
-const keep = (name, guard) => {
-  guards.set(name, guard);
+const keep = (name, guard, kept = guards) => {
+  kept.set(name, guard);
   const tell = () => say({ event: "lost", guard: name, cause: guard.lost.reason.lossCause });
   guard.lost.addEventListener("abort", tell, { once: true });
   return { token: guard.token, member: guard.member };
 };
 
 const times = ({ within_ms: within, lease_ms: lease, max_hold_ms: maxHold, why }) => ({ within, lease, maxHold, why });
+
+const told = ({ by, why, token, failed, result }) => ({ by, why, token, failed, result });
 
 const lockOf = {
   mutex: ({ lock }) => ["acquire", "tryAcquire", locks.mutex(lock)],
@@ -77,6 +81,25 @@ const COMMANDS = {
     const all = await locks.all(names).acquire({ within });
     guards.set(guard, all);
     return { tokens: Object.fromEntries(all.tokens) };
+  },
+  async begin({ guard, lock, for_ms: rememberFor, attempts: most, ...command }) {
+    const { attempt, completion } = await locks.once(lock, { rememberFor, attempts: most }).begin(times(command));
+    if (completion) return { done: told(completion) };
+    const { token } = keep(guard, attempt, attempts);
+    return { token };
+  },
+  async done({ guard, result }) {
+    await attempts.get(guard).done(result);
+  },
+  async fail({ guard }) {
+    await attempts.get(guard).fail();
+  },
+  async completion({ lock }) {
+    const completion = await locks.once(lock).completion();
+    return { done: completion && told(completion) };
+  },
+  async undo({ lock }) {
+    return { changed: await locks.once(lock).undo() };
   },
   async pool_add({ lock, member }) {
     return { changed: await locks.pool(lock).add(member) };

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Optional, Union
 
-from taketurns import Handle, HolderView, LockLost, TakeTurnsError, aio
+from taketurns import Completion, Handle, HolderView, LockLost, TakeTurnsError, aio
 
 Fields = Dict[str, Any]
 
@@ -26,6 +26,7 @@ class Agent:
     def __init__(self) -> None:
         self.locks: Optional[aio.Locks] = None
         self.guards: Dict[str, Union[aio.Guard, aio.AllGuard]] = {}
+        self.attempts: Dict[str, aio.Attempt] = {}
         self.acquires: Dict[int, asyncio.Task[Any]] = {}
 
     async def serve(self, command: Fields) -> None:
@@ -53,11 +54,14 @@ class Agent:
         assert isinstance(guard, aio.Guard)
         return guard
 
-    def keep(self, name: str, guard: aio.Guard) -> Fields:
+    def watch(self, name: str, guard: Union[aio.Guard, aio.Attempt]) -> None:
         def lost(error: LockLost) -> None:
             say({"event": "lost", "guard": name, "cause": error.cause})
 
         guard.on_lost(lost)
+
+    def keep(self, name: str, guard: aio.Guard) -> Fields:
+        self.watch(name, guard)
         self.guards[name] = guard
         return {"token": guard.token, "member": guard.member}
 
@@ -135,6 +139,31 @@ class Agent:
         self.guards[command["guard"]] = guards
         return {"tokens": guards.check()}
 
+    async def do_begin(self, command: Fields) -> Fields:
+        remember_for, attempts = seconds(command.get("for_ms")), command.get("attempts")
+        once = self.client().once(command["lock"], remember_for=remember_for, attempts=attempts)
+        begun = await once.begin(timeout=seconds(command.get("within_ms")), why=command.get("why", ""))
+        if isinstance(begun, Completion):
+            return {"done": told(begun)}
+        self.watch(command["guard"], begun)
+        self.attempts[command["guard"]] = begun
+        return {"token": begun.token}
+
+    async def do_done(self, command: Fields) -> Fields:
+        await self.attempts.pop(command["guard"]).done(command.get("result", ""))
+        return {}
+
+    async def do_fail(self, command: Fields) -> Fields:
+        await self.attempts.pop(command["guard"]).fail()
+        return {}
+
+    async def do_completion(self, command: Fields) -> Fields:
+        done = await self.client().once(command["lock"]).completion()
+        return {"done": None if done is None else told(done)}
+
+    async def do_undo(self, command: Fields) -> Fields:
+        return {"changed": await self.client().once(command["lock"]).undo()}
+
     async def do_pool_add(self, command: Fields) -> Fields:
         return {"changed": await self.client().pool(command["lock"]).add(command["member"])}
 
@@ -168,9 +197,16 @@ class Agent:
     async def do_close(self, command: Fields) -> Fields:
         for guard in self.guards.values():
             await guard.release()
+        for attempt in self.attempts.values():
+            await attempt.fail()
         self.guards.clear()
+        self.attempts.clear()
         await self.client().close()
         return {}
+
+
+def told(done: Completion) -> Fields:
+    return {"by": done.by, "why": done.why, "token": done.token, "failed": done.failed, "result": done.result}
 
 
 def seen(holder: HolderView) -> Fields:

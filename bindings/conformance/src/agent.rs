@@ -1,6 +1,8 @@
 //! The Rust agent of the conformance scenarios: the library as an application uses it, driven by JSON lines. PROTOCOL.md
 //! says what each line means.
 
+mod once;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -12,7 +14,8 @@ use futures_util::future::{AbortHandle, Abortable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use taketurns::{
-    Acquire, AllGuard, Connect, Error, Guard, Handle, HolderView, Locks, LossCause, Token, View,
+    Acquire, AllGuard, Attempt, Connect, Error, Guard, Handle, HolderView, Locks, LossCause, Token,
+    View,
 };
 use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
@@ -39,6 +42,10 @@ struct Command {
     within_ms: Option<u64>,
     lease_ms: Option<u64>,
     max_hold_ms: Option<u64>,
+    for_ms: Option<u64>,
+    attempts: Option<u32>,
+    #[serde(default)]
+    result: String,
     #[serde(default)]
     why: String,
     #[serde(default)]
@@ -64,6 +71,7 @@ struct AgentState {
     locks: RefCell<Option<Locks>>,
     guards: RefCell<HashMap<String, Guard>>,
     several: RefCell<HashMap<String, AllGuard>>,
+    attempts: RefCell<HashMap<String, Attempt>>,
     /// What cancels the acquires under way.
     acquires: RefCell<HashMap<u64, AbortHandle>>,
 }
@@ -166,9 +174,11 @@ async fn run(state: &Rc<AgentState>, command: Command) -> Answer {
         }
         "acquire_all" => acquire_all(state, command).await,
         "turns" => turns(state, command).await,
+        "begin" | "done" | "fail" | "completion" | "undo" => once::run(state, command).await,
         "close" => {
             state.guards.borrow_mut().clear();
             state.several.borrow_mut().clear();
+            state.attempts.borrow_mut().clear();
             let locks = state.locks.borrow_mut().take();
             if let Some(locks) = locks {
                 locks.close().await;
@@ -227,17 +237,21 @@ fn take_guard(state: &Rc<AgentState>, name: &str) -> Result<Guard, Failure> {
 
 /// Keeps a guard by its name, and watches it.
 fn keep(state: &Rc<AgentState>, name: String, guard: Guard) -> Value {
-    let (lost, told) = (guard.lost(), name.clone());
-    spawn_local(async move {
-        let cause: LossCause = lost.await;
-        say(&json!({ "event": "lost", "guard": told, "cause": cause.word() }));
-    });
+    watch(&guard, name.clone());
     let answer = json!({
         "token": guard.token(),
         "member": guard.member().map(|member| member.as_str()),
     });
     state.guards.borrow_mut().insert(name, guard);
     answer
+}
+
+fn watch(guard: &Guard, name: String) {
+    let lost = guard.lost();
+    spawn_local(async move {
+        let cause: LossCause = lost.await;
+        say(&json!({ "event": "lost", "guard": name, "cause": cause.word() }));
+    });
 }
 
 fn millis(ms: Option<u64>) -> Option<Duration> {

@@ -49,6 +49,15 @@ try {
 for (const { name, kind, holders, waiting } of await locks.list("*", { waiters: 10 })) {
   console.log(name, kind, holders.length, waiting);
 }
+
+// Work that is done once, on one machine of all.
+const report = locks.once("report", { rememberFor: 7 * 24 * 60 * 60 * 1_000, attempts: 3 });
+const outcome = await report.run((attempt) => attempt.done("3 files"), { why: "nightly" });
+console.log(outcome.didIt ? "did it" : outcome.completion.by);
+const { attempt, completion } = await report.begin();
+if (attempt) await attempt.fail();
+else console.log(completion.result, completion.at < completion.until);
+
 const sum: number = await locks.mutex("sum").run(() => jobs + 1, { keep: "until-wanted" });
 console.log(sum);
 await adopted.release().catch((error: unknown) => console.log(error instanceof LostError));

@@ -7,13 +7,16 @@ const { inspect } = require("node:util");
 const { LostError, toError } = require("./errors.js");
 const { Handle } = require("./handle.js");
 const { binding, call, letGo, stayAlive, tenures } = require("./operations.js");
+const { need, text } = require("./options.js");
 
 // How long a guard holds, apart from the guard itself: it must not keep the guard from being collected.
 class Tenure {
-  constructor(id, name) {
+  constructor(id, name, dropped) {
     this.id = id;
     this.name = name;
-    // It was released, or became a handle.
+    // What is said of a guard that was collected.
+    this.dropped = dropped;
+    // It was released, or became a handle, or its work is done or failed.
     this.isOver = false;
     this.failure = null;
     this.controller = null;
@@ -54,24 +57,25 @@ class Tenure {
 
 // A guard that nobody can release any more gives its lock back.
 const collected = new FinalizationRegistry((tenure) => {
-  const { id, name, failure } = tenure;
+  const { id, dropped, failure } = tenure;
   tenure.end();
   binding.abandon(id);
-  if (failure) return;
-  process.emitWarning(`the guard of lock ${name} was dropped without release(); the lock is given back`, "TakeTurnsWarning");
+  if (!failure) process.emitWarning(dropped, "TakeTurnsWarning");
 });
+
+const forgotten = (name) => `the guard of lock ${name} was dropped without release(); the lock is given back`;
 
 class BaseGuard {
   #client;
   #tenure;
-  // What `release` returned.
+  // What gave the lock back, or recorded what became of its work.
   #released = null;
-  // Settles when the lock was given back, or is a handle.
+  // Settles when that is over, or it is a handle.
   #ended = Promise.resolve();
 
-  constructor(client, id, name) {
+  constructor(client, id, name, dropped = forgotten(name)) {
     this.#client = client;
-    this.#tenure = new Tenure(id, name);
+    this.#tenure = new Tenure(id, name, dropped);
     collected.register(this, this.#tenure, this.#tenure);
   }
 
@@ -83,15 +87,10 @@ class BaseGuard {
     return this.#tenure.signal;
   }
 
-  release() {
-    this.#released ??= this.#end((operation, id) => binding.release(operation, id)).then(() => undefined);
-    return this.#released;
-  }
-
   // Who called `release` is told of its error by that promise, or the process is, if nobody handles it.
   [Symbol.asyncDispose]() {
     if (this.#released) return this.#ended.catch(() => undefined);
-    return this.#tenure.isOver ? Promise.resolve() : this.release();
+    return this.#tenure.isOver ? Promise.resolve() : this._release();
   }
 
   async #end(begin) {
@@ -108,6 +107,24 @@ class BaseGuard {
     return this.#tenure.check();
   }
 
+  _finish(begin) {
+    const finished = this.#end(begin).then(() => undefined);
+    this.#released ??= finished;
+    return finished;
+  }
+
+  _release() {
+    return this._finish((operation, id) => binding.release(operation, id));
+  }
+
+  get _released() {
+    return this.#released;
+  }
+
+  get _isOver() {
+    return this.#tenure.isOver;
+  }
+
   _ask(question) {
     return this.#tenure.isOver ? null : question(this.#tenure.id);
   }
@@ -117,13 +134,12 @@ class BaseGuard {
   }
 }
 
-class Guard extends BaseGuard {
-  constructor(client, answer) {
-    super(client, answer.id, answer.name);
+// One lock.
+class SingleGuard extends BaseGuard {
+  constructor(client, answer, dropped) {
+    super(client, answer.id, answer.name, dropped);
     this.name = answer.name;
     this.token = answer.token ?? null;
-    this.member = answer.member ?? null;
-    Object.freeze(this);
   }
 
   check() {
@@ -141,6 +157,18 @@ class Guard extends BaseGuard {
   get trouble() {
     return this._ask((id) => binding.trouble(id)) ?? null;
   }
+}
+
+class Guard extends SingleGuard {
+  constructor(client, answer) {
+    super(client, answer);
+    this.member = answer.member ?? null;
+    Object.freeze(this);
+  }
+
+  release() {
+    return this._released ?? this._release();
+  }
 
   async intoHandle() {
     return new Handle(await this._intoHandle());
@@ -152,11 +180,37 @@ class Guard extends BaseGuard {
   }
 }
 
+// The right to do the work of a once.
+class Attempt extends SingleGuard {
+  constructor(client, answer) {
+    super(client, answer, `the attempt at ${answer.name} was dropped without done() or fail(); it has failed`);
+    Object.freeze(this);
+  }
+
+  async done(result = "") {
+    need("the result", text, result);
+    await this._finish((operation, id) => binding.done(operation, id, result));
+  }
+
+  fail() {
+    return this._release();
+  }
+
+  [inspect.custom](depth, options) {
+    const { name, token, isHeld } = this;
+    return `Attempt ${inspect({ name, token, isHeld }, options)}`;
+  }
+}
+
 class AllGuard extends BaseGuard {
   constructor(client, answer) {
     super(client, answer.id, answer.names.join(", "));
     this.tokens = new Map(answer.names.map((name, place) => [name, answer.tokens[place] ?? null]));
     Object.freeze(this);
+  }
+
+  release() {
+    return this._released ?? this._release();
   }
 
   check() {
@@ -180,17 +234,23 @@ const lossOf = (guard) => {
   return null;
 };
 
+// Gives a lock back after the work under it failed. Returns the loss because of which it failed, if there was one.
+const lossAfter = async (guard, error) => {
+  const loss = lossOf(guard);
+  // The error of the work matters more than that of the release, and less than a loss.
+  await guard[Symbol.asyncDispose]().catch(() => undefined);
+  if (loss && !(error instanceof LostError)) loss.cause = error;
+  return loss;
+};
+
 // Does the work under a lock and releases it. Returns what the work does, and the loss if there was one by then.
 const workUnder = async (guard, work) => {
   let output;
   try {
     output = await work(guard);
   } catch (error) {
-    const loss = lossOf(guard);
-    // The error of the work matters more than that of the release, and less than a loss.
-    await guard[Symbol.asyncDispose]().catch(() => undefined);
+    const loss = await lossAfter(guard, error);
     if (!loss) throw error;
-    if (!(error instanceof LostError)) loss.cause = error;
     return { loss };
   }
   const loss = lossOf(guard);
@@ -203,4 +263,4 @@ const workUnder = async (guard, work) => {
   return { loss, output };
 };
 
-module.exports = { AllGuard, Guard, workUnder };
+module.exports = { AllGuard, Attempt, Guard, lossAfter, workUnder };

@@ -2,7 +2,7 @@
 
 /**
  * Connects to a store by its URL: `redis://HOST`, `rediss://…`, `redis+sentinel://H1,H2,H3/MASTER`,
- * `redis+cluster://H1,H2`, `quorum:redis://A,redis://B,redis://C`, `file:PATH`, or `memory:` for this client alone
+ * `redis+cluster://H1,H2`, `quorum:redis://A,redis://B,redis://C`, `postgres://HOST/DATABASE`, `file:PATH`, or `memory:` for this client alone
  * (`memory:NAME` for all threads of this process).
  *
  * ```ts
@@ -27,8 +27,8 @@ export interface ConnectOptions {
   signal?: AbortSignal;
 }
 
-/** The options of an acquire that does not wait. All times are in milliseconds. */
-export interface TryOptions {
+/** What every acquire may say of its hold. All times are in milliseconds. */
+export interface HoldOptions {
   /** How long the lock outlives this process, which renews it after a third of that. At least 10. Default: 30 000. */
   lease?: number;
   /** Ends renewal after this long, so that a holder that hangs can't keep the lock. Default: never. */
@@ -39,14 +39,26 @@ export interface TryOptions {
   signal?: AbortSignal;
 }
 
-/** The options of an acquire of several locks. All times are in milliseconds. */
-export interface AcquireAllOptions extends TryOptions {
+/** The options of an acquire that does not wait. */
+export interface TryOptions extends HoldOptions {
+  /**
+   * Lets nobody else have it for so long after the grant, even if it is released, dropped or lost before. Not with
+   * `keep`, and not on a quorum. Default: it ends with the hold.
+   */
+  atLeast?: number;
+}
+
+/** The options of an acquire of several locks, and of an attempt at the work of a once. */
+export interface AcquireAllOptions extends HoldOptions {
   /** Gives up after this long with a {@link TimeoutError}; 0 tries once. Default: waits for ever, also while the store is down. */
   within?: number;
 }
 
-/** The options of an acquire. All times are in milliseconds. */
-export interface AcquireOptions extends AcquireAllOptions {
+/** The options of an acquire. */
+export interface AcquireOptions extends AcquireAllOptions, TryOptions {}
+
+/** The options of an acquire of a mutex. */
+export interface MutexOptions extends AcquireOptions {
   /**
    * Lets this thread keep a mutex for its own use: for this many turns in a row, or `"until-wanted"`, until another
    * client wants it. Its next turn then needs no round trip. Default: 1.
@@ -71,6 +83,8 @@ export class Locks implements AsyncDisposable {
   pool(name: string): Pool;
   /** The mutex of that name, whose holder is the leader. */
   election(name: string): Election;
+  /** Work that is done once, and remembered. */
+  once(name: string, options?: OnceOptions): Once;
   /** Several mutexes as one. They are acquired in the order of their names, so no two `all`s deadlock. */
   all(names: Iterable<string>): All;
   /** Adopts a lock that another process turned into a handle. */
@@ -101,14 +115,14 @@ export class Mutex {
   private constructor();
   readonly name: string;
   /** Waits for the lock. */
-  acquire(options?: AcquireOptions): Promise<Guard>;
+  acquire(options?: MutexOptions): Promise<Guard>;
   /** Takes the lock if nobody holds it or waits for it; null otherwise. */
   tryAcquire(options?: TryOptions): Promise<Guard | null>;
   /**
    * Waits for the lock, does the work under it, and releases it. Rejects with a {@link LostError} if the lock was lost
    * before the work was done; the work learns of that by `guard.lost`, and is waited for.
    */
-  run<T>(work: (guard: Guard) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>>;
+  run<T>(work: (guard: Guard) => T | PromiseLike<T>, options?: MutexOptions): Promise<Awaited<T>>;
 }
 
 /** Many readers or one writer. */
@@ -116,9 +130,9 @@ export class RwLock {
   private constructor();
   readonly name: string;
   /** Waits to read, beside other readers. */
-  read(options?: AcquireAllOptions): Promise<Guard>;
+  read(options?: AcquireOptions): Promise<Guard>;
   /** Waits to write, alone. */
-  write(options?: AcquireAllOptions): Promise<Guard>;
+  write(options?: AcquireOptions): Promise<Guard>;
   tryRead(options?: TryOptions): Promise<Guard | null>;
   tryWrite(options?: TryOptions): Promise<Guard | null>;
 }
@@ -129,9 +143,9 @@ export class Semaphore {
   readonly name: string;
   readonly permits: number;
   /** Waits for one permit. */
-  acquire(options?: AcquireAllOptions): Promise<Guard>;
+  acquire(options?: AcquireOptions): Promise<Guard>;
   /** Waits for several permits, and takes all of them at once. */
-  acquireMany(permits: number, options?: AcquireAllOptions): Promise<Guard>;
+  acquireMany(permits: number, options?: AcquireOptions): Promise<Guard>;
   tryAcquire(options?: TryOptions): Promise<Guard | null>;
   tryAcquireMany(permits: number, options?: TryOptions): Promise<Guard | null>;
   /** Changes the number of permits to that of this object, even while the semaphore is in use. */
@@ -143,10 +157,10 @@ export class Pool {
   private constructor();
   readonly name: string;
   /** Waits for any member; takes the one that has been free for longest. */
-  any(options?: AcquireAllOptions): Promise<Guard>;
+  any(options?: AcquireOptions): Promise<Guard>;
   tryAny(options?: TryOptions): Promise<Guard | null>;
   /** Waits for a named member, even for one that is yet to be added. */
-  member(member: string, options?: AcquireAllOptions): Promise<Guard>;
+  member(member: string, options?: AcquireOptions): Promise<Guard>;
   tryMember(member: string, options?: TryOptions): Promise<Guard | null>;
   /** Adds a member, which stays until it is removed. Resolves with whether it is new. */
   add(member: string): Promise<boolean>;
@@ -159,9 +173,9 @@ export class Election {
   private constructor();
   readonly name: string;
   /** Waits until nobody leads and no earlier candidate waits. The guard is the leadership; releasing it resigns. */
-  campaign(options?: AcquireOptions): Promise<Guard>;
+  campaign(options?: MutexOptions): Promise<Guard>;
   /** Campaigns, does the work while leading, and campaigns again if the leadership is lost. */
-  lead<T>(work: (leadership: Guard) => T | PromiseLike<T>, options?: AcquireOptions): Promise<Awaited<T>>;
+  lead<T>(work: (leadership: Guard) => T | PromiseLike<T>, options?: MutexOptions): Promise<Awaited<T>>;
   /** Who leads. */
   leader(): Promise<HolderView | null>;
   /**
@@ -169,6 +183,97 @@ export class Election {
    * the iteration by throwing its reason.
    */
   observe(options?: { every?: number; signal?: AbortSignal }): AsyncGenerator<HolderView | null, never, void>;
+}
+
+/** How long the work of a once is remembered, and how often it is tried. All times are in milliseconds. */
+export interface OnceOptions {
+  /** For how long, by the store's wall clock. From 1 s to 31 days. Default: 24 hours. Not with `every`. */
+  rememberFor?: number;
+  /** Lets the work be done once per period of this length instead. From 1 s to 31 days. */
+  every?: number;
+  /**
+   * When a period begins, counted from 1970-01-01 00:00 UTC and multiples of `every`. Default: 0. Let it begin when nobody
+   * begins the work: clocks differ.
+   */
+  offset?: number;
+  /** How many attempts may fail until nobody may try any more. Default: no limit. */
+  attempts?: number;
+  /** How long after a failed attempt the next one begins. Default: at once. */
+  pause?: number;
+}
+
+/** What came of {@link Once.run}: what the work gave, or who did it before. */
+export type OnceOutcome<T> = { didIt: true; value: T; completion?: never } | { didIt: false; completion: Completion; value?: never };
+
+/** What came of {@link Once.begin}: the right to do the work, or who did it before. */
+export type Begun = { attempt: Attempt; completion: null } | { attempt: null; completion: Completion };
+
+/** Who did the work of a once, and when, by the store's clock. */
+export interface Completion {
+  by: string;
+  why: string;
+  at: Date;
+  /** When it is forgotten. */
+  until: Date;
+  token: number;
+  /** How many attempts failed before. */
+  failed: number;
+  /** What its worker said of it. */
+  result: string;
+}
+
+/**
+ * Work that is done once, by the first process that asks, on any machine. Then everybody who asks, and everybody who waits,
+ * is told who did it and when. If an attempt fails, or its process dies, the next in line tries. The work can run a second
+ * time if its process dies after the work and before that is recorded, or if the store loses the record.
+ */
+export class Once {
+  private constructor();
+  readonly name: string;
+  /**
+   * Does the work, unless it is done: waits for its turn, does it, and records what became of it. If the work throws, the
+   * attempt has failed, and this rejects with the same. The work may call `attempt.done(result)` itself. Rejects with a
+   * {@link LostError} if the attempt was lost before that; the work learns of it by `attempt.lost`, and is waited for.
+   */
+  run<T>(work: (attempt: Attempt) => T | PromiseLike<T>, options?: AcquireAllOptions): Promise<OnceOutcome<Awaited<T>>>;
+  /**
+   * Waits until the work is done, or until it is this client's turn to attempt it. Rejects with an {@link ExhaustedError} if
+   * the work failed as often as it may.
+   */
+  begin(options?: AcquireAllOptions): Promise<Begun>;
+  /** Attempts the work if nobody else does; null otherwise, and while the pause after a failure lasts. */
+  tryBegin(options?: HoldOptions): Promise<Begun | null>;
+  /** By whom and when the work was done; null if it is not done. It only looks. */
+  completion(): Promise<Completion | null>;
+  /** Forgets that the work was done, and how often it failed. Resolves with whether there was anything to forget. */
+  undo(): Promise<boolean>;
+}
+
+/**
+ * The right to do the work of a once: a held lock that ends by saying what became of the work. `await using` records that it
+ * failed, unless it is done.
+ */
+export class Attempt implements AsyncDisposable {
+  private constructor();
+  readonly name: string;
+  readonly token: number | null;
+  /** The token, if the attempt is not lost. Throws a {@link LostError} otherwise. */
+  check(): number;
+  readonly isHeld: boolean;
+  /** Fires when the attempt is lost, with a {@link LostError} as its reason. */
+  readonly lost: AbortSignal;
+  readonly left: number;
+  readonly span: number;
+  readonly trouble: string | null;
+  /**
+   * Records that the work is done, with a result of at most 256 bytes for all who ask. Rejects with a {@link LostError} if
+   * the attempt was lost before; then the work is not recorded as done.
+   */
+  done(result?: string): Promise<void>;
+  /** Records that the attempt failed: the next in line tries, after the pause. */
+  fail(): Promise<void>;
+  /** As {@link fail}; does nothing if that or {@link done} was called. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** Several mutexes, held all together or not at all. */
@@ -246,8 +351,22 @@ export interface LockView {
   waiting: number;
   waiters: WaiterView[];
   members: { name: string; held: boolean; leaving: boolean; stale: boolean }[];
+  /** What is remembered of the work, if it is a once. */
+  work: WorkView | null;
   /** For how long nothing is granted, since the store may have forgotten a holder. */
   quarantineLeft: number | null;
+}
+
+/** What is remembered of the work of a once. Times are in milliseconds. */
+export interface WorkView {
+  /** How many attempts failed; of work that is done, before it was. */
+  failed: number;
+  /** How long the first in line still waits because the last attempt failed. */
+  retryIn: number | null;
+  /** How long it is still remembered. */
+  forgottenIn: number;
+  /** By whom and when it was done, if it is. */
+  done: Completion | null;
 }
 
 /** What was asked for. */
@@ -265,7 +384,7 @@ export interface HolderView {
   left: number;
   /** Broken: it can't be renewed any more. */
   revoked: boolean;
-  /** It was released or lost, and stays for the time that its acquire set with `at_least`. */
+  /** It was released or lost, and stays for the time that its acquire set with `atLeast`. */
   resting: boolean;
 }
 

@@ -11,6 +11,7 @@ const { Guard } = require("./guard.js");
 const { Election } = require("./election.js");
 const { handleText } = require("./handle.js");
 const { All, Mutex, Pool, RwLock, Semaphore } = require("./kinds.js");
+const { Once, dated } = require("./once.js");
 const { binding, call, endAll } = require("./operations.js");
 const { need, read, text } = require("./options.js");
 
@@ -85,6 +86,10 @@ class Locks {
     return new Election(this.#client, name);
   }
 
+  once(name, options) {
+    return new Once(this.#client, name, options);
+  }
+
   all(names) {
     return new All(this.#client, names);
   }
@@ -143,9 +148,12 @@ class Locks {
 const complete = (lock) => ({
   ...{ permits: null, lastToken: null, quarantineLeft: null },
   ...lock,
+  work: lock.work ? completeWork(lock.work) : null,
   holders: lock.holders.map(completeHolder),
   waiters: lock.waiters.map((waiter) => ({ permits: null, member: null, ...waiter })),
 });
+
+const completeWork = (work) => ({ retryIn: null, ...work, done: work.done ? dated(work.done) : null });
 
 const completeHolder = (holder) => ({ permits: null, token: null, member: null, ...holder });
 

@@ -19,9 +19,12 @@ const keep = ['a number of turns or "until-wanted"', (value) => value === "until
 
 const OPTIONS = {
   connect: { who: text, waiterLease: millis, within: millis, onLoading: callback, signal },
-  acquire: { within: millis, lease: millis, maxHold: millis, why: text, keep, signal },
+  acquire: { within: millis, lease: millis, maxHold: millis, atLeast: millis, why: text, keep, signal },
   acquireAll: { within: millis, lease: millis, maxHold: millis, why: text, signal },
-  tryAcquire: { lease: millis, maxHold: millis, why: text, signal },
+  tryAcquire: { lease: millis, maxHold: millis, atLeast: millis, why: text, signal },
+  once: { rememberFor: millis, every: millis, offset: millis, attempts: count, pause: millis },
+  begin: { within: millis, lease: millis, maxHold: millis, why: text, signal },
+  tryBegin: { lease: millis, maxHold: millis, why: text, signal },
   renew: { lease: millis },
   list: { waiters: count },
   breakLock: { token, atOnce: flag },

@@ -2,10 +2,11 @@
 //!
 //! A call that may take time has the number of its operation first. It returns what came of it, or nothing if that is
 //! not known yet; then a later [`Binding::turn`] tells. A guard has the number of the operation that acquired it.
-//! `guards` has the calls about locks that are acquired and held, `looks` those about the others.
+//! `guards` has the calls about locks that are acquired and held, `work` those about a once, `looks` those about the others.
 
 mod guards;
 mod looks;
+mod work;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::bindgen_prelude::{Function, Result, Unknown};
 use napi_derive::napi;
-use taketurns::{AllGuard, Connect, Error, Guard, Locks, Name, ReleaseFuture};
+use taketurns::{AllGuard, Attempt, Begun, Connect, Error, Guard, Locks, Name, ReleaseFuture};
 
 use crate::failure::Failure;
 use crate::farewell;
@@ -45,6 +46,7 @@ struct Tables {
 /// What a guard of JavaScript stands for.
 enum Held {
     One(Guard),
+    Work(Attempt),
     All(AllGuard),
 }
 
@@ -187,8 +189,13 @@ impl Binding {
         let default = Answer::default();
         match outcome {
             Outcome::Client(locks) => self.connected(id, locks),
-            Outcome::Guard(Some(guard)) => self.granted(id, guard),
-            Outcome::Guard(None) => Answer { is_busy: Some(true), ..default },
+            Outcome::Guard(Some(guard)) => self.granted(id, Held::One(guard)),
+            Outcome::Begun(Some(Begun::Attempt(attempt))) => self.granted(id, Held::Work(attempt)),
+            Outcome::Begun(Some(Begun::DoneBefore(done))) => Answer::of_completion(Some(&done)),
+            Outcome::Guard(None) | Outcome::Begun(None) => {
+                Answer { is_busy: Some(true), ..default }
+            }
+            Outcome::Completion(done) => Answer::of_completion(done.as_ref()),
             Outcome::All(all) => self.granted_all(id, all),
             Outcome::Handle(handle) => Answer::of_handle(&handle),
             Outcome::Lost(lock, cause) => Answer::failed(&Error::Lost { lock, cause }),
@@ -222,10 +229,11 @@ impl Binding {
         Answer { text: Some(client), guarantees: Some(guarantees), ..Answer::default() }
     }
 
-    fn granted(&self, id: i64, guard: Guard) -> Answer {
-        let (answer, lost, name) = (Answer::of_guard(&guard), guard.lost(), guard.name().clone());
+    fn granted(&self, id: i64, held: Held) -> Answer {
+        let Some(guard) = held.one() else { return Answer::default() };
+        let (answer, lost, name) = (Answer::of_guard(guard), guard.lost(), guard.name().clone());
         self.tasks.watch(id, async { Outcome::Lost(name, lost.await) });
-        self.tables.borrow_mut().held.insert(id, Held::One(guard));
+        self.tables.borrow_mut().held.insert(id, held);
         answer
     }
 
@@ -253,13 +261,23 @@ impl Binding {
 }
 
 impl Held {
+    /// Returns the guard, unless there are several.
+    fn one(&self) -> Option<&Guard> {
+        match self {
+            Self::One(guard) => Some(guard),
+            Self::Work(attempt) => Some(attempt),
+            Self::All(_) => None,
+        }
+    }
+
+    /// Releases all of it. Work that is not done has failed.
     fn release(self) -> Vec<ReleaseFuture> {
-        let guards = match self {
-            Self::One(guard) => vec![guard],
-            Self::All(all) => all.into_guards(),
-        };
         // The requests are sent here, all before the first is waited for.
-        guards.into_iter().map(Guard::release).collect()
+        match self {
+            Self::One(guard) => vec![guard.release()],
+            Self::Work(attempt) => vec![attempt.fail()],
+            Self::All(all) => all.into_guards().into_iter().map(Guard::release).collect(),
+        }
     }
 }
 

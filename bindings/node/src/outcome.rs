@@ -2,11 +2,12 @@
 
 use napi_derive::napi;
 use taketurns::{
-    AllGuard, Error, Guard, Handle, HolderView, LossCause, Name, Observer, Token, View,
+    AllGuard, Begun, Completion, Error, Guard, Handle, HolderView, LossCause, Name, Observer,
+    Token, View,
 };
 
 use crate::failure::Failure;
-use crate::view::{HolderObject, LockObject};
+use crate::view::{CompletionObject, HolderObject, LockObject};
 
 /// What a task comes to.
 pub(crate) enum Outcome {
@@ -14,6 +15,10 @@ pub(crate) enum Outcome {
     Client(taketurns::Locks),
     /// A lock is held, or others have it.
     Guard(Option<Guard>),
+    /// An attempt is under way, or the work is done; `None` if others attempt it.
+    Begun(Option<Begun>),
+    /// By whom and when work was done, if it is done.
+    Completion(Option<Completion>),
     /// Several locks are held.
     All(AllGuard),
     /// A guard became a handle.
@@ -83,6 +88,8 @@ pub struct Answer {
     pub lock: Option<LockObject>,
     /// Locks.
     pub locks: Option<Vec<LockObject>>,
+    /// Who did the work of a once, and when.
+    pub completion: Option<CompletionObject>,
     /// What the store guarantees.
     pub guarantees: Option<GuaranteesObject>,
 }
@@ -125,6 +132,10 @@ impl Answer {
         let (names, tokens) =
             guards.iter().map(|(name, token)| (name.to_string(), token.and_then(number))).unzip();
         Self { names: Some(names), tokens: Some(tokens), ..Self::default() }
+    }
+
+    pub(crate) fn of_completion(done: Option<&Completion>) -> Self {
+        Self { completion: done.map(Into::into), ..Self::default() }
     }
 
     pub(crate) fn of_handle(handle: &Handle) -> Self {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use napi_derive::napi;
-use taketurns::{Ask, HolderView, Kind, Member, MemberView, Name, View, WaiterView};
+use taketurns::{
+    Ask, Completion, HolderView, Kind, Member, MemberView, Name, View, WaiterView, WorkView,
+};
 
 use crate::outcome::number;
 
@@ -26,6 +28,8 @@ pub struct LockObject {
     pub waiters: Vec<WaiterObject>,
     /// The members of a pool.
     pub members: Vec<MemberObject>,
+    /// What is remembered of the work of a once.
+    pub work: Option<WorkObject>,
     /// How long its quarantine lasts.
     pub quarantine_left: Option<f64>,
 }
@@ -53,7 +57,7 @@ pub struct HolderObject {
     pub left: f64,
     /// Broken: it can't be renewed any more.
     pub revoked: bool,
-    /// It was released or lost, and stays for the time that its acquire set with `at_least`.
+    /// It was released or lost, and stays for the time that its acquire set with `atLeast`.
     pub resting: bool,
 }
 
@@ -89,6 +93,38 @@ pub struct MemberObject {
     pub stale: bool,
 }
 
+/// What is remembered of the work of a once.
+#[napi(object, object_from_js = false)]
+pub struct WorkObject {
+    /// How many attempts failed.
+    pub failed: u32,
+    /// How long the first in line still waits because the last attempt failed.
+    pub retry_in: Option<f64>,
+    /// How long it is still remembered.
+    pub forgotten_in: f64,
+    /// By whom and when it was done, if it is.
+    pub done: Option<CompletionObject>,
+}
+
+/// Who did the work of a once, and when: milliseconds since 1970 on the store's clock.
+#[napi(object, object_from_js = false)]
+pub struct CompletionObject {
+    /// Host, process and program.
+    pub by: String,
+    /// Why it did the work.
+    pub why: String,
+    /// The token of the attempt that did it.
+    pub token: f64,
+    /// When it was done.
+    pub at: f64,
+    /// When it is forgotten.
+    pub until: f64,
+    /// How many attempts failed before.
+    pub failed: u32,
+    /// What its worker said of it.
+    pub result: String,
+}
+
 impl LockObject {
     pub(crate) fn new(name: &Name, view: View) -> Self {
         Self {
@@ -103,6 +139,7 @@ impl LockObject {
             waiting: u32::try_from(view.waiting).unwrap_or(u32::MAX),
             waiters: view.waiters.into_iter().map(Into::into).collect(),
             members: view.members.into_iter().map(Into::into).collect(),
+            work: view.work.as_ref().map(Into::into),
             quarantine_left: view.quarantine_left.map(millis),
         }
     }
@@ -138,6 +175,31 @@ impl From<WaiterView> for WaiterObject {
             permits,
             member,
             waited_for: millis(waiter.waited_for),
+        }
+    }
+}
+
+impl From<&WorkView> for WorkObject {
+    fn from(work: &WorkView) -> Self {
+        Self {
+            failed: work.failed,
+            retry_in: work.retry_in.map(millis),
+            forgotten_in: millis(work.forgotten_in),
+            done: work.done.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<&Completion> for CompletionObject {
+    fn from(done: &Completion) -> Self {
+        Self {
+            by: done.by.who().to_owned(),
+            why: done.by.why().to_owned(),
+            token: done.token.raw() as f64,
+            at: done.at_ms as f64,
+            until: done.until_ms as f64,
+            failed: done.failed,
+            result: done.result.as_str().to_owned(),
         }
     }
 }

@@ -16,7 +16,7 @@ describe("input", async () => {
   it("of a wrong type is refused by name", async () => {
     await assert.rejects(mutex.acquire({ timeout: 5 }), {
       name: "TypeError",
-      message: "acquire has no option 'timeout'; it has within, lease, maxHold, why, keep, signal",
+      message: "acquire has no option 'timeout'; it has within, lease, maxHold, atLeast, why, keep, signal",
     });
     await assert.rejects(mutex.acquire({ within: "5" }), /option within of acquire must be a number of milliseconds, not '5'/);
     await assert.rejects(mutex.acquire({ within: Number.NaN }), TypeError);

@@ -1,5 +1,5 @@
 // Where the tests keep locks, and what they need in common. The caller of these tests starts the servers:
-// TAKETURNS_REDIS and TAKETURNS_QUORUM are their URLs.
+// TAKETURNS_REDIS, TAKETURNS_QUORUM and TAKETURNS_POSTGRES are their URLs.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -21,9 +21,10 @@ const server = (name) => {
 export const file = `file:${join(folder, "locks.db")}`;
 export const redis = server("TAKETURNS_REDIS");
 export const quorum = server("TAKETURNS_QUORUM");
+export const postgres = server("TAKETURNS_POSTGRES");
 
 // Stores that have every kind of lock, and all stores.
-export const full = { memory: "memory:tests", file, redis };
+export const full = { memory: "memory:tests", file, redis, postgres };
 export const every = { ...full, quorum };
 
 let last = 0;

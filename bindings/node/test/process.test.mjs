@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 
 import { every, fresh, full, open, run, until } from "./places.mjs";
 
-const shared = { file: full.file, redis: full.redis, quorum: every.quorum };
+const shared = { file: full.file, redis: full.redis, postgres: full.postgres, quorum: every.quorum };
 
 const connecting = (url) => `import { connect } from "taketurns"; const locks = await connect(${JSON.stringify(url)});`;
 

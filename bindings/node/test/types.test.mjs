@@ -39,7 +39,7 @@ describe("the types", () => {
     const kinds = node(join(out, "kinds.js"));
     assert.equal(kinds.status, 0, kinds.stderr);
     assert.match(kinds.stdout, /^null\nb-1\n\[ 'from', 'to' \]\nnode-1 true\nimport true\nrevoked\n/);
-    assert.match(kinds.stdout, /\n4\ntrue\n$/);
+    assert.match(kinds.stdout, /\ndid it\n3 files true\n4\ntrue\n$/);
     const required = node(join(out, "required.cjs"));
     assert.deepEqual([required.status, required.stdout], [0, "orders/42 true\n"], required.stderr);
   });

@@ -1,20 +1,22 @@
-//! The tests of the package for Node, which are in `test` and run in Node's own test runner: on a file, on a Redis server
-//! and on a quorum of three. Each file of tests is one test here, with servers of its own.
+//! The tests of the package for Node, which are in `test` and run in Node's own test runner: on a file, on a Redis server,
+//! on PostgreSQL and on a quorum of three. Each file of tests is one test here, with servers of its own.
 
 use std::process::Command;
 
+use taketurns_servers::others::Postgres;
 use taketurns_servers::{Flavor, Server, packages};
 
 /// Runs one file of tests, and shows what it said if that failed.
 fn passes(file: &str) {
     let servers: Vec<Server> =
         (0..4).map(|_| Server::start(Flavor::Redis).expect("a server")).collect();
+    let postgres = Postgres::builder().quick().start().expect("a server");
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let [redis, nodes @ ..] = urls.as_slice() else { unreachable!("there are four") };
     let mut node: Command = packages::node::node().unwrap_or_else(|error| panic!("{error}"));
     node.args(["--test", "--test-reporter=spec", &format!("test/{file}.test.mjs")]);
-    node.env("TAKETURNS_REDIS", redis)
-        .env("TAKETURNS_QUORUM", format!("quorum:{}", nodes.join(",")));
+    node.env("TAKETURNS_REDIS", redis).env("TAKETURNS_POSTGRES", postgres.url());
+    node.env("TAKETURNS_QUORUM", format!("quorum:{}", nodes.join(",")));
     let output = node.output().expect("node starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
@@ -45,7 +47,7 @@ macro_rules! files {
     };
 }
 
-files!(input, kinds, process, readme, signals, types, workers);
+files!(cancellations, input, kinds, once, process, readme, signals, types, workers);
 
 /// An error of the client that has no class would be a nameless one in JavaScript.
 #[test]

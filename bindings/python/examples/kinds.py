@@ -1,6 +1,7 @@
 """Each kind of lock once: `python kinds.py file:/tmp/locks.db`."""
 
 import sys
+from datetime import timedelta
 
 import taketurns
 
@@ -27,6 +28,12 @@ def main(url: str) -> None:
             leader = election.leader()
             assert leader is not None
             print("leader:", leader.who, leader.why)
+
+        report = locks.once("report", remember_for=timedelta(days=7), attempts=3)
+        report.run(lambda attempt: attempt.done("3 files"), why="nightly")
+        done = report.completion()
+        assert done is not None
+        print("done by", done.by, "at", done.at, "with", done.result)
 
         handle = locks.mutex("import").acquire().into_handle()
         with locks.adopt(handle.expose()) as adopted:  # in another process

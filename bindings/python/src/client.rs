@@ -3,14 +3,15 @@
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use taketurns::{Connect, Error, Guard, Handle, Locks};
+use taketurns::{Begun, Connect, Error, Guard, Handle, Locks};
 
 use crate::error;
-use crate::guard::{PyAllGuard, PyGuard, PyHandle};
+use crate::guard::{PyAllGuard, PyGuard, Tenure};
+use crate::handle::PyHandle;
 use crate::observer::PyObserver;
 use crate::operation::PyOperation;
 use crate::process::ProcessBound;
-use crate::request::{KeepArgument, LockRequest, RequestOptions, duration};
+use crate::request::{KeepArgument, LockRequest, OnceArgument, RequestOptions, duration};
 use crate::views;
 
 /// Begins to connect to a store.
@@ -48,7 +49,7 @@ impl PyClient {
 #[pymethods]
 impl PyClient {
     /// Begins an acquire that waits, and gives a guard.
-    #[pyo3(signature = (name, kind, take, of, member, timeout, lease, max_hold, why, keep))]
+    #[pyo3(signature = (name, kind, take, of, member, timeout, lease, max_hold, at_least, why, keep))]
     #[allow(clippy::too_many_arguments, reason = "each is an argument of Python's")]
     fn acquire(
         &self,
@@ -60,17 +61,19 @@ impl PyClient {
         timeout: Option<f64>,
         lease: Option<f64>,
         max_hold: Option<f64>,
+        at_least: Option<f64>,
         why: String,
         keep: Option<KeepArgument>,
     ) -> PyResult<PyOperation> {
-        let options = RequestOptions::new(timeout, lease, max_hold, why, keep)?;
+        let options = RequestOptions::new(timeout, lease, max_hold, why)?;
+        let options = options.at_least(at_least)?.keep(keep)?;
         let request = LockRequest::new(kind, take, of, member)?;
         let acquire = options.waiting(request.waiting(&self.locks()?, name));
         Ok(PyOperation::new(acquire.into_future(), guard))
     }
 
     /// Begins an acquire that does not wait, and gives a guard or `None`.
-    #[pyo3(signature = (name, kind, take, of, member, lease, max_hold, why))]
+    #[pyo3(signature = (name, kind, take, of, member, lease, max_hold, at_least, why))]
     #[allow(clippy::too_many_arguments, reason = "each is an argument of Python's")]
     fn try_acquire(
         &self,
@@ -81,9 +84,10 @@ impl PyClient {
         member: Option<String>,
         lease: Option<f64>,
         max_hold: Option<f64>,
+        at_least: Option<f64>,
         why: String,
     ) -> PyResult<PyOperation> {
-        let options = RequestOptions::new(None, lease, max_hold, why, None)?;
+        let options = RequestOptions::new(None, lease, max_hold, why)?.at_least(at_least)?;
         let request = LockRequest::new(kind, take, of, member)?;
         let acquire = options.trying(request.trying(&self.locks()?, name));
         Ok(PyOperation::new(acquire.into_future(), |py, acquired| match acquired {
@@ -102,11 +106,59 @@ impl PyClient {
         max_hold: Option<f64>,
         why: String,
     ) -> PyResult<PyOperation> {
-        let options = RequestOptions::new(timeout, lease, max_hold, why, None)?;
+        let options = RequestOptions::new(timeout, lease, max_hold, why)?;
         let acquire = options.all(self.locks()?.all(names).acquire());
         Ok(PyOperation::new(acquire.into_future(), |py, guards| {
             Ok(Py::new(py, PyAllGuard::new(guards))?.into_any())
         }))
+    }
+
+    /// Begins to wait for the work of a once: gives an attempt, or a dictionary if it is done.
+    #[pyo3(signature = (name, once, timeout, lease, max_hold, why))]
+    fn begin(
+        &self,
+        name: &str,
+        once: OnceArgument,
+        timeout: Option<f64>,
+        lease: Option<f64>,
+        max_hold: Option<f64>,
+        why: String,
+    ) -> PyResult<PyOperation> {
+        let options = RequestOptions::new(timeout, lease, max_hold, why)?;
+        let once = options.once(once.of(&self.locks()?, name)?);
+        Ok(PyOperation::new(once.begin(), begun))
+    }
+
+    /// The same without waiting: gives `None` if others attempt it.
+    #[pyo3(signature = (name, once, lease, max_hold, why))]
+    fn try_begin(
+        &self,
+        name: &str,
+        once: OnceArgument,
+        lease: Option<f64>,
+        max_hold: Option<f64>,
+        why: String,
+    ) -> PyResult<PyOperation> {
+        let options = RequestOptions::new(None, lease, max_hold, why)?;
+        let once = options.once(once.of(&self.locks()?, name)?);
+        Ok(PyOperation::new(once.try_begin(), |py, tried| match tried {
+            Some(tried) => begun(py, tried),
+            None => Ok(py.None()),
+        }))
+    }
+
+    fn completion(&self, name: &str) -> PyResult<PyOperation> {
+        let once = self.locks()?.once(name);
+        let completion = async move { once.completion().await };
+        Ok(PyOperation::new(completion, |py, done| match done {
+            Some(done) => Ok(views::completion(py, &done)?.into_any().unbind()),
+            None => Ok(py.None()),
+        }))
+    }
+
+    fn undo(&self, name: &str) -> PyResult<PyOperation> {
+        let once = self.locks()?.once(name);
+        Ok(PyOperation::new(async move { once.undo().await }, boolean))
     }
 
     fn adopt(&self, handle: &str) -> PyResult<PyOperation> {
@@ -168,6 +220,11 @@ impl PyClient {
         Ok(PyOperation::new(async move { pool.remove(member).await }, boolean))
     }
 
+    fn resize(&self, name: &str, permits: u32) -> PyResult<PyOperation> {
+        let semaphore = self.locks()?.semaphore(name, permits);
+        Ok(PyOperation::new(async move { semaphore.resize().await }, boolean))
+    }
+
     fn leader(&self, name: &str) -> PyResult<PyOperation> {
         let election = self.locks()?.election(name);
         Ok(PyOperation::new(async move { election.leader().await }, |py, leader| {
@@ -199,7 +256,14 @@ impl PyClient {
 }
 
 fn guard(py: Python<'_>, guard: Guard) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, PyGuard::new(guard))?.into_any())
+    Ok(Py::new(py, PyGuard::new(Tenure::Lock(guard)))?.into_any())
+}
+
+fn begun(py: Python<'_>, begun: Begun) -> PyResult<Py<PyAny>> {
+    match begun {
+        Begun::Attempt(attempt) => Ok(Py::new(py, PyGuard::new(Tenure::Work(attempt)))?.into_any()),
+        Begun::DoneBefore(done) => Ok(views::completion(py, &done)?.into_any().unbind()),
+    }
 }
 
 pub(crate) fn nothing(py: Python<'_>, (): ()) -> PyResult<Py<PyAny>> {

@@ -1,45 +1,74 @@
-//! [`PyGuard`] and [`PyAllGuard`]: what is held. [`PyHandle`]: a held lock on its way to another process.
+//! [`PyGuard`] and [`PyAllGuard`]: what is held.
+//!
+//! An attempt at the work of a once is a [`PyGuard`] too, which ends by saying what became of the work.
 //!
 //! The classes that users see are subclasses in Python, made from what an operation returned. The end of a `with` block is
 //! here: a signal handler that raises, as Ctrl-C does, runs between two steps of Python code, and code in Python might
 //! never get to the release.
 
 use std::ffi::CString;
+use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use taketurns::{AllGuard, Error, Guard, Handle, LossCause, Name, Token};
+use taketurns::{AllGuard, Attempt, Error, Guard, LossCause, Name, Token};
 
 use crate::client::nothing;
 use crate::error;
+use crate::handle::PyHandle;
 use crate::operation::PyOperation;
 use crate::process::ProcessBound;
 
+/// What a guard of Python stands for.
+pub(crate) enum Tenure {
+    Lock(Guard),
+    Work(Attempt),
+}
+
+impl Deref for Tenure {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        match self {
+            Self::Lock(guard) => guard,
+            Self::Work(attempt) => attempt,
+        }
+    }
+}
+
 #[pyclass(name = "Guard", module = "taketurns._taketurns", frozen, subclass)]
 pub(crate) struct PyGuard {
-    /// `None` once it was released, or made a handle.
-    guard: ProcessBound<Mutex<Option<Guard>>>,
+    /// `None` once it was released, or made a handle, or the work is done or has failed.
+    held: ProcessBound<Mutex<Option<Tenure>>>,
     name: Name,
     token: Token,
     member: Option<String>,
 }
 
 impl PyGuard {
-    pub(crate) fn new(guard: Guard) -> Self {
-        let (name, token) = (guard.name().clone(), guard.token());
-        let member = guard.member().map(ToString::to_string);
-        Self { guard: ProcessBound::new(Mutex::new(Some(guard))), name, token, member }
+    pub(crate) fn new(held: Tenure) -> Self {
+        let (name, token) = (held.name().clone(), held.token());
+        let member = held.member().map(ToString::to_string);
+        Self { held: ProcessBound::new(Mutex::new(Some(held))), name, token, member }
     }
 
-    fn slot(&self) -> PyResult<MutexGuard<'_, Option<Guard>>> {
-        Ok(self.guard.get()?.lock().unwrap_or_else(PoisonError::into_inner))
+    fn slot(&self) -> PyResult<MutexGuard<'_, Option<Tenure>>> {
+        Ok(self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives the guard away, which ends this one.
-    fn take(&self) -> PyResult<Guard> {
+    /// Gives away what it holds, which ends this guard.
+    fn take(&self) -> PyResult<Tenure> {
         self.slot()?.take().ok_or_else(|| self.not_held())
+    }
+
+    /// Does the same if it is an attempt.
+    fn take_attempt(&self) -> PyResult<Attempt> {
+        match self.take()? {
+            Tenure::Work(attempt) => Ok(attempt),
+            Tenure::Lock(_) => Err(error::invalid(format!("lock {} is no once", self.name))),
+        }
     }
 
     fn not_held(&self) -> PyErr {
@@ -49,16 +78,24 @@ impl PyGuard {
 
 impl Drop for PyGuard {
     fn drop(&mut self) {
-        if self.is_over().is_ok_and(|is_over| !is_over) {
-            warn_of_drop(&format!("lock {}", self.name));
+        let name = &self.name;
+        match self.slot().as_deref() {
+            Ok(Some(Tenure::Lock(_))) => warn_of_drop(&released_now(&format!("lock {name}"))),
+            Ok(Some(Tenure::Work(_))) => warn_of_drop(&format!(
+                "the attempt at {name} was dropped without done() or fail(); it has failed now"
+            )),
+            Ok(None) | Err(_) => {}
         }
     }
 }
 
+fn released_now(what: &str) -> String {
+    format!("{what} was not released before its guard was dropped; it is released now")
+}
+
 /// Tells who forgot to release, as Python does of files. Not a `__del__` in Python: a signal handler that raised there
 /// would raise for nobody.
-fn warn_of_drop(what: &str) {
-    let said = format!("{what} was not released before its guard was dropped; it is released now");
+fn warn_of_drop(said: &str) {
     let Ok(said) = CString::new(said) else { return };
     // Not while the interpreter ends.
     Python::try_attach(|py| {
@@ -107,10 +144,10 @@ impl PyGuard {
     }
 
     fn is_held(&self) -> PyResult<bool> {
-        Ok(self.slot()?.as_ref().is_some_and(Guard::is_held))
+        Ok(self.slot()?.as_ref().is_some_and(|held| held.is_held()))
     }
 
-    /// Was it released, or made a handle?
+    /// Was it released, or made a handle, or is the work done or failed?
     fn is_over(&self) -> PyResult<bool> {
         Ok(self.slot()?.is_none())
     }
@@ -123,7 +160,7 @@ impl PyGuard {
 
     #[getter]
     fn trouble(&self) -> PyResult<Option<String>> {
-        Ok(self.slot()?.as_ref().and_then(Guard::trouble))
+        Ok(self.slot()?.as_ref().and_then(|held| held.trouble()))
     }
 
     /// Returns an operation that ends when the lock is lost, with the exception for that.
@@ -134,36 +171,57 @@ impl PyGuard {
         Ok(PyOperation::new(async move { Ok(lost.await) }, |py, cause| Ok(loss(py, lock, cause))))
     }
 
-    /// Sends the release, and returns the operation that waits for the answer.
+    /// Sends the release, and returns the operation that waits for the answer. An attempt has failed then.
     fn begin_release(&self, py: Python<'_>) -> PyResult<PyOperation> {
-        let guard = self.take()?;
-        Ok(PyOperation::new(py.detach(|| guard.release()), nothing))
+        let held = self.take()?;
+        let released = py.detach(|| match held {
+            Tenure::Lock(guard) => guard.release(),
+            Tenure::Work(attempt) => attempt.fail(),
+        });
+        Ok(PyOperation::new(released, nothing))
     }
 
-    /// Releases the lock. Raises `LockLost` if it was lost before.
+    /// Sends that the work is done, and returns the operation that waits for the answer.
+    fn begin_done(&self, py: Python<'_>, result: &str) -> PyResult<PyOperation> {
+        let attempt = self.take_attempt()?;
+        Ok(PyOperation::new(py.detach(|| attempt.done_with(result)), nothing))
+    }
+
+    /// Records that the work is done.
+    #[pyo3(signature = (result = ""))]
+    fn done_and_wait(slf: &Bound<'_, Self>, result: &str) -> PyResult<()> {
+        wait_for(slf, &slf.get().begin_done(slf.py(), result)?)
+    }
+
+    /// Releases the lock, or records that the attempt failed. Raises `LockLost` if it was lost before.
     fn release_and_wait(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         wait_for(slf, &slf.get().begin_release(py)?)
     }
 
-    /// The end of a `with` block.
+    /// The end of a `with` block. The work of a block that raised nothing is done.
     fn exit_and_wait(
         slf: &Bound<'_, Self>,
         _kind: &Bound<'_, PyAny>,
         error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        match slf.get().is_over()? {
-            true => Ok(()),
-            false => unless_failed(Self::release_and_wait(slf), error),
-        }
+        let is_work = match slf.get().slot()?.as_ref() {
+            None => return Ok(()),
+            Some(held) => matches!(held, Tenure::Work(_)),
+        };
+        let ended = match is_work && error.is_none() {
+            true => Self::done_and_wait(slf, ""),
+            false => Self::release_and_wait(slf),
+        };
+        unless_failed(ended, error)
     }
 
-    /// Makes it a handle, which ends this guard.
+    /// Makes it a handle, which ends this guard. Work goes to no other process.
     fn begin_handle(&self) -> PyResult<PyOperation> {
-        let guard = self.take()?;
+        let Tenure::Lock(guard) = self.take()? else { return Err(self.not_held()) };
         Ok(PyOperation::new(async move { guard.into_handle().await }, |py, handle| {
-            Ok(Py::new(py, PyHandle(handle))?.into_any())
+            Ok(Py::new(py, PyHandle::new(handle))?.into_any())
         }))
     }
 }
@@ -197,7 +255,7 @@ fn released() -> PyErr {
 impl Drop for PyAllGuard {
     fn drop(&mut self) {
         if self.is_over().is_ok_and(|is_over| !is_over) {
-            warn_of_drop("each of several locks");
+            warn_of_drop(&released_now("each of several locks"));
         }
     }
 }
@@ -277,45 +335,5 @@ fn unless_failed(released: PyResult<()>, error: &Bound<'_, PyAny>) -> PyResult<(
     match released {
         Err(why) if !error.is_none() && error::is_ours(error.py(), &why) => Ok(()),
         released => released,
-    }
-}
-
-/// A held lock as text. It is a secret, so `repr` does not show it.
-#[pyclass(name = "Handle", module = "taketurns._taketurns", frozen)]
-pub(crate) struct PyHandle(Handle);
-
-impl PyHandle {
-    /// Returns a handle of its own for an operation.
-    pub(crate) fn parsed(&self) -> PyResult<Handle> {
-        Handle::parse(&self.0.expose()).map_err(|error| error::of(&error))
-    }
-}
-
-#[pymethods]
-impl PyHandle {
-    /// Parses what `expose` returned.
-    #[staticmethod]
-    fn parse(text: &str) -> PyResult<Self> {
-        Handle::parse(text).map(Self).map_err(|error| error::of(&error))
-    }
-
-    /// Returns the secret text.
-    fn expose(&self) -> String {
-        self.0.expose()
-    }
-
-    #[getter]
-    fn name(&self) -> &str {
-        self.0.name().as_str()
-    }
-
-    #[getter]
-    fn token(&self) -> Option<u64> {
-        self.0.token().fenced().map(Token::raw)
-    }
-
-    fn __repr__(&self) -> String {
-        let token = self.token().map_or("None".to_owned(), |token| token.to_string());
-        format!("<taketurns.Handle of {:?}, token {token}>", self.name())
     }
 }

@@ -25,6 +25,7 @@
 mod client;
 mod error;
 mod guard;
+mod handle;
 mod logs;
 mod mailbox;
 mod meters;
@@ -42,7 +43,9 @@ mod _taketurns {
     #[pymodule_export]
     use super::client::{PyClient, connect};
     #[pymodule_export]
-    use super::guard::{PyAllGuard, PyGuard, PyHandle};
+    use super::guard::{PyAllGuard, PyGuard};
+    #[pymodule_export]
+    use super::handle::PyHandle;
     #[pymodule_export]
     use super::logs::{log_level, take_logs};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use taketurns::{Acquire, AcquireAll, Guard, Keep, Locks};
+use taketurns::{Acquire, AcquireAll, Guard, Keep, Locks, Once};
 
 use crate::error::invalid;
 
@@ -19,6 +19,7 @@ pub(crate) struct RequestOptions {
     within: Option<Duration>,
     lease: Option<Duration>,
     max_hold: Option<Duration>,
+    at_least: Option<Duration>,
     why: String,
     keep: Keep,
 }
@@ -30,17 +31,36 @@ pub(crate) enum KeepArgument {
     Word(String),
 }
 
+/// Returns an option that is a time.
+fn time(name: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    seconds.map(|seconds| duration(name, seconds)).transpose()
+}
+
 impl RequestOptions {
+    /// The options that every request has.
     pub(crate) fn new(
         timeout: Option<f64>,
         lease: Option<f64>,
         max_hold: Option<f64>,
         why: String,
-        keep: Option<KeepArgument>,
     ) -> PyResult<Self> {
-        let time =
-            |name, seconds: Option<f64>| seconds.map(|seconds| duration(name, seconds)).transpose();
-        let keep = match keep {
+        Ok(Self {
+            within: time("timeout", timeout)?,
+            lease: time("lease", lease)?,
+            max_hold: time("max_hold", max_hold)?,
+            at_least: None,
+            why,
+            keep: Keep::default(),
+        })
+    }
+
+    pub(crate) fn at_least(mut self, at_least: Option<f64>) -> PyResult<Self> {
+        self.at_least = time("at_least", at_least)?;
+        Ok(self)
+    }
+
+    pub(crate) fn keep(mut self, keep: Option<KeepArgument>) -> PyResult<Self> {
+        self.keep = match keep {
             None => Keep::default(),
             Some(KeepArgument::Turns(turns)) => Keep::Turns(turns),
             Some(KeepArgument::Word(word)) if word == "until_wanted" => Keep::UntilWanted,
@@ -50,13 +70,7 @@ impl RequestOptions {
                 )));
             }
         };
-        Ok(Self {
-            within: time("timeout", timeout)?,
-            lease: time("lease", lease)?,
-            max_hold: time("max_hold", max_hold)?,
-            why,
-            keep,
-        })
+        Ok(self)
     }
 
     fn common<T>(self, mut acquire: Acquire<T>) -> Acquire<T> {
@@ -65,6 +79,9 @@ impl RequestOptions {
         }
         if let Some(max_hold) = self.max_hold {
             acquire = acquire.max_hold(max_hold);
+        }
+        if let Some(at_least) = self.at_least {
+            acquire = acquire.at_least(at_least);
         }
         acquire.why(self.why)
     }
@@ -81,6 +98,19 @@ impl RequestOptions {
         self.common(acquire)
     }
 
+    pub(crate) fn once(self, mut once: Once) -> Once {
+        if let Some(lease) = self.lease {
+            once = once.lease(lease);
+        }
+        if let Some(max_hold) = self.max_hold {
+            once = once.max_hold(max_hold);
+        }
+        if let Some(within) = self.within {
+            once = once.within(within);
+        }
+        once.why(self.why)
+    }
+
     pub(crate) fn all(self, mut acquire: AcquireAll) -> AcquireAll {
         if let Some(lease) = self.lease {
             acquire = acquire.lease(lease);
@@ -92,6 +122,43 @@ impl RequestOptions {
             acquire = acquire.within(within);
         }
         acquire.why(self.why)
+    }
+}
+
+/// How long work is remembered, and how often it is tried: `OnceTerms` of `taketurns/_options.py`.
+#[derive(FromPyObject)]
+pub(crate) struct OnceArgument {
+    remember_for: Option<f64>,
+    every: Option<f64>,
+    offset: Option<f64>,
+    attempts: Option<u32>,
+    pause: Option<f64>,
+}
+
+impl OnceArgument {
+    pub(crate) fn of(&self, locks: &Locks, name: &str) -> PyResult<Once> {
+        let mut once = locks.once(name);
+        let offset = time("offset", self.offset)?;
+        match (time("remember_for", self.remember_for)?, time("every", self.every)?) {
+            (Some(_), Some(_)) => {
+                return Err(invalid("remember_for and every exclude each other".to_owned()));
+            }
+            (_, None) if offset.is_some() => {
+                return Err(invalid(
+                    "offset says when a period begins, so it needs every".to_owned(),
+                ));
+            }
+            (Some(remember_for), None) => once = once.remember_for(remember_for),
+            (None, Some(every)) => once = once.every(every, offset.unwrap_or_default()),
+            (None, None) => {}
+        }
+        if let Some(attempts) = self.attempts {
+            once = once.attempts(attempts);
+        }
+        if let Some(pause) = time("pause", self.pause)? {
+            once = once.pause(pause);
+        }
+        Ok(once)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use taketurns::{Ask, HolderView, Kind, MemberView, Name, Token, View, WaiterView};
+use taketurns::{
+    Ask, Completion, HolderView, Kind, MemberView, Name, Token, View, WaiterView, WorkView,
+};
 
 pub(crate) fn view<'py>(py: Python<'py>, name: &str, view: &View) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -14,7 +16,31 @@ pub(crate) fn view<'py>(py: Python<'py>, name: &str, view: &View) -> PyResult<Bo
     dict.set_item("waiting", view.waiting)?;
     dict.set_item("waiters", list_of(py, &view.waiters, waiter)?)?;
     dict.set_item("members", list_of(py, &view.members, member)?)?;
+    dict.set_item("work", view.work.as_ref().map(|one| work(py, one)).transpose()?)?;
     dict.set_item("quarantine_left", view.quarantine_left.map(|left| left.as_secs_f64()))?;
+    Ok(dict)
+}
+
+/// What is remembered of the work of a once.
+fn work<'py>(py: Python<'py>, work: &WorkView) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("failed", work.failed)?;
+    dict.set_item("retry_in", work.retry_in.map(|time| time.as_secs_f64()))?;
+    dict.set_item("forgotten_in", work.forgotten_in.as_secs_f64())?;
+    dict.set_item("done", work.done.as_ref().map(|done| completion(py, done)).transpose()?)?;
+    Ok(dict)
+}
+
+/// Who did the work of a once, and when: milliseconds since 1970.
+pub(crate) fn completion<'py>(py: Python<'py>, done: &Completion) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("by", done.by.who())?;
+    dict.set_item("why", done.by.why())?;
+    dict.set_item("token", done.token.raw())?;
+    dict.set_item("at_ms", done.at_ms)?;
+    dict.set_item("until_ms", done.until_ms)?;
+    dict.set_item("failed", done.failed)?;
+    dict.set_item("result", done.result.as_str())?;
     Ok(dict)
 }
 
@@ -41,6 +67,7 @@ fn holder<'py>(py: Python<'py>, holder: &HolderView) -> PyResult<Bound<'py, PyDi
     dict.set_item("held_for", holder.held_for.as_secs_f64())?;
     dict.set_item("left", holder.left.as_secs_f64())?;
     dict.set_item("is_broken", holder.revoked)?;
+    dict.set_item("is_resting", holder.resting)?;
     Ok(dict)
 }
 
@@ -59,6 +86,7 @@ fn member<'py>(py: Python<'py>, member: &MemberView) -> PyResult<Bound<'py, PyDi
     dict.set_item("name", member.name.as_str())?;
     dict.set_item("is_held", member.held)?;
     dict.set_item("is_leaving", member.leaving)?;
+    dict.set_item("is_stale", member.stale)?;
     Ok(dict)
 }
 

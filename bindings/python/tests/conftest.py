@@ -24,6 +24,7 @@ class Place:
 
     redis: str
     quorum: str
+    postgres: str
     folder: Path
     stdin: IO[str]
     stdout: IO[str]
@@ -48,20 +49,25 @@ def place() -> Iterator[Place]:
         assert child.stdin is not None and child.stdout is not None
         told = json.loads(child.stdout.readline())
         folder = Path(told["folder"])
-        yield Place(told["redis"], told["quorum"], folder, child.stdin, child.stdout)
+        yield Place(told["redis"], told["quorum"], told["postgres"], folder, child.stdin, child.stdout)
         child.stdin.close()
 
 
-@pytest.fixture(params=["file", "redis", "quorum"])
+def url_of(store: str, place: Place, folder: Path) -> str:
+    served = {"redis": place.redis, "quorum": place.quorum, "postgres": place.postgres}
+    return served.get(store) or f"file:{folder / 'locks.db'}"
+
+
+@pytest.fixture(params=["file", "redis", "quorum", "postgres"])
 def every_url(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> str:
     """The URL of each kind of store in turn."""
-    return {"file": f"file:{tmp_path / 'locks.db'}", "redis": place.redis, "quorum": place.quorum}[request.param]
+    return url_of(request.param, place, tmp_path)
 
 
-@pytest.fixture(params=["file", "redis"])
+@pytest.fixture(params=["file", "redis", "postgres"])
 def url(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> str:
     """The URL of each kind of store that has all kinds of locks."""
-    return {"file": f"file:{tmp_path / 'locks.db'}", "redis": place.redis}[request.param]
+    return url_of(request.param, place, tmp_path)
 
 
 @pytest.fixture

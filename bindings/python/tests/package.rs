@@ -25,7 +25,15 @@ macro_rules! files {
     };
 }
 
-files!(test_aio, test_cancellations, test_examples, test_observing, test_processes, test_sync);
+files!(
+    test_aio,
+    test_cancellations,
+    test_examples,
+    test_observing,
+    test_once,
+    test_processes,
+    test_sync
+);
 
 #[test]
 fn every_file_of_tests_is_run() {
@@ -53,4 +61,20 @@ fn pytest(file: &str) {
 fn place() -> PathBuf {
     let profile = std::env::current_exe().expect("a test").ancestors().nth(2).map(Path::to_owned);
     profile.expect("a folder").join("taketurns-place")
+}
+
+/// An error of the client that has no class would be a nameless one in Python.
+#[test]
+fn every_kind_of_error_has_a_class() {
+    let client = include_str!("../../../crates/taketurns/src/error.rs");
+    let errors = include_str!("../python/taketurns/_errors.py");
+    let kinds =
+        client.split("pub enum ErrorKind {\n").nth(1).and_then(|rest| rest.split('}').next());
+    let kinds: Vec<&str> =
+        kinds.expect("an enum").lines().map(|line| line.trim().trim_end_matches(',')).collect();
+    assert!(kinds.contains(&"Timeout"), "{kinds:?}");
+    // What can't be is an `InvalidArgument`, whatever it is.
+    for kind in kinds.into_iter().filter(|kind| !kind.is_empty() && !kind.starts_with("Invalid")) {
+        assert!(errors.contains(&format!("    \"{kind}\": ")), "{kind} is missing");
+    }
 }

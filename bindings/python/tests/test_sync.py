@@ -92,6 +92,10 @@ def test_a_semaphore_has_its_permits_and_no_more(locks: Locks, name: str) -> Non
             pass
     with pytest.raises(InvalidArgument, match="permits"):
         gpus.acquire(5)
+    larger = locks.semaphore(name, 5)
+    assert larger.resize() and not larger.resize()
+    with larger.acquire(5), pytest.raises(KindMismatch):
+        gpus.acquire()
 
 
 def test_members_of_a_pool(locks: Locks, name: str) -> None:

@@ -7,6 +7,7 @@ mod agent;
 mod death;
 mod kinds;
 mod languages;
+mod once;
 mod order;
 mod stage;
 mod waiting;
@@ -17,7 +18,10 @@ macro_rules! scenarios {
     ([$($every:path as $every_name:ident),* $(,)?], [$($full:path as $full_name:ident),* $(,)?]) => {
         scenarios!(@store file, [$($every as $every_name),*], [$($full as $full_name),*]);
         scenarios!(@store redis, [$($every as $every_name),*], [$($full as $full_name),*]);
-        scenarios!(@store quorum, [$($every as $every_name),*], []);
+        scenarios!(@store postgres, [$($every as $every_name),*], [$($full as $full_name),*]);
+        scenarios!(@store quorum, [$($every as $every_name),*], [
+            crate::once::refused as a_store_without_once_says_so_in_every_language
+        ]);
     };
     (@store $store:ident, [$($every:path as $every_name:ident),*], [$($full:path as $full_name:ident),*]) => {
         mod $store {
@@ -60,6 +64,9 @@ scenarios!(
         crate::kinds::readers as readers_of_all_languages_share_and_a_writer_waits,
         crate::kinds::permits as permits_are_shared_among_all_languages,
         crate::kinds::pools as members_of_a_pool_go_to_all_languages,
+        crate::once::done as work_is_done_by_one_language_and_then_for_all,
+        crate::once::undone as what_one_language_did_another_one_undoes,
+        crate::once::failed as a_failed_attempt_passes_on_in_order_to_the_other_languages,
         crate::kinds::mismatches as a_lock_in_use_as_another_kind_is_refused_in_every_language,
     ]
 );

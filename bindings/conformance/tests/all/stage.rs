@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use taketurns::Locks;
 use taketurns::blocking::Wait;
+use taketurns_servers::others::Postgres;
 use taketurns_servers::{Flavor, Server, eventually};
 use tempfile::TempDir;
 
@@ -18,7 +19,14 @@ pub(crate) struct Stage {
     /// One of each language.
     pub(crate) agents: Vec<Agent>,
     pub(crate) locks: Locks,
-    _servers: Vec<Server>,
+    _servers: Servers,
+}
+
+/// The servers of a store, which end with it.
+#[derive(Default)]
+struct Servers {
+    _redis: Vec<Server>,
+    _postgres: Option<Postgres>,
 }
 
 pub(crate) fn file() -> &'static Stage {
@@ -26,7 +34,7 @@ pub(crate) fn file() -> &'static Stage {
     STAGE.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let url = format!("file:{}", folder.path().join("locks.db").display());
-        Stage::new(url, folder, Vec::new())
+        Stage::new(url, folder, Servers::default())
     })
 }
 
@@ -34,7 +42,19 @@ pub(crate) fn redis() -> &'static Stage {
     static STAGE: OnceLock<Stage> = OnceLock::new();
     STAGE.get_or_init(|| {
         let server = Server::start(Flavor::Redis).expect("a server");
-        Stage::new(server.url(), tempfile::tempdir().expect("a folder"), vec![server])
+        let url = server.url();
+        let servers = Servers { _redis: vec![server], ..Servers::default() };
+        Stage::new(url, tempfile::tempdir().expect("a folder"), servers)
+    })
+}
+
+pub(crate) fn postgres() -> &'static Stage {
+    static STAGE: OnceLock<Stage> = OnceLock::new();
+    STAGE.get_or_init(|| {
+        let server = Postgres::builder().quick().start().expect("a server");
+        let url = server.url();
+        let servers = Servers { _postgres: Some(server), ..Servers::default() };
+        Stage::new(url, tempfile::tempdir().expect("a folder"), servers)
     })
 }
 
@@ -45,12 +65,13 @@ pub(crate) fn quorum() -> &'static Stage {
             (0..3).map(|_| Server::start(Flavor::Redis).expect("a server")).collect();
         let urls: Vec<String> = nodes.iter().map(Server::url).collect();
         let url = format!("quorum:{}", urls.join(","));
-        Stage::new(url, tempfile::tempdir().expect("a folder"), nodes)
+        let servers = Servers { _redis: nodes, ..Servers::default() };
+        Stage::new(url, tempfile::tempdir().expect("a folder"), servers)
     })
 }
 
 impl Stage {
-    fn new(url: String, folder: TempDir, servers: Vec<Server>) -> Self {
+    fn new(url: String, folder: TempDir, servers: Servers) -> Self {
         let locks = taketurns::connect(&url).wait().expect("a store");
         let agents =
             LANGUAGES.map(|language| Agent::start(language, &url, json!({ "who": language.name })));

@@ -62,6 +62,7 @@ impl Binding {
     pub fn check(&self, guard: i64) -> Either<f64, Failure> {
         let token = match self.tables.borrow().held.get(&guard) {
             Some(Held::One(guard)) => guard.check(),
+            Some(Held::Work(attempt)) => attempt.check(),
             // The tokens of several locks do not change: see `of_all`.
             Some(Held::All(all)) => all.check().map(|_| Token::UNFENCED),
             None => Err(Error::Closed),
@@ -77,6 +78,7 @@ impl Binding {
     pub fn is_held(&self, guard: i64) -> bool {
         match self.tables.borrow().held.get(&guard) {
             Some(Held::One(guard)) => guard.is_held(),
+            Some(Held::Work(attempt)) => attempt.is_held(),
             Some(Held::All(all)) => all.is_held(),
             None => false,
         }
@@ -85,36 +87,35 @@ impl Binding {
     /// Returns how long a lock stays held without a renewal, in milliseconds.
     #[napi]
     pub fn left(&self, guard: i64) -> f64 {
-        match self.tables.borrow().held.get(&guard) {
-            Some(Held::One(guard)) => view::millis(guard.left()),
-            _ => 0.0,
-        }
+        let tables = self.tables.borrow();
+        let guard = tables.held.get(&guard).and_then(Held::one);
+        guard.map_or(0.0, |guard| view::millis(guard.left()))
     }
 
     /// Returns how long the last grant or renewal was for, in milliseconds.
     #[napi]
     pub fn span(&self, guard: i64) -> f64 {
-        match self.tables.borrow().held.get(&guard) {
-            Some(Held::One(guard)) => view::millis(guard.span()),
-            _ => 0.0,
-        }
+        let tables = self.tables.borrow();
+        let guard = tables.held.get(&guard).and_then(Held::one);
+        guard.map_or(0.0, |guard| view::millis(guard.span()))
     }
 
     /// Returns why the last renewal failed, if it did.
     #[napi]
     pub fn trouble(&self, guard: i64) -> Option<String> {
-        match self.tables.borrow().held.get(&guard) {
-            Some(Held::One(guard)) => guard.trouble(),
-            _ => None,
-        }
+        self.tables.borrow().held.get(&guard).and_then(Held::one).and_then(Guard::trouble)
     }
 
-    /// Releases what a guard holds.
+    /// Releases what a guard holds. Work that is not done has failed.
     #[napi]
     pub fn release(&self, id: i64, guard: i64) -> Option<Answer> {
         match self.take(guard) {
             Some(Held::One(guard)) => {
                 let release = guard.release();
+                self.start(id, async { Outcome::of(release.await, |()| Outcome::Done) })
+            }
+            Some(Held::Work(attempt)) => {
+                let release = attempt.fail();
                 self.start(id, async { Outcome::of(release.await, |()| Outcome::Done) })
             }
             Some(Held::All(all)) => {

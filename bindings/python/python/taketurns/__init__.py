@@ -14,6 +14,7 @@ from ._decorator import locked
 from ._errors import (
     AcquireTimeout,
     ClientClosed,
+    Exhausted,
     ForkError,
     Indeterminate,
     InvalidArgument,
@@ -31,18 +32,23 @@ from ._errors import (
     Unreachable,
     Unsupported,
 )
-from ._guard import AllGuard, Guard
+from ._guard import AllGuard, Attempt, Guard
 from ._kinds import All, Election, Mutex, Pool, RwLock, Semaphore
 from ._locks import Locks, connect
+from ._once import DidIt, Once
 from ._taketurns import Handle, __version__
-from ._views import HolderView, LockView, MemberView, WaiterView
+from ._views import Completion, HolderView, LockView, MemberView, WaiterView, WorkView
 
 __all__ = [
     "AcquireTimeout",
     "All",
     "AllGuard",
+    "Attempt",
     "ClientClosed",
+    "Completion",
+    "DidIt",
     "Election",
+    "Exhausted",
     "ForkError",
     "Guard",
     "Handle",
@@ -57,6 +63,7 @@ __all__ = [
     "Mutex",
     "NoQuorum",
     "NotHeld",
+    "Once",
     "Pool",
     "PoolFull",
     "Quarantined",
@@ -70,6 +77,7 @@ __all__ = [
     "Unreachable",
     "Unsupported",
     "WaiterView",
+    "WorkView",
     "__version__",
     "aio",
     "connect",

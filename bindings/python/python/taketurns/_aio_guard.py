@@ -88,11 +88,8 @@ class _Held:
         watch = Watch(self.begin_lost(), loop_dispatcher(), lambda error: call_all((callback,), error))
         self._watches += (watch,)
 
-    async def release(self) -> None:
-        """Releases the lock. Raises :class:`LockLost` if it was lost before.
-
-        The lock is released even if the task is cancelled meanwhile.
-        """
+    async def _finish(self, is_done: bool) -> None:
+        """Ends the hold at the end of a block, which did its work or not."""
         self._unwatch()
         await finish(self.begin_release())
 
@@ -112,7 +109,7 @@ class _Held:
         finally:
             if not self.is_over():
                 try:
-                    await self.release()
+                    await self._finish(kind is None and lost is None)
                 except TakeTurnsError:
                     # The block's own error says more. A lock that could not be released ends with its lease.
                     if kind is None and lost is None:
@@ -128,7 +125,18 @@ class _Held:
         no_pickle(self)
 
 
-class Guard(_Held, native.Guard):
+class _Releasable(_Held):
+    """A hold that ends with a release."""
+
+    async def release(self) -> None:
+        """Releases the lock. Raises :class:`LockLost` if it was lost before.
+
+        The lock is released even if the task is cancelled meanwhile.
+        """
+        await self._finish(True)
+
+
+class Guard(_Releasable, native.Guard):
     """A held lock. It is renewed until it is released or lost.
 
     In ``async with`` a loss cancels the block at its next ``await``, and the block raises :class:`LockLost`. The lock
@@ -149,7 +157,40 @@ class Guard(_Held, native.Guard):
         return f"<taketurns.aio.Guard of {self.name!r}, token {self.token}>"
 
 
-class AllGuard(_Held, native.AllGuard):
+class Attempt(_Held, native.Guard):
+    """The right to do the work of a once: a held lock that ends by saying what became of the work.
+
+    ``async with`` records at the end of its block that the work is done, or that it failed if the block raises something
+    or is cancelled. A loss cancels the block at its next ``await``, and the block raises :class:`LockLost`.
+    """
+
+    async def done(self, result: str = "") -> None:
+        """Records that the work is done, with a result of at most 256 bytes for all who ask.
+
+        Raises :class:`LockLost` if the attempt was lost before. It is recorded even if the task is cancelled meanwhile.
+        """
+        self._unwatch()
+        await finish(self.begin_done(result))
+
+    async def fail(self) -> None:
+        """Records that the attempt failed: the next in line tries, after the pause."""
+        await self._finish(False)
+
+    async def _finish(self, is_done: bool) -> None:
+        if is_done:
+            await self.done()
+        else:
+            await super()._finish(is_done)
+
+    async def __aenter__(self) -> Attempt:
+        self._enter()
+        return self
+
+    def __repr__(self) -> str:
+        return f"<taketurns.aio.Attempt at {self.name!r}, token {self.token}>"
+
+
+class AllGuard(_Releasable, native.AllGuard):
     """Several mutexes, all held. If one of them is lost, all count as lost."""
 
     async def __aenter__(self) -> AllGuard:

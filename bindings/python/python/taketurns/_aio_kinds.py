@@ -33,6 +33,7 @@ class _Lock:
         timeout: Optional[Seconds],
         lease: Optional[Seconds],
         max_hold: Optional[Seconds],
+        at_least: Optional[Seconds],
         why: str,
         keep: Keep = None,
         take: int = 1,
@@ -40,7 +41,7 @@ class _Lock:
         member: Optional[str] = None,
     ) -> Pending[Guard]:
         async def acquired() -> Guard:
-            times = (seconds(timeout), seconds(lease), seconds(max_hold))
+            times = (seconds(timeout), seconds(lease), seconds(max_hold), seconds(at_least))
             return Guard(await finish(self._client.acquire(self.name, kind, take, of, member, *times, why, keep)))
 
         return Pending(acquired())
@@ -50,12 +51,13 @@ class _Lock:
         kind: str,
         lease: Optional[Seconds],
         max_hold: Optional[Seconds],
+        at_least: Optional[Seconds],
         why: str,
         take: int = 1,
         of: int = 1,
         member: Optional[str] = None,
     ) -> Optional[Guard]:
-        times = (seconds(lease), seconds(max_hold))
+        times = (seconds(lease), seconds(max_hold), seconds(at_least))
         guard = await finish(self._client.try_acquire(self.name, kind, take, of, member, *times, why))
         return None if guard is None else Guard(guard)
 
@@ -69,17 +71,23 @@ class Mutex(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
         keep: Keep = None,
     ) -> Pending[Guard]:
         """Waits for the lock. Use it with ``await`` or ``async with``; options as for :meth:`taketurns.Mutex.acquire`."""
-        return self._acquire("mutex", timeout, lease, max_hold, why, keep)
+        return self._acquire("mutex", timeout, lease, max_hold, at_least, why, keep)
 
     async def try_acquire(
-        self, *, lease: Optional[Seconds] = None, max_hold: Optional[Seconds] = None, why: str = ""
+        self,
+        *,
+        lease: Optional[Seconds] = None,
+        max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
+        why: str = "",
     ) -> Optional[Guard]:
         """Takes the lock if nobody holds it or waits for it, else returns ``None``."""
-        return await self._try("mutex", lease, max_hold, why)
+        return await self._try("mutex", lease, max_hold, at_least, why)
 
 
 class RwLock(_Lock):
@@ -91,10 +99,11 @@ class RwLock(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Pending[Guard]:
         """Waits to read, beside other readers. Options as for :meth:`taketurns.Mutex.acquire`."""
-        return self._acquire("read", timeout, lease, max_hold, why)
+        return self._acquire("read", timeout, lease, max_hold, at_least, why)
 
     def write(
         self,
@@ -102,22 +111,33 @@ class RwLock(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Pending[Guard]:
         """Waits to write, alone."""
-        return self._acquire("write", timeout, lease, max_hold, why)
+        return self._acquire("write", timeout, lease, max_hold, at_least, why)
 
     async def try_read(
-        self, *, lease: Optional[Seconds] = None, max_hold: Optional[Seconds] = None, why: str = ""
+        self,
+        *,
+        lease: Optional[Seconds] = None,
+        max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
+        why: str = "",
     ) -> Optional[Guard]:
         """Takes the lock for reading if no writer holds or waits."""
-        return await self._try("read", lease, max_hold, why)
+        return await self._try("read", lease, max_hold, at_least, why)
 
     async def try_write(
-        self, *, lease: Optional[Seconds] = None, max_hold: Optional[Seconds] = None, why: str = ""
+        self,
+        *,
+        lease: Optional[Seconds] = None,
+        max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
+        why: str = "",
     ) -> Optional[Guard]:
         """Takes the lock for writing if nobody holds or waits."""
-        return await self._try("write", lease, max_hold, why)
+        return await self._try("write", lease, max_hold, at_least, why)
 
 
 class Semaphore(_Lock):
@@ -134,10 +154,11 @@ class Semaphore(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Pending[Guard]:
         """Waits for permits, and takes all of them at once. Options as for :meth:`taketurns.Mutex.acquire`."""
-        return self._acquire("semaphore", timeout, lease, max_hold, why, None, permits, self.permits)
+        return self._acquire("semaphore", timeout, lease, max_hold, at_least, why, None, permits, self.permits)
 
     async def try_acquire(
         self,
@@ -145,10 +166,16 @@ class Semaphore(_Lock):
         *,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Optional[Guard]:
         """Takes permits if they are free and nobody waits."""
-        return await self._try("semaphore", lease, max_hold, why, permits, self.permits)
+        return await self._try("semaphore", lease, max_hold, at_least, why, permits, self.permits)
+
+    async def resize(self) -> bool:
+        """Changes the number of permits to that of this object, even while it is in use. Returns whether it changed."""
+        is_new: bool = await finish(self._client.resize(self.name, self.permits))
+        return is_new
 
 
 class Pool(_Lock):
@@ -161,10 +188,11 @@ class Pool(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Pending[Guard]:
         """Waits for a member: any, or the named one, even if it is yet to be added."""
-        return self._acquire("pool", timeout, lease, max_hold, why, member=member)
+        return self._acquire("pool", timeout, lease, max_hold, at_least, why, member=member)
 
     async def try_acquire(
         self,
@@ -172,10 +200,11 @@ class Pool(_Lock):
         *,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Optional[Guard]:
         """Takes a member if one is free."""
-        return await self._try("pool", lease, max_hold, why, member=member)
+        return await self._try("pool", lease, max_hold, at_least, why, member=member)
 
     async def add(self, member: str) -> bool:
         """Adds a member, which stays until it is removed. Returns whether it is new."""
@@ -200,7 +229,7 @@ class Election(_Lock):
         why: str = "",
     ) -> Pending[Guard]:
         """Waits until nobody leads and no earlier candidate waits. The guard is the leadership; releasing it resigns."""
-        return self._acquire("campaign", timeout, lease, max_hold, why)
+        return self._acquire("campaign", timeout, lease, max_hold, None, why)
 
     async def lead(
         self, work: Callable[[Guard], Awaitable[T]], *, lease: Optional[Seconds] = None, why: str = ""

@@ -46,6 +46,7 @@ def locked(
     timeout: Optional[Seconds] = None,
     lease: Optional[Seconds] = None,
     max_hold: Optional[Seconds] = None,
+    at_least: Optional[Seconds] = None,
     why: Optional[str] = None,
 ) -> Callable[[F], F]:
     """Runs a function, or a coroutine function, while it holds the mutex of that name.
@@ -77,7 +78,8 @@ def locked(
             return _shared_locks(locks) if locks is None or isinstance(locks, str) else locks
 
         reason = function.__qualname__ if why is None else why
-        options: Dict[str, Any] = {"timeout": timeout, "lease": lease, "max_hold": max_hold, "why": reason}
+        options: Dict[str, Any] = {"timeout": timeout, "lease": lease, "max_hold": max_hold}
+        options.update(at_least=at_least, why=reason)
 
         if inspect.iscoroutinefunction(function):
 

@@ -43,6 +43,10 @@ class PoolFull(TakeTurnsError):
     """The pool has the most members that it can have."""
 
 
+class Exhausted(TakeTurnsError):
+    """The work of a once failed as often as it may, and nobody may try until that is forgotten or undone."""
+
+
 class Unfenced(TakeTurnsError):
     """The store speaks a foreign protocol that has no fencing tokens."""
 
@@ -97,6 +101,7 @@ _CLASSES: Dict[str, Type[TakeTurnsError]] = {
     "KindMismatch": KindMismatch,
     "QueueFull": QueueFull,
     "PoolFull": PoolFull,
+    "Exhausted": Exhausted,
     "Unfenced": Unfenced,
     "Quarantined": Quarantined,
     "Store": StoreUnusable,

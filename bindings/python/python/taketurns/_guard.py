@@ -72,6 +72,29 @@ class Guard(_Held, native.Guard):
         return f"<taketurns.Guard of {self.name!r}, token {self.token}>"
 
 
+class Attempt(_Held, native.Guard):
+    """The right to do the work of a once: a held lock that ends by saying what became of the work.
+
+    As a context manager it records at the end of the block that the work is done, or that it failed if the block raises
+    something. If the attempt was lost before, that raises :class:`LockLost`, and the work is not recorded as done.
+    """
+
+    #: Records that the work is done, with a result of at most 256 bytes for all who ask.
+    done = native.Guard.done_and_wait
+
+    #: Records that the attempt failed: the next in line tries, after the pause.
+    fail = native.Guard.release_and_wait
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    # Of the native part, where no signal handler can come between the block and what is recorded.
+    __exit__ = native.Guard.exit_and_wait
+
+    def __repr__(self) -> str:
+        return f"<taketurns.Attempt at {self.name!r}, token {self.token}>"
+
+
 class AllGuard(_Held, native.AllGuard):
     """Several mutexes, all held. If one of them is lost, all count as lost."""
 

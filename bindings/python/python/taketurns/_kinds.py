@@ -32,13 +32,14 @@ class _Lock:
         timeout: Optional[Seconds],
         lease: Optional[Seconds],
         max_hold: Optional[Seconds],
+        at_least: Optional[Seconds],
         why: str,
         keep: Keep = None,
         take: int = 1,
         of: int = 1,
         member: Optional[str] = None,
     ) -> Guard:
-        times = (seconds(timeout), seconds(lease), seconds(max_hold))
+        times = (seconds(timeout), seconds(lease), seconds(max_hold), seconds(at_least))
         return Guard(self._client.acquire(self.name, kind, take, of, member, *times, why, keep).wait())
 
     def _try(
@@ -46,12 +47,13 @@ class _Lock:
         kind: str,
         lease: Optional[Seconds],
         max_hold: Optional[Seconds],
+        at_least: Optional[Seconds],
         why: str,
         take: int = 1,
         of: int = 1,
         member: Optional[str] = None,
     ) -> Optional[Guard]:
-        times = (seconds(lease), seconds(max_hold))
+        times = (seconds(lease), seconds(max_hold), seconds(at_least))
         guard = self._client.try_acquire(self.name, kind, take, of, member, *times, why).wait()
         return None if guard is None else Guard(guard)
 
@@ -65,6 +67,7 @@ class Mutex(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
         keep: Keep = None,
     ) -> Guard:
@@ -73,17 +76,24 @@ class Mutex(_Lock):
         :param timeout: raises ``AcquireTimeout`` after this time. Default: waits for ever, also while the store is down.
         :param lease: how long the lock outlives this process, which renews it meanwhile. Default: 30 s.
         :param max_hold: ends renewal after this time, so that a holder that hangs can't keep the lock. Default: never.
+        :param at_least: lets nobody else have it for so long after the grant, even if it is released, dropped or lost
+            before. Default: it ends with the hold.
         :param why: what people see as the reason.
         :param keep: lets this process keep the mutex for its own next turns: for a number of turns, or
             ``"until_wanted"`` by another process. Default: every acquire asks the store.
         """
-        return self._acquire("mutex", timeout, lease, max_hold, why, keep)
+        return self._acquire("mutex", timeout, lease, max_hold, at_least, why, keep)
 
     def try_acquire(
-        self, *, lease: Optional[Seconds] = None, max_hold: Optional[Seconds] = None, why: str = ""
+        self,
+        *,
+        lease: Optional[Seconds] = None,
+        max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
+        why: str = "",
     ) -> Optional[Guard]:
         """Takes the lock if nobody holds it or waits for it, else returns ``None``."""
-        return self._try("mutex", lease, max_hold, why)
+        return self._try("mutex", lease, max_hold, at_least, why)
 
 
 class RwLock(_Lock):
@@ -95,10 +105,11 @@ class RwLock(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Guard:
         """Waits to read, beside other readers. Options as for ``Mutex.acquire``."""
-        return self._acquire("read", timeout, lease, max_hold, why)
+        return self._acquire("read", timeout, lease, max_hold, at_least, why)
 
     def write(
         self,
@@ -106,22 +117,33 @@ class RwLock(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Guard:
         """Waits to write, alone."""
-        return self._acquire("write", timeout, lease, max_hold, why)
+        return self._acquire("write", timeout, lease, max_hold, at_least, why)
 
     def try_read(
-        self, *, lease: Optional[Seconds] = None, max_hold: Optional[Seconds] = None, why: str = ""
+        self,
+        *,
+        lease: Optional[Seconds] = None,
+        max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
+        why: str = "",
     ) -> Optional[Guard]:
         """Takes the lock for reading if no writer holds or waits."""
-        return self._try("read", lease, max_hold, why)
+        return self._try("read", lease, max_hold, at_least, why)
 
     def try_write(
-        self, *, lease: Optional[Seconds] = None, max_hold: Optional[Seconds] = None, why: str = ""
+        self,
+        *,
+        lease: Optional[Seconds] = None,
+        max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
+        why: str = "",
     ) -> Optional[Guard]:
         """Takes the lock for writing if nobody holds or waits."""
-        return self._try("write", lease, max_hold, why)
+        return self._try("write", lease, max_hold, at_least, why)
 
 
 class Semaphore(_Lock):
@@ -138,10 +160,11 @@ class Semaphore(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Guard:
         """Waits for permits, and takes all of them at once. Options as for ``Mutex.acquire``."""
-        return self._acquire("semaphore", timeout, lease, max_hold, why, None, permits, self.permits)
+        return self._acquire("semaphore", timeout, lease, max_hold, at_least, why, None, permits, self.permits)
 
     def try_acquire(
         self,
@@ -149,10 +172,16 @@ class Semaphore(_Lock):
         *,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Optional[Guard]:
         """Takes permits if they are free and nobody waits."""
-        return self._try("semaphore", lease, max_hold, why, permits, self.permits)
+        return self._try("semaphore", lease, max_hold, at_least, why, permits, self.permits)
+
+    def resize(self) -> bool:
+        """Changes the number of permits to that of this object, even while it is in use. Returns whether it changed."""
+        is_new: bool = self._client.resize(self.name, self.permits).wait()
+        return is_new
 
 
 class Pool(_Lock):
@@ -165,10 +194,11 @@ class Pool(_Lock):
         timeout: Optional[Seconds] = None,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Guard:
         """Waits for a member: any, or the named one, even if it is yet to be added. Options as for ``Mutex.acquire``."""
-        return self._acquire("pool", timeout, lease, max_hold, why, member=member)
+        return self._acquire("pool", timeout, lease, max_hold, at_least, why, member=member)
 
     def try_acquire(
         self,
@@ -176,10 +206,11 @@ class Pool(_Lock):
         *,
         lease: Optional[Seconds] = None,
         max_hold: Optional[Seconds] = None,
+        at_least: Optional[Seconds] = None,
         why: str = "",
     ) -> Optional[Guard]:
         """Takes a member if one is free."""
-        return self._try("pool", lease, max_hold, why, member=member)
+        return self._try("pool", lease, max_hold, at_least, why, member=member)
 
     def add(self, member: str) -> bool:
         """Adds a member, which stays until it is removed. Returns whether it is new."""
@@ -204,7 +235,7 @@ class Election(_Lock):
         why: str = "",
     ) -> Guard:
         """Waits until nobody leads and no earlier candidate waits. The guard is the leadership; releasing it resigns."""
-        return self._acquire("campaign", timeout, lease, max_hold, why)
+        return self._acquire("campaign", timeout, lease, max_hold, None, why)
 
     def lead(
         self, work: Callable[[Guard], T], *, lease: Optional[Seconds] = None, why: str = ""

@@ -10,7 +10,8 @@ from . import _taketurns as native
 from ._dispatch import notices
 from ._guard import Guard
 from ._kinds import All, Election, Mutex, Pool, RwLock, Semaphore
-from ._options import Seconds, default_who, no_pickle, seconds, store_url
+from ._once import Once
+from ._options import Seconds, default_who, no_pickle, once_terms, seconds, store_url
 from ._taketurns import Handle
 from ._views import LockView, lock_view
 
@@ -65,6 +66,27 @@ class Locks:
     def election(self, name: str) -> Election:
         """Returns the election of that name: the mutex of that name, whose holder leads."""
         return Election(self._client, name)
+
+    def once(
+        self,
+        name: str,
+        *,
+        remember_for: Optional[Seconds] = None,
+        every: Optional[Seconds] = None,
+        offset: Optional[Seconds] = None,
+        attempts: Optional[int] = None,
+        pause: Optional[Seconds] = None,
+    ) -> Once:
+        """Returns the once of that name: work that is done once, and remembered.
+
+        :param remember_for: for how long, by the store's wall clock; from 1 s to 31 days. Default: 24 hours.
+        :param every: lets the work be done once per period of this length instead, from 1 s to 31 days.
+        :param offset: when a period begins, counted from 1970-01-01 00:00 UTC and multiples of ``every``. Default: 0. Let it
+            begin when nobody begins the work: clocks differ.
+        :param attempts: how many attempts may fail until nobody may try any more. Default: no limit.
+        :param pause: how long after a failed attempt the next one begins. Default: at once.
+        """
+        return Once(self._client, name, once_terms(remember_for, every, offset, attempts, pause))
 
     def all(self, names: Iterable[str]) -> All:
         """Returns several mutexes as one. They are acquired in the order of their names, so no two of these deadlock."""

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from datetime import timedelta
-from typing import NoReturn, Optional, Union
+from typing import NamedTuple, NoReturn, Optional, Union
 
 from ._errors import make
 
@@ -24,6 +24,26 @@ def seconds(time: Optional[Seconds]) -> Optional[float]:
     if time is None:
         return None
     return time.total_seconds() if isinstance(time, timedelta) else float(time)
+
+
+class OnceTerms(NamedTuple):
+    """How long the work of a once is remembered, and how often it is tried, as the native part takes it."""
+
+    remember_for: Optional[float]
+    every: Optional[float]
+    offset: Optional[float]
+    attempts: Optional[int]
+    pause: Optional[float]
+
+
+def once_terms(
+    remember_for: Optional[Seconds],
+    every: Optional[Seconds],
+    offset: Optional[Seconds],
+    attempts: Optional[int],
+    pause: Optional[Seconds],
+) -> OnceTerms:
+    return OnceTerms(seconds(remember_for), seconds(every), seconds(offset), attempts, seconds(pause))
 
 
 def store_url(url: Optional[str]) -> str:

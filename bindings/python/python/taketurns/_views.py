@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Optional, Tuple
 
 
@@ -24,6 +25,8 @@ class HolderView:
     left: float
     #: Somebody broke it: it can't be renewed any more.
     is_broken: bool
+    #: It was released or lost, and stays for the time that its acquire set with ``at_least``.
+    is_resting: bool
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,38 @@ class MemberView:
     is_held: bool
     #: It was removed while held, and goes when it is released.
     is_leaving: bool
+    #: Its last holder did not give it back in time.
+    is_stale: bool
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Who did the work of a once, and when, by the store's clock."""
+
+    by: str
+    why: str
+    at: datetime
+    #: When it is forgotten.
+    until: datetime
+    token: int
+    #: How many attempts failed before.
+    failed: int
+    #: What its worker said of it.
+    result: str
+
+
+@dataclass(frozen=True)
+class WorkView:
+    """What is remembered of the work of a once."""
+
+    #: How many attempts failed; of work that is done, before it was.
+    failed: int
+    #: How long the first in line still waits because the last attempt failed.
+    retry_in: Optional[float]
+    #: How long it is still remembered.
+    forgotten_in: float
+    #: By whom and when it was done, if it is.
+    done: Optional[Completion]
 
 
 @dataclass(frozen=True)
@@ -52,7 +87,7 @@ class LockView:
     """A lock at one instant."""
 
     name: str
-    #: ``"mutex"``, ``"rwlock"``, ``"semaphore"`` or ``"pool"``.
+    #: ``"mutex"``, ``"rwlock"``, ``"semaphore"``, ``"pool"`` or ``"once"``.
     kind: str
     #: How many permits a semaphore has.
     permits: Optional[int]
@@ -62,6 +97,8 @@ class LockView:
     waiting: int
     waiters: Tuple[WaiterView, ...]
     members: Tuple[MemberView, ...]
+    #: What is remembered of the work, if it is a once.
+    work: Optional[WorkView]
     #: How long its quarantine still lasts, if it is in one.
     quarantine_left: Optional[float]
 
@@ -70,7 +107,19 @@ def lock_view(fields: Dict[str, Any]) -> LockView:
     fields["holders"] = tuple(HolderView(**holder) for holder in fields["holders"])
     fields["waiters"] = tuple(WaiterView(**waiter) for waiter in fields["waiters"])
     fields["members"] = tuple(MemberView(**member) for member in fields["members"])
+    work = fields["work"]
+    if work is not None:
+        done = work["done"]
+        fields["work"] = WorkView(**{**work, "done": None if done is None else completion(done)})
     return LockView(**fields)
+
+
+def completion(fields: Dict[str, Any]) -> Completion:
+    return Completion(at=_moment(fields.pop("at_ms")), until=_moment(fields.pop("until_ms")), **fields)
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)
 
 
 def holder_view(fields: Optional[Dict[str, Any]]) -> Optional[HolderView]:

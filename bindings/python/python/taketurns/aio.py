@@ -10,21 +10,24 @@ from types import TracebackType
 from typing import Any, Dict, Iterable, List, NoReturn, Optional, Type, Union
 
 from . import _taketurns as native
-from ._aio_guard import AllGuard, Guard
+from ._aio_guard import AllGuard, Attempt, Guard
 from ._aio_kinds import All, Election, Mutex, Pool, RwLock, Semaphore
+from ._aio_once import Once
 from ._dispatch import notices
 from ._loops import Pending, finish
-from ._options import Seconds, default_who, no_pickle, seconds, store_url
+from ._options import Seconds, default_who, no_pickle, once_terms, seconds, store_url
 from ._taketurns import Handle
 from ._views import LockView, lock_view
 
 __all__ = [
     "All",
     "AllGuard",
+    "Attempt",
     "Election",
     "Guard",
     "Locks",
     "Mutex",
+    "Once",
     "Pending",
     "Pool",
     "RwLock",
@@ -76,6 +79,19 @@ class Locks:
     def election(self, name: str) -> Election:
         """Returns the election of that name: the mutex of that name, whose holder leads."""
         return Election(self._client, name)
+
+    def once(
+        self,
+        name: str,
+        *,
+        remember_for: Optional[Seconds] = None,
+        every: Optional[Seconds] = None,
+        offset: Optional[Seconds] = None,
+        attempts: Optional[int] = None,
+        pause: Optional[Seconds] = None,
+    ) -> Once:
+        """Returns the once of that name: work that is done once. Options as for :meth:`taketurns.Locks.once`."""
+        return Once(self._client, name, once_terms(remember_for, every, offset, attempts, pause))
 
     def all(self, names: Iterable[str]) -> All:
         """Returns several mutexes as one. They are acquired in the order of their names, so no two of these deadlock."""

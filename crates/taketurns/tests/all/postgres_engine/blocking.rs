@@ -12,6 +12,7 @@ fn locks_are_taken_and_looked_at_on_a_thread_without_a_runtime() {
     let view = locks.inspect("l").wait().expect("an answer").expect("it is held");
     assert_eq!(view.holders.len(), 1);
     assert_eq!(locks.list("*").wait().expect("an answer").len(), 1);
+    assert!(locks.election("l").leader().wait().expect("an answer").is_some());
     guard.release().wait().expect("held");
     locks.close().wait();
 }
