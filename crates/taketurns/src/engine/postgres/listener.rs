@@ -52,11 +52,14 @@ struct State {
     until: Instant,
     is_running: bool,
     is_closed: bool,
+    /// Messages may have been lost, or may yet be until the client listens.
+    is_in_doubt: bool,
 }
 
 impl NotifyListener {
     pub(super) fn new(connector: Arc<PostgresConnector>, mailbox: Arc<Mailbox>) -> Arc<Self> {
-        let state = State { until: Instant::now(), is_running: false, is_closed: false };
+        let until = Instant::now();
+        let state = State { until, is_running: false, is_closed: false, is_in_doubt: false };
         Arc::new(Self {
             connector,
             mailbox,
@@ -84,10 +87,17 @@ impl NotifyListener {
         false
     }
 
-    /// Waits until messages arrive, in whichever way.
-    pub(super) async fn ready(&self) {
+    /// Waits until messages arrive, in whichever way, but not for longer than this. Returns whether they do. If not, the
+    /// client looks for what it may have missed once they do.
+    pub(super) async fn ready_within(&self, limit: Duration) -> bool {
         let mut phase = self.phase.subscribe();
-        let _ = phase.wait_for(|phase| *phase != ListenPhase::Starting).await;
+        let ready = phase.wait_for(|phase| *phase != ListenPhase::Starting);
+        if timeout(limit, ready).await.is_ok() {
+            return true;
+        }
+        lock(&self.state).is_in_doubt = true;
+        // It may have begun to listen just now.
+        *phase.borrow() != ListenPhase::Starting
     }
 
     pub(super) fn close(&self) {
@@ -98,15 +108,10 @@ impl NotifyListener {
     }
 
     async fn run(self: Arc<Self>) {
-        let mut is_first = true;
         while !self.has_expired() {
             match self.listen().await {
                 Ok(Some(session)) => {
-                    self.phase.send_replace(ListenPhase::Listening);
-                    if !std::mem::take(&mut is_first) {
-                        // Messages may have been lost meanwhile.
-                        self.mailbox.wakes.push(EngineEvent::Recheck);
-                    }
+                    self.enter(ListenPhase::Listening);
                     self.mailbox.clone().take_notices().await;
                     self.wait_for_end(session).await;
                 }
@@ -116,12 +121,10 @@ impl NotifyListener {
                         "a proxy keeps wake-ups from this client, which polls instead: name the server itself by listen="
                     );
                     self.poll_for(PROXY_REST).await;
-                    is_first = false;
                 }
                 Err(error) => {
                     tracing::debug!(target: target::POSTGRES, %error, "the client can't listen, and polls instead");
                     self.poll_for(REST).await;
-                    is_first = false;
                 }
             }
         }
@@ -180,11 +183,21 @@ impl NotifyListener {
                 }
             }
         }
+        lock(&self.state).is_in_doubt = true;
         self.phase.send_replace(ListenPhase::Starting);
     }
 
+    /// Messages come in this way from now on.
+    fn enter(&self, phase: ListenPhase) {
+        self.phase.send_replace(phase);
+        if std::mem::take(&mut lock(&self.state).is_in_doubt) {
+            self.mailbox.wakes.push(EngineEvent::Recheck);
+        }
+    }
+
     async fn poll_for(&self, rest: Duration) {
-        self.phase.send_replace(ListenPhase::Polling);
+        self.enter(ListenPhase::Polling);
+        lock(&self.state).is_in_doubt = true;
         self.mailbox.open();
         sleep(rest).await;
     }

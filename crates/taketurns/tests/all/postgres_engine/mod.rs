@@ -3,6 +3,7 @@
 mod costs;
 mod incarnations;
 mod places;
+mod refreshes;
 mod refusals;
 mod rights;
 mod wake_ups;
