@@ -111,10 +111,12 @@ async fn refresh(client: Arc<Client>, refreshes: Vec<PlaceRefresh>) {
     let answers = refreshes.into_iter().zip(answers).map(|(refresh, answer)| {
         sent.took(answer.is_ok(), answered_us);
         let answer = client.read(sent, &refresh.lock, answer).and_then(CallAnswer::timed);
-        let answer = answer.map_err(|error| {
-            tracing::debug!(target: target::WAITS, lock = %refresh.lock, %error, "a place could not be refreshed");
-            failure(&error)
-        });
+        telling::refreshed(
+            &refresh.lock,
+            answered_us.saturating_sub(sent.at_us),
+            answer.as_ref().err(),
+        );
+        let answer = answer.map_err(|error| failure(&error));
         (refresh, answer)
     });
     let answers = answers.collect();

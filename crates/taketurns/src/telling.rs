@@ -10,6 +10,7 @@ use tracing::field::Empty;
 use tracing::{Span, debug, debug_span};
 
 use crate::clock::local_us;
+use crate::engine::EngineError;
 use crate::meter::{self, HoldOutcome, WaitMeasure, WaitOutcome};
 
 /// The targets of log events. None is the path of a module, because paths may change.
@@ -126,6 +127,22 @@ pub(crate) fn released(lock: &Name, token: Option<Token>, held_us: u64, how: Hol
     );
 }
 
+/// Logs the answer to a refresh: from these events one can tell whether a place that lapsed was refreshed in time.
+pub(crate) fn refreshed(lock: &Name, took_us: u64, error: Option<&EngineError>) {
+    match error {
+        None => debug!(
+            name: "taketurns.refreshed",
+            target: target::WAITS,
+            %lock,
+            took_us,
+            "the places in this queue were refreshed"
+        ),
+        Some(error) => {
+            debug!(target: target::WAITS, %lock, %error, "a place could not be refreshed")
+        }
+    }
+}
+
 /// Logs and counts an event of the session.
 pub(crate) fn tell(event: SessionEvent) {
     match event {
@@ -222,7 +239,7 @@ mod tests {
     fn the_page_names_every_span_and_event_and_no_other() {
         let told = named(include_str!("telling.rs"), '"');
         assert_eq!(named(include_str!("../../../docs/metrics.md"), '`'), told);
-        assert_eq!(told.len(), 7, "{told:?}");
+        assert_eq!(told.len(), 8, "{told:?}");
     }
 
     #[test]

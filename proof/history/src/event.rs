@@ -32,6 +32,9 @@ pub enum EventKind {
         waiter_lease_us: u64,
         /// No lease is longer.
         max_lease_us: u64,
+        /// May a client that is stopped hold up all others? Each step on a file locks the whole file.
+        #[serde(default)]
+        stopped_blocks: bool,
     },
     /// An acquire is about to be called.
     Asked {
@@ -128,6 +131,22 @@ pub enum EventKind {
         lock: String,
         /// The operations that wait, the next one first.
         ops: Vec<u64>,
+    },
+    /// The store answered to a client's refresh of its places in a queue. The time is that of the answer.
+    Refreshed {
+        /// Whose places.
+        client: u32,
+        /// In the queue of this lock.
+        lock: String,
+        /// When the client had sent the refresh.
+        sent_us: u64,
+    },
+    /// A client found that its place in a queue had lapsed, and took a new one.
+    Rejoined {
+        /// Whose place.
+        client: u32,
+        /// In the queue of this lock.
+        lock: String,
     },
     /// The keeper of the lock gave the operation a place in the queue. Only a simulation knows.
     Placed {

@@ -69,6 +69,8 @@ pub struct Ops<'a> {
     pub max_lease_us: u64,
     /// For how long a place outlives its client.
     pub waiter_lease_us: u64,
+    /// May a client that is stopped hold up all others?
+    pub stopped_blocks: bool,
     /// What each client asked for and has no outcome of.
     waiting: BTreeMap<u32, BTreeSet<u64>>,
 }
@@ -86,7 +88,8 @@ impl<'a> Ops<'a> {
     fn add(&mut self, event: &'a HistoryEvent) {
         let at_us = event.at_us;
         match &event.what {
-            EventKind::Begins { locks, waiter_lease_us, max_lease_us, .. } => {
+            EventKind::Begins { locks, waiter_lease_us, max_lease_us, stopped_blocks, .. } => {
+                self.stopped_blocks |= stopped_blocks;
                 self.kinds.extend(locks.iter().map(|lock| (lock.name.as_str(), lock.kind)));
                 self.waiter_lease_us = self.waiter_lease_us.max(*waiter_lease_us);
                 self.max_lease_us = self.max_lease_us.max(*max_lease_us);

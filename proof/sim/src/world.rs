@@ -156,6 +156,7 @@ impl SimWorld {
             locks: self.plan.locks.clone(),
             waiter_lease_us: self.plan.waiter_lease_ms * 1_000,
             max_lease_us: self.plan.max_lease_ms * 1_000,
+            stopped_blocks: false,
         });
         self.begin();
         let mut end_us = u64::MAX;

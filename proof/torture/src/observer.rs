@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use taketurns::{Connect, Locks, View, WaiterView};
 use taketurns_history::{EventKind, HistoryLock, LockKind};
-use taketurns_servers::turns::now_us;
 use tokio::time::{sleep, timeout};
 
 use crate::nemesis::QuietPeriod;
@@ -19,6 +18,7 @@ use crate::plan::MEMBERS;
 const EVERY: Duration = Duration::from_millis(100);
 /// For how long it waits for an answer.
 const ANSWER: Duration = Duration::from_secs(1);
+
 /// What it looks at.
 #[derive(Debug)]
 pub(crate) struct ObserverConfig {
@@ -26,8 +26,6 @@ pub(crate) struct ObserverConfig {
     pub(crate) locks: Vec<HistoryLock>,
     /// For how long somebody has waited when its place is final.
     pub(crate) placed_after: Duration,
-    /// An answer that takes longer is late: a refresh may have been, too.
-    pub(crate) late_after: Duration,
 }
 
 /// It looks on until it is told to end.
@@ -73,7 +71,6 @@ async fn watch(
     };
     while !ended() {
         for lock in &look.locks {
-            let at_us = now_us();
             if lock.kind == LockKind::Pool {
                 put_back(&store, &lock.name).await;
             }
@@ -86,22 +83,10 @@ async fn watch(
                     notes.note(EventKind::Line { lock: lock.name.clone(), ops });
                 }
             }
-            held_up(notes, at_us, look.late_after);
         }
         sleep(EVERY).await;
     }
     store.close().await;
-}
-
-/// A waiter can't refresh its place in a store that does not answer. For a file, one client that is stopped within a
-/// step blocks all others.
-fn held_up(notes: &HistoryWriter, from_us: u64, late_after: Duration) {
-    if now_us() - from_us > late_after.as_micros() as u64 {
-        let (kind, on) = ("no answer".to_owned(), "everybody".to_owned());
-        let fault = EventKind::Fault { kind: kind.clone(), on: on.clone(), excuses: Vec::new() };
-        notes.note_at(from_us, fault);
-        notes.note(EventKind::Mended { kind, on });
-    }
 }
 
 /// On a file this is a step like that of others: to look is not.

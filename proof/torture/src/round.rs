@@ -50,17 +50,13 @@ pub(crate) fn run(
         locks: locks.clone(),
         waiter_lease_us: WAITER_LEASE.as_micros() as u64,
         max_lease_us: MAX_LEASE.as_micros() as u64,
+        stopped_blocks: stage.stopped_client_blocks(),
     });
     // Not in the run's folder: the name of a socket may be short of room.
     let socket = tempfile::tempdir()?;
     let resources = ResourceServer::open(&socket.path().join("resources"), notes.clone())?;
     let quiet = Arc::new(QuietPeriod::new());
-    let look = ObserverConfig {
-        url: stage.url(),
-        locks,
-        placed_after: stage.placed_after(),
-        late_after: stage.late_after(),
-    };
+    let look = ObserverConfig { url: stage.url(), locks, placed_after: stage.placed_after() };
     let observer = QueueObserver::start(look, notes.clone(), quiet.clone());
     let orders = Orders {
         number: 0,

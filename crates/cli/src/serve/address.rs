@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 /// Who is at the other end of a connection, for the audit log: an address, or the user of a process.
 #[derive(Clone, Debug)]
-pub(super) struct Peer(pub(super) String);
+pub(super) struct ConnectionPeer(pub(super) String);
 
 /// A bound socket. A Unix socket's file is removed with it.
 pub(super) enum BoundSocket {
@@ -83,19 +83,19 @@ impl BoundSocket {
     }
 
     /// Waits for the next connection.
-    pub(super) async fn accept(&self) -> io::Result<(Box<dyn ByteStream>, Peer)> {
+    pub(super) async fn accept(&self) -> io::Result<(Box<dyn ByteStream>, ConnectionPeer)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // A picture is one write, and shall not wait for the next one.
                 stream.set_nodelay(true)?;
-                Ok((Box::new(stream), Peer(peer.to_string())))
+                Ok((Box::new(stream), ConnectionPeer(peer.to_string())))
             }
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let user = stream.peer_cred().map(|process| process.uid());
                 let peer = user.map_or("unix".to_owned(), |user| format!("user {user}"));
-                Ok((Box::new(stream), Peer(peer)))
+                Ok((Box::new(stream), ConnectionPeer(peer)))
             }
         }
     }

@@ -14,9 +14,9 @@ use taketurns::{Name, Token};
 
 use super::Dashboard;
 use super::access::{Access, Denial};
-use super::address::Peer;
+use super::address::ConnectionPeer;
 use super::answer::{ErrorResponse, JsonBody, QueryParams, document};
-use super::audit::BreakOrder;
+use super::audit::RecordedBreak;
 use super::exposition::{self, ServerMetrics};
 use super::poller::{StoreState, now_ms};
 use crate::exit;
@@ -224,7 +224,7 @@ pub(super) struct BreakRequest {
 
 pub(super) async fn break_lock(
     State(server): State<Arc<Dashboard>>,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<ConnectionPeer>,
     JsonBody(breaking): JsonBody<BreakRequest>,
 ) -> Result<Response, ErrorResponse> {
     let order = breaking.checked(&server, peer)?;
@@ -241,7 +241,11 @@ pub(super) async fn break_lock(
 }
 
 impl BreakRequest {
-    fn checked(self, server: &Dashboard, peer: Peer) -> Result<BreakOrder, ErrorResponse> {
+    fn checked(
+        self,
+        server: &Dashboard,
+        peer: ConnectionPeer,
+    ) -> Result<RecordedBreak, ErrorResponse> {
         let lock = server.named(&self.name)?;
         let why = self.why.trim();
         let is_text = !why.is_empty() && !why.contains(char::is_control);
@@ -254,14 +258,14 @@ impl BreakRequest {
             .token
             .map(|token| whole(token).ok_or_else(|| ErrorResponse::bad("that is not a token")));
         let token = token.transpose()?;
-        Ok(BreakOrder { lock, why: why.to_owned(), at_once: self.at_once, token, peer })
+        Ok(RecordedBreak { lock, why: why.to_owned(), at_once: self.at_once, token, peer })
     }
 }
 
 impl Dashboard {
     /// Breaks a lock, and records what became of it.
-    async fn carry_out(&self, order: BreakOrder) -> Result<Response, ErrorResponse> {
-        let BreakOrder { lock, why, at_once, token, peer } = &order;
+    async fn carry_out(&self, order: RecordedBreak) -> Result<Response, ErrorResponse> {
+        let RecordedBreak { lock, why, at_once, token, peer } = &order;
         let mut request = self.poller.locks.break_lock(lock.as_str());
         if *at_once {
             request = request.at_once();

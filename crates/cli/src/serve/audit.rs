@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use taketurns::{Name, Token};
 
-use super::address::Peer;
+use super::address::ConnectionPeer;
 use super::poller::now_ms;
 use crate::output::utc;
 
@@ -19,12 +19,12 @@ pub(super) struct AuditLog(pub(super) PathBuf);
 
 /// What somebody asks to be broken.
 #[derive(Clone)]
-pub(super) struct BreakOrder {
+pub(super) struct RecordedBreak {
     pub(super) lock: Name,
     pub(super) why: String,
     pub(super) at_once: bool,
     pub(super) token: Option<Token>,
-    pub(super) peer: Peer,
+    pub(super) peer: ConnectionPeer,
 }
 
 /// A line.
@@ -54,14 +54,14 @@ impl AuditLog {
     }
 
     /// Records that a break was asked for.
-    pub(super) fn asked(&self, order: &BreakOrder) -> io::Result<()> {
+    pub(super) fn asked(&self, order: &RecordedBreak) -> io::Result<()> {
         self.write(&AuditLine::new("asked", order))
     }
 
     /// Records what became of it.
     pub(super) fn ended(
         &self,
-        order: &BreakOrder,
+        order: &RecordedBreak,
         outcome: &Result<u32, taketurns::Error>,
     ) -> io::Result<()> {
         let line = AuditLine::new("ended", order);
@@ -86,8 +86,8 @@ impl AuditLog {
 }
 
 impl<'a> AuditLine<'a> {
-    fn new(event: &'static str, order: &'a BreakOrder) -> Self {
-        let BreakOrder { lock, why, at_once, token, peer } = order;
+    fn new(event: &'static str, order: &'a RecordedBreak) -> Self {
+        let RecordedBreak { lock, why, at_once, token, peer } = order;
         Self {
             time: utc(now_ms()),
             event,

@@ -98,12 +98,6 @@ impl Lock {
         self.last_token == 0 && !self.in_use() && self.tombs.is_empty()
     }
 
-    /// Returns whether a client that waits counts as dead now.
-    pub fn has_lapsed_waiters(&self, now: Now) -> bool {
-        let lapsed = |id| self.queue.client_lapses_ms(id).is_some_and(|at_ms| at_ms <= now.ms);
-        self.queue.clients().any(|(id, client)| client.waiting > 0 && lapsed(id))
-    }
-
     /// Records a refresh that was stored elsewhere: the client was there at `seen_ms`. As with all refreshes, this only
     /// extends the life of its places.
     pub fn record_refresh(&mut self, client: ClientId, waiter_lease_ms: u64, seen: Now) {

@@ -2,20 +2,26 @@
 //!
 //! The keeper's own order is that of `Placed`; a place ends when it is granted, given up, lapsed or
 //! forgotten. Where that is not known, a `QueueKey` shows the order from outside: a waiter in it comes before the next
-//! one in it, and before all clients that ask later. A waiter that a fault has hit since then may have lost its place.
+//! one in it, and before all clients that ask later. A waiter that a fault has hit since then may have lost its place, and so
+//! may one whose client was not heard for a waiter lease: see [`PlaceRefreshes`]. A place that its client lost must have been
+//! lost in one of these ways.
 //!
 //! A process that keeps a lock may give its tasks turns of one grant while others wait, for as long as a lease. Such a
 //! turn has no place of its own; the grant that it is part of is judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FaultTarget, Findings, Windows, exclude_each_other, faults};
+use super::g3_lapses::{self, Disturbances};
+use super::{Findings, PlaceRefreshes, exclude_each_other};
 use crate::{EventKind, HistoryAsk, HistoryEvent, Op, Ops};
 
 /// Says how many grants could be judged by what was seen from outside.
 pub(crate) fn check(events: &[HistoryEvent], ops: &Ops<'_>, findings: &mut Findings) -> u64 {
     let known = as_placed(events, ops, findings);
-    as_seen(events, ops, &known, findings)
+    let refreshes = PlaceRefreshes::of(events, ops.waiter_lease_us);
+    let disturbances = Disturbances::of(events, ops);
+    g3_lapses::check(events, ops, &refreshes, &disturbances, findings);
+    as_seen(events, ops, &known, &refreshes, &disturbances, findings)
 }
 
 /// Who waits for the same: for the lock, or for one member of a pool. `None` takes any.
@@ -165,13 +171,10 @@ fn as_seen(
     events: &[HistoryEvent],
     ops: &Ops<'_>,
     known: &BTreeSet<&str>,
+    refreshes: &PlaceRefreshes<'_>,
+    disturbances: &Disturbances,
     findings: &mut Findings,
 ) -> u64 {
-    let disturbances = disturbances(events, ops.waiter_lease_us);
-    let disturbed = |client: u32, from_us: u64, until_us: u64| {
-        let mut times = [None, Some(client)].into_iter().filter_map(|of| disturbances.get(&of));
-        times.any(|times| times.meet(from_us, until_us))
-    };
     let end_us = events.last().map_or(0, |event| event.at_us);
     let mut by_asking = ops.by_lock();
     by_asking.values_mut().for_each(|of_lock| of_lock.sort_by_key(|op| op.asked_us));
@@ -203,7 +206,8 @@ fn as_seen(
                         Some(heard_us) => heard_us.max(granted_us),
                         None => granted_us.saturating_add(ops.waiter_lease_us),
                     };
-                    if disturbed(first.client, event.at_us, sure_us)
+                    if disturbances.met_alone(first.client, event.at_us, sure_us)
+                        || refreshes.may_have_lapsed(first, event.at_us, granted_us)
                         || !judged.insert((first.op, next.op))
                     {
                         continue;
@@ -279,21 +283,6 @@ fn came_later(first: &Op<'_>, second: &Op<'_>) -> bool {
     first.granted_us.is_none() || order(first) > order(second)
 }
 
-/// The times in which a place may have been lost: any client's, or one client's. A client that was delayed asks again
-/// within a waiter lease after the delay.
-fn disturbances(events: &[HistoryEvent], waiter_lease_us: u64) -> BTreeMap<Option<u32>, Windows> {
-    let mut times: BTreeMap<Option<u32>, Vec<(u64, u64)>> = BTreeMap::new();
-    for fault in faults(events) {
-        let whose = match fault.on {
-            FaultTarget::Client(client) => Some(client),
-            FaultTarget::Named(_) => None,
-        };
-        let until_us = fault.until_us.saturating_add(waiter_lease_us);
-        times.entry(whose).or_default().push((fault.from_us, until_us));
-    }
-    times.into_iter().map(|(whose, times)| (whose, Windows::of(times))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use crate::{EventKind, Guarantee, HistoryAsk, HistoryEvent, HistoryLock, LockKind, check};
@@ -318,6 +307,7 @@ mod tests {
             locks: vec![HistoryLock { name: lock.clone(), kind }],
             waiter_lease_us: 5,
             max_lease_us: 100,
+            stopped_blocks: false,
         };
         let line = EventKind::Line { lock: lock.clone(), ops: vec![1, 2] };
         let mut history = vec![
@@ -359,6 +349,7 @@ mod tests {
                 locks: vec![HistoryLock { name: "till".to_owned(), kind: LockKind::Mutex }],
                 waiter_lease_us: 5,
                 max_lease_us: 100,
+                stopped_blocks: false,
             };
             let line = EventKind::Line { lock: "till".to_owned(), ops: vec![1] };
             let history = [

@@ -2,12 +2,14 @@
 
 mod g1_exclusion;
 mod g2_tokens;
+mod g3_lapses;
 mod g3_order;
 mod g4_progress;
 mod g5_lost;
 mod g6_residue;
 mod g7_outcomes;
 mod g8_once;
+mod refreshes;
 mod windows;
 
 use std::fmt;
@@ -15,6 +17,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{EventKind, HistoryAsk, HistoryEvent, Op, Ops};
+pub(crate) use refreshes::PlaceRefreshes;
 pub(crate) use windows::{FaultTarget, FaultWindow, Windows, faults};
 
 /// What is promised.
@@ -195,7 +198,13 @@ mod tests {
     pub(super) fn begins() -> EventKind {
         let locks = vec![HistoryLock { name: "l".to_owned(), kind: LockKind::Mutex }];
         let title = "by hand".to_owned();
-        EventKind::Begins { title, locks, waiter_lease_us: 1_000_000, max_lease_us: 1_000_000 }
+        EventKind::Begins {
+            title,
+            locks,
+            waiter_lease_us: 1_000_000,
+            max_lease_us: 1_000_000,
+            stopped_blocks: false,
+        }
     }
 
     pub(super) fn asked(op: u64) -> EventKind {

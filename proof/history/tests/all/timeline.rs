@@ -9,8 +9,13 @@ fn begins(title: &str, locks: &[(&str, LockKind)]) -> HistoryEvent {
     let locks =
         locks.iter().map(|(name, kind)| HistoryLock { name: (*name).to_owned(), kind: *kind });
     let (title, locks) = (title.to_owned(), locks.collect());
-    let what =
-        EventKind::Begins { title, locks, waiter_lease_us: 600_000, max_lease_us: 3_000_000 };
+    let what = EventKind::Begins {
+        title,
+        locks,
+        waiter_lease_us: 600_000,
+        max_lease_us: 3_000_000,
+        stopped_blocks: false,
+    };
     HistoryEvent { at_us: 0, what }
 }
 

@@ -5,6 +5,7 @@
 //! that goes wrong with the store ends it.
 
 mod acquire_plan;
+mod places;
 mod resources;
 mod turn;
 
@@ -46,9 +47,10 @@ async fn take_turns(orders: &Orders) -> Result<(), String> {
         let _ = std::io::stdin().read(&mut [0]);
         let _ = finish.send(true);
     });
-    let Some(locks) = connect(orders, &finishing).await else { return Ok(()) };
     let said = |error: std::io::Error| error.to_string();
     let notes = Arc::new(HistoryWriter::open(&orders.notes).map_err(said)?);
+    places::note_all(orders.number, notes.clone())?;
+    let Some(locks) = connect(orders, &finishing).await else { return Ok(()) };
     tokio::spawn(feel_pulse(orders.number, notes.clone()));
     let ops = Arc::new(AtomicU64::new(u64::from(orders.number) * OPS));
     let mut tasks = Vec::new();

@@ -70,6 +70,10 @@ impl TortureStage for FileStage {
         format!("file:{}", self.path.display())
     }
 
+    fn stopped_client_blocks(&self) -> bool {
+        true
+    }
+
     fn env(&self, slot: usize) -> Vec<(&'static str, String)> {
         self.clocks[slot].env().to_vec()
     }

@@ -48,9 +48,9 @@ pub(crate) trait TortureStage: Sync {
         Duration::ZERO
     }
 
-    /// After how long the answer to a look is late, so that a refresh may have come too late as well.
-    fn late_after(&self) -> Duration {
-        Duration::from_millis(200)
+    /// May a client that is stopped in the middle of a step hold up the steps of all others?
+    fn stopped_client_blocks(&self) -> bool {
+        false
     }
 
     /// The environment of the client in this slot.

@@ -12,7 +12,7 @@ use taketurns_servers::{Proxy, ServerClock};
 use tempfile::TempDir;
 
 use super::TortureStage;
-use super::postgres_faults::{LATE_AFTER, command_faults, connections_left, crash_faults, options};
+use super::postgres_faults::{command_faults, connections_left, crash_faults, options};
 use crate::faults::{Fallible, Injection, StoreFault};
 use crate::mounts;
 
@@ -81,10 +81,6 @@ impl PostgresStage {
 impl TortureStage for PostgresStage {
     fn url(&self) -> String {
         format!("postgres://postgres@{}/{DATABASE}{}", self.proxy.addr(), options())
-    }
-
-    fn late_after(&self) -> Duration {
-        LATE_AFTER
     }
 
     fn faults(&self) -> Vec<StoreFault<'_>> {

@@ -1,7 +1,5 @@
 //! Faults of a PostgreSQL server, alone or as the primary of a pair.
 
-use std::time::Duration;
-
 use taketurns_servers::others::Postgres;
 
 use crate::faults::{Fallible, Injection, StepResult, StoreFault};
@@ -11,9 +9,6 @@ use crate::plan::MAX_LEASE;
 pub(super) fn options() -> String {
     format!("?max_lease={}", MAX_LEASE.as_secs())
 }
-
-/// A look is one round trip, and a refresh is two: the second writes.
-pub(super) const LATE_AFTER: Duration = Duration::from_millis(100);
 
 /// Connections of clients, in the database or in all.
 const CLIENTS: &str = "backend_type = 'client backend' AND pid <> pg_backend_pid()";

@@ -1,12 +1,10 @@
 //! A PostgreSQL with a synchronous standby, which takes over again and again. The store is told so, so nothing waits
 //! for a quarantine: if the standby lacked a step that was answered, there would be two holders.
 
-use std::time::Duration;
-
 use taketurns_servers::others::PostgresPair;
 
 use super::TortureStage;
-use super::postgres_faults::{LATE_AFTER, command_faults, connections_left, crash_faults, options};
+use super::postgres_faults::{command_faults, connections_left, crash_faults, options};
 use crate::dice::RunDice;
 use crate::faults::{Fallible, Injection, StoreFault};
 
@@ -56,10 +54,6 @@ impl PostgresPairStage {
 impl TortureStage for PostgresPairStage {
     fn url(&self) -> String {
         format!("{}{}&failover=synchronous", self.0.url(), options())
-    }
-
-    fn late_after(&self) -> Duration {
-        LATE_AFTER
     }
 
     fn faults(&self) -> Vec<StoreFault<'_>> {

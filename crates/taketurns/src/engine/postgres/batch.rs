@@ -2,8 +2,9 @@
 //!
 //! - *Renewals* lock the rows in the order of their names, so that two batches can't wait for each other, and leave out
 //!   those that are busy, so that nobody's renewals wait for one lock. What is left out is asked for by itself.
-//! - *Refreshes* lock no row at all. They read the locks, and write to a table of their own that the client was there.
-//!   A lock where time has changed something (a lease ended, a place lapsed) takes a step of its own.
+//! - *Refreshes* lock no row of a lock. They read the locks, and write to a table of their own that the client was there.
+//!   A lock where time has changed something (a lease ended, the first place lapsed) then takes a step. That may have to
+//!   wait for the row, and the client's place is alive meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -165,11 +166,10 @@ impl StepExecutor {
         name: &Name,
         request: &Request,
     ) -> Result<Option<SteppedLock>, EngineError> {
-        let lock = row.lock()?;
-        if !row.is_verified || lock.has_lapsed_waiters(row.now) {
+        if !row.is_verified {
             return Ok(None);
         }
-        Ok(Some(SteppedLock::apply(name.clone(), row, lock, request)))
+        Ok(Some(SteppedLock::apply(name.clone(), row, row.lock()?, request)))
     }
 
     async fn refresh_batch(self: Arc<Self>, calls: BatchCalls) -> BatchOutcome {
@@ -193,13 +193,13 @@ impl StepExecutor {
         let mut found = by_name(&rows)?;
         let (mut refreshed, mut left, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (index, name, request) in calls {
-            let row = found.remove(name);
-            match row.map(|row| self.refresh_of(&row, name, request)) {
-                Some(Ok(Some((lock, place)))) => {
-                    refreshed.push((*index, request, lock));
-                    places.extend(place);
-                }
-                _ => left.push((*index, name.clone(), request.clone())),
+            let seen = found.remove(name).and_then(|row| refresh_of(&row, name, request).ok());
+            let (place, lock) = seen.unwrap_or_default();
+            places.extend(place);
+            match lock {
+                Some(lock) => refreshed.push((*index, request, lock)),
+                // Also if something is wrong with it: by itself it says what.
+                None => left.push((*index, name.clone(), request.clone())),
             }
         }
         if places.is_empty() {
@@ -222,37 +222,31 @@ impl StepExecutor {
         }
         Ok((answers, left))
     }
+}
 
-    /// A refresh that changes nothing but when the client was last seen, and what notes that. `None` if the lock has to
-    /// take a step: time has changed something, or the reply claims a hold, or somebody must be told.
-    fn refresh_of(
-        &self,
-        row: &StoredRow,
-        name: &Name,
-        request: &Request,
-    ) -> Result<Option<(SteppedLock, Option<PlaceRow>)>, EngineError> {
-        let mut lock = row.lock()?;
-        let tick = lock.clone().apply(row.now, &Request::Tick);
-        let is_behind = tick.changed || tick.more || lock.has_lapsed_waiters(row.now);
-        if !row.is_verified || !row.is_of_this_clock() || is_behind {
-            return Ok(None);
-        }
-        let Request::Refresh { client, waiter_lease_ms } = *request else { return Ok(None) };
-        let is_known = lock.is_waited_for_by(client);
-        lock.record_refresh(client, waiter_lease_ms, row.now);
-        let stepped = SteppedLock::apply(name.clone(), row, lock, request);
-        let is_quiet = stepped.step.wakes.is_empty()
-            && matches!(&stepped.step.reply, Reply::Refreshed { granted, .. } if granted.is_empty());
-        if !is_quiet {
-            return Ok(None);
-        }
-        let place = PlaceRow {
-            name: name.as_str().to_owned(),
-            seen_ms: row.now.ms as i64,
-            waiter_lease_ms: i64::try_from(waiter_lease_ms).unwrap_or(i64::MAX),
-        };
-        Ok(Some((stepped, is_known.then_some(place))))
+/// What notes that the client was there, if it waits. And the lock with the answer, unless it has to take a step: time
+/// has changed something, or the reply claims a hold, or somebody must be told.
+fn refresh_of(
+    row: &StoredRow,
+    name: &Name,
+    request: &Request,
+) -> Result<(Option<PlaceRow>, Option<SteppedLock>), EngineError> {
+    let Request::Refresh { client, waiter_lease_ms } = *request else { return Ok((None, None)) };
+    let mut lock = row.lock()?;
+    let place = lock.is_waited_for_by(client).then(|| PlaceRow {
+        name: name.as_str().to_owned(),
+        seen_ms: row.now.ms as i64,
+        waiter_lease_ms: i64::try_from(waiter_lease_ms).unwrap_or(i64::MAX),
+    });
+    lock.record_refresh(client, waiter_lease_ms, row.now);
+    let tick = lock.clone().apply(row.now, &Request::Tick);
+    if !row.is_verified || !row.is_of_this_clock() || tick.changed || tick.more {
+        return Ok((place, None));
     }
+    let stepped = SteppedLock::apply(name.clone(), row, lock, request);
+    let is_quiet = stepped.step.wakes.is_empty()
+        && matches!(&stepped.step.reply, Reply::Refreshed { granted, .. } if granted.is_empty());
+    Ok((place, is_quiet.then_some(stepped)))
 }
 
 fn names(calls: &BatchCalls) -> Vec<String> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use taketurns_core::{AcquireRequest, ClientId, Lock, Name, Reply, Request, Wake};
+use taketurns_core::{AcquireRequest, ClientId, Name, Reply, Request, Wake};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
@@ -25,7 +25,7 @@ use super::session::{ClientTasks, PostgresConnector};
 use super::statements;
 use super::step::{Messages, SteppedLock, forget_old};
 use super::step_order::{StepOrder, StepTurn};
-use super::stored_row::{self, StoredRow};
+use super::stored_row::StoredRow;
 use super::transaction::{BeginOutcome, CommitOutcome, Params, StepTransaction, no_answer, notify};
 use super::url::{PostgresConfig, PostgresFailover};
 use crate::clock::local_us;
@@ -98,11 +98,7 @@ impl StepExecutor {
         let mailbox = Mailbox::new(client, wakes.clone(), pool.clone(), clocks.clone());
         let listener = NotifyListener::new(listening, mailbox.clone());
         mailbox.set_listener(&listener);
-        let begin = statements::begin(
-            config.timeouts.response,
-            config.timeouts.response,
-            config.synchronous_commit,
-        );
+        let begin = statements::begin(config.timeouts.response, config.synchronous_commit);
         let steps = AtomicU32::new(0);
         Ok(Arc::new(Self {
             config,
@@ -165,7 +161,7 @@ impl StepExecutor {
         request: &Request,
         sender: &mut Option<AnswerSender>,
     ) -> Result<TryOutcome, EngineError> {
-        let busy = self.pool.take().await?;
+        let busy = self.pool.take_for_step().await?;
         let sent_us = local_us();
         let key = name.as_str();
         let begun = self.begin(busy, statements::LOAD, &[(&key, Type::TEXT)]).await?;
@@ -177,9 +173,7 @@ impl StepExecutor {
             self.verify().await?;
             return Ok(TryOutcome::Again);
         }
-        let lock = row.lock()?;
-        let (transaction, lock) = self.with_refreshes(transaction, name, &row, lock).await?;
-        let mut stepped = SteppedLock::apply(name.clone(), &row, lock, request);
+        let mut stepped = SteppedLock::apply(name.clone(), &row, row.lock()?, request);
         let wakes = std::mem::take(&mut stepped.step.wakes);
         let messages = Messages::of(wakes, self.client, &run_of(&row.clock));
         if !stepped.is_written() && messages.is_empty() {
@@ -233,26 +227,6 @@ impl StepExecutor {
         params: Params<'_>,
     ) -> Result<BeginOutcome, EngineError> {
         StepTransaction::begin(busy, &self.begin, load, params, self.config.timeouts.response).await
-    }
-
-    /// Before a waiter counts as dead, its refreshes are read. They are in a table of their own.
-    async fn with_refreshes(
-        &self,
-        transaction: StepTransaction,
-        name: &Name,
-        row: &StoredRow,
-        mut lock: Lock,
-    ) -> Result<(StepTransaction, Lock), EngineError> {
-        if !lock.has_lapsed_waiters(row.now) {
-            return Ok((transaction, lock));
-        }
-        let key = name.as_str();
-        let (transaction, places) =
-            transaction.query(statements::PLACES, &[(&key, Type::TEXT)]).await?;
-        for place in &places {
-            stored_row::record_refresh(&mut lock, place, row.now)?;
-        }
-        Ok((transaction, lock))
     }
 
     /// Tells the client what the step says, unless it has to ask once more.
@@ -316,14 +290,15 @@ impl StepExecutor {
     }
 
     /// Has the place that was just had, if a hand-over to it can't have been missed. Returns false if the client did not
-    /// listen when it got its place, and has lost it since: it may have been granted the lock.
+    /// listen when it got its place, and has lost it since: it may have been granted the lock. A client that does not
+    /// listen for long is told of its place all the same, since it has to refresh it.
     async fn is_heard(&self, name: &Name, acquire: &AcquireRequest) -> Result<bool, EngineError> {
-        let is_heard = self.listener.listen_for(acquire.waiter_lease_ms.unwrap_or(0));
-        if !is_heard {
-            self.listener.ready().await;
-        }
+        let waiter_lease_ms = acquire.waiter_lease_ms.unwrap_or(0);
+        let is_heard = self.listener.listen_for(waiter_lease_ms);
+        let limit = Duration::from_millis(waiter_lease_ms / 3);
+        let is_ready = is_heard || self.listener.ready_within(limit).await;
         self.mailbox.watch(name);
-        if is_heard {
+        if is_heard || !is_ready {
             return Ok(true);
         }
         let names = vec![name.as_str().to_owned()];

@@ -62,12 +62,15 @@ struct State {
     until: Instant,
     is_running: bool,
     is_closed: bool,
+    /// Messages may have been lost, or may yet be until the client listens.
+    is_in_doubt: bool,
 }
 
 impl NotifyListener {
     pub(super) fn new(connector: Arc<PostgresConnector>, mailbox: Arc<Mailbox>) -> Arc<Self> {
         let now = Instant::now();
-        let state = State { needed: now, until: now, is_running: false, is_closed: false };
+        let (is_running, is_closed, is_in_doubt) = (false, false, false);
+        let state = State { needed: now, until: now, is_running, is_closed, is_in_doubt };
         Arc::new(Self {
             connector,
             mailbox,
@@ -95,10 +98,17 @@ impl NotifyListener {
         false
     }
 
-    /// Waits until messages arrive, in whichever way.
-    pub(super) async fn ready(&self) {
+    /// Waits until messages arrive, in whichever way, but not for longer than this. Returns whether they do. If not, the
+    /// client looks for what it may have missed once they do.
+    pub(super) async fn ready_within(&self, limit: Duration) -> bool {
         let mut phase = self.phase.subscribe();
-        let _ = phase.wait_for(|phase| *phase != ListenPhase::Starting).await;
+        let ready = phase.wait_for(|phase| *phase != ListenPhase::Starting);
+        if timeout(limit, ready).await.is_ok() {
+            return true;
+        }
+        lock(&self.state).is_in_doubt = true;
+        // It may have begun to listen just now.
+        *phase.borrow() != ListenPhase::Starting
     }
 
     pub(super) fn close(&self) {
@@ -109,27 +119,26 @@ impl NotifyListener {
     }
 
     async fn run(self: Arc<Self>) {
-        let (mut is_first, mut has_connected) = (true, false);
+        let mut has_connected = false;
         while !self.has_expired() {
             match self.listen(has_connected).await {
                 Ok(listening) => {
                     has_connected = true;
-                    self.hear(listening, &mut is_first).await;
+                    self.hear(listening).await;
                 }
                 Err(error) => {
                     tracing::debug!(target: target::POSTGRES, %error, "the client can't listen, and polls instead");
                     self.poll();
                     sleep(REST).await;
-                    is_first = false;
                 }
             }
         }
     }
 
     /// Until the connection ends, nobody waits any more, or it is clear that no message arrives.
-    async fn hear(&self, mut listening: ListenSession, is_first: &mut bool) {
+    async fn hear(&self, mut listening: ListenSession) {
         if !listening.is_probed(self.connector.config.timeouts.response).await {
-            *is_first = false;
+            lock(&self.state).is_in_doubt = true;
             if !listening.session.is_open() {
                 return;
             }
@@ -144,11 +153,7 @@ impl NotifyListener {
                 return;
             }
         }
-        self.phase.send_replace(ListenPhase::Listening);
-        if !std::mem::take(is_first) {
-            // Messages may have been lost meanwhile.
-            self.mailbox.wakes.push(EngineEvent::Recheck);
-        }
+        self.enter(ListenPhase::Listening);
         self.mailbox.clone().take_notices().await;
         self.wait_for_end(listening.session).await;
     }
@@ -205,11 +210,21 @@ impl NotifyListener {
                 }
             }
         }
+        lock(&self.state).is_in_doubt = true;
         self.phase.send_replace(ListenPhase::Starting);
     }
 
+    /// Messages come in this way from now on.
+    fn enter(&self, phase: ListenPhase) {
+        let before = self.phase.send_replace(phase);
+        if before != phase && std::mem::take(&mut lock(&self.state).is_in_doubt) {
+            self.mailbox.wakes.push(EngineEvent::Recheck);
+        }
+    }
+
     fn poll(&self) {
-        self.phase.send_replace(ListenPhase::Polling);
+        self.enter(ListenPhase::Polling);
+        lock(&self.state).is_in_doubt = true;
         self.mailbox.open();
     }
 }

@@ -58,7 +58,7 @@ impl Mailbox {
             listener: OnceLock::new(),
             watched: Mutex::default(),
             is_open: AtomicBool::new(false),
-            begin: statements::begin(response, response, false),
+            begin: statements::begin(response, false),
         })
     }
 

@@ -22,6 +22,8 @@ const REST: Duration = Duration::from_millis(100);
 pub(super) struct SessionPool {
     pub(super) connector: Arc<PostgresConnector>,
     permits: Arc<Semaphore>,
+    /// One less, if there are several.
+    steps: Arc<Semaphore>,
     state: Mutex<State>,
 }
 
@@ -44,32 +46,48 @@ pub(super) struct BusySession {
     /// It was idle before: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
     _permit: OwnedSemaphorePermit,
+    /// A step has it.
+    step: Option<OwnedSemaphorePermit>,
 }
 
 impl SessionPool {
     pub(super) fn new(connector: Arc<PostgresConnector>) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(connector.config.connections));
-        Arc::new(Self { connector, permits, state: Mutex::default() })
+        let permits = connector.config.connections;
+        let steps = permits.saturating_sub(1).max(1);
+        let [permits, steps] = [permits, steps].map(|count| Arc::new(Semaphore::new(count)));
+        Arc::new(Self { connector, permits, steps, state: Mutex::default() })
+    }
+
+    /// A connection for a step, which may have to wait for the row of its lock. Steps leave one connection to what waits
+    /// for no row: a refresh must not come too late because another lock is busy.
+    pub(super) async fn take_for_step(self: &Arc<Self>) -> Result<BusySession, EngineError> {
+        let step = self.turn(&self.steps).await?;
+        let mut busy = self.take().await?;
+        busy.step = Some(step);
+        Ok(busy)
     }
 
     /// An idle connection, or a new one. Waits for its turn if there are as many as may be.
     pub(super) async fn take(self: &Arc<Self>) -> Result<BusySession, EngineError> {
-        let timeouts = self.connector.config.timeouts;
-        let turn =
-            timeout(timeouts.connect + timeouts.response, self.permits.clone().acquire_owned());
-        let permit = match turn.await {
-            Ok(Ok(permit)) => permit,
-            Ok(Err(_)) => return Err(closed()),
-            Err(_) => {
-                let why = "all connections of this client wait for the server (see connections=)";
-                return Err(EngineError::Unreachable(why.to_owned()));
-            }
-        };
+        let permit = self.turn(&self.permits).await?;
         let (idle, is_reused) = match self.idle_session()? {
             Some(session) => (session, true),
             None => (self.connect().await?, false),
         };
-        Ok(BusySession { session: Some(idle), pool: self.clone(), is_reused, _permit: permit })
+        let (session, pool) = (Some(idle), self.clone());
+        Ok(BusySession { session, pool, is_reused, _permit: permit, step: None })
+    }
+
+    async fn turn(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, EngineError> {
+        let timeouts = self.connector.config.timeouts;
+        match timeout(timeouts.connect + timeouts.response, permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(closed()),
+            Err(_) => {
+                let why = "all connections of this client wait for the server (see connections=)";
+                Err(EngineError::Unreachable(why.to_owned()))
+            }
+        }
     }
 
     fn idle_session(&self) -> Result<Option<Box<PgSession>>, EngineError> {
@@ -125,6 +143,7 @@ impl SessionPool {
     /// No connection is handed out any more, and those that are idle end.
     pub(super) fn close(&self) {
         self.permits.close();
+        self.steps.close();
         let mut state = lock(&self.state);
         state.is_closed = true;
         let idle = std::mem::take(&mut state.idle);

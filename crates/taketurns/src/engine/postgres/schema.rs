@@ -11,8 +11,11 @@ use crate::clock::millis;
 use crate::engine::EngineError;
 
 /// What each version adds to the one before. A released version never changes.
-const VERSIONS: [&[&str]; 1] =
-    [&[include_str!("schema/1-locks.sql"), include_str!("schema/1-fence.sql")]];
+const VERSIONS: [&[&str]; 1] = [&[
+    include_str!("schema/1-locks.sql"),
+    include_str!("schema/1-fence.sql"),
+    include_str!("schema/1-steps.sql"),
+]];
 
 /// The version of the tables that this release uses.
 pub(super) const VERSION: i32 = VERSIONS.len() as i32;
@@ -73,7 +76,7 @@ pub(super) async fn read_store(session: &PgSession) -> Result<Option<(i32, i64)>
 async fn migrate(session: &PgSession) -> Result<(), EngineError> {
     let begin = format!(
         "{}; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})",
-        statements::begin(Duration::from_secs(60), Duration::from_secs(60), true)
+        statements::begin(Duration::from_secs(60), true)
     );
     let migrated = async {
         session.client.batch_execute(&begin).await.map_err(|error| before_commit(&error))?;
@@ -112,7 +115,7 @@ fn may_not_create(error: &tokio_postgres::Error) -> EngineError {
 
 /// Before any such lease is granted, and on disk: a crash must not forget it.
 async fn raise_max_lease(session: &PgSession, max_lease_ms: i64) -> Result<(), EngineError> {
-    let begin = statements::begin(Duration::from_secs(60), Duration::from_secs(60), true);
+    let begin = statements::begin(Duration::from_secs(60), true);
     session.client.batch_execute(&begin).await.map_err(|error| before_commit(&error))?;
     let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] =
         [(&max_lease_ms, Type::INT8)];

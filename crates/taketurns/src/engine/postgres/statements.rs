@@ -28,14 +28,16 @@ macro_rules! circumstances {
     };
 }
 
-/// Begins a step. A role may have other defaults for all of these. `statement_timeout` must not cancel a COMMIT: it
-/// would be carried out, and only the standby not waited for.
-pub(super) fn begin(row_wait: Duration, idle: Duration, synchronous_commit: bool) -> String {
+/// Begins a step, which may wait for its row as long as for an answer. A client that is stopped in the middle of a step
+/// holds up all others at this lock, so its session ends sooner than that. A role may have other defaults for all of
+/// these. `statement_timeout` must not cancel a COMMIT: it would be carried out, and only the standby not waited for.
+pub(super) fn begin(response: Duration, synchronous_commit: bool) -> String {
+    let idle = (response / 4).max(Duration::from_millis(100));
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {}; \
          SET LOCAL idle_in_transaction_session_timeout = {}; SET LOCAL statement_timeout = 0; \
          SET LOCAL synchronous_commit = {}",
-        row_wait.as_millis(),
+        response.as_millis(),
         idle.as_millis(),
         if synchronous_commit { "on" } else { "off" },
     )
@@ -48,82 +50,59 @@ pub(super) const BEGIN_NOTIFY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// One lock, or a row without one. The row is locked before the clock is read, so the steps of a lock are in the order
-/// of their times: without MATERIALIZED the clock would be read first.
-pub(super) const LOAD: &str = concat!(
-    "WITH l AS MATERIALIZED (SELECT name, clock, state FROM taketurns.lock WHERE name = $1 FOR UPDATE) SELECT ",
-    circumstances!(),
-    ", l.name, l.clock, l.state FROM (VALUES (1)) AS one LEFT JOIN l ON true LEFT JOIN taketurns.marker m ON true"
-);
+/// One lock, or a row without one. The row is locked: see schema/1-steps.sql.
+pub(super) const LOAD: &str = "SELECT * FROM taketurns.load($1)";
 
-/// Several locks, each with its own time. A lock that is busy is left out, and asked for by itself.
+/// The refreshes of the locks `l`, in the columns after theirs.
+macro_rules! places {
+    () => {
+        " LEFT JOIN LATERAL (SELECT array_agg(client) AS clients, array_agg(seen_ms) AS seen_ms, \
+         array_agg(waiter_lease_ms) AS leases_ms FROM taketurns.place WHERE place.name = l.name) p ON true "
+    };
+}
+
+/// The columns of a lock with its refreshes, as of the function `load`.
+macro_rules! lock_and_places {
+    () => {
+        ", l.name, l.clock, l.state, p.clients, p.seen_ms, p.leases_ms, NULL::text FROM "
+    };
+}
+
+/// Several locks, each with its own time and its refreshes. A lock that is busy is left out, and asked for by itself.
 pub(super) const LOAD_ALL: &str = concat!(
     "WITH l AS MATERIALIZED (SELECT name, clock, state FROM taketurns.lock WHERE name = ANY ($1) \
      ORDER BY name FOR UPDATE SKIP LOCKED) SELECT ",
     circumstances!(),
-    ", l.name, l.clock, l.state FROM l LEFT JOIN taketurns.marker m ON true"
+    lock_and_places!(),
+    "l LEFT JOIN taketurns.marker m ON true",
+    places!()
 );
 
-/// Several locks as they are, without waiting for any.
+/// Several locks as they are, with their refreshes, without waiting for any.
 pub(super) const LOOK_ALL: &str = concat!(
     "SELECT ",
     circumstances!(),
-    ", l.name, l.clock, l.state FROM taketurns.lock l LEFT JOIN taketurns.marker m ON true WHERE l.name = ANY ($1)"
-);
-
-/// One lock with its refreshes, to be shown.
-pub(super) const VIEW: &str = concat!(
-    "SELECT ",
-    circumstances!(),
-    ", l.name, l.clock, l.state, p.clients, p.seen_ms, p.leases_ms FROM taketurns.lock l ",
-    "LEFT JOIN taketurns.marker m ON true ",
-    "LEFT JOIN LATERAL (SELECT array_agg(client) AS clients, array_agg(seen_ms) AS seen_ms, \
-     array_agg(waiter_lease_ms) AS leases_ms FROM taketurns.place WHERE place.name = l.name) p ON true ",
-    "WHERE l.name = $1"
+    lock_and_places!(),
+    "taketurns.lock l LEFT JOIN taketurns.marker m ON true",
+    places!(),
+    "WHERE l.name = ANY ($1)"
 );
 
 /// The same of the locks after a name, in the order of their names.
 pub(super) const LIST: &str = concat!(
     "SELECT ",
     circumstances!(),
-    ", l.name, l.clock, l.state, p.clients, p.seen_ms, p.leases_ms FROM taketurns.lock l ",
-    "LEFT JOIN taketurns.marker m ON true ",
-    "LEFT JOIN LATERAL (SELECT array_agg(client) AS clients, array_agg(seen_ms) AS seen_ms, \
-     array_agg(waiter_lease_ms) AS leases_ms FROM taketurns.place WHERE place.name = l.name) p ON true ",
+    lock_and_places!(),
+    "taketurns.lock l LEFT JOIN taketurns.marker m ON true",
+    places!(),
     "WHERE l.name > $1 ORDER BY l.name LIMIT $2"
 );
 
 pub(super) const PING: &str = concat!("SELECT ", time_and_clock!());
 
-/// $1 name, $2 clock, $3 state, $4 when it may be forgotten. A row each that was written.
-pub(super) const UPDATE: &str = "UPDATE taketurns.lock SET clock = $2, state = $3, forget_at_ms = $4 WHERE name = $1 RETURNING 1";
-
-/// The same for a lock that has no row yet. No row comes back if somebody else has made one meanwhile.
-pub(super) const INSERT: &str = "INSERT INTO taketurns.lock (name, clock, state, forget_at_ms) VALUES ($1, $2, $3, $4) \
-     ON CONFLICT DO NOTHING RETURNING 1";
-
-/// What a granting step writes besides, for fenced transactions: $5 members, $6 tokens, $7 which are exclusive. Only if
-/// the lock itself was written: see schema/1-fence.sql.
-macro_rules! and_fence {
-    ($write:literal) => {
-        concat!(
-            "WITH l AS (",
-            $write,
-            " RETURNING name), f AS (INSERT INTO taketurns.fence (name, member, token, exclusive) \
-             SELECT l.name, g.member, g.token, g.exclusive \
-             FROM l, unnest($5, $6, $7) AS g (member, token, exclusive) \
-             ON CONFLICT (name, member) DO UPDATE SET token = excluded.token, exclusive = excluded.exclusive \
-             WHERE fence.token < excluded.token) SELECT 1 FROM l"
-        )
-    };
-}
-
-pub(super) const UPDATE_AND_FENCE: &str = and_fence!(
-    "UPDATE taketurns.lock SET clock = $2, state = $3, forget_at_ms = $4 WHERE name = $1"
-);
-pub(super) const INSERT_AND_FENCE: &str = and_fence!(
-    "INSERT INTO taketurns.lock (name, clock, state, forget_at_ms) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
-);
+/// $1 name, $2 where the row is, $3 clock, $4 when it may be forgotten, $5 state. And its grants: $6 members, $7 tokens,
+/// $8 which are exclusive. A row if it was written: see schema/1-steps.sql.
+pub(super) const SAVE: &str = "SELECT 1 WHERE taketurns.save($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Many locks at once: $1 names, $2 clock, $3 states, $4 when they may be forgotten. A row each.
 pub(super) const UPDATE_ALL: &str = "UPDATE taketurns.lock l SET clock = $2, state = w.state, forget_at_ms = w.forget_at_ms \
@@ -133,10 +112,6 @@ pub(super) const UPDATE_ALL: &str = "UPDATE taketurns.lock l SET clock = $2, sta
 pub(super) const FENCE_ALL: &str = "INSERT INTO taketurns.fence (name, member, token, exclusive) \
      SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT (name, member) \
      DO UPDATE SET token = excluded.token, exclusive = excluded.exclusive WHERE fence.token < excluded.token";
-
-/// The refreshes of one lock.
-pub(super) const PLACES: &str =
-    "SELECT client, seen_ms, waiter_lease_ms FROM taketurns.place WHERE name = $1";
 
 /// A client's refreshes: $1 names, $2 client, $3 times, $4 waiter leases.
 pub(super) const REFRESH: &str = "INSERT INTO taketurns.place (name, client, seen_ms, waiter_lease_ms) \

@@ -45,8 +45,8 @@ pub(super) struct SteppedLock {
     pub(super) now: Now,
     pub(super) clock: String,
     lock: Lock,
-    /// The table has a row for it.
-    exists: bool,
+    /// Where its row is in the table, if it has one and that was locked by itself.
+    at: Option<String>,
     is_written: bool,
     grants: Vec<FenceRow>,
 }
@@ -73,8 +73,8 @@ impl SteppedLock {
         // Asking about a lock that nobody has used leaves no trace of it.
         let is_written = is_needed && (row.exists() || !lock.is_blank());
         let grants = fence_rows(&lock, request, &step);
-        let (now, clock, exists) = (row.now, row.clock.clone(), row.exists());
-        Self { name, step, now, clock, lock, exists, is_written, grants }
+        let (now, clock, at) = (row.now, row.clock.clone(), row.at().map(str::to_owned));
+        Self { name, step, now, clock, lock, at, is_written, grants }
     }
 
     pub(super) fn is_written(&self) -> bool {
@@ -83,31 +83,23 @@ impl SteppedLock {
 
     /// The lock is new: somebody else may make its row first.
     pub(super) fn is_new(&self) -> bool {
-        !self.exists
+        self.at.is_none()
     }
 
     /// What writes it, with its grants.
     pub(super) fn write(&self) -> Result<Write, EngineError> {
-        let sql = match (self.exists, self.grants.is_empty()) {
-            (true, true) => statements::UPDATE,
-            (true, false) => statements::UPDATE_AND_FENCE,
-            (false, true) => statements::INSERT,
-            (false, false) => statements::INSERT_AND_FENCE,
-        };
-        let mut write = Write::new(sql)
-            .with(self.name.as_str().to_owned(), Type::TEXT)
-            .with(self.clock.clone(), Type::TEXT)
-            .with(stored::encode(&self.lock)?, Type::BYTEA)
-            .with(self.forget_at_ms(), Type::INT8);
-        write.is_checked = true;
-        if self.grants.is_empty() {
-            return Ok(write);
-        }
         let (members, tokens, exclusive) = columns(&self.grants);
-        Ok(write
+        let mut write = Write::new(statements::SAVE)
+            .with(self.name.as_str().to_owned(), Type::TEXT)
+            .with(self.at.clone(), Type::TEXT)
+            .with(self.clock.clone(), Type::TEXT)
+            .with(self.forget_at_ms(), Type::INT8)
+            .with(stored::encode(&self.lock)?, Type::BYTEA)
             .with(members, Type::TEXT_ARRAY)
             .with(tokens, Type::INT8_ARRAY)
-            .with(exclusive, Type::BOOL_ARRAY))
+            .with(exclusive, Type::BOOL_ARRAY);
+        write.is_checked = true;
+        Ok(write)
     }
 
     fn forget_at_ms(&self) -> Option<i64> {

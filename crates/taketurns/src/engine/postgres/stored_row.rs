@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use crate::engine::{EngineError, stored};
 
-/// A lock and its circumstances, as the statements of [`super::statements`] return them.
+/// A lock and its circumstances, with the refreshes of its waiters, as the statements of [`super::statements`] return them.
 pub(super) struct StoredRow {
     pub(super) now: Now,
     /// The server incarnation whose clock this is.
@@ -15,6 +15,7 @@ pub(super) struct StoredRow {
     /// Of all locks of this server; in the past if there is none.
     quarantine_until_ms: u64,
     lock: Option<StoredLock>,
+    places: Vec<StoredPlace>,
 }
 
 /// What the table has of a lock.
@@ -22,6 +23,15 @@ struct StoredLock {
     name: String,
     clock: String,
     state: Vec<u8>,
+    /// Where its row is in the table, if the row was locked by itself.
+    at: Option<String>,
+}
+
+/// When a client refreshed its places.
+struct StoredPlace {
+    client: i64,
+    seen_ms: i64,
+    waiter_lease_ms: i64,
 }
 
 impl StoredRow {
@@ -37,7 +47,12 @@ impl StoredRow {
         let now = now(row.try_get(0)?);
         let lock = match name {
             None => None,
-            Some(name) => Some(StoredLock { name, clock: row.try_get(7)?, state: row.try_get(8)? }),
+            Some(name) => Some(StoredLock {
+                name,
+                clock: row.try_get(7)?,
+                state: row.try_get(8)?,
+                at: row.try_get(12)?,
+            }),
         };
         Ok(Self {
             now,
@@ -45,12 +60,18 @@ impl StoredRow {
             is_verified: marked.is_some_and(|marked| marked == server),
             quarantine_until_ms: quarantine_until_ms(now.ms, quarantine),
             lock,
+            places: places(row)?,
         })
     }
 
     /// Is there a row for the lock?
     pub(super) fn exists(&self) -> bool {
         self.lock.is_some()
+    }
+
+    /// Where that row is.
+    pub(super) fn at(&self) -> Option<&str> {
+        self.lock.as_ref()?.at.as_deref()
     }
 
     /// The name in the row, if it can be one.
@@ -63,7 +84,7 @@ impl StoredRow {
         self.lock.as_ref().is_none_or(|lock| lock.clock == self.clock)
     }
 
-    /// The lock now: on the clock of this server incarnation, and in quarantine if the server is.
+    /// The lock now: on the clock of this server incarnation, in quarantine if the server is, and with its refreshes.
     pub(super) fn lock(&self) -> Result<Lock, EngineError> {
         let now_ms = self.now.ms;
         let mut lock = match &self.lock {
@@ -79,6 +100,7 @@ impl StoredRow {
         // What the lock remembers is from an older marker, or from before the clock was set back.
         lock.quarantine(self.quarantine_until_ms);
         lock.end_quarantine_by(self.quarantine_until_ms);
+        self.places.iter().for_each(|place| place.record(&mut lock, self.now));
         Ok(lock)
     }
 }
@@ -91,43 +113,25 @@ fn quarantine_until_ms(now_ms: u64, (since_ms, until_ms): (Option<i64>, Option<i
     until_ms.min(now_ms.saturating_add(until_ms.saturating_sub(since_ms)))
 }
 
-/// Takes a row of the table of refreshes into account: client, time, waiter lease.
-pub(super) fn record_refresh(lock: &mut Lock, place: &Row, now: Now) -> Result<(), EngineError> {
-    let columns = || {
-        Ok::<(i64, i64, i64), tokio_postgres::Error>((
-            place.try_get(0)?,
-            place.try_get(1)?,
-            place.try_get(2)?,
-        ))
-    };
-    let (client, seen_ms, lease_ms) = columns().map_err(|error| changed(&error))?;
-    record(lock, client, seen_ms, lease_ms, now);
-    Ok(())
-}
-
-/// The same for a lock that is looked at, whose refreshes come with it.
-pub(super) fn record_refreshes(lock: &mut Lock, row: &Row, now: Now) -> Result<(), EngineError> {
+/// The refreshes in the row of a lock.
+fn places(row: &Row) -> Result<Vec<StoredPlace>, tokio_postgres::Error> {
     type Column = Option<Vec<i64>>;
-    let columns = || {
-        Ok::<(Column, Column, Column), tokio_postgres::Error>((
-            row.try_get(9)?,
-            row.try_get(10)?,
-            row.try_get(11)?,
-        ))
-    };
-    let columns = columns().map_err(|error| changed(&error))?;
-    let (Some(clients), Some(seen_ms), Some(leases_ms)) = columns else { return Ok(()) };
-    for ((client, seen_ms), lease_ms) in clients.into_iter().zip(seen_ms).zip(leases_ms) {
-        record(lock, client, seen_ms, lease_ms, now);
-    }
-    Ok(())
+    let columns: [Column; 3] = [row.try_get(9)?, row.try_get(10)?, row.try_get(11)?];
+    let [Some(clients), Some(seen_ms), Some(leases_ms)] = columns else { return Ok(Vec::new()) };
+    let columns = clients.into_iter().zip(seen_ms).zip(leases_ms);
+    let place =
+        |((client, seen_ms), waiter_lease_ms)| StoredPlace { client, seen_ms, waiter_lease_ms };
+    Ok(columns.map(place).collect())
 }
 
-fn record(lock: &mut Lock, client: i64, seen_ms: i64, lease_ms: i64, now: Now) {
-    let positive = |number: i64| u64::try_from(number).unwrap_or(0);
-    // A later time is from before the clock was set back.
-    let seen = Now { ms: positive(seen_ms).min(now.ms), ..now };
-    lock.record_refresh(ClientId::from_bits(client.cast_unsigned()), positive(lease_ms), seen);
+impl StoredPlace {
+    fn record(&self, lock: &mut Lock, now: Now) {
+        let positive = |number: i64| u64::try_from(number).unwrap_or(0);
+        // A later time is from before the clock was set back.
+        let seen = Now { ms: positive(self.seen_ms).min(now.ms), ..now };
+        let client = ClientId::from_bits(self.client.cast_unsigned());
+        lock.record_refresh(client, positive(self.waiter_lease_ms), seen);
+    }
 }
 
 /// The server's wall clock is the lease clock too.

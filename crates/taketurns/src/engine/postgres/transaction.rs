@@ -81,21 +81,6 @@ impl StepTransaction {
         }
     }
 
-    /// Reads more.
-    pub(super) async fn query(
-        self,
-        sql: &str,
-        params: Params<'_>,
-    ) -> Result<(Self, Vec<Row>), EngineError> {
-        let asked =
-            timeout(self.response, self.busy.session().client.query_typed(sql, params)).await;
-        match asked {
-            Ok(Ok(rows)) => Ok((self, rows)),
-            Ok(Err(error)) => Err(before_commit(&error)),
-            Err(_) => Err(no_answer()),
-        }
-    }
-
     /// Ends without writing, and gives the connection back.
     pub(super) async fn roll_back(self) {
         let client = &self.busy.session().client;

@@ -1,6 +1,6 @@
 //! What people see: locks as they are, without a step.
 
-use taketurns_core::{Lock, Name, Pattern, View};
+use taketurns_core::{Name, Pattern, View};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -32,19 +32,11 @@ impl StepExecutor {
         name: &Name,
         waiters_max: usize,
     ) -> Result<Option<View>, EngineError> {
-        let key = name.as_str();
-        let rows = self.pool.read(statements::VIEW, &[(&key, Type::TEXT)]).await?;
+        let names = vec![name.as_str().to_owned()];
+        let rows = self.pool.read(statements::LOOK_ALL, &[(&names, Type::TEXT_ARRAY)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let (stored, lock) = self.seen(row)?;
-        Ok(Some(lock.view(stored.now, waiters_max)))
-    }
-
-    /// The lock in a row, with the refreshes of its waiters.
-    fn seen(&self, row: &Row) -> Result<(StoredRow, Lock), EngineError> {
-        let stored = StoredRow::read(row)?;
-        let mut lock = stored.lock()?;
-        stored_row::record_refreshes(&mut lock, row, stored.now)?;
-        Ok((stored, lock))
+        let row = StoredRow::read(row)?;
+        Ok(Some(row.lock()?.view(row.now, waiters_max)))
     }
 
     pub(super) async fn list(
@@ -61,7 +53,7 @@ impl StepExecutor {
             let rows = self.pool.read(statements::LIST, params).await?;
             for row in &rows {
                 after = row.try_get(6).map_err(|error| stored_row::changed(&error))?;
-                match self.listed(row, &after, pattern, waiters_max) {
+                match listed(row, &after, pattern, waiters_max) {
                     Ok(Some(view)) => views.push(view),
                     Ok(None) => {}
                     // One damaged lock must not hide all others.
@@ -78,23 +70,22 @@ impl StepExecutor {
             }
         }
     }
+}
 
-    fn listed(
-        &self,
-        row: &Row,
-        name: &str,
-        pattern: &Pattern,
-        waiters_max: usize,
-    ) -> Result<Option<(Name, View)>, EngineError> {
-        if !pattern.matches(name) {
-            return Ok(None);
-        }
-        let name = Name::new(name).map_err(|_| {
-            EngineError::Broken("the store is damaged: a name that can't be one".to_owned())
-        })?;
-        let (stored, lock) = self.seen(row)?;
-        let view = lock.view(stored.now, waiters_max);
-        // All that is known of it may be who was cancelled.
-        Ok((!view.is_blank()).then_some((name, view)))
+fn listed(
+    row: &Row,
+    name: &str,
+    pattern: &Pattern,
+    waiters_max: usize,
+) -> Result<Option<(Name, View)>, EngineError> {
+    if !pattern.matches(name) {
+        return Ok(None);
     }
+    let name = Name::new(name).map_err(|_| {
+        EngineError::Broken("the store is damaged: a name that can't be one".to_owned())
+    })?;
+    let row = StoredRow::read(row)?;
+    let view = row.lock()?.view(row.now, waiters_max);
+    // All that is known of it may be who was cancelled.
+    Ok((!view.is_blank()).then_some((name, view)))
 }

@@ -1,5 +1,5 @@
-//! Fenced transactions of PostgreSQL: `taketurns.fence` in SQL, without the engine. A grant is what
-//! `schema/1-fence.sql` says of one.
+//! Fenced transactions of PostgreSQL: `taketurns.fence` in SQL. A grant is made by the functions that a step of the engine
+//! calls, with a token of the test's choice.
 
 mod clients;
 mod function;
@@ -10,6 +10,7 @@ use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 const LOCKS: &str = include_str!("../../../src/engine/postgres/schema/1-locks.sql");
 const FENCE: &str = include_str!("../../../src/engine/postgres/schema/1-fence.sql");
+const STEPS: &str = include_str!("../../../src/engine/postgres/schema/1-steps.sql");
 
 /// A database with our tables.
 struct FencedDatabase(PostgresDatabase<'static>);
@@ -18,7 +19,7 @@ impl FencedDatabase {
     fn new() -> Self {
         let server = Postgres::shared().expect("PostgreSQL");
         let database = server.database().expect("a database");
-        for script in [LOCKS, FENCE] {
+        for script in [LOCKS, FENCE, STEPS] {
             database.sql(script).expect("our tables");
         }
         Self(database)
@@ -38,24 +39,22 @@ async fn connected(url: &str) -> Client {
 
 /// The statements of a step of the engine that grants the lock with this token.
 fn grant(lock: &str, token: i64) -> [String; 4] {
+    let row = format!("SELECT ctid::text FROM taketurns.lock WHERE name = '{lock}'");
     [
         "BEGIN".to_owned(),
-        format!("SELECT 1 FROM taketurns.lock WHERE name = '{lock}' FOR UPDATE"),
+        format!("SELECT FROM taketurns.load('{lock}')"),
         format!(
-            "INSERT INTO taketurns.fence AS f VALUES ('{lock}', '', {token}, true) ON CONFLICT (name, member)
-             DO UPDATE SET token = greatest(f.token, {token}), exclusive = true"
+            "SELECT 1 / taketurns.save(
+                 '{lock}', ({row}), '', NULL, '', ARRAY[''], ARRAY[{token}::bigint], ARRAY[true]
+             )::integer"
         ),
         "COMMIT".to_owned(),
     ]
 }
 
-/// Makes the lock known, and grants it.
+/// Grants the lock, which nobody has used.
 async fn granted(client: &Client, lock: &str, token: i64) {
-    let row = format!(
-        "INSERT INTO taketurns.lock VALUES ('{lock}', '', NULL, '') ON CONFLICT DO NOTHING"
-    );
-    let statements = grant(lock, token).join("; ");
-    client.batch_execute(&format!("{row}; {statements}")).await.expect("a grant");
+    client.batch_execute(&grant(lock, token).join("; ")).await.expect("a grant");
 }
 
 /// The SQLSTATE of an error of the server.

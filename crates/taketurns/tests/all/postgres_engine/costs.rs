@@ -77,7 +77,7 @@ fn calls(database: &PostgresDatabase<'_>, which: &str) -> u32 {
 /// Statements that read or write locks or tell somebody, and transactions that wrote. (BEGIN, SET and COMMIT come in the
 /// same messages. A holder looks for notices once a second, which is not counted.)
 fn counted(database: &PostgresDatabase<'_>) -> (u32, u32) {
-    let statements = "taketurns[.](lock|place|fence)|pg_notify";
+    let statements = "taketurns[.](load|save|lock|place|fence)|pg_notify";
     (calls(database, statements), calls(database, "^COMMIT"))
 }
 

@@ -6,6 +6,7 @@ mod costs;
 mod full_disk;
 mod incarnations;
 mod places;
+mod refreshes;
 mod refusals;
 mod rights;
 mod round_trips;

@@ -5,7 +5,7 @@
 --   BEGIN; SELECT … FOR UPDATE, and the time   -- the row lock puts the steps in the order of their times
 --   UPDATE; COMMIT                             -- the reply is sent to the caller after the COMMIT
 --
--- A step that grants also writes `fence`: see 1-fence.sql.
+-- Functions do this: see 1-steps.sql. A step that grants also writes `fence`: see 1-fence.sql.
 
 CREATE SCHEMA taketurns;
 
