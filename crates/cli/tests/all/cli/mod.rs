@@ -13,6 +13,7 @@ mod nights;
 mod once;
 mod order;
 mod output;
+mod postgres;
 mod quarantine;
 mod quorum;
 mod redis;

@@ -12,7 +12,7 @@
 //! | [`schema`] | are the tables there, and of this version? |
 //! | [`transaction`], [`failure`] | was it carried out? |
 //! | [`stored_row`], [`step`] | what does a step read and write? Pure. |
-//! | [`executor`], [`batch`] | one step; many in one transaction |
+//! | [`executor`], [`step_order`], [`batch`] | one step; those of one lock in order; many in one transaction |
 //! | [`listener`], [`mailbox`] | how are waiters and holders told? |
 //! | [`clocks`] | whose time is it? |
 //! | [`views`] | what do people see? |
@@ -33,6 +33,7 @@ mod schema;
 mod session;
 mod statements;
 mod step;
+mod step_order;
 mod stored_row;
 mod tls;
 mod transaction;
@@ -53,6 +54,8 @@ use executor::StepExecutor;
 use listener::ListenPhase;
 pub(crate) use schema::sql as schema_sql;
 use url::PostgresConfig;
+
+use crate::runtime::entered;
 
 /// A store URL that was understood.
 pub(crate) struct OpenPostgres {
@@ -91,6 +94,13 @@ struct PostgresEngine {
     pid: u32,
 }
 
+impl PostgresEngine {
+    /// Looks on the caller's thread, which may have no timers of its own.
+    fn look<'a, T>(&'a self, look: impl Future<Output = T> + Send + 'a) -> EngineFuture<'a, T> {
+        Box::pin(entered(&self.executor.pool.connector.runtime, look))
+    }
+}
+
 impl Engine for PostgresEngine {
     fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         if self.pid != std::process::id() {
@@ -118,7 +128,7 @@ impl Engine for PostgresEngine {
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(self.executor.on_its_runtime(self.executor.ping()))
+        self.look(self.executor.ping())
     }
 
     fn view<'a>(
@@ -126,7 +136,7 @@ impl Engine for PostgresEngine {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.executor.on_its_runtime(self.executor.view(lock, waiters_max)))
+        self.look(self.executor.view(lock, waiters_max))
     }
 
     fn list<'a>(
@@ -136,8 +146,7 @@ impl Engine for PostgresEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        let list = self.executor.list(pattern, after, max, waiters_max);
-        Box::pin(self.executor.on_its_runtime(list))
+        self.look(self.executor.list(pattern, after, max, waiters_max))
     }
 
     fn max_lease(&self) -> Duration {
