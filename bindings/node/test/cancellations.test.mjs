@@ -13,8 +13,8 @@ const LOCKS = 8;
 
 // A lock that is left behind stays so, for longer than any test.
 const LEASE = 60 * 60 * 1_000;
-// The URL of a store, where it may stay for as long as that.
-const lasting = (url) => url.replace(/\b(redis|postgres):\/\/[^,]+/g, "$&?max_lease=3600");
+// The URL of a store where it may stay for as long as that, and whose server may be busy.
+const lasting = (url) => url.replace(/\b(redis|postgres):\/\/[^,]+/g, "$&?max_lease=3600&response_timeout=60");
 
 // The threads of this package. One that was told to end needs a moment.
 const isOurs = (task) => {

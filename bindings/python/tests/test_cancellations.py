@@ -27,8 +27,8 @@ LEASE = 3600
 
 
 def lasting(url: str) -> str:
-    """The URL of a store, where a lock may be left behind for as long as that."""
-    return url if url.startswith("file:") else f"{url}?max_lease={LEASE}"
+    """The URL of a store where a lock may be left behind for as long as that, and whose server may be busy."""
+    return url if url.startswith("file:") else f"{url}?max_lease={LEASE}&response_timeout={PATIENCE:.0f}"
 
 
 def descriptors() -> int:
