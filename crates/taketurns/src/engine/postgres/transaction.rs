@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all, join3};
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error as PgError, Row};
 
@@ -46,6 +47,8 @@ pub(super) enum CommitOutcome {
     Committed(BusySession),
     /// A statement that had to write a row wrote none. Nothing is written.
     Missed,
+    /// A transaction has done the work of a lock meanwhile. Nothing is written.
+    DoneMeanwhile,
     /// The server has not answered in time. The COMMIT goes on, and keeps its connection.
     Late(LateCommit),
 }
@@ -128,7 +131,10 @@ impl StepTransaction {
                 if keeps_connection(&error) {
                     busy.give_back();
                 }
-                Err(before_commit(&error))
+                match error.code().map(SqlState::code) {
+                    Some(statements::DONE_MEANWHILE) => Ok(CommitOutcome::DoneMeanwhile),
+                    _ => Err(before_commit(&error)),
+                }
             }
             Err(WriteError::AtCommit(error)) => Err(at_commit(&error)),
         }

@@ -4,6 +4,7 @@ use taketurns_core::{Lock, Name, Pattern, View};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::done_work::DoneWork;
 use super::executor::StepExecutor;
 use super::statements;
 use super::stored_row::{self, StoredRow};
@@ -35,7 +36,8 @@ impl StepExecutor {
         let key = name.as_str();
         let rows = self.pool.read(statements::VIEW, &[(&key, Type::TEXT)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let (stored, lock) = self.seen(row)?;
+        let (stored, mut lock) = self.seen(row)?;
+        self.look_for_done(name, stored.now, &mut lock).await?;
         Ok(Some(lock.view(stored.now, waiters_max)))
     }
 
@@ -56,12 +58,13 @@ impl StepExecutor {
     ) -> Result<Vec<(Name, View)>, EngineError> {
         let mut after = after.map_or(String::new(), |name| name.as_str().to_owned());
         let mut views = Vec::new();
+        let done = self.all_done().await?;
         loop {
             let params: Params<'_> = &[(&after, Type::TEXT), (&PAGE, Type::INT8)];
             let rows = self.pool.read(statements::LIST, params).await?;
             for row in &rows {
                 after = row.try_get(6).map_err(|error| stored_row::changed(&error))?;
-                match self.listed(row, &after, pattern, waiters_max) {
+                match self.listed(row, &after, pattern, &done, waiters_max) {
                     Ok(Some(view)) => views.push(view),
                     Ok(None) => {}
                     // One damaged lock must not hide all others.
@@ -84,6 +87,7 @@ impl StepExecutor {
         row: &Row,
         name: &str,
         pattern: &Pattern,
+        done: &[DoneWork],
         waiters_max: usize,
     ) -> Result<Option<(Name, View)>, EngineError> {
         if !pattern.matches(name) {
@@ -92,7 +96,10 @@ impl StepExecutor {
         let name = Name::new(name).map_err(|_| {
             EngineError::Broken("the store is damaged: a name that can't be one".to_owned())
         })?;
-        let (stored, lock) = self.seen(row)?;
+        let (stored, mut lock) = self.seen(row)?;
+        if let Some(done) = done.iter().find(|done| done.is_of(&name)) {
+            done.take_over(&mut lock, stored.now);
+        }
         let view = lock.view(stored.now, waiters_max);
         // All that is known of it may be who was cancelled.
         Ok((!view.is_blank()).then_some((name, view)))

@@ -2,6 +2,7 @@
 
 mod costs;
 mod incarnations;
+mod migration;
 mod places;
 mod refusals;
 mod rights;
