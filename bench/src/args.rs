@@ -43,7 +43,7 @@ impl Options {
     }
 
     pub(crate) fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 5 })
+        self.rounds.unwrap_or(if self.quick { 2 } else { 5 })
     }
 
     /// The folder for the page, if there is one: a full run writes it into `docs`.
@@ -76,11 +76,11 @@ mod tests {
         assert!(full.peers && full.wants("m") && full.wants("o"));
         assert_eq!(full.rounds(), 5);
         let quick = parsed(&["--quick"]).expect("an option");
-        assert_eq!((docs(&quick), quick.rounds()), (None, 3));
+        assert_eq!((docs(&quick), quick.rounds()), (None, 2));
         assert!(quick.wants("m") && !quick.wants("o"), "what takes long is left out");
-        let part = parsed(&["--quick", "--only", "a,o", "--rounds", "2"]).expect("options");
+        let part = parsed(&["--quick", "--only", "a,o", "--rounds", "3"]).expect("options");
         assert!(part.wants("o") && !part.wants("b"));
-        assert_eq!((docs(&part), part.rounds()), (None, 2));
+        assert_eq!((docs(&part), part.rounds()), (None, 3));
         let elsewhere = parsed(&["--only", "a", "--docs", "page"]).expect("options");
         assert_eq!(docs(&elsewhere), Some("page".into()));
         assert_eq!(docs(&parsed(&["--no-docs"]).expect("an option")), None);

@@ -13,7 +13,6 @@ mod fuzz;
 mod install;
 mod names;
 mod planted;
-mod postgres;
 mod proof;
 mod servers;
 mod sim;
@@ -49,8 +48,6 @@ usage: cargo xtask COMMAND
   names      lists the type names that stand for several types, and fails if there are any
   proof      the quorum's model in all its small states, and many more orders of threads, simulated lives and
              random lives of one lock than the tests try: some minutes
-  postgres   the tests of the PostgreSQL engine, a few at a time: they are no part of the test command, because beside
-             all others they depend on how fast the server answers
   bench [--quick] [--json FILE] [--only a,c,…] [--no-peers] [--rounds N] [--docs FOLDER | --no-docs]
              measures ours, the floor and other locks on the same servers, and writes docs/benchmarks.md
              if nothing is left out; --quick ends within 3 minutes
@@ -109,7 +106,6 @@ fn main() -> ExitCode {
         "torture" => torture::run(std::env::args().skip(2)),
         "sim" => sim::run(std::env::args().skip(2)),
         "names" => names::run(std::env::args().skip(2)),
-        "postgres" => postgres::run(std::env::args().skip(2)),
         "proof" => proof::run(std::env::args().skip(2)),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

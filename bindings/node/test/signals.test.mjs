@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { getEventListeners } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { readdirSync } from "node:fs";
+import { createServer } from "node:net";
 import { describe, it } from "node:test";
 
 import { connect, ClosedError } from "taketurns";
@@ -126,9 +127,16 @@ describe("a client", () => {
     }
   });
 
-  it("gives up to connect when its signal fires", async () => {
+  it("gives up to connect when its signal fires", async (context) => {
+    // A server that never answers: a port that refuses could do so before the signal is seen.
+    const silent = createServer().listen(0, "127.0.0.1");
+    context.after(() => silent.close());
+    await once(silent, "listening");
+    const connected = once(silent, "connection");
     const stop = new AbortController();
-    const connecting = connect("redis://127.0.0.1:1", { signal: stop.signal });
+    const connecting = connect(`redis://127.0.0.1:${silent.address().port}`, { signal: stop.signal });
+    const [socket] = await connected;
+    context.after(() => socket.destroy());
     stop.abort();
     await assert.rejects(connecting, { name: "AbortError" });
   });

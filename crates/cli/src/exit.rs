@@ -12,6 +12,7 @@ use taketurns::{ErrorKind, limits};
 use crate::child;
 use crate::output::count;
 use crate::status;
+use crate::text;
 
 /// A check of `doctor` failed.
 pub(crate) const UNFIT: u8 = 1;
@@ -185,37 +186,12 @@ fn code_of(kind: ErrorKind) -> u8 {
 /// the line or send escapes to the terminal. A failure to write is ignored.
 pub(crate) fn say(message: impl fmt::Display) {
     status::make_room();
-    let _ = writeln!(io::stderr(), "taketurns: {}", one_line(&message.to_string()));
-}
-
-/// Line and paragraph separators, and marks that change the direction of the text after them.
-const TURNS: [char; 13] = [
-    '\u{2028}', '\u{2029}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}',
-    '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
-];
-
-/// Escapes control characters, line separators and direction marks.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || TURNS.contains(&c) {
-            line.extend(c.escape_default())
-        } else {
-            line.push(c)
-        }
-    }
-    line
+    let _ = writeln!(io::stderr(), "taketurns: {}", text::escaped(&message.to_string()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_stays_on_one_line_and_leaves_the_terminal_alone() {
-        assert_eq!(one_line("a\nb\x1b[31mc ü"), "a\\nb\\u{1b}[31mc ü");
-        assert_eq!(one_line("a\u{202e}b\u{2028}c"), "a\\u{202e}b\\u{2028}c");
-    }
 
     #[test]
     fn only_an_interrupt_at_a_terminal_kills_the_program() {

@@ -33,8 +33,8 @@ pub(crate) fn json_line(document: &impl Serialize) -> Result<(), ExitFailure> {
     text(serde_json::to_string(document).map_err(io::Error::from)?)
 }
 
-/// Rows under a heading, each column as wide as its widest cell. Other users choose names and labels, so characters
-/// that could control the terminal or reverse text are left out.
+/// Rows under a heading, each column as wide as its widest cell. Other users choose names and labels, so cells are
+/// escaped.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
     inks: Vec<[Option<Ink>; N]>,
@@ -47,7 +47,7 @@ impl<const N: usize> Table<N> {
 
     /// Adds a row. The colours of its cells can be set in what is given back.
     pub(crate) fn row(&mut self, cells: [String; N]) -> &mut [Option<Ink>; N] {
-        self.rows.push(cells.map(|cell| text::clean(&cell)));
+        self.rows.push(cells.map(|cell| text::escaped(&cell)));
         self.inks.push([None; N]);
         self.inks.last_mut().expect("just pushed")
     }

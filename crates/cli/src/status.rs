@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::exit;
 use crate::output::{count, duration, ordinal};
+use crate::text;
 use crate::work;
 
 /// A wait shorter than this is not worth a word.
@@ -145,7 +146,7 @@ impl StatusLine {
         // A terminal that nobody has told its size says 0.
         let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
         let columns = if columns == 0 { 80 } else { columns.max(20) };
-        let text = cut(&exit::one_line(text), columns - 1);
+        let text = cut(&text::escaped(text), columns - 1);
         // Without wrapping, so that a wide character can't push the line into the next one, which
         // would not be cleared.
         let _ = write!(io::stderr(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");

@@ -1,8 +1,7 @@
-//! Text of other users in cells of a terminal. Characters without width are dropped, wide characters count twice, and
-//! a text that does not fit is cut.
+//! Text of other users in cells of a terminal. Wide characters count twice, and a text that does not fit is cut.
 //!
-//! So control characters and escapes never reach the terminal. Neither do marks that reverse the direction of text:
-//! they have no width, and could make one name look like another.
+//! Characters that control a terminal, end a line, reverse text or can't be seen are shown as escapes: `\u{202e}`. So
+//! they never reach the terminal, and a name with one of them does not look like another name.
 
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
@@ -17,9 +16,23 @@ pub(crate) enum CutSide {
     Middle,
 }
 
-/// Returns the text without characters that have no width.
-pub(crate) fn clean(text: &str) -> String {
-    cells(text).into_iter().map(|(symbol, _)| symbol).collect()
+/// Line and paragraph separators, marks that change the direction of the text after them, and characters that nobody sees.
+const HIDDEN: [char; 19] = [
+    '\u{ad}', '\u{61c}', '\u{180e}', '\u{200b}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}',
+    '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2060}', '\u{2066}', '\u{2067}',
+    '\u{2068}', '\u{2069}', '\u{feff}',
+];
+
+/// Returns the text on one line: with escapes in place of characters that could control a terminal or deceive a reader.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() || HIDDEN.contains(&c) {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
 }
 
 /// Returns the number of cells that the text needs.
@@ -31,7 +44,7 @@ pub(crate) fn width(text: &str) -> usize {
 pub(crate) fn cut(text: &str, max: usize, at: CutSide) -> String {
     let cells = cells(text);
     if cells.iter().map(|(_, width)| width).sum::<usize>() <= max {
-        return clean(text);
+        return escaped(text);
     }
     let Some(room) = max.checked_sub(1) else { return String::new() };
     let head = match at {
@@ -53,9 +66,9 @@ pub(crate) fn fit(text: &str, cells: usize, at: CutSide) -> String {
     text + &" ".repeat(blanks)
 }
 
-/// Each symbol with its width, without those that have none.
+/// Each symbol of the escaped text with its width, without those that have none.
 fn cells(text: &str) -> Vec<(String, usize)> {
-    Span::raw(text)
+    Span::raw(escaped(text))
         .styled_graphemes(Style::new())
         .map(|symbol| (symbol.symbol.to_owned(), usize::from(symbol.symbol.cell_width())))
         .filter(|(_, width)| *width > 0)
@@ -116,10 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn what_could_drive_a_terminal_or_turn_the_text_around_is_dropped() {
-        assert_eq!(cut("a\x1b[31mb\x07\r\nc\u{9b}2Jd", 40, CutSide::End), "a[31mbc2Jd");
-        assert_eq!(cut("a\u{202e}b\u{2066}c\u{200f}d\u{feff}e", 40, CutSide::End), "abcde");
-        assert_eq!(width("\u{202e}\x1b\u{200b}"), 0);
+    fn what_controls_a_terminal_reverses_text_or_is_not_seen_is_an_escape() {
+        assert_eq!(escaped("a\nb\x1b[31mc ü\u{9b}"), r"a\nb\u{1b}[31mc ü\u{9b}");
+        assert_eq!(escaped("a\u{202e}b\u{2028}c"), r"a\u{202e}b\u{2028}c");
+        assert_eq!(cut("a\x1b[31mb\x07", 40, CutSide::End), r"a\u{1b}[31mb\u{7}");
+        assert_eq!(cut("a\u{202e}bcdef", 9, CutSide::End), r"a\u{202e…");
+        assert_eq!(width("\u{202e}\u{200b}"), 16);
+        for c in HIDDEN {
+            assert!(!escaped(&c.to_string()).contains(c), "{:?}", c.escape_unicode());
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::exit;
 use crate::output::millis;
+use crate::text;
 
 /// Log targets of lost locks, also of those that were lost because the store's clock was set.
 const SHOWN_ELSEWHERE: [&str; 2] = ["taketurns::held", "taketurns::client"];
@@ -137,7 +138,7 @@ impl Subscriber for WarningSubscriber {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         if history.is_news(&text, quarantine, Instant::now()) {
             match &mut *buffer() {
-                Some(buffer) => buffer.push(exit::one_line(&text.to_string())),
+                Some(buffer) => buffer.push(text::escaped(&text.to_string())),
                 None => exit::say(text),
             }
         }

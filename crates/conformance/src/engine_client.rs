@@ -135,6 +135,13 @@ impl EngineClient {
         self.send(lock, request).await
     }
 
+    /// A store may wait for some steps before it forgets what is idle.
+    pub(crate) async fn take_steps_until_a_sweep(&self) {
+        for _ in 0..200 {
+            self.send("other", Request::Tick).await;
+        }
+    }
+
     pub(crate) async fn view(&self, lock: &str) -> Option<View> {
         self.engine.view(&name(lock), 100).await.expect("the engine answers")
     }

@@ -5,14 +5,15 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use taketurns_core::session::{AcquireSpec, HoldTerms, WaitLimit};
-use taketurns_core::{Ask, Label, Owner, Token, limits};
+use taketurns_core::{Ask, Label, Name, Owner, Token, limits};
 
+use crate::client::Client;
 use crate::clock::{micros, millis};
 use crate::connect::checked_lease;
 use crate::lock::LockRef;
 use crate::operation::AcquireFuture;
 use crate::telling::target;
-use crate::{Error, Guard};
+use crate::{Error, Guard, Locks};
 
 /// A request for a lock: set options, then `.await` it. Nothing is sent before that.
 ///
@@ -77,6 +78,56 @@ impl AcquireOptions {
             // Counted from the first poll, when the acquire begins.
             Some(within) => WaitLimit::Until(micros(within)),
         }
+    }
+
+    /// Returns what the session is asked for, or why it can't be.
+    fn spec(
+        self,
+        client: &Client,
+        name: Result<Name, Error>,
+        ask: Result<Ask, Error>,
+        wait_limit: WaitLimit,
+    ) -> Result<AcquireSpec, Error> {
+        let ask = match (ask?, self.keep) {
+            (ask, Keep::Turns(1)) => ask,
+            (Ask::Mutex, Keep::Turns(tokens @ 1..=limits::LOCAL_TURNS_MAX)) => {
+                Ask::Turns { tokens }
+            }
+            (Ask::Mutex, Keep::UntilWanted) if self.max_hold.is_none() => {
+                Ask::Stay { tokens: limits::LOCAL_TURNS_MAX }
+            }
+            _ => return Err(Error::InvalidKeep),
+        };
+        if !ask.is_possible() {
+            return Err(Error::InvalidPermits);
+        }
+        let max_lease = client.engine.max_lease();
+        let at_least_ms = self.at_least.map_or(0, millis);
+        if let Some(given) = self.at_least
+            && !(ask.may_rest() && limits::is_lease(at_least_ms) && given <= max_lease)
+        {
+            return Err(Error::InvalidAtLeast { given, max: max_lease });
+        }
+        let max_hold_us = match self.max_hold {
+            Some(max_hold) if millis(max_hold) < limits::LEASE_MS_MIN => {
+                return Err(Error::InvalidMaxHold(max_hold));
+            }
+            max_hold => max_hold.map(micros),
+        };
+        let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
+        let terms = HoldTerms {
+            lock: name?,
+            // It has none before it begins.
+            owner: Owner::from_bits(0),
+            lease_ms: checked_lease(self.lease.unwrap_or(default), max_lease)?,
+            max_hold_us,
+            bury_until_ms: 0,
+        };
+        let label = match self.why.is_empty() {
+            true => client.label.clone(),
+            false => Label::new(&client.who, &self.why)?,
+        };
+        Ok(AcquireSpec { terms, ask, at_least_ms, label, wait_limit })
     }
 }
 
@@ -152,54 +203,11 @@ impl<T> Acquire<T> {
         self
     }
 
-    fn wanted(self, patience: WaitLimit) -> Result<AcquireSpec, Error> {
-        let (options, client) = (self.options, &self.lock.locks.shared.client);
-        let ask = match (self.ask?, options.keep) {
-            (ask, Keep::Turns(1)) => ask,
-            (Ask::Mutex, Keep::Turns(tokens @ 1..=limits::LOCAL_TURNS_MAX)) => {
-                Ask::Turns { tokens }
-            }
-            (Ask::Mutex, Keep::UntilWanted) if options.max_hold.is_none() => {
-                Ask::Stay { tokens: limits::LOCAL_TURNS_MAX }
-            }
-            _ => return Err(Error::InvalidKeep),
-        };
-        if !ask.is_possible() {
-            return Err(Error::InvalidPermits);
-        }
-        let max_lease = client.engine.max_lease();
-        let at_least_ms = options.at_least.map_or(0, millis);
-        if let Some(given) = options.at_least
-            && !(ask.may_rest() && limits::is_lease(at_least_ms) && given <= max_lease)
-        {
-            return Err(Error::InvalidAtLeast { given, max: max_lease });
-        }
-        let max_hold_us = match options.max_hold {
-            Some(max_hold) if millis(max_hold) < limits::LEASE_MS_MIN => {
-                return Err(Error::InvalidMaxHold(max_hold));
-            }
-            max_hold => max_hold.map(micros),
-        };
-        let default = Duration::from_millis(limits::LEASE_MS_DEFAULT).min(max_lease);
-        let terms = HoldTerms {
-            lock: self.lock.name?,
-            // It has none before it begins.
-            owner: Owner::from_bits(0),
-            lease_ms: checked_lease(options.lease.unwrap_or(default), max_lease)?,
-            max_hold_us,
-            bury_until_ms: 0,
-        };
-        let label = match options.why.is_empty() {
-            true => client.label.clone(),
-            false => Label::new(&client.who, &options.why)?,
-        };
-        Ok(AcquireSpec { terms, ask, at_least_ms, label, wait_limit: patience })
-    }
-
     pub(crate) fn start(self, patience: WaitLimit) -> AcquireFuture<T> {
-        let shared = self.lock.locks.shared.clone();
-        let within = self.options.within.unwrap_or_default();
-        AcquireFuture::new(shared, self.wanted(patience), within)
+        let Self { lock: LockRef { locks: Locks { shared }, name }, ask, options, .. } = self;
+        let within = options.within.unwrap_or_default();
+        let wanted = options.spec(&shared.client, name, ask, patience);
+        AcquireFuture::new(shared, wanted, within)
     }
 }
 

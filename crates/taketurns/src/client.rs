@@ -275,6 +275,14 @@ impl Wakes {
         }
     }
 
+    /// The engine's messages name owners by their public ids.
+    #[cfg(feature = "redis")]
+    pub(crate) fn name_owners(&self) {
+        if let Owners::Shell(shell) = &self.owners {
+            shell.look(Session::name_owners);
+        }
+    }
+
     /// Finds the owner with this public id, and the lock that it wants or holds.
     pub fn find_owner(&self, id: &str) -> Option<(Owner, Name)> {
         match &self.owners {

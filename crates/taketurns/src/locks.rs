@@ -214,7 +214,7 @@ impl Locks {
         let HoldTerms { lock, owner, lease_ms, bury_until_ms, .. } = handle.terms();
         let client = &self.shared.client;
         let id = client.drive(|session, now_us| {
-            session.begin_release(now_us, &lock, owner, bury_until_ms, None, lease_ms * 1_000)
+            session.begin_release(now_us, owner, bury_until_ms, None, lease_ms * 1_000)
         });
         ReleaseOperation::new(client, lock, id).await
     }

@@ -231,7 +231,7 @@ pub(crate) fn lost(cause: LossCause) {
 }
 
 /// Records that a connection replaced an earlier one.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(crate) fn reconnected() {
     count(key!(RECONNECTS));
 }

@@ -43,7 +43,7 @@ impl<T> AcquireFuture<T> {
     ) -> Self {
         let attempt = wanted.map(|wanted| AcquireAttempt {
             lock: wanted.terms.lock.clone(),
-            span: AcquireSpan::new(&wanted.terms.lock, &wanted.ask),
+            span: AcquireSpan::new(&wanted.ask),
             owner: None,
             wanted: Some(wanted),
             began_us: 0,
@@ -154,13 +154,14 @@ struct AcquireAttempt {
 
 impl AcquireAttempt {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Acquired, Error>> {
-        let (now_us, acquired) = ready!(self.span.enter().in_scope(|| self.poll_session(cx)));
+        let (now_us, acquired) =
+            ready!(self.span.enter(&self.lock).in_scope(|| self.poll_session(cx)));
         self.owner = None;
         Poll::Ready(match acquired {
             AcquireOutcome::Granted { hold, turn, woken } => {
                 self.note_grant(now_us, &hold, woken);
                 let token = turn.as_ref().map_or(hold.token(), |turn| turn.token);
-                self.span.granted(token, now_us.saturating_sub(self.began_us));
+                self.span.granted(&self.lock, token, now_us.saturating_sub(self.began_us));
                 Ok(Acquired::Guard(Guard::new(hold, turn, self.shared.clone())))
             }
             AcquireOutcome::Busy => {
@@ -382,7 +383,7 @@ impl ReleaseOperation {
         let (id, next) = end.release?;
         let mut release = Self::new(client, lock.clone(), id);
         release.is_aside = is_aside;
-        if let ReleaseAction::Send { request, .. } = next {
+        if let ReleaseAction::Send(request) = next {
             release.send(request, now_us);
         }
         Some(release)
@@ -477,7 +478,7 @@ impl Future for ReleaseOperation {
                 .client
                 .drive(|session, now_us| (now_us, session.poll_release(now_us, id, &mut spare)));
             match next {
-                ReleaseAction::Send { request, .. } => this.send(request, now_us),
+                ReleaseAction::Send(request) => this.send(request, now_us),
                 ReleaseAction::Answer | ReleaseAction::Wait => return Poll::Pending,
                 ReleaseAction::Done(released) => return Poll::Ready(this.result(released)),
             }

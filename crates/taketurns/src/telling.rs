@@ -47,7 +47,6 @@ pub(crate) mod target {
 
 /// The span of one acquire, and the measurement of its wait.
 pub(crate) struct AcquireSpan {
-    lock: Name,
     kind: Kind,
     /// Set from the first poll on.
     span: Option<Span>,
@@ -55,13 +54,13 @@ pub(crate) struct AcquireSpan {
 }
 
 impl AcquireSpan {
-    pub(crate) fn new(lock: &Name, ask: &Ask) -> Self {
-        Self { lock: lock.clone(), kind: ask.kind(), span: None, wait: None }
+    pub(crate) fn new(ask: &Ask) -> Self {
+        Self { kind: ask.kind(), span: None, wait: None }
     }
 
     /// Returns the span of the acquire. The first call begins it.
-    pub(crate) fn enter(&mut self) -> Span {
-        let Self { lock, kind, span, wait } = self;
+    pub(crate) fn enter(&mut self, lock: &Name) -> Span {
+        let Self { kind, span, wait } = self;
         let span = span.get_or_insert_with(|| {
             *wait = Some(WaitMeasure::begin(*kind));
             debug_span!(
@@ -78,9 +77,9 @@ impl AcquireSpan {
     }
 
     /// Records that the acquire was granted, and how long it waited.
-    pub(crate) fn granted(&mut self, token: Option<Token>, waited_us: u64) {
+    pub(crate) fn granted(&mut self, lock: &Name, token: Option<Token>, waited_us: u64) {
         let waited_ms = self.end(WaitOutcome::Granted, waited_us);
-        let (lock, token) = (&self.lock, token.map(Token::raw));
+        let token = token.map(Token::raw);
         let Some(span) = &self.span else { return };
         span.record("token", token);
         debug!(
@@ -177,10 +176,10 @@ pub(crate) fn renew(locks: usize) -> Span {
 }
 
 /// The span of a connection that should replace an earlier one.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(crate) struct Reconnect(Span);
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 impl Reconnect {
     pub(crate) fn begin() -> Self {
         let span = debug_span!(

@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 use taketurns_servers::NO_SERVERS;
 
-use crate::postgres;
-
 /// A test program.
 #[derive(Clone, Debug)]
 pub(super) struct Suite {
@@ -26,12 +24,6 @@ pub(super) struct Suite {
     /// In a quick run, which has no servers: tests with one of these words in their name are left out.
     pub(super) skip: Option<&'static [&'static str]>,
 }
-
-/// Tests that are not run beside others, by suite and parts of their names: see [`crate::postgres`].
-const ALONE: [(&str, &[&str]); 2] = [
-    (LARGEST, &[postgres::CONFORMANCE, postgres::ENGINE, postgres::LOSSES]),
-    ("taketurns/leaks", &[postgres::LEAKS]),
-];
 
 /// How a suite ended.
 #[derive(Clone, Debug)]
@@ -102,9 +94,6 @@ impl Suite {
             let threads = 2 * cores() * if self.name == LARGEST { 2 } else { 1 };
             command.env(THREADS, threads.to_string());
         }
-        let apart = ALONE.iter().find(|(name, _)| *name == self.name);
-        let apart = apart.map_or(&[][..], |(_, tests)| tests);
-        command.args(apart.iter().flat_map(|test| ["--skip", test]));
         if let Some(skip) = self.skip {
             command.env(NO_SERVERS, "1").args(skip.iter().flat_map(|name| ["--skip", name]));
         }

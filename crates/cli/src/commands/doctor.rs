@@ -7,6 +7,7 @@ use crate::exit::{self, ExitFailure};
 use crate::output;
 use crate::paint::{Ink, Paint};
 use crate::store;
+use crate::text;
 
 /// Check whether the store is fit to keep locks, and print what to change
 ///
@@ -58,11 +59,11 @@ fn lines(report: &Report, paint: Paint) -> String {
             _ => Ink::Bad,
         };
         let level = paint.ink(ink, &format!("{:4}", level.to_string()));
-        let node = paint.ink(Ink::Dim, &format!("{:node_width$}", exit::one_line(node)));
+        let node = paint.ink(Ink::Dim, &format!("{:node_width$}", text::escaped(node)));
         let name = paint.ink(Ink::Bold, &format!("{name:name_width$}"));
         let advice = check.advice.as_ref().map(|advice| format!(" → {advice}")).unwrap_or_default();
         // Escapes from a server must not reach the terminal.
-        format!("{level}  {node}  {name}  {}", exit::one_line(&format!("{found}{advice}")))
+        format!("{level}  {node}  {name}  {}", text::escaped(&format!("{found}{advice}")))
     };
     report.checks.iter().map(line).collect::<Vec<_>>().join("\n")
 }

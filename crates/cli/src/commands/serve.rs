@@ -1,7 +1,6 @@
 //! `taketurns serve`: the dashboard, the HTTP API and the metrics of a store.
 
 use std::env;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,12 +8,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{self, ExitFailure};
 use crate::output;
-use crate::serve::{BoundServer, Settings};
+use crate::serve::{BoundServer, CertificateFiles, ListenAddress, Settings};
 use crate::store;
 use crate::watch::again;
 
 /// The default address.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
+const LISTEN: &str = "127.0.0.1:7411";
 /// The variable with the token, if no file is given.
 const TOKEN: &str = "TAKETURNS_SERVE_TOKEN";
 
@@ -25,12 +24,20 @@ const TOKEN: &str = "TAKETURNS_SERVE_TOKEN";
 ///
 /// Breaking a lock on the dashboard needs a token. Put one into a file and name it with --token-file, or
 /// into TAKETURNS_SERVE_TOKEN. Listening on an address that other machines can reach also needs a token;
-/// then every request needs it. There is no TLS: use a proxy or ssh -L.
+/// then every request needs it. Without --tls-cert, everybody on the network path sees it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address and port to listen on; port 0 picks a free port
-    #[arg(long, value_name = "ADDRESS", default_value_t = LISTEN, value_parser = listen)]
-    listen: SocketAddr,
+    /// Address and port to listen on, or unix:PATH for a Unix socket; port 0 picks a free port
+    #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
+    listen: ListenAddress,
+
+    /// File with the certificate chain for TLS, in PEM form; read again when it changes
+    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// File with the certificate's private key, in PEM form
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 
     /// File with the token; only you should be able to read it
     #[arg(long, value_name = "PATH")]
@@ -39,6 +46,14 @@ pub(crate) struct Args {
     /// Require the token for every request, even from this machine
     #[arg(long)]
     closed: bool,
+
+    /// Break no lock, not even for a request with the token
+    #[arg(long)]
+    read_only: bool,
+
+    /// File to which each break is appended: who asked for it, why, and what became of it
+    #[arg(long, value_name = "PATH")]
+    audit_log: Option<PathBuf>,
 
     /// Host name under which a proxy on this machine offers the dashboard; implies --closed. Can be repeated
     #[arg(long, value_name = "NAME")]
@@ -55,12 +70,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailure> {
-    let token = token(&args)?;
+    let (token, is_read_only) = (token(&args)?, args.read_only);
     let locks = store::open(store).await?;
     let settings = Settings {
         listen: args.listen,
+        certificate: args
+            .tls_cert
+            .zip(args.tls_key)
+            .map(|(cert, key)| CertificateFiles { cert, key }),
         token,
         is_closed: args.closed,
+        is_read_only: args.read_only,
+        audit: args.audit_log,
         hosts: args.allow_host,
         pattern: args.pattern,
         every: args.every,
@@ -70,20 +91,16 @@ pub(crate) async fn run(store: Option<&str>, args: Args) -> Result<u8, ExitFailu
     let ended = ended()?;
     let about = match listening.can_break() {
         true => "",
+        false if is_read_only => " (read-only)",
         false => " (read-only: breaking a lock needs --token-file or TAKETURNS_SERVE_TOKEN)",
     };
     output::text(format_args!("{}{about}", listening.url()))?;
-    let served = tokio::select! {
-        served = listening.run() => served,
-        () = ended => Ok(()),
-    };
+    tokio::select! {
+        () = listening.run() => {}
+        () = ended => {}
+    }
     store::close(locks).await;
-    served.map(|()| 0)
-}
-
-fn listen(text: &str) -> Result<SocketAddr, String> {
-    let wanted = "not an IP address with a port, such as 127.0.0.1:7411 or [::1]:7411";
-    text.parse().map_err(|_| wanted.to_owned())
+    Ok(0)
 }
 
 /// Waits for SIGINT or SIGTERM. The handlers are installed when this returns.

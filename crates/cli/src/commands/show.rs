@@ -63,7 +63,7 @@ async fn text(locks: &Locks, args: &Args) -> Result<String, ExitFailure> {
 
 fn describe(name: &Name, view: &View, paint: Paint) -> String {
     let token = view.last_token.map_or("none".to_owned(), |token| token.to_string());
-    let title = paint.ink(Ink::Bold, &text::clean(name.as_str()));
+    let title = paint.ink(Ink::Bold, &text::escaped(name.as_str()));
     let mut text = match view.is_blank() {
         true => format!("{title}: unused"),
         false => format!("{title}: {}, {}, last token {token}", view.kind, json::state(view)),
@@ -74,7 +74,7 @@ fn describe(name: &Name, view: &View, paint: Paint) -> String {
             ", {left} (store restarted or failed over; not granted until then)"
         ));
     }
-    let work = view.work.as_ref().map(|work| text::clean(&work::state(work)));
+    let work = view.work.as_ref().map(|work| text::escaped(&work::state(work)));
     let parts = [work, holders(view, paint), members(view), waiters(view, paint)];
     for part in parts.into_iter().flatten() {
         text.push_str("\n\n");

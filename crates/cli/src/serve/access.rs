@@ -27,6 +27,8 @@ pub(crate) struct Access {
     pub(super) is_closed: bool,
     /// Names that it goes by, beside those of this machine itself.
     pub(super) hosts: Vec<String>,
+    /// No lock is broken, with the token either.
+    pub(super) is_read_only: bool,
 }
 
 /// Why something is not done.
@@ -40,6 +42,14 @@ const fn denied(status: StatusCode, why: &'static str) -> Denial {
     Denial { status, why }
 }
 
+const DOUBLED: Denial = denied(
+    StatusCode::BAD_REQUEST,
+    "the request has a header twice that may be there once: Host, Origin, Authorization or Sec-Fetch-Site",
+);
+const READ_ONLY: Denial = denied(
+    StatusCode::FORBIDDEN,
+    "this server was started with --read-only: use taketurns break at a shell",
+);
 const FOREIGN: Denial =
     denied(StatusCode::FORBIDDEN, "this request comes from another site's page");
 const HOSTLESS: Denial = denied(
@@ -58,11 +68,16 @@ const TOKENLESS: Denial = denied(
 impl Access {
     /// Can a lock be broken through this server at all?
     pub(super) fn can_break(&self) -> bool {
-        self.token.is_some()
+        self.token.is_some() && !self.is_read_only
     }
 
     /// Every request.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> Result<(), Denial> {
+        // A proxy may have checked one of them, and this server would read the other.
+        let is_double = |name| headers.get_all(name).iter().nth(1).is_some();
+        if [HOST, ORIGIN, AUTHORIZATION, SEC_FETCH_SITE].into_iter().any(is_double) {
+            return Err(DOUBLED);
+        }
         let host = text(headers, &HOST).unwrap_or_default();
         // Beyond loopback the token protects the server, under any host name.
         if !self.is_open && !self.goes_by(host) {
@@ -89,6 +104,9 @@ impl Access {
     /// Those that change something.
     pub(crate) fn may_break(&self, headers: &HeaderMap) -> Result<(), Denial> {
         self.may_look(headers)?;
+        if self.is_read_only {
+            return Err(READ_ONLY);
+        }
         self.has_token(headers)
     }
 
@@ -162,7 +180,31 @@ mod tests {
             is_open: false,
             is_closed: false,
             hosts: vec!["locks.example".to_owned()],
+            is_read_only: false,
         }
+    }
+
+    #[test]
+    fn a_header_that_is_there_twice_is_refused() {
+        let access = Access { is_open: true, is_closed: true, ..at_home(Some(TOKEN)) };
+        for name in ["host", "origin", "authorization", "sec-fetch-site"] {
+            let mut twice = headers(&[("host", "localhost")]);
+            twice.append(HeaderName::from_static(name), "localhost".parse().unwrap());
+            if name != "host" {
+                assert_ne!(access.admits(&twice), Err(DOUBLED), "{name}");
+                twice.append(HeaderName::from_static(name), "localhost".parse().unwrap());
+            }
+            assert_eq!(access.admits(&twice), Err(DOUBLED), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_only_shows_breaks_nothing_with_the_token_either() {
+        let access = Access { is_read_only: true, ..at_home(Some(TOKEN)) };
+        let token = headers(&[("authorization", "Bearer 0123456789abcdef")]);
+        assert_eq!(access.may_look(&token), Ok(()));
+        assert_eq!(access.may_break(&token), Err(READ_ONLY));
+        assert!(!access.can_break() && at_home(Some(TOKEN)).can_break());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{StatusCode, Uri};
@@ -13,7 +14,9 @@ use taketurns::{Name, Token};
 
 use super::Dashboard;
 use super::access::{Access, Denial};
+use super::address::Peer;
 use super::answer::{ErrorResponse, JsonBody, QueryParams, document};
+use super::audit::BreakOrder;
 use super::exposition::{self, ServerMetrics};
 use super::poller::{StoreState, now_ms};
 use crate::exit;
@@ -42,6 +45,7 @@ pub(super) struct LockQuery {
 }
 
 /// A query that was checked.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Selection {
     pub(super) filter: Filter,
     pub(super) sort: Sort,
@@ -220,43 +224,65 @@ pub(super) struct BreakRequest {
 
 pub(super) async fn break_lock(
     State(server): State<Arc<Dashboard>>,
+    Extension(peer): Extension<Peer>,
     JsonBody(breaking): JsonBody<BreakRequest>,
 ) -> Result<Response, ErrorResponse> {
-    let BreakRequest { name, why, at_once, token } = breaking;
-    let name = server.named(&name)?;
-    let why = why.trim();
-    let is_text = !why.is_empty() && !why.contains(char::is_control);
-    if !is_text || why.chars().count() > WHY_CHARS_MAX {
-        return Err(ErrorResponse::bad(format!(
-            "why says in 1 to {WHY_CHARS_MAX} characters, on one line, what the lock is broken for"
-        )));
+    let order = breaking.checked(&server, peer)?;
+    if let Some(audit) = &server.audit {
+        audit.asked(&order).map_err(|error| {
+            let why = format!("nothing is broken, since the audit log can't be written: {error}");
+            ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+        })?;
     }
-    let mut order = server.poller.locks.break_lock(name.as_str());
-    if at_once {
-        order = order.at_once();
-    }
-    if let Some(token) = token {
-        order = order.token(whole(token).ok_or_else(|| ErrorResponse::bad("that is not a token"))?);
-    }
-    let why = why.to_owned();
     // It runs to its end even if the client has disconnected, so the log says what was done.
-    let carried_out = tokio::spawn(async move {
-        let broken = order.await;
-        match &broken {
-            Ok(broken) => {
-                server.breaks.fetch_add(u64::from(*broken > 0), Ordering::Relaxed);
-                exit::say(format_args!("{name} broken for {broken} (at once: {at_once}): {why}"));
-            }
-            Err(error) => {
-                exit::say(format_args!(
-                    "{name}: a break (at once: {at_once}) failed: {error}: {why}"
-                ));
-            }
-        }
-        document(&json::BreakJson { lock: &name, broken: broken?, at_once })
-    });
+    let carried_out = tokio::spawn(async move { server.carry_out(order).await });
     let failed = |error| ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, error);
     carried_out.await.map_err(failed)?
+}
+
+impl BreakRequest {
+    fn checked(self, server: &Dashboard, peer: Peer) -> Result<BreakOrder, ErrorResponse> {
+        let lock = server.named(&self.name)?;
+        let why = self.why.trim();
+        let is_text = !why.is_empty() && !why.contains(char::is_control);
+        if !is_text || why.chars().count() > WHY_CHARS_MAX {
+            return Err(ErrorResponse::bad(format!(
+                "why says in 1 to {WHY_CHARS_MAX} characters, on one line, what the lock is broken for"
+            )));
+        }
+        let token = self
+            .token
+            .map(|token| whole(token).ok_or_else(|| ErrorResponse::bad("that is not a token")));
+        let token = token.transpose()?;
+        Ok(BreakOrder { lock, why: why.to_owned(), at_once: self.at_once, token, peer })
+    }
+}
+
+impl Dashboard {
+    /// Breaks a lock, and records what became of it.
+    async fn carry_out(&self, order: BreakOrder) -> Result<Response, ErrorResponse> {
+        let BreakOrder { lock, why, at_once, token, peer } = &order;
+        let mut request = self.poller.locks.break_lock(lock.as_str());
+        if *at_once {
+            request = request.at_once();
+        }
+        if let Some(token) = token {
+            request = request.token(*token);
+        }
+        let outcome = request.await;
+        let by = format_args!("(at once: {at_once}) by {}", peer.0);
+        match &outcome {
+            Ok(broken) => {
+                self.breaks.fetch_add(u64::from(*broken > 0), Ordering::Relaxed);
+                exit::say(format_args!("{lock} broken for {broken} {by}: {why}"));
+            }
+            Err(error) => exit::say(format_args!("{lock}: a break {by} failed: {error}: {why}")),
+        }
+        if let Some(Err(error)) = self.audit.as_ref().map(|audit| audit.ended(&order, &outcome)) {
+            exit::say(format_args!("the audit log can't be written: {error}"));
+        }
+        document(&json::BreakJson { lock, broken: outcome?, at_once: *at_once })
+    }
 }
 
 fn whole(token: f64) -> Option<Token> {

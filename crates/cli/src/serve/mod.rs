@@ -4,17 +4,22 @@
 //! ```text
 //!   poller ── lists the store at an interval ──► watch (what was learnt)
 //!                                                  │
-//!   access (who may ask what) ──► api, events ─────┴──► page, programs, Prometheus
+//!   address ─► connections ─► access ─► api, events ─┴──► page, programs, Prometheus
+//!   (where)    (limits, TLS)  (who)      └─► audit
 //! ```
 
 mod access;
+mod address;
 mod answer;
 mod api;
+mod audit;
+mod certificate;
+mod connections;
 mod events;
 mod exposition;
 mod poller;
 
-use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -29,11 +34,17 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use taketurns::Locks;
-use tokio::net::TcpListener;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::exit::{self, ExitFailure};
 use access::Access;
+use address::BoundSocket;
+pub(crate) use address::ListenAddress;
 use answer::ErrorResponse;
+use audit::AuditLog;
+use certificate::Certificate;
+pub(crate) use certificate::CertificateFiles;
+use events::SharedPictures;
 use poller::StorePoller;
 
 /// The largest document that somebody sends: the longest name, and a reason.
@@ -45,10 +56,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// The options of the server.
 pub(crate) struct Settings {
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: ListenAddress,
+    /// For TLS.
+    pub(crate) certificate: Option<CertificateFiles>,
     pub(crate) token: Option<String>,
     /// Nothing is shown without the token, on loopback either.
     pub(crate) is_closed: bool,
+    /// No lock is broken.
+    pub(crate) is_read_only: bool,
+    /// The file of the audit log.
+    pub(crate) audit: Option<PathBuf>,
     pub(crate) hosts: Vec<String>,
     pub(crate) pattern: String,
     pub(crate) every: Duration,
@@ -62,6 +79,10 @@ pub(crate) struct Dashboard {
     poller: StorePoller,
     store: String,
     breaks: AtomicU64,
+    audit: Option<AuditLog>,
+    /// A place for each viewer.
+    streams: Arc<Semaphore>,
+    pictures: Mutex<SharedPictures>,
 }
 
 impl Settings {
@@ -84,7 +105,7 @@ impl Settings {
                  TAKETURNS_SERVE_TOKEN",
             ));
         }
-        if self.is_open() && self.token.is_none() {
+        if self.listen.is_open() && self.token.is_none() {
             return Err(ExitFailure::usage(format_args!(
                 "--listen {}: others than this machine could look; give a token with --token-file or \
                  TAKETURNS_SERVE_TOKEN",
@@ -98,16 +119,12 @@ impl Settings {
     fn is_closed(&self) -> bool {
         self.is_closed || !self.hosts.is_empty()
     }
-
-    fn is_open(&self) -> bool {
-        !matches!(self.listen.ip().to_canonical(), IpAddr::V4(ip) if ip.is_loopback())
-            && !self.listen.ip().is_loopback()
-    }
 }
 
 /// A server whose socket is bound.
 pub(crate) struct BoundServer {
-    listener: TcpListener,
+    socket: BoundSocket,
+    certificate: Option<Certificate>,
     server: Arc<Dashboard>,
 }
 
@@ -115,40 +132,59 @@ impl BoundServer {
     /// Begins to listen.
     pub(crate) async fn start(locks: Locks, settings: Settings) -> Result<Self, ExitFailure> {
         settings.check()?;
-        let (is_open, is_closed) = (settings.is_open(), settings.is_closed());
-        let Settings { listen, token, hosts, pattern, every, store, .. } = settings;
-        let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let (is_open, is_closed) = (settings.listen.is_open(), settings.is_closed());
+        let Settings { listen, certificate, token, hosts, is_read_only, audit, .. } = settings;
+        let Settings { pattern, every, store, .. } = settings;
+        let certificate = certificate.map(Certificate::read).transpose();
+        let certificate =
+            certificate.map_err(|error| ExitFailure::usage(format_args!("TLS: {error}")))?;
+        let audit = audit.map(|path| {
+            let shown = path.display().to_string();
+            AuditLog::new(path).map_err(|error| {
+                let why = format_args!("--audit-log {shown}: can't write it: {error}").to_string();
+                ExitFailure::new(exit::UNAVAILABLE, why)
+            })
+        });
+        let audit = audit.transpose()?;
+        let socket = BoundSocket::bind(&listen).await.map_err(|error| {
             ExitFailure::new(
                 exit::UNAVAILABLE,
                 format_args!("{listen} can't be listened on: {error}"),
             )
         })?;
         let server = Dashboard {
-            access: Access { token, is_open, is_closed: is_closed || is_open, hosts },
+            access: Access { token, is_open, is_closed: is_closed || is_open, hosts, is_read_only },
             poller: StorePoller::new(locks, pattern, every),
             store,
             breaks: AtomicU64::new(0),
+            audit,
+            streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+            pictures: Mutex::default(),
         };
-        Ok(Self { listener, server: Arc::new(server) })
+        Ok(Self { socket, certificate, server: Arc::new(server) })
     }
 
-    /// Where the page is.
+    /// Returns where the page is.
     pub(crate) fn url(&self) -> String {
-        self.listener.local_addr().map_or(String::new(), |address| format!("http://{address}/"))
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        match self.socket.address() {
+            Ok(ListenAddress::Tcp(address)) => format!("{scheme}://{address}/"),
+            Ok(unix) => unix.to_string(),
+            Err(_) => String::new(),
+        }
     }
 
-    /// Can a lock be broken through it?
+    /// Returns whether a lock can be broken through it.
     pub(crate) fn can_break(&self) -> bool {
         self.server.access.can_break()
     }
 
     /// Answers for ever.
-    pub(crate) async fn run(self) -> Result<(), ExitFailure> {
+    pub(crate) async fn run(self) {
         let looking = self.server.clone();
-        let served = axum::serve(self.listener, router(self.server)).into_future();
         tokio::select! {
-            () = async { looking.poller.run().await } => Ok(()),
-            served = served => Ok(served?),
+            () = async { looking.poller.run().await } => {}
+            never = connections::serve(self.socket, self.certificate, router(self.server)) => match never {},
         }
     }
 }
@@ -179,6 +215,7 @@ fn router(server: Arc<Dashboard>) -> Router {
         .fallback(api::nothing)
         .method_not_allowed_fallback(api::not_so)
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::from_fn(connections::in_time))
         .layer(middleware::from_fn_with_state(server.clone(), guard))
         .with_state(server)
 }
@@ -219,8 +256,11 @@ mod tests {
     fn settings(listen: &str, token: Option<&str>) -> Settings {
         Settings {
             listen: listen.parse().unwrap(),
+            certificate: None,
             token: token.map(str::to_owned),
             is_closed: false,
+            is_read_only: false,
+            audit: None,
             hosts: vec![],
             pattern: "*".to_owned(),
             every: Duration::from_secs(1),

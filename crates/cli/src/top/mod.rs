@@ -36,6 +36,7 @@ use self::screen::Screen;
 use self::store_reader::{StoreQuery, StoreReader, StoreReply};
 use crate::exit::{self, ExitFailure};
 use crate::output;
+use crate::text;
 use crate::warnings::WarningBuffer;
 
 /// The screen says how old the picture is, and so can't be older than this itself.
@@ -204,7 +205,7 @@ impl Top {
             match timeout(BREAK_MAX, self.reader.report()).await {
                 Ok(Some(StoreReply::Broken(asked, outcome))) => {
                     self.breaking -= 1;
-                    output::text(exit::one_line(&app::told(&asked, &outcome)))?;
+                    output::text(text::escaped(&app::told(&asked, &outcome)))?;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {

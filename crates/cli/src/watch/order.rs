@@ -7,7 +7,7 @@ use serde::Deserialize;
 use taketurns::{Name, View};
 
 /// By what locks are sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Sort {
     /// Most waiting first, then those who have had theirs for longest.
@@ -48,7 +48,7 @@ fn left(view: &View) -> Duration {
 
 /// A part of a lock's name, or of what those who have it or wait for it say of themselves. Letters of
 /// either case are the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Filter(String);
 
 impl Filter {

@@ -420,7 +420,7 @@ impl Session {
         let longest_us = (*lease_ms).max(self.waiter_lease_ms).saturating_mul(1_000);
         let for_us = longest_us.saturating_add(ARRIVES_WITHIN_US);
         let bury_until_ms = acquire.traffic.bury_until_ms();
-        let id = self.begin_release(now_us, lock, *owner, bury_until_ms, None, for_us);
+        let id = self.begin_release(now_us, *owner, bury_until_ms, None, for_us);
         let (lock, owner) = (lock.clone(), *owner);
         self.transmits.push(Transmit::Release { lock, id, owner });
     }

@@ -37,7 +37,7 @@ pub(super) struct AcquireState {
     pub(super) waker: Option<Waker>,
     pub(super) due: DueTime,
     /// Its public id, once somebody asked for it.
-    pub(super) id: Option<String>,
+    pub(super) id: Option<u64>,
 }
 
 #[derive(Debug)]

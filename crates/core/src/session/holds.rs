@@ -74,7 +74,7 @@ impl Session {
         hold: Hold,
         source: u64,
         budget: Option<TurnBudget>,
-        id: Option<String>,
+        id: Option<u64>,
     ) -> Arc<Hold> {
         let (owner, hold) = (hold.owner(), Arc::new(hold));
         if self.is_unattended {
@@ -140,7 +140,7 @@ impl Session {
     }
 
     fn begin_give_back(&mut self, now_us: u64, hold: &Arc<Hold>) -> ReleaseId {
-        let HoldTerms { lock, owner, lease_ms, bury_until_ms, .. } = hold.terms();
+        let HoldTerms { owner, lease_ms, bury_until_ms, .. } = hold.terms();
         // Of one that was forgotten before it is not known which tokens were used.
         let last_used = self
             .forget(*owner)
@@ -148,7 +148,7 @@ impl Session {
             .and_then(|held| held.budget.map_or(hold.token(), |budget| budget.last_used()));
         hold.end();
         let for_us = lease_ms.saturating_mul(1_000);
-        self.begin_release(now_us, lock, *owner, *bury_until_ms, last_used, for_us)
+        self.begin_release(now_us, *owner, *bury_until_ms, last_used, for_us)
     }
 
     pub(super) fn forget(&mut self, owner: Owner) -> Option<HeldLock> {
@@ -294,7 +294,7 @@ pub(super) struct HeldLock {
     pub(super) source: u64,
     pub(super) due: DueTime,
     /// The public id of its owner, once somebody asked for it.
-    pub(super) id: Option<String>,
+    pub(super) id: Option<u64>,
     /// If the lock is handed on inside this process.
     pub(super) budget: Option<TurnBudget>,
     renew_at_us: u64,

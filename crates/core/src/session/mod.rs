@@ -31,7 +31,7 @@ mod release;
 mod timers;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::task::Waker;
@@ -46,7 +46,7 @@ pub use timers::Backoff;
 pub use turns::LocalTurn;
 
 use crate::limits;
-use crate::wire::public_id;
+use crate::wire::{parse_public_id, public_id_bits};
 use crate::{ClientId, Name, Owner, Reply};
 use acquire_state::AcquireState;
 use holds::HeldLock;
@@ -62,7 +62,7 @@ pub struct Session {
     waiter_lease_ms: u64,
     anchors: Anchors,
     acquires: OwnerMap<AcquireState>,
-    releases: BTreeMap<ReleaseId, ReleaseState>,
+    releases: HashMap<ReleaseId, ReleaseState, BuildHasherDefault<OwnHasher>>,
     releases_ever: u64,
     holds: OwnerMap<HeldLock>,
     ids: PublicIds,
@@ -202,7 +202,7 @@ impl Session {
             waiter_lease_ms: limits::WAITER_LEASE_MS_DEFAULT,
             anchors: Anchors::default(),
             acquires: HashMap::default(),
-            releases: BTreeMap::new(),
+            releases: HashMap::default(),
             releases_ever: 0,
             holds: HashMap::default(),
             ids: PublicIds::default(),
@@ -285,14 +285,15 @@ impl Session {
     }
 }
 
-/// Owners are random, so their own bits do as a hash. The order is the same in every run of a
-/// simulation.
-type OwnerMap<T> = HashMap<Owner, T, BuildHasherDefault<OwnerHasher>>;
+/// A table of the operations under way: it keeps its room, while a tree would allocate a node for the first and free
+/// it with the last. The order is the same in every run of a simulation.
+type OwnerMap<T> = HashMap<Owner, T, BuildHasherDefault<OwnHasher>>;
 
+/// Owners are random, so their own bits do as a hash. Numbers of releases are spread.
 #[derive(Debug, Default)]
-struct OwnerHasher(u64);
+struct OwnHasher(u64);
 
-impl Hasher for OwnerHasher {
+impl Hasher for OwnHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -303,41 +304,75 @@ impl Hasher for OwnerHasher {
         }
     }
 
+    fn write_u64(&mut self, bits: u64) {
+        self.0 = bits.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
     fn write_u128(&mut self, bits: u128) {
         self.0 = (bits >> 64) as u64 ^ bits as u64;
     }
 }
 
-/// Public ids of owners: the hash by which an engine names an owner to others. They are made only when
-/// somebody asks, since most owners are never sent a message.
+/// Public ids of owners: the hash by which an engine names an owner to others. They are made only for owners that are
+/// given a place, and for others when somebody asks, since most owners are never sent a message.
 ///
 /// Invariant: an owner that acquires or holds has its id noted with that and in `named`, or is in `unnamed`.
 #[derive(Debug, Default)]
 struct PublicIds {
-    named: HashMap<String, Owner>,
-    /// Those whose id nobody has asked for yet, and some that are over by now.
-    unnamed: Vec<Owner>,
+    named: HashMap<u64, Owner, BuildHasherDefault<OwnHasher>>,
+    /// Those without an id, in the order in which they began; some are over by now, or were named since.
+    unnamed: VecDeque<Owner>,
+    /// The engine's messages name owners by their ids.
+    are_sent: bool,
 }
 
 /// Owners that are over are cleared away once there are more of them than of others, and a few.
 const OVER_MAX: usize = 64;
 
 impl Session {
+    /// The engine's messages name owners by their public ids. From now on each owner is hashed when it is given a place,
+    /// so that the first message does not wait until all of them are.
+    pub fn name_owners(&mut self) {
+        self.ids.are_sent = true;
+    }
+
     /// Whose public id that is, and the lock that it wants or holds. Each owner is hashed once at most, however
     /// many ask.
     pub fn find_owner(&mut self, id: &str) -> Option<(Owner, Name)> {
-        if !self.ids.named.contains_key(id) {
-            for owner in std::mem::take(&mut self.ids.unnamed) {
-                if let Some((_, noted)) = self.noted_id(owner) {
-                    let id = public_id(owner);
-                    *noted = Some(id.clone());
-                    self.ids.named.insert(id, owner);
-                }
+        let id = parse_public_id(id)?;
+        let owner = match self.ids.named.get(&id) {
+            Some(owner) => *owner,
+            None => {
+                std::mem::take(&mut self.ids.unnamed).into_iter().for_each(|it| self.make_id(it));
+                *self.ids.named.get(&id)?
             }
-        }
-        let owner = *self.ids.named.get(id)?;
+        };
         let (lock, _) = self.noted_id(owner)?;
         Some((owner, lock.clone()))
+    }
+
+    fn make_id(&mut self, owner: Owner) {
+        if let Some((_, noted)) = self.noted_id(owner)
+            && noted.is_none()
+        {
+            let id = public_id_bits(owner);
+            *noted = Some(id);
+            self.ids.named.insert(id, owner);
+        }
+    }
+
+    /// An owner was given a place, so it will be sent a message.
+    fn name_waiter(&mut self, owner: Owner) {
+        if !self.ids.are_sent {
+            return;
+        }
+        self.make_id(owner);
+        // Most are given their places in the order in which they asked.
+        while let Some(first) = self.ids.unnamed.front().copied()
+            && !matches!(self.noted_id(first), Some((_, None)))
+        {
+            self.ids.unnamed.pop_front();
+        }
     }
 
     /// How many owners acquire or hold.
@@ -362,24 +397,23 @@ impl Session {
     /// From now on an owner acquires or holds.
     pub(super) fn note_owner(&mut self, owner: Owner) {
         if self.ids.unnamed.len() >= 2 * self.owner_count() + OVER_MAX {
-            let mut unnamed = std::mem::take(&mut self.ids.unnamed);
-            unnamed.retain(|owner| self.is_live(*owner));
+            let unnamed = std::mem::take(&mut self.ids.unnamed);
             // A handle may be adopted again and again.
-            unnamed.sort_unstable();
-            unnamed.dedup();
-            self.ids.unnamed = unnamed;
+            let mut known = BTreeSet::new();
+            let is_needed = |owner: &Owner| self.is_live(*owner) && known.insert(*owner);
+            self.ids.unnamed = unnamed.into_iter().filter(is_needed).collect();
         }
-        self.ids.unnamed.push(owner);
+        self.ids.unnamed.push_back(owner);
     }
 
     /// An owner with this id is over.
-    pub(super) fn forget_id(&mut self, id: Option<String>) {
+    pub(super) fn forget_id(&mut self, id: Option<u64>) {
         if let Some(id) = id {
             self.ids.named.remove(&id);
         }
     }
 
-    fn noted_id(&mut self, owner: Owner) -> Option<(&Name, &mut Option<String>)> {
+    fn noted_id(&mut self, owner: Owner) -> Option<(&Name, &mut Option<u64>)> {
         if let Some(acquire) = self.acquires.get_mut(&owner) {
             return Some((&acquire.spec.terms.lock, &mut acquire.id));
         }

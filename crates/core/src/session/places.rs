@@ -59,6 +59,7 @@ impl Session {
         }
         let due_us = queue.due_us();
         self.timers.set(&mut queue.due, || Timer::Queue(lock.clone()), Some(due_us));
+        self.name_waiter(owner);
     }
 
     /// Wake-ups may have been lost: every lock that is waited for is asked about now, or just this one.
@@ -206,7 +207,10 @@ impl Session {
     pub(super) fn locks_without_place(&self) -> impl Iterator<Item = &Name> {
         let is_unsure =
             |acquire: &&AcquireState| acquire.traffic.sent > 0 && acquire.place.is_none();
-        self.acquires.values().filter(is_unsure).map(|acquire| &acquire.spec.terms.lock)
+        // Mostly each has a place, and there may be thousands.
+        let places: usize = self.places.values().map(PlaceSet::len).sum();
+        let some = (places < self.acquires.len()).then(|| self.acquires.values());
+        some.into_iter().flatten().filter(is_unsure).map(|acquire| &acquire.spec.terms.lock)
     }
 }
 

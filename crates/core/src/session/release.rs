@@ -4,20 +4,19 @@ use std::task::Waker;
 
 use super::timers::{DueTime, Timer};
 use super::{Backoff, CallFailure, Session, WakerSwap};
-use crate::{AttemptEnd, Name, Owner, Reply, Request, Token};
+use crate::{AttemptEnd, Owner, Reply, Request, Token};
 
 /// An engine that says it is broken may mend (a disk that was full), but not for long is it worth
 /// keeping anybody waiting.
 const BROKEN_PATIENCE_US: u64 = 5_000_000;
 
 /// Names one release of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReleaseId(pub(super) u64);
 
 /// One release under way. An owner may have several: a handle can be released again and again. It is sent again until the engine answers or it can't matter any more.
 #[derive(Debug)]
 pub(super) struct ReleaseState {
-    lock: Name,
     pub(super) owner: Owner,
     bury_until_ms: u64,
     last_used: Option<Token>,
@@ -47,12 +46,7 @@ enum ReleaseStage {
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
     /// Send this request.
-    Send {
-        /// About which lock.
-        lock: Name,
-        /// What.
-        request: Request,
-    },
+    Send(Request),
     /// The answer to what was sent.
     Answer,
     /// Nothing, until its waker is called.
@@ -91,14 +85,12 @@ impl Session {
     pub fn begin_release(
         &mut self,
         now_us: u64,
-        lock: &Name,
         owner: Owner,
         bury_until_ms: u64,
         last_used: Option<Token>,
         for_us: u64,
     ) -> ReleaseId {
         let release = ReleaseState {
-            lock: lock.clone(),
             owner,
             bury_until_ms,
             last_used,
@@ -152,7 +144,7 @@ impl Session {
             Some((token, end)) => Request::Finish { owner, token, end, bury_until_ms },
             None => Request::Release { owner, bury_until_ms, last_used },
         };
-        ReleaseAction::Send { lock: release.lock.clone(), request }
+        ReleaseAction::Send(request)
     }
 
     /// A release was answered, or failed. Returns how it ended, if it has. The answer may tell no time;
@@ -239,13 +231,13 @@ mod tests {
     #[test]
     fn each_of_two_releases_of_one_owner_has_an_end() {
         let mut session = Session::new(ClientId::from_bits(1), 0);
-        let (lock, owner) = (Name::new("l").unwrap(), Owner::from_bits(1));
-        let mut begin = || session.begin_release(0, &lock, owner, 0, None, 30_000_000);
+        let owner = Owner::from_bits(1);
+        let mut begin = || session.begin_release(0, owner, 0, None, 30_000_000);
         let ids = [begin(), begin()];
         let mut swap = WakerSwap::default();
         for id in ids {
             let next = session.poll_release(0, id, &mut swap);
-            assert!(matches!(next, ReleaseAction::Send { .. }), "{next:?}");
+            assert!(matches!(next, ReleaseAction::Send(_)), "{next:?}");
         }
         assert_eq!(
             session.handle_release_answer(1, ids[0], Err(CallFailure::NotDone), &mut swap),
@@ -256,7 +248,7 @@ mod tests {
         let until_us = session.poll_timeout().expect("the other one pauses");
         session.handle_timeout(until_us);
         let next = session.poll_release(until_us, ids[0], &mut swap);
-        assert!(matches!(next, ReleaseAction::Send { .. }), "{next:?}");
+        assert!(matches!(next, ReleaseAction::Send(_)), "{next:?}");
         let released =
             session.handle_release_answer(until_us, ids[0], Ok(Reply::NotHeld), &mut swap);
         assert_eq!(released, Some(ReleaseOutcome::NotHeld));

@@ -1,7 +1,8 @@
 //! Owners and their public ids.
 
 use super::*;
-use crate::{Ask, ClientId, Grant, Label};
+use crate::wire::public_id;
+use crate::{Ask, ClientId, Grant, Label, Place};
 
 fn terms(owner: u128) -> HoldTerms {
     HoldTerms {
@@ -56,6 +57,20 @@ fn an_owner_is_found_for_as_long_as_it_acquires_or_holds() {
     assert!(!finds(&mut session, 3));
     session.cancel_acquire(0, Owner::from_bits(2), &mut WakerSwap::default());
     assert!(session.ids.named.is_empty());
+}
+
+#[test]
+fn a_waiter_has_its_id_as_soon_as_it_has_its_place() {
+    let mut session = Session::new(ClientId::from_bits(1), 0);
+    session.name_owners();
+    (1..=3).for_each(|owner| begin(&mut session, owner));
+    let anchor = Anchor { sent_us: 0, engine_ms: 0 };
+    for owner in [1, 2].map(Owner::from_bits) {
+        session.handle_place(0, owner, Place::default(), Origin::default(), anchor);
+    }
+    assert_eq!((session.ids.named.len(), session.ids.unnamed.len()), (2, 1));
+    assert!(finds(&mut session, 1) && finds(&mut session, 3));
+    assert_eq!(session.find_owner("0123456789abcdeF"), None);
 }
 
 #[test]

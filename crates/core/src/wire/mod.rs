@@ -80,7 +80,20 @@ fn into_text(bytes: Vec<u8>) -> String {
 
 /// By what all others name an owner: a hash, since it is a secret.
 pub fn public_id(owner: Owner) -> String {
-    into_text(hex_of(&sha1(&[&owner_word(owner)])[..8]))
+    into_text(hex_of(&public_id_bits(owner).to_be_bytes()))
+}
+
+/// The same as a number.
+pub(crate) fn public_id_bits(owner: Owner) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = sha1(&[&owner_word(owner)]);
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// Reads what [`public_id`] wrote.
+pub(crate) fn parse_public_id(text: &str) -> Option<u64> {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_id = text.len() == 16 && text.bytes().all(is_hex);
+    u64::from_str_radix(text, 16).ok().filter(|_| is_id)
 }
 
 /// Reads a kind.

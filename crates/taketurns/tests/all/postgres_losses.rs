@@ -12,11 +12,12 @@ use taketurns_servers::others::{Postgres, PostgresPair};
 use taketurns_servers::{ServerClock, eventually};
 
 use crate::support::patience::{block_on, soon};
+use crate::support::redis_fixture::PATIENT;
 
 const MAX_LEASE: Duration = Duration::from_secs(20);
 
 async fn store(url: &str) -> Locks {
-    let url = format!("{url}?max_lease={}", MAX_LEASE.as_secs());
+    let url = format!("{url}?max_lease={}&{PATIENT}", MAX_LEASE.as_secs());
     soon("a store", async { taketurns::connect(&url).await }).await.expect("a store")
 }
 

@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use taketurns_servers::eventually;
-use taketurns_servers::others::{PgBouncer, Postgres, PostgresPair};
+use taketurns_servers::others::{PgBouncer, Postgres, PostgresDatabase, PostgresPair};
 
 /// The first column of the first row.
 fn ask(server: &Postgres, sql: &str) -> String {
@@ -28,6 +29,24 @@ fn each_test_has_a_database_of_its_own_on_one_server() {
     let left = shared.sql(&name, "SELECT 1").expect_err("it is gone").to_string();
     assert!(left.contains("does not exist"), "{left}");
     assert_eq!(second.sql("SELECT count(*) FROM a").expect("it is there"), "0");
+}
+
+#[test]
+fn the_clock_of_one_database_stands_still_until_the_test_moves_it() {
+    let shared = Postgres::shared().expect("a server");
+    let [stopped, running] = [(); 2].map(|()| shared.database().expect("a database"));
+    let shown_ms = |database: &PostgresDatabase<'_>| -> i64 {
+        let shown = database.sql("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+        shown.expect("an answer").parse().expect("a number")
+    };
+    stopped.stop_clock().expect("a clock");
+    let (before_ms, since_ms) = (shown_ms(&stopped), shown_ms(&running));
+    eventually("time passes", || (shown_ms(&running) > since_ms).then_some(())).expect("it does");
+    assert_eq!(shown_ms(&stopped), before_ms);
+    stopped.pass(Duration::from_secs(3_600)).expect("an hour");
+    assert_eq!(shown_ms(&stopped), before_ms + 3_600_000);
+    assert!(shown_ms(&running) < before_ms + 3_600_000);
+    running.pass(Duration::from_secs(1)).expect_err("its clock runs by itself");
 }
 
 #[test]

@@ -34,14 +34,19 @@ function span(ms) {
   return `${Math.floor(s / 86400)}d${pad(Math.floor((s % 86400) / 3600))}h`;
 }
 
+// Characters that end a line, reverse text or can't be seen, as escapes: a name with one is not to look like another.
+const HIDDEN = /[\p{Cc}\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]/gu;
+const escaped = (text) => String(text).replace(HIDDEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
 function element(name, text, kind) {
   const made = document.createElement(name);
-  if (text !== undefined && text !== null) made.textContent = text;
+  if (text !== undefined && text !== null) made.textContent = escaped(text);
   if (kind) made.className = kind;
   return made;
 }
 
 function set(node, text) {
+  text = escaped(text);
   if (node.textContent !== text) node.textContent = text;
 }
 
@@ -278,7 +283,7 @@ function draw() {
   pen.textAlign = "left";
   names.forEach((name, lane) => {
     pen.fillStyle = text;
-    pen.fillText(cut(pen, name, names_wide - 12), 0, lane * height + height / 2);
+    pen.fillText(cut(pen, escaped(name), names_wide - 12), 0, lane * height + height / 2);
   });
   names.forEach((name, lane) => {
     const { turns, rows } = tracks(name, now);

@@ -14,6 +14,7 @@ mod once;
 mod once_postgres;
 mod order;
 mod output;
+mod postgres;
 mod quarantine;
 mod quorum;
 mod redis;

@@ -11,7 +11,7 @@ use crate::cli::order::twenty_shells_in_order;
 use crate::cli::turns::processes_count;
 
 /// Each command once, and none has anything to complain of.
-fn every_command_works(store: &Store) {
+pub(crate) fn every_command_works(store: &Store) {
     every_command_works_on_a_mutex(store);
     store.run(&["pool", "add", "rooms", "blue", "red"]).quiet();
     let says = "echo $TAKETURNS_MEMBER";

@@ -29,7 +29,7 @@ fn age_s(shown: &str) -> Option<u64> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-fn a_lock_is_seen_and_opened(store: &Store) {
+pub(crate) fn a_lock_is_seen_and_opened(store: &Store) {
     let pane = top(store);
     pane.until("no locks");
     let holder = store.hold(&["--why", "spring cleaning", "door"]);
@@ -60,7 +60,7 @@ fn a_lock_is_seen_and_opened(store: &Store) {
     pane.until("1 lock, 0 held, 0 waiting");
 }
 
-fn a_break_needs_a_yes(store: &Store) {
+pub(crate) fn a_break_needs_a_yes(store: &Store) {
     let mut holder = store.hold(&["--lease", "60", "--why", "stuck", "door"]);
     let pane = top(store);
     pane.until("(stuck)");

@@ -9,13 +9,19 @@ use std::path::Path;
 use crate::docs::page::{self, Page, SUMMARY, prose, root};
 
 /// What is in the site beside the pages of the manual.
-const OTHERS: [&str; 5] =
-    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "proof/README.md"];
+const OTHERS: [&str; 7] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "bindings/node/README.md",
+    "bindings/python/README.md",
+    "proof/README.md",
+];
 
 /// Texts with links that are not in the site.
-const ELSEWHERE: [&str; 7] = [
+const ELSEWHERE: [&str; 6] = [
     SUMMARY,
-    "bindings/python/README.md",
     "crates/cli/README.md",
     "crates/conformance/README.md",
     "crates/core/README.md",

@@ -259,9 +259,9 @@ impl World {
         let Ok(Guard { hold, turn }) = self.guard(owner) else {
             let (lock, bury_ms) = (read::lock_of(words)?, words.option("bury", 0)?);
             let for_us = words.option("for", 30_000)? * 1_000;
-            self.locks.insert(owner, lock.clone());
+            self.locks.insert(owner, lock);
             let now_us = self.now_us;
-            let id = self.session.begin_release(now_us, &lock, owner, bury_ms, None, for_us);
+            let id = self.session.begin_release(now_us, owner, bury_ms, None, for_us);
             self.releases.insert(owner, id);
             self.wakers.insert((Subject::Release, owner), Arc::default());
             self.poll_release(owner);
@@ -297,7 +297,7 @@ impl World {
 
     fn release_next(&mut self, owner: Owner, next: ReleaseAction) {
         match next {
-            ReleaseAction::Send { request, .. } => self.send(Subject::Release, owner, &request),
+            ReleaseAction::Send(request) => self.send(Subject::Release, owner, &request),
             ReleaseAction::Answer => self.out.say("answer"),
             ReleaseAction::Wait => self.out.say("wait"),
             ReleaseAction::Done(released) => {

@@ -14,7 +14,7 @@ use super::membership::Membership;
 use super::node::{QuorumNode, lock, next};
 use super::trust::{Trust, inspect_nodes};
 use super::url::{NodeList, NodeOpener, NodeUrl};
-use super::{NodeListener, NodeSet};
+use super::{LateCalls, NodeListener, NodeSet};
 use crate::random;
 use crate::runtime::{Runtime, sleep, timeout};
 use crate::telling::target;
@@ -50,6 +50,7 @@ impl NodeConnections {
             all: urls.iter().map(|url| QuorumNode::new(url.place.clone())).collect(),
             client,
             runtime: Runtime::current(),
+            late: LateCalls::default(),
             releasing: Mutex::default(),
             busy: Mutex::new(Some(busy)),
         });

@@ -11,6 +11,7 @@ mod engine;
 mod exam;
 mod membership;
 mod node;
+mod node_calls;
 mod notice;
 mod release;
 mod tally;
@@ -34,6 +35,7 @@ pub(crate) use connection::NodeConnections;
 pub(crate) use engine::{MajorityEngine, MajorityProtocol};
 pub(crate) use exam::examine;
 pub(crate) use node::{NodeAnswer, QuorumNode, lock};
+pub(crate) use node_calls::{LateCalls, NodeCalls};
 pub(crate) use notice::{OwnerNotice, ReportedState};
 pub(crate) use release::{release, tell};
 pub(crate) use tally::ReplyTally;
@@ -61,6 +63,8 @@ pub(crate) struct NodeSet {
     pub(crate) all: Vec<QuorumNode>,
     pub(crate) client: ClientId,
     pub(crate) runtime: Runtime,
+    /// Calls whose outcome did not wait for their answers.
+    late: LateCalls,
     /// Owners that are being released, and what the nodes say to it.
     releasing: Mutex<BTreeMap<Owner, Arc<ReplyTally>>>,
     /// Each release under way has a clone.
@@ -83,15 +87,16 @@ impl NodeSet {
         request: Request,
     ) -> Result<Vec<Reply>, EngineError> {
         let tally = ReplyTally::new(self.count());
-        for node in 0..self.count() {
+        let call = |node: usize| {
             let (nodes, name, tally) = (self.clone(), name.clone(), tally.clone());
             let request = request.clone();
-            self.runtime.spawn(async move {
+            async move {
                 let answer = nodes.all[node].call(&name, request).await;
                 tally.record(node, answer.map(|answer| answer.reply));
-            });
-        }
-        self.most(&tally).await
+            }
+        };
+        let mut calls = NodeCalls::new(self, (0..self.count()).map(call));
+        calls.until(self.most(&tally)).await
     }
 
     /// Breaks a lock on all nodes.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::super::{EngineError, Reply, Request};
 use super::node::lock;
 use super::tally::ReplyTally;
-use super::{ARRIVES_WITHIN_MS, NodeListener, NodeSet, handle_answer_effects};
+use super::{ARRIVES_WITHIN_MS, NodeCalls, NodeListener, NodeSet, handle_answer_effects};
 use crate::clock::local_us;
 use crate::random;
 use crate::runtime::sleep;
@@ -52,30 +52,36 @@ impl NodeSet {
         })
     }
 
+    /// Sleeps on the client's runtime, whoever polls. `None` if that runtime has ended.
+    fn pause(&self, for_: Duration) -> impl Future<Output = Option<()>> + Send + use<> {
+        self.runtime.spawn(sleep(for_))
+    }
+
     /// Until when an acquire that is sent to this node now may arrive, by the node's clock.
     pub(crate) fn arrives_by_ms(&self, node: usize) -> u64 {
         self.all[node].clock_ms(local_us()).unwrap_or(0) + ARRIVES_WITHIN_MS
     }
 }
 
-/// Releases an owner on all nodes, each with the time for which its tombstone lasts there. Returns their replies.
+/// Releases an owner on all nodes, each with the time for which its tombstone lasts there. Returns where their replies
+/// are counted, and the calls, which begin when they are polled.
 pub(crate) fn release<D: NodeListener>(
     driver: &Arc<D>,
     owner: Owner,
     name: &Name,
     bury_until_ms: Vec<u64>,
     lasts_ms: u64,
-) -> Arc<ReplyTally> {
+) -> (Arc<ReplyTally>, NodeCalls) {
     let nodes = driver.nodes();
     let tally = ReplyTally::new(nodes.count());
     let left = Arc::new(AtomicUsize::new(bury_until_ms.len()));
     lock(&nodes.releasing).insert(owner, tally.clone());
     let until_us = local_us() + lasts_ms * 1_000;
-    for (node, bury_until_ms) in bury_until_ms.into_iter().enumerate() {
+    let call = |(node, bury_until_ms): (usize, u64)| {
         let request = Request::Release { owner, bury_until_ms, last_used: None };
         let (driver, name) = (driver.clone(), name.clone());
         let (tally, left, busy) = (tally.clone(), left.clone(), nodes.close_guard());
-        nodes.runtime.spawn(async move {
+        async move {
             let record = |answer| tally.record(node, answer);
             tell(&driver, &name, node, request, until_us, busy, record).await;
             if left.fetch_sub(1, Ordering::AcqRel) > 1 {
@@ -83,12 +89,13 @@ pub(crate) fn release<D: NodeListener>(
             }
             if tally.is_wanted() {
                 // Told that too few could be reached, and about to ask again.
-                sleep(ASKED_AGAIN_WITHIN).await;
+                driver.nodes().pause(ASKED_AGAIN_WITHIN).await;
             }
             lock(&driver.nodes().releasing).remove(&owner);
-        });
-    }
-    tally
+        }
+    };
+    let calls = NodeCalls::new(nodes, bury_until_ms.into_iter().enumerate().map(call));
+    (tally, calls)
 }
 
 /// Sends a request to one node until it answers. Closing the client waits for the first try.
@@ -116,6 +123,8 @@ pub(crate) async fn tell<D: NodeListener>(
         // Closing the client does not wait for a node that is down.
         busy = None;
         let pause_us = backoff.pause_us(random::bits64());
-        sleep(Duration::from_micros(pause_us)).await;
+        if nodes.pause(Duration::from_micros(pause_us)).await.is_none() {
+            return;
+        }
     }
 }

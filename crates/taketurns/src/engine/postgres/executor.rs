@@ -2,9 +2,9 @@
 //! or not.
 //!
 //! ```text
-//!   call ─► task: connection ─► BEGIN, SELECT ─► core ─► UPDATE, COMMIT ─► answer ─► NOTIFY
-//!                                   │ not the server that clients have verified
-//!                                   └─► marker: did it lose commits? quarantine ─► again
+//!   call ─► task: turn, connection ─► BEGIN, SELECT ─► core ─► UPDATE, COMMIT ─► NOTIFY ─► answer
+//!                                         │ not the server that clients have verified
+//!                                         └─► marker: did it lose commits? quarantine ─► again
 //! ```
 
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use super::schema;
 use super::session::{ClientTasks, PostgresConnector};
 use super::statements;
 use super::step::{Messages, SteppedLock, forget_old};
+use super::step_order::{StepOrder, StepTurn};
 use super::stored_row::{self, StoredRow};
 use super::transaction::{BeginOutcome, CommitOutcome, Params, StepTransaction, no_answer, notify};
 use super::url::{PostgresConfig, PostgresFailover};
@@ -55,11 +56,16 @@ pub(super) struct StepExecutor {
     pub(super) mailbox: Arc<Mailbox>,
     tasks: ClientTasks,
     pub(super) begin: String,
+    order: Arc<StepOrder>,
     steps: AtomicU32,
 }
 
 /// Where the answer of a step goes.
-type AnswerSender = oneshot::Sender<Result<Answer, EngineError>>;
+pub(super) struct AnswerSender {
+    sender: oneshot::Sender<Result<Answer, EngineError>>,
+    /// Until the step is carried out, the next one of its lock waits.
+    turn: Option<StepTurn>,
+}
 
 /// What became of one try.
 enum TryOutcome {
@@ -109,6 +115,7 @@ impl StepExecutor {
             mailbox,
             tasks,
             begin,
+            order: Arc::default(),
             steps,
         }))
     }
@@ -120,9 +127,10 @@ impl StepExecutor {
         request: Request,
     ) -> impl Future<Output = Result<Answer, EngineError>> + Send + use<> {
         let (sender, answer) = oneshot::channel();
-        let executor = self.clone();
+        let (executor, mut turn) = (self.clone(), self.order.enter(&name));
         self.pool.connector.spawn(async move {
-            let mut sender = Some(sender);
+            turn.begin().await;
+            let mut sender = Some(AnswerSender { sender, turn: Some(turn) });
             if let Err(error) = executor.carry_out(&name, &request, &mut sender).await {
                 answer_with(&mut sender, Err(error));
             }
@@ -178,7 +186,9 @@ impl StepExecutor {
         let messages = Messages::of(wakes, self.client, &run_of(&row.clock));
         if !stepped.is_written() && messages.is_empty() {
             transaction.roll_back().await;
-            return self.finish(name, request, &stepped, sent_us, messages.own, sender).await;
+            let done = self.finish(name, request, &stepped, sent_us, messages.own, sender).await?;
+            self.forget_if_due(row.now.ms).await;
+            return Ok(done);
         }
         let is_new = stepped.is_new();
         let mut writes = Vec::new();
@@ -261,6 +271,9 @@ impl StepExecutor {
         own: Vec<Wake>,
         sender: &mut Option<AnswerSender>,
     ) -> Result<TryOutcome, EngineError> {
+        if let Some(sender) = sender {
+            sender.turn = None;
+        }
         self.push_own(name, own, &stepped.clock);
         self.attend(name, request, &stepped.step.reply);
         if let (Request::Acquire(acquire), Reply::Queued(_)) = (request, &stepped.step.reply) {
@@ -387,7 +400,8 @@ impl StepExecutor {
 
 /// The step is carried out, or is not; nobody may wait for it any more.
 fn answer_with(sender: &mut Option<AnswerSender>, answer: Result<Answer, EngineError>) {
-    if let Some(sender) = sender.take() {
+    if let Some(AnswerSender { sender, turn }) = sender.take() {
+        drop(turn);
         let _ = sender.send(answer);
     }
 }

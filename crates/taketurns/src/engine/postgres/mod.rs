@@ -13,7 +13,7 @@
 //! | [`transaction`], [`failure`] | was it carried out? |
 //! | [`stored_row`], [`step`] | what does a step read and write? Pure. |
 //! | [`done_work`] | which work has a transaction of a user done? |
-//! | [`executor`], [`batch`] | one step; many in one transaction |
+//! | [`executor`], [`step_order`], [`batch`] | one step; those of one lock in order; many in one transaction |
 //! | [`listener`], [`mailbox`] | how are waiters and holders told? |
 //! | [`clocks`] | whose time is it? |
 //! | [`views`] | what do people see? |
@@ -35,6 +35,7 @@ mod schema;
 mod session;
 mod statements;
 mod step;
+mod step_order;
 mod stored_row;
 mod tls;
 mod transaction;
@@ -55,6 +56,8 @@ use executor::StepExecutor;
 use listener::ListenPhase;
 pub(crate) use schema::sql as schema_sql;
 use url::PostgresConfig;
+
+use crate::runtime::entered;
 
 /// A store URL that was understood.
 pub(crate) struct OpenPostgres {
@@ -93,6 +96,13 @@ struct PostgresEngine {
     pid: u32,
 }
 
+impl PostgresEngine {
+    /// Looks on the caller's thread, which may have no timers of its own.
+    fn look<'a, T>(&'a self, look: impl Future<Output = T> + Send + 'a) -> EngineFuture<'a, T> {
+        Box::pin(entered(&self.executor.pool.connector.runtime, look))
+    }
+}
+
 impl Engine for PostgresEngine {
     fn call(&self, lock: &Name, request: Request) -> AnswerFuture {
         if self.pid != std::process::id() {
@@ -120,7 +130,7 @@ impl Engine for PostgresEngine {
     }
 
     fn ping(&self) -> EngineFuture<'_, Result<Stamp, EngineError>> {
-        Box::pin(self.executor.ping())
+        self.look(self.executor.ping())
     }
 
     fn view<'a>(
@@ -128,7 +138,7 @@ impl Engine for PostgresEngine {
         lock: &'a Name,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Option<View>, EngineError>> {
-        Box::pin(self.executor.view(lock, waiters_max))
+        self.look(self.executor.view(lock, waiters_max))
     }
 
     fn list<'a>(
@@ -138,7 +148,7 @@ impl Engine for PostgresEngine {
         max: usize,
         waiters_max: usize,
     ) -> EngineFuture<'a, Result<Vec<(Name, View)>, EngineError>> {
-        Box::pin(self.executor.list(pattern, after, max, waiters_max))
+        self.look(self.executor.list(pattern, after, max, waiters_max))
     }
 
     fn max_lease(&self) -> Duration {

@@ -1,4 +1,5 @@
-//! The connections of one client that carry out steps: a few, each opened when all others are busy.
+//! The connections of one client that carry out steps: a few, each opened when all others are busy, and closed when it
+//! was idle for a while. The one that was used last stays.
 //!
 //! Invariant: a connection in `idle` has no transaction. Only [`BusySession::give_back`] puts one there, after a COMMIT
 //! or ROLLBACK was answered. A connection that is dropped in between is closed, and the server rolls back.
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::session::{PgSession, PostgresConnector};
 use crate::engine::EngineError;
@@ -28,7 +29,11 @@ pub(super) struct SessionPool {
 struct State {
     /// The one that was used last is at the end.
     idle: Vec<(Box<PgSession>, Instant)>,
+    /// How many connections have ended by themselves or by a fault and were not replaced yet.
+    lost: usize,
     failed: Option<(EngineError, Instant)>,
+    /// A task closes what is idle for too long.
+    is_watched: bool,
     is_closed: bool,
 }
 
@@ -76,6 +81,7 @@ impl SessionPool {
             if session.is_open() {
                 return Ok(Some(session));
             }
+            state.lost += 1;
         }
         match &state.failed {
             Some((error, at)) if at.elapsed() < REST => Err(error.clone()),
@@ -84,11 +90,36 @@ impl SessionPool {
     }
 
     async fn connect(&self) -> Result<Box<PgSession>, EngineError> {
+        let is_replacement = lock(&self.state).lost > 0;
         // Nobody sends to this connection: it listens to no channel.
-        let connected = self.connector.connect(Arc::new(|_: &str| ())).await;
+        let connected = self.connector.connect(Arc::new(|_: &str| ()), is_replacement).await;
         let failed = connected.as_ref().err().map(|error| (error.clone(), Instant::now()));
-        lock(&self.state).failed = failed;
+        let mut state = lock(&self.state);
+        state.failed = failed;
+        if connected.is_ok() {
+            state.lost = state.lost.saturating_sub(1);
+        }
+        drop(state);
         connected.map(Box::new)
+    }
+
+    /// Closes connections that are idle for too long, until one is left.
+    async fn close_idle(self: Arc<Self>) {
+        loop {
+            sleep(IDLE_MAX).await;
+            let mut state = lock(&self.state);
+            let is_old = |(_, since): &(Box<PgSession>, Instant)| since.elapsed() >= IDLE_MAX;
+            let old = state.idle.iter().take_while(|idle| is_old(idle)).count();
+            let old = old.min(state.idle.len().saturating_sub(1));
+            let old: Vec<_> = state.idle.drain(..old).collect();
+            state.is_watched = state.idle.len() > 1;
+            let is_done = !state.is_watched;
+            drop(state);
+            old.into_iter().for_each(|(session, _)| session.end());
+            if is_done {
+                return;
+            }
+        }
     }
 
     /// No connection is handed out any more, and those that are idle end.
@@ -109,20 +140,28 @@ impl BusySession {
 
     /// For the next task: there is no transaction on it.
     pub(super) fn give_back(mut self) {
-        let Some(session) = self.session.take().filter(|session| session.is_open()) else { return };
-        let now = Instant::now();
+        let Some(session) = self.session.take_if(|session| session.is_open()) else { return };
         let mut state = lock(&self.pool.state);
         if state.is_closed {
             drop(state);
             session.end();
             return;
         }
-        let is_old = |(_, since): &(Box<PgSession>, Instant)| now.duration_since(*since) > IDLE_MAX;
-        let old = state.idle.iter().take_while(|idle| is_old(idle)).count();
-        let old: Vec<_> = state.idle.drain(..old).collect();
-        state.idle.push((session, now));
-        drop(state);
-        old.into_iter().for_each(|(session, _)| session.end());
+        state.idle.push((session, Instant::now()));
+        let is_crowded = state.idle.len() > 1;
+        if is_crowded && !std::mem::replace(&mut state.is_watched, true) {
+            drop(state);
+            self.pool.connector.spawn_until_closed(self.pool.clone().close_idle());
+        }
+    }
+}
+
+impl Drop for BusySession {
+    /// Without having been given back it is closed, and the server rolls back.
+    fn drop(&mut self) {
+        if self.session.take().is_some() {
+            lock(&self.pool.state).lost += 1;
+        }
     }
 }
 

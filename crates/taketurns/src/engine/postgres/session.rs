@@ -13,6 +13,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::{Instrument, Span};
 
 use super::failure::before_commit;
 use super::statements;
@@ -20,6 +21,7 @@ use super::tls::PostgresTls;
 use super::url::{PostgresConfig, PostgresHost};
 use crate::engine::server_url::tls::connector;
 use crate::engine::{EngineError, EngineFuture};
+use crate::telling::Reconnect;
 
 /// The oldest server that has all that the statements use.
 pub(super) const VERSION_MIN: i32 = 130_000;
@@ -64,7 +66,10 @@ impl PgSession {
 
     /// Waits until the connection ends.
     pub(super) async fn ended(&mut self) {
-        let _ = (&mut self.task).await;
+        // A task may be waited for once only.
+        if !self.task.is_finished() {
+            let _ = (&mut self.task).await;
+        }
     }
 
     /// Says goodbye: for a connection without a transaction.
@@ -102,8 +107,25 @@ impl PostgresConnector {
         Ok(Self { config, tls: PostgresTls(tls), runtime: Handle::current(), tasks })
     }
 
-    /// Connects to the first host that takes writes.
-    pub(super) async fn connect(&self, on_notice: OnNotice) -> Result<PgSession, EngineError> {
+    /// Connects to the first host that takes writes, perhaps in place of a connection that ended.
+    pub(super) async fn connect(
+        &self,
+        on_notice: OnNotice,
+        is_replacement: bool,
+    ) -> Result<PgSession, EngineError> {
+        let reconnect = is_replacement.then(Reconnect::begin);
+        let span = reconnect.as_ref().map_or_else(Span::none, Reconnect::span);
+        let connected = self.connect_to_primary(on_notice).instrument(span).await;
+        if let Some(reconnect) = reconnect {
+            reconnect.end(connected.as_ref().ok().map(|(host, _)| *host));
+        }
+        connected.map(|(_, session)| session)
+    }
+
+    async fn connect_to_primary(
+        &self,
+        on_notice: OnNotice,
+    ) -> Result<(&PostgresHost, PgSession), EngineError> {
         let mut failures = Vec::new();
         for host in &self.config.hosts {
             let opening = self.connect_to(host, on_notice.clone());
@@ -112,7 +134,7 @@ impl PostgresConnector {
             let opened = timeout(limit, opening).await;
             let failed = match opened {
                 Ok(Ok(session)) => match refusal(&session.facts) {
-                    None => return Ok(session),
+                    None => return Ok((host, session)),
                     Some(refusal) => {
                         session.end();
                         refusal

@@ -6,7 +6,7 @@ use taketurns_core::quorum::QuorumVerdict;
 use taketurns_core::{Ask, ClientId, Label, Name, Owner, limits};
 use tokio::sync::watch;
 
-use super::super::nodes::{MajorityProtocol, ReplyTally, lock, release};
+use super::super::nodes::{MajorityProtocol, NodeCalls, ReplyTally, lock, release};
 use super::super::{AcquireRequest, Durability, EngineError, Guarantees, Refusal, Reply, Request};
 use super::candidacy::{AcquireFailure, Candidacy, NodeCall};
 use super::driver::Quorum;
@@ -22,7 +22,7 @@ impl MajorityProtocol for Quorum {
     ) -> Result<Reply, EngineError> {
         let owner = acquire.owner;
         let candidacy = || Candidacy::new(name, self.nodes.count(), acquire);
-        let Some(mut changed) = self.start(owner, candidacy) else {
+        let Some((mut changed, mut calls)) = self.start(owner, candidacy) else {
             return Ok(Reply::Refused(Refusal::Cancelled));
         };
         loop {
@@ -34,18 +34,23 @@ impl MajorityProtocol for Quorum {
             };
             match outcome {
                 None => {}
-                Some(Ok(reply @ (Reply::Granted(_) | Reply::Queued(_)))) => return Ok(reply),
+                Some(Ok(reply @ Reply::Granted(_))) => return Ok(reply),
+                Some(Ok(reply @ Reply::Queued(_))) => {
+                    // It may be granted by any of the answers that are yet to come.
+                    calls.go_on();
+                    return Ok(reply);
+                }
                 Some(Ok(reply)) => {
-                    self.give_up(owner);
+                    drop(self.give_up(owner));
                     return Ok(reply);
                 }
                 Some(Err(AcquireFailure::NoQuorum)) => return Err(self.no_quorum_for(owner)),
                 Some(Err(AcquireFailure::Lost)) => {
-                    self.give_up(owner);
+                    drop(self.give_up(owner));
                     return Err(EngineError::Unknown("its lease was over too soon".into()));
                 }
             }
-            if changed.changed().await.is_err() {
+            if calls.until(changed.changed()).await.is_err() {
                 // That candidacy is over; another one of this owner is as good.
                 let candidacy = lock(&self.candidacies).get(&owner).map(Candidacy::subscribe);
                 changed = candidacy.ok_or_else(given_up)?;
@@ -62,15 +67,16 @@ impl MajorityProtocol for Quorum {
         let acquire = || AcquireRequest { lease_ms, ..unknown_acquire(owner, self.nodes.client) };
         self.forget(owner);
         let mut changed = lock(&self.candidacies).get(&owner).map(Candidacy::subscribe);
-        let mut round = None;
+        let (mut round, mut calls) = (None, self.begin(owner, name, Vec::new()));
         loop {
             let receiver = match &mut changed {
                 Some(receiver) => receiver,
                 None => {
                     let candidacy = || Candidacy::find(name, self.nodes.count(), acquire());
-                    let Some(receiver) = self.start(owner, candidacy) else {
+                    let Some((receiver, begun)) = self.start(owner, candidacy) else {
                         return Ok(Reply::NotHeld);
                     };
+                    calls = begun;
                     changed.insert(receiver)
                 }
             };
@@ -100,9 +106,9 @@ impl MajorityProtocol for Quorum {
                 }
             };
             match step {
-                RenewalStep::Send(node_calls) => self.dispatch(owner, name, node_calls),
+                RenewalStep::Send(node_calls) => calls = self.begin(owner, name, node_calls),
                 RenewalStep::Wait => {
-                    if receiver.changed().await.is_err() {
+                    if calls.until(receiver.changed()).await.is_err() {
                         // Forgotten meanwhile: look the owner up again.
                         changed = lock(&self.candidacies).get(&owner).map(Candidacy::subscribe);
                     }
@@ -123,7 +129,9 @@ impl MajorityProtocol for Quorum {
     async fn release(self: &Arc<Self>, name: &Name, owner: Owner) -> Result<Reply, EngineError> {
         // Every node may have been told already: a caller that asks again wants the outcome.
         let under_way = self.nodes.release_under_way(owner);
-        let tally = self.give_up(owner).or(under_way).unwrap_or_else(|| {
+        self.nodes.handle_late_answers();
+        let under_way = under_way.map(|tally| (tally, self.begin(owner, name, Vec::new())));
+        let (tally, mut calls) = self.give_up(owner).or(under_way).unwrap_or_else(|| {
             // It was acquired elsewhere, and a slow node may have that acquire yet to hear.
             let candidacy =
                 Candidacy::new(name, self.nodes.count(), unknown_acquire(owner, self.nodes.client));
@@ -131,7 +139,7 @@ impl MajorityProtocol for Quorum {
             let bury_until_ms = nodes.map(|node| self.nodes.arrives_by_ms(node)).collect();
             release(self, owner, name, bury_until_ms, candidacy.lasts_ms())
         });
-        self.nodes.released(&tally).await
+        calls.until(self.nodes.released(&tally)).await
     }
 
     fn refresh(self: &Arc<Self>, name: &Name, waiter_lease_ms: u64) -> Reply {
@@ -164,7 +172,7 @@ impl Quorum {
         self: &Arc<Self>,
         owner: Owner,
         new: impl FnOnce() -> Candidacy,
-    ) -> Option<watch::Receiver<()>> {
+    ) -> Option<(watch::Receiver<()>, NodeCalls)> {
         let mut candidacies = lock(&self.candidacies);
         if self.nodes.is_releasing(owner) {
             return None;
@@ -179,8 +187,7 @@ impl Quorum {
         let node_calls = self.node_calls(candidacy, sends);
         let name = candidacy.lock.clone();
         drop(candidacies);
-        self.dispatch(owner, &name, node_calls);
-        Some(changed)
+        Some((changed, self.begin(owner, &name, node_calls)))
     }
 
     /// Does nobody here need it any more?
@@ -196,8 +203,8 @@ impl Quorum {
         }
     }
 
-    /// Gives back everything of an owner, on every node. Answers what the nodes say to it.
-    fn give_up(self: &Arc<Self>, owner: Owner) -> Option<Arc<ReplyTally>> {
+    /// Gives back everything of an owner, on every node. Returns where their replies are counted, and the calls.
+    fn give_up(self: &Arc<Self>, owner: Owner) -> Option<(Arc<ReplyTally>, NodeCalls)> {
         let mut candidacy = lock(&self.candidacies).remove(&owner)?;
         let sends = candidacy.candidate.give_up();
         let node_calls = self.node_calls(&mut candidacy, sends);

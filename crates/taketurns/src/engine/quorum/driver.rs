@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use taketurns_core::quorum::NodeRequest;
 use taketurns_core::{Name, Owner};
 
-use super::super::nodes::{NodeAnswer, NodeListener, NodeSet, handle_answer_effects, lock};
+use super::super::nodes::{
+    NodeAnswer, NodeCalls, NodeListener, NodeSet, handle_answer_effects, lock,
+};
 use super::super::{EngineError, EngineEvent, Reply, Request, Wake, Wakes};
 use super::candidacy::{Candidacy, NodeCall};
 use crate::clock::local_us;
@@ -91,15 +93,21 @@ impl Quorum {
         candidacy.node_calls(sends, self.hint(), |node| self.nodes.all[node].clock_ms(now_us))
     }
 
-    /// Sends each request in a task of its own, and handles its answer.
-    pub(super) fn dispatch(self: &Arc<Self>, owner: Owner, name: &Name, node_calls: Vec<NodeCall>) {
-        for NodeCall { send, request } in node_calls {
+    /// Begins calls that handle their answers.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        owner: Owner,
+        name: &Name,
+        node_calls: Vec<NodeCall>,
+    ) -> NodeCalls {
+        let call = |NodeCall { send, request }| {
             let (quorum, name) = (self.clone(), name.clone());
-            self.nodes.runtime.spawn(async move {
+            async move {
                 let answer = quorum.nodes.all[send.node].call(&name, request).await;
                 quorum.handle_answer(owner, &name, send, answer);
-            });
-        }
+            }
+        };
+        NodeCalls::new(&self.nodes, node_calls.into_iter().map(call))
     }
 
     pub(super) fn handle_answer(
@@ -128,7 +136,7 @@ impl Quorum {
         let node_calls = self.node_calls(candidacy, sends);
         let (name, notice) = (candidacy.lock.clone(), candidacy.next_notice(local_us()));
         drop(candidacies);
-        self.dispatch(owner, &name, node_calls);
+        drop(self.begin(owner, &name, node_calls));
         if let Some(notice) = notice {
             self.wakes.push(notice.into_event(name, self.nodes.client, owner));
         }

@@ -317,7 +317,7 @@ impl Redlock {
         };
         let may_arrive = contention.contender.give_up().into_iter().enumerate();
         let bury_until_ms = may_arrive.map(until_ms).collect();
-        release(self, owner, &contention.lock, bury_until_ms, contention.lasts_ms())
+        release(self, owner, &contention.lock, bury_until_ms, contention.lasts_ms()).0
     }
 }
 

@@ -12,6 +12,7 @@ use taketurns_servers::others::{PgBouncer, Postgres, PostgresDatabase};
 
 use super::{code, column, connected};
 use crate::support::patience::{block_on, soon};
+use crate::support::redis_fixture::PATIENT;
 
 /// As a reader runs it, but for its `main`.
 #[allow(dead_code)]
@@ -26,7 +27,8 @@ fn database() -> PostgresDatabase<'static> {
 }
 
 async fn store(database: &PostgresDatabase<'_>) -> Locks {
-    taketurns::connect(&database.url()).await.expect("a store")
+    let url = format!("{}?{PATIENT}", database.url());
+    taketurns::connect(&url).await.expect("a store")
 }
 
 /// Takes the lock from its holder, which is as if that had been paused for longer than its lease.
@@ -167,7 +169,8 @@ fn while_a_fenced_transaction_hangs_the_holder_renews_and_others_queue_and_are_s
     block_on(async {
         let (locks, others) = (store(&database).await, store(&database).await);
         let mut client = connected(&database.url()).await;
-        let lease = Duration::from_secs(2);
+        // Renewed every two seconds, with four to spare for a busy machine.
+        let lease = Duration::from_secs(6);
         let guard = locks.mutex("a").acquire().lease(lease).await.expect("acquired");
         let transaction = client.transaction().await.expect("begun");
         guard.fence(&transaction).await.expect("it holds");
@@ -181,7 +184,7 @@ fn while_a_fenced_transaction_hangs_the_holder_renews_and_others_queue_and_are_s
                 others.inspect("a").await.expect("a look").is_some_and(|view| view.waiting == 1)
             };
             while !waits().await {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
         .await;
@@ -191,7 +194,7 @@ fn while_a_fenced_transaction_hangs_the_holder_renews_and_others_queue_and_are_s
             let mut before = first;
             while guard.left() <= before {
                 before = guard.left();
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
         .await;

@@ -1,36 +1,47 @@
-//! Statements and round trips, counted by the server.
-
-use std::time::Duration;
+//! Statements and transactions, counted by the server.
 
 use taketurns::engine::{self, AcquireRequest, Engine, Owner, Reply, Request, Wakes};
 use taketurns::{Ask, ClientId, Label, Name};
+use taketurns_servers::eventually;
 use taketurns_servers::others::PostgresDatabase;
 
-use super::database;
+use super::{database, patient};
+
+/// As of the engine: one step in this many looks for locks to forget, from a client's first step on.
+pub(super) const STEPS_PER_SWEEP: u32 = 64;
 
 /// A client without renewals and refreshes of its own, so that only what the test asks for is counted.
-struct CountedClient {
-    engine: Box<dyn Engine>,
-    id: ClientId,
+pub(super) struct CountedClient {
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) id: ClientId,
     wakes: Wakes,
 }
 
 impl CountedClient {
-    async fn open(database: &PostgresDatabase<'_>, id: u64) -> Self {
+    pub(super) async fn open(database: &PostgresDatabase<'_>, id: u64) -> Self {
+        Self::at(&database.url(), id).await
+    }
+
+    pub(super) async fn at(url: &str, id: u64) -> Self {
         let (id, (wakes, _)) = (ClientId::of_program(id), Wakes::channel());
-        let url = format!("{}?connections=1&response_timeout=60", database.url());
+        let url = patient(&format!("{url}?connections=1"));
         let engine = engine::open(&url, id, wakes.clone()).await.expect("a server");
         Self { engine, id, wakes }
     }
 
-    async fn ask(&self, lock: &str, request: Request) -> Reply {
+    pub(super) async fn ask(&self, lock: &str, request: Request) -> Reply {
         let name = Name::new(lock).expect("a name");
         self.engine.call(&name, request).await.expect("an answer").reply
     }
 
-    async fn acquire(&self, lock: &str, owner: u128) -> Reply {
+    pub(super) async fn acquire(&self, lock: &str, owner: u128) -> Reply {
         let name = Name::new(lock).expect("a name");
         self.wakes.register_owner(&name, Owner::from_bits(owner));
+        self.ask(lock, self.request(owner).await).await
+    }
+
+    /// An acquire. Without its owner being registered, this client does not look for messages.
+    pub(super) async fn request(&self, owner: u128) -> Request {
         let now_ms = self.engine.ping().await.expect("an answer").now_ms;
         let acquire = AcquireRequest {
             owner: Owner::from_bits(owner),
@@ -43,28 +54,46 @@ impl CountedClient {
             ballot: None,
             label: Label::default(),
         };
-        self.ask(lock, Request::Acquire(acquire)).await
+        Request::Acquire(acquire)
     }
 
-    async fn release(&self, lock: &str, owner: u128) -> Reply {
+    pub(super) async fn release(&self, lock: &str, owner: u128) -> Reply {
         let owner = Owner::from_bits(owner);
         self.ask(lock, Request::Release { owner, bury_until_ms: 0, last_used: None }).await
     }
 }
 
-/// What the server has carried out in this database since the last look: statements that read or write tables, and how
-/// many rows these touched. (BEGIN, SET and COMMIT come in the same messages.)
-fn counted(database: &PostgresDatabase<'_>) -> (u32, u32) {
+/// How often the server has carried out statements like these in this database.
+fn calls(database: &PostgresDatabase<'_>, which: &str) -> u32 {
     let sql = format!(
-        "SELECT coalesce(sum(calls) FILTER (WHERE query ~ 'taketurns'), 0) || ' ' || \
-         coalesce(sum(calls) FILTER (WHERE query ~ '^COMMIT'), 0) \
-         FROM pg_stat_statements JOIN pg_database d ON d.oid = dbid \
-         WHERE datname = '{0}' AND query !~ 'pg_stat_statements' AND query !~ 'pg_listening'; ",
+        "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements JOIN pg_database d ON d.oid = dbid \
+         WHERE datname = '{}' AND query ~ '{which}'",
         database.name()
     );
-    let row = database.server().sql("postgres", &sql).expect("counts");
-    let (statements, commits) = row.split_once(' ').expect("two numbers");
-    (statements.parse().expect("a number"), commits.parse().expect("a number"))
+    let calls = database.server().sql("postgres", &sql).expect("counts");
+    calls.parse().expect("a number")
+}
+
+/// Statements that read or write locks or tell somebody, and transactions that wrote. (BEGIN, SET and COMMIT come in the
+/// same messages. A holder looks for notices once a second, which is not counted.)
+fn counted(database: &PostgresDatabase<'_>) -> (u32, u32) {
+    let statements = "taketurns[.](lock|place|fence)|pg_notify";
+    (calls(database, statements), calls(database, "^COMMIT"))
+}
+
+/// A sweep runs after its step was answered. Waits until all that are due have ended.
+pub(super) fn settle(database: &PostgresDatabase<'_>, sweeps: u32) {
+    let busy = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND state <> 'idle'",
+        database.name()
+    );
+    eventually("the clients are idle", || {
+        let swept = calls(database, "DELETE FROM taketurns.notice WHERE written_ms");
+        assert!(swept <= sweeps, "{swept} sweeps");
+        let busy = database.server().sql("postgres", &busy).expect("an answer");
+        (swept == sweeps && busy == "0").then_some(())
+    })
+    .expect("they were swept");
 }
 
 async fn cost<T>(
@@ -77,18 +106,15 @@ async fn cost<T>(
     (output, (after.0 - before.0, after.1 - before.1))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_and_a_release_take_two_statements_and_one_commit_each() {
     let database = database();
-    database
-        .server()
-        .sql("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        .expect("counts");
+    database.stop_clock().expect("a clock");
     let client = CountedClient::open(&database, 1).await;
-    // The first step looks for what to forget, and the first acquire makes the row.
+    // The first acquire makes the row.
     assert!(matches!(client.acquire("l", 1).await, Reply::Granted(_)));
     assert_eq!(client.release("l", 1).await, Reply::Released);
-    settle().await;
+    settle(&database, 1);
 
     let (reply, acquire) = cost(&database, client.acquire("l", 2)).await;
     assert!(matches!(reply, Reply::Granted(_)));
@@ -98,21 +124,18 @@ async fn an_acquire_and_a_release_take_two_statements_and_one_commit_each() {
     assert_eq!(release, (2, 1), "SELECT and UPDATE; COMMIT");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_takes_one_statement_more_and_a_thousand_renewals_four_transactions() {
     let database = database();
-    database
-        .server()
-        .sql("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        .expect("counts");
+    database.stop_clock().expect("a clock");
     let (holder, waiter) =
         (CountedClient::open(&database, 1).await, CountedClient::open(&database, 2).await);
     assert!(matches!(holder.acquire("l", 1).await, Reply::Granted(_)));
     assert!(matches!(waiter.acquire("l", 2).await, Reply::Queued(_)));
-    settle().await;
+    settle(&database, 2);
     let (reply, hand_over) = cost(&database, holder.release("l", 1)).await;
     assert_eq!(reply, Reply::Released);
-    assert_eq!(hand_over.1, 2, "COMMIT of the step, and of NOTIFY");
+    assert_eq!(hand_over, (3, 2), "SELECT and UPDATE; COMMIT; NOTIFY; COMMIT");
 
     let names: Vec<Name> =
         (0..1_000).map(|number| Name::new(&format!("many/{number}")).expect("a name")).collect();
@@ -124,16 +147,12 @@ async fn a_hand_over_takes_one_statement_more_and_a_thousand_renewals_four_trans
         let renew = Request::Renew { owner, client: holder.id, lease_ms: 60_000, write_back: None };
         calls.push((name.clone(), renew));
     }
-    settle().await;
+    // Of the holder: an acquire, a release, and a thousand acquires. The waiter had one.
+    settle(&database, 1_002_u32.div_ceil(STEPS_PER_SWEEP) + 1);
     let (answers, renewals) = cost(&database, holder.engine.call_all(calls)).await;
     assert_eq!(answers.len(), 1_000);
     for answer in answers {
         assert!(matches!(answer.expect("an answer").reply, Reply::Renewed(_)));
     }
     assert_eq!(renewals, (8, 4), "256 locks each: SELECT and UPDATE; COMMIT");
-}
-
-/// A sweep, if one is due, runs after its step was answered.
-async fn settle() {
-    tokio::time::sleep(Duration::from_millis(200)).await;
 }

@@ -5,9 +5,19 @@ use std::time::Duration;
 
 use taketurns::Locks;
 use taketurns_servers::others::{Postgres, PostgresPair};
-use taketurns_servers::{PATIENCE, eventually};
+use taketurns_servers::{PATIENCE, ServerClock, eventually};
 
-use super::connect;
+use super::{connect, has_waiters, patient};
+use crate::support::patience::soon;
+
+/// Longer than a test waits for anything: a holder keeps its lock over a restart, however long that takes.
+const LEASE: Duration = Duration::from_secs(3_600);
+
+/// With leases that long.
+fn lasting(url: &str) -> String {
+    let sign = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{sign}max_lease={}", LEASE.as_secs())
+}
 
 fn server() -> Postgres {
     Postgres::builder().quick().start().expect("a server")
@@ -31,9 +41,9 @@ async fn is_quarantined(locks: &Locks, name: &str) -> bool {
 
 /// Until the client has a connection again. A server that was killed takes none for a moment.
 async fn reconnect(url: &str) -> Locks {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let (url, deadline) = (patient(url), tokio::time::Instant::now() + PATIENCE);
     loop {
-        match taketurns::connect(url).await {
+        match taketurns::connect(&url).await {
             Ok(locks) => return locks,
             Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
         }
@@ -60,16 +70,15 @@ async fn a_new_database_grants_at_once_and_so_does_one_that_was_stopped_cleanly(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_keeps_its_lock_over_a_clean_restart() {
     let server = server();
-    let locks = connect(&server.url()).await;
-    let guard = locks.mutex("held").acquire().await.expect("free");
+    let locks = connect(&lasting(&server.url())).await;
+    let guard = locks.mutex("held").acquire().lease(LEASE).await.expect("free");
     server.stop().expect("stopped");
     server.restart().expect("started");
     let other = reconnect(&server.url()).await;
     assert!(other.mutex("held").try_acquire().await.expect("an answer").is_none(), "it is held");
     guard.check().expect("still held");
     // Its own connection was closed, and it gets another.
-    let released = tokio::time::timeout(PATIENCE, guard.release()).await;
-    released.expect("it does not hang").expect("released");
+    soon("a release", guard.release()).await.expect("released");
     let next = other.mutex("held").try_acquire().await.expect("an answer");
     assert!(next.is_some(), "released");
 }
@@ -92,8 +101,8 @@ async fn after_a_crash_nothing_is_granted_until_old_leases_are_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backend_that_is_killed_makes_the_server_forget_its_marker() {
     let server = server();
-    let locks = connect(&server.url()).await;
-    let guard = locks.mutex("held").acquire().await.expect("free");
+    let locks = connect(&lasting(&server.url())).await;
+    let guard = locks.mutex("held").acquire().lease(LEASE).await.expect("free");
     let id = server
         .sql(
             "postgres",
@@ -104,18 +113,33 @@ async fn a_backend_that_is_killed_makes_the_server_forget_its_marker() {
     server.wait_until_ready().expect("it starts again");
     let other = reconnect(&server.url()).await;
     assert!(is_quarantined(&other, "new").await);
-    guard.check().expect("what was committed to disk is not lost, and renewed");
+    guard.check().expect("its holder relies on it for as long as nobody else is granted it");
 }
 
+/// The server's clock stands still until both wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quarantine_ends_and_its_waiters_are_granted_in_order() {
-    let server = server();
+    let clock = ServerClock::stopped().expect("a clock");
+    let server = Postgres::builder().quick().clock(&clock).start().expect("a server");
     let url = format!("{}?max_lease=2", server.url());
     drop(connect(&url).await);
     server.restart().expect("started");
-    let locks = reconnect(&url).await;
-    let guard = locks.mutex("l").acquire().await.expect("granted in the end");
-    guard.release().await.expect("released");
+    let looks = reconnect(&url).await;
+    let (order, mut ordered) = tokio::sync::mpsc::unbounded_channel();
+    for turn in 0..2 {
+        let (locks, order) = (reconnect(&url).await, order.clone());
+        tokio::spawn(async move {
+            let guard = locks.mutex("l").acquire().await.expect("granted in the end");
+            order.send(turn).expect("the test listens");
+            guard.release().await.expect("released");
+        });
+        has_waiters(&looks, "l", turn + 1).await;
+    }
+    assert!(is_quarantined(&looks, "another").await);
+    clock.pass(Duration::from_secs(3)).expect("the clock");
+    for turn in 0..2 {
+        assert_eq!(soon("a grant", ordered.recv()).await, Some(turn));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,9 +156,9 @@ async fn a_promoted_standby_grants_nothing_unless_it_is_promised_to_be_synchrono
     for (synchronous, options) in [(false, ""), (true, "?failover=synchronous")] {
         let pair =
             PostgresPair::start_as(Postgres::builder().quick(), synchronous).expect("a pair");
-        let url = format!("{}{options}", pair.url());
+        let url = lasting(&format!("{}{options}", pair.url()));
         let locks = connect(&url).await;
-        let guard = locks.mutex("held").acquire().await.expect("free");
+        let guard = locks.mutex("held").acquire().lease(LEASE).await.expect("free");
         let token = guard.check().expect("held");
         if !synchronous {
             eventually("the standby has it", || {
@@ -148,8 +172,7 @@ async fn a_promoted_standby_grants_nothing_unless_it_is_promised_to_be_synchrono
         assert_eq!(is_quarantined(&other, "new").await, !synchronous);
         assert!(!is_free(&other, "held").await, "the holder is known there");
         assert_eq!(guard.check().expect("still held"), token);
-        let released = tokio::time::timeout(PATIENCE, guard.release()).await;
-        released.expect("it does not hang").expect("released");
+        soon("a release", guard.release()).await.expect("released");
     }
 }
 

@@ -50,7 +50,7 @@ async fn a_user_who_may_not_change_the_tables_is_told_what_their_owner_runs() {
     database.sql(&rights).expect("a user");
     let url = database.url_of(&format!("{user}:p"));
     let advice = "taketurns schema postgres --from 1 | psql";
-    is_refused(taketurns::connect(&url).await, ErrorKind::Store, advice);
+    is_refused(&url, ErrorKind::Store, advice).await;
     assert_eq!(version(&database), "1", "nothing was changed");
     database.sql(&taketurns::engine::postgres_schema(1)).expect("the newer tables");
     let locks = connect(&url).await;

@@ -4,29 +4,35 @@ use std::time::Duration;
 
 use taketurns::Connect;
 use taketurns_servers::eventually;
+use tokio_postgres::NoTls;
 
-use super::{connect, database};
+use super::{connect, database, has_waiters, patient};
 use crate::support::patience::soon;
 
-/// The row of a lock is locked by a session that hangs. A refresh needs it not: the places stay alive.
+/// The row of a lock is locked by a session that hangs. A refresh needs it not: the places stay alive. The server's clock
+/// stands still, so a place does not lapse before its first refresh.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_waits_for_no_step() {
     let database = database();
+    database.stop_clock().expect("a clock");
     let holder = connect(&database.url()).await;
-    let waiter = Connect::new(&database.url())
-        .waiter_lease(Duration::from_secs(30))
-        .open()
-        .await
-        .expect("open");
+    let waiter = Connect::new(&patient(&database.url())).waiter_lease(Duration::from_secs(1));
+    let waiter = waiter.open().await.expect("open");
     let held = holder.mutex("l").acquire().lease(Duration::from_secs(60)).await.expect("free");
     let waiting =
         tokio::spawn(async move { waiter.mutex("l").acquire().await.map(|guard| (guard, waiter)) });
+    has_waiters(&holder, "l", 1).await;
+    let (hangs, connection) =
+        tokio_postgres::connect(&database.url(), NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    hangs.batch_execute("BEGIN; SELECT FROM taketurns.lock FOR UPDATE").await.expect("locked");
+    database.sql("DELETE FROM taketurns.place").expect("refreshes until now");
     eventually("a place is refreshed", || {
         let rows = database.sql("SELECT count(*) FROM taketurns.place");
         rows.is_ok_and(|rows| rows == "1").then_some(())
     })
     .expect("after a third of the waiter lease");
-    assert_eq!(database.sql("SELECT count(*) FROM taketurns.lock").expect("rows"), "1");
+    hangs.batch_execute("ROLLBACK").await.expect("unlocked");
     held.release().await.expect("released");
     let (guard, _waiter) = soon("handed over", waiting).await.expect("a task").expect("granted");
     guard.release().await.expect("released");

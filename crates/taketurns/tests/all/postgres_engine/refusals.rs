@@ -12,23 +12,21 @@ async fn a_wrong_password_is_refused_and_not_shown() {
     let database = database();
     let user = format!("u{}", database.name());
     database.sql(&format!("CREATE ROLE {user} LOGIN PASSWORD 'right'")).expect("a user");
-    let wrong = taketurns::connect(&database.url_of(&format!("{user}:hunter2"))).await;
-    let text = wrong.as_ref().expect_err("the wrong one").to_string();
+    let wrong = database.url_of(&format!("{user}:hunter2"));
+    let text = is_refused(&wrong, ErrorKind::Store, "password authentication failed").await;
+    let text = text.to_string();
     assert!(!text.contains("hunter2") && text.contains(&user), "{text}");
-    is_refused(wrong, ErrorKind::Store, "password authentication failed");
-    let missing = taketurns::connect(&database.url_of(&user)).await;
-    is_refused(missing, ErrorKind::Store, "password");
+    is_refused(&database.url_of(&user), ErrorKind::Store, "password").await;
     database.sql(&format!("DROP ROLE {user}")).expect("dropped");
 }
 
 #[tokio::test]
 async fn a_database_or_a_server_that_is_not_there_is_named() {
-    let missing = taketurns::connect(&postgres().url_of("postgres", "no_such_database")).await;
-    is_refused(missing, ErrorKind::Store, "no_such_database");
+    let missing = postgres().url_of("postgres", "no_such_database");
+    is_refused(&missing, ErrorKind::Store, "no_such_database").await;
     let port = reserve().expect("a port");
     let url = format!("postgres://postgres@127.0.0.1:{}/app", port.number());
-    let away = taketurns::connect(&url).await;
-    is_refused(away, ErrorKind::Unreachable, "Connection refused");
+    is_refused(&url, ErrorKind::Unreachable, "Connection refused").await;
 }
 
 #[tokio::test]
@@ -37,8 +35,7 @@ async fn a_database_without_utf8_is_refused() {
     server
         .sql("postgres", "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
         .expect("a database");
-    let refused = taketurns::connect(&server.url_of("postgres", "latin")).await;
-    is_refused(refused, ErrorKind::Store, "LATIN1");
+    is_refused(&server.url_of("postgres", "latin"), ErrorKind::Store, "LATIN1").await;
 }
 
 #[tokio::test]
@@ -46,7 +43,7 @@ async fn tables_of_a_newer_release_are_refused_and_stay() {
     let database = database();
     drop(connect(&database.url()).await);
     database.sql("UPDATE taketurns.store SET version = 99").expect("changed");
-    is_refused(taketurns::connect(&database.url()).await, ErrorKind::Store, "newer release");
+    is_refused(&database.url(), ErrorKind::Store, "newer release").await;
     assert_eq!(database.sql("SELECT version FROM taketurns.store").expect("there"), "99");
 }
 
@@ -86,8 +83,7 @@ async fn a_damaged_lock_is_an_error_of_that_lock_alone() {
 #[tokio::test]
 async fn a_standby_is_refused_and_with_several_hosts_the_primary_is_found() {
     let pair = PostgresPair::start_as(Postgres::builder().quick(), false).expect("a pair");
-    let standby = taketurns::connect(&pair.standby().url()).await;
-    is_refused(standby, ErrorKind::Unreachable, "standby");
+    is_refused(&pair.standby().url(), ErrorKind::Unreachable, "standby").await;
     let (first, second) = (pair.standby().port(), pair.primary().port());
     let url = format!("postgres://postgres@127.0.0.1:{first},127.0.0.1:{second}/postgres");
     let locks = connect(&url).await;

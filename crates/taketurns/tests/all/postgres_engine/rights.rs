@@ -4,7 +4,7 @@ use taketurns::{Connect, ErrorKind};
 use taketurns_servers::Certificates;
 use taketurns_servers::others::Postgres;
 
-use super::{connect, database, is_refused};
+use super::{connect, database, has_waiters, is_refused, patient};
 
 /// The rights of `docs/postgres.md`, where `app` is the user.
 fn grants() -> String {
@@ -20,9 +20,9 @@ async fn a_user_with_the_least_rights_can_do_everything_but_make_the_tables() {
     let user = format!("u{}", database.name());
     database.sql(&format!("CREATE ROLE {user} LOGIN PASSWORD 'p'")).expect("a user");
     let url = database.url_of(&format!("{user}:p"));
-    is_refused(taketurns::connect(&url).await, ErrorKind::Store, "taketurns schema postgres");
+    is_refused(&url, ErrorKind::Store, "taketurns schema postgres").await;
     database.sql(&taketurns::engine::postgres_schema(0)).expect("the tables");
-    is_refused(taketurns::connect(&url).await, ErrorKind::Store, "needs SELECT");
+    is_refused(&url, ErrorKind::Store, "needs SELECT").await;
     let grants = grants().replace(" app;", &format!(" {user};"));
     database.sql(&grants).expect("the rights of the page");
 
@@ -36,9 +36,7 @@ async fn a_user_with_the_least_rights_can_do_everything_but_make_the_tables() {
         guard.release().await.expect("released");
         two.close().await;
     });
-    while one.inspect("m").await.expect("a look").is_none_or(|view| view.waiting == 0) {
-        tokio::task::yield_now().await;
-    }
+    has_waiters(&one, "m", 1).await;
     held.release().await.expect("released");
     waiting.await.expect("it had its turn");
     member.release().await.expect("released");
@@ -47,7 +45,7 @@ async fn a_user_with_the_least_rights_can_do_everything_but_make_the_tables() {
     for _ in 0..70 {
         one.mutex("many").acquire().await.expect("free").release().await.expect("released");
     }
-    let report = taketurns::doctor::examine(&url).await.expect("a report");
+    let report = taketurns::doctor::examine(&patient(&url)).await.expect("a report");
     let rights = report.checks.iter().find(|check| check.name == "rights").expect("a check");
     assert_eq!(rights.level, taketurns::doctor::Level::Ok, "{rights:?}");
     one.close().await;
@@ -88,6 +86,6 @@ async fn over_tls_and_over_a_unix_socket() {
     }
     // A certificate that nobody vouches for.
     let unknown = format!("{}?sslmode=verify-full", server.url());
-    let refused = Connect::new(&unknown).open().await.expect_err("not trusted");
+    let refused = Connect::new(&patient(&unknown)).open().await.expect_err("not trusted");
     assert!(matches!(refused.kind(), ErrorKind::Store | ErrorKind::Unreachable), "{refused}");
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use taketurns::Locks;
 use taketurns_servers::eventually;
 use taketurns_servers::others::{PgBouncer, PostgresDatabase};
 
-use super::{connect, database};
+use super::{connect, database, has_waiters};
 use crate::support::patience::soon;
 use crate::support::postgres_fixture::postgres;
 
@@ -19,12 +18,6 @@ fn listening(database: &PostgresDatabase<'_>) -> u32 {
     count.expect("an answer").parse().expect("a number")
 }
 
-async fn is_waited_for(locks: &Locks, name: &str) {
-    while locks.inspect(name).await.expect("a look").is_none_or(|view| view.waiting == 0) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_client_that_waits_listens() {
     let database = database();
@@ -32,7 +25,7 @@ async fn only_a_client_that_waits_listens() {
     let held = holder.mutex("l").acquire().await.expect("free");
     assert_eq!(listening(&database), 0, "holding needs no messages at once");
     let waiting = tokio::spawn(async move { (waiter.mutex("l").acquire().await, waiter) });
-    is_waited_for(&holder, "l").await;
+    has_waiters(&holder, "l", 1).await;
     eventually("one listens", || (listening(&database) == 1).then_some(())).expect("the waiter");
     held.release().await.expect("released");
     let (guard, waiter) = soon("handed over", waiting).await.expect("a task");
@@ -46,13 +39,13 @@ async fn only_a_client_that_waits_listens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_is_told_that_its_lock_was_broken() {
     let database = database();
-    let (holder, other) = (connect(&database.url()).await, connect(&database.url()).await);
-    let lease = Duration::from_secs(60);
+    let url = format!("{}?max_lease=3600", database.url());
+    let (holder, other) = (connect(&url).await, connect(&url).await);
+    // No renewal says so while the test waits.
+    let lease = Duration::from_secs(3_600);
     let held = holder.mutex("l").acquire().lease(lease).await.expect("free");
     assert_eq!(other.break_lock("l").await.expect("broken"), 1);
-    // Long before a renewal would say so.
-    let lost = tokio::time::timeout(lease / 4, held.lost()).await;
-    lost.expect("the message came first");
+    soon("the message", held.lost()).await;
     assert!(held.check().is_err());
 }
 
@@ -60,14 +53,16 @@ async fn a_holder_is_told_that_its_lock_was_broken() {
 async fn behind_a_proxy_a_waiter_polls_and_is_granted_the_lock() {
     let database = database();
     let proxy = PgBouncer::start(postgres()).expect("pgbouncer");
-    let url = format!("{}?response_timeout=1", proxy.url_of(database.name()));
-    let (holder, waiter) = (connect(&url).await, connect(&url).await);
+    // So long it waits for a message that never comes.
+    let url = proxy.url_of(database.name()) + "?connect_timeout=60&response_timeout=10";
+    let open = async || taketurns::connect(&url).await.expect("a store");
+    let (holder, waiter) = (open().await, open().await);
     let held = holder.mutex("l").acquire().await.expect("free");
     let waiting = tokio::spawn(async move {
         let guard = waiter.mutex("l").acquire().await.expect("granted");
         guard.release().await.expect("released");
     });
-    is_waited_for(&holder, "l").await;
+    has_waiters(&holder, "l", 1).await;
     held.release().await.expect("released");
     soon("granted by polling", waiting).await.expect("a task");
 }
@@ -80,7 +75,7 @@ async fn a_forged_or_malformed_message_is_ignored() {
     let held = holder.mutex("l").acquire().await.expect("free");
     let waiting =
         tokio::spawn(async move { waiter.mutex("l").acquire().await.map(|guard| (guard, waiter)) });
-    is_waited_for(&holder, "l").await;
+    has_waiters(&holder, "l", 1).await;
     let view = holder.inspect("l").await.expect("a look").expect("there");
     let channel = format!("taketurns_{}", view.waiters[0].client);
     for message in ["", "look", "probe", "x", "0 0 0 G 1 2", &"f".repeat(4_000)] {

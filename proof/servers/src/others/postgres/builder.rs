@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{Postgres, programs};
 #[cfg(feature = "tls")]
@@ -25,6 +26,8 @@ const STANDBYS: &str = "host replication postgres 127.0.0.1/32 trust\n";
 pub struct PostgresBuilder {
     settings: Vec<(String, String)>,
     env: Vec<(String, String)>,
+    /// Sets the clocks of single databases.
+    pub(super) database_clocks: Option<Arc<ServerClock>>,
     passwords: bool,
     socket: bool,
     #[cfg(feature = "tls")]
@@ -68,6 +71,14 @@ impl PostgresBuilder {
     pub fn clock(mut self, clock: &ServerClock) -> Self {
         self.env.extend(clock.env().map(|(name, value)| (name.to_owned(), value)));
         self
+    }
+
+    /// Each database may have a [clock of its own](super::PostgresDatabase::stop_clock).
+    pub(super) fn clock_per_database(mut self) -> Result<Self, SetupError> {
+        let clocks = Arc::new(ServerClock::ahead(0)?);
+        self = self.clock(&clocks);
+        self.database_clocks = Some(clocks);
+        Ok(self)
     }
 
     /// Starts it with an empty database of the name `postgres`.

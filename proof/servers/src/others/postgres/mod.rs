@@ -60,8 +60,9 @@ impl Postgres {
     }
 
     /// One for all tests of this process, which has room for the clients of many. It is started when first asked for,
-    /// and ends with the process. Each test takes a [database](Self::database) of its own, and changes nothing of
-    /// the server.
+    /// and ends with the process. Each test takes a [database](Self::database) of its own, whose clock it may stop, and
+    /// changes nothing of the server. `pg_stat_statements`, in the database `postgres`, counts what each database is
+    /// asked.
     ///
     /// # Errors
     ///
@@ -75,7 +76,9 @@ impl Postgres {
         }
         let room = Self::builder().quick().passwords().setting("max_connections", "600");
         let counts = ("shared_preload_libraries", "pg_stat_statements");
-        let server = room.setting(counts.0, counts.1).setting("shared_buffers", "64MB").start()?;
+        let room = room.setting(counts.0, counts.1).setting("shared_buffers", "64MB");
+        let server = room.clock_per_database()?.start()?;
+        server.sql("postgres", "CREATE EXTENSION pg_stat_statements")?;
         Ok(SHARED.get_or_init(|| server))
     }
 

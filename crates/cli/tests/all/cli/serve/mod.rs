@@ -3,8 +3,12 @@
 mod api;
 mod browser;
 mod described;
+mod hardened;
 mod http;
+mod load;
 mod page;
+
+pub(crate) use api::a_lock_is_listed_shown_and_counted;
 
 use std::process::Command;
 

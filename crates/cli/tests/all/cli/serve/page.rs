@@ -158,6 +158,16 @@ fn markup_in_names_and_labels_is_text() {
 }
 
 #[test]
+fn a_mark_that_reverses_text_is_shown_as_an_escape() {
+    let store = Store::new();
+    let serving = Serving::start(&store, &[]);
+    let browser = Browser::open(&format!("http://{}/", serving.at));
+    let _holder = store.hold(&["--why", "a\u{202e}b", "do\u{200b}or"]);
+    browser.until_shown("#locks td", r"do\u{200b}or");
+    browser.until_shown("#locks td:nth-child(3)", r"(a\u{202e}b)");
+}
+
+#[test]
 fn a_filter_and_an_order_are_kept_to() {
     let store = Store::new();
     let serving = Serving::start(&store, &[]);

@@ -233,14 +233,17 @@ async fn is_woken(connector: &PostgresConnector, host: &PostgresHost, sender: &P
         None => connector.connect_to(host, on_notice).await,
         Some(config) => {
             match PostgresConnector::new(Arc::new((**config).clone()), ClientTasks::default()) {
-                Ok(direct) => direct.connect(on_notice).await,
+                Ok(direct) => direct.connect(on_notice, false).await,
                 Err(error) => Err(error),
             }
         }
     };
     let Ok(listener) = listener else { return false };
     let listening = listener.client.batch_execute(&format!("LISTEN {channel}")).await;
-    let sent = sender.client.batch_execute(&format!("NOTIFY {channel}, 'probe'")).await;
+    // It does not wait for a standby, which may be gone.
+    let notify =
+        format!("{}; NOTIFY {channel}, 'probe'; {}", statements::BEGIN_NOTIFY, statements::COMMIT);
+    let sent = sender.client.batch_execute(&notify).await;
     let is_sent = listening.and(sent).is_ok();
     let response = connector.config.timeouts.response;
     let is_woken = is_sent && timeout(response, arrived.notified()).await.is_ok();

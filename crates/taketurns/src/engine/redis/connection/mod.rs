@@ -14,6 +14,7 @@
 //!   no reply in time ─────┘
 //! ```
 
+mod caller_reader;
 pub(crate) mod connector;
 mod dial;
 pub(crate) mod failure;

@@ -227,8 +227,9 @@ impl State {
         self.waiting.push_back(PendingRequest { since: self.ticks, start, wanted, to });
         self.left += 1;
         if let Some(caller) = self.caller {
-            let asks = Handle::try_current().map(|asks| asks.id());
-            self.has_others |= asks.ok() != Some(caller);
+            let asks = Handle::try_current().ok().map(|asks| asks.id());
+            let is_other = |asks: Id| asks != caller && Some(asks) != shared.slot.keeper;
+            self.has_others |= asks.is_none_or(is_other);
         }
         let matters = is_alone || self.caller.is_some();
         PendingReply { receiver, shared: matters.then(|| shared.clone()) }

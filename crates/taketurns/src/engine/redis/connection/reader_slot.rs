@@ -13,7 +13,8 @@
 //!
 //! For many tasks at once the keeper reads: there the answers of one read wake tasks on all cores. It reads too if
 //! threads or runtimes besides the caller's ask: they must not wait for a runtime that is busy with something else.
-//! After either, and after a caller that left somebody waiting, it goes on for some requests.
+//! After either, and after a caller that left somebody waiting, it goes on for some requests: few after a first crowd,
+//! more if crowds come again. What the keeper's own tasks ask, renewals and refreshes, can wait for its next look.
 //!
 //! **One reads at a time.** A task that reads has the mutex of the reader, and `place` is its own number. Only a task
 //! that has the mutex changes `place`, but for [`CallerReader`], which gives up its own number when it is dropped.
@@ -31,11 +32,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
-use std::{mem, process, ptr, thread};
+use std::{mem, process, ptr};
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::time::{Sleep, sleep};
 
+use super::caller_reader::{CallerReader, ReaderGroup};
 use super::multiplexer::{NoReply, Shared, TICKS, keep_waker};
 use super::reader::{ReadStop, Reader};
 use crate::sync::lock;
@@ -48,6 +50,8 @@ pub(super) const ABANDONED: u64 = u64::MAX;
 const CROWD: usize = 8;
 /// How many lone requests the keeper reads after a caller turned out to be unfit.
 const REST: u32 = 256;
+/// The same after a crowd. Each crowd that follows doubles it, up to [`REST`], until a caller is found to read well.
+const CROWD_REST: u32 = 16;
 
 pub(super) struct ReaderSlot {
     /// `None` once the connection is over.
@@ -59,7 +63,12 @@ pub(super) struct ReaderSlot {
     pub(super) turns: AtomicU64,
     /// How many lone requests are still read by the keeper.
     resting: AtomicU32,
-    keeper: Option<Id>,
+    /// With whom its reader shares a task on a caller's runtime.
+    group: Arc<ReaderGroup>,
+    /// How many those are after the next crowd.
+    crowd_rest: AtomicU32,
+    /// The runtime of the keeper.
+    pub(super) keeper: Option<Id>,
     /// A forked child must not read what is its parent's.
     process: u32,
     /// A caller's runtime had no I/O: no other is tried.
@@ -72,8 +81,10 @@ pub(super) enum CallerHealth {
     Reads,
     /// It has read nothing since, and nobody waits.
     Idle,
-    /// It has read nothing since though somebody waits, or many wait.
+    /// It has read nothing since though somebody waits.
     Unfit,
+    /// Many wait.
+    Crowded,
 }
 
 impl ReaderSlot {
@@ -87,6 +98,8 @@ impl ReaderSlot {
             callers: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             resting: AtomicU32::new(0),
+            group: ReaderGroup::of_thread(),
+            crowd_rest: AtomicU32::new(CROWD_REST),
             keeper: Handle::try_current().ok().map(|keeper| keeper.id()),
             process: process::id(),
             is_fixed: AtomicBool::new(is_fixed),
@@ -162,7 +175,7 @@ impl Shared {
         let keeper = self.leave_keeper(&guard, &caller);
         slot.unlock(guard);
         let Some((place, keeper)) = keeper else { return };
-        drop(caller.spawn(CallerReader { shared: self.clone(), place }));
+        slot.group.join(&caller, CallerReader::new(self, place));
         // It has to look after the caller from now on.
         keeper.into_iter().for_each(Waker::wake);
     }
@@ -216,7 +229,7 @@ impl Shared {
         let waiting = lock(&self.state).waiting.len();
         let before = mem::replace(turns, self.slot.turns.load(Ordering::Relaxed));
         match *turns {
-            _ if waiting > CROWD => CallerHealth::Unfit,
+            _ if waiting > CROWD => CallerHealth::Crowded,
             // Somebody waits, and perhaps for what lies unread.
             same if same == before && waiting > 0 => CallerHealth::Unfit,
             same if same == before => CallerHealth::Idle,
@@ -225,8 +238,15 @@ impl Shared {
     }
 
     /// The keeper reads for a while.
-    pub(super) fn rest(&self) {
-        self.slot.resting.store(REST, Ordering::Relaxed);
+    fn rest(&self, requests: u32) {
+        self.slot.resting.store(requests, Ordering::Relaxed);
+    }
+
+    /// The same after a crowd.
+    fn rest_of_crowd(&self) {
+        let requests = self.slot.crowd_rest.load(Ordering::Relaxed);
+        self.slot.crowd_rest.store(REST.min(2 * requests), Ordering::Relaxed);
+        self.rest(requests);
     }
 
     /// Has the current runtime read, which is the keeper's. False if a caller reads right now.
@@ -244,42 +264,6 @@ impl Shared {
         // It ends.
         caller.into_iter().for_each(Waker::wake);
         true
-    }
-}
-
-/// Reads on the runtime of a caller, for as long as the reader has this place.
-struct CallerReader {
-    shared: Arc<Shared>,
-    place: u64,
-}
-
-impl Future for CallerReader {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.shared.turn(self.place, context).map(|stop| match stop {
-            ReadStop::NoReply(lost) => self.shared.end(lost),
-            ReadStop::Moved => {}
-        })
-    }
-}
-
-/// Also if its runtime ends, before or after it was first polled.
-impl Drop for CallerReader {
-    fn drop(&mut self) {
-        let place = &self.shared.slot.place;
-        let abandoned =
-            place.compare_exchange(self.place, ABANDONED, Ordering::AcqRel, Ordering::Relaxed);
-        if abandoned.is_err() {
-            return;
-        }
-        if thread::panicking() {
-            // Some of what was read may not have been handed out.
-            self.shared.end(NoReply::Ended);
-            return;
-        }
-        let keeper = lock(&self.shared.state).keeper.clone();
-        keeper.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -341,7 +325,7 @@ impl ConnectionDriver {
             }
             let is_wanted = self.shared.has_others();
             if is_wanted {
-                self.shared.rest();
+                self.shared.rest(REST);
             }
             if is_wanted || place == ABANDONED {
                 if self.shared.move_to_keeper() {
@@ -355,9 +339,13 @@ impl ConnectionDriver {
             ready!(timer.as_mut().poll(context));
             self.caller = None;
             match self.shared.look_after(&mut self.attended.1) {
-                CallerHealth::Reads => continue,
+                CallerHealth::Reads => {
+                    self.shared.slot.crowd_rest.store(CROWD_REST, Ordering::Relaxed);
+                    continue;
+                }
                 CallerHealth::Idle => {}
-                CallerHealth::Unfit => self.shared.rest(),
+                CallerHealth::Unfit => self.shared.rest(REST),
+                CallerHealth::Crowded => self.shared.rest_of_crowd(),
             }
             if self.shared.move_to_keeper() {
                 return Poll::Ready(());

@@ -331,6 +331,7 @@ pub(crate) struct WakeUpReader {
 
 impl WakeUpReader {
     pub(crate) fn new(client: ClientId, wakes: Wakes) -> Self {
+        wakes.name_owners();
         Self { client, wakes, router: OnceLock::new() }
     }
 

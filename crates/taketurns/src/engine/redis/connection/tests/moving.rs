@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value, cmd};
 use taketurns_servers::PATIENCE;
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
 use crate::engine::redis::connection::PendingReply;
@@ -32,6 +32,8 @@ const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 struct ServerConnection {
     mux: Multiplexer,
     keeper: ThreadId,
+    /// The runtime on that thread.
+    keepers: Handle,
     /// On which thread each message was heard.
     heard: Receiver<ThreadId>,
     peer: std::net::TcpStream,
@@ -41,37 +43,47 @@ struct ServerConnection {
 
 impl ServerConnection {
     fn new(caller_tick: Duration) -> Self {
+        Self::on(caller_tick, |keep| {
+            thread::spawn(|| {
+                let keeper = Builder::new_current_thread().enable_all().build();
+                keeper.expect("a runtime").block_on(keep);
+            });
+        })
+    }
+
+    /// Another one of the same client: with the same keeper.
+    fn beside(&self) -> Self {
+        Self::on(NEVER, |keep| drop(self.keepers.spawn(keep)))
+    }
+
+    fn on(
+        caller_tick: Duration,
+        run: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>),
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let (hear, heard) = channel();
         let (made, making) = channel();
         let (stop, stopped) = oneshot::channel::<()>();
-        thread::spawn(move || {
-            Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(
-                async {
-                    let stream = TcpStream::connect(address).await.expect("connected");
-                    let socket = MovableSocket::new(stream).expect("registered");
-                    let heard = move |_: &[u8], _: &[u8]| {
-                        let _ = hear.send(thread::current().id());
-                    };
-                    let (mux, driver) = Multiplexer::with_tick(
-                        Box::new(socket),
-                        PATIENCE,
-                        caller_tick,
-                        Arc::new(heard),
-                    );
-                    made.send((mux, thread::current().id())).expect("the test waits");
-                    let driver = tokio::spawn(driver.run());
-                    let _ = stopped.await;
-                    driver.abort();
-                },
-            );
-        });
+        run(Box::pin(async move {
+            let stream = TcpStream::connect(address).await.expect("connected");
+            let socket = MovableSocket::new(stream).expect("registered");
+            let heard = move |_: &[u8], _: &[u8]| {
+                let _ = hear.send(thread::current().id());
+            };
+            let (mux, driver) =
+                Multiplexer::with_tick(Box::new(socket), PATIENCE, caller_tick, Arc::new(heard));
+            let made_by = (mux, thread::current().id(), Handle::current());
+            made.send(made_by).expect("the test waits");
+            let driver = tokio::spawn(driver.run());
+            let _ = stopped.await;
+            driver.abort();
+        }));
         let (peer, _) = listener.accept().expect("accepted");
         peer.set_read_timeout(Some(PATIENCE)).expect("a time limit");
         peer.set_nodelay(true).expect("no delay");
-        let (mux, keeper) = making.recv_timeout(PATIENCE).expect("it hangs");
-        Self { mux, keeper, heard, peer, _stop: stop }
+        let (mux, keeper, keepers) = making.recv_timeout(PATIENCE).expect("it hangs");
+        Self { mux, keeper, keepers, heard, peer, _stop: stop }
     }
 
     fn says(&mut self, bytes: &[u8]) {
@@ -87,7 +99,7 @@ impl ServerConnection {
     }
 
     /// A task of the runtime asks, and waits. The answer is awaited elsewhere.
-    fn sent_on(&mut self, runtime: &Runtime, command: Cmd) -> PendingReply {
+    fn sent_on(&mut self, runtime: &Handle, command: Cmd) -> PendingReply {
         let (mux, (tell, told)) = (self.mux.clone(), channel());
         runtime.spawn(async move {
             let mut answer = mux.ask(&command);
@@ -101,7 +113,7 @@ impl ServerConnection {
         told.recv_timeout(PATIENCE).expect("it hangs")
     }
 
-    fn asked_on(&mut self, runtime: &Runtime, number: i64) -> PendingReply {
+    fn asked_on(&mut self, runtime: &Handle, number: i64) -> PendingReply {
         let answer = self.sent_on(runtime, echo(number));
         self.reads(&echo(number));
         answer
@@ -118,7 +130,7 @@ impl ServerConnection {
 
     /// A task of the runtime asks and is answered.
     fn exchange_on(&mut self, runtime: &Runtime, number: i64) {
-        let answer = self.asked_on(runtime, number);
+        let answer = self.asked_on(runtime.handle(), number);
         self.says(format!(":{number}\r\n").as_bytes());
         assert_eq!(awaited(answer), Ok(Value::Int(number)));
     }
@@ -239,7 +251,7 @@ fn a_runtime_that_ends_gives_the_reader_back() {
         let (runtime, worker) = runtime();
         connection.is_read_on(&runtime, worker);
         // It ends with a question that is not answered yet.
-        let answer = connection.asked_on(&runtime, 100 + number);
+        let answer = connection.asked_on(runtime.handle(), 100 + number);
         if number % 2 == 0 {
             drop(runtime)
         } else {
@@ -257,7 +269,7 @@ fn a_runtime_that_blocks_loses_the_reader() {
     let mut connection = ServerConnection::new(SOON);
     let (runtime, worker) = runtime();
     connection.is_read_on(&runtime, worker);
-    let answer = connection.asked_on(&runtime, 2);
+    let answer = connection.asked_on(runtime.handle(), 2);
     let unblock = blocked(&runtime);
     connection.says(b":2\r\n");
     assert_eq!(awaited(answer), Ok(Value::Int(2)));
@@ -307,6 +319,40 @@ fn threads_without_the_runtime_get_the_reader_back_to_the_keeper() {
         assert!(start.elapsed() < PATIENCE, "it hangs");
         connection.exchange(1);
     }
+}
+
+/// As the connections to the nodes of a quorum.
+#[test]
+fn connections_of_one_client_share_a_task_of_the_callers_runtime() {
+    let mut first = ServerConnection::new(NEVER);
+    let mut second = first.beside();
+    let (runtime, worker) = runtime();
+    first.is_read_on(&runtime, worker);
+    second.is_read_on(&runtime, worker);
+    assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+    for number in 0..3 {
+        first.exchange_on(&runtime, number);
+        second.exchange_on(&runtime, number);
+    }
+    // One that ends leaves the other where it is.
+    first.peer.shutdown(Shutdown::Both).expect("connected");
+    second.exchange_on(&runtime, 3);
+    assert_eq!(second.thread_of_a_message(), worker);
+    runtime.shutdown_background();
+    second.exchange(4);
+}
+
+/// Renewals and refreshes come from there, and nobody waits for them.
+#[test]
+fn what_the_keeper_asks_leaves_the_reader_with_the_caller() {
+    let mut connection = ServerConnection::new(NEVER);
+    let (runtime, worker) = runtime();
+    connection.is_read_on(&runtime, worker);
+    let keepers = connection.keepers.clone();
+    let answer = connection.asked_on(&keepers, 1);
+    assert_eq!(connection.thread_of_a_message(), worker);
+    connection.says(b":1\r\n");
+    assert_eq!(awaited(answer), Ok(Value::Int(1)));
 }
 
 /// Not even one that has nothing else to do could read for a thread that blocks it.
@@ -378,7 +424,7 @@ fn what_is_left_to_write_moves_with_the_reader() {
     connection.is_read_on(&runtime, worker);
     // More than the kernel keeps for both ends.
     let big = cmd("ECHO").arg("x".repeat(20 << 20)).take();
-    let answer = connection.sent_on(&runtime, big.clone());
+    let answer = connection.sent_on(runtime.handle(), big.clone());
     drop(runtime);
     connection.reads(&big);
     connection.says(b":2\r\n");
@@ -391,7 +437,7 @@ fn a_connection_ends_wherever_it_is_read() {
     // From our side.
     let mut connection = ServerConnection::new(NEVER);
     connection.is_read_on(&runtime, worker);
-    let answer = connection.asked_on(&runtime, 2);
+    let answer = connection.asked_on(runtime.handle(), 2);
     connection.mux.end();
     assert_eq!(awaited(answer), Err(NoReply::Ended));
     connection.peer.read_to_end(&mut Vec::new()).expect("the end");
@@ -399,7 +445,7 @@ fn a_connection_ends_wherever_it_is_read() {
     // From the other.
     let mut connection = ServerConnection::new(NEVER);
     connection.is_read_on(&runtime, worker);
-    let answer = connection.asked_on(&runtime, 3);
+    let answer = connection.asked_on(runtime.handle(), 3);
     drop(connection.peer);
     assert_eq!(awaited(answer), Err(NoReply::Ended));
     is_without_tasks(&runtime);
